@@ -1,0 +1,64 @@
+import { linkClose } from '../src/contract/link.ts'
+import type { SessionHost } from '../src/core/sessions/ports.ts'
+
+/** Survives hibernation with the socket. */
+export interface LinkAttachment {
+  generation: number
+  greeted: boolean
+}
+
+const open = 1
+
+/** Sockets, alarm and time of one Durable Object, as its session needs them. */
+export function createSessionHost(ctx: DurableObjectState): SessionHost {
+  const agent = () => ctx.getWebSockets('link').find((socket) => socket.readyState === open)
+  return {
+    arm(at) {
+      if (at === null) void ctx.storage.deleteAlarm()
+      else void ctx.storage.setAlarm(at)
+    },
+    sendToAgent(text) {
+      const socket = agent()
+      socket?.send(text)
+      return socket !== undefined
+    },
+    closeAgent(code, reason) {
+      agent()?.close(code, reason)
+    },
+    agentGreeted() {
+      const socket = agent()
+      const attachment = socket?.deserializeAttachment() as LinkAttachment | undefined
+      if (attachment) socket?.serializeAttachment({ ...attachment, greeted: true })
+    },
+    agentConnected() {
+      return (agent()?.deserializeAttachment() as LinkAttachment | undefined)?.greeted === true
+    },
+    watched: () => ctx.getWebSockets('watch').length > 0,
+    publish(events) {
+      const text = JSON.stringify(events)
+      for (const socket of ctx.getWebSockets('watch')) if (socket.readyState === open) socket.send(text)
+    },
+    sleep: (ms) => scheduler.wait(ms),
+    defer: (work) => ctx.waitUntil(work),
+    async erase() {
+      for (const socket of ctx.getWebSockets()) socket.close(linkClose.fenced, 'The session was deleted')
+      await ctx.storage.deleteAlarm()
+      await ctx.storage.deleteAll()
+    },
+  }
+}
+
+/** Accepts the agent's socket; an older one is superseded. */
+export function acceptLink(ctx: DurableObjectState, generation: number): WebSocket {
+  const pair = new WebSocketPair()
+  for (const old of ctx.getWebSockets('link')) old.close(linkClose.superseded, 'Connected again')
+  ctx.acceptWebSocket(pair[1], ['link'])
+  pair[1].serializeAttachment({ generation, greeted: false } satisfies LinkAttachment)
+  return pair[0]
+}
+
+/** A close code that came from outside may not be one that a server may send. */
+export function closeBack(socket: WebSocket, code: number, reason: string): void {
+  const sendable = code === 1000 || (code >= 3000 && code <= 4999)
+  if (socket.readyState <= open) socket.close(sendable ? code : 1000, reason)
+}

@@ -1,0 +1,163 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { buildWorker } from '../build/worker.ts'
+import { binary, root } from './binaries.ts'
+import { type Part, type PartSpec, startPart, untilReady } from './part.ts'
+import { stackMark } from './processes.ts'
+import type { WranglerTask } from './wrangler-main.ts'
+
+/**
+ * wrangler: `wrangler dev`, what a developer uses. workerd: the runtime alone on a bundle, which starts in a tenth of
+ * a second and may be killed at any moment. deno: the other host.
+ */
+export type ControlPlaneKind = 'wrangler' | 'workerd' | 'deno'
+
+export interface ControlPlaneSpec {
+  kind: ControlPlaneKind
+  port: number
+  stateDir: string
+  mark: string
+  /** The Worker's entry; not for deno. */
+  entry: string
+  /** Durable Object classes by binding. */
+  objects: Record<string, string>
+  /** Text bindings, or environment variables under Deno. */
+  bindings: Record<string, string>
+  /** Answers 200 once it is up. */
+  healthPath: string
+}
+
+export const gantryObjects = {
+  SESSION: 'SessionObject',
+  ORGANISATION: 'OrganisationObject',
+  LEDGER: 'LedgerObject',
+}
+
+/** Builds what must be built, and returns the way to launch it, as often as wanted. */
+export async function prepareControlPlane(spec: ControlPlaneSpec): Promise<() => Promise<Part>> {
+  const dataDir = join(spec.stateDir, 'worker')
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+  const partSpec = await partSpecs[spec.kind](spec, dataDir)
+  const url = `http://127.0.0.1:${spec.port}${spec.healthPath}`
+  return async () => {
+    const part = startPart(partSpec)
+    const probe = async () => {
+      const response = await fetch(url, { signal: AbortSignal.timeout(5000) })
+      await response.body?.cancel()
+      return response.status === 200
+    }
+    await untilReady(part, probe, { deadlineMs: 60_000 })
+    return part
+  }
+}
+
+const partSpecs = {
+  wrangler: async (spec: ControlPlaneSpec, dataDir: string): Promise<PartSpec> => {
+    const task: WranglerTask = {
+      config: join(root, 'wrangler.toml'),
+      entry: spec.entry,
+      port: spec.port,
+      persistTo: dataDir,
+      bindings: spec.bindings,
+    }
+    return {
+      ...common(spec, 'control plane (wrangler dev)'),
+      command: binary('node'),
+      args: [join(root, 'local', 'wrangler-main.ts')],
+      cwd: root,
+      input: JSON.stringify(task),
+      env: {
+        ...environment(spec),
+        XDG_CONFIG_HOME: join(spec.stateDir, 'wrangler'),
+        // Nothing is fetched from or sent to anywhere.
+        CLOUDFLARE_CF_FETCH_ENABLED: 'false',
+        CLOUDFLARE_LOAD_DEV_VARS_FROM_DOT_ENV: 'false',
+        WRANGLER_SEND_METRICS: 'false',
+        WRANGLER_SEND_ERROR_REPORTS: 'false',
+        WRANGLER_HIDE_BANNER: 'true',
+        X_LOCAL_OBSERVABILITY: 'false',
+        // Would let anyone on this machine read and change every object's storage, without a key.
+        X_LOCAL_EXPLORER: 'false',
+      },
+    }
+  },
+
+  workerd: async (spec: ControlPlaneSpec, dataDir: string): Promise<PartSpec> => {
+    const objectsDir = join(dataDir, 'objects')
+    mkdirSync(objectsDir, { recursive: true, mode: 0o700 })
+    await buildWorker(spec.entry, join(dataDir, 'worker.js'))
+    const config = join(dataDir, 'config.capnp')
+    writeFileSync(config, capnpOf(spec, objectsDir), { mode: 0o600 })
+    return {
+      ...common(spec, 'control plane (workerd)'),
+      command: binary('workerd'),
+      args: ['serve', config],
+      env: { ...environment(spec), ...spec.bindings },
+    }
+  },
+
+  deno: async (spec: ControlPlaneSpec, dataDir: string): Promise<PartSpec> => ({
+    ...common(spec, 'control plane (Deno)'),
+    command: binary('deno'),
+    args: ['run', '--allow-all', '--no-prompt', join(root, 'src', 'deno.ts')],
+    cwd: root,
+    env: {
+      ...environment(spec),
+      ...spec.bindings,
+      PORT: String(spec.port),
+      GANTRY_DATA_DIR: dataDir,
+      DENO_DIR: join(spec.stateDir, 'deno'),
+      DENO_NO_UPDATE_CHECK: '1',
+    },
+  }),
+}
+
+const common = (spec: ControlPlaneSpec, name: string) => ({
+  name,
+  logFile: join(spec.stateDir, 'control-plane.log'),
+})
+
+const environment = (spec: ControlPlaneSpec) => ({
+  PATH: process.env['PATH'] ?? '',
+  HOME: process.env['HOME'] ?? spec.stateDir,
+  [stackMark]: spec.mark,
+})
+
+// The values come from the environment, so that no secret is in the file or in the arguments.
+function capnpOf(spec: ControlPlaneSpec, objectsDir: string): string {
+  const classes = [...new Set(Object.values(spec.objects))]
+  const bindings = [
+    ...Object.entries(spec.objects).map(
+      ([name, type]) => `(name = "${name}", durableObjectNamespace = "${type}")`,
+    ),
+    ...Object.keys(spec.bindings).map((name) => `(name = "${name}", fromEnvironment = "${name}")`),
+  ]
+  return `using Workerd = import "/workerd/workerd.capnp";
+const config :Workerd.Config = (
+  services = [
+    (name = "main", worker = .mainWorker),
+    (name = "internet", network = (allow = ["public", "private", "local"], tlsOptions = (trustBrowserCas = true))),
+    (name = "objects", disk = (path = ${JSON.stringify(objectsDir)}, writable = true)),
+  ],
+  sockets = [(name = "http", address = "127.0.0.1:${spec.port}", http = (), service = "main")],
+);
+const mainWorker :Workerd.Worker = (
+  modules = [(name = "worker.js", esModule = embed "worker.js")],
+  compatibilityDate = "${compatibilityDate()}",
+  bindings = [
+    ${bindings.join(',\n    ')},
+  ],
+  durableObjectNamespaces = [
+    ${classes.map((type) => `(className = "${type}", uniqueKey = "gantry-${type}", enableSql = true)`).join(',\n    ')},
+  ],
+  durableObjectStorage = (localDisk = "objects"),
+  globalOutbound = "internet",
+);
+`
+}
+
+function compatibilityDate(): string {
+  const found = /^compatibility_date = "([\d-]+)"/m.exec(readFileSync(join(root, 'wrangler.toml'), 'utf8'))
+  if (found?.[1] === undefined) throw new Error('wrangler.toml has no compatibility_date')
+  return found[1]
+}

@@ -1,0 +1,141 @@
+import { execFileSync } from 'node:child_process'
+import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
+
+/** In the environment of every process of a stack, and inherited by whatever those start. */
+export const stackMark = 'GANTRY_MARK'
+/** In the environment of every process of one sandbox. */
+export const sandboxMark = 'GANTRY_SANDBOX'
+
+export interface Wanted {
+  /** `NAME=value` entries of the environment; any of them is enough. */
+  marks: readonly string[]
+  /** Every process of these users, too: a process can drop a mark, but not its user. First and last. */
+  uids?: readonly [number, number] | undefined
+}
+
+/** The live processes that carry a mark or belong to the users, without this one. Zombies are not alive. */
+export function findProcesses(wanted: Wanted): number[] {
+  const pids = process.platform === 'linux' ? findByProc(wanted) : findByPs(wanted)
+  return pids.filter((pid) => pid !== process.pid)
+}
+
+function findByProc(wanted: Wanted): number[] {
+  const marks = new Set(wanted.marks)
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .filter((pid) => isWantedUser(pid, wanted.uids) || environment(pid).some((entry) => marks.has(entry)))
+    .filter((pid) => !isZombie(pid))
+    .map(Number)
+}
+
+function environment(pid: string): string[] {
+  try {
+    return readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0')
+  } catch {
+    return [] // gone, or another user's
+  }
+}
+
+function isWantedUser(pid: string, uids: Wanted['uids']): boolean {
+  if (uids === undefined) return false
+  try {
+    const { uid } = statSync(`/proc/${pid}`)
+    return uid >= uids[0] && uid <= uids[1]
+  } catch {
+    return false
+  }
+}
+
+function isZombie(pid: string): boolean {
+  return statFields(Number(pid))?.[0] === 'Z'
+}
+
+// /proc/PID/stat after the command's name, which may hold spaces and brackets: state, parent, ...
+function statFields(pid: number): string[] | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  } catch {
+    return undefined
+  }
+}
+
+function findByPs(wanted: Wanted): number[] {
+  const lines = execFileSync('ps', ['eww', '-axo', 'pid=,command='], { encoding: 'utf8', maxBuffer: 64e6 })
+  return lines
+    .split('\n')
+    .filter((line) => wanted.marks.some((mark) => ` ${line} `.includes(` ${mark} `)))
+    .map((line) => Number.parseInt(line, 10))
+}
+
+export function signalProcess(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal)
+  } catch {
+    // gone already, which is what was wanted
+  }
+}
+
+/** Kills until two looks in a row find nothing: a process may fork between a look and its kill. */
+export async function killProcesses(wanted: Wanted, options: { graceMs?: number; deadlineMs?: number } = {}) {
+  const { graceMs = 0, deadlineMs = 10_000 } = options
+  const startedAt = Date.now()
+  if (graceMs > 0) {
+    for (const pid of findProcesses(wanted)) signalProcess(pid, 'SIGTERM')
+    while (Date.now() - startedAt < graceMs && findProcesses(wanted).length > 0) await sleep(25)
+  }
+  for (let emptyLooks = 0; emptyLooks < 2 && Date.now() - startedAt < graceMs + deadlineMs; ) {
+    const pids = findProcesses(wanted)
+    emptyLooks = pids.length === 0 ? emptyLooks + 1 : 0
+    for (const pid of pids) signalProcess(pid, 'SIGKILL')
+    await sleep(pids.length === 0 ? 5 : 20)
+  }
+  return findProcesses(wanted)
+}
+
+/** Changes when a pid is reused; undefined: no such process. */
+export function startTime(pid: number): string | undefined {
+  if (process.platform === 'linux') {
+    const fields = statFields(pid)
+    return fields === undefined || fields[0] === 'Z' ? undefined : fields[19]
+  }
+  try {
+    return execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8' }).trim() || undefined
+  } catch {
+    return undefined
+  }
+}
+
+export function parentOf(pid: number): number | undefined {
+  if (process.platform === 'linux') {
+    const parent = statFields(pid)?.[1]
+    return parent === undefined ? undefined : Number(parent)
+  }
+  try {
+    return Number(execFileSync('ps', ['-o', 'ppid=', '-p', String(pid)], { encoding: 'utf8' }))
+  } catch {
+    return undefined
+  }
+}
+
+export function commandOf(pid: number): string {
+  try {
+    if (process.platform === 'linux') return readlinkSync(`/proc/${pid}/exe`)
+    return execFileSync('ps', ['-o', 'comm=', '-p', String(pid)], { encoding: 'utf8' }).trim()
+  } catch {
+    return ''
+  }
+}
+
+export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+/** Whether the promise settled within the time. */
+export async function within(promise: Promise<unknown>, ms: number): Promise<boolean> {
+  const timer = Promise.withResolvers<boolean>()
+  const handle = setTimeout(() => timer.resolve(false), ms)
+  try {
+    return await Promise.race([promise.then(() => true), timer.promise])
+  } finally {
+    clearTimeout(handle)
+  }
+}

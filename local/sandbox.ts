@@ -1,0 +1,213 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { chmodSync, chownSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import type { Boot } from '../src/contract/manifest.ts'
+import type { SandboxInfo, SandboxSpec } from '../src/core/ports.ts'
+import { type AgentLog, openAgentLog, redact } from './agent-log.ts'
+import { killProcesses, sandboxMark, sleep, stackMark, type Wanted, within } from './processes.ts'
+import type { Slots } from './slots.ts'
+import { makeWorkspace } from './workspace.ts'
+
+const run = promisify(execFile)
+
+export interface SandboxSettings {
+  /** Folder of all sandboxes. */
+  root: string
+  /** Logs; closed to sandboxes. */
+  stateDir: string
+  /** The stack's. */
+  mark: string
+  node: string
+  agentFile: string
+  opencode: string
+  path: string[]
+  slots: Slots
+  queueDeadlineMs: number
+  cloneDeadlineMs: number
+  /** The place to boot is given back after this time even if the agent has not said that it is ready. */
+  bootReleaseMs: number
+  stopGraceMs: number
+}
+
+export interface Sandbox {
+  info(): SandboxInfo
+  uid: number | undefined
+  /** Ends its processes and removes its folder. */
+  remove(): Promise<void>
+  /** Ends its processes; the folder stays. */
+  end(graceMs: number): Promise<void>
+}
+
+export const sandboxName = (sessionId: string, generation: number) => `${sessionId}.${generation}`
+
+/** How to find the processes of a sandbox: OpenCode's children have sessions of their own and share no group. */
+export function wantedOf(root: string, name: string, uid: number | undefined): Wanted {
+  return {
+    marks: [`${sandboxMark}=${name}`, `HOME=${join(root, name, 'home')}`],
+    uids: uid === undefined ? undefined : [uid, uid],
+  }
+}
+
+/** Starts it in the background: workspace, then a place to boot, then the agent. */
+export function startSandbox(
+  settings: SandboxSettings,
+  spec: SandboxSpec,
+  uid: number | undefined,
+): Sandbox {
+  const name = sandboxName(spec.sessionId, spec.generation)
+  const folder = join(settings.root, name)
+  const wanted = wantedOf(settings.root, name, uid)
+  const secrets = [spec.token, spec.repository?.token ?? '']
+  const cancelled = new AbortController()
+  let state: SandboxInfo['state'] = 'queued'
+  let reason: string | null = null
+  let child: ChildProcess | undefined
+  let over: Promise<void> | undefined
+
+  const running = boot().catch((error: unknown) => exit(redact((error as Error).message, secrets)))
+
+  return {
+    info: () => ({ sessionId: spec.sessionId, generation: spec.generation, state, reason }),
+    uid,
+    end,
+    remove: async () => {
+      await end(settings.stopGraceMs)
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+
+  async function boot(): Promise<void> {
+    makeFolders(folder, uid)
+    await makeWorkspace({
+      path: join(folder, 'workspace'),
+      repository: spec.repository,
+      environment: marks(),
+      settingsDir: join(folder, 'agent'),
+      timeoutMs: settings.cloneDeadlineMs,
+      signal: cancelled.signal,
+    })
+    if (uid !== undefined) await run('chown', ['-hR', `${uid}:${uid}`, join(folder, 'workspace')])
+    const release = await takePlace()
+    try {
+      await runAgent(release)
+    } finally {
+      release()
+    }
+  }
+
+  async function takePlace(): Promise<() => void> {
+    const late = AbortSignal.timeout(settings.queueDeadlineMs)
+    try {
+      return await settings.slots.take(AbortSignal.any([cancelled.signal, late]))
+    } catch (error) {
+      if (!late.aborted) throw error
+      const seconds = settings.queueDeadlineMs / 1000
+      throw new Error(`No place to boot within ${seconds} s: too many sandboxes start at once`, { cause: error })
+    }
+  }
+
+  async function runAgent(release: () => void): Promise<void> {
+    cancelled.signal.throwIfAborted()
+    const log = openAgentLog(join(settings.stateDir, `${name}.log`), secrets)
+    const agent = spawn(settings.node, [settings.agentFile], {
+      cwd: join(folder, 'agent'),
+      detached: true,
+      stdio: ['pipe', 'pipe', 'pipe'],
+      env: agentEnvironment(),
+    })
+    child = agent
+    state = 'running'
+    const timer = setTimeout(release, settings.bootReleaseMs)
+    const onLine = (line: string) => void (saysReady(line) && release())
+    log.follow(agent.stdout, onLine)
+    log.follow(agent.stderr, onLine)
+    agent.stdin.on('error', () => undefined) // its death is seen below
+    agent.stdin.end(`${JSON.stringify(bootDocument())}\n`)
+    const how = await exitOf(agent)
+    clearTimeout(timer)
+    release()
+    await exit(`The agent ended with ${how}`, log)
+  }
+
+  /** Once: whatever the sandbox has left running is ended, too. */
+  function exit(why: string, log?: AgentLog): Promise<void> {
+    over ??= (async () => {
+      if (log !== undefined) await sleep(30) // its last lines are still in the pipe
+      const tail = log?.tail() ?? ''
+      state = 'exited'
+      reason = cancelled.signal.aborted ? 'stopped' : tail === '' ? why : `${why}:\n${tail}`
+      await killProcesses(wanted, { graceMs: cancelled.signal.aborted ? 0 : 500 })
+      log?.close()
+    })()
+    return over
+  }
+
+  async function end(graceMs: number): Promise<void> {
+    cancelled.abort(new Error('stopped'))
+    child?.kill('SIGTERM')
+    await within(running, graceMs)
+    await killProcesses(wanted)
+    await running
+  }
+
+  function marks(): Record<string, string> {
+    return { [stackMark]: settings.mark, [sandboxMark]: name }
+  }
+
+  function agentEnvironment(): Record<string, string> {
+    const env = { PATH: process.env['PATH'] ?? '/usr/bin:/bin', HOME: join(folder, 'agent'), LANG: 'C.UTF-8' }
+    return { ...env, ...marks() }
+  }
+
+  function bootDocument(): Boot {
+    return {
+      gatewayUrl: spec.gatewayUrl,
+      sessionId: spec.sessionId,
+      generation: spec.generation,
+      token: spec.token,
+      stateDir: join(folder, 'agent'),
+      opencode: settings.opencode,
+      path: settings.path,
+      ...(uid === undefined ? {} : { uid, gid: uid }),
+      mark: settings.mark,
+    }
+  }
+}
+
+/**
+ * With a user of its own: the sandbox's folder is passable for that user alone, OpenCode's settings are readable but
+ * not writable for it, and the agent's folder is closed.
+ */
+function makeFolders(folder: string, uid: number | undefined): void {
+  mkdirSync(folder, { mode: 0o700 })
+  const make = (name: string, mode: number) => {
+    mkdirSync(join(folder, name), { mode })
+    chmodSync(join(folder, name), mode)
+  }
+  make('agent', 0o700)
+  make('config', 0o755)
+  make('home', 0o700)
+  make('tmp', 0o700)
+  const gitconfig = join(folder, 'home', '.gitconfig')
+  writeFileSync(gitconfig, '[user]\n  name = Gantry agent\n  email = agent@gantry.local\n')
+  if (uid === undefined) return
+  for (const path of [join(folder, 'home'), join(folder, 'tmp'), gitconfig]) chownSync(path, uid, uid)
+  chownSync(folder, process.getuid?.() ?? 0, uid)
+  chmodSync(folder, 0o710)
+}
+
+function saysReady(line: string): boolean {
+  if (!line.includes('"ready"')) return false
+  try {
+    return (JSON.parse(line) as { msg?: unknown }).msg === 'ready'
+  } catch {
+    return false
+  }
+}
+
+const exitOf = (child: ChildProcess) =>
+  new Promise<string>((resolve) => {
+    child.once('error', (error) => resolve(error.message))
+    child.once('exit', (code, signal) => resolve(signal === null ? `exit code ${code}` : `signal ${signal}`))
+  })

@@ -1,0 +1,224 @@
+import { rmSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { binary, root } from './binaries.ts'
+import {
+  type ControlPlaneKind,
+  gantryObjects,
+  prepareControlPlane,
+} from './control-plane.ts'
+import { ensureFirstKey, type FirstKey } from './first-key.ts'
+import { startGuardian } from './guardian.ts'
+import { applyMigrations } from './migrations.ts'
+import { type PartFailed, startPart, untilReady } from './part.ts'
+import { stackMark } from './processes.ts'
+import { findSandboxPlace, openFolder, type SandboxPlace } from './sandbox-users.ts'
+import { type ScriptedModel, startScriptedModel } from './scripted-model.ts'
+import { type Sqld, startSqld } from './sqld.ts'
+import { choosePorts, loadSecrets, makePrivateDir, randomText, type Secrets, takeLock } from './state.ts'
+import { supervise, type Supervised } from './supervise.ts'
+
+export interface StackOptions {
+  stateDir: string
+  host: ControlPlaneKind
+  /** The Worker's entry. Default: src/worker.ts. */
+  entry?: string
+  /** Durable Object classes by binding. Default: Gantry's three. */
+  objects?: Record<string, string>
+  /** More bindings, or others: these win. */
+  env?: Record<string, string>
+  /** Default true. */
+  sandboxes?: boolean
+  /** scripted (default): starts one; otherwise the bindings that name the real one. */
+  model?: 'scripted' | 'none' | Record<string, string>
+  healthPath?: string
+  /** A part ended by itself. Default: nothing; the stack stays up without it. */
+  onDeath?: (error: PartFailed) => void
+  /** Told what happens, with the milliseconds since the start. */
+  onStep?: (what: string, ms: number) => void
+  /** Passed to the sandbox host, such as deadlines. */
+  hostOptions?: Record<string, unknown>
+}
+
+export interface Stack {
+  url: string
+  adminKey: string
+  adminKeyPath: string
+  organisationId: string
+  mark: string
+  stateDir: string
+  /** What the control plane was given. */
+  env: Record<string, string>
+  sqld: Sqld
+  worker: Supervised
+  sandboxHost: (Supervised & { url: string; secret: string }) | null
+  sandboxPlace: SandboxPlace | null
+  model: ScriptedModel | null
+  guardianPid(): number | undefined
+  stop(): Promise<void>
+  /** Stops it and removes its state and its sandboxes. */
+  erase(): Promise<void>
+}
+
+/** Starts everything in order; when a part fails, ends what has been started and throws. */
+export async function startStack(options: StackOptions): Promise<Stack> {
+  const stateDir = makePrivateDir(resolve(options.stateDir))
+  const ports = await choosePorts(stateDir, ['api', 'libsql', 'sandboxes', 'model'])
+  const url = `http://127.0.0.1:${ports.api}`
+  const startedAt = Date.now()
+  const step = (what: string) => options.onStep?.(what, Date.now() - startedAt)
+  const mark = `stk_${randomText(20, '0123456789abcdefghijklmnopqrstuvwxyz')}`
+  const secrets = loadSecrets(stateDir)
+  const onDeath = options.onDeath ?? (() => undefined)
+  // In the order of starting; ended in the opposite one.
+  const endings: (() => Promise<void> | void)[] = []
+  let stopping: Promise<void> | undefined
+  const stop = () => (stopping ??= endAll(endings))
+
+  endings.push(takeLock(stateDir, url))
+  try {
+    const place = options.sandboxes === false ? null : await findSandboxPlace(stateDir)
+    if (place !== null) endings.push(place.release)
+    const guardian = startGuardian(mark, place?.uids)
+    endings.push(guardian.stop)
+
+    const sqld = await startSqld({ stateDir, port: ports.libsql, mark, onDeath })
+    endings.push(sqld.stop)
+    step('libSQL server')
+    const applied = await applyMigrations(sqld.url, sqld.token)
+    const key = await ensureFirstKey(stateDir, sqld.url, sqld.token)
+    step(`migrations (${applied.length} applied)`)
+
+    const model = (options.model ?? 'scripted') === 'scripted' ? await startModel() : null
+    const [sandboxHost, launch] = await Promise.all([
+      place === null ? null : startSandboxHost(place),
+      prepareControlPlane(controlPlaneSpec(sqld, place, model)),
+    ])
+    const worker = await supervise(launch, onDeath)
+    endings.push(worker.stop)
+    step('control plane')
+    return stackOf({ sqld, key, sandboxHost, place, model, worker, guardianPid: guardian.pid })
+  } catch (error) {
+    await stop()
+    throw error
+  }
+
+  async function startModel(): Promise<ScriptedModel> {
+    const model = await startScriptedModel({ apiKey: secrets.modelKey, port: ports.model })
+    endings.push(model.close)
+    return model
+  }
+
+  async function startSandboxHost(place: SandboxPlace) {
+    const { buildAgent } = await import('../build/agent.ts')
+    const agentFile = join(stateDir, 'agent.mjs')
+    await buildAgent(agentFile)
+    step('agent bundle')
+    const hostUrl = `http://127.0.0.1:${ports.sandboxes}`
+    const launch = async () => {
+      const part = startPart({
+        name: 'sandbox host',
+        command: binary('node'),
+        args: [join(root, 'local', 'host-main.ts')],
+        env: { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '/', [stackMark]: mark },
+        logFile: join(stateDir, 'sandbox-host.log'),
+        input: JSON.stringify({
+          secret: secrets.hostSecret,
+          port: ports.sandboxes,
+          root: place.root,
+          stateDir: join(stateDir, 'agents'),
+          mark,
+          node: binary('node'),
+          agentFile,
+          opencode: place.opencode,
+          path: place.path,
+          uids: place.uids,
+          ...options.hostOptions,
+        }),
+      })
+      const headers = { authorization: `Bearer ${secrets.hostSecret}` }
+      await untilReady(part, async () => (await fetch(`${hostUrl}/sandboxes`, { headers })).ok, { deadlineMs: 15_000 })
+      return part
+    }
+    const host = await supervise(launch, onDeath)
+    endings.push(host.stop)
+    step('sandbox host')
+    return { ...host, url: hostUrl, secret: secrets.hostSecret }
+  }
+
+  function controlPlaneSpec(sqld: Sqld, place: SandboxPlace | null, model: ScriptedModel | null) {
+    return {
+      kind: options.host,
+      port: ports.api,
+      stateDir,
+      mark,
+      entry: options.entry ?? join(root, 'src', 'worker.ts'),
+      objects: options.objects ?? gantryObjects,
+      healthPath: options.healthPath ?? '/healthz',
+      bindings: bindingsOf(sqld, place, model),
+    }
+  }
+
+  function bindingsOf(sqld: Sqld, place: SandboxPlace | null, model: ScriptedModel | null): Record<string, string> {
+    return {
+      ...secretBindings(secrets),
+      LIBSQL_URL: sqld.url,
+      LIBSQL_TOKEN: sqld.token,
+      GANTRY_PUBLIC_URL: url,
+      GANTRY_DEFAULT_SANDBOX: place === null ? 'none' : 'local',
+      ...(place === null
+        ? {}
+        : {
+            SANDBOX_HOST_URL: `http://127.0.0.1:${ports.sandboxes}`,
+            SANDBOX_HOST_SECRET: secrets.hostSecret,
+            SANDBOX_ROOT: place.root,
+          }),
+      ...(model === null
+        ? {}
+        : { GANTRY_MODEL_BASE_URL: model.url, GANTRY_MODEL_API_KEY: model.apiKey, GANTRY_MODEL: 'scripted' }),
+      ...(typeof options.model === 'object' ? options.model : {}),
+      ...options.env,
+    }
+  }
+
+  function stackOf(parts: {
+    sqld: Sqld
+    key: FirstKey
+    sandboxHost: Stack['sandboxHost']
+    place: SandboxPlace | null
+    model: ScriptedModel | null
+    worker: Supervised
+    guardianPid: () => number | undefined
+  }): Stack {
+    return {
+      url,
+      adminKey: parts.key.secret,
+      adminKeyPath: parts.key.path,
+      organisationId: parts.key.organisationId,
+      mark,
+      stateDir,
+      env: bindingsOf(parts.sqld, parts.place, parts.model),
+      sqld: parts.sqld,
+      worker: parts.worker,
+      sandboxHost: parts.sandboxHost,
+      sandboxPlace: parts.place,
+      model: parts.model,
+      guardianPid: parts.guardianPid,
+      stop,
+      erase: async () => {
+        await stop()
+        for (const path of [stateDir, openFolder(stateDir)]) rmSync(path, { recursive: true, force: true })
+      },
+    }
+  }
+}
+
+const secretBindings = (secrets: Secrets) => ({
+  GANTRY_ID_SECRET: secrets.idSecret,
+  GANTRY_TOKEN_KEYS: secrets.tokenKeys,
+  GANTRY_SEAL_KEYS: secrets.sealKeys,
+})
+
+// Worker and host at once, then the rest: the guardian comes near the end and takes whatever is left.
+async function endAll(endings: (() => Promise<void> | void)[]): Promise<void> {
+  for (const end of endings.splice(0).reverse()) await end()
+}

@@ -1,0 +1,163 @@
+import { createHash } from 'node:crypto'
+import type { GateDecision } from '../src/contract/ask.ts'
+import { canonicalJson } from '../src/contract/canonical.ts'
+
+/** Without a link for this long, an open question is refused. */
+const noLinkMs = 30_000
+
+export interface Question {
+  askId: string
+  tool: string
+  callId: string
+  sessionID: string
+  input: unknown
+}
+export interface Answer {
+  decision: GateDecision
+  reason: string
+}
+export interface Ask extends Question {
+  inputHash: string
+  askedAt: number
+  answer: Answer | null
+}
+interface OpenAsk extends Ask {
+  waiting: Set<(answer: Answer) => void>
+  /** The tool part that ran under this answer. */
+  usedBy: string | null
+}
+
+export interface ToolPart {
+  partId: string
+  sessionID: string
+  tool: string
+  callId: string
+  input: unknown
+}
+
+export const hashInput = (input: unknown): string =>
+  createHash('sha256')
+    .update(canonicalJson(input ?? null))
+    .digest('hex')
+
+/** The questions of the running turn. An answer is final: what was denied when a turn ended stays denied. */
+export class Gate {
+  readonly #onAsk: (ask: Ask) => void
+  readonly #now: () => number
+  readonly #asks = new Map<string, OpenAsk>()
+  #closedBecause: string | null = 'No turn is running'
+  #linkDownAt: number | null
+
+  constructor(onAsk: (ask: Ask) => void, now: () => number = Date.now) {
+    this.#onAsk = onAsk
+    this.#now = now
+    this.#linkDownAt = now()
+  }
+
+  /** A turn begins. Answers of earlier turns count no more. */
+  open(): void {
+    this.#asks.clear()
+    this.#closedBecause = null
+  }
+
+  /** Before OpenCode is told to abort, and at the end of a turn: every open question is refused, and every later one. */
+  close(reason: string): void {
+    this.#closedBecause = reason
+    for (const ask of this.#asks.values()) this.#settle(ask, { decision: 'deny', reason })
+  }
+
+  /** The answer, or undefined if there is none after `waitMs`: the same id asks again. */
+  async ask(question: Question, waitMs: number): Promise<Answer | undefined> {
+    const known = this.#asks.get(question.askId)
+    const inputHash = hashInput(question.input)
+    if (known && (known.inputHash !== inputHash || known.tool !== question.tool || known.callId !== question.callId)) {
+      return { decision: 'deny', reason: 'The question was changed after it was asked' }
+    }
+    const ask = known ?? this.#add({ ...question, inputHash, askedAt: this.#now(), answer: null })
+    return ask.answer ?? (await waitFor(ask, waitMs))
+  }
+
+  /** Asked again right before the tool runs: an allow holds only while its turn does. */
+  confirm(askId: string): Answer {
+    const answer = this.#asks.get(askId)?.answer
+    if (this.#closedBecause !== null) return { decision: 'deny', reason: this.#closedBecause }
+    return answer ?? { decision: 'deny', reason: 'The question is not answered' }
+  }
+
+  answer(askId: string, answer: Answer): void {
+    const ask = this.#asks.get(askId)
+    if (ask) this.#settle(ask, answer)
+  }
+
+  unanswered(): Ask[] {
+    return [...this.#asks.values()].filter((ask) => ask.answer === null)
+  }
+
+  linkUp(): void {
+    this.#linkDownAt = null
+  }
+
+  linkDown(): void {
+    this.#linkDownAt ??= this.#now()
+  }
+
+  /** To be called every second or so. */
+  tick(): void {
+    if (this.#linkDownAt === null) return
+    for (const ask of this.unanswered()) {
+      const aloneForMs = this.#now() - Math.max(this.#linkDownAt, ask.askedAt)
+      if (aloneForMs >= noLinkMs) this.answer(ask.askId, { decision: 'deny', reason: 'The control plane cannot be reached' })
+    }
+  }
+
+  /** Whether an allow was given for exactly this call. One allow covers one part: call ids repeat. */
+  covers(part: ToolPart): boolean {
+    const fitting = this.#fitting(part).filter((ask) => ask.answer?.decision === 'allow')
+    const ask = fitting.find((each) => each.usedBy === part.partId) ?? fitting.find((each) => each.usedBy === null)
+    if (!ask) return false
+    ask.usedBy = part.partId
+    return true
+  }
+
+  wasAsked(part: ToolPart): boolean {
+    return this.#fitting(part).length > 0
+  }
+
+  #fitting(part: ToolPart): OpenAsk[] {
+    const inputHash = hashInput(part.input)
+    return [...this.#asks.values()].filter(
+      (ask) =>
+        ask.callId === part.callId &&
+        ask.sessionID === part.sessionID &&
+        ask.tool === part.tool &&
+        ask.inputHash === inputHash,
+    )
+  }
+
+  #add(ask: Ask): OpenAsk {
+    const open: OpenAsk = { ...ask, waiting: new Set(), usedBy: null }
+    this.#asks.set(ask.askId, open)
+    if (this.#closedBecause === null) this.#onAsk(open)
+    else this.#settle(open, { decision: 'deny', reason: this.#closedBecause })
+    return open
+  }
+
+  #settle(ask: OpenAsk, answer: Answer): void {
+    if (ask.answer !== null) return
+    ask.answer = answer
+    for (const resolve of ask.waiting) resolve(answer)
+    ask.waiting.clear()
+  }
+}
+
+function waitFor(ask: OpenAsk, waitMs: number): Promise<Answer | undefined> {
+  return new Promise((resolve) => {
+    const done = (answer: Answer | undefined) => {
+      clearTimeout(timer)
+      ask.waiting.delete(done)
+      resolve(answer)
+    }
+    const timer = setTimeout(() => done(undefined), waitMs)
+    ask.waiting.add(done)
+  })
+}

@@ -1,0 +1,23 @@
+export type Log = (message: string, fields?: Record<string, unknown>) => void
+
+const secrets = new Set<string>()
+
+/** From now on the value is never written to a log, wherever it turns up. */
+export function hideFromLogs(secret: string): void {
+  if (secret.length >= 8) secrets.add(secret)
+}
+
+/** One line of JSON on standard error, which the host keeps. */
+export const log: Log = (message, fields = {}) => {
+  let line = JSON.stringify({ at: new Date().toISOString(), message, ...fields })
+  for (const secret of secrets) line = line.replaceAll(secret, '[hidden]')
+  process.stderr.write(`${line}\n`)
+}
+
+export const messageOf = (error: unknown): string => {
+  if (!(error instanceof Error)) return String(error)
+  const cause = error.cause instanceof Error ? `: ${error.cause.message}` : ''
+  return `${error.message}${cause}`
+}
+
+export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))

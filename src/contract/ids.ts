@@ -1,0 +1,57 @@
+import { z } from 'zod'
+
+// Lower-case Crockford base32: no letter that can be misread, safe in paths and headers.
+export const idAlphabet = '0123456789abcdefghjkmnpqrstvwxyz'
+const body = (length: number) => `[${idAlphabet}]{${length}}`
+
+const id = <P extends string>(prefix: P, length: number) =>
+  z
+    .string()
+    .regex(new RegExp(`^${prefix}_${body(length)}$`), {
+      error: `Expected an id like "${prefix}_…"`,
+    })
+    .brand<P>()
+
+/** Twenty random characters, then ten of MAC, so that a made-up id is refused before any object is touched. */
+export const SessionId = id('ses', 30)
+export type SessionId = z.infer<typeof SessionId>
+export const sessionIdRandomLength = 20
+
+export const OrganisationId = id('org', 20)
+export type OrganisationId = z.infer<typeof OrganisationId>
+
+export const KeyId = id('key', 20)
+export type KeyId = z.infer<typeof KeyId>
+
+/** The session's thirty characters, then eight of its own: a turn id alone leads to its session. */
+export const TurnId = id('trn', 38)
+export type TurnId = z.infer<typeof TurnId>
+
+export const ArtifactId = id('art', 20)
+export type ArtifactId = z.infer<typeof ArtifactId>
+
+/** Made by the gate's plugin, one per question: OpenCode's own call ids repeat. */
+export const AskId = id('ask', 20)
+export type AskId = z.infer<typeof AskId>
+
+/**
+ * A name that callers choose (tool_call_id, Idempotency-Key): printable, bounded, no NUL, no lone surrogate,
+ * so that it means the same in SQLite, in libSQL, in a log line and in a header.
+ */
+export const CallerKey = z
+  .string()
+  .min(1)
+  .max(200)
+  .refine((value) => value.isWellFormed() && !/\p{Cc}/u.test(value), {
+    error: 'Must not contain control characters or lone surrogates',
+  })
+export type CallerKey = z.infer<typeof CallerKey>
+
+export const Text = (max: number, min = 0) =>
+  z
+    .string()
+    .min(min)
+    .max(max)
+    .refine((value) => value.isWellFormed() && !value.includes('\u0000'), {
+      error: 'Must not contain NUL or lone surrogates',
+    })

@@ -1,0 +1,32 @@
+import { z } from 'zod'
+import { KeyId, OrganisationId, Text } from './ids.ts'
+
+export const Scope = z.enum(['read', 'write', 'approve', 'admin'])
+export type Scope = z.infer<typeof Scope>
+
+/** `gk_` and 32 characters. Only its SHA-256 is stored. */
+export const apiKeyPattern = /^gk_[0-9a-z]{32}$/
+
+export const ApiKey = z.object({
+  id: KeyId,
+  organisationId: OrganisationId,
+  name: z.string(),
+  owner: z.string().describe('The person or system that holds the key'),
+  scopes: z.array(Scope),
+  createdAt: z.number(),
+  expiresAt: z.number().nullable(),
+  revokedAt: z.number().nullable(),
+  lastUsedAt: z.number().nullable(),
+})
+export type ApiKey = z.infer<typeof ApiKey>
+
+export const KeyCreate = z.strictObject({
+  name: Text(100, 1),
+  owner: Text(100, 1).optional().describe('Default: the owner of the key that asks'),
+  scopes: z.array(Scope).min(1).max(4),
+  expiresAt: z.number().int().positive().optional().describe('Milliseconds since 1970'),
+})
+export type KeyCreate = z.infer<typeof KeyCreate>
+
+export const KeyCreated = ApiKey.extend({ secret: z.string().describe('Shown once') })
+export type KeyCreated = z.infer<typeof KeyCreated>

@@ -1,0 +1,115 @@
+import { z } from 'zod'
+import { GateDecision } from './ask.ts'
+import { CollectedFile } from './artifact.ts'
+import { type AgentEventKind, agentEventKinds } from './events.ts'
+import { AskId } from './ids.ts'
+import { DiffReport } from './session.ts'
+
+/** Spoken by this release, newest first. An agent one version older works. */
+export const linkProtocols = [1] as const
+
+/**
+ * Everything the control plane asks of an agent. A command is redelivered until its result is acknowledged; the agent
+ * remembers the ids that it has carried out, and each command may be carried out again without harm.
+ */
+export const commandKinds = {
+  prompt: {
+    body: z.object({
+      turnId: z.string(),
+      /** Looked up in OpenCode before it is sent: sending one id twice duplicates the user's text. */
+      messageId: z.string(),
+      text: z.string(),
+      steer: z.boolean(),
+    }),
+    result: z.object({ sent: z.boolean() }),
+  },
+  abort: { body: z.object({ turnId: z.string().nullable() }), result: z.object({}) },
+  collect: {
+    body: z.object({
+      operationId: z.string(),
+      folder: z.string(),
+      maxFiles: z.number().int(),
+      maxFileBytes: z.number().int(),
+      maxTotalBytes: z.number().int(),
+    }),
+    result: z.object({ files: z.array(CollectedFile) }),
+  },
+  diff: { body: z.object({}), result: DiffReport },
+  stop: { body: z.object({ reason: z.string() }), result: z.object({}) },
+} as const
+export type CommandKind = keyof typeof commandKinds
+export type CommandBody<K extends CommandKind> = z.infer<(typeof commandKinds)[K]['body']>
+export type CommandResult<K extends CommandKind> = z.infer<(typeof commandKinds)[K]['result']>
+
+export const AgentEvent = z.object({
+  /** Per generation, from 1, without gaps. */
+  seq: z.number().int().positive(),
+  at: z.number(),
+  kind: z.enum(Object.keys(agentEventKinds) as [AgentEventKind, ...AgentEventKind[]]),
+  data: z.record(z.string(), z.unknown()),
+})
+export type AgentEvent = z.infer<typeof AgentEvent>
+
+/** Sandbox to control plane. */
+export const UpMessage = z.discriminatedUnion('t', [
+  z.object({
+    t: z.literal('hello'),
+    protocols: z.array(z.number().int()).min(1).max(20),
+    agent: z.string().max(50),
+    /** A random name of this agent process: a new one means that the agent restarted. */
+    boot: z.string().max(50),
+    /** Whether OpenCode is up and the gate's marker was seen. */
+    ready: z.boolean(),
+  }),
+  /** OpenCode is up, the gate's plugin has proven itself. */
+  z.object({ t: z.literal('ready'), bootMs: z.number() }),
+  z.object({ t: z.literal('failed'), reason: z.string().max(4000) }),
+  z.object({ t: z.literal('events'), items: z.array(AgentEvent).min(1).max(200) }),
+  z.object({
+    t: z.literal('result'),
+    commandId: z.string().max(100),
+    ok: z.boolean(),
+    data: z.record(z.string(), z.unknown()).optional(),
+    error: z.string().max(4000).optional(),
+  }),
+  z.object({
+    t: z.literal('ask'),
+    askId: AskId,
+    tool: z.string().min(1).max(200),
+    callId: z.string().max(200),
+    opencodeSessionId: z.string().max(100),
+    input: z.unknown(),
+    inputHash: z.string().regex(/^[0-9a-f]{64}$/),
+  }),
+  z.object({ t: z.literal('renew') }),
+])
+export type UpMessage = z.infer<typeof UpMessage>
+
+/** Control plane to sandbox. */
+export const DownMessage = z.discriminatedUnion('t', [
+  z.object({
+    t: z.literal('welcome'),
+    protocol: z.number().int(),
+    /** The last event of this generation that is stored: the agent drops its spool up to here and sends what follows. */
+    ackedSeq: z.number().int(),
+  }),
+  z.object({ t: z.literal('ack'), seq: z.number().int() }),
+  z.object({
+    t: z.literal('command'),
+    id: z.string(),
+    kind: z.enum(Object.keys(commandKinds) as [CommandKind, ...CommandKind[]]),
+    body: z.record(z.string(), z.unknown()),
+  }),
+  z.object({ t: z.literal('resultAck'), commandId: z.string() }),
+  z.object({ t: z.literal('answer'), askId: AskId, decision: GateDecision, reason: z.string() }),
+  z.object({ t: z.literal('token'), token: z.string(), expiresAt: z.number() }),
+])
+export type DownMessage = z.infer<typeof DownMessage>
+
+/** Close codes. After `fenced` and `refused` an agent stops for good; after anything else it connects again. */
+export const linkClose = { fenced: 4403, refused: 4400, superseded: 4409, tooOld: 4426, renewed: 4401 } as const
+
+/** Sent as text by the agent and answered without waking the session. */
+export const linkPing = 'ping'
+export const linkPong = 'pong'
+export const maxLinkMessageBytes = 1024 * 1024

@@ -1,0 +1,62 @@
+import { z } from 'zod'
+import { Sha256 } from './artifact.ts'
+
+/** Where things are in one sandbox. Literal on E2B and Modal; under the session's folder on the local host. */
+export const Layout = z.object({
+  home: z.string(),
+  workspace: z.string(),
+  /** Loaded by OpenCode as OPENCODE_CONFIG_DIR; owned by the agent, not writable by OpenCode where uids differ. */
+  configDir: z.string(),
+  envFile: z.string(),
+  hostname: z.string(),
+  /** 0: any free port. */
+  port: z.number().int(),
+})
+export type Layout = z.infer<typeof Layout>
+
+export const ManifestFile = z.object({
+  path: z.string().describe('Absolute'),
+  content: z.string(),
+  sha256: Sha256,
+  mode: z.number().int(),
+  /** own: Gantry's, written always and repaired. copy: in the workspace, written only where the repository has none. */
+  keep: z.enum(['own', 'copy']),
+})
+export type ManifestFile = z.infer<typeof ManifestFile>
+
+export const Manifest = z.object({
+  version: Sha256.describe('Hash over everything else in the manifest'),
+  layout: Layout,
+  files: z.array(ManifestFile),
+  /** Paths that must not exist: files of other modes that a snapshot may have brought. */
+  absent: z.array(z.string()),
+  /** For OpenCode's environment. The agent adds relay address, local token and server password. */
+  environment: z.record(z.string(), z.string()),
+  /** The tool id that proves that the gate's plugin is loaded. */
+  marker: z.string(),
+  /** Tool ids that must be loaded before the sandbox is ready. */
+  toolIds: z.array(z.string()),
+  /** providerID/modelID as OpenCode spells it. */
+  model: z.string(),
+  trustProjectConfig: z.boolean(),
+})
+export type Manifest = z.infer<typeof Manifest>
+
+/** Given to an agent on its standard input, as one line of JSON. */
+export const Boot = z.object({
+  gatewayUrl: z.string(),
+  sessionId: z.string(),
+  generation: z.number().int(),
+  token: z.string(),
+  /** The agent's own folder: spool, command memory, logs. Not readable by OpenCode where uids differ. */
+  stateDir: z.string(),
+  opencode: z.string().describe('Path of the OpenCode binary'),
+  /** Folders put first on OpenCode's PATH, such as ripgrep's. */
+  path: z.array(z.string()),
+  /** Run OpenCode as this user; absent: as the agent's own. */
+  uid: z.number().int().optional(),
+  gid: z.number().int().optional(),
+  /** In the environment of OpenCode and all its children, so that they can be found again. */
+  mark: z.string(),
+})
+export type Boot = z.infer<typeof Boot>

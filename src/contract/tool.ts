@@ -1,0 +1,86 @@
+import { z } from 'zod'
+import { CallerKey } from './ids.ts'
+
+/** What a gateway tool answers; a `success: false` is an answer like any other and is replayed. */
+export const ToolResult = z.object({
+  success: z.boolean(),
+  result: z.string(),
+  data: z.record(z.string(), z.unknown()).optional(),
+})
+export type ToolResult = z.infer<typeof ToolResult>
+
+/** The body of `POST /proliferate/:sessionId/tools/:toolName`. */
+export const ToolCallback = z.strictObject({
+  tool_call_id: CallerKey,
+  args: z.record(z.string(), z.unknown()).default({}),
+})
+export type ToolCallback = z.infer<typeof ToolCallback>
+
+export const CallState = z.enum(['pending', 'settled', 'failed', 'unknown'])
+export type CallState = z.infer<typeof CallState>
+
+export const ToolCall = z.object({
+  tool: z.string(),
+  toolCallId: z.string(),
+  operationId: z.string(),
+  state: CallState,
+  generation: z.number().int(),
+  attempts: z.number().int(),
+  conflicts: z.number().int().describe('How often the id came again with other arguments'),
+  args: z.unknown(),
+  response: ToolResult.nullable(),
+  error: z.string().nullable(),
+  startedAt: z.number(),
+  settledAt: z.number().nullable(),
+})
+export type ToolCall = z.infer<typeof ToolCall>
+
+/** How a tool shows itself to the model and to the wrapper in the sandbox. */
+export interface ToolDefinition<A extends z.ZodType = z.ZodType> {
+  name: string
+  /** Other spellings that fold to `name` before the idempotency key is made. */
+  aliases: readonly string[]
+  domain: 'gateway' | 'sandbox'
+  args: A
+  /** One line for the model's tool list. */
+  description: string
+  /** The companion `.txt`: when and how to use it. */
+  guidance: string
+  /** Same id, other arguments: refuse with 409, or settle nothing and answer `success: false`. */
+  onConflict: 'refuse' | 'answer'
+}
+
+export const defaultVerificationFolder = '.proliferate/.verification'
+
+export const verifyTool = {
+  name: 'verify',
+  aliases: [],
+  domain: 'gateway',
+  args: z.strictObject({
+    folder: z
+      .string()
+      .min(1)
+      .max(500)
+      .refine(
+        (path) =>
+          !path.startsWith('/') && !path.includes('\\') && !path.includes('\u0000') && !path.split('/').includes('..'),
+        { error: 'Must be a relative path inside the workspace' },
+      )
+      .optional()
+      .describe(`Folder with the evidence files, relative to the workspace. Default: ${defaultVerificationFolder}`),
+  }),
+  description: 'Upload verification evidence (screenshots, logs, test output) so that a person can review it.',
+  guidance: [
+    `Put the evidence of your work into ${defaultVerificationFolder}/ (or another folder that you name), then call this tool once.`,
+    'Good evidence: test output, a screenshot of the changed page, a log that shows the fix. At most 100 files, 8 MiB each, 32 MiB in all.',
+    'The answer names the place where the files are stored. If the folder is empty, nothing is stored and the answer says so.',
+  ].join('\n'),
+  onConflict: 'refuse',
+} as const satisfies ToolDefinition
+
+export const tools: readonly ToolDefinition[] = [verifyTool]
+
+export const maxArgsBytes = 256 * 1024
+export const maxArtifactBytes = 8 * 1024 * 1024
+export const maxArtifactFiles = 100
+export const maxArtifactTotalBytes = 32 * 1024 * 1024

@@ -1,0 +1,234 @@
+import type { CallState, ToolCall, ToolResult } from '../../contract/tool.ts'
+import { addToOutbox } from '../outbox.ts'
+import type { Sql } from '../ports.ts'
+import { appendEvent } from '../sessions/events.ts'
+
+/** What a callback finds when it arrives. Every branch is a row of the table in SPEC.md, area CALL. */
+export type Begin =
+  | { kind: 'run'; operationId: string; attempt: number }
+  | { kind: 'join' }
+  | { kind: 'replay'; body: string }
+  | { kind: 'conflict' }
+  | { kind: 'closed' }
+
+export interface BeginInput {
+  tool: string
+  toolCallId: string
+  operationId: string
+  args: string
+  argsHash: string
+  generation: number
+  /** The instance that would run it. A pending row of another instance has lost its runner, at once. */
+  runner: string
+  /** Whether this instance is running it right now. */
+  running: boolean
+  repeatable: boolean
+  sessionOpen: boolean
+}
+
+interface CallRow {
+  n: number
+  tool: string
+  tool_call_id: string
+  operation_id: string
+  args: string
+  args_hash: string
+  state: CallState
+  runner: string | null
+  generation: number
+  attempts: number
+  conflicts: number
+  response: string | null
+  error: string | null
+  started_at: number
+  settled_at: number | null
+}
+
+/** Decides and commits in one step: when this says `run`, the pending row is written. */
+export function beginCall(sql: Sql, now: number, input: BeginInput): Begin {
+  return sql.transaction(() => {
+    const row = loadCall(sql, input.tool, input.toolCallId)
+    if (!row) return input.sessionOpen ? startCall(sql, now, input) : { kind: 'closed' }
+    if (row.args_hash !== input.argsHash) return recordConflict(sql, now, row)
+    if (row.response !== null) return { kind: 'replay', body: row.response }
+    if (row.state === 'pending' && input.running) return { kind: 'join' }
+    if (!input.sessionOpen) return giveUp(sql, now, row, 'the session was closed before it settled')
+    if (row.state === 'pending' && row.runner === null) return runAgain(sql, now, row, input)
+    if (input.repeatable) return runAgain(sql, now, row, input)
+    const cause = row.state === 'failed' ? 'it failed half-way' : 'the process that ran it was lost'
+    return giveUp(sql, now, row, cause)
+  })
+}
+
+function startCall(sql: Sql, now: number, input: BeginInput): Begin {
+  sql.run(
+    `insert into calls (tool, tool_call_id, operation_id, args, args_hash, state, runner, generation, attempts, started_at)
+     values (?, ?, ?, ?, ?, 'pending', ?, ?, 1, ?)`,
+    input.tool,
+    input.toolCallId,
+    input.operationId,
+    input.args,
+    input.argsHash,
+    input.runner,
+    input.generation,
+    now,
+  )
+  return announceStart(sql, now, input.tool, input.toolCallId)
+}
+
+function runAgain(sql: Sql, now: number, row: CallRow, input: BeginInput): Begin {
+  sql.run(
+    `update calls set state = 'pending', runner = ?, attempts = attempts + 1, error = null where n = ?`,
+    input.runner,
+    row.n,
+  )
+  return announceStart(sql, now, row.tool, row.tool_call_id)
+}
+
+function announceStart(sql: Sql, now: number, tool: string, toolCallId: string): Begin {
+  const row = projectCall(sql, now, tool, toolCallId)
+  const started = { operationId: row.operation_id, attempt: row.attempts }
+  appendEvent(sql, now, 'call.started', { tool, toolCallId, ...started })
+  return { kind: 'run', ...started }
+}
+
+function recordConflict(sql: Sql, now: number, row: CallRow): Begin {
+  sql.run('update calls set conflicts = conflicts + 1 where n = ?', row.n)
+  appendEvent(sql, now, 'call.conflict', { tool: row.tool, toolCallId: row.tool_call_id })
+  return { kind: 'conflict' }
+}
+
+function giveUp(sql: Sql, now: number, row: CallRow, cause: string): Begin {
+  const answer: ToolResult = {
+    success: false,
+    result: `Outcome unknown: ${cause}, and "${row.tool}" must not run twice. Check what it changed before you call it again with a new id`,
+  }
+  const body = JSON.stringify(answer)
+  endCall(sql, now, row, { state: 'unknown', response: body, error: cause, success: false })
+  return { kind: 'replay', body }
+}
+
+/** Stores the answer and returns the bytes that every caller with this id gets from now on. */
+export function settleCall(
+  sql: Sql,
+  now: number,
+  key: { tool: string; toolCallId: string; runner: string },
+  result: ToolResult,
+): string {
+  return sql.transaction(() => {
+    const row = loadCall(sql, key.tool, key.toolCallId)
+    if (!row) throw new Error(`Cannot settle call "${key.toolCallId}": it was never begun`)
+    // Somebody else has ended it while this runner was thought dead: the first answer stays.
+    if (row.response !== null) return row.response
+    const body = JSON.stringify(result)
+    endCall(sql, now, row, { state: 'settled', response: body, error: null, success: result.success })
+    return body
+  })
+}
+
+/** The handler threw: a bug, answered 500. The same id runs again only if the handler may be repeated. */
+export function failCall(sql: Sql, now: number, key: { tool: string; toolCallId: string }, error: string): void {
+  sql.transaction(() => {
+    const row = loadCall(sql, key.tool, key.toolCallId)
+    if (!row || row.response !== null) return
+    endCall(sql, now, row, { state: 'failed', response: null, error: error.slice(0, 2000), success: null })
+  })
+}
+
+/** Nothing was done because something it needs is away: still pending, and whoever asks next runs it. */
+export function releaseCall(sql: Sql, key: { tool: string; toolCallId: string }): void {
+  sql.run(
+    `update calls set runner = null where tool = ? and tool_call_id = ? and state = 'pending'`,
+    key.tool,
+    key.toolCallId,
+  )
+}
+
+function endCall(
+  sql: Sql,
+  now: number,
+  row: CallRow,
+  end: {
+    state: 'settled' | 'failed' | 'unknown'
+    response: string | null
+    error: string | null
+    success: boolean | null
+  },
+): void {
+  sql.run(
+    'update calls set state = ?, runner = null, response = ?, error = ?, settled_at = ? where n = ?',
+    end.state,
+    end.response,
+    end.error,
+    now,
+    row.n,
+  )
+  projectCall(sql, now, row.tool, row.tool_call_id)
+  appendEvent(sql, now, 'call.ended', {
+    tool: row.tool,
+    toolCallId: row.tool_call_id,
+    operationId: row.operation_id,
+    state: end.state,
+    success: end.success,
+    durationMs: now - row.started_at,
+  })
+}
+
+/** Both states of a call reach `session_tool_invocations`. */
+function projectCall(sql: Sql, now: number, tool: string, toolCallId: string): CallRow {
+  const row = loadCall(sql, tool, toolCallId)
+  if (!row) throw new Error(`Cannot project call "${toolCallId}": it was never begun`)
+  addToOutbox(sql, now, 'call', {
+    tool,
+    toolCallId,
+    operationId: row.operation_id,
+    generation: row.generation,
+    status: row.state,
+    attempts: row.attempts,
+    input: row.args,
+    output: row.response,
+    error: row.error,
+    durationMs: row.settled_at === null ? null : row.settled_at - row.started_at,
+    startedAt: row.started_at,
+    completedAt: row.settled_at,
+  })
+  return row
+}
+
+function loadCall(sql: Sql, tool: string, toolCallId: string): CallRow | undefined {
+  return sql.all<CallRow>('select * from calls where tool = ? and tool_call_id = ?', tool, toolCallId)[0]
+}
+
+export function countActiveCalls(sql: Sql): number {
+  return sql.all<{ c: number }>(`select count(*) as c from calls where state = 'pending'`)[0]?.c ?? 0
+}
+
+export function listCalls(
+  sql: Sql,
+  page: { limit: number; after: number | null },
+): { items: ToolCall[]; next: number | null } {
+  const rows = sql.all<CallRow>(
+    'select * from calls where n > ? order by n limit ?',
+    page.after ?? 0,
+    page.limit + 1,
+  )
+  const shown = rows.slice(0, page.limit)
+  return { items: shown.map(toToolCall), next: rows.length > page.limit ? (shown.at(-1)?.n ?? null) : null }
+}
+
+function toToolCall(row: CallRow): ToolCall {
+  return {
+    tool: row.tool,
+    toolCallId: row.tool_call_id,
+    operationId: row.operation_id,
+    state: row.state,
+    generation: row.generation,
+    attempts: row.attempts,
+    conflicts: row.conflicts,
+    args: JSON.parse(row.args) as unknown,
+    response: row.response === null ? null : (JSON.parse(row.response) as ToolResult),
+    error: row.error,
+    startedAt: row.started_at,
+    settledAt: row.settled_at,
+  }
+}

@@ -1,0 +1,5 @@
+import type { GatewayTool } from './tools.ts'
+import { verify } from './verify.ts'
+
+/** Every tool that the control plane executes for agents. */
+export const gatewayTools: readonly GatewayTool[] = [verify]

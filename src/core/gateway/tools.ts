@@ -1,0 +1,34 @@
+import type { z } from 'zod'
+import type { CollectedFile } from '../../contract/artifact.ts'
+import type { CommandBody, CommandKind, CommandResult } from '../../contract/link.ts'
+import type { ToolDefinition, ToolResult } from '../../contract/tool.ts'
+import type { Blobs, Db } from '../ports.ts'
+
+export interface CallContext {
+  sessionId: string
+  organisationId: string
+  /** The same for every attempt of one call: effects outside carry it, so that they happen once. */
+  operationId: string
+  db(): Db
+  blobs(): Blobs
+  /** Asks the sandbox. One id per operation and kind, so that a repeated attempt finds the first result. */
+  command<K extends CommandKind>(kind: K, body: CommandBody<K>): Promise<CommandResult<K>>
+  storeArtifacts(files: CollectedFile[]): void
+}
+
+/**
+ * A tool that runs in the control plane. It answers, or throws: an AppError marked retryable means that nothing was done
+ * and the call stays unsettled; another AppError is a refusal and is settled; anything else is a bug.
+ */
+export interface GatewayTool<A extends z.ZodType = z.ZodType> {
+  definition: ToolDefinition<A>
+  /** Whether it may run again after a crash, because its effects carry the operation id. */
+  repeatable: boolean
+  /** Without a promise if there is nothing to wait for: then begin and settle are one commit. */
+  run(args: z.infer<A>, call: CallContext): ToolResult | Promise<ToolResult>
+}
+
+/** Keeps the argument type where a tool is written, and forgets it where tools are listed. */
+export function gatewayTool<A extends z.ZodType>(tool: GatewayTool<A>): GatewayTool {
+  return tool as unknown as GatewayTool
+}

@@ -1,0 +1,71 @@
+import { AppError } from '../../contract/error.ts'
+import { migrate } from '../migrate.ts'
+import type { Clock, Sql } from '../ports.ts'
+
+/** The doors of one organisation: the only place that decides across its sessions. */
+export interface OrganisationApi {
+  /**
+   * The session that stands for this Idempotency-Key: `freshSessionId` the first time, the same one ever after.
+   * The same key with another body is refused.
+   */
+  claimCreation(key: string, bodyHash: string, freshSessionId: string): Promise<string>
+}
+
+const ladder = [
+  [
+    `create table creations (
+      key text primary key,
+      body_hash text not null,
+      session_id text not null,
+      created_at integer not null
+    )`,
+    'create index creations_by_age on creations (created_at)',
+  ],
+]
+
+export const keepCreationsMs = 24 * 60 * 60_000
+
+export class OrganisationActor implements OrganisationApi {
+  readonly #sql: Sql
+  readonly #now: Clock
+
+  constructor(sql: Sql, now: Clock) {
+    this.#sql = sql
+    this.#now = now
+  }
+
+  async claimCreation(key: string, bodyHash: string, freshSessionId: string): Promise<string> {
+    migrate(this.#sql, ladder)
+    return claimCreation(this.#sql, this.#now(), key, bodyHash, freshSessionId)
+  }
+}
+
+function claimCreation(
+  sql: Sql,
+  now: number,
+  key: string,
+  bodyHash: string,
+  freshSessionId: string,
+): string {
+  return sql.transaction(() => {
+    sql.run('delete from creations where created_at < ?', now - keepCreationsMs)
+    const [claim] = sql.all<{ body_hash: string; session_id: string }>(
+      'select body_hash, session_id from creations where key = ?',
+      key,
+    )
+    if (!claim) {
+      sql.run(
+        'insert into creations (key, body_hash, session_id, created_at) values (?, ?, ?, ?)',
+        key,
+        bodyHash,
+        freshSessionId,
+        now,
+      )
+      return freshSessionId
+    }
+    if (claim.body_hash !== bodyHash) {
+      throw new AppError('key_conflict', 'This Idempotency-Key was used with another body')
+    }
+    return claim.session_id
+  })
+}

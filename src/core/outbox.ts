@@ -1,0 +1,64 @@
+import { ensureDeadline } from './deadlines.ts'
+import type { OutboxRow, Sql } from './ports.ts'
+
+export const outboxSchema = [
+  `create table outbox (
+    seq integer primary key autoincrement,
+    kind text not null,
+    payload text not null,
+    created_at integer not null
+  )`,
+  // One row: how far libSQL has told us that it is.
+  'create table outbox_mark (watermark integer not null)',
+  'insert into outbox_mark (watermark) values (0)',
+] as const
+
+/** The alarm is only the safety net: the shell flushes a few milliseconds after the commit. */
+const safetyNetMs = 5000
+/** libSQL may lose its last writes with its machine: sent rows are kept this long to be sent again. */
+const keepSentMs = 60 * 60_000
+const maxBatchRows = 100
+const maxBatchBytes = 768 * 1024
+
+export function addToOutbox(sql: Sql, now: number, kind: string, payload: object): void {
+  sql.run(
+    'insert into outbox (kind, payload, created_at) values (?, ?, ?)',
+    kind,
+    JSON.stringify(payload),
+    now,
+  )
+  ensureDeadline(sql, 'outbox', now + safetyNetMs)
+}
+
+export function outboxWatermark(sql: Sql): number {
+  return sql.all<{ watermark: number }>('select watermark from outbox_mark')[0]?.watermark ?? 0
+}
+
+export function unsentRows(sql: Sql): OutboxRow[] {
+  const rows = sql.all<OutboxRow>(
+    `select seq, kind, payload, created_at as createdAt from outbox
+     where seq > (select watermark from outbox_mark) order by seq limit ?`,
+    maxBatchRows,
+  )
+  let bytes = 0
+  const fits = rows.filter((row) => (bytes += row.payload.length) <= maxBatchBytes)
+  return fits.length > 0 ? fits : rows.slice(0, 1)
+}
+
+export function outboxLag(sql: Sql, now: number): { pending: number; lagMs: number } {
+  const row = sql.all<{ pending: number; oldest: number | null }>(
+    `select count(*) as pending, min(created_at) as oldest from outbox
+     where seq > (select watermark from outbox_mark)`,
+  )[0]
+  return { pending: row?.pending ?? 0, lagMs: row?.oldest ? Math.max(0, now - row.oldest) : 0 }
+}
+
+/** A watermark lower than ours means that libSQL has lost rows: they count as unsent again. */
+export function setWatermark(sql: Sql, now: number, watermark: number): void {
+  sql.run('update outbox_mark set watermark = ?', watermark)
+  sql.run('delete from outbox where seq <= ? and created_at < ?', watermark, now - keepSentMs)
+}
+
+export function nextVerification(now: number): number {
+  return now + keepSentMs
+}

@@ -1,0 +1,109 @@
+import type { DeadLetter } from '../contract/status.ts'
+import type { Layout } from '../contract/manifest.ts'
+
+/** One small database with one writer. Synchronous, so that a transaction cannot be interleaved. */
+export interface Sql {
+  run(statement: string, ...values: SqlValue[]): void
+  all<T extends object>(statement: string, ...values: SqlValue[]): T[]
+  /** Rolls back if `work` throws. May be nested. */
+  transaction<T>(work: () => T): T
+}
+export type SqlValue = string | number | null
+
+/** The shared database, over the network. Every statement may be repeated. */
+export interface Db {
+  all<T extends object>(statement: string, ...values: DbValue[]): Promise<T[]>
+  /** All or nothing. */
+  batch(statements: DbStatement[]): Promise<void>
+}
+export type DbValue = string | number | null | Uint8Array
+export interface DbStatement {
+  sql: string
+  values: DbValue[]
+}
+
+/** Content by hash, separated by organisation. Putting the same bytes twice stores them once. */
+export interface Blobs {
+  put(organisationId: string, sha256: string, bytes: Uint8Array): Promise<void>
+  /** null: unknown. */
+  get(organisationId: string, sha256: string): Promise<Uint8Array | null>
+  /** Which of these are stored, with their sizes. */
+  sizes(organisationId: string, sha256s: string[]): Promise<Map<string, number>>
+}
+
+export interface SandboxSpec {
+  sessionId: string
+  organisationId: string
+  generation: number
+  gatewayUrl: string
+  token: string
+  repository: { url: string; ref: string | null; token: string | null } | null
+}
+export interface SandboxInfo {
+  sessionId: string
+  generation: number
+  /** queued: waiting for a place to boot; running: its agent's process is alive. */
+  state: 'queued' | 'running' | 'exited'
+  reason: string | null
+}
+export interface SandboxProvider {
+  layout(sessionId: string, generation: number): Layout
+  /** Repeatable: the same session and generation is never created twice. */
+  create(spec: SandboxSpec): Promise<SandboxInfo>
+  /** null: a true not-found. Throws if the provider cannot be asked. */
+  get(sessionId: string, generation: number): Promise<SandboxInfo | null>
+  /** Repeatable; stopping what is not there is success. */
+  stop(sessionId: string, generation: number): Promise<void>
+}
+
+/** Digests and seals. Kept behind a port because core has no platform names. */
+export interface Crypto {
+  sha256(data: string | Uint8Array): Promise<string>
+  /** `length` characters of the id alphabet. */
+  random(length: number): string
+  /** AES-GCM under the deployment's key; the text names the key's id. */
+  seal(text: string): Promise<string>
+  unseal(sealed: string): Promise<string>
+}
+
+export interface Tokens {
+  mint(claims: { sessionId: string; organisationId: string; generation: number }): Promise<{
+    token: string
+    expiresAt: number
+  }>
+}
+
+/** A row on its way from one session to libSQL. */
+export interface OutboxRow {
+  seq: number
+  kind: string
+  payload: string
+  createdAt: number
+}
+export interface LedgerAppend {
+  sessionId: string
+  organisationId: string
+  /** The sequence that the session believes libSQL to have. */
+  after: number
+  rows: OutboxRow[]
+}
+export interface Ledger {
+  /** The sequence that libSQL now has for the session: lower than `after` if libSQL has lost rows. */
+  append(input: LedgerAppend): Promise<number>
+}
+export interface LedgerStatus {
+  pendingSessions: number
+  oldestAt: number | null
+  deadLetters: DeadLetter[]
+}
+
+export type Log = (
+  level: 'info' | 'warn' | 'error',
+  message: string,
+  fields: Record<string, string | number | boolean | null>,
+) => void
+
+export type Clock = () => number
+
+/** Named places at which a crash test may stop the process. Absent outside such tests. */
+export type CrashPoint = (name: string) => Promise<void>

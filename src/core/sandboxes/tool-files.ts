@@ -1,0 +1,86 @@
+import { z } from 'zod'
+import type { ToolDefinition } from '../../contract/tool.ts'
+
+export interface ToolFile {
+  /** OpenCode names a tool after its file. */
+  toolId: string
+  wrapper: string
+  guidance: string
+  /** OpenCode marks every property of a plain schema as required; the plugin corrects it with this list. */
+  required: string[]
+}
+
+export function toolFile(tool: ToolDefinition): ToolFile {
+  const schema = z.toJSONSchema(tool.args, { io: 'input', unrepresentable: 'any' })
+  const guidance = `${tool.description}\n\n${tool.guidance}`
+  return {
+    toolId: tool.name.replaceAll(/[^A-Za-z0-9_-]/g, '_'),
+    wrapper: wrapperText(tool.name, guidance, schema.properties ?? {}, schema.required ?? []),
+    guidance: `${guidance}\n`,
+    required: schema.required ?? [],
+  }
+}
+
+/**
+ * OpenCode refuses every prompt when one tool file cannot be loaded, so the wrapper imports nothing. It makes one
+ * logical request: whatever goes wrong on the way to the relay, it asks again under the same id. Errors become text.
+ */
+function wrapperText(name: string, description: string, args: object, required: string[]): string {
+  return `// Written by Gantry. Changes are undone before the next turn.
+const tool = ${JSON.stringify(name)}
+const required = ${JSON.stringify(required)}
+const pollTimeoutMs = 60_000
+const triesWithoutAnswer = 6
+
+const failure = (text) => ({ success: false, result: text })
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms))
+
+async function attach(id, args, abort) {
+  const url = process.env.PROLIFERATE_GATEWAY_URL + '/proliferate/' + process.env.PROLIFERATE_SESSION_ID + '/tools/' + encodeURIComponent(tool)
+  const timeout = AbortSignal.timeout(pollTimeoutMs)
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: 'Bearer ' + process.env.SANDBOX_MCP_AUTH_TOKEN },
+    body: JSON.stringify({ tool_call_id: id, args }),
+    signal: abort ? AbortSignal.any([abort, timeout]) : timeout,
+  })
+  if (response.status === 202) {
+    await response.text()
+    return undefined
+  }
+  const body = await response.json()
+  if (response.ok) return body
+  return failure('Gateway error ' + response.status + ': ' + (body?.error?.message ?? 'no message'))
+}
+
+async function call(id, args, abort) {
+  let failures = 0
+  while (true) {
+    try {
+      const answer = await attach(id, args, abort)
+      failures = 0
+      if (answer !== undefined) return answer
+    } catch (error) {
+      failures += 1
+      if (abort?.aborted) return failure('Aborted')
+      if (failures >= triesWithoutAnswer) return failure('Gateway error: ' + (error?.message ?? String(error)))
+      await sleep(500 * 2 ** (failures - 1))
+    }
+  }
+}
+
+export default {
+  description: ${JSON.stringify(description)},
+  args: ${JSON.stringify(args)},
+  async execute(args, context) {
+    // Models send null or "" for what they leave out.
+    const isGiven = ([name, value]) => required.includes(name) || (value !== null && value !== '')
+    const given = Object.fromEntries(Object.entries(args ?? {}).filter(isGiven))
+    const id = crypto.randomUUID()
+    const answer = await call(id, given, context?.abort)
+    const output = typeof answer?.result === 'string' ? answer.result : 'Gateway error: the answer has no result'
+    return { title: tool, output, metadata: { success: answer?.success === true, tool_call_id: id } }
+  },
+}
+`
+}

@@ -1,0 +1,258 @@
+import { AppError } from '../../contract/error.ts'
+import {
+  type AgentEvent,
+  type CommandBody,
+  type CommandKind,
+  type CommandResult,
+  commandKinds,
+  type DownMessage,
+  linkClose,
+  linkProtocols,
+  UpMessage,
+} from '../../contract/link.ts'
+import type { EventData } from '../../contract/events.ts'
+import { clearDeadline, ensureDeadline, setDeadline } from '../deadlines.ts'
+import type { Sql } from '../ports.ts'
+import { type Answer, denyOpenAsks, receiveAsk } from './asks.ts'
+import { saveDiff } from './artifacts.ts'
+import { addCommand, dropOpenCommands, finishCommand, loadCommand } from './commands.ts'
+import { ackedAgentSeq, appendEvent, newAgentEvents, storeAgentEvent } from './events.ts'
+import type { Kernel } from './kernel.ts'
+import { loadSession } from './record.ts'
+import { changeSandbox } from './sandbox.ts'
+import { addTokens, endTurn, endTurnHere, runningTurn, startNextTurn } from './turns.ts'
+
+const commandTimeoutMs = 100_000
+const checkAfterMs = 10_000
+
+/** Why the socket must be closed. */
+export interface LinkEnd {
+  code: number
+  reason: string
+}
+
+type Message<T extends UpMessage['t']> = Extract<UpMessage, { t: T }>
+
+/** The socket to the agent: events and questions come up, commands and answers go down. */
+export class AgentLink {
+  readonly #kernel: Kernel
+  readonly #waiting = new Map<string, Set<() => void>>()
+  /** Called when turns may have ended: somebody may be waiting for one. */
+  onTurnsChanged: () => void = () => {}
+
+  constructor(kernel: Kernel) {
+    this.#kernel = kernel
+  }
+
+  /** `generation` is that of the token with which the socket was opened. */
+  async receive(generation: number, text: string): Promise<LinkEnd | null> {
+    if (!this.#kernel.created) return { code: linkClose.fenced, reason: 'No such session' }
+    const session = this.#kernel.session()
+    if (generation !== session.generation || session.status !== 'open') {
+      return { code: linkClose.fenced, reason: 'This sandbox has been replaced or its session closed' }
+    }
+    const message = parseMessage(text)
+    if (!message) return { code: linkClose.refused, reason: 'Not a message of this protocol' }
+    if (message.t === 'hello') return this.#hello(generation, message)
+    await this.#handle(generation, message)
+    this.onTurnsChanged()
+    return null
+  }
+
+  #handle(generation: number, message: Exclude<UpMessage, { t: 'hello' }>): void | Promise<void> {
+    switch (message.t) {
+      case 'ready':
+        return this.#ready(generation, message)
+      case 'failed':
+        return this.#failed(message.reason)
+      case 'events':
+        return this.#events(generation, message)
+      case 'result':
+        return this.#result(message)
+      case 'ask':
+        return this.#ask(generation, message)
+      case 'renew':
+        return this.#renew()
+    }
+  }
+
+  #hello(generation: number, hello: Message<'hello'>): LinkEnd | null {
+    const protocol = linkProtocols.find((version) => hello.protocols.includes(version))
+    if (protocol === undefined) {
+      return { code: linkClose.tooOld, reason: `No common protocol: this release speaks ${linkProtocols.join(', ')}` }
+    }
+    this.#kernel.ports.host.agentGreeted()
+    this.#kernel.send({ t: 'welcome', protocol, ackedSeq: ackedAgentSeq(this.#kernel.ports.sql, generation) })
+    this.#kernel.forgetSentCommands()
+    this.#kernel.commit((sql, now) => {
+      appendEvent(sql, now, 'link.connected', { generation, agent: hello.agent })
+      clearDeadline(sql, 'sandbox.create')
+      clearDeadline(sql, 'sandbox.check')
+      changeSandbox(sql, now, hello.ready ? 'ready' : 'hello', null)
+      if (hello.ready) this.#nowReady(sql, now, generation)
+    })
+    return null
+  }
+
+  #ready(generation: number, ready: Message<'ready'>): void {
+    this.#kernel.commit((sql, now) => {
+      if (changeSandbox(sql, now, 'ready', null)) this.#nowReady(sql, now, generation)
+    })
+    const { id } = this.#kernel.session()
+    this.#kernel.ports.log('info', 'Sandbox ready', { sessionId: id, generation, bootMs: ready.bootMs })
+  }
+
+  #nowReady(sql: Sql, now: number, generation: number): void {
+    clearDeadline(sql, 'sandbox.boot')
+    startNextTurn(sql, now, generation)
+  }
+
+  #failed(reason: string): void {
+    this.#kernel.commit((sql, now) => this.#kernel.answer(loseSandbox(sql, now, 'failed', reason)))
+    this.wakeAll()
+  }
+
+  async #events(generation: number, { items }: Message<'events'>): Promise<void> {
+    await this.#kernel.crash('link.before-store')
+    this.#kernel.commit((sql, now) => {
+      for (const item of newAgentEvents(sql, generation, items)) {
+        this.#follow(sql, now, generation, storeAgentEvent(sql, now, generation, item))
+      }
+    })
+    await this.#kernel.crash('link.after-store')
+    this.#kernel.send({ t: 'ack', seq: ackedAgentSeq(this.#kernel.ports.sql, generation) })
+  }
+
+  /** What an event changes beyond the log. */
+  #follow(sql: Sql, now: number, generation: number, event: AgentEvent): void {
+    if (event.kind === 'step.finished') {
+      const step = event.data as EventData<'step.finished'>
+      if (step.turnId) addTokens(sql, step.turnId, step.tokens.input, step.tokens.output)
+    }
+    if (event.kind !== 'turn.ended') return
+    const end = event.data as EventData<'turn.ended'>
+    if (end.diff) saveDiff(sql, now, end.diff)
+    if (!endTurn(sql, now, end)) return
+    this.#kernel.answer(denyOpenAsks(sql, now, 'The turn has ended', 'turn-end'))
+    startNextTurn(sql, now, generation)
+  }
+
+  #result(result: Message<'result'>): void {
+    this.#kernel.commit((sql, now) => {
+      const command = loadCommand(sql, result.commandId)
+      if (!command) return
+      const parsed = commandKinds[command.kind].result.safeParse(result.data ?? {})
+      const ok = result.ok && parsed.success
+      const error = result.error ?? (parsed.success ? 'The command failed' : 'The result has the wrong shape')
+      if (!finishCommand(sql, result.commandId, ok, ok ? parsed.data : error)) return
+      // A prompt that could not be handed to OpenCode has no agent event to end its turn.
+      if (command.kind === 'prompt' && !ok) {
+        const { turnId, steer } = JSON.parse(command.body) as CommandBody<'prompt'>
+        if (!steer) endTurnHere(sql, now, { turnId, state: 'failed', reason: error })
+      }
+    })
+    this.#kernel.send({ t: 'resultAck', commandId: result.commandId })
+    this.#wake(result.commandId)
+  }
+
+  #ask(generation: number, question: Message<'ask'>): void {
+    const { gate: rules } = this.#kernel.session()
+    this.#kernel.commit((sql, now) => {
+      const running = runningTurn(sql)
+      const turn = running ? { id: running.id, aborting: running.abort_requested === 1 } : null
+      const answer = receiveAsk(sql, now, question, { generation, rules, turn })
+      if (answer) this.#kernel.answer([answer])
+    })
+  }
+
+  async #renew(): Promise<void> {
+    this.#kernel.send(await this.newToken())
+  }
+
+  async newToken(): Promise<Extract<DownMessage, { t: 'token' }>> {
+    const session = this.#kernel.session()
+    const minted = await this.#kernel.ports.tokens.mint({
+      sessionId: session.id,
+      organisationId: session.organisationId,
+      generation: session.generation,
+    })
+    return { t: 'token', ...minted }
+  }
+
+  closed(generation: number): void {
+    if (!this.#kernel.created || this.#kernel.ports.host.agentConnected()) return
+    const session = this.#kernel.session()
+    if (generation !== session.generation || session.status !== 'open') return
+    this.#kernel.commit((sql, now) => {
+      appendEvent(sql, now, 'link.disconnected', { generation })
+      changeSandbox(sql, now, 'link-lost', 'The link to the sandbox is down')
+      // A missing socket is not a dead machine: the provider is asked before anything is given up.
+      if (session.sandboxState === 'ready' || session.sandboxState === 'suspect') {
+        setDeadline(sql, 'sandbox.check', now + checkAfterMs)
+      } else if (session.sandboxState === 'booting') {
+        ensureDeadline(sql, 'sandbox.boot', now + checkAfterMs)
+      }
+    })
+  }
+
+  /** Sends a command and waits for its result. Asked again under one id, it is still one command. */
+  async command<K extends CommandKind>(kind: K, id: string, body: CommandBody<K>): Promise<CommandResult<K>> {
+    const { generation } = this.#kernel.session()
+    this.#kernel.commit((sql, now) => addCommand(sql, now, { id, generation, kind, body }))
+    await this.#kernel.crash('command.added')
+    await Promise.race([this.#done(id), this.#kernel.ports.host.sleep(commandTimeoutMs)])
+    const row = loadCommand(this.#kernel.ports.sql, id)
+    if (row?.state !== 'done') throw new AppError('sandbox_unavailable', 'The sandbox did not answer in time')
+    const result = JSON.parse(row.result ?? 'null') as unknown
+    if (row.ok === 1) return result as CommandResult<K>
+    throw new AppError('unprocessable', String(result))
+  }
+
+  async #done(id: string): Promise<void> {
+    while (loadCommand(this.#kernel.ports.sql, id)?.state === 'open') {
+      await new Promise<void>((resolve) => {
+        const set = this.#waiting.get(id) ?? new Set()
+        this.#waiting.set(id, set.add(resolve))
+      })
+    }
+  }
+
+  #wake(id: string): void {
+    const waiting = this.#waiting.get(id)
+    this.#waiting.delete(id)
+    for (const resolve of waiting ?? []) resolve()
+  }
+
+  wakeAll(): void {
+    for (const id of [...this.#waiting.keys()]) this.#wake(id)
+    this.onTurnsChanged()
+  }
+}
+
+/** The sandbox is gone or failed: nothing parked may run, the turn is interrupted, open commands are answered. */
+export function loseSandbox(sql: Sql, now: number, cause: 'gone' | 'failed', reason: string): Answer[] {
+  if (!changeSandbox(sql, now, cause, reason)) return []
+  // What is left of it must not go on working.
+  setDeadline(sql, `sandbox.stop:${loadSession(sql).generation}`, now)
+  const answers = denyOpenAsks(sql, now, 'The sandbox was lost', 'sandbox-lost')
+  interruptTurn(sql, now, reason)
+  dropOpenCommands(sql, `The sandbox was lost: ${reason}`)
+  clearDeadline(sql, 'sandbox.boot')
+  clearDeadline(sql, 'sandbox.check')
+  clearDeadline(sql, 'sandbox.create')
+  return answers
+}
+
+export function interruptTurn(sql: Sql, now: number, reason: string): void {
+  const running = runningTurn(sql)
+  if (running) endTurnHere(sql, now, { turnId: running.id, state: 'interrupted', reason })
+}
+
+function parseMessage(text: string): UpMessage | null {
+  try {
+    const parsed = UpMessage.safeParse(JSON.parse(text))
+    return parsed.success ? parsed.data : null
+  } catch {
+    return null
+  }
+}

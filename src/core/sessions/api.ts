@@ -1,0 +1,79 @@
+import type { Artifact } from '../../contract/artifact.ts'
+import type { Ask, AskAnswer } from '../../contract/ask.ts'
+import type { SessionEvent } from '../../contract/events.ts'
+import type { Manifest } from '../../contract/manifest.ts'
+import type { Session, SessionCreate, SessionDiff } from '../../contract/session.ts'
+import type { ToolCall } from '../../contract/tool.ts'
+import type { PromptCreate, Turn } from '../../contract/turn.ts'
+
+/** Who asks: checked by the session against its own record, so that a wrong caller sees 404. */
+export interface Caller {
+  organisationId: string
+  keyId: string
+}
+
+/** The sandbox's side: claims of a verified token. */
+export interface SandboxCaller {
+  organisationId: string
+  generation: number
+}
+
+/**
+ * The doors of one session. The Durable Object and the Deno host offer exactly this; refusals are thrown as AppError.
+ * Every method may be called again with the same arguments.
+ */
+export interface SessionApi {
+  create(input: CreateSession): Promise<Session>
+  view(caller: Caller): Promise<Session>
+  close(caller: Caller, reason: string): Promise<Session>
+  erase(caller: Caller): Promise<void>
+  /** Generation + 1: the old sandbox is fenced first, then stopped. */
+  replaceSandbox(caller: Caller, reason: string): Promise<Session>
+
+  prompt(caller: Caller, input: PromptCreate, idempotencyKey: string | null): Promise<Turn>
+  turn(caller: Caller, turnId: string): Promise<Turn>
+  /** Answers when the turn has ended, or after `waitMs` with the turn as it is. */
+  waitForTurn(caller: Caller, turnId: string, waitMs: number): Promise<Turn>
+  turns(caller: Caller, page: Page): Promise<{ items: Turn[]; next: number | null }>
+  /** Aborts the running turn, and drops the queued ones. */
+  abort(caller: Caller): Promise<Session>
+
+  events(caller: Caller, after: number, limit: number): Promise<SessionEvent[]>
+  calls(caller: Caller, page: Page): Promise<{ items: ToolCall[]; next: number | null }>
+  asks(caller: Caller): Promise<Ask[]>
+  answerAsk(caller: Caller, askId: string, answer: AskAnswer): Promise<Ask>
+  diff(caller: Caller): Promise<SessionDiff>
+  artifacts(caller: Caller): Promise<Artifact[]>
+  artifact(caller: Caller, artifactId: string): Promise<Artifact>
+
+  /** The sandbox's doors. Each refuses an old generation and another organisation. */
+  authoriseSandbox(sandbox: SandboxCaller): Promise<void>
+  manifest(sandbox: SandboxCaller): Promise<Manifest>
+  callTool(sandbox: SandboxCaller, call: ToolCallInput): Promise<CallAnswer>
+}
+
+export interface CreateSession {
+  sessionId: string
+  organisationId: string
+  keyId: string
+  input: SessionCreate
+}
+
+export interface Page {
+  limit: number
+  /** Rows after this one; null: from the start. */
+  after: number | null
+}
+
+export interface ToolCallInput {
+  /** Canonical: the alias is already folded. */
+  tool: string
+  toolCallId: string
+  args: Record<string, unknown>
+}
+
+export interface CallAnswer {
+  /** The exact bytes of `{success, result, data?}`: equal for every caller with this id. */
+  body: string
+  replayed: boolean
+}

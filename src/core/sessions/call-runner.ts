@@ -1,0 +1,174 @@
+import { canonicalJson } from '../../contract/canonical.ts'
+import { AppError, errorCodeOf, errorTable } from '../../contract/error.ts'
+import type { CommandBody, CommandKind, CommandResult } from '../../contract/link.ts'
+import { maxArgsBytes, type ToolResult } from '../../contract/tool.ts'
+import { beginCall, failCall, releaseCall, settleCall } from '../gateway/calls.ts'
+import type { CallContext, GatewayTool } from '../gateway/tools.ts'
+import type { CallAnswer, SandboxCaller, ToolCallInput } from './api.ts'
+import { storeArtifacts } from './artifacts.ts'
+import type { Kernel } from './kernel.ts'
+import type { SessionRecord } from './record.ts'
+
+/** No row is larger than the platform allows. */
+const maxResponseBytes = 1024 * 1024
+
+interface Running {
+  tool: GatewayTool
+  toolCallId: string
+  operationId: string
+  session: SessionRecord
+  run: () => ToolResult | Promise<ToolResult>
+}
+
+/** The hot path: a callback is executed once, whoever asks and how often. */
+export class CallRunner {
+  readonly #kernel: Kernel
+  readonly #check: (sandbox: SandboxCaller) => SessionRecord
+  readonly #command: <K extends CommandKind>(kind: K, id: string, body: CommandBody<K>) => Promise<CommandResult<K>>
+  readonly #running = new Map<string, Promise<string>>()
+
+  constructor(
+    kernel: Kernel,
+    check: (sandbox: SandboxCaller) => SessionRecord,
+    command: <K extends CommandKind>(kind: K, id: string, body: CommandBody<K>) => Promise<CommandResult<K>>,
+  ) {
+    this.#kernel = kernel
+    this.#check = check
+    this.#command = command
+  }
+
+  async call(sandbox: SandboxCaller, call: ToolCallInput): Promise<CallAnswer> {
+    const tool = this.#kernel.ports.tools.find((item) => item.definition.name === call.tool)
+    if (!tool) throw new AppError('unknown_tool', `Unknown tool: ${call.tool}`)
+    const parsed = tool.definition.args.safeParse(call.args)
+    const args = canonicalJson(parsed.success ? parsed.data : call.args)
+    if (args.length > maxArgsBytes) {
+      throw new AppError('too_large', `Arguments are larger than ${maxArgsBytes} bytes`, [
+        { path: 'args', message: `${args.length} bytes` },
+      ])
+    }
+    const argsHash = await this.#kernel.ports.crypto.sha256(args)
+    // After the await: the session may have been closed or replaced meanwhile.
+    const session = this.#check(sandbox)
+    const key = `${call.tool}\n${call.toolCallId}`
+    const begin = this.#kernel.commit((sql, now) =>
+      beginCall(sql, now, {
+        tool: call.tool,
+        toolCallId: call.toolCallId,
+        operationId: `op_${this.#kernel.ports.crypto.random(20)}`,
+        args,
+        argsHash,
+        generation: sandbox.generation,
+        runner: this.#kernel.instance,
+        running: this.#running.has(key),
+        repeatable: tool.repeatable,
+        sessionOpen: session.status === 'open',
+      }),
+    )
+    switch (begin.kind) {
+      case 'replay':
+        return { body: begin.body, replayed: true }
+      case 'join':
+        return { body: (await this.#running.get(key)) ?? '', replayed: true }
+      case 'closed':
+        throw new AppError('session_closed', `Cannot run "${call.tool}": session is closed`)
+      case 'conflict':
+        return refuseConflict(tool, call)
+      case 'run': {
+        const context = this.#context(session, begin.operationId)
+        const work = this.#run({
+          tool,
+          toolCallId: call.toolCallId,
+          operationId: begin.operationId,
+          session,
+          run: () => (parsed.success ? tool.run(parsed.data, context) : invalidArguments(parsed.error)),
+        }).finally(() => this.#running.delete(key))
+        this.#running.set(key, work)
+        return { body: await work, replayed: false }
+      }
+    }
+  }
+
+  async #run(call: Running): Promise<string> {
+    const key = { tool: call.tool.definition.name, toolCallId: call.toolCallId, runner: this.#kernel.instance }
+    const startedAt = this.#kernel.ports.now()
+    const crashed = this.#kernel.crash('call.begun')
+    if (crashed) await crashed
+    const result = await this.#outcome(call, key)
+    const ran = this.#kernel.crash('call.ran')
+    if (ran) await ran
+    const body = this.#kernel.commit((sql, now) => settleCall(sql, now, key, result))
+    const settled = this.#kernel.crash('call.settled')
+    if (settled) await settled
+    this.#kernel.ports.log('info', 'Tool call settled', {
+      tool: key.tool,
+      toolCallId: key.toolCallId,
+      sessionId: call.session.id,
+      success: result.success,
+      durationMs: this.#kernel.ports.now() - startedAt,
+    })
+    return body
+  }
+
+  #outcome(call: Running, key: { tool: string; toolCallId: string }): ToolResult | Promise<ToolResult> {
+    try {
+      const result = call.run()
+      if (!(result instanceof Promise)) return fitting(result)
+      return result.then(fitting).catch((error: unknown) => this.#failed(call, key, error))
+    } catch (error) {
+      return this.#failed(call, key, error)
+    }
+  }
+
+  #failed(call: Running, key: { tool: string; toolCallId: string }, error: unknown): ToolResult {
+    const code = errorCodeOf(error)
+    if (code && errorTable[code].retryable) {
+      this.#kernel.commit((sql) => releaseCall(sql, key))
+      throw error
+    }
+    const message = error instanceof Error ? error.message : String(error)
+    if (code) return { success: false, result: message }
+    this.#kernel.commit((sql, now) => failCall(sql, now, key, message))
+    this.#kernel.ports.log('error', 'Tool handler failed', { ...key, sessionId: call.session.id, error: message })
+    throw new AppError('internal', `Tool "${key.tool}" failed unexpectedly`)
+  }
+
+  #context(session: SessionRecord, operationId: string): CallContext {
+    const { ports } = this.#kernel
+    return {
+      sessionId: session.id,
+      organisationId: session.organisationId,
+      operationId,
+      db: ports.db,
+      blobs: ports.blobs,
+      // The generation is part of the id: a replacement starts afresh.
+      command: (kind, body) => this.#command(kind, `${operationId}_${kind}_${session.generation}`, body),
+      storeArtifacts: (files) =>
+        this.#kernel.commit((sql, now) =>
+          storeArtifacts(
+            sql,
+            now,
+            operationId,
+            files.map((file) => ({ ...file, id: `art_${ports.crypto.random(20)}` })),
+          ),
+        ),
+    }
+  }
+}
+
+function refuseConflict(tool: GatewayTool, call: ToolCallInput): CallAnswer {
+  const message = `tool_call_id "${call.toolCallId}" was used for "${call.tool}" with other arguments`
+  if (tool.definition.onConflict === 'refuse') throw new AppError('call_conflict', message)
+  return { body: JSON.stringify({ success: false, result: message } satisfies ToolResult), replayed: false }
+}
+
+function invalidArguments(error: { issues: { path: PropertyKey[]; message: string }[] }): ToolResult {
+  const list = error.issues.map((issue) => `${issue.path.map(String).join('.') || 'args'}: ${issue.message}`)
+  return { success: false, result: `Invalid arguments: ${list.join(', ')}` }
+}
+
+function fitting(result: ToolResult): ToolResult {
+  const bytes = JSON.stringify(result).length
+  if (bytes > maxResponseBytes) throw new Error(`The answer has ${bytes} bytes`)
+  return result
+}

@@ -1,0 +1,130 @@
+import { AppError } from '../../contract/error.ts'
+import type { DownMessage } from '../../contract/link.ts'
+import { nextDeadline } from '../deadlines.ts'
+import { isMigrated, migrate } from '../migrate.ts'
+import type { Sql } from '../ports.ts'
+import type { Answer } from './asks.ts'
+import { openCommands } from './commands.ts'
+import { lastEventSeq, listEvents } from './events.ts'
+import type { SessionPorts } from './ports.ts'
+import { loadSession, type SessionRecord } from './record.ts'
+import { sessionLadder } from './schema.ts'
+
+/**
+ * Decide and commit, then act. Effects are read off the tables after each commit (events to publish, commands to send,
+ * the alarm to arm, rows to flush), so an effect lost in a crash is found again by the next commit or the next link.
+ */
+export class Kernel {
+  readonly ports: SessionPorts
+  /** Names this instance: a call that is pending under another name has lost its runner. */
+  readonly instance: string
+  /** Set by the outbox; called after each commit. */
+  onCommit: () => void = () => {}
+
+  #created: boolean
+  #published = 0
+  #armedAt: number | null | undefined
+  #sentCommands = new Set<string>()
+  #answers: Answer[] = []
+
+  constructor(ports: SessionPorts) {
+    this.ports = ports
+    this.instance = ports.crypto.random(20)
+    this.#created = isMigrated(ports.sql)
+    if (this.#created) {
+      migrate(ports.sql, sessionLadder)
+      this.#published = lastEventSeq(ports.sql)
+    }
+  }
+
+  get created(): boolean {
+    return this.#created
+  }
+
+  /** The first write of all. Before it an unknown session leaves no trace. */
+  createTables(): void {
+    migrate(this.ports.sql, sessionLadder)
+    this.#created = true
+  }
+
+  session(): SessionRecord {
+    if (!this.#created) throw new AppError('not_found', 'No such session')
+    return loadSession(this.ports.sql)
+  }
+
+  /** The database is gone: from here on this object was never created. */
+  forget(): void {
+    this.#created = false
+  }
+
+  commit<T>(work: (sql: Sql, now: number) => T): T {
+    const now = this.ports.now()
+    this.#answers = []
+    const outcome = this.ports.sql.transaction(() => work(this.ports.sql, now))
+    this.#act()
+    return outcome
+  }
+
+  send(message: DownMessage): boolean {
+    return this.ports.host.sendToAgent(JSON.stringify(message))
+  }
+
+  /** Inside a commit: sent after it, before any command, so that a tool is denied before its turn is aborted. */
+  answer(answers: readonly Answer[]): void {
+    this.#answers.push(...answers)
+  }
+
+  /** A new link knows nothing of what was sent on the old one. */
+  forgetSentCommands(): void {
+    this.#sentCommands.clear()
+  }
+
+  crash(name: string): Promise<void> | undefined {
+    return this.ports.crash?.(name)
+  }
+
+  #act(): void {
+    for (const answer of this.#answers) this.send({ t: 'answer', ...answer } as DownMessage)
+    this.#publish()
+    this.#sendCommands()
+    this.#arm()
+    this.onCommit()
+  }
+
+  #publish(): void {
+    const { sql, host } = this.ports
+    if (!host.watched()) {
+      this.#published = lastEventSeq(sql)
+      return
+    }
+    for (;;) {
+      const events = listEvents(sql, this.#published, 200)
+      const last = events.at(-1)
+      if (!last) return
+      host.publish(events)
+      this.#published = last.seq
+    }
+  }
+
+  #sendCommands(): void {
+    if (!this.ports.host.agentConnected()) return
+    for (const command of openCommands(this.ports.sql)) {
+      if (this.#sentCommands.has(command.id)) continue
+      const body = JSON.parse(command.body) as Record<string, unknown>
+      if (!this.send({ t: 'command', id: command.id, kind: command.kind, body })) return
+      this.#sentCommands.add(command.id)
+    }
+  }
+
+  #arm(): void {
+    const at = nextDeadline(this.ports.sql)
+    if (at === this.#armedAt) return
+    this.#armedAt = at
+    this.ports.host.arm(at)
+  }
+
+  /** The alarm has fired, so nothing is armed any more. */
+  alarmFired(): void {
+    this.#armedAt = undefined
+  }
+}

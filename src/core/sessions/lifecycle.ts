@@ -1,0 +1,187 @@
+import { linkClose } from '../../contract/link.ts'
+import { backoffMs, clearDeadline, setDeadline } from '../deadlines.ts'
+import type { SandboxInfo, SandboxProvider, SandboxSpec, Sql } from '../ports.ts'
+import { type AgentLink, interruptTurn, loseSandbox } from './agent-link.ts'
+import { denyOpenAsks } from './asks.ts'
+import { addCommand, dropOpenCommands } from './commands.ts'
+import { appendEvent } from './events.ts'
+import type { Kernel } from './kernel.ts'
+import { projectSession } from './record.ts'
+import { changeSandbox } from './sandbox.ts'
+import { requestAbort } from './turns.ts'
+
+const maxCreateAttempts = 5
+const bootMs = 120_000
+const recheckMs = 15_000
+
+/** Starts, watches and ends the sandbox. Every step is a deadline, armed before the provider is called. */
+export class Lifecycle {
+  readonly #kernel: Kernel
+  readonly #link: AgentLink
+
+  constructor(kernel: Kernel, link: AgentLink) {
+    this.#kernel = kernel
+    this.#link = link
+  }
+
+  #provider(): SandboxProvider {
+    const { provider } = this.#kernel.session()
+    const found = this.#kernel.ports.provider(provider)
+    if (!found) throw new Error(`No sandbox provider "${provider}" is configured`)
+    return found
+  }
+
+  async onCreate(attempt: number): Promise<void> {
+    const session = this.#kernel.session()
+    if (session.status !== 'open' || !['requested', 'creating'].includes(session.sandboxState)) {
+      this.#kernel.commit((sql) => clearDeadline(sql, 'sandbox.create'))
+      return
+    }
+    this.#kernel.commit((sql, now) => changeSandbox(sql, now, 'create-sent', null))
+    try {
+      const info = await this.#provider().create(await this.#spec())
+      await this.#kernel.crash('sandbox.created')
+      this.#created(session.generation, info)
+    } catch (error) {
+      this.#createFailed(session.generation, attempt, error)
+    }
+  }
+
+  async #spec(): Promise<SandboxSpec> {
+    const session = this.#kernel.session()
+    const { crypto, tokens, config } = this.#kernel.ports
+    const { token } = await tokens.mint({
+      sessionId: session.id,
+      organisationId: session.organisationId,
+      generation: session.generation,
+    })
+    const repository = session.repositoryUrl && {
+      url: session.repositoryUrl,
+      ref: session.repositoryRef,
+      token: session.repositoryToken && (await crypto.unseal(session.repositoryToken)),
+    }
+    return {
+      sessionId: session.id,
+      organisationId: session.organisationId,
+      generation: session.generation,
+      gatewayUrl: config.publicUrl,
+      token,
+      repository: repository || null,
+    }
+  }
+
+  #created(generation: number, info: SandboxInfo): void {
+    this.#kernel.commit((sql, now) => {
+      if (this.#kernel.session().generation !== generation) return
+      if (info.state === 'exited') {
+        this.#kernel.answer(loseSandbox(sql, now, 'failed', info.reason ?? 'The agent ended while starting'))
+        return
+      }
+      clearDeadline(sql, 'sandbox.create')
+      if (changeSandbox(sql, now, 'created', null) && this.#kernel.session().sandboxState === 'booting') {
+        setDeadline(sql, 'sandbox.boot', now + bootMs)
+      }
+    })
+  }
+
+  #createFailed(generation: number, attempt: number, error: unknown): void {
+    const message = error instanceof Error ? error.message : String(error)
+    this.#kernel.ports.log('warn', 'Cannot create the sandbox', {
+      sessionId: this.#kernel.session().id,
+      attempt,
+      error: message,
+    })
+    this.#kernel.commit((sql, now) => {
+      if (this.#kernel.session().generation !== generation) return
+      if (attempt + 1 >= maxCreateAttempts) loseSandbox(sql, now, 'failed', `Cannot create the sandbox: ${message}`)
+      else setDeadline(sql, 'sandbox.create', now + backoffMs(attempt), attempt + 1)
+    })
+  }
+
+  /** Not ready in time. Waiting for a place to boot does not count: the host has its own limit for that. */
+  async onBoot(): Promise<void> {
+    const session = this.#kernel.session()
+    if (session.sandboxState !== 'booting') {
+      this.#kernel.commit((sql) => clearDeadline(sql, 'sandbox.boot'))
+      return
+    }
+    const info = await this.#provider().get(session.id, session.generation)
+    if (info?.state === 'queued') {
+      this.#kernel.commit((sql, now) => setDeadline(sql, 'sandbox.boot', now + bootMs))
+      return
+    }
+    const reason = info === null ? 'The sandbox is gone' : (info.reason ?? `Not ready within ${bootMs / 1000} s`)
+    this.#lose(session.generation, info === null ? 'gone' : 'failed', reason)
+  }
+
+  async onCheck(): Promise<void> {
+    const session = this.#kernel.session()
+    if (session.sandboxState !== 'suspect') {
+      this.#kernel.commit((sql) => clearDeadline(sql, 'sandbox.check'))
+      return
+    }
+    const info = await this.#provider().get(session.id, session.generation)
+    if (info && info.state !== 'exited') {
+      this.#kernel.commit((sql, now) => setDeadline(sql, 'sandbox.check', now + recheckMs))
+      return
+    }
+    this.#lose(session.generation, 'gone', info?.reason ?? 'The provider no longer knows the sandbox')
+  }
+
+  #lose(generation: number, cause: 'gone' | 'failed', reason: string): void {
+    this.#kernel.commit((sql, now) => {
+      if (this.#kernel.session().generation !== generation) return
+      this.#kernel.answer(loseSandbox(sql, now, cause, reason))
+    })
+    this.#link.wakeAll()
+  }
+
+  async onStop(generation: number): Promise<void> {
+    const session = this.#kernel.session()
+    await this.#provider().stop(session.id, generation)
+    this.#kernel.commit((sql, now) => {
+      clearDeadline(sql, `sandbox.stop:${generation}`)
+      if (this.#kernel.session().generation === generation) changeSandbox(sql, now, 'stopped', null)
+    })
+  }
+
+  close(reason: string): void {
+    const session = this.#kernel.session()
+    if (session.status !== 'open') return
+    this.#kernel.commit((sql, now) => {
+      this.#kernel.answer(denyOpenAsks(sql, now, 'The session is being closed', 'close'))
+      requestAbort(sql, now, session.generation)
+      interruptTurn(sql, now, 'The session was closed')
+      sql.run(`update session set status = 'closed', closed_at = ?`, now)
+      appendEvent(sql, now, 'session.closed', { reason })
+      projectSession(sql, now)
+      this.#end(sql, now, session.generation)
+    })
+    this.#link.wakeAll()
+  }
+
+  #end(sql: Sql, now: number, generation: number): void {
+    setDeadline(sql, 'purge', now + this.#kernel.ports.config.retentionMs)
+    if (!changeSandbox(sql, now, 'close', null)) return
+    for (const name of ['sandbox.create', 'sandbox.boot', 'sandbox.check']) clearDeadline(sql, name)
+    addCommand(sql, now, { id: `stop_${generation}`, generation, kind: 'stop', body: { reason: 'session closed' } })
+    setDeadline(sql, `sandbox.stop:${generation}`, now)
+  }
+
+  /** Fence first: from the commit on, whatever the old generation sends is refused. */
+  replace(reason: string): void {
+    const { generation } = this.#kernel.session()
+    const replaced = this.#kernel.commit((sql, now) => {
+      this.#kernel.answer(denyOpenAsks(sql, now, 'The sandbox is being replaced', 'replace'))
+      interruptTurn(sql, now, `The sandbox was replaced: ${reason}`)
+      dropOpenCommands(sql, 'The sandbox was replaced')
+      for (const name of ['sandbox.boot', 'sandbox.check', 'turn.abort']) clearDeadline(sql, name)
+      if (!changeSandbox(sql, now, 'replace', reason)) return false
+      setDeadline(sql, `sandbox.stop:${generation}`, now)
+      setDeadline(sql, 'sandbox.create', now)
+      return true
+    })
+    if (replaced) this.#kernel.ports.host.closeAgent(linkClose.fenced, 'This sandbox has been replaced')
+    this.#link.wakeAll()
+  }
+}

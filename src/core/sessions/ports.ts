@@ -1,0 +1,48 @@
+import type { ProviderName } from '../../contract/session.ts'
+import type { SessionEvent } from '../../contract/events.ts'
+import type { GatewayTool } from '../gateway/tools.ts'
+import type { Blobs, Clock, CrashPoint, Crypto, Db, Ledger, Log, SandboxProvider, Sql, Tokens } from '../ports.ts'
+
+/** What the shell around a session does for it: sockets, the one alarm, time. */
+export interface SessionHost {
+  arm(at: number | null): void
+  /** False if no agent is connected. */
+  sendToAgent(text: string): boolean
+  closeAgent(code: number, reason: string): void
+  /** The connected agent has said hello: from now on it counts as connected. */
+  agentGreeted(): void
+  agentConnected(): boolean
+  /** Whether anybody watches: then every event is handed to `publish` once, in order. */
+  watched(): boolean
+  publish(events: SessionEvent[]): void
+  sleep(ms: number): Promise<void>
+  /** Work that nobody waits for. */
+  defer(work: Promise<void>): void
+  /** Deletes the whole database and the alarm. */
+  erase(): Promise<void>
+}
+
+export interface SessionPorts {
+  sql: Sql
+  host: SessionHost
+  now: Clock
+  crypto: Crypto
+  tokens: Tokens
+  /** Made per use: a libSQL client never outlives its event. */
+  db(): Db
+  blobs(): Blobs
+  ledger(sessionId: string): Ledger
+  provider(name: ProviderName): SandboxProvider | null
+  tools: readonly GatewayTool[]
+  config: SessionConfig
+  log: Log
+  crash?: CrashPoint | undefined
+}
+
+export interface SessionConfig {
+  publicUrl: string
+  defaultSandbox: ProviderName
+  /** As OpenCode spells it: providerID/modelID. */
+  defaultModel: string
+  retentionMs: number
+}

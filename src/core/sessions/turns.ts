@@ -1,0 +1,225 @@
+import { AppError } from '../../contract/error.ts'
+import type { EventData } from '../../contract/events.ts'
+import type { SessionId, TurnId } from '../../contract/ids.ts'
+import type { CommandBody } from '../../contract/link.ts'
+import { maxQueuedTurns, type PromptCreate, type Turn, type TurnState } from '../../contract/turn.ts'
+import { clearDeadline, setDeadline } from '../deadlines.ts'
+import { addToOutbox } from '../outbox.ts'
+import type { Sql } from '../ports.ts'
+import { addCommand } from './commands.ts'
+import { appendEvent } from './events.ts'
+import { opencodeMessageId } from './message-id.ts'
+
+interface TurnRow {
+  n: number
+  id: string
+  state: TurnState
+  prompt: string
+  message_id: string
+  text: string | null
+  reason: string | null
+  abort_requested: number
+  input_tokens: number
+  output_tokens: number
+  created_at: number
+  started_at: number | null
+  ended_at: number | null
+}
+
+/** An abort that the sandbox does not confirm in this time ends the turn anyway. */
+const abortGraceMs = 30_000
+
+export function addTurn(
+  sql: Sql,
+  now: number,
+  turn: { id: string; messageSuffix: string; prompt: string },
+): void {
+  if (countQueued(sql) >= maxQueuedTurns) {
+    throw new AppError('queue_full', `Cannot queue the prompt: ${maxQueuedTurns} are already waiting`)
+  }
+  sql.run(
+    `insert into turns (id, state, prompt, message_id, created_at) values (?, 'queued', ?, ?, ?)`,
+    turn.id,
+    turn.prompt,
+    opencodeMessageId(now, turn.messageSuffix),
+    now,
+  )
+  appendEvent(sql, now, 'turn.queued', { turnId: turn.id, position: countQueued(sql) })
+  projectTurn(sql, now, turn.id)
+}
+
+/** Merges into the running turn at its next step. */
+export function steerTurn(
+  sql: Sql,
+  now: number,
+  steer: { generation: number; messageSuffix: string; input: PromptCreate },
+): string | null {
+  const running = runningTurn(sql)
+  if (!running) return null
+  addCommand(sql, now, {
+    id: `steer_${steer.messageSuffix}`,
+    generation: steer.generation,
+    kind: 'prompt',
+    body: promptBody(running.id, opencodeMessageId(now, steer.messageSuffix), steer.input.text, true),
+  })
+  appendEvent(sql, now, 'turn.steered', { turnId: running.id, prompt: steer.input.text })
+  return running.id
+}
+
+/** Delivers the oldest queued prompt if no turn is running. The caller knows that the sandbox is ready. */
+export function startNextTurn(sql: Sql, now: number, generation: number): void {
+  if (runningTurn(sql)) return
+  const next = sql.all<TurnRow>(`select * from turns where state = 'queued' order by n limit 1`)[0]
+  if (!next) return
+  sql.run(`update turns set state = 'running', started_at = ? where n = ?`, now, next.n)
+  addCommand(sql, now, {
+    id: next.id,
+    generation,
+    kind: 'prompt',
+    body: promptBody(next.id, next.message_id, next.prompt, false),
+  })
+  appendEvent(sql, now, 'turn.started', { turnId: next.id, prompt: next.prompt })
+  projectTurn(sql, now, next.id)
+}
+
+function promptBody(turnId: string, messageId: string, text: string, steer: boolean): CommandBody<'prompt'> {
+  return { turnId, messageId, text, steer }
+}
+
+export type TurnEnd = Pick<EventData<'turn.ended'>, 'turnId' | 'state' | 'reason' | 'text'>
+
+/** False if the turn is not running: an end comes once, whoever reports it first. */
+export function endTurn(sql: Sql, now: number, end: TurnEnd): boolean {
+  const row = loadTurnRow(sql, end.turnId)
+  if (row?.state !== 'running') return false
+  sql.run(
+    'update turns set state = ?, reason = ?, text = coalesce(?, text), ended_at = ? where n = ?',
+    end.state,
+    end.reason,
+    end.text,
+    now,
+    row.n,
+  )
+  clearDeadline(sql, 'turn.abort')
+  projectTurn(sql, now, end.turnId)
+  return true
+}
+
+/** An end that the control plane itself decides: the log gets the event that no agent will send. */
+export function endTurnHere(sql: Sql, now: number, end: Omit<TurnEnd, 'text'>): void {
+  if (!endTurn(sql, now, { ...end, text: null })) return
+  appendEvent(sql, now, 'turn.ended', { ...end, text: null, diff: null })
+}
+
+export function requestAbort(sql: Sql, now: number, generation: number): void {
+  for (const row of sql.all<TurnRow>(`select * from turns where state = 'queued' order by n`)) {
+    sql.run(`update turns set state = 'aborted', reason = ?, ended_at = ? where n = ?`, 'aborted while queued', now, row.n)
+    appendEvent(sql, now, 'turn.ended', {
+      turnId: row.id,
+      state: 'aborted',
+      reason: 'aborted while queued',
+      text: null,
+      diff: null,
+    })
+    projectTurn(sql, now, row.id)
+  }
+  const running = runningTurn(sql)
+  if (!running || running.abort_requested) return
+  sql.run('update turns set abort_requested = 1 where n = ?', running.n)
+  addCommand(sql, now, {
+    id: `abort_${running.id}`,
+    generation,
+    kind: 'abort',
+    body: { turnId: running.id },
+  })
+  setDeadline(sql, 'turn.abort', now + abortGraceMs)
+}
+
+export function addTokens(sql: Sql, turnId: string, input: number, output: number): void {
+  sql.run(
+    'update turns set input_tokens = input_tokens + ?, output_tokens = output_tokens + ? where id = ?',
+    input,
+    output,
+    turnId,
+  )
+}
+
+export function runningTurn(sql: Sql): TurnRow | undefined {
+  return sql.all<TurnRow>(`select * from turns where state = 'running' limit 1`)[0]
+}
+
+export function countQueued(sql: Sql): number {
+  return sql.all<{ c: number }>(`select count(*) as c from turns where state = 'queued'`)[0]?.c ?? 0
+}
+
+function loadTurnRow(sql: Sql, id: string): TurnRow | undefined {
+  return sql.all<TurnRow>('select * from turns where id = ?', id)[0]
+}
+
+export function loadTurn(sql: Sql, sessionId: string, id: string): Turn {
+  const row = loadTurnRow(sql, id)
+  if (!row) throw new AppError('not_found', `No such turn: "${id}"`)
+  return toTurn(sql, sessionId, row)
+}
+
+export function listTurns(
+  sql: Sql,
+  sessionId: string,
+  page: { limit: number; after: number | null },
+): { items: Turn[]; next: number | null } {
+  const rows = sql.all<TurnRow>(
+    'select * from turns where n > ? order by n limit ?',
+    page.after ?? 0,
+    page.limit + 1,
+  )
+  const shown = rows.slice(0, page.limit)
+  return {
+    items: shown.map((row) => toTurn(sql, sessionId, row)),
+    next: rows.length > page.limit ? (shown.at(-1)?.n ?? null) : null,
+  }
+}
+
+function toTurn(sql: Sql, sessionId: string, row: TurnRow): Turn {
+  const ahead = () =>
+    sql.all<{ c: number }>(`select count(*) as c from turns where state = 'queued' and n <= ?`, row.n)[0]?.c ?? 1
+  return {
+    id: row.id as TurnId,
+    sessionId: sessionId as SessionId,
+    state: row.state,
+    position: row.state === 'queued' ? ahead() : null,
+    prompt: row.prompt,
+    text: row.text,
+    reason: row.reason,
+    tokens: { input: row.input_tokens, output: row.output_tokens },
+    createdAt: row.created_at,
+    startedAt: row.started_at,
+    endedAt: row.ended_at,
+  }
+}
+
+function projectTurn(sql: Sql, now: number, id: string): void {
+  const row = loadTurnRow(sql, id)
+  if (!row) return
+  addToOutbox(sql, now, 'turn', {
+    id: row.id,
+    state: row.state,
+    reason: row.reason,
+    inputTokens: row.input_tokens,
+    outputTokens: row.output_tokens,
+    createdAt: row.created_at,
+    startedAt: row.started_at,
+    endedAt: row.ended_at,
+  })
+}
+
+/** A key seen before: the turn that it made, or a refusal if it came with another body. */
+export function findPromptKey(sql: Sql, key: string, body: string): string | null {
+  const row = sql.all<{ body: string; turn_id: string }>('select body, turn_id from prompt_keys where key = ?', key)[0]
+  if (!row) return null
+  if (row.body === body) return row.turn_id
+  throw new AppError('key_conflict', `Idempotency-Key "${key}" was used with another prompt`)
+}
+
+export function savePromptKey(sql: Sql, now: number, key: string, body: string, turnId: string): void {
+  sql.run('insert into prompt_keys (key, body, turn_id, created_at) values (?, ?, ?, ?)', key, body, turnId, now)
+}

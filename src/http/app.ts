@@ -1,0 +1,50 @@
+import { OpenAPIHono } from '@hono/zod-openapi'
+import { addArtifactRoutes } from './artifacts.ts'
+import { addAskRoutes } from './asks.ts'
+import { createDoors } from './auth.ts'
+import { addCallRoutes } from './calls.ts'
+import type { AppDeps } from './deps.ts'
+import type { AppEnv } from './env.ts'
+import { answerError, answerNotFound, refuseInvalid } from './errors.ts'
+import { addEventRoutes } from './events.ts'
+import { addKeyRoutes } from './keys.ts'
+import { addModelRoutes } from './models.ts'
+import { addDocumentRoute } from './openapi.ts'
+import { addSandboxRoutes } from './sandbox.ts'
+import { addSessionRoutes } from './sessions.ts'
+import { addStatusRoutes } from './status.ts'
+import { addToolRoutes } from './tools.ts'
+import { addTurnRoutes } from './turns.ts'
+
+export type { AppDeps } from './deps.ts'
+export { type Config, parseConfig } from './config.ts'
+
+/** Call it once per isolate: the caches of auth.ts live as long as the app. */
+export function createApp(deps: AppDeps): OpenAPIHono<AppEnv> {
+  const app = new OpenAPIHono<AppEnv>({ defaultHook: refuseInvalid })
+  app.use(async (c, next) => {
+    const requestId = `req_${deps.crypto.random(20)}`
+    c.set('requestId', requestId)
+    c.header('x-request-id', requestId)
+    c.header('x-content-type-options', 'nosniff')
+    c.header('cache-control', 'no-store')
+    await next()
+  })
+  app.onError(answerError(deps))
+  app.notFound(answerNotFound(app))
+
+  const doors = createDoors(deps)
+  addSessionRoutes(app, deps, doors)
+  addTurnRoutes(app, deps, doors)
+  addEventRoutes(app, deps, doors)
+  addCallRoutes(app, deps, doors)
+  addAskRoutes(app, deps, doors)
+  addArtifactRoutes(app, deps, doors)
+  addKeyRoutes(app, deps, doors)
+  addStatusRoutes(app, deps, doors)
+  addSandboxRoutes(app, deps, doors)
+  addToolRoutes(app, deps, doors)
+  addModelRoutes(app, deps, doors)
+  addDocumentRoute(app)
+  return app
+}

@@ -1,0 +1,104 @@
+import type { SessionEvent } from '../contract/events.ts'
+import type { Log } from '../core/ports.ts'
+
+export const heartbeatMs = 15_000
+
+export interface EventSource {
+  after: number
+  first: SessionEvent[]
+  /** Opened after `first` was read. It may repeat events and skip some. */
+  feed: ReadableStreamDefaultReader<SessionEvent>
+  page: (after: number) => Promise<SessionEvent[]>
+}
+
+export interface FollowedEvents {
+  next(): Promise<SessionEvent | null>
+  cancel(): Promise<void>
+}
+
+/** Every event after `after`, once and in order: the feed says when there is more, the log says what. */
+export function followEvents({ after, first, feed, page }: EventSource): FollowedEvents {
+  async function* run(): AsyncGenerator<SessionEvent, void> {
+    let last = after
+    const unseen = (events: SessionEvent[]) => events.filter(({ seq }) => seq > last)
+    async function* readLog() {
+      for (
+        let events = unseen(await page(last));
+        events.length > 0;
+        events = unseen(await page(last))
+      ) {
+        for (const event of events) {
+          last = event.seq
+          yield event
+        }
+      }
+    }
+    for (const event of first) {
+      last = event.seq
+      yield event
+    }
+    // What was stored between the first page and the opening of the feed.
+    yield* readLog()
+    for (;;) {
+      const { done, value } = await feed.read()
+      if (done) return
+      if (value.seq > last + 1) yield* readLog()
+      if (value.seq <= last) continue
+      last = value.seq
+      yield value
+    }
+  }
+  const events = run()
+  return {
+    next: async () => (await events.next()).value ?? null,
+    // The generator may be waiting for the feed: ending the feed ends it.
+    cancel: () => feed.cancel(),
+  }
+}
+
+const encoder = new TextEncoder()
+
+/** The events as SSE. Heartbeats are made here, so that watching does not keep a session awake. */
+export function eventStream(
+  events: FollowedEvents,
+  stillAllowed: () => Promise<boolean>,
+  log: Log,
+  beatMs = heartbeatMs,
+): ReadableStream<Uint8Array> {
+  let pending: Promise<SessionEvent | null> | null = null
+  async function pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
+    pending ??= events.next()
+    const event = await beforeBeat(pending, beatMs)
+    if (event === 'beat') {
+      if (await stillAllowed()) return controller.enqueue(encoder.encode(': heartbeat\n\n'))
+      await events.cancel()
+      return controller.close()
+    }
+    pending = null
+    if (!event) return controller.close()
+    controller.enqueue(encoder.encode(`id: ${event.seq}\ndata: ${JSON.stringify(event)}\n\n`))
+  }
+  return new ReadableStream<Uint8Array>({
+    start: (controller) => controller.enqueue(encoder.encode('retry: 1000\n\n')),
+    async pull(controller) {
+      try {
+        await pull(controller)
+      } catch (error) {
+        // The caller comes back with the number of its last event, so an end is as good as an error.
+        log('warn', 'An event stream broke off', { error: String(error) })
+        controller.close()
+      }
+    },
+    cancel: () => events.cancel(),
+  })
+}
+
+async function beforeBeat<T>(work: Promise<T>, beatMs: number): Promise<T | 'beat'> {
+  const { promise: beat, resolve } = Promise.withResolvers<'beat'>()
+  const timer = setTimeout(() => resolve('beat'), beatMs)
+  try {
+    return await Promise.race([work, beat])
+  } finally {
+    clearTimeout(timer)
+  }
+}

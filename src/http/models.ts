@@ -1,0 +1,158 @@
+import { AppError } from '../contract/error.ts'
+import { ErrorBody } from '../contract/error.ts'
+import type { Doors } from './auth.ts'
+import { tooLarge } from './body.ts'
+import type { ModelProvider, ModelVendor } from './config.ts'
+import type { AppDeps } from './deps.ts'
+import type { App, AppContext } from './env.ts'
+import { json } from './openapi.ts'
+import { relayHeaders, withIdleLimit } from './relay.ts'
+
+const maxRequestBytes = 32 * 1024 * 1024
+const maxErrorBytes = 256 * 1024
+/** A model may think for minutes before its first byte; OpenCode's own fetch gives up after 300 s. */
+const silenceMs = 290_000
+
+/**
+ * What a sandbox may ask of a vendor. The key is the deployment's, so whatever lists or reads stored things (files,
+ * batches, kept responses) would show one session the work of another.
+ */
+const allowed: Record<ModelProvider, RegExp> = {
+  anthropic: /^(POST v1\/messages(\/count_tokens)?|GET v1\/models(\/[\w.:-]+)?)$/,
+  litellm: /^(POST (v1\/)?(chat\/completions|completions|responses|embeddings)|GET (v1\/)?models)$/,
+}
+
+const credential: Record<ModelProvider, (key: string) => [string, string]> = {
+  anthropic: (key) => ['x-api-key', key],
+  litellm: (key) => ['authorization', `Bearer ${key}`],
+}
+
+export function addModelRoutes(app: App, deps: AppDeps, doors: Doors): void {
+  const { security, middleware } = doors.sandbox()
+  const path = '/llm/:provider/:path{.+}'
+  for (const method of ['get', 'post'] as const) {
+    // Written by hand: the document has no word for a parameter with slashes in it.
+    app.openAPIRegistry.registerPath({
+      method,
+      path: '/llm/{provider}/{path}',
+      summary: 'Call the model vendor; the key is put in here',
+      tags: ['models'],
+      security,
+      parameters: ['provider', 'path'].map((name) => ({
+        name,
+        in: 'path',
+        required: true,
+        schema: { type: 'string' },
+      })),
+      responses: { default: json(ErrorBody, "The vendor's own answer, or a refusal") },
+    })
+    app.on(method.toUpperCase(), [path], ...middleware, (c) => callVendor(deps, c))
+  }
+}
+
+async function callVendor(deps: AppDeps, c: AppContext): Promise<Response> {
+  const { sessionId, ...sandbox } = c.get('sandbox')
+  const { provider, vendor } = vendorOf(deps, c.req.param('provider') ?? '')
+  const rest = c.req.path.slice(`/llm/${provider}/`.length)
+  if (!allowed[provider].test(`${c.req.method} ${rest}`)) {
+    throw new AppError('not_found', 'This call to the model vendor is not passed on')
+  }
+  await deps.session(sessionId).authoriseSandbox(sandbox)
+  const { search } = new URL(c.req.url)
+  return await pass(deps, c, provider, vendor, `${vendor.baseUrl}/${rest}${search}`)
+}
+
+function vendorOf(deps: AppDeps, name: string): { provider: ModelProvider; vendor: ModelVendor } {
+  if (name !== 'anthropic' && name !== 'litellm') {
+    throw new AppError('not_found', 'There is no such model provider')
+  }
+  const vendor = deps.config.models[name]
+  if (!vendor) throw new AppError('model_unavailable', `No key is set for the provider "${name}"`)
+  return { provider: name, vendor }
+}
+
+async function pass(
+  deps: AppDeps,
+  c: AppContext,
+  provider: ModelProvider,
+  vendor: ModelVendor,
+  url: string,
+): Promise<Response> {
+  const headers = relayHeaders(c.req.raw.headers)
+  headers.set(...credential[provider](vendor.apiKey))
+  const upstream = new AbortController()
+  const silence = setTimeout(() => upstream.abort(), silenceMs)
+  let response: Response
+  try {
+    const init = {
+      method: c.req.method,
+      headers,
+      body: requestBody(c.req.raw),
+      // The key must not follow a redirect to wherever it points.
+      redirect: 'manual' as const,
+      signal: upstream.signal,
+      duplex: 'half' as const,
+    }
+    response = await fetch(url, init)
+  } catch (error) {
+    deps.log('warn', 'The model vendor cannot be reached', {
+      provider,
+      requestId: c.get('requestId'),
+      error: redact(String(error), vendor),
+    })
+    throw new AppError('model_unavailable', 'The model vendor cannot be reached')
+  } finally {
+    clearTimeout(silence)
+  }
+  return await relayAnswer(c, vendor, response, upstream)
+}
+
+async function relayAnswer(
+  c: AppContext,
+  vendor: ModelVendor,
+  response: Response,
+  upstream: AbortController,
+): Promise<Response> {
+  if (response.status >= 300 && response.status < 400) {
+    upstream.abort()
+    throw new AppError('model_unavailable', 'The model vendor answered with a redirect')
+  }
+  const headers = Object.fromEntries(relayHeaders(response.headers))
+  const status = response.status as 200
+  if (response.ok && response.body) {
+    return c.body(withIdleLimit(response.body, silenceMs, upstream), status, headers)
+  }
+  // Vendors like to quote the key that they refuse.
+  const text = redact(await readText(response.body), vendor)
+  return c.body(text, status, headers)
+}
+
+function requestBody(request: Request): ReadableStream<Uint8Array> | null {
+  const announced = request.headers.get('content-length')
+  if (announced !== null && Number(announced) > maxRequestBytes) throw tooLarge(maxRequestBytes)
+  if (!request.body || announced !== null) return request.body
+  let size = 0
+  return request.body.pipeThrough(
+    new TransformStream<Uint8Array, Uint8Array>({
+      transform(chunk, controller) {
+        size += chunk.byteLength
+        if (size > maxRequestBytes) controller.error(tooLarge(maxRequestBytes))
+        else controller.enqueue(chunk)
+      },
+    }),
+  )
+}
+
+async function readText(body: ReadableStream<Uint8Array> | null): Promise<string> {
+  const decoder = new TextDecoder()
+  let text = ''
+  for await (const chunk of body ?? []) {
+    text += decoder.decode(chunk, { stream: true })
+    if (text.length > maxErrorBytes) break
+  }
+  return text
+}
+
+function redact(text: string, { apiKey }: ModelVendor): string {
+  return text.replaceAll(apiKey, '[secret:MODEL_KEY]')
+}

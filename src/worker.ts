@@ -1,0 +1,90 @@
+import { waitUntil } from 'cloudflare:workers'
+import { type Env, partsOf } from '../durable-objects/env.ts'
+import type { SessionEvent } from './contract/events.ts'
+import { tools } from './contract/tool.ts'
+import type { ToolDefinition } from './contract/tool.ts'
+import { ledgerShards } from './core/ledger/ledger.ts'
+import type { LedgerStatus } from './core/ports.ts'
+import type { SessionApi } from './core/sessions/api.ts'
+import { createApp } from './http/app.ts'
+import type { App } from './http/env.ts'
+
+export { LedgerObject } from '../durable-objects/ledger.ts'
+export { OrganisationObject } from '../durable-objects/organisation.ts'
+export { SessionObject } from '../durable-objects/session.ts'
+
+/** The Cloudflare host: Durable Objects behind the app. */
+export function createWorker(definitions: readonly ToolDefinition[] = tools): ExportedHandler<Env> {
+  let app: App | undefined
+  return {
+    fetch(request, env, ctx) {
+      app ??= createCloudflareApp(env, definitions)
+      return app.fetch(request, env, ctx)
+    },
+  }
+}
+
+function createCloudflareApp(env: Env, definitions: readonly ToolDefinition[]): App {
+  const parts = partsOf(env)
+  const session = (id: string) => env.SESSION.getByName(id)
+  return createApp({
+    ...parts,
+    // The stub's own type adds disposal to every result; the app only calls.
+    session: (id) => session(id) as unknown as SessionApi,
+    organisation: (id) => env.ORGANISATION.getByName(id),
+    async openLink(sessionId, caller, request) {
+      await session(sessionId).authoriseSandbox(caller)
+      const path = caller.expired ? '/renew' : `/link?generation=${caller.generation}`
+      return session(sessionId).fetch(new Request(`https://session${path}`, { headers: request.headers }))
+    },
+    async watch(sessionId, caller, after) {
+      await session(sessionId).checkWatcher(caller)
+      const answer = await session(sessionId).fetch(`https://session/watch?after=${after}`, {
+        headers: { upgrade: 'websocket' },
+      })
+      if (!answer.webSocket) throw new Error('The session did not open a feed')
+      return eventsOf(answer.webSocket)
+    },
+    ledgerStatus: () => ledgerStatus(env),
+    tools: definitions,
+    host: 'workerd',
+    now: () => Date.now(),
+    defer: (work) => waitUntil(work),
+  })
+}
+
+function eventsOf(socket: WebSocket): ReadableStream<SessionEvent> {
+  return new ReadableStream<SessionEvent>({
+    start(controller) {
+      socket.accept()
+      socket.addEventListener('message', ({ data }) => {
+        for (const event of JSON.parse(String(data)) as SessionEvent[]) controller.enqueue(event)
+      })
+      const end = () => {
+        try {
+          controller.close()
+        } catch {
+          // The reader has already gone.
+        }
+      }
+      socket.addEventListener('close', end)
+      socket.addEventListener('error', end)
+    },
+    cancel() {
+      socket.close(1000, 'No longer watched')
+    },
+  })
+}
+
+async function ledgerStatus(env: Env): Promise<LedgerStatus> {
+  const shards = Array.from({ length: ledgerShards }, (_, shard) => env.LEDGER.getByName(`ledger-${shard}`).status())
+  const all = await Promise.all(shards)
+  const oldest = all.flatMap(({ oldestAt }) => oldestAt ?? [])
+  return {
+    pendingSessions: all.reduce((sum, { pendingSessions }) => sum + pendingSessions, 0),
+    oldestAt: oldest.length > 0 ? Math.min(...oldest) : null,
+    deadLetters: all.flatMap(({ deadLetters }) => deadLetters),
+  }
+}
+
+export default createWorker()
