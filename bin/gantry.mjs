@@ -3,6 +3,7 @@
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { constants } from 'node:os'
+import { resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -17,7 +18,9 @@ function fail(message) {
 const [file, ...args] = process.argv.slice(2)
 if (file === undefined) fail('Usage: node bin/gantry.mjs <file.ts> [arguments]')
 if (!supported.includes(platform)) {
-  fail(`Gantry does not run on ${platform} yet. It runs on ${supported.join(', ')} (on Windows: WSL 2).`)
+  fail(
+    `Gantry does not run on ${platform} yet. It runs on ${supported.join(', ')} (on Windows: WSL 2).`,
+  )
 }
 const node = `${root}node_modules/node-${platform}/bin/node`
 if (!existsSync(node)) {
@@ -28,7 +31,7 @@ if (!existsSync(node)) {
 }
 
 // The child reads end-of-file on descriptor 3 when this process is gone, however it ended.
-const child = spawn(node, [`${root}${file}`, ...args], {
+const child = spawn(node, [resolve(root, file), ...args], {
   stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
   env: { ...process.env, GANTRY_PARENT_FD: '3' },
 })
@@ -36,4 +39,6 @@ child.on('error', (error) => fail(`Cannot run "${node}": ${error.message}`))
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT']) {
   process.on(signal, () => child.kill(signal))
 }
-child.on('exit', (code, signal) => process.exit(code ?? 128 + constants.signals[signal ?? 'SIGKILL']))
+child.on('exit', (code, signal) =>
+  process.exit(code ?? 128 + constants.signals[signal ?? 'SIGKILL']),
+)

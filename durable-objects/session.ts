@@ -110,13 +110,7 @@ export class SessionObject extends DurableObject<Env> implements SessionApi {
   #watch(after: number): Response {
     const pair = new WebSocketPair()
     this.ctx.acceptWebSocket(pair[1], ['watch'])
-    for (let from = after; ;) {
-      const events = this.#actor.eventsAfter(from, 200)
-      const last = events.at(-1)
-      if (!last) break
-      pair[1].send(JSON.stringify(events))
-      from = last.seq
-    }
+    this.#actor.startWatch(after, (events) => pair[1].send(JSON.stringify(events)))
     return new Response(null, { status: 101, webSocket: pair[0] })
   }
 

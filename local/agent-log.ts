@@ -13,7 +13,11 @@ export interface AgentLog {
 }
 
 /** A log file of bounded size (one older file is kept), in which the given values and anything like a JWT are blanked. */
-export function openAgentLog(path: string, secrets: string[], maxBytes = 2 * 1024 * 1024): AgentLog {
+export function openAgentLog(
+  path: string,
+  secrets: string[],
+  maxBytes = 2 * 1024 * 1024,
+): AgentLog {
   let fd: number | undefined = openSync(path, 'a', 0o600)
   let size = fstatSync(fd).size
   const last: string[] = []

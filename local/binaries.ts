@@ -50,7 +50,7 @@ function openCodePackages(): string[] {
   const name = `opencode-${platform}`
   const libc = isMusl ? '-musl' : ''
   const packages = [`${name}${libc}`, `${name}-baseline${libc}`]
-  return lacksAvx2() ? packages.reverse() : packages
+  return lacksAvx2() ? packages.toReversed() : packages
 }
 
 function lacksAvx2(): boolean {
@@ -62,7 +62,10 @@ function denoBinary(): string {
   const suffix = process.platform === 'linux' ? '-glibc' : ''
   const path = `@deno/${platform}${suffix}`
   try {
-    return join(dirname(createRequire(modules('deno/package.json')).resolve(`${path}/package.json`)), 'deno')
+    return join(
+      dirname(createRequire(modules('deno/package.json')).resolve(`${path}/package.json`)),
+      'deno',
+    )
   } catch {
     return modules(`${path}/deno`)
   }

@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { buildWorker } from '../build/worker.ts'
 import { binary, root } from './binaries.ts'
@@ -17,7 +17,7 @@ export interface ControlPlaneSpec {
   port: number
   stateDir: string
   mark: string
-  /** The Worker's entry; not for deno. */
+  /** The file that the host runs. */
   entry: string
   /** Durable Object classes by binding. */
   objects: Record<string, string>
@@ -69,6 +69,7 @@ const partSpecs = {
       env: {
         ...environment(spec),
         XDG_CONFIG_HOME: join(spec.stateDir, 'wrangler'),
+        TMPDIR: freshTemporary(spec.stateDir),
         // Nothing is fetched from or sent to anywhere.
         CLOUDFLARE_CF_FETCH_ENABLED: 'false',
         CLOUDFLARE_LOAD_DEV_VARS_FROM_DOT_ENV: 'false',
@@ -99,7 +100,7 @@ const partSpecs = {
   deno: async (spec: ControlPlaneSpec, dataDir: string): Promise<PartSpec> => ({
     ...common(spec, 'control plane (Deno)'),
     command: binary('deno'),
-    args: ['run', '--allow-all', '--no-prompt', join(root, 'src', 'deno.ts')],
+    args: ['run', '--allow-all', '--no-prompt', spec.entry],
     cwd: root,
     env: {
       ...environment(spec),
@@ -110,6 +111,14 @@ const partSpecs = {
       DENO_NO_UPDATE_CHECK: '1',
     },
   }),
+}
+
+// wrangler leaves its temporary folders behind when it is killed.
+function freshTemporary(stateDir: string): string {
+  const path = join(stateDir, 'tmp')
+  rmSync(path, { recursive: true, force: true })
+  mkdirSync(path, { mode: 0o700 })
+  return path
 }
 
 const common = (spec: ControlPlaneSpec, name: string) => ({
@@ -157,7 +166,9 @@ const mainWorker :Workerd.Worker = (
 }
 
 function compatibilityDate(): string {
-  const found = /^compatibility_date = "([\d-]+)"/m.exec(readFileSync(join(root, 'wrangler.toml'), 'utf8'))
+  const found = /^compatibility_date = "([\d-]+)"/m.exec(
+    readFileSync(join(root, 'wrangler.toml'), 'utf8'),
+  )
   if (found?.[1] === undefined) throw new Error('wrangler.toml has no compatibility_date')
   return found[1]
 }

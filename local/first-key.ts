@@ -14,7 +14,11 @@ export interface FirstKey {
 }
 
 /** The organisation and its first admin key: made on the first run, or again for whichever of the two was lost. */
-export async function ensureFirstKey(stateDir: string, url: string, token: string): Promise<FirstKey> {
+export async function ensureFirstKey(
+  stateDir: string,
+  url: string,
+  token: string,
+): Promise<FirstKey> {
   const path = join(stateDir, 'admin-key')
   const known = existsSync(path) ? readFileSync(path, 'utf8').trim() : ''
   const created = !apiKeyPattern.test(known)
@@ -29,9 +33,12 @@ export async function ensureFirstKey(stateDir: string, url: string, token: strin
     })
     const owner = found.rows[0]?.['organisation_id']
     if (typeof owner === 'string') return { organisationId: owner, secret, path, created: false }
-    const organisations = await client.execute('select id from organisations order by created_at limit 1')
+    const organisations = await client.execute(
+      'select id from organisations order by created_at limit 1',
+    )
     const existing = organisations.rows[0]?.['id']
-    const organisationId = typeof existing === 'string' ? existing : `org_${randomText(20, idAlphabet)}`
+    const organisationId =
+      typeof existing === 'string' ? existing : `org_${randomText(20, idAlphabet)}`
     await client.batch(
       [
         {
@@ -41,7 +48,15 @@ export async function ensureFirstKey(stateDir: string, url: string, token: strin
         {
           sql: `insert into api_keys (id, organisation_id, name, owner, scopes, secret_hash, created_at)
             values (?, ?, ?, ?, ?, ?, ?)`,
-          args: [`key_${randomText(20, idAlphabet)}`, organisationId, 'First key', 'local', '["admin"]', hash, now],
+          args: [
+            `key_${randomText(20, idAlphabet)}`,
+            organisationId,
+            'First key',
+            'local',
+            '["admin"]',
+            hash,
+            now,
+          ],
         },
       ],
       'write',

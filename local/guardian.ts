@@ -30,15 +30,19 @@ export function startGuardian(mark: string, uids?: readonly [number, number]): G
   }
 }
 export interface Guardian {
-  pid(): number | undefined
+  pid: () => number | undefined
   /** Makes it kill whatever is left, and waits for that. */
-  stop(): Promise<void>
+  stop: () => Promise<void>
 }
 
 function spawnGuardian(mark: string, uids: readonly [number, number] | undefined): ChildProcess {
   const env = { PATH: process.env['PATH'] } // without the mark: it would find itself
   const args = [fileURLToPath(import.meta.url), mark, ...(uids ?? []).map(String)]
-  const child = spawn(binary('node'), args, { detached: true, stdio: ['pipe', 'ignore', 'ignore'], env })
+  const child = spawn(binary('node'), args, {
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+    env,
+  })
   child.stdin?.on('error', () => undefined) // its death is seen as an exit
   child.unref()
   return child

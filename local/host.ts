@@ -1,13 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
-import {
-  chmodSync,
-  chownSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  rmSync,
-  statSync,
-} from 'node:fs'
+import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { availableParallelism } from 'node:os'
@@ -105,7 +97,9 @@ export async function startHost(input: HostOptions): Promise<Host> {
       return answer(response, 401, { error: 'unauthenticated' })
     }
     if (request.url === '/sandboxes' && request.method === 'GET') {
-      return answer(response, 200, { items: [...sandboxes.values()].map((sandbox) => sandbox.info()) })
+      return answer(response, 200, {
+        items: [...sandboxes.values()].map((sandbox) => sandbox.info()),
+      })
     }
     const match = /^\/sandboxes\/(ses_[0-9a-z]{30})\/([1-9]\d{0,8})$/.exec(request.url ?? '')
     if (match === null) return answer(response, 404, { error: 'not_found' })
@@ -113,7 +107,9 @@ export async function startHost(input: HostOptions): Promise<Host> {
     const name = sandboxName(sessionId, Number(generation))
     if (request.method === 'GET') {
       const found = sandboxes.get(name)
-      return found ? answer(response, 200, found.info()) : answer(response, 404, { error: 'not_found' })
+      return found
+        ? answer(response, 200, found.info())
+        : answer(response, 404, { error: 'not_found' })
     }
     if (request.method === 'DELETE') {
       await remove(name)
@@ -132,7 +128,12 @@ export async function startHost(input: HostOptions): Promise<Host> {
     const known = sandboxes.get(name)
     if (known !== undefined) return known.info()
     const { sessionId, generation } = spec
-    const gone = (reason: string): SandboxInfo => ({ sessionId, generation, state: 'exited', reason })
+    const gone = (reason: string): SandboxInfo => ({
+      sessionId,
+      generation,
+      state: 'exited',
+      reason,
+    })
     if (removed.has(name)) return gone('stopped')
     if (existsSync(join(options.root, name))) return gone('The sandbox host was restarted')
     const sandbox = startSandbox(settings, spec, takeUid())
@@ -179,7 +180,10 @@ export async function startHost(input: HostOptions): Promise<Host> {
 }
 
 /** Nothing of an earlier run is taken over: its processes are ended and its folders are closed to new sandboxes. */
-async function endLeftovers(root: string, uids: readonly [number, number] | undefined): Promise<void> {
+async function endLeftovers(
+  root: string,
+  uids: readonly [number, number] | undefined,
+): Promise<void> {
   const names = readdirSync(root).filter((name) => name.startsWith('ses_'))
   const marks = names.flatMap((name) => wantedOf(root, name, undefined).marks)
   await killProcesses({ marks, uids })
@@ -197,7 +201,8 @@ async function endLeftovers(root: string, uids: readonly [number, number] | unde
 function pruneLogs(stateDir: string): void {
   for (const name of readdirSync(stateDir)) {
     const path = join(stateDir, name)
-    if (/\.log(\.1)?$/.test(name) && Date.now() - statSync(path).mtimeMs > keptMs) rmSync(path, { force: true })
+    if (/\.log(\.1)?$/.test(name) && Date.now() - statSync(path).mtimeMs > keptMs)
+      rmSync(path, { force: true })
   }
 }
 

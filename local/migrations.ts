@@ -40,7 +40,9 @@ export function loadMigrations(folder: string): Migration[] {
     .sort()
     .map((name) => {
       if (!/^\d{4}_[a-z0-9_]+\.sql$/.test(name)) {
-        throw new Error(`Cannot use migration "${name}": its name must be like 0001_what_it_does.sql`)
+        throw new Error(
+          `Cannot use migration "${name}": its name must be like 0001_what_it_does.sql`,
+        )
       }
       const sql = readFileSync(join(folder, name), 'utf8')
       return { name, sql, sha256: createHash('sha256').update(sql).digest('hex') }
@@ -67,23 +69,45 @@ export function decidePending(files: Migration[], applied: Applied[]): Migration
   const pending = files.filter(({ name }) => !applied.some((row) => row.name === name))
   const early = pending.find(({ name }) => name < last)
   if (early !== undefined) {
-    throw new Error(`Cannot migrate: "${early.name}" comes before "${last}", which is applied already. Renumber it`)
+    throw new Error(
+      `Cannot migrate: "${early.name}" comes before "${last}", which is applied already. Renumber it`,
+    )
   }
   return pending
 }
 
-// One transaction on one stream: when a statement fails, the stream is closed and everything is rolled back.
+// As single statements in one transaction: a script sent whole would lose the statements that the server cannot parse.
 async function applyMigration(client: Client, { name, sql, sha256 }: Migration): Promise<void> {
+  const record = {
+    sql: 'INSERT INTO _migrations (name, sha256, applied_at) VALUES (?, ?, ?)',
+    args: [name, sha256, Date.now()],
+  }
   try {
-    await client.executeMultiple(
-      [
-        'BEGIN IMMEDIATE;',
-        `${sql}\n;`,
-        `INSERT INTO _migrations (name, sha256, applied_at) VALUES ('${name}', '${sha256}', unixepoch() * 1000);`,
-        'COMMIT;',
-      ].join('\n'),
-    )
+    await client.batch([...splitStatements(sql), record], 'write')
   } catch (error) {
-    throw new Error(`Cannot apply migration "${name}": ${(error as Error).message}`, { cause: error })
+    throw new Error(`Cannot apply migration "${name}": ${(error as Error).message}`, {
+      cause: error,
+    })
   }
 }
+
+const token =
+  /--[^\n]*|\/\*[\s\S]*?\*\/|'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|;|[^;'"`[\-/]+|[\s\S]/g
+
+/** Without comments. A trigger's body has semicolons of its own: it ends with END. */
+export function splitStatements(sql: string): string[] {
+  const statements: string[] = []
+  let current = ''
+  for (const [part] of sql.matchAll(token)) {
+    if (part.startsWith('--') || part.startsWith('/*')) current += ' '
+    else if (part !== ';' || isInsideTrigger(current)) current += part
+    else {
+      statements.push(current.trim())
+      current = ''
+    }
+  }
+  return [...statements, current.trim()].filter((statement) => statement !== '')
+}
+
+const isInsideTrigger = (text: string) =>
+  /^\s*create\s+(temp(orary)?\s+)?trigger\b/i.test(text) && !/\bend\s*$/i.test(text)

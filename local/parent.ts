@@ -45,7 +45,7 @@ function watchNpm(once: (who: string) => void): void {
 // This process, the launcher, and a shell if npm's shell did not replace itself with the launcher.
 function parentChain(): { pid: number; parent: number }[] {
   const chain: { pid: number; parent: number }[] = []
-  for (let pid = process.pid; chain.length < 3; ) {
+  for (let pid = process.pid; chain.length < 3;) {
     const parent = parentOf(pid)
     if (parent === undefined || parent <= 1) break
     chain.push({ pid, parent })

@@ -1,5 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { closeSync, existsSync, openSync, readFileSync, renameSync, statSync } from 'node:fs'
+import {
+  closeSync,
+  copyFileSync,
+  existsSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  truncateSync,
+} from 'node:fs'
 import { signalProcess, sleep, within } from './processes.ts'
 
 const maxLogBytes = 5 * 1024 * 1024
@@ -21,6 +30,8 @@ export interface Part {
   name: string
   pid: number
   logFile: string
+  /** Of this run. */
+  lastLines(): string
   /** How it ended; undefined while it runs. */
   ended(): string | undefined
   onEnd(callback: () => void): void
@@ -30,7 +41,7 @@ export interface Part {
 }
 
 export function startPart(spec: PartSpec): Part {
-  rotateLog(spec.logFile)
+  const logStart = rotateLog(spec.logFile)
   const log = openSync(spec.logFile, 'a', 0o600)
   const child = spawn(spec.command, spec.args, {
     detached: true,
@@ -39,12 +50,14 @@ export function startPart(spec: PartSpec): Part {
     ...(spec.cwd === undefined ? {} : { cwd: spec.cwd }),
   })
   closeSync(log)
+  const trimming = setInterval(() => trimLog(spec.logFile), 60_000).unref()
+  child.once('exit', () => clearInterval(trimming))
   child.stdin?.on('error', () => undefined) // its death is seen as an exit
   child.stdin?.end(spec.input)
-  return partOf(spec, child)
+  return partOf(spec, logStart, child)
 }
 
-function partOf(spec: PartSpec, child: ChildProcess): Part {
+function partOf(spec: PartSpec, logStart: number, child: ChildProcess): Part {
   let end: string | undefined
   const exited = new Promise<void>((resolve) => {
     child.once('error', (error) => {
@@ -60,6 +73,7 @@ function partOf(spec: PartSpec, child: ChildProcess): Part {
     name: spec.name,
     pid: child.pid ?? -1,
     logFile: spec.logFile,
+    lastLines: () => lastLines(spec.logFile, logStart),
     ended: () => end,
     onEnd: (callback) => void exited.then(callback),
     kill: (signal) => void (end === undefined && signalGroup(child, signal)),
@@ -78,25 +92,45 @@ function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
   if (child.pid !== undefined) signalProcess(-child.pid, signal)
 }
 
-function rotateLog(path: string): void {
-  if (existsSync(path) && statSync(path).size > maxLogBytes) renameSync(path, `${path}.1`)
+/** Where the next run's lines begin. */
+function rotateLog(path: string): number {
+  if (!existsSync(path)) return 0
+  const { size } = statSync(path)
+  if (size <= maxLogBytes) return size
+  renameSync(path, `${path}.1`)
+  return 0
 }
 
-export function lastLines(path: string, count = 8): string {
+// The part keeps the file open for appending, so it goes on at the new end.
+function trimLog(path: string): void {
+  if (!existsSync(path) || statSync(path).size <= 4 * maxLogBytes) return
+  copyFileSync(path, `${path}.1`)
+  truncateSync(path, 0)
+}
+
+function lastLines(path: string, from: number, count = 8): string {
   if (!existsSync(path)) return ''
-  return readFileSync(path, 'utf8').trimEnd().split('\n').slice(-count).join('\n')
+  return readFileSync(path)
+    .subarray(from)
+    .toString('utf8')
+    .trimEnd()
+    .split('\n')
+    .slice(-count)
+    .join('\n')
 }
 
 /** Says which part, why, and where to look. */
 export class PartFailed extends Error {
-  constructor(part: Pick<Part, 'name' | 'logFile'>, why: string, advice = '') {
-    const lines = lastLines(part.logFile)
+  constructor(part: Part, why: string, advice = 'Start again: all state is kept') {
+    const lines = part.lastLines()
     super(
       [
         `The ${part.name} ${why}`,
-        ...(lines === '' ? [] : ['Its last lines:', ...lines.split('\n').map((line) => `  | ${line}`)]),
+        ...(lines === ''
+          ? []
+          : ['Its last lines:', ...lines.split('\n').map((line) => `  | ${line}`)]),
         `Its log: ${part.logFile}`,
-        ...(advice === '' ? [] : [advice]),
+        advice,
       ].join('\n'),
     )
     this.name = 'PartFailed'
@@ -112,7 +146,8 @@ export async function untilReady(
   const startedAt = Date.now()
   while (Date.now() - startedAt < options.deadlineMs) {
     const end = part.ended()
-    if (end !== undefined) throw new PartFailed(part, `ended while starting (${end})`, options.advice)
+    if (end !== undefined)
+      throw new PartFailed(part, `ended while starting (${end})`, options.advice)
     if (await probe().catch(() => false)) return
     await sleep(options.everyMs ?? 15)
   }

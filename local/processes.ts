@@ -23,7 +23,9 @@ function findByProc(wanted: Wanted): number[] {
   const marks = new Set(wanted.marks)
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
-    .filter((pid) => isWantedUser(pid, wanted.uids) || environment(pid).some((entry) => marks.has(entry)))
+    .filter(
+      (pid) => isWantedUser(pid, wanted.uids) || environment(pid).some((entry) => marks.has(entry)),
+    )
     .filter((pid) => !isZombie(pid))
     .map(Number)
 }
@@ -61,7 +63,10 @@ function statFields(pid: number): string[] | undefined {
 }
 
 function findByPs(wanted: Wanted): number[] {
-  const lines = execFileSync('ps', ['eww', '-axo', 'pid=,command='], { encoding: 'utf8', maxBuffer: 64e6 })
+  const lines = execFileSync('ps', ['eww', '-axo', 'pid=,command='], {
+    encoding: 'utf8',
+    maxBuffer: 64e6,
+  })
   return lines
     .split('\n')
     .filter((line) => wanted.marks.some((mark) => ` ${line} `.includes(` ${mark} `)))
@@ -77,14 +82,17 @@ export function signalProcess(pid: number, signal: NodeJS.Signals): void {
 }
 
 /** Kills until two looks in a row find nothing: a process may fork between a look and its kill. */
-export async function killProcesses(wanted: Wanted, options: { graceMs?: number; deadlineMs?: number } = {}) {
+export async function killProcesses(
+  wanted: Wanted,
+  options: { graceMs?: number; deadlineMs?: number } = {},
+) {
   const { graceMs = 0, deadlineMs = 10_000 } = options
   const startedAt = Date.now()
   if (graceMs > 0) {
     for (const pid of findProcesses(wanted)) signalProcess(pid, 'SIGTERM')
     while (Date.now() - startedAt < graceMs && findProcesses(wanted).length > 0) await sleep(25)
   }
-  for (let emptyLooks = 0; emptyLooks < 2 && Date.now() - startedAt < graceMs + deadlineMs; ) {
+  for (let emptyLooks = 0; emptyLooks < 2 && Date.now() - startedAt < graceMs + deadlineMs;) {
     const pids = findProcesses(wanted)
     emptyLooks = pids.length === 0 ? emptyLooks + 1 : 0
     for (const pid of pids) signalProcess(pid, 'SIGKILL')
@@ -100,7 +108,10 @@ export function startTime(pid: number): string | undefined {
     return fields === undefined || fields[0] === 'Z' ? undefined : fields[19]
   }
   try {
-    return execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8' }).trim() || undefined
+    return (
+      execFileSync('ps', ['-o', 'lstart=', '-p', String(pid)], { encoding: 'utf8' }).trim() ||
+      undefined
+    )
   } catch {
     return undefined
   }
@@ -118,6 +129,16 @@ export function parentOf(pid: number): number | undefined {
   }
 }
 
+export function childrenOf(pid: number): number[] {
+  if (process.platform === 'linux') {
+    const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
+    return pids.map(Number).filter((child) => statFields(child)?.[1] === String(pid))
+  }
+  const lines = execFileSync('ps', ['-axo', 'pid=,ppid='], { encoding: 'utf8' }).trim().split('\n')
+  const pairs = lines.map((line) => line.trim().split(/\s+/).map(Number))
+  return pairs.flatMap(([child, parent]) => (child !== undefined && parent === pid ? [child] : []))
+}
+
 export function commandOf(pid: number): string {
   try {
     if (process.platform === 'linux') return readlinkSync(`/proc/${pid}/exe`)
@@ -127,7 +148,8 @@ export function commandOf(pid: number): string {
   }
 }
 
-export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+export const sleep = (ms: number): Promise<void> =>
+  new Promise((resolve) => setTimeout(resolve, ms))
 
 /** Whether the promise settled within the time. */
 export async function within(promise: Promise<unknown>, ms: number): Promise<boolean> {

@@ -41,25 +41,24 @@ export interface SandboxPlace {
   uids: Uids | undefined
   /** Why they do not run as users of their own, when they could be expected to. */
   warning: string | undefined
-  release(): void
 }
 
 /** As root every sandbox gets a user of its own, if that user can reach what it needs. */
-export async function findSandboxPlace(stateDir: string): Promise<SandboxPlace> {
+export async function findSandboxPlace(
+  stateDir: string,
+  uids: Uids | undefined,
+): Promise<SandboxPlace> {
   const own = ownUserPlace(stateDir)
   if (process.getuid?.() !== 0) return own
-  const claim = claimUids()
-  if (claim === undefined) return { ...own, warning: 'every range of user ids is taken' }
+  if (uids === undefined) return { ...own, warning: 'every range of user ids is taken' }
   const failures: string[] = []
   for (const parent of new Set([tmpdir(), '/tmp', '/var/tmp'])) {
     try {
-      const place = await preparePlace(stateDir, parent, claim.uids)
-      return { ...place, uids: claim.uids, warning: undefined, release: claim.release }
+      return { ...(await preparePlace(stateDir, parent, uids)), uids, warning: undefined }
     } catch (error) {
       failures.push((error as Error).message)
     }
   }
-  claim.release()
   return { ...own, warning: failures.join('; ') }
 }
 
@@ -70,7 +69,6 @@ function ownUserPlace(stateDir: string): SandboxPlace {
     path: [dirname(binary('rg'))],
     uids: undefined,
     warning: undefined,
-    release: () => undefined,
   }
 }
 
@@ -87,7 +85,8 @@ async function preparePlace(stateDir: string, parent: string, uids: Uids) {
   makeOwnFolder(root)
   const opencode = reachableBinary(binary('opencode'), join(folder, 'bin', 'opencode'), uids[1])
   const rg = reachableBinary(binary('rg'), join(folder, 'bin', 'rg'), uids[1])
-  if (!canAs(uids[1], 'cd "$1"', root)) throw new Error(`"${root}" cannot be reached by another user`)
+  if (!canAs(uids[1], 'cd "$1"', root))
+    throw new Error(`"${root}" cannot be reached by another user`)
   await proveOpenCode(opencode, folder, uids[1])
   return { root, opencode, path: [dirname(rg)] }
 }
@@ -133,7 +132,10 @@ function canAs(uid: number, test: string, path: string): boolean {
 // Takes about a second, so its success is remembered per binary.
 async function proveOpenCode(opencode: string, folder: string, uid: number): Promise<void> {
   const { size, mtimeMs } = statSync(opencode)
-  const name = createHash('sha256').update(`${opencode}:${size}:${mtimeMs}`).digest('hex').slice(0, 16)
+  const name = createHash('sha256')
+    .update(`${opencode}:${size}:${mtimeMs}`)
+    .digest('hex')
+    .slice(0, 16)
   const proof = join(claimFolder(), `proved-${name}`)
   if (existsSync(proof)) return
   const home = mkdtempSync(join(folder, 'probe-'))
@@ -143,7 +145,9 @@ async function proveOpenCode(opencode: string, folder: string, uid: number): Pro
     await run(opencode, ['--version'], { uid, gid: uid, env, cwd: home, timeout: 30_000 })
     writeFileSync(proof, '')
   } catch (error) {
-    throw new Error(`OpenCode does not run as user ${uid}: ${(error as Error).message}`, { cause: error })
+    throw new Error(`OpenCode does not run as user ${uid}: ${(error as Error).message}`, {
+      cause: error,
+    })
   } finally {
     rmSync(home, { recursive: true, force: true })
   }
@@ -156,8 +160,14 @@ function claimFolder(): string {
   return path
 }
 
-/** A range of user ids that no other stack on this machine uses. */
-export function claimUids(): { uids: Uids; release(): void } | undefined {
+export interface UidClaim {
+  uids: Uids
+  release: () => void
+}
+
+/** A range of user ids that no other stack on this machine uses; undefined: not as root, or none is free. */
+export function claimUids(): UidClaim | undefined {
+  if (process.getuid?.() !== 0) return undefined
   const folder = claimFolder()
   const mine = `${process.pid} ${startTime(process.pid)}`
   for (let block = 0; block < blocks; block += 1) {

@@ -103,7 +103,9 @@ export function startSandbox(
     } catch (error) {
       if (!late.aborted) throw error
       const seconds = settings.queueDeadlineMs / 1000
-      throw new Error(`No place to boot within ${seconds} s: too many sandboxes start at once`, { cause: error })
+      throw new Error(`No place to boot within ${seconds} s: too many sandboxes start at once`, {
+        cause: error,
+      })
     }
   }
 
@@ -156,7 +158,11 @@ export function startSandbox(
   }
 
   function agentEnvironment(): Record<string, string> {
-    const env = { PATH: process.env['PATH'] ?? '/usr/bin:/bin', HOME: join(folder, 'agent'), LANG: 'C.UTF-8' }
+    const env = {
+      PATH: process.env['PATH'] ?? '/usr/bin:/bin',
+      HOME: join(folder, 'agent'),
+      LANG: 'C.UTF-8',
+    }
     return { ...env, ...marks() }
   }
 
@@ -192,7 +198,8 @@ function makeFolders(folder: string, uid: number | undefined): void {
   const gitconfig = join(folder, 'home', '.gitconfig')
   writeFileSync(gitconfig, '[user]\n  name = Gantry agent\n  email = agent@gantry.local\n')
   if (uid === undefined) return
-  for (const path of [join(folder, 'home'), join(folder, 'tmp'), gitconfig]) chownSync(path, uid, uid)
+  for (const path of [join(folder, 'home'), join(folder, 'tmp'), gitconfig])
+    chownSync(path, uid, uid)
   chownSync(folder, process.getuid?.() ?? 0, uid)
   chmodSync(folder, 0o710)
 }
@@ -200,7 +207,8 @@ function makeFolders(folder: string, uid: number | undefined): void {
 function saysReady(line: string): boolean {
   if (!line.includes('"ready"')) return false
   try {
-    return (JSON.parse(line) as { msg?: unknown }).msg === 'ready'
+    const { msg, message } = JSON.parse(line) as { msg?: unknown; message?: unknown }
+    return (msg ?? message) === 'ready'
   } catch {
     return false
   }
@@ -209,5 +217,7 @@ function saysReady(line: string): boolean {
 const exitOf = (child: ChildProcess) =>
   new Promise<string>((resolve) => {
     child.once('error', (error) => resolve(error.message))
-    child.once('exit', (code, signal) => resolve(signal === null ? `exit code ${code}` : `signal ${signal}`))
+    child.once('exit', (code, signal) =>
+      resolve(signal === null ? `exit code ${code}` : `signal ${signal}`),
+    )
   })

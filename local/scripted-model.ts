@@ -56,7 +56,7 @@ export interface ScriptedModel {
   apiKey: string
   /** What was asked, oldest first; bounded. */
   log(): LoggedRequest[]
-  close(): Promise<void>
+  close: () => Promise<void>
 }
 
 const maxLogged = 200
@@ -89,7 +89,9 @@ export async function startScriptedModel(options: ScriptedModelOptions): Promise
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (!isAuthorised(request.headers.authorization, options.apiKey)) {
-      return json(response, 401, { error: { message: 'Incorrect API key', type: 'invalid_request_error' } })
+      return json(response, 401, {
+        error: { message: 'Incorrect API key', type: 'invalid_request_error' },
+      })
     }
     const path = (request.url ?? '').replace(/^\/v1/, '').replace(/\?.*/, '')
     if (request.method === 'GET' && path === '/log') return json(response, 200, log)
@@ -97,10 +99,13 @@ export async function startScriptedModel(options: ScriptedModelOptions): Promise
       return json(response, 200, { object: 'list', data: [{ id: 'scripted', object: 'model' }] })
     }
     if (request.method !== 'POST' || path !== '/chat/completions') {
-      return json(response, 404, { error: { message: `No such path: ${request.method} ${request.url}` } })
+      return json(response, 404, {
+        error: { message: `No such path: ${request.method} ${request.url}` },
+      })
     }
     const body = await readBody(request)
-    if (body === undefined) return json(response, 400, { error: { message: 'The body is not a chat request' } })
+    if (body === undefined)
+      return json(response, 400, { error: { message: 'The body is not a chat request' } })
     log.push({ at: Date.now(), body })
     if (log.length > maxLogged) log.shift()
     await play(body, response)
@@ -110,14 +115,19 @@ export async function startScriptedModel(options: ScriptedModelOptions): Promise
     const { step, key } = decideStep(body)
     if (step.stallMs !== undefined) await sleep(step.stallMs)
     if (step.httpError !== undefined && failsAgain(key, step.httpError.times)) {
-      return json(response, step.httpError.status, { error: { message: 'Scripted failure', type: 'server_error' } })
+      return json(response, step.httpError.status, {
+        error: { message: 'Scripted failure', type: 'server_error' },
+      })
     }
     const reply = replyOf(step, key, body)
     if (body.stream !== true) return json(response, 200, completionOf(reply))
     response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' })
     const chunks = chunksOf(reply)
     for (const [index, chunk] of chunks.entries()) {
-      if (step.dropConnection === true && index === Math.floor(chunks.length / 2)) return void response.destroy()
+      if (step.dropConnection === true && index === Math.floor(chunks.length / 2)) {
+        await sleep(50) // what was written is to arrive first
+        return void response.destroy()
+      }
       if (response.destroyed) return
       response.write(`data: ${JSON.stringify(chunk)}\n\n`)
       if (step.pieceMs !== undefined) await sleep(step.pieceMs)
@@ -141,7 +151,8 @@ const greeting = [
 /** Which step the conversation is at, and a name for it that the same request gives again. */
 export function decideStep(body: ChatRequest): { step: ScriptStep; key: string } {
   // Titles and summaries are asked for without tools, and repeat the prompt with its script.
-  if (body.tools === undefined || body.tools.length === 0) return { step: { text: 'Scripted session' }, key: 'title' }
+  if (body.tools === undefined || body.tools.length === 0)
+    return { step: { text: 'Scripted session' }, key: 'title' }
   const at = body.messages.findLastIndex((message) => message.role === 'user' && hasScript(message))
   const message = body.messages[at]
   if (message === undefined) return { step: { text: greeting }, key: 'greeting' }
@@ -149,7 +160,8 @@ export function decideStep(body: ChatRequest): { step: ScriptStep; key: string }
   const index = body.messages.slice(at + 1).filter(({ role }) => role === 'assistant').length
   const key = createHash('sha256').update(`${at} ${index} ${text}`).digest('hex').slice(0, 12)
   const steps = parseScript(text)
-  if (steps === undefined) return { step: { text: 'I cannot read the script: it is not a JSON list of steps.' }, key }
+  if (steps === undefined)
+    return { step: { text: 'I cannot read the script: it is not a JSON list of steps.' }, key }
   return { step: steps[index] ?? { text: 'Done.' }, key }
 }
 

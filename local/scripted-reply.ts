@@ -34,7 +34,9 @@ export function chunksOf(reply: Reply): object[] {
     ...pieces(reply.reasoning).map((piece) => chunk({ reasoning_content: piece })),
     ...pieces(reply.text).map((piece) => chunk({ content: piece })),
     ...reply.calls.flatMap((call, index) => [
-      chunk({ tool_calls: [{ index, ...toolCall(call), function: { name: call.name, arguments: '' } }] }),
+      chunk({
+        tool_calls: [{ index, ...toolCall(call), function: { name: call.name, arguments: '' } }],
+      }),
       ...pieces(call.arguments, 400).map((piece) =>
         chunk({ tool_calls: [{ index, function: { arguments: piece } }] }),
       ),

@@ -31,7 +31,8 @@ export async function startSqld(options: SqldOptions): Promise<Sqld> {
   const token = mintToken(keys.privateKey)
   const launch = async () => {
     const part = startPart(partSpec(stateDir, port, keys.publicKey, options.mark))
-    const advice = 'If its data is damaged, move the folder "libsql" beside the log away and start again'
+    const advice =
+      'If its data is damaged, move the folder "libsql" beside the log away and start again'
     await untilReady(part, () => canWrite(url, token), { deadlineMs: 15_000, advice })
     return part
   }
@@ -39,7 +40,12 @@ export async function startSqld(options: SqldOptions): Promise<Sqld> {
   return { ...supervised, url, token }
 }
 
-function partSpec(stateDir: string, port: number, publicKey: string, mark: string | undefined): PartSpec {
+function partSpec(
+  stateDir: string,
+  port: number,
+  publicKey: string,
+  mark: string | undefined,
+): PartSpec {
   const keyFile = join(stateDir, 'libsql-public-key.pem')
   writeFileSync(keyFile, publicKey, { mode: 0o600 })
   return {
@@ -47,11 +53,15 @@ function partSpec(stateDir: string, port: number, publicKey: string, mark: strin
     command: binary('sqld'),
     args: [
       '--no-welcome',
-      ...['--db-path', join(stateDir, 'libsql')],
-      ...['--http-listen-addr', `127.0.0.1:${port}`],
-      ...['--auth-jwt-key-file', keyFile],
+      '--db-path',
+      join(stateDir, 'libsql'),
+      '--http-listen-addr',
+      `127.0.0.1:${port}`,
+      '--auth-jwt-key-file',
+      keyFile,
       // With more, concurrent writers can lock each other out for good.
-      ...['--max-concurrent-connections', '4'],
+      '--max-concurrent-connections',
+      '4',
     ],
     env: {
       PATH: process.env['PATH'] ?? '',
@@ -72,7 +82,10 @@ export async function canWrite(url: string, token: string): Promise<boolean> {
     method: 'POST',
     headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
     body: JSON.stringify({
-      requests: [...statements.map((sql) => ({ type: 'execute', stmt: { sql } })), { type: 'close' }],
+      requests: [
+        ...statements.map((sql) => ({ type: 'execute', stmt: { sql } })),
+        { type: 'close' },
+      ],
     }),
     signal: AbortSignal.timeout(2000),
   })

@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path'
 import { binary, root } from './binaries.ts'
 import {
   type ControlPlaneKind,
+  type ControlPlaneSpec,
   gantryObjects,
   prepareControlPlane,
 } from './control-plane.ts'
@@ -11,16 +12,24 @@ import { startGuardian } from './guardian.ts'
 import { applyMigrations } from './migrations.ts'
 import { type PartFailed, startPart, untilReady } from './part.ts'
 import { stackMark } from './processes.ts'
-import { findSandboxPlace, openFolder, type SandboxPlace } from './sandbox-users.ts'
+import { claimUids, findSandboxPlace, openFolder, type SandboxPlace } from './sandbox-users.ts'
 import { type ScriptedModel, startScriptedModel } from './scripted-model.ts'
 import { type Sqld, startSqld } from './sqld.ts'
-import { choosePorts, loadSecrets, makePrivateDir, randomText, type Secrets, takeLock } from './state.ts'
+import {
+  assertNotRunning,
+  choosePorts,
+  loadSecrets,
+  makePrivateDir,
+  randomText,
+  type Secrets,
+  takeLock,
+} from './state.ts'
 import { supervise, type Supervised } from './supervise.ts'
 
 export interface StackOptions {
   stateDir: string
   host: ControlPlaneKind
-  /** The Worker's entry. Default: src/worker.ts. */
+  /** The entry. Default: src/worker.ts, or src/deno.ts under Deno. */
   entry?: string
   /** Durable Object classes by binding. Default: Gantry's three. */
   objects?: Record<string, string>
@@ -62,6 +71,7 @@ export interface Stack {
 /** Starts everything in order; when a part fails, ends what has been started and throws. */
 export async function startStack(options: StackOptions): Promise<Stack> {
   const stateDir = makePrivateDir(resolve(options.stateDir))
+  assertNotRunning(stateDir)
   const ports = await choosePorts(stateDir, ['api', 'libsql', 'sandboxes', 'model'])
   const url = `http://127.0.0.1:${ports.api}`
   const startedAt = Date.now()
@@ -71,35 +81,59 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const onDeath = options.onDeath ?? (() => undefined)
   // In the order of starting; ended in the opposite one.
   const endings: (() => Promise<void> | void)[] = []
+  // Started side by side, but the worker ends first: it is not to see its sandboxes die.
+  let workerEnding: (() => Promise<void>) | undefined
+  let hostEnding: (() => Promise<void>) | undefined
   let stopping: Promise<void> | undefined
   const stop = () => (stopping ??= endAll(endings))
 
-  endings.push(takeLock(stateDir, url))
+  endings.push(takeLock(stateDir, url, mark))
   try {
-    const place = options.sandboxes === false ? null : await findSandboxPlace(stateDir)
-    if (place !== null) endings.push(place.release)
-    const guardian = startGuardian(mark, place?.uids)
+    const claim = options.sandboxes === false ? undefined : claimUids()
+    if (claim !== undefined) endings.push(claim.release)
+    const guardian = startGuardian(mark, claim?.uids)
     endings.push(guardian.stop)
-
-    const sqld = await startSqld({ stateDir, port: ports.libsql, mark, onDeath })
-    endings.push(sqld.stop)
-    step('libSQL server')
-    const applied = await applyMigrations(sqld.url, sqld.token)
-    const key = await ensureFirstKey(stateDir, sqld.url, sqld.token)
-    step(`migrations (${applied.length} applied)`)
-
     const model = (options.model ?? 'scripted') === 'scripted' ? await startModel() : null
-    const [sandboxHost, launch] = await Promise.all([
-      place === null ? null : startSandboxHost(place),
-      prepareControlPlane(controlPlaneSpec(sqld, place, model)),
+
+    const [place, { sqld, key }] = await Promise.all([
+      options.sandboxes === false ? null : findSandboxPlace(stateDir, claim?.uids),
+      startDatabase(),
     ])
-    const worker = await supervise(launch, onDeath)
-    endings.push(worker.stop)
-    step('control plane')
+    endings.push(async () => {
+      await workerEnding?.()
+      await hostEnding?.()
+    })
+    const [sandboxHost, worker] = await Promise.all([
+      place === null ? null : startSandboxHost(place),
+      startControlPlane(controlPlaneSpec(sqld, place, model)),
+    ])
     return stackOf({ sqld, key, sandboxHost, place, model, worker, guardianPid: guardian.pid })
   } catch (error) {
     await stop()
     throw error
+  }
+
+  // What is started after the end would be ended by nobody.
+  function assertGoing(): void {
+    if (stopping !== undefined) throw new Error('The stack was stopped while it started')
+  }
+
+  async function startDatabase(): Promise<{ sqld: Sqld; key: FirstKey }> {
+    const sqld = await startSqld({ stateDir, port: ports.libsql, mark, onDeath })
+    endings.push(sqld.stop)
+    step('libSQL server')
+    const applied = await applyMigrations(sqld.url, sqld.token)
+    step(`migrations (${applied.length} applied)`)
+    return { sqld, key: await ensureFirstKey(stateDir, sqld.url, sqld.token) }
+  }
+
+  async function startControlPlane(spec: ControlPlaneSpec): Promise<Supervised> {
+    const launch = await prepareControlPlane(spec)
+    assertGoing()
+    const worker = await supervise(launch, onDeath)
+    workerEnding = worker.stop
+    step('control plane')
+    return worker
   }
 
   async function startModel(): Promise<ScriptedModel> {
@@ -112,14 +146,18 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     const { buildAgent } = await import('../build/agent.ts')
     const agentFile = join(stateDir, 'agent.mjs')
     await buildAgent(agentFile)
-    step('agent bundle')
+    assertGoing()
     const hostUrl = `http://127.0.0.1:${ports.sandboxes}`
     const launch = async () => {
       const part = startPart({
         name: 'sandbox host',
         command: binary('node'),
         args: [join(root, 'local', 'host-main.ts')],
-        env: { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '/', [stackMark]: mark },
+        env: {
+          PATH: process.env['PATH'] ?? '',
+          HOME: process.env['HOME'] ?? '/',
+          [stackMark]: mark,
+        },
         logFile: join(stateDir, 'sandbox-host.log'),
         input: JSON.stringify({
           secret: secrets.hostSecret,
@@ -136,29 +174,39 @@ export async function startStack(options: StackOptions): Promise<Stack> {
         }),
       })
       const headers = { authorization: `Bearer ${secrets.hostSecret}` }
-      await untilReady(part, async () => (await fetch(`${hostUrl}/sandboxes`, { headers })).ok, { deadlineMs: 15_000 })
+      await untilReady(part, async () => (await fetch(`${hostUrl}/sandboxes`, { headers })).ok, {
+        deadlineMs: 15_000,
+      })
       return part
     }
     const host = await supervise(launch, onDeath)
-    endings.push(host.stop)
+    hostEnding = host.stop
     step('sandbox host')
     return { ...host, url: hostUrl, secret: secrets.hostSecret }
   }
 
-  function controlPlaneSpec(sqld: Sqld, place: SandboxPlace | null, model: ScriptedModel | null) {
+  function controlPlaneSpec(
+    sqld: Sqld,
+    place: SandboxPlace | null,
+    model: ScriptedModel | null,
+  ): ControlPlaneSpec {
     return {
       kind: options.host,
       port: ports.api,
       stateDir,
       mark,
-      entry: options.entry ?? join(root, 'src', 'worker.ts'),
+      entry: options.entry ?? join(root, 'src', options.host === 'deno' ? 'deno.ts' : 'worker.ts'),
       objects: options.objects ?? gantryObjects,
       healthPath: options.healthPath ?? '/healthz',
       bindings: bindingsOf(sqld, place, model),
     }
   }
 
-  function bindingsOf(sqld: Sqld, place: SandboxPlace | null, model: ScriptedModel | null): Record<string, string> {
+  function bindingsOf(
+    sqld: Sqld,
+    place: SandboxPlace | null,
+    model: ScriptedModel | null,
+  ): Record<string, string> {
     return {
       ...secretBindings(secrets),
       LIBSQL_URL: sqld.url,
@@ -174,7 +222,11 @@ export async function startStack(options: StackOptions): Promise<Stack> {
           }),
       ...(model === null
         ? {}
-        : { GANTRY_MODEL_BASE_URL: model.url, GANTRY_MODEL_API_KEY: model.apiKey, GANTRY_MODEL: 'scripted' }),
+        : {
+            GANTRY_MODEL_BASE_URL: model.url,
+            GANTRY_MODEL_API_KEY: model.apiKey,
+            GANTRY_MODEL: 'scripted',
+          }),
       ...(typeof options.model === 'object' ? options.model : {}),
       ...options.env,
     }
@@ -206,7 +258,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       stop,
       erase: async () => {
         await stop()
-        for (const path of [stateDir, openFolder(stateDir)]) rmSync(path, { recursive: true, force: true })
+        for (const path of [stateDir, openFolder(stateDir)])
+          rmSync(path, { recursive: true, force: true })
       },
     }
   }
@@ -218,7 +271,7 @@ const secretBindings = (secrets: Secrets) => ({
   GANTRY_SEAL_KEYS: secrets.sealKeys,
 })
 
-// Worker and host at once, then the rest: the guardian comes near the end and takes whatever is left.
+// The guardian is among the first and so ends late: it takes whatever is left.
 async function endAll(endings: (() => Promise<void> | void)[]): Promise<void> {
-  for (const end of endings.splice(0).reverse()) await end()
+  for (const end of endings.splice(0).toReversed()) await end()
 }

@@ -101,23 +101,29 @@ export interface Lock {
   pid: number
   startedAt: string
   url: string
+  /** Finds every process of the stack. */
+  mark: string
 }
 
 /** One stack per state folder. Returns the way to give it back. */
-export function takeLock(stateDir: string, url: string): () => void {
+export function takeLock(stateDir: string, url: string, mark: string): () => void {
   const path = join(stateDir, 'lock')
-  const mine: Lock = { pid: process.pid, startedAt: startTime(process.pid) ?? '', url }
+  const mine: Lock = { pid: process.pid, startedAt: startTime(process.pid) ?? '', url, mark }
   for (let tries = 0; ; tries += 1) {
     try {
       linkNew(path, JSON.stringify(mine))
       return () => rmSync(path, { force: true })
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || tries > 3) throw error
-      const holder = lockHolder(stateDir)
-      if (holder !== undefined) throw new AlreadyRunning(holder, stateDir)
+      assertNotRunning(stateDir)
       rmSync(path, { force: true })
     }
   }
+}
+
+export function assertNotRunning(stateDir: string): void {
+  const holder = lockHolder(stateDir)
+  if (holder !== undefined) throw new AlreadyRunning(holder, stateDir)
 }
 
 export class AlreadyRunning extends Error {
@@ -133,7 +139,7 @@ export class AlreadyRunning extends Error {
 }
 
 /** Who holds the lock, if that process is still the one that took it. */
-function lockHolder(stateDir: string): Lock | undefined {
+export function lockHolder(stateDir: string): Lock | undefined {
   try {
     const lock = JSON.parse(readFileSync(join(stateDir, 'lock'), 'utf8')) as Lock
     return startTime(lock.pid) === lock.startedAt ? lock : undefined

@@ -8,7 +8,7 @@ export interface Supervised {
   running(): boolean
   /** An end that is wanted: not reported as a death. */
   kill(signal: NodeJS.Signals): void
-  stop(): Promise<void>
+  stop: () => Promise<void>
   /** Does nothing while it runs. */
   start(): Promise<void>
 }

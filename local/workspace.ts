@@ -32,7 +32,16 @@ export async function makeWorkspace(options: WorkspaceOptions): Promise<void> {
   } else {
     // --no-local: a local clone would share files with the original, whose owner would then be changed, too.
     const checkout = source.ref === null ? [] : ['--no-checkout']
-    await git('clone', '--quiet', '--template=', '--no-local', ...checkout, '--', source.url, options.path)
+    await git(
+      'clone',
+      '--quiet',
+      '--template=',
+      '--no-local',
+      ...checkout,
+      '--',
+      source.url,
+      options.path,
+    )
   }
   const inside = (...args: string[]) => git('-C', options.path, ...args)
   if (source !== null && source.ref !== null) await inside('checkout', '--quiet', source.ref, '--')
@@ -63,7 +72,9 @@ export function parseSource({ url, ref, token }: Repository): Source {
   }
   if (url.startsWith('/')) return { url, ref, credential: null }
   if (!URL.canParse(url)) {
-    throw new Error('Cannot use the repository URL: give an absolute path or an https://, ssh:// or file:// URL')
+    throw new Error(
+      'Cannot use the repository URL: give an absolute path or an https://, ssh:// or file:// URL',
+    )
   }
   const parsed = new URL(url)
   const loopback = ['127.0.0.1', 'localhost', '[::1]'].includes(parsed.hostname)
@@ -122,7 +133,9 @@ function gitRunner(options: WorkspaceOptions, source: Source | null) {
     GIT_TERMINAL_PROMPT: '0',
     GIT_ASKPASS: '/bin/false',
     GIT_SSH_COMMAND: 'ssh -oBatchMode=yes -oStrictHostKeyChecking=accept-new',
-    ...(process.env['SSH_AUTH_SOCK'] === undefined ? {} : { SSH_AUTH_SOCK: process.env['SSH_AUTH_SOCK'] }),
+    ...(process.env['SSH_AUTH_SOCK'] === undefined
+      ? {}
+      : { SSH_AUTH_SOCK: process.env['SSH_AUTH_SOCK'] }),
     ...(credential === null
       ? {}
       : {
@@ -135,14 +148,30 @@ function gitRunner(options: WorkspaceOptions, source: Source | null) {
   }
   return async (...args: string[]): Promise<void> => {
     try {
-      await run('git', args, { env, timeout: options.timeoutMs, signal: options.signal, maxBuffer: 1e6 })
-    } catch (error) {
-      const { stderr, message, killed, code } = error as Error & Record<'stderr' | 'killed' | 'code', unknown>
-      if (code === 'ENOENT') throw new Error('Cannot find git: install it and try again', { cause: error })
-      const why = killed === true ? `no end after ${options.timeoutMs / 1000} s` : String(stderr || message).trim()
-      throw new Error(`Cannot make the workspace: git ${args.find((arg) => /^[a-z]/.test(arg))}: ${why}`, {
-        cause: error,
+      await run('git', args, {
+        env,
+        timeout: options.timeoutMs,
+        signal: options.signal,
+        maxBuffer: 1e6,
       })
+    } catch (error) {
+      const { stderr = '', message, killed, code } = error as GitError
+      if (code === 'ENOENT')
+        throw new Error('Cannot find git: install it and try again', { cause: error })
+      const why =
+        killed === true ? `no end after ${options.timeoutMs / 1000} s` : (stderr || message).trim()
+      throw new Error(
+        `Cannot make the workspace: git ${args.find((arg) => /^[a-z]/.test(arg))}: ${why}`,
+        {
+          cause: error,
+        },
+      )
     }
   }
+}
+
+interface GitError extends Error {
+  stderr?: string
+  killed?: boolean
+  code?: string | number
 }

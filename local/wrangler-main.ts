@@ -1,5 +1,6 @@
 import { text } from 'node:stream/consumers'
 import { unstable_startWorker } from 'wrangler'
+import { childrenOf, commandOf, startTime } from './processes.ts'
 
 /** What `wrangler dev` is asked to serve. Comes by standard input, because the bindings hold secrets. */
 export interface WranglerTask {
@@ -31,6 +32,17 @@ const worker = await unstable_startWorker({
 })
 
 let closing = false
+
+// wrangler goes on without its runtime, and then answers nobody.
+const runtimes = new Set<number>()
+setInterval(() => {
+  for (const pid of childrenOf(process.pid))
+    if (commandOf(pid).endsWith('workerd')) runtimes.add(pid)
+  if (closing || [...runtimes].every((pid) => startTime(pid) !== undefined)) return
+  console.error('The runtime (workerd) has ended')
+  process.exit(1)
+}, 500)
+
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
   process.on(signal, () => {
     if (closing) return

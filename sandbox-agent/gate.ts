@@ -70,7 +70,12 @@ export class Gate {
   async ask(question: Question, waitMs: number): Promise<Answer | undefined> {
     const known = this.#asks.get(question.askId)
     const inputHash = hashInput(question.input)
-    if (known && (known.inputHash !== inputHash || known.tool !== question.tool || known.callId !== question.callId)) {
+    if (
+      known &&
+      (known.inputHash !== inputHash ||
+        known.tool !== question.tool ||
+        known.callId !== question.callId)
+    ) {
       return { decision: 'deny', reason: 'The question was changed after it was asked' }
     }
     const ask = known ?? this.#add({ ...question, inputHash, askedAt: this.#now(), answer: null })
@@ -106,14 +111,17 @@ export class Gate {
     if (this.#linkDownAt === null) return
     for (const ask of this.unanswered()) {
       const aloneForMs = this.#now() - Math.max(this.#linkDownAt, ask.askedAt)
-      if (aloneForMs >= noLinkMs) this.answer(ask.askId, { decision: 'deny', reason: 'The control plane cannot be reached' })
+      if (aloneForMs >= noLinkMs)
+        this.answer(ask.askId, { decision: 'deny', reason: 'The control plane cannot be reached' })
     }
   }
 
   /** Whether an allow was given for exactly this call. One allow covers one part: call ids repeat. */
   covers(part: ToolPart): boolean {
     const fitting = this.#fitting(part).filter((ask) => ask.answer?.decision === 'allow')
-    const ask = fitting.find((each) => each.usedBy === part.partId) ?? fitting.find((each) => each.usedBy === null)
+    const ask =
+      fitting.find((each) => each.usedBy === part.partId) ??
+      fitting.find((each) => each.usedBy === null)
     if (!ask) return false
     ask.usedBy = part.partId
     return true

@@ -1,4 +1,12 @@
-import { closeSync, fsyncSync, ftruncateSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  fsyncSync,
+  ftruncateSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  writeSync,
+} from 'node:fs'
 
 /**
  * An append-only file of JSON lines. A line counts once its line feed is there, so a process killed in the middle of a
@@ -17,9 +25,9 @@ export class Journal<T> {
 
   static open<T>(path: string): { journal: Journal<T>; lines: T[] } {
     const fd = openSync(path, 'a+', 0o600)
-    const { lines, bytes } = parseLines<T>(readFileSync(fd))
+    const { lines, bytes } = parseLines(readFileSync(fd))
     ftruncateSync(fd, bytes)
-    return { journal: new Journal<T>(path, fd, bytes), lines }
+    return { journal: new Journal<T>(path, fd, bytes), lines: lines as T[] }
   }
 
   append(value: T): void {
@@ -30,7 +38,10 @@ export class Journal<T> {
   replace(values: T[]): void {
     const temporary = `${this.#path}.new`
     const fd = openSync(temporary, 'w', 0o600)
-    const bytes = writeAll(fd, Buffer.from(values.map((value) => `${JSON.stringify(value)}\n`).join('')))
+    const bytes = writeAll(
+      fd,
+      Buffer.from(values.map((value) => `${JSON.stringify(value)}\n`).join('')),
+    )
     fsyncSync(fd)
     closeSync(fd)
     renameSync(temporary, this.#path)
@@ -45,17 +56,17 @@ export class Journal<T> {
 }
 
 function writeAll(fd: number, bytes: Buffer): number {
-  for (let done = 0; done < bytes.length; ) done += writeSync(fd, bytes, done)
+  for (let done = 0; done < bytes.length;) done += writeSync(fd, bytes, done)
   return bytes.length
 }
 
-function parseLines<T>(content: Buffer): { lines: T[]; bytes: number } {
-  const lines: T[] = []
+function parseLines(content: Buffer): { lines: unknown[]; bytes: number } {
+  const lines: unknown[] = []
   let start = 0
   while (start < content.length) {
     const end = content.indexOf(10, start)
     if (end === -1) break
-    const value = parseLine<T>(content.toString('utf8', start, end))
+    const value = parseLine(content.toString('utf8', start, end))
     if (value === undefined) break
     lines.push(value)
     start = end + 1
@@ -63,9 +74,9 @@ function parseLines<T>(content: Buffer): { lines: T[]; bytes: number } {
   return { lines, bytes: start }
 }
 
-function parseLine<T>(line: string): T | undefined {
+function parseLine(line: string): unknown {
   try {
-    return JSON.parse(line) as T
+    return JSON.parse(line)
   } catch {
     return undefined
   }

@@ -1,4 +1,11 @@
-import { DownMessage, linkClose, linkPing, linkPong, linkProtocols, type UpMessage } from '../src/contract/link.ts'
+import {
+  DownMessage,
+  linkClose,
+  linkPing,
+  linkPong,
+  linkProtocols,
+  type UpMessage,
+} from '../src/contract/link.ts'
 import { version } from '../src/contract/version.ts'
 import { log } from './log.ts'
 
@@ -70,9 +77,8 @@ export class Link {
 
   #connect(): void {
     if (this.#stopped) return
-    // Node's WebSocket takes headers, which the standard type does not know.
     const init = { headers: { authorization: `Bearer ${this.#options.token()}` } }
-    const socket = new WebSocket(this.#options.url, init as unknown as string[])
+    const socket = new WebSocket(this.#options.url, init)
     this.#socket = socket
     this.#heardAt = Date.now()
     const timeout = setTimeout(() => this.#drop(socket), connectTimeoutMs)
@@ -115,7 +121,7 @@ export class Link {
     this.#lost()
     if (this.#stopped) return
     log('link.closed', { code, reason })
-    if (code === linkClose.fenced || code === linkClose.refused || code === linkClose.ended || code === linkClose.tooOld) {
+    if (code === linkClose.fenced || code === linkClose.refused) {
       this.#stopped = true
       return this.#options.onFenced(reason || `closed with ${code}`)
     }

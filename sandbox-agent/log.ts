@@ -9,7 +9,7 @@ export function hideFromLogs(secret: string): void {
 
 /** One line of JSON on standard error, which the host keeps. */
 export const log: Log = (message, fields = {}) => {
-  let line = JSON.stringify({ at: new Date().toISOString(), message, ...fields })
+  let line = JSON.stringify({ at: new Date().toISOString(), msg: message, ...fields })
   for (const secret of secrets) line = line.replaceAll(secret, '[hidden]')
   process.stderr.write(`${line}\n`)
 }
@@ -20,4 +20,5 @@ export const messageOf = (error: unknown): string => {
   return `${error.message}${cause}`
 }
 
-export const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+export const sleep = (ms: number): Promise<void> =>
+  new Promise((resolve) => setTimeout(resolve, ms))

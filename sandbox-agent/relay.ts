@@ -1,5 +1,11 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { createServer, type IncomingMessage, request as httpRequest, type Server, type ServerResponse } from 'node:http'
+import {
+  createServer,
+  type IncomingMessage,
+  request as httpRequest,
+  type Server,
+  type ServerResponse,
+} from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { AskId } from '../src/contract/ids.ts'
@@ -35,7 +41,8 @@ export class Relay {
     this.#server = createServer((request, response) => {
       this.#serve(request, response).catch((error: unknown) => {
         log('relay.failed', { reason: messageOf(error) })
-        if (!response.headersSent) reply(response, 500, { error: { code: 'internal', message: messageOf(error) } })
+        if (!response.headersSent)
+          reply(response, 500, { error: { code: 'internal', message: messageOf(error) } })
         else response.destroy()
       })
     })
@@ -56,7 +63,8 @@ export class Relay {
   }
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    if (!this.#isLocal(request)) return refuse(response, 401, 'unauthenticated', 'The local token is missing or wrong')
+    if (!this.#isLocal(request))
+      return refuse(response, 401, 'unauthenticated', 'The local token is missing or wrong')
     const { pathname } = new URL(request.url ?? '/', 'http://relay')
     if (pathname.startsWith('/llm/')) return this.#model(request, response)
     if (request.method !== 'POST') return refuse(response, 405, 'method_not_allowed', 'Only POST')
@@ -70,14 +78,22 @@ export class Relay {
   #isLocal(request: IncomingMessage): boolean {
     const bearer = request.headers.authorization?.replace(/^Bearer /, '')
     const key = request.headers['x-api-key']
-    return [bearer, key].some((value) => typeof value === 'string' && isEqual(value, this.#options.localToken))
+    return [bearer, key].some(
+      (value) => typeof value === 'string' && isEqual(value, this.#options.localToken),
+    )
   }
 
   async #tool(request: IncomingMessage, response: ServerResponse, tool: string): Promise<void> {
     const text = await readBody(request, maxArgsBytes + 4096)
     if (text === undefined) return refuse(response, 413, 'too_large', 'The arguments are too large')
     const call = ToolCallback.safeParse(parseJson(text))
-    if (!call.success) return refuse(response, 400, 'invalid_request', call.error.issues[0]?.message ?? 'Invalid body')
+    if (!call.success)
+      return refuse(
+        response,
+        400,
+        'invalid_request',
+        call.error.issues[0]?.message ?? 'Invalid body',
+      )
     const result = await withinMs(this.#call(tool, call.data), this.#options.pollMs ?? 50_000)
     if (result === undefined) return reply(response, 202, { pending: true })
     return reply(response, 200, result)
@@ -99,7 +115,11 @@ export class Relay {
 
   async #gate(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const text = await readBody(request, maxGateBytes)
-    if (text === undefined) return reply(response, 200, { decision: 'deny', reason: 'The input is too large to be checked' })
+    if (text === undefined)
+      return reply(response, 200, {
+        decision: 'deny',
+        reason: 'The input is too large to be checked',
+      })
     const question = parseQuestion(parseJson(text))
     if (!question) return refuse(response, 400, 'invalid_request', 'Not a question')
     const answer: Answer | undefined = question.confirm
@@ -127,7 +147,13 @@ export class Relay {
     })
     upstream.on('error', (error) => {
       if (response.headersSent) response.destroy()
-      else refuse(response, 503, 'model_unavailable', `The control plane cannot be reached: ${messageOf(error)}`)
+      else
+        refuse(
+          response,
+          503,
+          'model_unavailable',
+          `The control plane cannot be reached: ${messageOf(error)}`,
+        )
     })
     request.pipe(upstream)
   }
@@ -137,7 +163,8 @@ function parseQuestion(value: unknown): (Question & { confirm: boolean }) | unde
   if (value === null || typeof value !== 'object') return undefined
   const { askId, tool, callId, sessionID, input, confirm } = value as Record<string, unknown>
   if (!AskId.safeParse(askId).success) return undefined
-  if (typeof tool !== 'string' || typeof callId !== 'string' || typeof sessionID !== 'string') return undefined
+  if (typeof tool !== 'string' || typeof callId !== 'string' || typeof sessionID !== 'string')
+    return undefined
   return {
     askId: askId as string,
     tool: tool.slice(0, 200),
@@ -150,7 +177,14 @@ function parseQuestion(value: unknown): (Question & { confirm: boolean }) | unde
 
 function toolOf(pathname: string, sessionId: string): string | undefined {
   const [, root, session, tools, tool, rest] = pathname.split('/')
-  if (root !== 'proliferate' || session !== sessionId || tools !== 'tools' || !tool || rest !== undefined) return undefined
+  if (
+    root !== 'proliferate' ||
+    session !== sessionId ||
+    tools !== 'tools' ||
+    !tool ||
+    rest !== undefined
+  )
+    return undefined
   return decodeURIComponent(tool)
 }
 

@@ -8,7 +8,13 @@ type Line = { base: number } | AgentEvent
 /** A long turn must not fill the disk: beyond this, what is acknowledged goes at once. */
 const maxFileBytes = 64 * 1024 * 1024
 
-const finalKinds = new Set<string>(['message.text', 'tool.completed', 'tool.failed', 'step.finished'])
+const startKinds = new Set<string>(['tool.started'])
+const endKinds = new Set<string>(['message.text', 'tool.completed', 'tool.failed', 'step.finished'])
+
+export interface ToldParts {
+  started: string[]
+  ended: string[]
+}
 
 /** The events of this generation, numbered without gaps, kept on disk until the control plane has stored them. */
 export class Spool {
@@ -48,16 +54,17 @@ export class Spool {
     if (this.#journal.bytes > maxFileBytes) this.compact()
   }
 
-  /** Not during a turn: until its end, the file is also the record of which parts were told (see `toldParts`). */
+  /** Not during a turn: until its end, the file is also the record of which parts were told (see `partsOf`). */
   compact(): void {
     this.#journal.replace([{ base: this.#acked }, ...this.#pending])
   }
 
-  /** After a restart: the parts of a turn whose end states are in the file, so that none is told twice. */
-  toldParts(turnId: string): string[] {
-    return this.#pending
-      .filter((event) => finalKinds.has(event.kind) && event.data['turnId'] === turnId)
-      .map((event) => String(event.data['partId']))
+  /** To be asked before the first acknowledgement: the parts of a turn that the file has, so that none is told twice. */
+  partsOf(turnId: string): ToldParts {
+    const events = this.#pending.filter((event) => event.data['turnId'] === turnId)
+    const partIds = (kinds: Set<string>) =>
+      events.filter((event) => kinds.has(event.kind)).map((event) => String(event.data['partId']))
+    return { started: partIds(startKinds), ended: partIds(endKinds) }
   }
 
   after(seq: number, maxItems: number): AgentEvent[] {

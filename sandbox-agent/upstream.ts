@@ -31,7 +31,10 @@ export async function callUpstream(options: UpstreamOptions): Promise<ToolResult
   return failure(`${reason} (gave up after ${maxTries} tries)`)
 }
 
-const failure = (reason: string): ToolResult => ({ success: false, result: `Gateway error: ${reason}` })
+const failure = (reason: string): ToolResult => ({
+  success: false,
+  result: `Gateway error: ${reason}`,
+})
 
 async function attemptOnce(options: UpstreamOptions): Promise<Attempt> {
   try {
@@ -58,7 +61,8 @@ function readAnswer(response: Response, text: string, maxRetryAfterMs: number): 
     return { result: result.success ? result.data : failure('the answer is not a tool result') }
   }
   const error = ErrorBody.safeParse(body)
-  const reason = `${response.status} ${error.success ? error.data.error.message : response.statusText}`.trim()
+  const reason =
+    `${response.status} ${error.success ? error.data.error.message : response.statusText}`.trim()
   const retryable = error.success && errorTable[error.data.error.code].retryable
   if (!retryable && !retriedStatuses.has(response.status)) return { result: failure(reason) }
   const seconds = Number(response.headers.get('retry-after') ?? Number.NaN)

@@ -3,7 +3,7 @@ import { type Env, partsOf } from '../durable-objects/env.ts'
 import type { SessionEvent } from './contract/events.ts'
 import { tools } from './contract/tool.ts'
 import type { ToolDefinition } from './contract/tool.ts'
-import { ledgerShards } from './core/ledger/ledger.ts'
+import { ledgerShards, sumLedgerStatus } from './core/ledger/ledger.ts'
 import type { LedgerStatus } from './core/ports.ts'
 import type { SessionApi } from './core/sessions/api.ts'
 import { createApp } from './http/app.ts'
@@ -78,13 +78,7 @@ function eventsOf(socket: WebSocket): ReadableStream<SessionEvent> {
 
 async function ledgerStatus(env: Env): Promise<LedgerStatus> {
   const shards = Array.from({ length: ledgerShards }, (_, shard) => env.LEDGER.getByName(`ledger-${shard}`).status())
-  const all = await Promise.all(shards)
-  const oldest = all.flatMap(({ oldestAt }) => oldestAt ?? [])
-  return {
-    pendingSessions: all.reduce((sum, { pendingSessions }) => sum + pendingSessions, 0),
-    oldestAt: oldest.length > 0 ? Math.min(...oldest) : null,
-    deadLetters: all.flatMap(({ deadLetters }) => deadLetters),
-  }
+  return sumLedgerStatus(await Promise.all(shards))
 }
 
 export default createWorker()

@@ -19,7 +19,11 @@ export function createDb({ url, token, requestTimeoutMs = 5000 }: LibsqlOptions)
   const client = createClient({
     url,
     ...(token === null ? {} : { authToken: token }),
-    fetch: (request: Request) => fetch(request, { signal: AbortSignal.timeout(requestTimeoutMs) }),
+    fetch: (request: Request) => {
+      // sqld compresses at about a megabyte per second: half a second for a chunk of a blob, against 5 ms as it is.
+      request.headers.set('accept-encoding', 'identity')
+      return fetch(request, { signal: AbortSignal.timeout(requestTimeoutMs) })
+    },
   })
   return {
     async all<T extends object>(statement: string, ...values: DbValue[]) {

@@ -1,5 +1,7 @@
 import { z } from 'zod'
 import { CallerKey } from './ids.ts'
+import { allModes, type Mode } from './mode.ts'
+import { isInnerPath } from './tools/paths.ts'
 
 /** What a gateway tool answers; a `success: false` is an answer like any other and is replayed. */
 export const ToolResult = z.object({
@@ -41,6 +43,14 @@ export interface ToolDefinition<A extends z.ZodType = z.ZodType> {
   /** Other spellings that fold to `name` before the idempotency key is made. */
   aliases: readonly string[]
   domain: 'gateway' | 'sandbox'
+  /** The modes that have it, at injection and in the handler. Absent: every mode. */
+  modes?: readonly Mode[]
+  /** OpenCode names a tool after its file. Absent: the name, with what a file name cannot hold replaced by "_". */
+  fileName?: string
+  /** The argument that the wrapper sends as tool_call_id. Absent: a fresh id per call. */
+  callIdFrom?: string
+  /** What a sandbox-local tool answers at once. */
+  localAnswer?: string
   args: A
   /** One line for the model's tool list. */
   description: string
@@ -50,22 +60,26 @@ export interface ToolDefinition<A extends z.ZodType = z.ZodType> {
   onConflict: 'refuse' | 'answer'
 }
 
+/** A tool of the contract says where it is available. */
+export interface ContractTool<A extends z.ZodType = z.ZodType> extends ToolDefinition<A> {
+  modes: readonly Mode[]
+  fileName: string
+}
+
 export const defaultVerificationFolder = '.proliferate/.verification'
 
 export const verifyTool = {
   name: 'verify',
   aliases: [],
   domain: 'gateway',
+  modes: allModes,
+  fileName: 'verify',
   args: z.strictObject({
     folder: z
       .string()
       .min(1)
       .max(500)
-      .refine(
-        (path) =>
-          !path.startsWith('/') && !path.includes('\\') && !path.includes('\u0000') && !path.split('/').includes('..'),
-        { error: 'Must be a relative path inside the workspace' },
-      )
+      .refine(isInnerPath, { error: 'Must be a relative path inside the workspace' })
       .optional()
       .describe(`Folder with the evidence files, relative to the workspace. Default: ${defaultVerificationFolder}`),
   }),
@@ -76,7 +90,7 @@ export const verifyTool = {
     'The answer names the place where the files are stored. If the folder is empty, nothing is stored and the answer says so.',
   ].join('\n'),
   onConflict: 'refuse',
-} as const satisfies ToolDefinition
+} as const satisfies ContractTool
 
 export const tools: readonly ToolDefinition[] = [verifyTool]
 

@@ -3,7 +3,7 @@ import type { OutboxRow, Sql } from './ports.ts'
 
 export const outboxSchema = [
   `create table outbox (
-    seq integer primary key autoincrement,
+    seq integer primary key,
     kind text not null,
     payload text not null,
     created_at integer not null
@@ -34,6 +34,10 @@ export function outboxWatermark(sql: Sql): number {
   return sql.all<{ watermark: number }>('select watermark from outbox_mark')[0]?.watermark ?? 0
 }
 
+export function hasUnsent(sql: Sql): boolean {
+  return sql.all('select 1 from outbox where seq > (select watermark from outbox_mark) limit 1').length > 0
+}
+
 export function unsentRows(sql: Sql): OutboxRow[] {
   const rows = sql.all<OutboxRow>(
     `select seq, kind, payload, created_at as createdAt from outbox
@@ -56,7 +60,18 @@ export function outboxLag(sql: Sql, now: number): { pending: number; lagMs: numb
 /** A watermark lower than ours means that libSQL has lost rows: they count as unsent again. */
 export function setWatermark(sql: Sql, now: number, watermark: number): void {
   sql.run('update outbox_mark set watermark = ?', watermark)
-  sql.run('delete from outbox where seq <= ? and created_at < ?', watermark, now - keepSentMs)
+  const oldest = sql.all<{ at: number }>('select created_at as at from outbox order by seq limit 1')[0]?.at
+  if (oldest !== undefined && oldest < now - keepSentMs) prune(sql, now - keepSentMs, watermark)
+}
+
+/** The row at the watermark stays, so that numbers never start again; a bounded slice at a time. */
+function prune(sql: Sql, before: number, watermark: number): void {
+  sql.run(
+    `delete from outbox where seq in (select seq from outbox order by seq limit 1000)
+     and seq < ? and created_at < ?`,
+    watermark,
+    before,
+  )
 }
 
 export function nextVerification(now: number): number {

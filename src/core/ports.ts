@@ -104,6 +104,3 @@ export type Log = (
 ) => void
 
 export type Clock = () => number
-
-/** Named places at which a crash test may stop the process. Absent outside such tests. */
-export type CrashPoint = (name: string) => Promise<void>

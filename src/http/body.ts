@@ -7,32 +7,45 @@ export const maxJsonBytes = 1024 * 1024
 const maxDepth = 64
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false })
 
+/**
+ * Answering while the sender still writes cuts the connection on workerd, and the sender never sees why. So a body that
+ * is too large is still read to its end, and thrown away, if the end is not far.
+ */
+const maxDrainBytes = 32 * 1024 * 1024
+
 /** Reads the body within the limit. It has not been read by anyone before. */
 export async function readBody(
   request: Request,
   maxBytes: number,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const announced = request.headers.get('content-length')
-  if (announced !== null) {
-    if (Number(announced) > maxBytes) throw tooLarge(maxBytes)
-    // The server holds the sender to the announced length.
+  // The server holds the sender to the announced length.
+  if (announced !== null && Number(announced) <= maxBytes) {
     return new Uint8Array(await request.arrayBuffer())
   }
-  return request.body ? await readCapped(request.body, maxBytes) : new Uint8Array()
+  const kept = request.body ? await readCapped(request.body, maxBytes) : new Uint8Array()
+  if (kept === null || announced !== null) throw tooLarge(maxBytes)
+  return kept
 }
 
+/** null: it was larger. */
 async function readCapped(
   body: ReadableStream<Uint8Array>,
   maxBytes: number,
-): Promise<Uint8Array<ArrayBuffer>> {
+): Promise<Uint8Array<ArrayBuffer> | null> {
   const chunks: Uint8Array[] = []
   let size = 0
   // Leaving the loop cancels the stream.
   for await (const chunk of body) {
     size += chunk.byteLength
-    if (size > maxBytes) throw tooLarge(maxBytes)
-    chunks.push(chunk)
+    if (size <= maxBytes) chunks.push(chunk)
+    else chunks.length = 0
+    if (size > maxBytes + maxDrainBytes) break
   }
+  return size > maxBytes ? null : joined(chunks, size)
+}
+
+function joined(chunks: Uint8Array[], size: number): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(size)
   let at = 0
   for (const chunk of chunks) {

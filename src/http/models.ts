@@ -52,12 +52,12 @@ export function addModelRoutes(app: App, deps: AppDeps, doors: Doors): void {
 
 async function callVendor(deps: AppDeps, c: AppContext): Promise<Response> {
   const { sessionId, ...sandbox } = c.get('sandbox')
+  await deps.session(sessionId).authoriseSandbox(sandbox)
   const { provider, vendor } = vendorOf(deps, c.req.param('provider') ?? '')
   const rest = c.req.path.slice(`/llm/${provider}/`.length)
   if (!allowed[provider].test(`${c.req.method} ${rest}`)) {
     throw new AppError('not_found', 'This call to the model vendor is not passed on')
   }
-  await deps.session(sessionId).authoriseSandbox(sandbox)
   const { search } = new URL(c.req.url)
   return await pass(deps, c, provider, vendor, `${vendor.baseUrl}/${rest}${search}`)
 }
@@ -80,14 +80,16 @@ async function pass(
 ): Promise<Response> {
   const headers = relayHeaders(c.req.raw.headers)
   headers.set(...credential[provider](vendor.apiKey))
+  const request = limitedBody(c.req.raw)
   const upstream = new AbortController()
+  c.req.raw.signal.addEventListener('abort', () => upstream.abort())
   const silence = setTimeout(() => upstream.abort(), silenceMs)
   let response: Response
   try {
     const init = {
       method: c.req.method,
       headers,
-      body: requestBody(c.req.raw),
+      body: request.body,
       // The key must not follow a redirect to wherever it points.
       redirect: 'manual' as const,
       signal: upstream.signal,
@@ -95,6 +97,7 @@ async function pass(
     }
     response = await fetch(url, init)
   } catch (error) {
+    if (request.isTooLarge()) throw tooLarge(maxRequestBytes)
     deps.log('warn', 'The model vendor cannot be reached', {
       provider,
       requestId: c.get('requestId'),
@@ -127,12 +130,19 @@ async function relayAnswer(
   return c.body(text, status, headers)
 }
 
-function requestBody(request: Request): ReadableStream<Uint8Array> | null {
+interface LimitedBody {
+  body: ReadableStream<Uint8Array> | null
+  /** Known once it has been read that far. */
+  isTooLarge(): boolean
+}
+
+function limitedBody(request: Request): LimitedBody {
   const announced = request.headers.get('content-length')
   if (announced !== null && Number(announced) > maxRequestBytes) throw tooLarge(maxRequestBytes)
-  if (!request.body || announced !== null) return request.body
+  // With its length announced it is passed on untouched, and so with its length.
+  if (!request.body || announced !== null) return { body: request.body, isTooLarge: () => false }
   let size = 0
-  return request.body.pipeThrough(
+  const body = request.body.pipeThrough(
     new TransformStream<Uint8Array, Uint8Array>({
       transform(chunk, controller) {
         size += chunk.byteLength
@@ -141,6 +151,7 @@ function requestBody(request: Request): ReadableStream<Uint8Array> | null {
       },
     }),
   )
+  return { body, isTooLarge: () => size > maxRequestBytes }
 }
 
 async function readText(body: ReadableStream<Uint8Array> | null): Promise<string> {

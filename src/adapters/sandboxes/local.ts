@@ -28,7 +28,13 @@ export function createLocalSandboxes(options: LocalSandboxOptions): SandboxProvi
       }
     },
     create: async (spec) => {
-      const response = await ask('PUT', spec.sessionId, spec.generation, createTimeoutMs, JSON.stringify(spec))
+      const response = await ask(
+        'PUT',
+        spec.sessionId,
+        spec.generation,
+        createTimeoutMs,
+        JSON.stringify(spec),
+      )
       if (!response.ok) throw await unexpected(response)
       return (await response.json()) as SandboxInfo
     },
@@ -63,12 +69,18 @@ export function createLocalSandboxes(options: LocalSandboxOptions): SandboxProvi
         signal: AbortSignal.timeout(timeoutMs),
       })
     } catch (error) {
-      throw new AppError('sandbox_unavailable', `Cannot reach the sandbox host: ${(error as Error).message}`)
+      throw new AppError(
+        'sandbox_unavailable',
+        `Cannot reach the sandbox host: ${(error as Error).message}`,
+      )
     }
   }
 }
 
 async function unexpected(response: Response): Promise<AppError> {
   const text = (await response.text()).slice(0, 300)
-  return new AppError('sandbox_unavailable', `The sandbox host answered ${response.status}: ${text}`)
+  return new AppError(
+    'sandbox_unavailable',
+    `The sandbox host answered ${response.status}: ${text}`,
+  )
 }

@@ -47,8 +47,10 @@ interface CallRow {
 /** Decides and commits in one step: when this says `run`, the pending row is written. */
 export function beginCall(sql: Sql, now: number, input: BeginInput): Begin {
   return sql.transaction(() => {
+    const begun = input.sessionOpen ? startCall(sql, now, input) : undefined
+    if (begun) return begun
     const row = loadCall(sql, input.tool, input.toolCallId)
-    if (!row) return input.sessionOpen ? startCall(sql, now, input) : { kind: 'closed' }
+    if (!row) return { kind: 'closed' }
     if (row.args_hash !== input.argsHash) return recordConflict(sql, now, row)
     if (row.response !== null) return { kind: 'replay', body: row.response }
     if (row.state === 'pending' && input.running) return { kind: 'join' }
@@ -60,10 +62,11 @@ export function beginCall(sql: Sql, now: number, input: BeginInput): Begin {
   })
 }
 
-function startCall(sql: Sql, now: number, input: BeginInput): Begin {
-  sql.run(
+/** Undefined if the id is known. One statement decides, since most ids are new. */
+function startCall(sql: Sql, now: number, input: BeginInput): Begin | undefined {
+  const row = sql.all<CallRow>(
     `insert into calls (tool, tool_call_id, operation_id, args, args_hash, state, runner, generation, attempts, started_at)
-     values (?, ?, ?, ?, ?, 'pending', ?, ?, 1, ?)`,
+     values (?, ?, ?, ?, ?, 'pending', ?, ?, 1, ?) on conflict do nothing returning *`,
     input.tool,
     input.toolCallId,
     input.operationId,
@@ -72,23 +75,23 @@ function startCall(sql: Sql, now: number, input: BeginInput): Begin {
     input.runner,
     input.generation,
     now,
-  )
-  return announceStart(sql, now, input.tool, input.toolCallId)
+  )[0]
+  return row && announceStart(sql, now, row)
 }
 
 function runAgain(sql: Sql, now: number, row: CallRow, input: BeginInput): Begin {
-  sql.run(
-    `update calls set state = 'pending', runner = ?, attempts = attempts + 1, error = null where n = ?`,
+  const again = sql.all<CallRow>(
+    `update calls set state = 'pending', runner = ?, attempts = attempts + 1, error = null where n = ? returning *`,
     input.runner,
     row.n,
-  )
-  return announceStart(sql, now, row.tool, row.tool_call_id)
+  )[0] as CallRow
+  return announceStart(sql, now, again)
 }
 
-function announceStart(sql: Sql, now: number, tool: string, toolCallId: string): Begin {
-  const row = projectCall(sql, now, tool, toolCallId)
+function announceStart(sql: Sql, now: number, row: CallRow): Begin {
+  projectCall(sql, now, row)
   const started = { operationId: row.operation_id, attempt: row.attempts }
-  appendEvent(sql, now, 'call.started', { tool, toolCallId, ...started })
+  appendEvent(sql, now, 'call.started', { tool: row.tool, toolCallId: row.tool_call_id, ...started })
   return { kind: 'run', ...started }
 }
 
@@ -155,15 +158,15 @@ function endCall(
     success: boolean | null
   },
 ): void {
-  sql.run(
-    'update calls set state = ?, runner = null, response = ?, error = ?, settled_at = ? where n = ?',
+  const ended = sql.all<CallRow>(
+    'update calls set state = ?, runner = null, response = ?, error = ?, settled_at = ? where n = ? returning *',
     end.state,
     end.response,
     end.error,
     now,
     row.n,
-  )
-  projectCall(sql, now, row.tool, row.tool_call_id)
+  )[0] as CallRow
+  projectCall(sql, now, ended)
   appendEvent(sql, now, 'call.ended', {
     tool: row.tool,
     toolCallId: row.tool_call_id,
@@ -175,12 +178,10 @@ function endCall(
 }
 
 /** Both states of a call reach `session_tool_invocations`. */
-function projectCall(sql: Sql, now: number, tool: string, toolCallId: string): CallRow {
-  const row = loadCall(sql, tool, toolCallId)
-  if (!row) throw new Error(`Cannot project call "${toolCallId}": it was never begun`)
+function projectCall(sql: Sql, now: number, row: CallRow): void {
   addToOutbox(sql, now, 'call', {
-    tool,
-    toolCallId,
+    tool: row.tool,
+    toolCallId: row.tool_call_id,
     operationId: row.operation_id,
     generation: row.generation,
     status: row.state,
@@ -192,7 +193,17 @@ function projectCall(sql: Sql, now: number, tool: string, toolCallId: string): C
     startedAt: row.started_at,
     completedAt: row.settled_at,
   })
-  return row
+}
+
+/** The stored answer for exactly these arguments, found without writing anything. */
+export function findAnswer(sql: Sql, tool: string, toolCallId: string, argsHash: string): string | null {
+  const row = sql.all<{ response: string | null }>(
+    'select response from calls where tool = ? and tool_call_id = ? and args_hash = ?',
+    tool,
+    toolCallId,
+    argsHash,
+  )[0]
+  return row?.response ?? null
 }
 
 function loadCall(sql: Sql, tool: string, toolCallId: string): CallRow | undefined {

@@ -1,7 +1,8 @@
 import { errorCodeOf } from '../../contract/error.ts'
 import type { DeadLetter } from '../../contract/status.ts'
 import { isMigrated, migrate } from '../migrate.ts'
-import type { Clock, CrashPoint, Db, DbStatement, Ledger, LedgerAppend, LedgerStatus, Log, OutboxRow, Sql } from '../ports.ts'
+import type { CrashPoint } from '../crash-points.ts'
+import type { Clock, Db, DbStatement, Ledger, LedgerAppend, LedgerStatus, Log, OutboxRow, Sql } from '../ports.ts'
 import { statementsFor, watermarkStatement } from './statements.ts'
 
 const maxBatchRows = 256
@@ -121,7 +122,7 @@ export class LedgerActor implements Ledger {
     for (const row of input.rows) {
       const mark = watermarkStatement(input.sessionId, row.seq)
       try {
-        await db.batch([...statementsFor(input, row), mark])
+        await db.batch([...statementsFor(input, [row]), mark])
       } catch (error) {
         if (errorCodeOf(error) === 'storage_unavailable') throw error
         this.#bury(input, row, error)
@@ -159,7 +160,7 @@ export class LedgerActor implements Ledger {
 }
 
 function rowStatements(input: LedgerAppend): DbStatement[] {
-  return input.rows.flatMap((row) => statementsFor(input, row))
+  return statementsFor(input, input.rows)
 }
 
 function watermark(input: LedgerAppend): DbStatement {
@@ -182,3 +183,12 @@ export function ledgerShard(sessionId: string, shards: number): number {
   return hash % shards
 }
 export const ledgerShards = 4
+
+export function sumLedgerStatus(shards: readonly LedgerStatus[]): LedgerStatus {
+  const oldest = shards.flatMap(({ oldestAt }) => oldestAt ?? [])
+  return {
+    pendingSessions: shards.reduce((sum, { pendingSessions }) => sum + pendingSessions, 0),
+    oldestAt: oldest.length > 0 ? Math.min(...oldest) : null,
+    deadLetters: shards.flatMap(({ deadLetters }) => deadLetters),
+  }
+}

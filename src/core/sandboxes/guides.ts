@@ -12,6 +12,8 @@ export function instructionsText(layout: Layout, tools: readonly ToolDefinition[
 }
 
 export function actionsGuideText(tools: readonly ToolDefinition[]): string {
-  const sections = tools.map((tool) => `## ${tool.name}\n\n${tool.description}\n\n${tool.guidance}\n`)
+  const sections = tools.map(
+    (tool) => `## ${tool.name}\n\n${tool.description}\n\n${tool.guidance}\n`,
+  )
   return `# Actions\n\nThese tools run outside the sandbox. Each call runs once, however often it is repeated.\n\n${sections.join('\n')}`
 }

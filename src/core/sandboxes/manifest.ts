@@ -22,7 +22,10 @@ export interface ManifestInput {
 type FileText = Pick<ManifestFile, 'path' | 'content' | 'keep'>
 
 /** Everything that a sandbox is told to write, and how OpenCode is started in it. */
-export async function buildManifest(input: ManifestInput, crypto: Pick<Crypto, 'sha256' | 'random'>): Promise<Manifest> {
+export async function buildManifest(
+  input: ManifestInput,
+  crypto: Pick<Crypto, 'sha256' | 'random'>,
+): Promise<Manifest> {
   const { layout } = input
   const marker = `gantry_gate_${input.nonce ?? crypto.random(20)}`
   const tools = input.tools.map(toolFile)
@@ -97,7 +100,10 @@ function installSeed(folder: string): { path: string; content: string }[] {
   return [
     { path: `${folder}/package.json`, content: `${JSON.stringify({ dependencies })}\n` },
     { path: `${folder}/package-lock.json`, content: `${JSON.stringify(lock)}\n` },
-    { path: `${folder}/node_modules/.package-lock.json`, content: '{"lockfileVersion":3,"packages":{}}\n' },
+    {
+      path: `${folder}/node_modules/.package-lock.json`,
+      content: '{"lockfileVersion":3,"packages":{}}\n',
+    },
   ]
 }
 
@@ -105,7 +111,11 @@ function installSeed(folder: string): { path: string; content: string }[] {
  * HOME and XDG_CONFIG_HOME lead into configDir because OpenCode loads plugins and tools from ~/.opencode and from its
  * global folder, whatever the project's settings: there, nothing that an agent writes may count. Bash gets the real home.
  */
-function environment({ sessionId, layout, trustProjectConfig }: ManifestInput): Record<string, string> {
+function environment({
+  sessionId,
+  layout,
+  trustProjectConfig,
+}: ManifestInput): Record<string, string> {
   const { configDir, home } = layout
   return {
     HOME: `${configDir}/home`,

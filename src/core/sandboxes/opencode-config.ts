@@ -11,7 +11,9 @@ export const anthropicModels: readonly ModelRow[] = [
   { id: 'claude-sonnet-4-6', context: 200_000, output: 64_000 },
   { id: 'claude-opus-4-6', context: 200_000, output: 64_000 },
 ]
-export const litellmModels: readonly ModelRow[] = [{ id: 'scripted', context: 128_000, output: 8192 }]
+export const litellmModels: readonly ModelRow[] = [
+  { id: 'scripted', context: 128_000, output: 8192 },
+]
 
 export const pluginPath = (layout: Layout) => `${layout.configDir}/plugin/proliferate.mjs`
 export const instructionsPath = (layout: Layout) => `${layout.configDir}/instructions.md`
@@ -36,9 +38,15 @@ export function opencodeConfig(layout: Layout, model: string, trustProjectConfig
     server: { hostname: layout.hostname, ...(layout.port > 0 && { port: layout.port }) },
     plugin: [pluginPath(layout)],
     // With the project's config off, OpenCode does not look for the repository's AGENTS.md by itself.
-    instructions: [instructionsPath(layout), ...(trustProjectConfig ? [] : [`${layout.workspace}/AGENTS.md`])],
+    instructions: [
+      instructionsPath(layout),
+      ...(trustProjectConfig ? [] : [`${layout.workspace}/AGENTS.md`]),
+    ],
     provider: {
-      anthropic: { options: local('/llm/anthropic/v1'), models: modelRows('anthropic', anthropicModels, model) },
+      anthropic: {
+        options: local('/llm/anthropic/v1'),
+        models: modelRows('anthropic', anthropicModels, model),
+      },
       litellm: {
         npm: '@ai-sdk/openai-compatible',
         name: 'LiteLLM',
@@ -49,9 +57,16 @@ export function opencodeConfig(layout: Layout, model: string, trustProjectConfig
   }
 }
 
-function modelRows(provider: string, known: readonly ModelRow[], model: string): Record<string, object> {
+function modelRows(
+  provider: string,
+  known: readonly ModelRow[],
+  model: string,
+): Record<string, object> {
   const id = model.startsWith(`${provider}/`) ? model.slice(provider.length + 1) : undefined
-  const rows = id === undefined || known.some((row) => row.id === id) ? known : [...known, { id, ...unknownLimits }]
+  const rows =
+    id === undefined || known.some((row) => row.id === id)
+      ? known
+      : [...known, { id, ...unknownLimits }]
   return Object.fromEntries(
     rows.map((row) => [
       row.id,

@@ -76,7 +76,7 @@ export class AgentLink {
     }
   }
 
-  #hello(generation: number, hello: Message<'hello'>): LinkEnd | null {
+  async #hello(generation: number, hello: Message<'hello'>): Promise<LinkEnd | null> {
     const protocol = linkProtocols.find((version) => hello.protocols.includes(version))
     if (protocol === undefined) {
       return { code: linkClose.tooOld, reason: `No common protocol: this release speaks ${linkProtocols.join(', ')}` }
@@ -91,6 +91,7 @@ export class AgentLink {
       changeSandbox(sql, now, hello.ready ? 'ready' : 'hello', null)
       if (hello.ready) this.#nowReady(sql, now, generation)
     })
+    await this.#kernel.crash('link.greeted')
     return null
   }
 
@@ -137,7 +138,7 @@ export class AgentLink {
     startNextTurn(sql, now, generation)
   }
 
-  #result(result: Message<'result'>): void {
+  async #result(result: Message<'result'>): Promise<void> {
     this.#kernel.commit((sql, now) => {
       const command = loadCommand(sql, result.commandId)
       if (!command) return
@@ -151,11 +152,12 @@ export class AgentLink {
         if (!steer) endTurnHere(sql, now, { turnId, state: 'failed', reason: error })
       }
     })
+    await this.#kernel.crash('command.finished')
     this.#kernel.send({ t: 'resultAck', commandId: result.commandId })
     this.#wake(result.commandId)
   }
 
-  #ask(generation: number, question: Message<'ask'>): void {
+  async #ask(generation: number, question: Message<'ask'>): Promise<void> {
     const { gate: rules } = this.#kernel.session()
     this.#kernel.commit((sql, now) => {
       const running = runningTurn(sql)
@@ -163,6 +165,7 @@ export class AgentLink {
       const answer = receiveAsk(sql, now, question, { generation, rules, turn })
       if (answer) this.#kernel.answer([answer])
     })
+    await this.#kernel.crash('ask.stored')
   }
 
   async #renew(): Promise<void> {

@@ -2,7 +2,7 @@ import { canonicalJson } from '../../contract/canonical.ts'
 import { AppError, errorCodeOf, errorTable } from '../../contract/error.ts'
 import type { CommandBody, CommandKind, CommandResult } from '../../contract/link.ts'
 import { maxArgsBytes, type ToolResult } from '../../contract/tool.ts'
-import { beginCall, failCall, releaseCall, settleCall } from '../gateway/calls.ts'
+import { beginCall, failCall, findAnswer, releaseCall, settleCall } from '../gateway/calls.ts'
 import type { CallContext, GatewayTool } from '../gateway/tools.ts'
 import type { CallAnswer, SandboxCaller, ToolCallInput } from './api.ts'
 import { storeArtifacts } from './artifacts.ts'
@@ -50,6 +50,8 @@ export class CallRunner {
     const argsHash = await this.#kernel.ports.crypto.sha256(args)
     // After the await: the session may have been closed or replaced meanwhile.
     const session = this.#check(sandbox)
+    const answer = findAnswer(this.#kernel.ports.sql, call.tool, call.toolCallId, argsHash)
+    if (answer !== null) return { body: answer, replayed: true }
     const key = `${call.tool}\n${call.toolCallId}`
     const begin = this.#kernel.commit((sql, now) =>
       beginCall(sql, now, {
@@ -82,7 +84,9 @@ export class CallRunner {
           operationId: begin.operationId,
           session,
           run: () => (parsed.success ? tool.run(parsed.data, context) : invalidArguments(parsed.error)),
-        }).finally(() => this.#running.delete(key))
+        })
+          .catch((error: unknown) => this.#refused(error))
+          .finally(() => this.#running.delete(key))
         this.#running.set(key, work)
         return { body: await work, replayed: false }
       }
@@ -108,6 +112,11 @@ export class CallRunner {
       durationMs: this.#kernel.ports.now() - startedAt,
     })
     return body
+  }
+
+  async #refused(error: unknown): Promise<never> {
+    await this.#kernel.crash('call.failed')
+    throw error
   }
 
   #outcome(call: Running, key: { tool: string; toolCallId: string }): ToolResult | Promise<ToolResult> {

@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/error.ts'
 import type { DownMessage } from '../../contract/link.ts'
+import type { CrashPointName } from '../crash-points.ts'
 import { nextDeadline } from '../deadlines.ts'
 import { isMigrated, migrate } from '../migrate.ts'
 import type { Sql } from '../ports.ts'
@@ -74,12 +75,17 @@ export class Kernel {
     this.#answers.push(...answers)
   }
 
+  /** A new watcher has been given everything so far. */
+  watchStarted(): void {
+    this.#published = lastEventSeq(this.ports.sql)
+  }
+
   /** A new link knows nothing of what was sent on the old one. */
   forgetSentCommands(): void {
     this.#sentCommands.clear()
   }
 
-  crash(name: string): Promise<void> | undefined {
+  crash(name: CrashPointName): Promise<void> | undefined {
     return this.ports.crash?.(name)
   }
 
@@ -93,10 +99,7 @@ export class Kernel {
 
   #publish(): void {
     const { sql, host } = this.ports
-    if (!host.watched()) {
-      this.#published = lastEventSeq(sql)
-      return
-    }
+    if (!host.watched()) return
     for (;;) {
       const events = listEvents(sql, this.#published, 200)
       const last = events.at(-1)

@@ -139,6 +139,7 @@ export class Lifecycle {
   async onStop(generation: number): Promise<void> {
     const session = this.#kernel.session()
     await this.#provider().stop(session.id, generation)
+    await this.#kernel.crash('sandbox.stopped')
     this.#kernel.commit((sql, now) => {
       clearDeadline(sql, `sandbox.stop:${generation}`)
       if (this.#kernel.session().generation === generation) changeSandbox(sql, now, 'stopped', null)

@@ -1,9 +1,9 @@
 import { backoffMs, clearDeadline, setDeadline } from '../deadlines.ts'
-import { nextVerification, outboxLag, outboxWatermark, setWatermark, unsentRows } from '../outbox.ts'
+import { hasUnsent, nextVerification, outboxLag, outboxWatermark, setWatermark, unsentRows } from '../outbox.ts'
 import type { Kernel } from './kernel.ts'
 
 /** Rows of one burst travel together. */
-const gatherMs = 25
+const gatherMs = 100
 
 /** Sends the outbox in order, one batch at a time. */
 export class OutboxSender {
@@ -20,7 +20,7 @@ export class OutboxSender {
   #wake(): void {
     const { ports } = this.#kernel
     if (this.#sending || ports.now() < this.#notBefore) return
-    if (unsentRows(ports.sql).length === 0) return
+    if (!this.#kernel.created || !hasUnsent(ports.sql)) return
     this.#sending = true
     ports.host.defer(this.#gatherAndSend())
   }

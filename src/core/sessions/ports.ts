@@ -1,7 +1,8 @@
 import type { ProviderName } from '../../contract/session.ts'
 import type { SessionEvent } from '../../contract/events.ts'
 import type { GatewayTool } from '../gateway/tools.ts'
-import type { Blobs, Clock, CrashPoint, Crypto, Db, Ledger, Log, SandboxProvider, Sql, Tokens } from '../ports.ts'
+import type { CrashPoint } from '../crash-points.ts'
+import type { Blobs, Clock, Crypto, Db, Ledger, Log, SandboxProvider, Sql, Tokens } from '../ports.ts'
 
 /** What the shell around a session does for it: sockets, the one alarm, time. */
 export interface SessionHost {

@@ -83,6 +83,7 @@ export class SessionActor implements SessionApi {
       insertSession(sql, now, create, { provider, repositoryToken, markerNonce })
       if (provider !== 'none') setDeadline(sql, 'sandbox.create', now)
     })
+    await this.#kernel.crash('session.created')
     return this.view(create)
   }
 
@@ -135,6 +136,7 @@ export class SessionActor implements SessionApi {
       if (idempotencyKey !== null) savePromptKey(sql, now, idempotencyKey, body, id)
       return id
     })
+    await this.#kernel.crash('prompt.stored')
     return loadTurn(this.#kernel.ports.sql, session.id, turnId)
   }
 
@@ -271,8 +273,16 @@ export class SessionActor implements SessionApi {
     this.#callerSession(caller)
   }
 
-  eventsAfter(after: number, limit: number): SessionEvent[] {
-    return listEvents(this.#kernel.ports.sql, after, limit)
+  /** Hands over everything after `after`; what comes later is published. */
+  startWatch(after: number, send: (events: SessionEvent[]) => void): void {
+    for (let from = after; ; ) {
+      const events = listEvents(this.#kernel.ports.sql, from, 200)
+      const last = events.at(-1)
+      if (!last) break
+      send(events)
+      from = last.seq
+    }
+    this.#kernel.watchStarted()
   }
 
   /** An expired token of the current generation buys a new one and nothing else. */
@@ -288,6 +298,13 @@ export class SessionActor implements SessionApi {
     this.#link.closed(generation)
   }
 
+  /** The process that held the sockets is gone, so nobody has told of a link that ended with it. */
+  linkMayBeLost(): void {
+    if (!this.#kernel.created) return
+    const { generation, sandboxState } = this.#kernel.session()
+    if (sandboxState === 'ready') this.#link.closed(generation)
+  }
+
   /** Never throws: the platform gives up on an alarm that fails a few times. */
   async runDue(): Promise<void> {
     if (!this.#kernel.created) return
@@ -301,7 +318,7 @@ export class SessionActor implements SessionApi {
 
   async #runDeadline(deadline: Deadline): Promise<void> {
     try {
-      await this.#kernel.crash(`deadline.${deadline.name.split(':')[0] ?? ''}`)
+      await this.#kernel.crash('deadline.taken')
       await this.#deadline(deadline)
     } catch (error) {
       this.#kernel.ports.log('warn', 'Deadline failed, will come again', {
@@ -354,6 +371,7 @@ export class SessionActor implements SessionApi {
     const session = this.#kernel.session()
     if (session.sandboxState !== 'none') await this.#lifecycle.onStop(session.generation)
     await this.#outbox.drain()
+    await this.#kernel.crash('erase.drained')
     this.#kernel.forget()
     await this.#kernel.ports.host.erase()
   }

@@ -1,0 +1,57 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { root } from '../local/binaries.ts'
+import { startStack } from '../local/stack.ts'
+import { measureCalls, measureGrowth, measureReplay } from './calls.ts'
+import { measureEvents } from './events.ts'
+//SIZES
+import { measureStart } from './start.ts'
+import { printTable, type Row } from './table.ts'
+
+const { values } = parseArgs({
+  options: {
+    /** Names of the parts to run; default all. */
+    only: { type: 'string' },
+    calls: { type: 'string', default: '100000' },
+  },
+})
+const wanted = (part: string) => values.only === undefined || values.only.split(',').includes(part)
+
+const folder = mkdtempSync(join(tmpdir(), 'gantry-bench-'))
+const common = { host: 'workerd', sandboxes: false, model: 'none' } as const
+const base = await startStack({
+  ...common,
+  stateDir: join(folder, 'base'),
+  entry: join(root, 'bench', 'baseline.ts'),
+  objects: { BASE: 'BaseObject' },
+  healthPath: '/',
+})
+const stack = await startStack({
+  ...common,
+  stateDir: join(folder, 'gantry'),
+  entry: join(root, 'bench', 'worker.ts'),
+  env: { RATE_LIMIT_PER_MINUTE: '100000000' },
+})
+try {
+  const rows: Row[] = []
+  if (wanted('calls')) rows.push(...(await measureCalls(stack, base)))
+  if (wanted('replay')) rows.push(...(await measureReplay(stack, base)))
+  if (wanted('events')) rows.push(await measureEvents(stack, base))
+  if (wanted('growth')) rows.push(await measureGrowth(stack, Number(values.calls)))
+  await stack.stop()
+  await base.stop()
+  if (wanted('start')) rows.push(...(await measureStart(join(folder, 'start'))))
+  printTable(rows)
+  if (wanted('sizes')) {
+    for (const { name, bytes, limit } of [] as {name:string,bytes:number,limit:number}[]) {
+      const met = bytes < limit ? 'yes' : 'NO'
+      console.log(`${name}: ${(bytes / 1000).toFixed(0)} KB, aim under ${limit / 1000} KB: ${met}`)
+    }
+  }
+} finally {
+  await stack.stop()
+  await base.stop()
+  rmSync(folder, { recursive: true, force: true })
+}

@@ -1,0 +1,31 @@
+import { z } from 'zod'
+import { SessionObject as GantrySession } from '../durable-objects/session.ts'
+import type { Env } from '../durable-objects/env.ts'
+import { tools } from '../src/contract/tool.ts'
+import { gatewayTools } from '../src/core/gateway/registry.ts'
+import { gatewayTool } from '../src/core/gateway/tools.ts'
+import { createWorker } from '../src/worker.ts'
+
+export { LedgerObject, OrganisationObject } from '../src/worker.ts'
+
+const noop = gatewayTool({
+  definition: {
+    name: 'noop',
+    aliases: [],
+    domain: 'gateway',
+    args: z.strictObject({}),
+    description: 'Does nothing',
+    guidance: '',
+    onConflict: 'refuse',
+  },
+  repeatable: true,
+  run: () => ({ success: true, result: 'done' }),
+})
+
+export class SessionObject extends GantrySession {
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env, [...gatewayTools, noop])
+  }
+}
+
+export default createWorker([...tools, noop.definition])

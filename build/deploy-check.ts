@@ -1,0 +1,32 @@
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { binary, root } from '../local/binaries.ts'
+
+const outdir = mkdtempSync(join(tmpdir(), 'gantry-deploy-'))
+try {
+  const args = [binary('wrangler'), 'deploy', '--dry-run', '--minify', '--outdir', outdir]
+  const run = spawnSync(binary('node'), args, {
+    cwd: root,
+    encoding: 'utf8',
+    env: {
+      ...process.env,
+      WRANGLER_SEND_METRICS: 'false',
+      XDG_CONFIG_HOME: join(outdir, 'config'),
+      CI: '1',
+    },
+  })
+  if (run.status !== 0) {
+    console.error(`${run.stdout}${run.stderr}\nThe Worker cannot be deployed: see above`)
+    process.exitCode = 1
+  } else {
+    const name = readdirSync(outdir).find((file) => file.endsWith('.js')) ?? ''
+    const bundle = readFileSync(join(outdir, name))
+    const kb = (bytes: number) => `${(bytes / 1024).toFixed(1)} KB`
+    console.log(`Worker bundle ${kb(bundle.length)}, gzip ${kb(gzipSync(bundle).length)}`)
+  }
+} finally {
+  rmSync(outdir, { recursive: true, force: true })
+}

@@ -1,0 +1,16 @@
+import { mkdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { root } from '../local/binaries.ts'
+import { buildAgent } from './agent.ts'
+import { buildWorker } from './worker.ts'
+
+const dist = join(root, 'dist')
+mkdirSync(dist, { recursive: true })
+const outputs = { agent: join(dist, 'agent.mjs'), worker: join(dist, 'worker.js') }
+await Promise.all([
+  buildAgent(outputs.agent),
+  buildWorker(join(root, 'src', 'worker.ts'), outputs.worker, { minify: true }),
+])
+for (const [name, path] of Object.entries(outputs)) {
+  console.log(`${name.padEnd(7)} ${path} ${(statSync(path).size / 1024).toFixed(0)} KB`)
+}

@@ -1,0 +1,160 @@
+import type { EventData, EventKind, SessionEvent } from '../src/contract/events.ts'
+import type { Session, SessionDiff } from '../src/contract/session.ts'
+import type { Turn } from '../src/contract/turn.ts'
+import { createApi } from './api.ts'
+import { sleep } from './processes.ts'
+import { script } from './scripted-model.ts'
+
+export interface DemoOptions {
+  url: string
+  key: string
+  /** Whether the prompt must carry a script. */
+  scripted: boolean
+  print: (line: string) => void
+  deadlineMs: number
+}
+
+const task =
+  'Write a short file HELLO.md that greets the reader. Then put its word count into ' +
+  '.proliferate/.verification/word-count.txt as evidence, and call the verify tool once.'
+
+const hello = `# Hello from Gantry
+
+A real OpenCode wrote this file in its own sandbox. Before each tool it asked the control plane,
+and its call of \`verify\` came back to the control plane, which executed it exactly once.
+`
+
+const demoScript = script([
+  {
+    text: 'I write the file first.',
+    calls: [{ name: 'write', args: { filePath: 'HELLO.md', content: hello } }],
+  },
+  {
+    calls: [
+      {
+        name: 'bash',
+        args: {
+          command:
+            'mkdir -p .proliferate/.verification && wc -w HELLO.md | tee .proliferate/.verification/word-count.txt',
+          description: 'Count the words as evidence',
+        },
+      },
+    ],
+  },
+  { calls: [{ name: 'verify', args: {} }] },
+  { text: 'HELLO.md is written, and its word count is stored as evidence.' },
+])
+
+/** One session over the public API, told line by line. Throws an error that says what went wrong. */
+export async function runDemo(options: DemoOptions): Promise<void> {
+  const api = createApi(options.url, options.key)
+  const startedAt = Date.now()
+  const say = (what: string, text: string, ms?: number) => options.print(row(what, text, ms))
+  const session = await api<Session>('POST', '/v1/sessions', { title: 'Demo' })
+  const path = `/v1/sessions/${session.id}`
+  say('session', session.id, Date.now() - startedAt)
+  try {
+    const feed = follow()
+    await feed(isReady)
+    say('sandbox', 'OpenCode is ready, the gate has proven itself', Date.now() - startedAt)
+
+    const promptedAt = Date.now()
+    const text = options.scripted
+      ? `${task}\n\n(No model key is set: the scripted model answers, and follows these steps.)\n${demoScript}`
+      : task
+    const turn = await api<Turn>('POST', `${path}/prompts`, { text })
+    say('prompt', task)
+    await feed((event) => {
+      tell(event)
+      return event.kind === 'turn.ended' && event.data['turnId'] === turn.id
+    })
+    const ended = await api<Turn>('GET', `/v1/turns/${turn.id}?wait=10`)
+    if (ended.state !== 'completed')
+      throw new Error(`The turn ended as "${ended.state}": ${ended.reason ?? ''}`)
+    say('answer', ended.text ?? '')
+    showFiles(await api<SessionDiff>('GET', `${path}/diff`))
+    say('turn', 'completed', Date.now() - promptedAt)
+  } finally {
+    await api('POST', `${path}/close`).catch(() => undefined)
+  }
+
+  /** Reads events in order, across calls, until one is the one waited for. */
+  function follow() {
+    let after = 0
+    const queue: SessionEvent[] = []
+    return async (isLast: (event: SessionEvent) => boolean): Promise<void> => {
+      while (Date.now() - startedAt < options.deadlineMs) {
+        for (let event = queue.shift(); event !== undefined; event = queue.shift())
+          if (isLast(event)) return
+        const page = await api<{ items: SessionEvent[] }>(
+          'GET',
+          `${path}/events?after=${after}&limit=200`,
+        )
+        queue.push(...page.items)
+        after = page.items.at(-1)?.seq ?? after
+        if (page.items.length === 0) await sleep(100)
+      }
+      throw new Error(
+        `The demo session ${session.id} is not done after ${options.deadlineMs / 1000} s`,
+      )
+    }
+  }
+
+  function tell(event: SessionEvent): void {
+    if (isKind(event, 'tool.completed')) {
+      say('tool', `${event.data.tool} ${brief(event.data.input)}`, event.data.durationMs)
+    } else if (isKind(event, 'tool.failed')) {
+      say('tool', `${event.data.tool} failed: ${event.data.error}`, event.data.durationMs)
+    } else if (isKind(event, 'artifact.stored')) {
+      say('artifact', `${event.data.path} (${event.data.size} bytes)`)
+    } else if (isKind(event, 'call.ended')) {
+      const { tool, success, state, durationMs } = event.data
+      say(
+        'gateway',
+        `${tool} came back and was executed once: ${success ? 'success' : state}`,
+        durationMs,
+      )
+    }
+  }
+
+  function showFiles(diff: SessionDiff): void {
+    for (const file of diff.files) {
+      say('file', `${file.path} (${file.status}, +${file.additions})`)
+      for (const line of addedLines(diff.patch, file.path).slice(0, 8))
+        options.print(`             | ${line}`)
+    }
+  }
+}
+
+function addedLines(patch: string, path: string): string[] {
+  const section =
+    patch.split(/^(?=diff --git )/m).find((text) => text.includes(`\n+++ b/${path}\n`)) ?? ''
+  const body = section.slice(section.indexOf('\n@@'))
+  return body.split('\n').flatMap((line) => (line.startsWith('+') ? [line.slice(1)] : []))
+}
+
+function isKind<K extends EventKind>(
+  event: SessionEvent,
+  kind: K,
+): event is SessionEvent & { data: EventData<K> } {
+  return event.kind === kind
+}
+
+function isReady(event: SessionEvent): boolean {
+  if (!isKind(event, 'sandbox.changed')) return false
+  const { state, reason } = event.data
+  if (state === 'failed' || state === 'lost') throw new Error(`The sandbox is ${state}: ${reason}`)
+  return state === 'ready'
+}
+
+function brief(input: unknown): string {
+  const { filePath, command } = (input ?? {}) as { filePath?: unknown; command?: unknown }
+  const text = typeof filePath === 'string' ? filePath : typeof command === 'string' ? command : ''
+  return text.length > 60 ? `${text.slice(0, 59)}…` : text
+}
+
+function row(what: string, text: string, ms?: number): string {
+  const time =
+    ms === undefined ? '' : ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`
+  return `  ${what.padEnd(10)} ${time === '' ? text : `${text.padEnd(70)} ${time.padStart(8)}`}`
+}

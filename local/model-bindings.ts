@@ -1,0 +1,18 @@
+const litellm = ['GANTRY_MODEL_BASE_URL', 'GANTRY_MODEL_API_KEY', 'GANTRY_MODEL'] as const
+const anthropic = ['ANTHROPIC_API_KEY', 'ANTHROPIC_BASE_URL'] as const
+
+/** The variables that name a real model, for the control plane alone; null: there is none. */
+export function modelBindings(
+  env: Record<string, string | undefined>,
+): Record<string, string> | null {
+  const set = (names: readonly string[]) => names.filter((name) => (env[name] ?? '') !== '')
+  const given = set(litellm)
+  if (given.includes('GANTRY_MODEL_BASE_URL') || given.includes('GANTRY_MODEL_API_KEY')) {
+    const missing = litellm.filter((name) => !given.includes(name))
+    if (missing.length > 0)
+      throw new Error(`Cannot use the model: set ${missing.join(' and ')}, too`)
+  } else if (set(['ANTHROPIC_API_KEY']).length === 0) {
+    return null
+  }
+  return Object.fromEntries([...given, ...set(anthropic)].map((name) => [name, env[name] ?? '']))
+}

@@ -1,0 +1,247 @@
+import { type AgentEventKind, type EventData, maxDeltasPerSecond } from '../src/contract/events.ts'
+import type { ToolPart } from './gate.ts'
+import type { OpenCodeEvent } from './opencode.ts'
+import { shorten } from './shorten.ts'
+import type { ToldParts } from './spool.ts'
+
+export type Emit = <K extends AgentEventKind>(kind: K, data: EventData<K>) => void
+
+/** A message of OpenCode with its parts, as its list and its events give them. */
+export interface Message {
+  info: {
+    id: string
+    sessionID: string
+    role: string
+    parentID?: string
+    time?: { created?: number; completed?: number }
+    error?: { name?: string; data?: { message?: string } }
+  }
+  parts: Part[]
+}
+export interface Part {
+  id: string
+  sessionID: string
+  messageID: string
+  type: string
+  text?: string
+  synthetic?: boolean
+  time?: { start?: number; end?: number }
+  tool?: string
+  callID?: string
+  state?: {
+    status: 'pending' | 'running' | 'completed' | 'error'
+    input?: unknown
+    output?: string
+    title?: string
+    error?: string
+    metadata?: { truncated?: boolean; interrupted?: boolean }
+    time?: { start?: number; end?: number }
+  }
+  reason?: string
+  cost?: number
+  tokens?: {
+    input?: number
+    output?: number
+    reasoning?: number
+    cache?: { read?: number; write?: number }
+  }
+}
+
+export interface TellerOptions {
+  turnId: string
+  /** OpenCode's session; sub-agents have sessions below it. */
+  rootSession: string
+  emit: Emit
+  /** What was told before a restart of the agent. */
+  told?: ToldParts
+  onTool: (part: ToolPart, state: NonNullable<Part['state']>) => void
+}
+
+const flushEveryMs = 1000 / maxDeltasPerSecond
+
+interface PendingDelta {
+  data: EventData<'message.delta'>
+  sentAt: number
+}
+
+/** Tells one turn: OpenCode's stream becomes our events, each end state of a part exactly once. */
+export class Teller {
+  readonly #options: TellerOptions
+  readonly #told: Set<string>
+  readonly #started: Set<string>
+  readonly #sessions: Set<string>
+  readonly #assistantMessages = new Set<string>()
+  readonly #deltas = new Map<string, PendingDelta>()
+  readonly #now: () => number
+
+  constructor(options: TellerOptions, now: () => number = Date.now) {
+    this.#options = options
+    this.#told = new Set(options.told?.ended)
+    this.#started = new Set(options.told?.started)
+    this.#sessions = new Set([options.rootSession])
+    this.#now = now
+  }
+
+  get sessions(): ReadonlySet<string> {
+    return this.#sessions
+  }
+
+  hear(event: OpenCodeEvent): void {
+    const { properties } = event
+    if (event.type === 'session.created' || event.type === 'session.updated') {
+      const info = properties['info'] as { id?: string; parentID?: string } | undefined
+      if (info?.id && info.parentID && this.#sessions.has(info.parentID))
+        this.#sessions.add(info.id)
+    } else if (event.type === 'message.updated') {
+      const info = properties['info'] as Message['info']
+      if (info.role === 'assistant' && this.#sessions.has(info.sessionID))
+        this.#assistantMessages.add(info.id)
+    } else if (event.type === 'message.part.updated') {
+      const part = properties['part'] as Part
+      if (this.#assistantMessages.has(part.messageID)) this.#hearPart(part)
+    } else if (event.type === 'message.part.delta') {
+      this.#hearDelta(properties as unknown as Delta)
+    }
+  }
+
+  /** At the end, against OpenCode's own list: what the stream has missed, and what never reached an end. */
+  reconcile(messages: Message[], interrupted: string): void {
+    for (const { info, parts } of messages) {
+      if (info.role !== 'assistant') continue
+      for (const part of parts) {
+        this.#hearPart(part)
+        if (part.type === 'tool') this.#failUnfinished(part, interrupted)
+        else if (part.type === 'text' || part.type === 'reasoning') this.#tellText(part)
+      }
+    }
+  }
+
+  /** To be called several times a second: sends deltas that waited. */
+  tick(): void {
+    for (const [partId, pending] of this.#deltas) {
+      if (pending.data.delta === '' || this.#now() - pending.sentAt < flushEveryMs) continue
+      this.#options.emit('message.delta', shorten(pending.data).value)
+      this.#deltas.set(partId, { data: { ...pending.data, delta: '' }, sentAt: this.#now() })
+    }
+  }
+
+  #hearPart(part: Part): void {
+    if (part.type === 'tool') this.#hearTool(part)
+    else if (part.type === 'step-finish') this.#once(part, () => this.#tellStep(part))
+    else if ((part.type === 'text' || part.type === 'reasoning') && part.time?.end !== undefined)
+      this.#tellText(part)
+  }
+
+  #hearDelta(delta: Delta): void {
+    if (!this.#assistantMessages.has(delta.messageID) || this.#told.has(delta.partID)) return
+    const pending = this.#deltas.get(delta.partID)
+    const data = {
+      turnId: this.#options.turnId,
+      sessionId: delta.sessionID,
+      messageId: delta.messageID,
+      partId: delta.partID,
+      field: delta.field,
+      delta: (pending?.data.delta ?? '') + delta.delta,
+    }
+    this.#deltas.set(delta.partID, { data, sentAt: pending?.sentAt ?? 0 })
+    this.tick()
+  }
+
+  #tellText(part: Part): void {
+    const text = part.text ?? ''
+    this.#once(part, () => {
+      if (text === '') return
+      this.#options.emit(
+        'message.text',
+        shorten({ ...this.#names(part), text, reasoning: part.type === 'reasoning' }).value,
+      )
+    })
+  }
+
+  #hearTool(part: Part): void {
+    const state = part.state
+    if (!state || state.status === 'pending' || this.#told.has(part.id)) return
+    const call = this.#call(part)
+    this.#options.onTool({ ...call, sessionID: part.sessionID }, state)
+    if (!this.#started.has(part.id)) {
+      this.#started.add(part.id)
+      this.#options.emit('tool.started', shorten(call).value)
+    }
+    if (state.status === 'completed') {
+      this.#once(part, () => {
+        const { value, shortened } = shorten({
+          ...call,
+          title: state.title ?? '',
+          output: state.output ?? '',
+        })
+        const truncated = shortened || state.metadata?.truncated === true
+        this.#options.emit('tool.completed', { ...value, truncated, durationMs: durationOf(state) })
+      })
+    } else if (state.status === 'error') {
+      this.#once(part, () => this.#tellFailure(part, state.error ?? 'Failed'))
+    }
+  }
+
+  #failUnfinished(part: Part, reason: string): void {
+    this.#once(part, () => this.#tellFailure(part, reason))
+  }
+
+  #tellFailure(part: Part, error: string): void {
+    const durationMs = part.state ? durationOf(part.state) : 0
+    this.#options.emit('tool.failed', shorten({ ...this.#call(part), error, durationMs }).value)
+  }
+
+  #tellStep(part: Part): void {
+    const { tokens } = part
+    this.#options.emit('step.finished', {
+      ...this.#names(part),
+      reason: part.reason ?? '',
+      tokens: {
+        input: tokens?.input ?? 0,
+        output: tokens?.output ?? 0,
+        reasoning: tokens?.reasoning ?? 0,
+        cacheRead: tokens?.cache?.read ?? 0,
+        cacheWrite: tokens?.cache?.write ?? 0,
+      },
+      cost: part.cost ?? 0,
+    })
+  }
+
+  #once(part: Part, tell: () => void): void {
+    if (this.#told.has(part.id)) return
+    this.#told.add(part.id)
+    this.#deltas.delete(part.id)
+    tell()
+  }
+
+  #names(part: Part) {
+    return {
+      turnId: this.#options.turnId,
+      sessionId: part.sessionID,
+      messageId: part.messageID,
+      partId: part.id,
+    }
+  }
+
+  #call(part: Part) {
+    return {
+      ...this.#names(part),
+      tool: part.tool ?? '',
+      callId: part.callID ?? '',
+      input: part.state?.input ?? null,
+    }
+  }
+}
+
+interface Delta {
+  sessionID: string
+  messageID: string
+  partID: string
+  field: string
+  delta: string
+}
+
+function durationOf(state: NonNullable<Part['state']>): number {
+  const { start, end } = state.time ?? {}
+  return start !== undefined && end !== undefined ? Math.max(0, end - start) : 0
+}

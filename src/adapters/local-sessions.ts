@@ -1,0 +1,245 @@
+import { join } from 'node:path'
+import type { SessionEvent } from '../contract/events.ts'
+import { linkClose, linkPing, linkPong } from '../contract/link.ts'
+import { nextDeadline } from '../core/deadlines.ts'
+import { LedgerActor, ledgerShard, ledgerShards, sumLedgerStatus } from '../core/ledger/ledger.ts'
+import { isMigrated } from '../core/migrate.ts'
+import { OrganisationActor, type OrganisationApi } from '../core/organisations/organisation.ts'
+import type { LedgerStatus } from '../core/ports.ts'
+import type { Caller, SessionApi } from '../core/sessions/api.ts'
+import type { SessionHost, SessionPorts } from '../core/sessions/ports.ts'
+import { SessionActor } from '../core/sessions/session.ts'
+import { type ActorLimits, actorLimits, Actors, type Hold } from './actors.ts'
+import type { SqlFile } from './node-sqlite.ts'
+import { type LinkSocket, SessionSockets } from './session-sockets.ts'
+import { WakeIndex } from './wake-index.ts'
+
+/** Timers hold no more; a deadline that is further away is looked at again then. */
+const maxTimerMs = 2 ** 31 - 1
+const linkBroke = 4500
+
+export interface LocalSessionsOptions extends Omit<SessionPorts, 'sql' | 'host' | 'ledger'> {
+  /** Of this process alone. */
+  dataDir: string
+  limits?: ActorLimits
+}
+
+export interface LocalSessions {
+  session(id: string): SessionApi
+  organisation(id: string): OrganisationApi
+  ledgerStatus(): Promise<LedgerStatus>
+  watch(sessionId: string, caller: Caller): Promise<ReadableStream<SessionEvent>>
+  /** Takes over an open socket. The caller of this has asked `authoriseSandbox`. */
+  link(sessionId: string, generation: number, socket: LinkSocket): LinkEvents
+  /** The message that renews an expired token. */
+  newToken(sessionId: string): Promise<string>
+  /** Sessions whose file is open. */
+  openCount(): number
+  /** Ends links and feeds; agents and watchers come back. */
+  closeSockets(): void
+  close(): void
+}
+
+export interface LinkEvents {
+  message(data: unknown): void
+  closed(): void
+}
+
+/** Sessions, organisations and ledgers as actors of this process: what Durable Objects are elsewhere. */
+export function createLocalSessions(options: LocalSessionsOptions): LocalSessions {
+  const { dataDir, limits = actorLimits, ...ports } = options
+  const { now, log } = ports
+  const index = new WakeIndex(dataDir)
+  const sockets = new Map<string, SessionSockets>()
+  const alarms = new Map<string, ReturnType<typeof setTimeout>>()
+  let waking: ReturnType<typeof setTimeout> | undefined
+  let wakingAt = Infinity
+  let stopping = false
+  let closing = false
+
+  const ledgers = new Actors<LedgerActor>(
+    { folder: join(dataDir, 'ledgers'), create: (_, sql) => new LedgerActor({ ...ports, sql }) },
+    limits,
+  )
+  const organisations = new Actors<OrganisationActor>(
+    { folder: join(dataDir, 'organisations'), create: (_, sql) => new OrganisationActor(sql, now) },
+    limits,
+  )
+  const sessions = new Actors<SessionActor>(
+    {
+      folder: join(dataDir, 'sessions'),
+      create: (id, sql, hold) =>
+        new SessionActor({ ...ports, sql, host: createHost(id, sql, hold), ledger: ledgerOf }),
+      onOpen: (id) => index.awake(id),
+      onClose: putToSleep,
+    },
+    limits,
+  )
+  void wakeLeftBehind()
+
+  return {
+    session: (id) => sessions.doors(id),
+    organisation: (id) => organisations.doors(id),
+    async ledgerStatus() {
+      const shards = Array.from({ length: ledgerShards }, (_, shard) =>
+        ledgers.use(`ledger-${shard}`, (ledger) => ledger.status()),
+      )
+      return sumLedgerStatus(await Promise.all(shards))
+    },
+    watch: (sessionId, caller) =>
+      sessions.use(sessionId, (session) => {
+        session.checkWatcher(caller)
+        const feed = socketsOf(sessionId).watch(() => forgetUnused(sessionId))
+        if (stopping) closeSockets()
+        return feed
+      }),
+    link,
+    newToken: (sessionId) => sessions.use(sessionId, (session) => session.newToken()),
+    openCount: () => sessions.openCount(),
+    closeSockets,
+    close() {
+      closing = true
+      clearTimeout(waking)
+      index.together(() => sessions.close())
+      organisations.close()
+      ledgers.close()
+      index.close()
+    },
+  }
+
+  function closeSockets(): void {
+    stopping = true
+    for (const own of sockets.values()) own.close()
+  }
+
+  function link(sessionId: string, generation: number, socket: LinkSocket): LinkEvents {
+    const own = socketsOf(sessionId)
+    own.accept(socket)
+    const failed = (error: unknown) => {
+      log('error', 'A link failed', { sessionId, error: String(error) })
+      socket.close(linkBroke, 'Connect again')
+    }
+    return {
+      message(data) {
+        if (data === linkPing) return socket.send(linkPong)
+        if (!own.holds(socket)) return
+        const text = typeof data === 'string' ? data : ''
+        sessions
+          .use(sessionId, (session) => session.receive(generation, text))
+          .then((end) => end && socket.close(end.code, end.reason))
+          .catch(failed)
+      },
+      closed() {
+        if (!own.drop(socket) || closing) return
+        forgetUnused(sessionId)
+        sessions.use(sessionId, (session) => session.linkClosed(generation)).catch(failed)
+      },
+    }
+  }
+
+  function createHost(id: string, sql: SqlFile, hold: Hold): SessionHost {
+    const own = () => sockets.get(id)
+    return {
+      arm: (at) => armSession(id, at),
+      sendToAgent: (text) => own()?.sendToAgent(text) ?? false,
+      closeAgent: (code, reason) => own()?.closeAgent(code, reason),
+      agentGreeted: () => own()?.greet(),
+      agentConnected: () => own()?.connected() ?? false,
+      watched: () => own()?.watched() ?? false,
+      publish: (events) => own()?.publish(events),
+      sleep: (ms) => hold(new Promise((resolve) => setTimeout(resolve, ms))),
+      defer: (work) => void hold(work).catch((error: unknown) => logFailure(id, error)),
+      async erase() {
+        own()?.close(linkClose.fenced, 'The session was deleted')
+        forgetUnused(id)
+        armSession(id, null)
+        sql.erase()
+        index.asleep(id, null, false)
+      },
+    }
+  }
+
+  function armSession(id: string, at: number | null): void {
+    clearTimeout(alarms.get(id))
+    alarms.delete(id)
+    if (at !== null)
+      alarms.set(
+        id,
+        setTimeout(() => runDue(id), timerMs(at)),
+      )
+  }
+
+  function runDue(id: string): void {
+    if (!closing)
+      sessions
+        .use(id, (session) => session.runDue())
+        .catch((error: unknown) => logFailure(id, error))
+  }
+
+  function putToSleep(id: string, sql: SqlFile): void {
+    armSession(id, null)
+    try {
+      const at = sql.exists() && isMigrated(sql) ? nextDeadline(sql) : null
+      index.asleep(id, at, sockets.get(id)?.linked() ?? false)
+      armWaking(at)
+    } catch (error) {
+      // Still marked awake: the next process looks at it.
+      logFailure(id, error)
+    }
+  }
+
+  function armWaking(at: number | null): void {
+    if (closing || at === null || at >= wakingAt) return
+    wakingAt = at
+    clearTimeout(waking)
+    waking = setTimeout(wakeDue, timerMs(at))
+  }
+
+  function wakeDue(): void {
+    wakingAt = Infinity
+    for (const id of index.due(now())) wake(id)
+    armWaking(index.next())
+  }
+
+  /** Marked before it is opened: one that cannot be opened is not tried for ever. */
+  function wake(id: string): void {
+    index.awake(id)
+    runDue(id)
+  }
+
+  /** One at a time, so that requests get in between. */
+  async function wakeLeftBehind(): Promise<void> {
+    for (const id of index.leftBehind()) {
+      await new Promise((resolve) => setTimeout(resolve, 0))
+      if (closing) return
+      index.awake(id)
+      await sessions
+        .use(id, (session) => session.linkMayBeLost())
+        .catch((error: unknown) => logFailure(id, error))
+      runDue(id)
+    }
+    wakeDue()
+  }
+
+  function ledgerOf(sessionId: string) {
+    return ledgers.doors(`ledger-${ledgerShard(sessionId, ledgerShards)}`)
+  }
+
+  function socketsOf(id: string): SessionSockets {
+    const own = sockets.get(id) ?? new SessionSockets()
+    sockets.set(id, own)
+    return own
+  }
+
+  function forgetUnused(id: string): void {
+    if (sockets.get(id)?.unused()) sockets.delete(id)
+  }
+
+  function timerMs(at: number): number {
+    return Math.min(maxTimerMs, Math.max(0, at - now()))
+  }
+
+  function logFailure(sessionId: string, error: unknown): void {
+    if (!closing) log('error', 'Work of a session failed', { sessionId, error: String(error) })
+  }
+}

@@ -1,0 +1,128 @@
+import { existsSync, mkdirSync, rmSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { DatabaseSync, type StatementSync } from 'node:sqlite'
+import type { Sql, SqlValue } from '../core/ports.ts'
+
+const maxCachedStatements = 256
+
+/**
+ * The `Sql` port over one file, for Node and Deno. The file is made by the first write: reading from what was never
+ * created finds an empty database and leaves nothing behind.
+ */
+export class SqlFile implements Sql {
+  readonly #path: string
+  readonly #beforeOpen: () => void
+  readonly #statements = new Map<string, StatementSync>()
+  #db: DatabaseSync | null = null
+  #closed = false
+  #depth = 0
+
+  /** `beforeOpen` runs each time before the file is opened or made. */
+  constructor(path: string, beforeOpen: () => void = () => {}) {
+    this.#path = path
+    this.#beforeOpen = beforeOpen
+  }
+
+  exists(): boolean {
+    return this.#db !== null || (!this.#closed && existsSync(this.#path))
+  }
+
+  run(statement: string, ...values: SqlValue[]): void {
+    this.#prepare(statement).run(...values)
+  }
+
+  all<T extends object>(statement: string, ...values: SqlValue[]): T[] {
+    if (!this.#closed && !this.exists()) return readEmpty(statement, values) as T[]
+    return this.#prepare(statement).all(...values) as T[]
+  }
+
+  transaction<T>(work: () => T): T {
+    const [begin, commit, rollback] = this.#depth === 0 ? outermost : nested(this.#depth)
+    this.#prepare(begin).run()
+    this.#depth += 1
+    try {
+      const outcome = work()
+      this.#prepare(commit).run()
+      return outcome
+    } catch (error) {
+      this.#undo(rollback)
+      throw error
+    } finally {
+      this.#depth -= 1
+    }
+  }
+
+  /** For good: what still holds this may write no more. */
+  close(): void {
+    this.#release()
+    this.#closed = true
+  }
+
+  /** Back to what was never created. */
+  erase(): void {
+    this.#release()
+    for (const suffix of ['', '-wal', '-shm', '-journal'])
+      rmSync(`${this.#path}${suffix}`, { force: true })
+  }
+
+  #release(): void {
+    this.#statements.clear()
+    this.#db?.close()
+    this.#db = null
+  }
+
+  // SQLite has already rolled back by itself after some errors, such as a full disk.
+  #undo(statements: readonly string[]): void {
+    if (this.#db?.isTransaction) for (const statement of statements) this.#prepare(statement).run()
+  }
+
+  #prepare(text: string): StatementSync {
+    const known = this.#statements.get(text)
+    if (known) return known
+    if (this.#statements.size >= maxCachedStatements) this.#statements.clear()
+    const statement = this.#open().prepare(text)
+    this.#statements.set(text, statement)
+    return statement
+  }
+
+  #open(): DatabaseSync {
+    if (this.#db) return this.#db
+    if (this.#closed) throw new Error(`Cannot use "${this.#path}": it was closed`)
+    this.#beforeOpen()
+    mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 })
+    const db = new DatabaseSync(this.#path)
+    try {
+      // Exclusive: one process per data directory, so no lock is taken per statement and no -shm file is needed.
+      // Full: a commit is on the disk before anything is answered.
+      db.exec(`
+        pragma busy_timeout = 2000;
+        pragma locking_mode = exclusive;
+        pragma journal_mode = wal;
+        pragma synchronous = full;
+        pragma foreign_keys = on;
+      `)
+    } catch (error) {
+      db.close()
+      throw error
+    }
+    this.#db = db
+    return db
+  }
+}
+
+const outermost = ['begin immediate', 'commit', ['rollback']] as const
+const nested = (depth: number) =>
+  [
+    `savepoint s${depth}`,
+    `release s${depth}`,
+    [`rollback to s${depth}`, `release s${depth}`],
+  ] as const
+
+function readEmpty(statement: string, values: SqlValue[]): unknown[] {
+  const db = new DatabaseSync(':memory:')
+  try {
+    return db.prepare(statement).all(...values)
+  } finally {
+    db.close()
+  }
+}

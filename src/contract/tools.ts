@@ -1,0 +1,50 @@
+import { z } from 'zod'
+import type { Mode } from './mode.ts'
+import { type ContractTool, type ToolDefinition, verifyTool } from './tool.ts'
+import { automationCompleteTool } from './tools/automation-complete.ts'
+import { requestEnvVariablesTool } from './tools/request-env-variables.ts'
+import { saveEnvFilesTool } from './tools/save-env-files.ts'
+import { saveServiceCommandsTool } from './tools/save-service-commands.ts'
+import { saveSnapshotTool } from './tools/save-snapshot.ts'
+
+export {
+  automationCompleteTool,
+  requestEnvVariablesTool,
+  saveEnvFilesTool,
+  saveServiceCommandsTool,
+  saveSnapshotTool,
+  verifyTool,
+}
+
+/** The agent contract's tools, all of them. */
+export const contractTools: readonly ContractTool[] = [
+  verifyTool,
+  saveSnapshotTool,
+  saveServiceCommandsTool,
+  saveEnvFilesTool,
+  automationCompleteTool,
+  requestEnvVariablesTool,
+]
+
+export const isToolInMode = (tool: ToolDefinition, mode: Mode): boolean =>
+  tool.modes === undefined || tool.modes.includes(mode)
+
+export const toolsForMode = (mode: Mode): ContractTool[] =>
+  contractTools.filter((tool) => isToolInMode(tool, mode))
+
+/** By name or alias. */
+export const findContractTool = (name: string): ContractTool | undefined =>
+  contractTools.find((tool) => tool.name === name || tool.aliases.includes(name))
+
+/** What the handler answers outside the tool's modes, after it has checked the arguments; null: it may run. */
+export function modeRefusal(tool: ToolDefinition, mode: Mode): string | null {
+  if (isToolInMode(tool, mode)) return null
+  return `"${tool.name}" is available in ${tool.modes?.join(' and ')} sessions only; this is a ${mode} session`
+}
+
+export const toolFileName = (tool: ToolDefinition): string =>
+  tool.fileName ?? tool.name.replaceAll(/[^A-Za-z0-9_-]/g, '_')
+
+/** What the model is shown: the schema of the arguments as sent, before spellings are folded and defaults filled in. */
+export const toolJsonSchema = (tool: ToolDefinition) =>
+  z.toJSONSchema(tool.args, { io: 'input', unrepresentable: 'any' })

@@ -1,0 +1,71 @@
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { SqlFile } from '../../src/adapters/node-sqlite.ts'
+import { sqlSuite } from '../suites/sql.ts'
+import { memorySql } from '../support/sql.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'gantry-sql-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+let count = 0
+const freshPath = () => join(folder, `${count++}`, 'a.sqlite')
+
+sqlSuite('node:sqlite', async (work) => {
+  const sql = new SqlFile(freshPath())
+  try {
+    await work(sql)
+  } finally {
+    sql.close()
+  }
+})
+
+sqlSuite('memory, as tests of core use it', async (work) => work(memorySql()))
+
+describe('a file', () => {
+  test('is not made by reading, and is made by the first write', () => {
+    const path = freshPath()
+    let opened = 0
+    const sql = new SqlFile(path, () => (opened += 1))
+    expect(sql.all('select name from sqlite_master')).toEqual([])
+    expect([sql.exists(), existsSync(path), opened]).toEqual([false, false, 0])
+    sql.run('create table things (id)')
+    expect([sql.exists(), existsSync(path), opened]).toEqual([true, true, 1])
+    sql.close()
+  })
+
+  test('keeps what was committed, leaves one file, and is written no more once closed', () => {
+    const path = freshPath()
+    const sql = new SqlFile(path)
+    sql.run('create table things (id)')
+    sql.run('insert into things values (1)')
+    sql.close()
+    expect(() => sql.all('select * from things')).toThrow('it was closed')
+    expect(() => sql.transaction(() => {})).toThrow('it was closed')
+    expect(readdirSync(join(path, '..'))).toEqual(['a.sqlite'])
+    const again = new SqlFile(path)
+    expect(again.all('select * from things')).toEqual([{ id: 1 }])
+    again.close()
+  })
+
+  test('that is erased was never there, and can be made again', () => {
+    const path = freshPath()
+    const sql = new SqlFile(path)
+    sql.run('create table things (id)')
+    sql.erase()
+    expect(readdirSync(join(path, '..'))).toEqual([])
+    expect(sql.all('select name from sqlite_master')).toEqual([])
+    expect(sql.exists()).toBe(false)
+    sql.run('create table things (id)')
+    expect(sql.exists()).toBe(true)
+    sql.close()
+  })
+
+  test('commits to the disk, not only to the write-ahead log in memory', () => {
+    const sql = new SqlFile(freshPath())
+    sql.run('create table things (id)')
+    expect(sql.all('pragma journal_mode')).toEqual([{ journal_mode: 'wal' }])
+    expect(sql.all('pragma synchronous')).toEqual([{ synchronous: 2 }])
+    sql.close()
+  })
+})

@@ -1,0 +1,59 @@
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { SandboxInfo, SandboxSpec } from '../../src/core/ports.ts'
+import type { ChaosAgent } from './agent.ts'
+import { closeServer } from './crash-server.ts'
+
+export interface ChaosHost {
+  url: string
+  /** Every sandbox that ever was, by session and generation. */
+  agents: Map<string, ChaosAgent>
+  stopped: Set<string>
+  close(): Promise<void>
+}
+
+/** Speaks the local sandbox host's protocol; its sandboxes are agents inside this process. */
+export async function startChaosHost(startAgent: (spec: SandboxSpec) => ChaosAgent): Promise<ChaosHost> {
+  const agents = new Map<string, ChaosAgent>()
+  const stopped = new Set<string>()
+
+  const server = createServer(async (request, response) => {
+    response.on('error', () => undefined)
+    const [, , sessionId = '', generation = ''] = (request.url ?? '').split('/')
+    const key = `${sessionId}.${generation}`
+    const body = await readAll(request)
+    const answer = (status: number, info?: SandboxInfo) =>
+      response.writeHead(status, { 'content-type': 'application/json' }).end(info && JSON.stringify(info))
+    if (request.method === 'PUT') {
+      if (!agents.has(key)) agents.set(key, startAgent(JSON.parse(body) as SandboxSpec))
+    } else if (request.method === 'DELETE') {
+      stopped.add(key)
+      agents.get(key)?.stop()
+      return void answer(204)
+    }
+    if (!agents.has(key)) return void answer(404)
+    const state = stopped.has(key) ? 'exited' : 'running'
+    answer(200, { sessionId, generation: Number(generation), state, reason: null })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    agents,
+    stopped,
+    close: async () => {
+      for (const agent of agents.values()) agent.stop()
+      await closeServer(server)
+    },
+  }
+}
+
+async function readAll(request: IncomingMessage): Promise<string> {
+  let text = ''
+  request.setEncoding('utf8')
+  try {
+    for await (const chunk of request) text += chunk as string
+  } catch {
+    // The caller was killed in the middle.
+  }
+  return text
+}

@@ -1,0 +1,191 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { root } from '../../local/binaries.ts'
+import { type Stack, startStack } from '../../local/stack.ts'
+import { createDb } from '../../src/adapters/libsql.ts'
+import { createTokens } from '../../src/adapters/tokens.ts'
+import type { Session } from '../../src/contract/session.ts'
+import { crashPoints } from '../../src/core/crash-points.ts'
+import type { Db } from '../../src/core/ports.ts'
+import { parseConfig } from '../../src/http/config.ts'
+import { ChaosAgent } from './agent.ts'
+import { Caller } from './calls.ts'
+import { checkAll, drained } from './check.ts'
+import { Client } from './client.ts'
+import { type CrashServer, startCrashServer } from './crash-server.ts'
+import { type EffectsServer, startEffectsServer } from './effects-server.ts'
+import { Killer } from './killer.ts'
+import { type Life, live } from './lives.ts'
+import { createPlan, victimsOf } from './plan.ts'
+import { createRandom, type Random } from './random.ts'
+import type { Report } from './report.ts'
+import { type ChaosHost, startChaosHost } from './sandbox-host.ts'
+import { effectsTable } from './tools.ts'
+
+export interface StormOptions {
+  seed: number
+  kills: number
+  /** The storm ends after this time, whatever is left of the plan. */
+  maxMs: number
+  onProgress?: (line: string) => void
+}
+
+/** Everything that takes part. */
+export interface Scene {
+  stack: Stack
+  db: Db
+  crashes: CrashServer
+  effects: EffectsServer
+  host: ChaosHost
+  killer: Killer
+  admin: Client
+  callers: Caller[]
+  /** Agents of the callers' sessions, which have no sandbox. */
+  agents: ChaosAgent[]
+  lives: Life[]
+  problems: string[]
+  complain: (problem: string) => void
+}
+
+const sessionCount = 5
+const callersPerSession = 2
+const lifeCount = 3
+const drainMs = 60_000
+
+export async function runStorm(options: StormOptions): Promise<Report> {
+  const startedAt = Date.now()
+  const random = createRandom(options.seed)
+  const folder = mkdtempSync(join(tmpdir(), 'gantry-chaos-'))
+  const endings: (() => Promise<void>)[] = []
+  try {
+    const scene = await createScene(folder, random, endings)
+    const stormMs = await blow(scene, options, random)
+    const drainedMs = await drained(scene, drainMs)
+    await Promise.all(scene.callers.map((caller) => caller.replayAll()))
+    const counts = await checkAll(scene, join(folder, 'stack', 'worker', 'objects', 'gantry-SessionObject'))
+    return reportOf(scene, options, { ...counts, stormMs, drainedMs, totalMs: Date.now() - startedAt })
+  } finally {
+    for (const end of endings.reverse()) await end()
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+async function createScene(folder: string, random: Random, endings: (() => Promise<void>)[]): Promise<Scene> {
+  const problems: string[] = []
+  const complain = (problem: string) => void problems.push(problem)
+  const crashes = await startCrashServer()
+  endings.push(crashes.close)
+  const effects = await startEffectsServer(join(folder, 'effects.jsonl'))
+  endings.push(effects.close)
+  let killer: Killer | undefined
+  const up = () => killer?.up() ?? Promise.resolve()
+  const clientOf = (token: string) => new Client({ url: stack.url, authorization: `Bearer ${token}`, complain, up })
+  const startAgent = (spec: { sessionId: string; generation: number; token: string }) =>
+    new ChaosAgent({
+      ...spec,
+      url: stack.url,
+      client: clientOf(spec.token),
+      random: createRandom(random.below(2 ** 31)),
+      complain,
+      up,
+    })
+  const host = await startChaosHost(startAgent)
+  endings.push(host.close)
+  const stack = await startStack({
+    stateDir: join(folder, 'stack'),
+    host: 'workerd',
+    entry: join(root, 'test', 'chaos', 'worker.ts'),
+    sandboxes: false,
+    model: 'none',
+    env: {
+      GANTRY_CRASH_URL: crashes.url,
+      EFFECTS_URL: effects.url,
+      RATE_LIMIT_PER_MINUTE: '1000000',
+      SANDBOX_HOST_URL: host.url,
+      SANDBOX_HOST_SECRET: 'chaos',
+      SANDBOX_ROOT: '/nowhere',
+    },
+    onDeath: (error) => complain(error.message),
+  })
+  endings.push(stack.stop)
+  killer = new Killer(stack, crashes, random)
+  const db = createDb({ url: stack.sqld.url, token: stack.sqld.token })
+  await db.batch([{ sql: effectsTable, values: [] }])
+  const admin = clientOf(stack.adminKey)
+  const tokens = createTokens(parseConfig(stack.env).tokenKeys, Date.now)
+  const callers: Caller[] = []
+  const agents: ChaosAgent[] = []
+  for (let i = 0; i < sessionCount; i++) {
+    const session = await admin.json<Session>('POST', '/v1/sessions', { title: `chaos ${i}`, sandbox: 'none' })
+    if (!session) throw new Error('Cannot create a session')
+    const claims = { sessionId: session.id, organisationId: session.organisationId, generation: 1 }
+    const { token } = await tokens.mint(claims)
+    agents.push(startAgent({ ...claims, token }))
+    for (let j = 0; j < callersPerSession; j++) {
+      const own = createRandom(random.below(2 ** 31))
+      callers.push(new Caller({ sessionId: session.id, client: clientOf(token), random: own, complain }))
+    }
+  }
+  return { stack, db, crashes, effects, host, killer, admin, callers, agents, lives: [], problems, complain }
+}
+
+/** The workload goes on until the last strike, then everyone finishes what was begun. */
+async function blow(scene: Scene, options: StormOptions, random: Random): Promise<number> {
+  const startedAt = Date.now()
+  let going = true
+  const isGoing = () => going
+  const work = [
+    ...scene.callers.map((caller) => caller.run(isGoing)),
+    ...scene.agents.map((agent) => chatter(agent, isGoing)),
+    ...Array.from({ length: lifeCount }, () =>
+      live(
+        { client: scene.admin, random: createRandom(random.below(2 ** 31)), complain: scene.complain, going: isGoing },
+        scene.lives,
+      ),
+    ),
+  ]
+  const plan = createPlan(random, options.kills)
+  for (let strike = plan.shift(); strike; strike = plan.shift()) {
+    if (Date.now() - startedAt > options.maxMs) break
+    await scene.killer.strike(strike)
+    // Missed points come again at the end, a few times.
+    if (plan.length === 0 && scene.killer.missed.length < 100) plan.push(...stillMissing(scene))
+    if (scene.killer.kills % 50 === 0) options.onProgress?.(`${scene.killer.kills} kills`)
+  }
+  const stormMs = Date.now() - startedAt
+  going = false
+  await Promise.all(work)
+  return stormMs
+}
+
+function stillMissing(scene: Scene) {
+  return crashPoints.flatMap((point) =>
+    victimsOf(point)
+      .filter((victim) => !scene.killer.killsAt.has(`${point} ${victim}`))
+      .map((victim) => ({ point, victim, skip: 0 })),
+  )
+}
+
+async function chatter(agent: ChaosAgent, going: () => boolean): Promise<void> {
+  const { random } = agent.options
+  while (going()) {
+    for (let i = random.below(4); i >= 0; i--) agent.notice()
+    if (random.chance(0.02)) agent.cut()
+    await sleep(20 + random.below(40))
+  }
+}
+
+function reportOf(scene: Scene, options: StormOptions, counts: Report['counts']): Report {
+  const { killer, crashes } = scene
+  const unreached = crashPoints.filter((point) => crashes.hits.get(point) === 0)
+  const unkilled = stillMissing(scene).map(({ point, victim }) => `${point} ${victim}`)
+  const problems = [
+    ...scene.problems,
+    ...unreached.map((point) => `No process ever reached "${point}"`),
+    ...unkilled.map((name) => `No kill at "${name}"`),
+    ...(killer.kills < options.kills ? [`Only ${killer.kills} of ${options.kills} kills`] : []),
+  ]
+  return { seed: options.seed, kills: killer.kills, killsAt: killer.killsAt, hits: crashes.hits, counts, problems }
+}

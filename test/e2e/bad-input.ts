@@ -1,0 +1,56 @@
+import { describe, expect, test } from 'vitest'
+import type { ErrorBody } from '../../src/contract/error.ts'
+import type { DoorKit } from './door-kit.ts'
+import { fillPath } from './doors.ts'
+import { loadRoutes } from './routes.ts'
+
+const deep = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`
+
+const badBodies: Record<string, { body: string | Uint8Array; status: number; path?: string }> = {
+  'no JSON': { body: '{', status: 400 },
+  'bytes that are not UTF-8': { body: new Uint8Array([0x22, 0xff, 0x22]), status: 400 },
+  'an array': { body: '[]', status: 400 },
+  'an unknown field': { body: '{"surprise":1}', status: 400 },
+  'deep JSON': { body: `{"a":${deep(100)}}`, status: 400 },
+  'very deep JSON': { body: `{"a":${deep(100_000)}}`, status: 400 },
+  NUL: { body: '{"a":"x\\u0000"}', status: 400, path: 'a' },
+  'a lone surrogate': { body: '{"a":["x","\\ud800"]}', status: 400, path: 'a.1' },
+  'a prototype': { body: '{"__proto__":{}}', status: 400, path: '__proto__' },
+  'more than a megabyte': { body: JSON.stringify({ a: 'x'.repeat(2 ** 20) }), status: 413 },
+}
+
+const routes = await loadRoutes()
+
+/** Every route with a JSON body x everything that is wrong with one. */
+export function badInputSuite(host: string, open: () => DoorKit): void {
+  describe(`bad input on ${host}`, () => {
+    for (const route of routes.filter(({ takesJson }) => takesJson)) {
+      test(`${route.method} ${route.path} refuses it with a code and a path`, async () => {
+        const kit = open()
+        const visitor = route.door.kind === 'sandbox' ? 'the sandbox' : 'an admin'
+        const headers = {
+          authorization: `Bearer ${kit.visitors[visitor]}`,
+          'content-type': 'application/json',
+        }
+        for (const [name, { body, status, path }] of Object.entries(badBodies)) {
+          const answer = await kit.send(route.method, fillPath(kit, route.path), headers, body)
+          expect([name, answer.status]).toEqual([name, status])
+          const { error } = JSON.parse(answer.text) as ErrorBody
+          expect(error.code).toBe(status === 413 ? 'too_large' : 'invalid_request')
+          if (path !== undefined) expect(error.details?.[0]?.path).toBe(path)
+        }
+      })
+    }
+
+    test('ids with anything in them are not found', async () => {
+      const kit = open()
+      const headers = { authorization: `Bearer ${kit.adminKey}` }
+      const ids = [`ses_${'0'.repeat(30)}`, 'x', '%00', '%ed%a0%80', '%f0%9f', 'a'.repeat(2000)]
+      for (const id of ids) {
+        for (const path of [`/v1/sessions/${id}`, `/v1/sessions/${id}/events`, `/v1/turns/${id}`]) {
+          expect([path, (await kit.send('GET', path, headers)).status]).toEqual([path, 404])
+        }
+      }
+    })
+  })
+}

@@ -1,0 +1,123 @@
+import { request as httpRequest } from 'node:http'
+import { SignJWT } from 'jose'
+import type { SecretKey } from '../../src/adapters/secret-key.ts'
+import { createTokens } from '../../src/adapters/tokens.ts'
+import type { Scope } from '../../src/contract/key.ts'
+import { tokenAudience, tokenIssuer } from '../../src/contract/token.ts'
+
+export interface Answer {
+  status: number
+  headers: Record<string, string>
+  text: string
+}
+export type Send = (
+  method: string,
+  path: string,
+  headers: Record<string, string>,
+  body?: string | Uint8Array,
+) => Promise<Answer>
+
+export interface DoorKitOptions {
+  send: Send
+  /** Admin keys of two organisations. */
+  adminKey: string
+  strangerKey: string
+  /** The deployment's keys for sandbox tokens. */
+  tokenKeys: SecretKey[]
+}
+
+export type DoorKit = Awaited<ReturnType<typeof createDoorKit>>
+
+/** Everybody who may stand at a door, and a session behind it whose sandbox has been replaced once. */
+export async function createDoorKit({ send, adminKey, strangerKey, tokenKeys }: DoorKitOptions) {
+  const call = async (method: string, path: string, body?: object) => {
+    const headers = { authorization: `Bearer ${adminKey}`, 'content-type': 'application/json' }
+    const answer = await send(method, path, headers, JSON.stringify(body ?? {}))
+    if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`)
+    return (answer.text === '' ? null : JSON.parse(answer.text)) as Record<string, string>
+  }
+  const makeSession = () => call('POST', '/v1/sessions', { sandbox: 'none' })
+  const makeKey = (...scopes: Scope[]) => call('POST', '/v1/keys', { name: 'door', scopes })
+  const session = await makeSession()
+  const sessionId = session['id'] as string
+  const organisationId = session['organisationId'] as string
+  const other = (await makeSession())['id'] as string
+  await call('POST', `/v1/sessions/${sessionId}/replace`)
+  const revoked = await makeKey('admin')
+  const remove = await send('DELETE', `/v1/keys/${revoked['id']}`, {
+    authorization: `Bearer ${adminKey}`,
+  })
+  if (remove.status !== 204) throw new Error(`Cannot revoke a key: ${remove.text}`)
+
+  const mint = async (id: string, generation: number, ageMs = 0) => {
+    const tokens = createTokens(tokenKeys, () => Date.now() - ageMs)
+    return (await tokens.mint({ sessionId: id, organisationId, generation })).token
+  }
+  const [signingKey] = tokenKeys as [SecretKey]
+  const person = await new SignJWT({ org: organisationId, gen: 2, source: 'cli' })
+    .setProtectedHeader({ alg: 'HS256', kid: signingKey.id })
+    .setIssuer(tokenIssuer)
+    .setAudience(tokenAudience)
+    .setSubject(sessionId)
+    .setIssuedAt()
+    .setExpirationTime('5m')
+    .sign(signingKey.secret)
+
+  return {
+    send,
+    sessionId,
+    adminKey,
+    keyId: (await makeKey('read'))['id'] as string,
+    /** Where each of these must be refused, see doors.ts. */
+    visitors: {
+      nobody: undefined,
+      'an unknown key': `gk_${'0'.repeat(32)}`,
+      nonsense: 'nonsense',
+      'a revoked key': revoked['secret'] as string,
+      'an admin of another organisation': strangerKey,
+      'an admin': adminKey,
+      'a key with read': (await makeKey('read'))['secret'] as string,
+      'a key with write': (await makeKey('write'))['secret'] as string,
+      'a key with write and approve': (await makeKey('write', 'approve'))['secret'] as string,
+      'the sandbox': await mint(sessionId, 2),
+      'the replaced sandbox': await mint(sessionId, 1),
+      'the sandbox with an expired token': await mint(sessionId, 2, 3_700_000),
+      'the replaced sandbox with an expired token': await mint(sessionId, 1, 3_700_000),
+      'the sandbox of another session': await mint(other, 1),
+      'a token that is not a sandbox’s': person,
+    },
+    async lastEventSeq() {
+      const text = (
+        await send('GET', `/v1/sessions/${sessionId}`, { authorization: `Bearer ${adminKey}` })
+      ).text
+      return (JSON.parse(text) as { lastEventSeq: number }).lastEventSeq
+    },
+  }
+}
+
+/** Over a real connection, because fetch may not send `upgrade`. */
+export function sendTo(baseUrl: string): Send {
+  return (method, path, headers, body) =>
+    new Promise((resolve, reject) => {
+      const request = httpRequest(new URL(path, baseUrl), { method, headers, agent: false })
+      request.on('error', reject)
+      request.on('upgrade', (response, socket) => {
+        socket.destroy()
+        resolve({ status: response.statusCode ?? 0, headers: {}, text: '' })
+      })
+      request.on('response', (response) => {
+        let text = ''
+        response.setEncoding('utf8')
+        response.on('data', (chunk: string) => (text += chunk))
+        response.on('error', reject)
+        response.on('end', () => {
+          const entries = Object.entries(response.headers).map(([name, value]) => [
+            name,
+            String(value),
+          ])
+          resolve({ status: response.statusCode ?? 0, headers: Object.fromEntries(entries), text })
+        })
+      })
+      request.end(body)
+    })
+}

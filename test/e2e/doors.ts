@@ -1,0 +1,128 @@
+import { beforeAll, describe, expect, test } from 'vitest'
+import { type ErrorCode, errorTable } from '../../src/contract/error.ts'
+import type { DoorKit } from './door-kit.ts'
+import { loadRoutes, type Route } from './routes.ts'
+
+type Visitor = keyof DoorKit['visitors']
+
+/** Who is refused at a route, and how. Whoever is not named may come in, or is not of interest. */
+function refusalsAt({ path, door }: Route): Partial<Record<Visitor, ErrorCode>> {
+  if (door.kind === 'public') return {}
+  const strangers: Partial<Record<Visitor, ErrorCode>> = {
+    nobody: 'unauthenticated',
+    'an unknown key': 'unauthenticated',
+    nonsense: 'unauthenticated',
+    'a revoked key': 'unauthenticated',
+  }
+  if (door.kind === 'key') {
+    return {
+      ...strangers,
+      'the sandbox': 'forbidden',
+      'the replaced sandbox': 'forbidden',
+      'the sandbox with an expired token': 'token_expired',
+      'a token that is not a sandbox’s': 'forbidden',
+      ...(path.includes(':') ? { 'an admin of another organisation': 'not_found' } : {}),
+      ...(door.scope === 'read' ? {} : { 'a key with read': 'forbidden' }),
+      ...(door.scope === 'approve' ? { 'a key with write': 'forbidden' } : {}),
+      ...(door.scope === 'admin' ? { 'a key with write and approve': 'forbidden' } : {}),
+    }
+  }
+  const isLink = path.endsWith('/link')
+  return {
+    ...strangers,
+    'an admin': 'not_sandbox',
+    'an admin of another organisation': 'not_sandbox',
+    'a token that is not a sandbox’s': 'not_sandbox',
+    'the replaced sandbox': 'old_generation',
+    // The link is where a new token comes from, for the current generation only.
+    'the replaced sandbox with an expired token': isLink ? 'old_generation' : 'token_expired',
+    ...(isLink ? {} : { 'the sandbox with an expired token': 'token_expired' }),
+    ...(path.includes(':sessionId') ? { 'the sandbox of another session': 'other_session' } : {}),
+  }
+}
+
+const routes = await loadRoutes()
+
+/** Every route x everybody who must not come in. */
+export function doorSuite(host: string, open: () => DoorKit): void {
+  describe(`doors on ${host}`, () => {
+    let eventsBefore: number
+    beforeAll(async () => {
+      eventsBefore = await open().lastEventSeq()
+    })
+
+    for (const route of routes) {
+      const refusals = Object.entries(refusalsAt(route)) as [Visitor, ErrorCode][]
+      const title = `${route.method} ${route.path}`
+      if (route.door.kind === 'public') {
+        test(`[AUTH] ${title} is public`, async () => {
+          expect((await visit(open(), route, 'nobody')).status).toBe(200)
+        })
+        continue
+      }
+      test(`[AUTH] ${title} refuses everybody else`, async () => {
+        const answers = await Promise.all(
+          refusals.map(
+            async ([visitor]) => [visitor, await visit(open(), route, visitor)] as const,
+          ),
+        )
+        const seen = answers.map(([visitor, { status, text }]) => [visitor, status, codeOf(text)])
+        const wanted = refusals.map(([visitor, code]) => [visitor, errorTable[code].status, code])
+        expect(seen).toEqual(wanted)
+        for (const [, { headers }] of answers) expect(headers['x-request-id']).toMatch(/^req_/)
+      })
+    }
+
+    test('[AUTH] nobody who was refused has changed anything', async () => {
+      expect(await open().lastEventSeq()).toBe(eventsBefore)
+    })
+  })
+}
+
+function visit(kit: DoorKit, route: Route, visitor: Visitor) {
+  const credential = kit.visitors[visitor]
+  const headers: Record<string, string> = {}
+  if (credential !== undefined) headers['authorization'] = `Bearer ${credential}`
+  if (route.path.endsWith('/link')) {
+    Object.assign(headers, {
+      upgrade: 'websocket',
+      connection: 'Upgrade',
+      'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
+      'sec-websocket-version': '13',
+    })
+  }
+  if (route.method === 'GET') return kit.send('GET', fillPath(kit, route.path), headers)
+  headers['content-type'] = 'application/json'
+  return kit.send(route.method, fillPath(kit, route.path), headers, goodBody(route.path))
+}
+
+/** A body that would be taken, so that a refusal is the door's. */
+function goodBody(path: string): string {
+  if (path.endsWith('/tools/:toolName')) return '{"tool_call_id":"door","args":{}}'
+  if (path.endsWith('/asks/:askId')) return '{"decision":"allow"}'
+  if (path.endsWith('/prompts')) return '{"text":"hello"}'
+  if (path === '/v1/keys') return '{"name":"n","scopes":["read"]}'
+  return '{}'
+}
+
+export function fillPath(kit: Pick<DoorKit, 'sessionId' | 'keyId'>, path: string): string {
+  const values: Record<string, string> = {
+    sessionId: kit.sessionId,
+    turnId: `trn_${kit.sessionId.slice(4)}${'0'.repeat(8)}`,
+    askId: `ask_${'0'.repeat(20)}`,
+    artifactId: `art_${'0'.repeat(20)}`,
+    keyId: kit.keyId,
+    toolName: 'verify',
+    provider: 'litellm',
+    path: 'chat/completions',
+  }
+  return path.replaceAll(/:(\w+)(\{[^}]+\})?/g, (_, name: string) => values[name] ?? `no-${name}`)
+}
+
+function codeOf(text: string): string {
+  try {
+    return (JSON.parse(text) as { error: { code: string } }).error.code
+  } catch {
+    return `no envelope: ${text.slice(0, 100)}`
+  }
+}

@@ -1,0 +1,231 @@
+import { beforeAll, describe, expect, test } from 'vitest'
+import type { Scope } from '../../src/contract/key.ts'
+import type { Db } from '../../src/core/ports.ts'
+import { createTestApp, type TestApp } from '../support/app.ts'
+import { useLibsql } from '../support/libsql.ts'
+
+const libsql = useLibsql()
+let queries = 0
+let away = false
+const watchedDb = (): Db => {
+  const db = libsql.db()
+  const check = () => {
+    queries++
+    if (away) throw Object.assign(new Error('away'), { code: 'storage_unavailable' })
+  }
+  return {
+    all: async (...args) => (check(), db.all(...args)),
+    batch: async (statements) => (check(), db.batch(statements)),
+  }
+}
+let app: TestApp
+let organisationId: string
+
+beforeAll(async () => {
+  app = createTestApp({ db: watchedDb })
+  organisationId = await app.makeOrganisation()
+})
+
+const codeOf = async (path: string, credential?: string, method = 'GET') => {
+  const { status, json } = await app.call(method, path, credential)
+  return [status, json?.error?.code]
+}
+
+describe('API keys', () => {
+  test('nothing, nonsense and an unknown key are not let in', async () => {
+    const unknown = `gk_${'0'.repeat(32)}`
+    for (const credential of [undefined, '', 'x', 'gk_', unknown, `${unknown} x`, 'a.b.c']) {
+      expect(await codeOf('/v1/sessions', credential)).toEqual([401, 'unauthenticated'])
+    }
+    const basic = await app.call('GET', '/v1/sessions', undefined, undefined, {
+      authorization: 'Basic abc',
+    })
+    expect(basic.status).toBe(401)
+  })
+
+  test('a scope opens its own doors and what it implies, no other', async () => {
+    const probes: Record<Scope, [string, string]> = {
+      read: ['GET', '/v1/sessions'],
+      write: ['POST', '/v1/sessions'],
+      approve: ['POST', '/v1/sessions/x/asks/y'],
+      admin: ['GET', '/v1/keys'],
+    }
+    const opens: Record<Scope, Scope[]> = {
+      read: ['read'],
+      write: ['read', 'write'],
+      approve: ['read', 'approve'],
+      admin: ['read', 'write', 'approve', 'admin'],
+    }
+    for (const held of ['read', 'write', 'approve', 'admin'] as const) {
+      const { secret } = await app.makeKey(organisationId, held)
+      for (const [needed, [method, path]] of Object.entries(probes)) {
+        const [status, code] = await codeOf(path, secret, method)
+        const isOpen = opens[held].includes(needed as Scope)
+        expect([held, needed, code === 'forbidden']).toEqual([held, needed, !isOpen])
+        if (!isOpen) expect(status).toBe(403)
+      }
+    }
+  })
+
+  test('a known key costs one query in thirty seconds, and then another one', async () => {
+    const { secret } = await app.makeKey(organisationId, 'read')
+    // What sessions of other tests still have to send.
+    await app.settle()
+    const count = async (requests: number) => {
+      const before = queries
+      for (let i = 0; i < requests; i++) await app.call('GET', '/v1/turns/x', secret)
+      await app.settle()
+      return queries - before
+    }
+    // The look-up and the note of its use.
+    expect(await count(5)).toBe(2)
+    app.pass(29_000)
+    expect(await count(5)).toBe(0)
+    app.pass(1500)
+    expect(await count(5)).toBe(1)
+    app.pass(30_000)
+    expect(await count(5)).toBe(2)
+  })
+
+  test('guessing one wrong key again and again does not reach libSQL each time', async () => {
+    const before = queries
+    for (let i = 0; i < 5; i++) await app.call('GET', '/v1/status', `gk_${'1'.repeat(32)}`)
+    expect(queries - before).toBe(1)
+  })
+
+  test('last used is written, at most once a minute', async () => {
+    const { id, secret } = await app.makeKey(organisationId, 'read')
+    const lastUsed = async () => {
+      await app.settle()
+      const rows = await libsql
+        .db()
+        .all<{ last_used_at: number }>('select last_used_at from api_keys where id = ?', id)
+      return rows[0]?.last_used_at ?? null
+    }
+    expect(await lastUsed()).toBeNull()
+    await app.call('GET', '/v1/turns/x', secret)
+    const first = await lastUsed()
+    expect(first).toBe(app.deps.now())
+    app.pass(40_000)
+    await app.call('GET', '/v1/turns/x', secret)
+    expect(await lastUsed()).toBe(first)
+    app.pass(40_000)
+    await app.call('GET', '/v1/turns/x', secret)
+    expect(await lastUsed()).toBe(app.deps.now())
+  })
+
+  test('a revoked key is refused at once where it was revoked', async () => {
+    const admin = await app.makeKey(organisationId, 'admin')
+    const other = await app.makeKey(organisationId, 'read')
+    expect((await app.call('GET', '/v1/sessions', other.secret)).status).toBe(200)
+    expect((await app.call('DELETE', `/v1/keys/${other.id}`, admin.secret)).status).toBe(204)
+    expect((await app.call('DELETE', `/v1/keys/${other.id}`, admin.secret)).status).toBe(204)
+    expect(await codeOf('/v1/sessions', other.secret)).toEqual([401, 'unauthenticated'])
+  })
+
+  test('a key of another organisation is not found', async () => {
+    const admin = await app.makeKey(organisationId, 'admin')
+    const stranger = await app.makeKey(await app.makeOrganisation(), 'read')
+    expect(await codeOf(`/v1/keys/${stranger.id}`, admin.secret, 'DELETE')).toEqual([
+      404,
+      'not_found',
+    ])
+    const { json } = await app.call('GET', '/v1/keys?limit=200', admin.secret)
+    expect(json.items.map(({ id }: { id: string }) => id)).not.toContain(stranger.id)
+  })
+
+  test('an expired key is refused, also out of the cache', async () => {
+    const admin = await app.makeKey(organisationId, 'admin')
+    const expiresAt = app.deps.now() + 10_000
+    const made = await app.call('POST', '/v1/keys', admin.secret, {
+      name: 'short',
+      scopes: ['read'],
+      expiresAt,
+    })
+    expect(made.status).toBe(201)
+    expect((await app.call('GET', '/v1/sessions', made.json.secret)).status).toBe(200)
+    app.pass(10_000)
+    expect(await codeOf('/v1/sessions', made.json.secret)).toEqual([401, 'unauthenticated'])
+    const past = await app.call('POST', '/v1/keys', admin.secret, {
+      name: 'past',
+      scopes: ['read'],
+      expiresAt: 1,
+    })
+    expect([past.status, past.json.error.details[0].path]).toEqual([400, 'expiresAt'])
+  })
+
+  test('a secret is shown once and stored only as its hash', async () => {
+    const admin = await app.makeKey(organisationId, 'admin')
+    const made = await app.call('POST', '/v1/keys', admin.secret, { name: 'n', scopes: ['read'] })
+    expect(made.json.owner).toBe('test')
+    const list = await app.call('GET', '/v1/keys?limit=200', admin.secret)
+    expect(list.text).toContain(made.json.id)
+    expect(list.text).not.toContain(made.json.secret)
+    const rows = await libsql.db().all('select * from api_keys')
+    expect(JSON.stringify(rows)).not.toContain(made.json.secret)
+  })
+
+  test('while libSQL is away, known keys go on and unknown ones get 503', async () => {
+    const { secret } = await app.makeKey(organisationId, 'read')
+    await app.call('GET', '/v1/turns/x', secret)
+    away = true
+    try {
+      expect(await codeOf('/v1/turns/x', secret)).toEqual([404, 'not_found'])
+      expect(await codeOf('/v1/turns/x', `gk_${'2'.repeat(32)}`)).toEqual([
+        503,
+        'storage_unavailable',
+      ])
+      const status = await app.call('GET', '/v1/status', secret)
+      expect([status.status, status.json.libsql.reachable]).toEqual([200, false])
+    } finally {
+      away = false
+    }
+    const status = await app.call('GET', '/v1/status', secret)
+    expect(status.json).toMatchObject({ libsql: { reachable: true }, host: 'workerd' })
+  })
+
+  test('a key that asks too fast waits, and no other key with it', async () => {
+    const slow = createTestApp({ db: libsql.db, rateLimitPerMinute: 3 })
+    const [a, b] = [
+      await slow.makeKey(organisationId, 'read'),
+      await slow.makeKey(organisationId, 'read'),
+    ]
+    const statuses = []
+    for (let i = 0; i < 4; i++)
+      statuses.push((await slow.call('GET', '/v1/turns/x', a.secret)).status)
+    expect(statuses).toEqual([404, 404, 404, 429])
+    const refused = await slow.call('GET', '/v1/turns/x', a.secret)
+    expect([refused.json.error.code, refused.headers.get('retry-after')]).toEqual([
+      'rate_limited',
+      '20',
+    ])
+    expect((await slow.call('GET', '/v1/turns/x', b.secret)).status).toBe(404)
+    slow.pass(20_000)
+    expect((await slow.call('GET', '/v1/turns/x', a.secret)).status).toBe(404)
+  })
+})
+
+describe('sandbox tokens', () => {
+  test('a valid one is known but has no business on an API route', async () => {
+    const sessionId = await app.deps.ids.mint()
+    const { token } = await app.deps.tokens.mint({ sessionId, organisationId, generation: 1 })
+    expect(await codeOf('/v1/sessions', token)).toEqual([403, 'forbidden'])
+    app.pass(3_600_000)
+    expect(await codeOf('/v1/sessions', token)).toEqual([401, 'token_expired'])
+  })
+
+  test('the link alone lets an expired one in, and tells the host', async () => {
+    const admin = await app.makeKey(organisationId, 'admin')
+    const { json } = await app.call('POST', '/v1/sessions', admin.secret, {})
+    const mint = async () =>
+      (await app.deps.tokens.mint({ sessionId: json.id, organisationId, generation: 1 })).token
+    const old = await mint()
+    app.pass(3_600_000)
+    const link = (token: string) =>
+      app.call('GET', `/sandbox/${json.id}/link`, token, undefined, { upgrade: 'websocket' })
+    expect((await link(old)).headers.get('x-expired')).toBe('true')
+    expect((await link(await mint())).headers.get('x-expired')).toBe('false')
+    expect(await codeOf(`/sandbox/${json.id}/manifest`, old)).toEqual([401, 'token_expired'])
+    expect(await codeOf(`/sandbox/${json.id}/link`, await mint())).toEqual([400, 'invalid_request'])
+  })
+})

@@ -1,0 +1,130 @@
+import { beforeAll, describe, expect, test } from 'vitest'
+import { createTestApp, type TestApp } from '../support/app.ts'
+import { useLibsql } from '../support/libsql.ts'
+
+const libsql = useLibsql()
+let app: TestApp
+let key: string
+let organisationId: string
+let sessionId: string
+let token: string
+
+beforeAll(async () => {
+  app = createTestApp({ db: libsql.db })
+  organisationId = await app.makeOrganisation()
+  key = (await app.makeKey(organisationId, 'admin')).secret
+  const created = await app.call('POST', '/v1/sessions', key, {})
+  sessionId = created.json.id
+  token = (await app.deps.tokens.mint({ sessionId, organisationId, generation: 1 })).token
+})
+
+const path = (tool = 'echo', session = sessionId) => `/proliferate/${session}/tools/${tool}`
+const callBack = (body: unknown, credential: string | undefined = token, tool = 'echo') =>
+  app.call('POST', path(tool), credential, body)
+
+describe('POST /proliferate/:sessionId/tools/:toolName', () => {
+  test('answers with the stored bytes, and says whether they are a replay', async () => {
+    const first = await callBack({ tool_call_id: 'a', args: { text: 'hi' } })
+    const again = await callBack({ tool_call_id: 'a', args: { text: 'hi' } })
+    expect(first.status).toBe(200)
+    expect(first.json).toMatchObject({ success: true, result: 'hi' })
+    expect(first.headers.get('content-type')).toBe('application/json')
+    expect([first, again].map((answer) => answer.headers.get('x-gantry-replayed'))).toEqual([
+      'false',
+      'true',
+    ])
+    expect(again.text).toBe(first.text)
+  })
+
+  test('an alias is the same tool', async () => {
+    const first = await callBack({ tool_call_id: 'b', args: {} })
+    const again = await callBack({ tool_call_id: 'b', args: {} }, token, 'echo_alias')
+    expect(again.text).toBe(first.text)
+  })
+
+  test('the same id with other arguments is a conflict', async () => {
+    await callBack({ tool_call_id: 'c', args: { text: '1' } })
+    const other = await callBack({ tool_call_id: 'c', args: { text: '2' } })
+    expect([other.status, other.json.error.code]).toEqual([409, 'call_conflict'])
+  })
+
+  test('an unknown tool is named', async () => {
+    const answer = await callBack({ tool_call_id: 'd' }, token, 'nope')
+    expect(answer.status).toBe(404)
+    expect(answer.json.error).toEqual({ code: 'unknown_tool', message: 'Unknown tool: nope' })
+  })
+
+  test('the order is token, 403, body, tool, session', async () => {
+    const other = `ses_${'0'.repeat(30)}`
+    const mint = (generation: number, session = sessionId) =>
+      app.deps.tokens.mint({ sessionId: session, organisationId, generation })
+    const old = await mint(7)
+    const answers = [
+      await app.call('POST', path('nope'), undefined, 'no json'),
+      await app.call('POST', path('nope'), 'x', 'no json'),
+      await app.call('POST', path('nope'), key, 'no json'),
+      await app.call('POST', path('nope', other), token, 'no json'),
+      await app.call('POST', path('nope'), token, 'no json'),
+      await app.call('POST', path('nope'), token, { args: {} }),
+      await app.call('POST', path('nope'), token, { tool_call_id: 'e' }),
+      await app.call('POST', path(), old.token, { tool_call_id: 'e' }),
+    ]
+    expect(answers.map(({ status, json }) => [status, json.error.code])).toEqual([
+      [401, 'unauthenticated'],
+      [401, 'unauthenticated'],
+      [403, 'not_sandbox'],
+      [403, 'other_session'],
+      [400, 'invalid_request'],
+      [400, 'invalid_request'],
+      [404, 'unknown_tool'],
+      [403, 'old_generation'],
+    ])
+    expect(answers[2]?.json.error.message).toBe('Tool routes require sandbox authentication')
+  })
+
+  test('an expired token is told apart from a bad one', async () => {
+    const { token: short } = await app.deps.tokens.mint({
+      sessionId,
+      organisationId,
+      generation: 1,
+    })
+    app.pass(3_600_000)
+    const answer = await callBack({ tool_call_id: 'f' }, short)
+    token = (await app.deps.tokens.mint({ sessionId, organisationId, generation: 1 })).token
+    expect([answer.status, answer.json.error.code]).toEqual([401, 'token_expired'])
+  })
+
+  for (const [name, body] of Object.entries({
+    missing: { args: {} },
+    empty: { tool_call_id: '' },
+    'a number': { tool_call_id: 1 },
+    'too long': { tool_call_id: 'x'.repeat(201) },
+    'with NUL': { tool_call_id: 'a\0b' },
+    'with a line break': { tool_call_id: 'a\nb' },
+    'with a lone surrogate': '{"tool_call_id":"a\\ud800"}',
+  })) {
+    test(`a tool_call_id that is ${name} is refused with its path`, async () => {
+      const answer = await callBack(body)
+      expect(answer.status).toBe(400)
+      expect(answer.json.error.details[0].path).toBe('tool_call_id')
+      if (!/NUL|surrogate/.test(name)) {
+        expect(answer.json.error.message).toBe('Missing or invalid tool_call_id')
+      }
+    })
+  }
+
+  test('arguments that the tool does not know are answered, not executed', async () => {
+    const runs = app.echoRuns()
+    const answer = await callBack({ tool_call_id: 'g', args: { other: 1 } })
+    expect([answer.status, answer.json.success]).toEqual([200, false])
+    expect(answer.json.result).toContain('other')
+    expect(app.echoRuns()).toBe(runs)
+  })
+
+  test('arguments over 256 KiB, and bodies over 1 MiB, are too large', async () => {
+    const large = await callBack({ tool_call_id: 'h', args: { text: 'x'.repeat(256 * 1024) } })
+    const huge = await callBack({ tool_call_id: 'h', args: { text: 'x'.repeat(1024 * 1024) } })
+    expect([large.status, large.json.error.code]).toEqual([413, 'too_large'])
+    expect([huge.status, huge.json.error.code]).toEqual([413, 'too_large'])
+  })
+})

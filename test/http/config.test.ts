@@ -1,0 +1,77 @@
+import { expect, test } from 'vitest'
+import { parseConfig } from '../../src/http/config.ts'
+
+const secret = (bytes: number, fill = 7) => Buffer.alloc(bytes, fill).toString('base64')
+const least = {
+  LIBSQL_URL: 'http://127.0.0.1:8080/',
+  GANTRY_ID_SECRET: secret(32),
+  GANTRY_TOKEN_KEYS: `a:${secret(32)},b:${secret(48, 8)}`,
+  GANTRY_SEAL_KEYS: `s:${secret(32)}`,
+  GANTRY_PUBLIC_URL: 'http://127.0.0.1:8787/',
+}
+
+test('the least environment has defaults for the rest', () => {
+  const config = parseConfig({ ...least, SANDBOX_HOST_URL: '', UNRELATED: 'x' })
+  expect(config).toMatchObject({
+    libsql: { url: 'http://127.0.0.1:8080', token: null },
+    publicUrl: 'http://127.0.0.1:8787',
+    sandboxHost: null,
+    defaultSandbox: 'none',
+    models: { anthropic: null, litellm: null },
+    model: null,
+    rateLimitPerMinute: 3000,
+    retentionDays: 30,
+    crashUrl: null,
+  })
+  expect(config.tokenKeys.map(({ id, secret }) => [id, secret.length])).toEqual([
+    ['a', 32],
+    ['b', 48],
+  ])
+})
+
+test('a whole environment', () => {
+  const config = parseConfig({
+    ...least,
+    LIBSQL_TOKEN: 't',
+    SANDBOX_HOST_URL: 'http://127.0.0.1:1',
+    SANDBOX_HOST_SECRET: 'h',
+    SANDBOX_ROOT: '/var/sandboxes',
+    GANTRY_DEFAULT_SANDBOX: 'local',
+    ANTHROPIC_API_KEY: 'ak',
+    GANTRY_MODEL_BASE_URL: 'http://127.0.0.1:2/v1',
+    GANTRY_MODEL_API_KEY: 'mk',
+    GANTRY_MODEL: 'scripted',
+    RATE_LIMIT_PER_MINUTE: '10',
+  })
+  expect(config).toMatchObject({
+    libsql: { token: 't' },
+    sandboxHost: { url: 'http://127.0.0.1:1', secret: 'h', root: '/var/sandboxes' },
+    defaultSandbox: 'local',
+    models: {
+      anthropic: { baseUrl: 'https://api.anthropic.com', apiKey: 'ak' },
+      litellm: { baseUrl: 'http://127.0.0.1:2/v1', apiKey: 'mk' },
+    },
+    rateLimitPerMinute: 10,
+  })
+})
+
+for (const [name, value, message] of [
+  ['LIBSQL_URL', undefined, 'LIBSQL_URL: is not set'],
+  ['LIBSQL_URL', 'hunter2', 'LIBSQL_URL: Must be a URL'],
+  ['GANTRY_ID_SECRET', 'hunter2!', 'GANTRY_ID_SECRET: Must be base64'],
+  ['GANTRY_ID_SECRET', secret(8), 'GANTRY_ID_SECRET: Must be base64 of at least 16'],
+  ['GANTRY_TOKEN_KEYS', 'hunter2', 'GANTRY_TOKEN_KEYS: Must be "kid:base64'],
+  ['GANTRY_TOKEN_KEYS', `a:${secret(32)},a:${secret(32)}`, 'GANTRY_TOKEN_KEYS: Must be'],
+  ['GANTRY_SEAL_KEYS', `a:${secret(31)}`, 'GANTRY_SEAL_KEYS: Must be'],
+  ['GANTRY_DEFAULT_SANDBOX', 'hunter2', 'GANTRY_DEFAULT_SANDBOX'],
+  ['GANTRY_DEFAULT_SANDBOX', 'local', 'SANDBOX_HOST_URL: is needed'],
+  ['SANDBOX_HOST_URL', 'http://x', 'SANDBOX_HOST_SECRET: is needed with SANDBOX_HOST_URL'],
+  ['GANTRY_MODEL_BASE_URL', 'http://x', 'GANTRY_MODEL_API_KEY: is needed'],
+  ['RATE_LIMIT_PER_MINUTE', 'hunter2', 'RATE_LIMIT_PER_MINUTE: Must be a number'],
+] as const) {
+  test(`${name}=${value ?? ''} is refused by name, without its value`, () => {
+    const parse = () => parseConfig({ ...least, [name]: value })
+    expect(parse).toThrow(message)
+    expect(parse).not.toThrow('hunter2')
+  })
+}

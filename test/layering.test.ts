@@ -1,0 +1,135 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { root } from '../local/binaries.ts'
+
+const folders = ['src', 'durable-objects', 'sandbox-agent', 'local', 'build', 'bench', 'test']
+const files = folders.flatMap((folder) =>
+  readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
+    .map((entry) => relative(root, join(entry.parentPath, entry.name))),
+)
+const sources = files.filter((file) => !file.startsWith('test/'))
+const textOf = (file: string) => readFileSync(join(root, file), 'utf8')
+
+/** Static imports, re-exports and `import()`; types too, since a type is a dependency as well. */
+function importsOf(file: string): string[] {
+  const pattern = /(?:^|\n)\s*(?:import|export)\s(?:[^'"`;]*?\sfrom\s)?['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]/g
+  return [...textOf(file).matchAll(pattern)].map(([, fixed, dynamic]) => {
+    const name = fixed ?? dynamic ?? ''
+    return name.startsWith('.') ? relative(root, resolve(root, dirname(file), name)) : name
+  })
+}
+
+const layers = {
+  contract: /^src\/contract\//,
+  core: /^src\/core\//,
+  adapters: /^src\/adapters\//,
+  http: /^src\/http\//,
+  agent: /^sandbox-agent\//,
+  host: /^(durable-objects\/|src\/(worker|deno|parts)\.ts$|src\/deno\/)/,
+  local: /^(local|build)\//,
+} as const
+const isPackage = (name: string) => !/^(src|durable-objects|sandbox-agent|local|build|bench|test)\//.test(name)
+
+type Allowed = (name: string) => boolean
+const within =
+  (...patterns: RegExp[]): Allowed =>
+  (name) =>
+    patterns.some((pattern) => pattern.test(name))
+
+const rules: { files: RegExp; may: string; allowed: Allowed }[] = [
+  { files: layers.contract, may: 'zod and itself', allowed: within(/^zod$/, layers.contract) },
+  { files: layers.core, may: 'zod, contract and itself', allowed: within(/^zod$/, layers.contract, layers.core) },
+  {
+    files: layers.adapters,
+    may: 'packages, contract, core and itself',
+    allowed: (name) => isPackage(name) || within(layers.contract, layers.core, layers.adapters)(name),
+  },
+  {
+    files: layers.http,
+    may: 'packages, contract, core, adapters and itself',
+    allowed: (name) =>
+      isPackage(name) || within(layers.contract, layers.core, layers.adapters, layers.http)(name),
+  },
+  {
+    files: layers.host,
+    may: 'packages and anything of src',
+    allowed: (name) => isPackage(name) || within(/^src\//, layers.host)(name),
+  },
+  {
+    files: layers.agent,
+    may: 'node builtins, contract and itself',
+    allowed: within(/^node:/, layers.contract, layers.agent),
+  },
+]
+
+describe('imports', () => {
+  for (const { files: pattern, may, allowed } of rules) {
+    test(`${pattern.source} imports only ${may}`, () => {
+      const own = sources.filter((file) => pattern.test(file))
+      expect(own.length).toBeGreaterThan(0)
+      const wrong = own.flatMap((file) =>
+        importsOf(file)
+          .filter((name) => !allowed(name))
+          .map((name) => `${file} -> ${name}`),
+      )
+      expect(wrong).toEqual([])
+    })
+  }
+
+  test('nothing but tests imports tests, and nothing but benches imports benches', () => {
+    const wrong = sources.flatMap((file) =>
+      importsOf(file)
+        .filter((name) => name.startsWith('test/') || (name.startsWith('bench/') && !file.startsWith('bench/')))
+        .filter((name) => !(file.startsWith('bench/') && name.startsWith('test/support/')))
+        .map((name) => `${file} -> ${name}`),
+    )
+    expect(wrong).toEqual([])
+  })
+
+  test('there are no cycles', () => {
+    const graph = new Map(files.map((file) => [file, importsOf(file).filter((name) => files.includes(name))]))
+    const done = new Set<string>()
+    const cycles: string[] = []
+    const visit = (file: string, path: string[]): void => {
+      if (path.includes(file)) return void cycles.push([...path.slice(path.indexOf(file)), file].join(' -> '))
+      if (done.has(file)) return
+      for (const next of graph.get(file) ?? []) visit(next, [...path, file])
+      done.add(file)
+    }
+    for (const file of files) visit(file, [])
+    expect(cycles).toEqual([])
+  })
+
+  test('relative imports name files that exist, with their extension', () => {
+    const wrong = files.flatMap((file) =>
+      importsOf(file)
+        .filter((name) => !isPackage(name) && !files.includes(name))
+        .map((name) => `${file} -> ${name}`),
+    )
+    expect(wrong).toEqual([])
+  })
+})
+
+describe('files', () => {
+  const lines = (file: string) => textOf(file).split('\n').length - 1
+
+  test('a source file has at most 300 lines, a Durable Object at most 170', () => {
+    const tooLong = sources
+      .filter((file) => lines(file) > (file.startsWith('durable-objects/') ? 170 : 300))
+      .map((file) => `${file}: ${lines(file)}`)
+    expect(tooLong).toEqual([])
+  })
+
+  test('a file is named for its concept', () => {
+    const banned = /(^|[-.])(service|manager|handler|helper|util|impl|base|common|shared|misc)s?([-.]|$)/
+    expect(files.filter((file) => banned.test(file.split('/').at(-1) ?? ''))).toEqual([])
+    expect(files.filter((file) => !/^[a-z0-9]+(-[a-z0-9]+)*(\.test)?\.ts$/.test(file.split('/').at(-1) ?? ''))).toEqual([])
+  })
+
+  test('tests replace no modules', () => {
+    const mocks = /\bvi\s*\.\s*(mock|doMock|hoisted)\b/
+    expect(files.filter((file) => file !== 'test/layering.test.ts' && mocks.test(textOf(file)))).toEqual([])
+  })
+})

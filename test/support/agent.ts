@@ -1,0 +1,104 @@
+import { createTokens } from '../../src/adapters/tokens.ts'
+import type { AgentEventKind } from '../../src/contract/events.ts'
+import { type AgentEvent, DownMessage, type UpMessage } from '../../src/contract/link.ts'
+import { parseConfig } from '../../src/http/config.ts'
+
+export interface MintOptions {
+  sessionId: string
+  organisationId: string
+  generation?: number
+  /** When it was made; tokens live for an hour. */
+  at?: number
+}
+
+/** A sandbox's token, made with the keys that the control plane was given. */
+export async function mintToken(env: Record<string, string>, options: MintOptions): Promise<string> {
+  const { sessionId, organisationId, generation = 1, at = Date.now() } = options
+  const { token } = await createTokens(parseConfig(env).tokenKeys, () => at).mint({
+    sessionId,
+    organisationId,
+    generation,
+  })
+  return token
+}
+
+type Down<T extends DownMessage['t']> = Extract<DownMessage, { t: T }>
+
+/** The agent's side of the link and nothing else: a sandbox without OpenCode. */
+export class TestAgent {
+  readonly messages: DownMessage[] = []
+  /** Given when the socket is gone, whoever ended it. */
+  readonly closed: Promise<{ code: number; reason: string }>
+  readonly #socket: WebSocket
+  #wake: () => void = () => {}
+  #isClosed = false
+
+  constructor(url: string, sessionId: string, token: string) {
+    const init = { headers: { authorization: `Bearer ${token}` } }
+    const address = `${url.replace(/^http/, 'ws')}/sandbox/${sessionId}/link`
+    // Node's WebSocket takes headers, which the standard type does not know.
+    this.#socket = new WebSocket(address, init as unknown as string[])
+    this.#socket.addEventListener('message', ({ data }) => {
+      this.messages.push(DownMessage.parse(JSON.parse(String(data))))
+      this.#wake()
+    })
+    this.closed = new Promise((resolve) =>
+      this.#socket.addEventListener('close', ({ code, reason }) => {
+        this.#isClosed = true
+        this.#wake()
+        resolve({ code, reason })
+      }),
+    )
+  }
+
+  /** False if the control plane did not let it in. */
+  opened(): Promise<boolean> {
+    if (this.#socket.readyState === WebSocket.OPEN) return Promise.resolve(true)
+    return new Promise((resolve) => {
+      this.#socket.addEventListener('open', () => resolve(true))
+      this.#socket.addEventListener('close', () => resolve(false))
+    })
+  }
+
+  send(message: UpMessage): void {
+    this.sendText(JSON.stringify(message))
+  }
+
+  sendText(text: string): void {
+    if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(text)
+  }
+
+  close(): void {
+    this.#socket.close(1000)
+  }
+
+  /** The first message of this kind that fits, also among those that have come already. */
+  async next<T extends DownMessage['t']>(t: T, fits: (message: Down<T>) => boolean = () => true): Promise<Down<T>> {
+    for (let seen = 0; ; ) {
+      for (; seen < this.messages.length; seen++) {
+        const message = this.messages[seen] as DownMessage
+        if (message.t === t && fits(message as Down<T>)) return message as Down<T>
+      }
+      if (this.#isClosed) throw new Error(`The link closed before a "${t}" came`)
+      await new Promise<void>((resolve) => (this.#wake = resolve))
+    }
+  }
+
+  async greet({ ready = true, protocols = [1] } = {}): Promise<Down<'welcome'>> {
+    await this.opened()
+    this.send({ t: 'hello', protocols, agent: 'test', boot: 'boot', ready })
+    return this.next('welcome')
+  }
+}
+
+export function notice(seq: number, message = `event ${seq}`): AgentEvent {
+  return agentEvent(seq, 'agent.notice', { message })
+}
+
+export function agentEvent(seq: number, kind: AgentEventKind, data: Record<string, unknown>): AgentEvent {
+  return { seq, at: seq, kind, data }
+}
+
+export function question(askId: string, tool: string, input: unknown = {}): Extract<UpMessage, { t: 'ask' }> {
+  return { t: 'ask', askId: askId as never, tool, callId: `call_${askId}`, opencodeSessionId: 'oc', input, inputHash: 'a'.repeat(64) }
+}

@@ -1,0 +1,171 @@
+import { createBlobs } from '../../src/adapters/blobs.ts'
+import { createTokens } from '../../src/adapters/tokens.ts'
+import { createCrypto, createSessionIds } from '../../src/adapters/web-crypto.ts'
+import type { SessionEvent } from '../../src/contract/events.ts'
+import type { Scope } from '../../src/contract/key.ts'
+import { gatewayTool } from '../../src/core/gateway/tools.ts'
+import { createKey, createOrganisation } from '../../src/core/keys/key.ts'
+import { LedgerActor } from '../../src/core/ledger/ledger.ts'
+import { OrganisationActor } from '../../src/core/organisations/organisation.ts'
+import type { Db, Log } from '../../src/core/ports.ts'
+import { SessionActor } from '../../src/core/sessions/session.ts'
+import { type AppDeps, createApp } from '../../src/http/app.ts'
+import { z } from 'zod'
+import { secretKey } from './keys.ts'
+import { memorySql } from './sql.ts'
+
+export interface TestAppOptions {
+  db: () => Db
+  rateLimitPerMinute?: number
+  models?: AppDeps['config']['models']
+}
+
+/** Answers with its arguments; every run is counted. */
+export const echoTool = {
+  name: 'echo',
+  aliases: ['echo_alias'],
+  domain: 'gateway',
+  args: z.strictObject({ text: z.string().optional() }),
+  description: 'Echo',
+  guidance: '',
+  onConflict: 'refuse',
+} as const
+
+/** The real app over real actors and a real libSQL server, in this process. */
+export function createTestApp({ db, rateLimitPerMinute = 100_000, models }: TestAppOptions) {
+  let clock = Date.now()
+  const now = () => clock
+  const keys = [secretKey('k1')]
+  const crypto = createCrypto([secretKey('s1')])
+  const tokens = createTokens(keys, now)
+  const ids = createSessionIds(secretKey('i').secret)
+  const logs: { level: string; message: string; fields: Record<string, unknown> }[] = []
+  const log: Log = (level, message, fields) => void logs.push({ level, message, fields })
+  const deferred: Promise<unknown>[] = []
+  const blobs = () => createBlobs(db(), now)
+  const ledger = new LedgerActor({ sql: memorySql(), db, now, log })
+  let echoRuns = 0
+  const echo = gatewayTool({
+    definition: echoTool,
+    repeatable: true,
+    run: ({ text = '' }) => ({ success: true, result: text, data: { runs: ++echoRuns } }),
+  })
+  const verify = gatewayTool({
+    definition: { ...echoTool, name: 'verify', aliases: [] },
+    repeatable: true,
+    run: () => ({ success: true, result: '' }),
+  })
+  const config = { publicUrl: 'http://gantry.test', defaultSandbox: 'none' as const }
+
+  const watchers = new Map<string, Set<(events: SessionEvent[]) => void>>()
+  const watchersOf = (id: string) => watchers.get(id) ?? watchers.set(id, new Set()).get(id)!
+  const sessions = new Map<string, SessionActor>()
+  function session(id: string): SessionActor {
+    const known = sessions.get(id)
+    if (known) return known
+    const actor = new SessionActor({
+      sql: memorySql(),
+      host: {
+        arm: () => {},
+        sendToAgent: () => false,
+        closeAgent: () => {},
+        agentConnected: () => false,
+        agentGreeted: () => false,
+        watched: () => watchersOf(id).size > 0,
+        publish: (events) => watchersOf(id).forEach((send) => send(events)),
+        sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+        defer: (work) => void deferred.push(work),
+        erase: async () => void sessions.delete(id),
+      },
+      now,
+      crypto,
+      tokens,
+      db,
+      blobs,
+      ledger: () => ledger,
+      provider: () => null,
+      tools: [echo, verify],
+      config: { ...config, defaultModel: 'litellm/scripted', retentionMs: 86_400_000 },
+      log,
+    })
+    sessions.set(id, actor)
+    return actor
+  }
+  const organisations = new Map<string, OrganisationActor>()
+
+  const deps: AppDeps = {
+    session,
+    organisation(id) {
+      const actor = organisations.get(id) ?? new OrganisationActor(memorySql(), now)
+      organisations.set(id, actor)
+      return actor
+    },
+    openLink: async (id, { expired, ...sandbox }) => {
+      session(id).checkLink(sandbox)
+      // Node's Response has no 101, and no socket either.
+      return new Response(null, { status: 200, headers: { 'x-expired': String(expired) } })
+    },
+    watch: async (id, caller) => {
+      session(id).checkWatcher(caller)
+      let send: (events: SessionEvent[]) => void
+      return new ReadableStream<SessionEvent>({
+        start(controller) {
+          send = (events) => events.forEach((event) => controller.enqueue(event))
+          watchersOf(id).add(send)
+        },
+        cancel: () => void watchersOf(id).delete(send),
+      })
+    },
+    ledgerStatus: () => ledger.status(),
+    db,
+    blobs,
+    crypto,
+    ids,
+    tokens,
+    tools: [echoTool, verify.definition],
+    config: { ...config, rateLimitPerMinute, models: models ?? { anthropic: null, litellm: null } },
+    host: 'workerd',
+    log,
+    now,
+    defer: (work) => void deferred.push(work),
+  }
+  const app = createApp(deps)
+
+  const makeKey = (organisationId: string, ...scopes: Scope[]) =>
+    createKey(db(), crypto, clock, organisationId, { name: 'test', owner: 'test', scopes })
+  return {
+    app,
+    deps,
+    logs,
+    tokenKeys: keys,
+    watchersOf,
+    echoRuns: () => echoRuns,
+    pass: (ms: number) => void (clock += ms),
+    settle: async () => void (await Promise.allSettled(deferred.splice(0))),
+    makeOrganisation: () => createOrganisation(db(), crypto, clock, 'test'),
+    makeKey,
+    async call(method: string, path: string, credential?: string, body?: unknown, headers = {}) {
+      const response = await app.request(path, {
+        method,
+        headers: {
+          ...(credential === undefined ? {} : { authorization: `Bearer ${credential}` }),
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        ...(body === undefined
+          ? {}
+          : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      })
+      const text = await response.text()
+      return {
+        status: response.status,
+        headers: response.headers,
+        text,
+        // `any` by JSON.parse: tests look at many shapes.
+        json: text.startsWith('{') ? JSON.parse(text) : null,
+      }
+    },
+  }
+}
+
+export type TestApp = ReturnType<typeof createTestApp>

@@ -1,0 +1,195 @@
+import { mkdtempSync, readFileSync } from 'node:fs'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll } from 'vitest'
+import { root } from '../../local/binaries.ts'
+import { type Stack, type StackOptions, startStack } from '../../local/stack.ts'
+import { createDb } from '../../src/adapters/libsql.ts'
+import type { Session } from '../../src/contract/session.ts'
+import type { Db } from '../../src/core/ports.ts'
+import { type MintOptions, mintToken } from './agent.ts'
+
+/** Every host of the control plane passes the same suite. */
+export const hosts = ['workerd', 'deno'] as const
+export type Host = (typeof hosts)[number]
+
+export interface Answer {
+  status: number
+  headers: Headers
+  text: string
+  // oxlint-disable-next-line typescript/no-explicit-any -- tests look at many shapes
+  json: any
+}
+
+export interface TestStack extends Omit<Stack, 'stop' | 'erase'> {
+  db: Db
+  /** With the admin key, unless another credential is given. */
+  api(method: string, path: string, body?: unknown, options?: RequestOptions): Promise<Answer>
+  createSession(input?: Record<string, unknown>): Promise<Session>
+  token(session: Pick<Session, 'id'>, options?: Partial<MintOptions>): Promise<string>
+  /** A gateway call, as a sandbox makes it. */
+  call(token: string, session: Pick<Session, 'id'>, tool: string, id: string, args?: object): Promise<Answer>
+  restart(): Promise<void>
+  log(): string
+}
+export interface RequestOptions {
+  credential?: string
+  headers?: Record<string, string>
+  url?: string
+}
+
+/** A whole stack without sandboxes, for one `describe`. */
+export function useStack(host: Host, prepare: () => Promise<Partial<StackOptions>> | undefined = () => undefined): () => TestStack {
+  let stack: Stack
+  let shown: TestStack
+  beforeAll(async () => {
+    const options = (await prepare()) ?? {}
+    stack = await startStack({
+      stateDir: mkdtempSync(join(tmpdir(), `gantry-${host}-`)),
+      host,
+      entry: join(root, 'test', 'support', host === 'deno' ? 'deno.ts' : 'worker.ts'),
+      sandboxes: false,
+      model: 'none',
+      ...options,
+      env: { RATE_LIMIT_PER_MINUTE: '1000000', ...options.env },
+    })
+    shown = testStack(stack)
+  }, 60_000)
+  afterAll(() => stack?.erase(), 30_000)
+  return () => shown
+}
+
+function testStack(stack: Stack): TestStack {
+  const api: TestStack['api'] = (method, path, body, { credential, headers, url } = {}) =>
+    request(method, `${url ?? stack.url}${path}`, credential ?? stack.adminKey, body, headers)
+  return {
+    ...stack,
+    db: createDb({ url: stack.sqld.url, token: stack.sqld.token }),
+    api,
+    async createSession(input = {}) {
+      const { status, json, text } = await api('POST', '/v1/sessions', input)
+      if (status !== 201) throw new Error(`Cannot create a session: ${text}`)
+      return json as Session
+    },
+    token: (session, options = {}) =>
+      mintToken(stack.env, { sessionId: session.id, organisationId: stack.organisationId, ...options }),
+    call: (token, session, tool, id, args = {}) =>
+      request('POST', `${stack.url}/proliferate/${session.id}/tools/${tool}`, token, { tool_call_id: id, args }),
+    async restart() {
+      stack.worker.kill('SIGKILL')
+      await stack.worker.start()
+    },
+    log: () => readFileSync(stack.worker.logFile, 'utf8'),
+  }
+}
+
+export async function request(
+  method: string,
+  url: string,
+  credential: string | null,
+  body?: unknown,
+  headers: Record<string, string> = {},
+): Promise<Answer> {
+  const response = await fetch(url, {
+    method,
+    headers: {
+      ...(credential === null ? {} : { authorization: `Bearer ${credential}` }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+  })
+  const text = await response.text()
+  const isJson = response.headers.get('content-type')?.includes('json')
+  return { status: response.status, headers: response.headers, text, json: isJson ? JSON.parse(text) : null }
+}
+
+/** Polls until the value is truthy. */
+export async function until<T>(look: () => T | Promise<T>, ms = 15_000): Promise<NonNullable<T>> {
+  const startedAt = Date.now()
+  for (;;) {
+    const value = await look()
+    if (value) return value
+    if (Date.now() - startedAt > ms) throw new Error(`Not within ${ms} ms: ${look}`)
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+}
+
+export interface Effects {
+  url: string
+  /** What tools have done outside, in order. */
+  seen: { tool: string; sessionId: string; operationId: string; run: string }[]
+  /** From now on effects are noted but their answers kept back, until the returned function is called. */
+  hold(): () => void
+  close(): void
+}
+
+/** The world outside, as the tools of test/support/tools.ts see it. */
+export async function startEffects(): Promise<Effects> {
+  const seen: Effects['seen'] = []
+  let held: Promise<void> | null = null
+  const server = createServer((incoming: IncomingMessage, outgoing: ServerResponse) => {
+    const body: Buffer[] = []
+    incoming.on('data', (chunk: Buffer) => body.push(chunk))
+    incoming.on('end', () => {
+      seen.push(JSON.parse(Buffer.concat(body).toString()) as Effects['seen'][number])
+      void Promise.resolve(held).then(() => outgoing.end('ok'))
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    seen,
+    hold() {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      held = promise
+      return () => {
+        held = null
+        resolve()
+      }
+    },
+    close() {
+      server.closeAllConnections()
+      server.close()
+    },
+  }
+}
+
+export interface Wire {
+  url: string
+  /** Breaks every connection at once, in both directions. */
+  cut(): void
+  close(): void
+}
+
+/** A piece of network between client and control plane that can be cut. */
+export async function startWire(target: string): Promise<Wire> {
+  const sockets = new Set<Socket>()
+  const server = createTcpServer((near) => {
+    const far = connect(Number(new URL(target).port), '127.0.0.1')
+    for (const [from, to] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      sockets.add(from)
+      from.on('error', () => to.destroy())
+      from.on('close', () => {
+        sockets.delete(from)
+        to.destroy()
+      })
+      from.pipe(to)
+    }
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const cut = () => sockets.forEach((socket) => socket.resetAndDestroy())
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    cut,
+    close() {
+      cut()
+      server.close()
+    },
+  }
+}
