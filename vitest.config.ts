@@ -12,7 +12,10 @@ export default defineConfig({
         test: {
           ...node,
           name: 'unit',
-          include: ['test/*.test.ts', 'test/{core,adapters,http,sandbox-agent,local}/**/*.test.ts'],
+          include: [
+            'test/*.test.ts',
+            'test/{contract,core,adapters,http,sandbox-agent,local}/**/*.test.ts',
+          ],
         },
       },
       {
@@ -36,7 +39,12 @@ export default defineConfig({
         },
       },
       {
-        test: { ...node, name: 'blackbox', include: ['test/blackbox/**/*.test.ts'], testTimeout: 60_000 },
+        test: {
+          ...node,
+          name: 'blackbox',
+          include: ['test/blackbox/**/*.test.ts'],
+          testTimeout: 60_000,
+        },
       },
       {
         test: {

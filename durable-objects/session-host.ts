@@ -8,6 +8,7 @@ export interface LinkAttachment {
 }
 
 const open = 1
+const closed = 3
 
 /** Sockets, alarm and time of one Durable Object, as its session needs them. */
 export function createSessionHost(ctx: DurableObjectState): SessionHost {
@@ -57,8 +58,8 @@ export function acceptLink(ctx: DurableObjectState, generation: number): WebSock
   return pair[0]
 }
 
-/** A close code that came from outside may not be one that a server may send. */
+/** Answers a close: without it the other side waits for ever. Its code may not be one that a server may send. */
 export function closeBack(socket: WebSocket, code: number, reason: string): void {
   const sendable = code === 1000 || (code >= 3000 && code <= 4999)
-  if (socket.readyState <= open) socket.close(sendable ? code : 1000, reason)
+  if (socket.readyState < closed) socket.close(sendable ? code : 1000, reason)
 }

@@ -1,5 +1,6 @@
 import type { EventData, EventKind, SessionEvent } from '../src/contract/events.ts'
 import type { Session, SessionDiff } from '../src/contract/session.ts'
+import type { ToolCall } from '../src/contract/tool.ts'
 import type { Turn } from '../src/contract/turn.ts'
 import { createApi } from './api.ts'
 import { sleep } from './processes.ts'
@@ -49,6 +50,7 @@ const demoScript = script([
 export async function runDemo(options: DemoOptions): Promise<void> {
   const api = createApi(options.url, options.key)
   const startedAt = Date.now()
+  let stored = 0
   const say = (what: string, text: string, ms?: number) => options.print(row(what, text, ms))
   const session = await api<Session>('POST', '/v1/sessions', { title: 'Demo' })
   const path = `/v1/sessions/${session.id}`
@@ -72,7 +74,16 @@ export async function runDemo(options: DemoOptions): Promise<void> {
     if (ended.state !== 'completed')
       throw new Error(`The turn ended as "${ended.state}": ${ended.reason ?? ''}`)
     say('answer', ended.text ?? '')
-    showFiles(await api<SessionDiff>('GET', `${path}/diff`))
+    const diff = await api<SessionDiff>('GET', `${path}/diff`)
+    showFiles(diff)
+    const { items: calls } = await api<{ items: ToolCall[] }>('GET', `${path}/calls`)
+    for (const call of calls) {
+      say(
+        'ledger',
+        `${call.tool} ${call.state}, executions: ${call.attempts}, artifacts stored: ${stored}`,
+      )
+    }
+    checkResult(diff, calls)
     say('turn', 'completed', Date.now() - promptedAt)
   } finally {
     await api('POST', `${path}/close`).catch(() => undefined)
@@ -106,14 +117,11 @@ export async function runDemo(options: DemoOptions): Promise<void> {
     } else if (isKind(event, 'tool.failed')) {
       say('tool', `${event.data.tool} failed: ${event.data.error}`, event.data.durationMs)
     } else if (isKind(event, 'artifact.stored')) {
+      stored += 1
       say('artifact', `${event.data.path} (${event.data.size} bytes)`)
     } else if (isKind(event, 'call.ended')) {
       const { tool, success, state, durationMs } = event.data
-      say(
-        'gateway',
-        `${tool} came back and was executed once: ${success ? 'success' : state}`,
-        durationMs,
-      )
+      say('gateway', `${tool} came back: ${success ? 'success' : state}`, durationMs)
     }
   }
 
@@ -124,6 +132,16 @@ export async function runDemo(options: DemoOptions): Promise<void> {
         options.print(`             | ${line}`)
     }
   }
+}
+
+/** The demo's result is its exit code, so it must not say that something worked which did not. */
+function checkResult(diff: SessionDiff, calls: ToolCall[]): void {
+  if (!diff.files.some(({ path }) => path === 'HELLO.md'))
+    throw new Error('HELLO.md was not written')
+  const verified = calls.filter((call) => call.tool === 'verify' && call.response?.success === true)
+  if (verified.length === 0) throw new Error('The verify tool did not come back with success')
+  const again = verified.find((call) => call.attempts !== 1)
+  if (again !== undefined) throw new Error(`verify was executed ${again.attempts} times`)
 }
 
 function addedLines(patch: string, path: string): string[] {

@@ -2,18 +2,26 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { binary } from './binaries.ts'
 import { killProcesses, stackMark } from './processes.ts'
+import { type Uids, usersOf } from './uids.ts'
+
+/** Whose processes go, too. */
+export interface SandboxUsers {
+  uids: Uids
+  /** Folders of sandboxes, each of which has a user in the range. */
+  roots: readonly string[]
+}
 
 /**
  * Cleans up after a stack whatever way the stack ended, SIGKILL included: it lives in a session of its own, reads
  * a pipe that only the stack's process holds, and on end-of-file kills everything that carries the stack's mark.
  */
-export function startGuardian(mark: string, uids?: readonly [number, number]): Guardian {
+export function startGuardian(mark: string, users?: SandboxUsers): Guardian {
   let stopped = false
-  let child = spawnGuardian(mark, uids)
+  let child = spawnGuardian(mark, users)
   const watch = () => {
     child.on('exit', () => {
       if (stopped) return
-      child = spawnGuardian(mark, uids)
+      child = spawnGuardian(mark, users)
       watch()
     })
   }
@@ -35,9 +43,13 @@ export interface Guardian {
   stop: () => Promise<void>
 }
 
-function spawnGuardian(mark: string, uids: readonly [number, number] | undefined): ChildProcess {
+function spawnGuardian(mark: string, users: SandboxUsers | undefined): ChildProcess {
   const env = { PATH: process.env['PATH'] } // without the mark: it would find itself
-  const args = [fileURLToPath(import.meta.url), mark, ...(uids ?? []).map(String)]
+  const args = [
+    fileURLToPath(import.meta.url),
+    mark,
+    ...(users === undefined ? [] : [JSON.stringify(users)]),
+  ]
   const child = spawn(binary('node'), args, {
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],
@@ -49,13 +61,14 @@ function spawnGuardian(mark: string, uids: readonly [number, number] | undefined
 }
 
 async function main(): Promise<void> {
-  const [mark, first, last] = process.argv.slice(2)
-  if (mark === undefined) throw new Error('Usage: guardian.ts <mark> [first uid] [last uid]')
-  const uids = first && last ? ([Number(first), Number(last)] as const) : undefined
+  const [mark, users] = process.argv.slice(2)
+  if (mark === undefined) throw new Error('Usage: guardian.ts <mark> [users as JSON]')
   // It must outlive the terminal and the group that are being ended.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined)
   for await (const _ of process.stdin);
-  await killProcesses({ marks: [`${stackMark}=${mark}`], uids }, { deadlineMs: 30_000 })
+  const { uids, roots } = JSON.parse(users ?? '{"uids":[1,0],"roots":[]}') as SandboxUsers
+  const wanted = { marks: [`${stackMark}=${mark}`], uids: usersOf(roots, uids) }
+  await killProcesses(wanted, { deadlineMs: 30_000 })
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) await main()

@@ -17,6 +17,7 @@ import {
 } from './sandbox.ts'
 import { createSlots } from './slots.ts'
 import { makePrivateDir } from './state.ts'
+import { isTaken, type Uids, usersOf } from './uids.ts'
 
 const maxBodyBytes = 1024 * 1024
 const maxRemembered = 10_000
@@ -61,7 +62,7 @@ export type HostOptions = z.input<typeof HostOptions>
 export interface Host {
   url: string
   /** Ends every sandbox's processes; the folders stay. */
-  close(): Promise<void>
+  close: () => Promise<void>
 }
 
 /** The local sandbox host: a loopback server that starts and stops agents as child processes. */
@@ -148,7 +149,7 @@ export async function startHost(input: HostOptions): Promise<Host> {
     for (let tries = first; tries <= last; tries += 1) {
       const uid = nextUid
       nextUid = uid === last ? first : uid + 1
-      if (!used.has(uid)) return uid
+      if (!used.has(uid) && !isTaken(uid)) return uid
     }
     throw new Error(`Cannot start a sandbox: all ${last - first + 1} users are in use`)
   }
@@ -180,13 +181,10 @@ export async function startHost(input: HostOptions): Promise<Host> {
 }
 
 /** Nothing of an earlier run is taken over: its processes are ended and its folders are closed to new sandboxes. */
-async function endLeftovers(
-  root: string,
-  uids: readonly [number, number] | undefined,
-): Promise<void> {
+async function endLeftovers(root: string, uids: Uids | undefined): Promise<void> {
   const names = readdirSync(root).filter((name) => name.startsWith('ses_'))
   const marks = names.flatMap((name) => wantedOf(root, name, undefined).marks)
-  await killProcesses({ marks, uids })
+  await killProcesses({ marks, uids: uids === undefined ? [] : usersOf([root], uids) })
   for (const name of names) {
     const folder = join(root, name)
     if (Date.now() - statSync(folder).mtimeMs > keptMs) {

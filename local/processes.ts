@@ -9,8 +9,8 @@ export const sandboxMark = 'GANTRY_SANDBOX'
 export interface Wanted {
   /** `NAME=value` entries of the environment; any of them is enough. */
   marks: readonly string[]
-  /** Every process of these users, too: a process can drop a mark, but not its user. First and last. */
-  uids?: readonly [number, number] | undefined
+  /** Every process of these users, too: a process can drop a mark, but not its user. */
+  uids?: readonly number[] | undefined
 }
 
 /** The live processes that carry a mark or belong to the users, without this one. Zombies are not alive. */
@@ -39,10 +39,9 @@ function environment(pid: string): string[] {
 }
 
 function isWantedUser(pid: string, uids: Wanted['uids']): boolean {
-  if (uids === undefined) return false
+  if (uids === undefined || uids.length === 0) return false
   try {
-    const { uid } = statSync(`/proc/${pid}`)
-    return uid >= uids[0] && uid <= uids[1]
+    return uids.includes(statSync(`/proc/${pid}`).uid)
   } catch {
     return false
   }

@@ -7,10 +7,7 @@ import {
   copyFileSync,
   existsSync,
   linkSync,
-  lstatSync,
-  mkdirSync,
   mkdtempSync,
-  readFileSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -19,17 +16,9 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { binary } from './binaries.ts'
-import { startTime } from './processes.ts'
-import { linkNew } from './state.ts'
+import { claimFolder, makeOwnFolder, type Uids } from './uids.ts'
 
 const run = promisify(execFile)
-
-/** First and last. */
-export type Uids = readonly [number, number]
-
-const firstUid = 21_000
-const blockSize = 1000
-const blocks = 40
 
 /** Where sandboxes live, and which binaries their processes use. */
 export interface SandboxPlace {
@@ -52,9 +41,9 @@ export async function findSandboxPlace(
   if (process.getuid?.() !== 0) return own
   if (uids === undefined) return { ...own, warning: 'every range of user ids is taken' }
   const failures: string[] = []
-  for (const parent of new Set([tmpdir(), '/tmp', '/var/tmp'])) {
+  for (const folder of openFolders(stateDir)) {
     try {
-      return { ...(await preparePlace(stateDir, parent, uids)), uids, warning: undefined }
+      return { ...(await preparePlace(folder, uids)), uids, warning: undefined }
     } catch (error) {
       failures.push((error as Error).message)
     }
@@ -72,16 +61,20 @@ function ownUserPlace(stateDir: string): SandboxPlace {
   }
 }
 
-/** The folder outside the (closed) state folder that other users may pass through. */
-export function openFolder(stateDir: string, parent = tmpdir()): string {
+/** Where a folder may be that other users can pass through: the state folder is closed to them. In order of choice. */
+export function openFolders(stateDir: string): string[] {
   const hash = createHash('sha256').update(stateDir).digest('hex').slice(0, 12)
-  return join(parent, `gantry-${hash}`)
+  return [...new Set([tmpdir(), '/tmp', '/var/tmp'])].map((parent) =>
+    join(parent, `gantry-${hash}`),
+  )
 }
 
-async function preparePlace(stateDir: string, parent: string, uids: Uids) {
-  const folder = openFolder(stateDir, parent)
+/** In an open folder. */
+export const sandboxRootIn = (folder: string): string => join(folder, 'sandboxes')
+
+async function preparePlace(folder: string, uids: Uids) {
   makeOwnFolder(folder)
-  const root = join(folder, 'sandboxes')
+  const root = sandboxRootIn(folder)
   makeOwnFolder(root)
   const opencode = reachableBinary(binary('opencode'), join(folder, 'bin', 'opencode'), uids[1])
   const rg = reachableBinary(binary('rg'), join(folder, 'bin', 'rg'), uids[1])
@@ -89,16 +82,6 @@ async function preparePlace(stateDir: string, parent: string, uids: Uids) {
     throw new Error(`"${root}" cannot be reached by another user`)
   await proveOpenCode(opencode, folder, uids[1])
   return { root, opencode, path: [dirname(rg)] }
-}
-
-// The parent may be writable by everyone: what somebody else made there is not used.
-function makeOwnFolder(path: string): void {
-  mkdirSync(path, { recursive: true, mode: 0o711 })
-  const found = lstatSync(path)
-  if (!found.isDirectory() || found.uid !== process.getuid?.()) {
-    throw new Error(`"${path}" belongs to somebody else`)
-  }
-  chmodSync(path, 0o711)
 }
 
 /** The binary itself if the user can run it there (not below a 0700 folder), else a link or copy that it can. */
@@ -151,52 +134,4 @@ async function proveOpenCode(opencode: string, folder: string, uid: number): Pro
   } finally {
     rmSync(home, { recursive: true, force: true })
   }
-}
-
-function claimFolder(): string {
-  const path = '/tmp/gantry-users'
-  makeOwnFolder(path)
-  chmodSync(path, 0o700)
-  return path
-}
-
-export interface UidClaim {
-  uids: Uids
-  release: () => void
-}
-
-/** A range of user ids that no other stack on this machine uses; undefined: not as root, or none is free. */
-export function claimUids(): UidClaim | undefined {
-  if (process.getuid?.() !== 0) return undefined
-  const folder = claimFolder()
-  const mine = `${process.pid} ${startTime(process.pid)}`
-  for (let block = 0; block < blocks; block += 1) {
-    const uids = [firstUid + block * blockSize, firstUid + (block + 1) * blockSize - 1] as const
-    const path = join(folder, String(uids[0]))
-    if (isKnownUser(uids)) continue
-    if (existsSync(path) && !isHeld(path)) rmSync(path, { force: true })
-    try {
-      linkNew(path, mine)
-    } catch {
-      continue
-    }
-    return { uids, release: () => rmSync(path, { force: true }) }
-  }
-  return undefined
-}
-
-function isHeld(path: string): boolean {
-  try {
-    const [pid, startedAt] = readFileSync(path, 'utf8').split(' ')
-    return startTime(Number(pid)) === startedAt
-  } catch {
-    return false
-  }
-}
-
-function isKnownUser([first, last]: Uids): boolean {
-  return readFileSync('/etc/passwd', 'utf8')
-    .split('\n')
-    .map((line) => Number(line.split(':')[2]))
-    .some((uid) => uid >= first && uid <= last)
 }

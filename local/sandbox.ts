@@ -45,7 +45,7 @@ export const sandboxName = (sessionId: string, generation: number) => `${session
 export function wantedOf(root: string, name: string, uid: number | undefined): Wanted {
   return {
     marks: [`${sandboxMark}=${name}`, `HOME=${join(root, name, 'home')}`],
-    uids: uid === undefined ? undefined : [uid, uid],
+    uids: uid === undefined ? [] : [uid],
   }
 }
 

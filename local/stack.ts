@@ -12,7 +12,7 @@ import { startGuardian } from './guardian.ts'
 import { applyMigrations } from './migrations.ts'
 import { type PartFailed, startPart, untilReady } from './part.ts'
 import { stackMark } from './processes.ts'
-import { claimUids, findSandboxPlace, openFolder, type SandboxPlace } from './sandbox-users.ts'
+import { findSandboxPlace, openFolders, type SandboxPlace, sandboxRootIn } from './sandbox-users.ts'
 import { type ScriptedModel, startScriptedModel } from './scripted-model.ts'
 import { type Sqld, startSqld } from './sqld.ts'
 import {
@@ -25,6 +25,7 @@ import {
   takeLock,
 } from './state.ts'
 import { supervise, type Supervised } from './supervise.ts'
+import { claimUids } from './uids.ts'
 
 export interface StackOptions {
   stateDir: string
@@ -91,7 +92,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   try {
     const claim = options.sandboxes === false ? undefined : claimUids()
     if (claim !== undefined) endings.push(claim.release)
-    const guardian = startGuardian(mark, claim?.uids)
+    const roots = openFolders(stateDir).map(sandboxRootIn)
+    const guardian = startGuardian(mark, claim && { uids: claim.uids, roots })
     endings.push(guardian.stop)
     const model = (options.model ?? 'scripted') === 'scripted' ? await startModel() : null
 
@@ -258,7 +260,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       stop,
       erase: async () => {
         await stop()
-        for (const path of [stateDir, openFolder(stateDir)])
+        for (const path of [stateDir, ...openFolders(stateDir)])
           rmSync(path, { recursive: true, force: true })
       },
     }

@@ -71,7 +71,8 @@ function openLink(sessions: LocalSessions): AppDeps['openLink'] {
     socket.addEventListener('open', () => {
       if (renewal !== null) {
         socket.send(renewal)
-        return socket.close(linkClose.renewed, 'Connect again with the new token')
+        socket.close(linkClose.renewed, 'Connect again with the new token')
+        return
       }
       const link = sessions.link(sessionId, caller.generation, socket)
       socket.addEventListener('message', ({ data }) => link.message(data))

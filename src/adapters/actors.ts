@@ -7,8 +7,8 @@ export type Hold = <T>(work: Promise<T>) => Promise<T>
 export interface ActorKind<A> {
   folder: string
   create(id: string, sql: SqlFile, hold: Hold): A
-  /** Before its file is opened or made. */
-  onOpen?(id: string): void
+  /** Before it changes or makes its file. */
+  onFirstWrite?(id: string): void
   /** Its file is still open. */
   onClose?(id: string, sql: SqlFile): void
 }
@@ -87,7 +87,7 @@ export class Actors<A extends object> {
     // Ids are checked at the doors; a path must not depend on that.
     if (!/^[a-z0-9_-]{1,100}$/.test(id)) throw new Error(`Cannot open "${id}": not an id`)
     this.#makeRoom()
-    const sql = new SqlFile(join(this.#kind.folder, `${id}.sqlite`), () => this.#kind.onOpen?.(id))
+    const sql = new SqlFile(join(this.#kind.folder, `${id}.sqlite`), () => this.#kind.onFirstWrite?.(id))
     const entry = { sql, busy: 0, usedAt: 0 } as Entry<A>
     try {
       entry.actor = this.#kind.create(id, sql, (work) => hold(entry, () => work))

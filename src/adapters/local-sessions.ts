@@ -50,6 +50,8 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
   const { dataDir, limits = actorLimits, ...ports } = options
   const { now, log } = ports
   const index = new WakeIndex(dataDir)
+  /** What only was read has kept its place in the index. */
+  const awake = new Set<string>()
   const sockets = new Map<string, SessionSockets>()
   const alarms = new Map<string, ReturnType<typeof setTimeout>>()
   let waking: ReturnType<typeof setTimeout> | undefined
@@ -70,7 +72,7 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
       folder: join(dataDir, 'sessions'),
       create: (id, sql, hold) =>
         new SessionActor({ ...ports, sql, host: createHost(id, sql, hold), ledger: ledgerOf }),
-      onOpen: (id) => index.awake(id),
+      onFirstWrite: markAwake,
       onClose: putToSleep,
     },
     limits,
@@ -100,7 +102,7 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
     close() {
       closing = true
       clearTimeout(waking)
-      index.together(() => sessions.close())
+      sessions.close()
       organisations.close()
       ledgers.close()
       index.close()
@@ -154,6 +156,7 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
         forgetUnused(id)
         armSession(id, null)
         sql.erase()
+        awake.delete(id)
         index.asleep(id, null, false)
       },
     }
@@ -178,6 +181,7 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
 
   function putToSleep(id: string, sql: SqlFile): void {
     armSession(id, null)
+    if (!awake.delete(id)) return
     try {
       const at = sql.exists() && isMigrated(sql) ? nextDeadline(sql) : null
       index.asleep(id, at, sockets.get(id)?.linked() ?? false)
@@ -203,8 +207,13 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
 
   /** Marked before it is opened: one that cannot be opened is not tried for ever. */
   function wake(id: string): void {
-    index.awake(id)
+    markAwake(id)
     runDue(id)
+  }
+
+  function markAwake(id: string): void {
+    index.awake(id)
+    awake.add(id)
   }
 
   /** One at a time, so that requests get in between. */
@@ -212,7 +221,7 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
     for (const id of index.leftBehind()) {
       await new Promise((resolve) => setTimeout(resolve, 0))
       if (closing) return
-      index.awake(id)
+      awake.add(id)
       await sessions
         .use(id, (session) => session.linkMayBeLost())
         .catch((error: unknown) => logFailure(id, error))

@@ -11,16 +11,17 @@ const maxCachedStatements = 256
  */
 export class SqlFile implements Sql {
   readonly #path: string
-  readonly #beforeOpen: () => void
+  readonly #beforeFirstWrite: () => void
   readonly #statements = new Map<string, StatementSync>()
   #db: DatabaseSync | null = null
   #closed = false
+  #written = false
   #depth = 0
 
-  /** `beforeOpen` runs each time before the file is opened or made. */
-  constructor(path: string, beforeOpen: () => void = () => {}) {
+  /** `beforeFirstWrite` runs before this instance changes or makes the file. */
+  constructor(path: string, beforeFirstWrite: () => void = () => {}) {
     this.#path = path
-    this.#beforeOpen = beforeOpen
+    this.#beforeFirstWrite = beforeFirstWrite
   }
 
   exists(): boolean {
@@ -28,6 +29,7 @@ export class SqlFile implements Sql {
   }
 
   run(statement: string, ...values: SqlValue[]): void {
+    this.#willWrite()
     this.#prepare(statement).run(...values)
   }
 
@@ -37,6 +39,7 @@ export class SqlFile implements Sql {
   }
 
   transaction<T>(work: () => T): T {
+    this.#willWrite()
     const [begin, commit, rollback] = this.#depth === 0 ? outermost : nested(this.#depth)
     this.#prepare(begin).run()
     this.#depth += 1
@@ -65,7 +68,14 @@ export class SqlFile implements Sql {
       rmSync(`${this.#path}${suffix}`, { force: true })
   }
 
+  #willWrite(): void {
+    if (this.#written || this.#closed) return
+    this.#beforeFirstWrite()
+    this.#written = true
+  }
+
   #release(): void {
+    this.#written = false
     this.#statements.clear()
     this.#db?.close()
     this.#db = null
@@ -88,7 +98,6 @@ export class SqlFile implements Sql {
   #open(): DatabaseSync {
     if (this.#db) return this.#db
     if (this.#closed) throw new Error(`Cannot use "${this.#path}": it was closed`)
-    this.#beforeOpen()
     mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 })
     const db = new DatabaseSync(this.#path)
     try {

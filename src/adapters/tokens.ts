@@ -25,6 +25,7 @@ export function createTokens(keys: readonly SecretKey[], now: Clock): TokenAutho
       'verify',
     ]),
   )
+  const verified = new VerifiedTokens()
   return {
     async mint({ sessionId, organisationId, generation }) {
       const { id } = firstKey(keys)
@@ -42,21 +43,29 @@ export function createTokens(keys: readonly SecretKey[], now: Clock): TokenAutho
     },
 
     async verify(token) {
-      try {
-        const { payload } = await jwtVerify(token, (header) => verificationKey(header.kid), {
-          algorithms: ['HS256'],
-          issuer: tokenIssuer,
-          audience: tokenAudience,
-          requiredClaims: ['iat', 'exp', 'sub'],
-          currentDate: new Date(now()),
-        })
-        return checkClaims('valid', payload)
-      } catch (error) {
-        // Raised only after signature, issuer and audience were found right.
-        if (error instanceof errors.JWTExpired) return checkClaims('expired', error.payload)
-        return { state: 'invalid' }
-      }
+      const known = verified.get(token, now())
+      if (known) return { state: 'valid', claims: known }
+      const check = await verifySignature(token)
+      if (check.state === 'valid') verified.set(token, check.claims, now())
+      return check
     },
+  }
+
+  async function verifySignature(token: string): Promise<TokenCheck> {
+    try {
+      const { payload } = await jwtVerify(token, (header) => verificationKey(header.kid), {
+        algorithms: ['HS256'],
+        issuer: tokenIssuer,
+        audience: tokenAudience,
+        requiredClaims: ['iat', 'exp', 'sub'],
+        currentDate: new Date(now()),
+      })
+      return checkClaims('valid', payload)
+    } catch (error) {
+      // Raised only after signature, issuer and audience were found right.
+      if (error instanceof errors.JWTExpired) return checkClaims('expired', error.payload)
+      return { state: 'invalid' }
+    }
   }
 
   async function verificationKey(kid: string | undefined): Promise<ImportedKey> {
@@ -65,6 +74,27 @@ export function createTokens(keys: readonly SecretKey[], now: Clock): TokenAutho
     return key
   }
 }
+
+/**
+ * A sandbox sends the same token with every call, so its signature is checked once in a while, not every time. Short
+ * enough that a withdrawn signing key counts soon; what changes at once, the generation, is checked by the session.
+ */
+class VerifiedTokens {
+  readonly #entries = new Map<string, { claims: SandboxClaims; until: number }>()
+
+  get(token: string, now: number): SandboxClaims | null {
+    const entry = this.#entries.get(token)
+    return entry && now < entry.until ? entry.claims : null
+  }
+
+  set(token: string, claims: SandboxClaims, now: number): void {
+    if (this.#entries.size >= maxVerified) this.#entries.clear()
+    const expiresAt = claims.exp * 1000
+    this.#entries.set(token, { claims, until: Math.min(now + verifiedForMs, expiresAt) })
+  }
+}
+const verifiedForMs = 30_000
+const maxVerified = 10_000
 
 function checkClaims(
   state: 'valid' | 'expired',

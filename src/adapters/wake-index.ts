@@ -11,8 +11,8 @@ const ladder = [
 ]
 
 /**
- * Which sleeping sessions must be woken, and when. A session is marked awake before its file is opened, and gets its
- * time back when the file is closed: so its deadlines cost nothing here while it works, and after a crash those that
+ * Which sleeping sessions must be woken, and when. A session is marked awake before its file is first written, and gets
+ * its time back when the file is closed: so its deadlines cost nothing here while it works, and after a crash those that
  * are marked awake are the ones to look at. Open for as long as the process lives, it is also the lock of the folder.
  */
 export class WakeIndex {
@@ -40,8 +40,17 @@ export class WakeIndex {
     )
   }
 
-  /** `linked`: an agent's socket is still open, which a crash would end unseen. */
+  /**
+   * `linked`: an agent's socket is still open, which a crash would end unseen. Not forced to the disk: if this is lost,
+   * the session counts as awake and is looked at.
+   */
   asleep(id: string, at: number | null, linked: boolean): void {
+    this.#sql.run('pragma synchronous = normal')
+    this.#putToSleep(id, at, linked)
+    this.#sql.run('pragma synchronous = full')
+  }
+
+  #putToSleep(id: string, at: number | null, linked: boolean): void {
     if (at === null && !linked) this.#sql.run('delete from wakes where id = ?', id)
     else this.#sql.run('update wakes set at = ?, linked = ? where id = ?', at, linked ? 1 : 0, id)
   }
@@ -60,11 +69,6 @@ export class WakeIndex {
       this.#sql.all<{ at: number | null }>('select min(at) as at from wakes where at > 0')[0]?.at ??
       null
     )
-  }
-
-  /** One commit for all that `work` reports. */
-  together(work: () => void): void {
-    this.#sql.transaction(work)
   }
 
   close(): void {

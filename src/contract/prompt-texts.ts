@@ -20,7 +20,11 @@ export interface AutomationRun {
 const mebibytes = (bytes: number) => `${bytes / 1024 / 1024} MiB`
 
 /** Names come from outside: one line, so that they cannot add a section of their own. */
-const oneLine = (text: string) => text.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim().slice(0, 200)
+const oneLine = (text: string) =>
+  text
+    .replaceAll(/[\s\p{Cc}]+/gu, ' ')
+    .trim()
+    .slice(0, 200)
 
 const repositoryOf = ({ repositoryName }: PromptPlace) =>
   repositoryName === null ? 'the repository' : `the repository "${oneLine(repositoryName)}"`

@@ -46,22 +46,25 @@ export function selectPrompt(input: PromptInput): SelectedPrompt {
     const text = `${computePrompt(input)}\n\n${appendedHead}\n\n${own}`
     return { text, source: 'append', warnings: runWarnings(input) }
   }
-  return { text: own, source: 'override', warnings: [overrideWarning(input.mode), ...runWarnings(input)] }
+  return {
+    text: own,
+    source: 'override',
+    warnings: [overrideWarning(input.mode), ...runWarnings(input)],
+  }
+}
+
+const promptOf: Record<Mode, (place: PromptPlace, run?: AutomationRun) => string> = {
+  scratch: scratchPrompt,
+  setup: setupPrompt,
+  automation: automationPrompt,
+  coding: codingPrompt,
 }
 
 /** The prompt of a mode; the mode itself already says which of setup, automation and configuration came first. */
-export function computePrompt({ mode, repositoryName, layout, automationRun }: PromptInput): string {
-  const place: PromptPlace = { repositoryName, ...layout }
-  switch (mode) {
-    case 'scratch':
-      return scratchPrompt(place)
-    case 'setup':
-      return setupPrompt(place)
-    case 'automation':
-      return automationPrompt(place, automationRun)
-    case 'coding':
-      return codingPrompt(place)
-  }
+export function computePrompt(input: PromptInput): string {
+  const { workspace, envFile } = input.layout
+  const place = { repositoryName: input.repositoryName, workspace, envFile }
+  return promptOf[input.mode](place, input.automationRun)
 }
 
 const appendedHead = `# Instructions of this session

@@ -7,6 +7,7 @@ export const SandboxClaims = z.object({
   org: OrganisationId,
   gen: z.number().int().positive(),
   source: z.string(),
+  exp: z.number().int(),
 })
 export type SandboxClaims = z.infer<typeof SandboxClaims>
 

@@ -81,9 +81,12 @@ export const verifyTool = {
       .max(500)
       .refine(isInnerPath, { error: 'Must be a relative path inside the workspace' })
       .optional()
-      .describe(`Folder with the evidence files, relative to the workspace. Default: ${defaultVerificationFolder}`),
+      .describe(
+        `Folder with the evidence files, relative to the workspace. Default: ${defaultVerificationFolder}`,
+      ),
   }),
-  description: 'Upload verification evidence (screenshots, logs, test output) so that a person can review it.',
+  description:
+    'Upload verification evidence (screenshots, logs, test output) so that a person can review it.',
   guidance: [
     `Put the evidence of your work into ${defaultVerificationFolder}/ (or another folder that you name), then call this tool once.`,
     'Good evidence: test output, a screenshot of the changed page, a log that shows the fix. At most 100 files, 8 MiB each, 32 MiB in all.',

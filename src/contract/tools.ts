@@ -4,7 +4,7 @@ import { type ContractTool, type ToolDefinition, verifyTool } from './tool.ts'
 import { automationCompleteTool } from './tools/automation-complete.ts'
 import { requestEnvVariablesTool } from './tools/request-env-variables.ts'
 import { saveEnvFilesTool } from './tools/save-env-files.ts'
-import { saveServiceCommandsTool } from './tools/save-service-commands.ts'
+import { saveServiceCommandsTool } from './tools/save-commands.ts'
 import { saveSnapshotTool } from './tools/save-snapshot.ts'
 
 export {

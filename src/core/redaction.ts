@@ -85,19 +85,26 @@ export class DeltaRedactor {
     return rest
   }
 
+  /** The hot loop: everything it touches is local. */
   #scan({ plain, wrapped }: Search, from: number): void {
-    for (let at = from; at < this.#held.length; at++) {
-      const code = this.#held.charCodeAt(at)
-      this.#plain = plain.matcher.next(this.#plain, code)
-      const hit = plain.matcher.found[this.#plain] ?? -1
+    const text = this.#held
+    const { length } = text
+    let inPlain = this.#plain
+    let inWrapped = this.#wrapped
+    for (let at = from; at < length; at++) {
+      const code = text.charCodeAt(at)
+      inPlain = plain.matcher.next(inPlain, code)
+      const hit = plain.matcher.foundAt(inPlain)
       if (hit !== -1) this.#addHit(plain, hit, at + 1 - (plain.texts[hit]?.length ?? 0), at + 1)
       if (isLineEnd(code)) continue
-      this.#wrapped = wrapped.matcher.next(this.#wrapped, code)
-      const wrappedHit = wrapped.matcher.found[this.#wrapped] ?? -1
+      inWrapped = wrapped.matcher.next(inWrapped, code)
+      const wrappedHit = wrapped.matcher.foundAt(inWrapped)
       if (wrappedHit === -1) continue
       const start = this.#startOf(wrapped.texts[wrappedHit]?.length ?? 0, at + 1)
       this.#addHit(wrapped, wrappedHit, start, at + 1)
     }
+    this.#plain = inPlain
+    this.#wrapped = inWrapped
   }
 
   /** Values that overlap become one hit, so that no end of the second stays readable. */
@@ -115,15 +122,16 @@ export class DeltaRedactor {
   /** Where the last `length` characters before `end` begin, not counting line ends. */
   #startOf(length: number, end: number): number {
     let start = end
-    for (let left = length; left > 0; left -= isLineEnd(this.#held.charCodeAt(start)) ? 0 : 1) start -= 1
+    for (let left = length; left > 0; left -= isLineEnd(this.#held.charCodeAt(start)) ? 0 : 1)
+      start -= 1
     return start
   }
 
   /** No value that is still to come can begin before this. */
   #safeEnd({ plain, wrapped }: Search): number {
     const end = this.#held.length
-    const plainStart = end - (plain.matcher.depth[this.#plain] ?? 0)
-    return Math.min(plainStart, this.#startOf(wrapped.matcher.depth[this.#wrapped] ?? 0, end))
+    const plainStart = end - plain.matcher.depthAt(this.#plain)
+    return Math.min(plainStart, this.#startOf(wrapped.matcher.depthAt(this.#wrapped), end))
   }
 
   #emit(safeEnd: number): string {
@@ -178,6 +186,8 @@ function redactDeep(
   const after = before.map(
     ([key, item]) => [redactText(key), redactDeep(item, redactText, labels)] as const,
   )
-  const changed = after.some(([key, item], index) => key !== before[index]?.[0] || item !== before[index]?.[1])
+  const changed = after.some(
+    ([key, item], index) => key !== before[index]?.[0] || item !== before[index]?.[1],
+  )
   return changed ? Object.fromEntries(after) : value
 }

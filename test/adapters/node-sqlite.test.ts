@@ -25,12 +25,13 @@ sqlSuite('memory, as tests of core use it', async (work) => work(memorySql()))
 describe('a file', () => {
   test('is not made by reading, and is made by the first write', () => {
     const path = freshPath()
-    let opened = 0
-    const sql = new SqlFile(path, () => (opened += 1))
+    const told: boolean[] = []
+    const sql = new SqlFile(path, () => told.push(existsSync(path)))
     expect(sql.all('select name from sqlite_master')).toEqual([])
-    expect([sql.exists(), existsSync(path), opened]).toEqual([false, false, 0])
+    expect([sql.exists(), existsSync(path), told]).toEqual([false, false, []])
     sql.run('create table things (id)')
-    expect([sql.exists(), existsSync(path), opened]).toEqual([true, true, 1])
+    sql.transaction(() => sql.run('insert into things values (1)'))
+    expect([sql.exists(), existsSync(path), told]).toEqual([true, true, [false]])
     sql.close()
   })
 

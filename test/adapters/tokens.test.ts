@@ -30,7 +30,13 @@ const sign = (payload: JWTPayload, header: { alg: string; kid?: string }, secret
 test('[AUTH] a minted token is valid for its session, organisation and generation for one hour', async () => {
   const { token, expiresAt } = await at(now).mint(subject)
   expect(expiresAt).toBe(now + 3_600_000)
-  const claims = { sub: subject.sessionId, org: subject.organisationId, gen: 3, source: 'sandbox' }
+  const claims = {
+    sub: subject.sessionId,
+    org: subject.organisationId,
+    gen: 3,
+    source: 'sandbox',
+    exp: expiresAt / 1000,
+  }
   expect(await at(expiresAt - 1000).verify(token)).toEqual({ state: 'valid', claims })
   expect(await at(expiresAt).verify(token)).toEqual({ state: 'expired', claims })
 })

@@ -51,14 +51,22 @@ export class ChaosAgent {
     return this.#acked === this.events.length && this.#asks.size === 0
   }
 
-  emit(kind: AgentEventKind, data: Record<string, unknown>): void {
-    this.events.push({ seq: this.events.length + 1, at: Date.now(), kind, data })
-    if (this.#welcomed) this.#sendEvents(this.events.length - 1)
+  notice(count: number): void {
+    const { sessionId, generation } = this.options
+    const from = this.events.length
+    for (let i = 0; i < count; i++) {
+      this.#add('agent.notice', { message: `${sessionId}.${generation}.${this.events.length + 1}` })
+    }
+    this.#sendEvents(from)
   }
 
-  notice(): void {
-    const { sessionId, generation } = this.options
-    this.emit('agent.notice', { message: `${sessionId}.${generation}.${this.events.length + 1}` })
+  #emit(kind: AgentEventKind, data: Record<string, unknown>): void {
+    this.#add(kind, data)
+    this.#sendEvents(this.events.length - 1)
+  }
+
+  #add(kind: AgentEventKind, data: Record<string, unknown>): void {
+    this.events.push({ seq: this.events.length + 1, at: Date.now(), kind, data })
   }
 
   /** Cuts the link; it is opened again by itself. */
@@ -149,6 +157,7 @@ export class ChaosAgent {
   }
 
   #sendEvents(from: number): void {
+    if (!this.#welcomed) return
     for (let i = from; i < this.events.length; i += 50) {
       const message: UpMessage = { t: 'events', items: this.events.slice(i, i + 50) }
       this.#send(message)
@@ -185,12 +194,12 @@ export class ChaosAgent {
   /** One turn: a text, a tool that asks the gate, the end. */
   async #work({ turnId }: CommandBody<'prompt'>): Promise<void> {
     const part = { turnId, sessionId: 'oc', messageId: 'm', partId: 'p' }
-    this.emit('message.text', { ...part, text: 'working', reasoning: false })
+    this.#emit('message.text', { ...part, text: 'working', reasoning: false })
     await this.#ask()
-    this.notice()
+    this.notice(1)
     const state = this.#aborted.has(turnId) ? 'aborted' : 'completed'
     const reason = state === 'aborted' ? 'aborted' : null
-    this.emit('turn.ended', { turnId, state, reason, text: `done ${turnId}`, diff: null })
+    this.#emit('turn.ended', { turnId, state, reason, text: `done ${turnId}`, diff: null })
   }
 
   #ask(): Promise<void> {

@@ -49,7 +49,7 @@ export interface Scene {
   complain: (problem: string) => void
 }
 
-const sessionCount = 5
+const sessionCount = 4
 const callersPerSession = 2
 const lifeCount = 3
 const drainMs = 60_000
@@ -152,11 +152,13 @@ async function blow(scene: Scene, options: StormOptions, random: Random): Promis
     await scene.killer.strike(strike)
     // Missed points come again at the end, a few times.
     if (plan.length === 0 && scene.killer.missed.length < 100) plan.push(...stillMissing(scene))
-    if (scene.killer.kills % 50 === 0) options.onProgress?.(`${scene.killer.kills} kills`)
+    options.onProgress?.(`${scene.killer.kills} kills, ${strike.point ?? 'any time'} ${strike.victim}`)
   }
   const stormMs = Date.now() - startedAt
   going = false
+  options.onProgress?.('Storm over')
   await Promise.all(work)
+  options.onProgress?.('Everybody has finished')
   return stormMs
 }
 
@@ -171,9 +173,9 @@ function stillMissing(scene: Scene) {
 async function chatter(agent: ChaosAgent, going: () => boolean): Promise<void> {
   const { random } = agent.options
   while (going()) {
-    for (let i = random.below(4); i >= 0; i--) agent.notice()
-    if (random.chance(0.02)) agent.cut()
-    await sleep(20 + random.below(40))
+    agent.notice(1 + random.below(4))
+    if (random.chance(0.05)) agent.cut()
+    await sleep(50 + random.below(150))
   }
 }
 

@@ -18,10 +18,16 @@ describe('forms of a value', () => {
     ['JSON with escaped HTML', 'sk-Zq9+/x8 \\"é\\u0026\\u003c~7:'],
     ['JSON with escaped slashes', 'sk-Zq9+\\/x8 \\"é&<~7:'],
     ['encodeURIComponent', encodeURIComponent(token.value)],
-    ['lower-case percent', encodeURIComponent(token.value).replaceAll(/%../g, (x) => x.toLowerCase())],
+    [
+      'lower-case percent',
+      encodeURIComponent(token.value).replaceAll(/%../g, (x) => x.toLowerCase()),
+    ],
     ['encodeURI', encodeURI(token.value)],
     ['form', new URLSearchParams({ v: token.value }).toString().slice(2)],
-    ['every byte', [...Buffer.from(token.value)].map((b) => `%${b.toString(16).padStart(2, '0')}`).join('')],
+    [
+      'every byte',
+      [...Buffer.from(token.value)].map((b) => `%${b.toString(16).padStart(2, '0')}`).join(''),
+    ],
     ['base64', base64(token.value)],
     ['base64 without padding', base64(token.value).replaceAll('=', '')],
     ['base64url', base64url(token.value)],
@@ -30,17 +36,20 @@ describe('forms of a value', () => {
     expect(redactor.redactText(`a ${form} b`)).toBe(`a ${label} b`)
   })
 
-  test.each([0, 1, 2, 3, 4, 5, 20])('base64 at offset %i of something longer, both alphabets', (offset) => {
-    for (const encode of [base64, base64url]) {
-      const text = encode(`${'u'.repeat(offset)}${other.value}${'tail'.repeat(3)}`)
-      const redacted = redactor.redactText(text)
-      expect(redacted).toContain('[secret:DB_PASSWORD]')
-      // At most the shared letter at either end is left of it.
-      expect(text.length - (redacted.length - '[secret:DB_PASSWORD]'.length)).toBeGreaterThanOrEqual(
-        Math.floor((other.value.length * 8) / 6) - 1,
-      )
-    }
-  })
+  test.each([0, 1, 2, 3, 4, 5, 20])(
+    'base64 at offset %i of something longer, both alphabets',
+    (offset) => {
+      for (const encode of [base64, base64url]) {
+        const text = encode(`${'u'.repeat(offset)}${other.value}${'tail'.repeat(3)}`)
+        const redacted = redactor.redactText(text)
+        expect(redacted).toContain('[secret:DB_PASSWORD]')
+        // At most the shared letter at either end is left of it.
+        expect(
+          text.length - (redacted.length - '[secret:DB_PASSWORD]'.length),
+        ).toBeGreaterThanOrEqual(Math.floor((other.value.length * 8) / 6) - 1)
+      }
+    },
+  )
 
   test('base64 that is wrapped at 76 characters', () => {
     const long = { name: 'LONG', value: 'k3y/'.repeat(60) }
@@ -50,7 +59,12 @@ describe('forms of a value', () => {
   })
 
   test('a trimmed value, other line ends, and single lines of a long one', () => {
-    const lines = ['-----BEGIN KEY-----', 'MIIEvQIBADANBgkqhkiG', '9w0BAQEFAASCBKcwggSj', '-----END KEY-----']
+    const lines = [
+      '-----BEGIN KEY-----',
+      'MIIEvQIBADANBgkqhkiG',
+      '9w0BAQEFAASCBKcwggSj',
+      '-----END KEY-----',
+    ]
     const pem = createRedactor([{ name: 'PEM', value: `${lines.join('\n')}\n` }])
     expect(pem.redactText(`x${lines.join('\n')}y`)).toBe('x[secret:PEM]y')
     expect(pem.redactText(lines.join('\r\n'))).toBe('[secret:PEM]')
@@ -104,7 +118,13 @@ describe('which value wins', () => {
 describe('JSON', () => {
   test('strings, keys and whole numbers at any depth', () => {
     const pin = createRedactor([other, { name: 'PIN', value: '123456' }])
-    const value = { a: [{ [other.value]: `x${other.value}` }], n: 123456, at: 1234567, ok: true, z: null }
+    const value = {
+      a: [{ [other.value]: `x${other.value}` }],
+      n: 123456,
+      at: 1234567,
+      ok: true,
+      z: null,
+    }
     expect(pin.redactJson(value)).toEqual({
       a: [{ '[secret:DB_PASSWORD]': 'x[secret:DB_PASSWORD]' }],
       n: '[secret:PIN]',
@@ -145,10 +165,10 @@ describe('streams', () => {
   test('random texts in random pieces are what the whole text gives, and never leak', () => {
     const next = random(20_261_116)
     const pick = <T>(items: readonly T[]) => items[Math.floor(next() * items.length)]!
-    for (let round = 0; round < 1500; round++) {
+    for (let round = 0; round < 600; round++) {
       const alphabet = pick(['ab', 'abc+/', 'aé"\\ \n%', 'ABCDab01'])
       const word = (max: number) =>
-        Array.from({ length: Math.ceil(next() * max) }, () => pick([...alphabet])).join('')
+        Array.from({ length: Math.ceil(next() * max) }, () => pick(alphabet.split(''))).join('')
       const secrets = Array.from({ length: 1 + Math.floor(next() * 4) }, (_, index) => ({
         name: `S${index}`,
         value: `${word(8)}#${word(12)}`.padEnd(minSecretLength, '#'),
@@ -169,18 +189,19 @@ describe('streams', () => {
       const whole = built.redactText(text)
       const stream = built.stream()
       let given = ''
-      for (let at = 0; at < text.length; ) {
+      for (let at = 0; at < text.length;) {
         const size = Math.floor(next() * next() * 20)
         given += stream.push(text.slice(at, at + size))
         at += size
-        for (const { value } of secrets) expect(given.includes(value)).toBe(false)
       }
       expect(given + stream.flush()).toBe(whole)
-      for (const { value } of secrets) {
-        for (const form of [value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value), base64(value)]) {
-          expect(whole.includes(form)).toBe(false)
-        }
-      }
+      const forms = secrets.flatMap(({ value }) => [
+        value,
+        JSON.stringify(value).slice(1, -1),
+        encodeURIComponent(value),
+        base64(value),
+      ])
+      expect(forms.filter((form) => whole.includes(form))).toEqual([])
     }
   })
 })

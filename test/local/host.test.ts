@@ -7,7 +7,8 @@ import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { binary } from '../../local/binaries.ts'
 import { type HostOptions, startHost } from '../../local/host.ts'
 import { findProcesses, killProcesses } from '../../local/processes.ts'
-import { claimUids, openFolder } from '../../local/sandbox-users.ts'
+import { openFolders } from '../../local/sandbox-users.ts'
+import { claimUids } from '../../local/uids.ts'
 import { createLocalSandboxes } from '../../src/adapters/sandboxes/local.ts'
 import type { SandboxInfo, SandboxSpec } from '../../src/core/ports.ts'
 import { tempDir, until } from './support.ts'
@@ -42,7 +43,7 @@ async function host(overrides: Partial<HostOptions> = {}) {
   const agentFile = join(folder, 'agent.mjs')
   writeFileSync(agentFile, agent)
   // A user of its own cannot pass through the closed temporary folder.
-  const root = overrides.root ?? join(openFolder(folder), 'sandboxes')
+  const root = overrides.root ?? join(openFolders(folder)[0] ?? '', 'sandboxes')
   mkdirSync(root, { recursive: true, mode: 0o711 })
   const started = await startHost({
     secret,
@@ -393,10 +394,10 @@ test.runIf(isRoot)(
     await running(id)
     const uid = statSync(join(root, `${id}.1`, 'home')).uid
     const hidden = spawn('setsid', ['env', '-i', '/bin/sleep', '60'], { uid, gid: uid })
-    onTestFinished(async () => void (await killProcesses({ marks: [], uids: [uid, uid] })))
-    await until(() => findProcesses({ marks: [], uids: [uid, uid] }).length === 1)
+    onTestFinished(async () => void (await killProcesses({ marks: [], uids: [uid] })))
+    await until(() => findProcesses({ marks: [], uids: [uid] }).length === 1)
     await ask('DELETE', `/sandboxes/${id}/1`)
-    expect(findProcesses({ marks: [], uids: [uid, uid] })).toEqual([])
+    expect(findProcesses({ marks: [], uids: [uid] })).toEqual([])
     expect(hidden.pid).toBeDefined()
   },
 )

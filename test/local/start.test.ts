@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { root } from '../../local/binaries.ts'
 import { commandOf, findProcesses, killProcesses } from '../../local/processes.ts'
-import { openFolder } from '../../local/sandbox-users.ts'
+import { openFolders } from '../../local/sandbox-users.ts'
 import { freePort, lockHolder } from '../../local/state.ts'
 import { tempDir, until } from './support.ts'
 
@@ -30,7 +30,7 @@ async function startGantry() {
   let marks: string[] = []
   onTestFinished(async () => {
     await killProcesses({ marks })
-    rmSync(openFolder(stateDir), { recursive: true, force: true })
+    for (const path of openFolders(stateDir)) rmSync(path, { recursive: true, force: true })
   })
   await until(() => npm.output().includes('Gantry is running'), 40_000)
   const lock = lockHolder(stateDir)

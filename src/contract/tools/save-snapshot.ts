@@ -12,8 +12,7 @@ export const saveSnapshotTool = {
   args: z.strictObject({
     message: Text(1000).optional().describe('What state this is, in one line'),
   }),
-  description:
-    'Save the state of the workspace, so that this or later sessions can start from it.',
+  description: 'Save the state of the workspace, so that this or later sessions can start from it.',
   guidance: [
     'Call it when the workspace is in a state worth keeping: dependencies are installed, services start, checks pass. In a setup session it is the last step.',
     'In a setup session the snapshot becomes the start of every later session of the configuration; elsewhere it belongs to this session.',

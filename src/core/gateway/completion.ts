@@ -33,7 +33,8 @@ export function toCompletion(sessionId: string, args: AutomationCompleteArgs): I
 }
 
 /** Equal as JSON, whatever the order of keys. */
-export const samePayload = (a: unknown, b: unknown): boolean => canonicalJson(a) === canonicalJson(b)
+export const samePayload = (a: unknown, b: unknown): boolean =>
+  canonicalJson(a) === canonicalJson(b)
 
 /** To be called, and its `record` carried out, in one transaction on the run. `existing` is null if there is no such run. */
 export function decideCompletion(
@@ -47,33 +48,37 @@ export function decideCompletion(
   if (completion.completionId !== incoming.completionId) {
     return { kind: 'already-recorded', completionId: completion.completionId }
   }
-  return samePayload(completion.payload, incoming.payload) ? { kind: 'no-op' } : { kind: 'mismatch' }
+  return samePayload(completion.payload, incoming.payload)
+    ? { kind: 'no-op' }
+    : { kind: 'mismatch' }
 }
 
 export function completionAnswer(
   decision: CompletionDecision,
   { runId, completionId, payload }: IncomingCompletion,
 ): ToolResult {
-  const refused = (text: string, reason: CompletionDecision['kind']): ToolResult => ({
-    success: false,
-    result: `Cannot complete run "${runId}": ${text}`,
-    data: { reason },
-  })
-  switch (decision.kind) {
-    case 'record':
-    case 'no-op':
-      return {
-        success: true,
-        result: `Run "${runId}" is completed: ${payload.outcome}`,
-        data: { runId, completionId, outcome: payload.outcome },
-      }
-    case 'mismatch':
-      return refused(`completion "${completionId}" was recorded with other content`, 'mismatch')
-    case 'already-recorded':
-      return refused(`completion "${decision.completionId}" is already recorded`, 'already-recorded')
-    // Answered alike, so that nobody can find out which runs other sessions have.
-    case 'other-session':
-    case 'bad-run':
-      return refused('it is not a run of this session', 'bad-run')
+  if (decision.kind === 'record' || decision.kind === 'no-op') {
+    return {
+      success: true,
+      result: `Run "${runId}" is completed: ${payload.outcome}`,
+      data: { runId, completionId, outcome: payload.outcome },
+    }
   }
+  const { reason, text } = refusalOf(decision, completionId)
+  return { success: false, result: `Cannot complete run "${runId}": ${text}`, data: { reason } }
+}
+
+type Refusal = Exclude<CompletionDecision, { kind: 'record' | 'no-op' }>
+
+function refusalOf(decision: Refusal, completionId: string): { reason: string; text: string } {
+  if (decision.kind === 'mismatch') {
+    const text = `completion "${completionId}" was recorded with other content`
+    return { reason: decision.kind, text }
+  }
+  if (decision.kind === 'already-recorded') {
+    const text = `completion "${decision.completionId}" is already recorded`
+    return { reason: decision.kind, text }
+  }
+  // A run of another session is answered like none at all, so that nobody can find out which runs there are.
+  return { reason: 'bad-run', text: 'it is not a run of this session' }
 }

@@ -26,13 +26,14 @@ export function formsOf(value: string): Forms {
 
 /** Shells trim, editors change line ends, and diffs and listings show a value of many lines one by one. */
 function variants(value: string): string[] {
-  const lines = value.split(/\r?\n/)
-  const single = lines.map((line) => line.trim())
-  const telling = single.filter((line) => line.length >= minLineLength && !line.startsWith('-----'))
-  const whole = [value, value.trim(), lines.join('\n'), lines.join('\r\n')]
-  return [...new Set([...whole, ...(lines.length > 1 ? telling : [])])].filter(
-    (text) => text.length >= minSecretLength,
-  )
+  const lines = value.trim().split(/\r?\n/)
+  const whole = [value, lines.join('\n'), lines.join('\r\n')]
+  const single = lines
+    .map((line) => line.trim())
+    // The frame of a PEM file is no secret.
+    .filter((line) => line.length >= minLineLength && !line.startsWith('-----'))
+  const all = lines.length > 1 ? [...whole, ...single] : whole
+  return [...new Set(all)].filter((text) => text.length >= minSecretLength)
 }
 
 /** As the encoders of different languages write it, and once more inside a JSON text that is itself a string. */

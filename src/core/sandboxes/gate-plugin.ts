@@ -47,7 +47,7 @@ async function ask(question) {
     } catch {
       failures += 1
       if (failures >= triesWithoutAnswer) return { decision: 'deny', reason: 'The gate cannot be reached' }
-      await sleep(250 * 2 ** failures)
+      await sleep(100 * 2 ** failures)
     }
   }
 }
