@@ -24,7 +24,7 @@ export async function buildAgent(outfile: string): Promise<void> {
 const shakeZod: Plugin = {
   name: 'shake-zod',
   setup(setup) {
-    setup.onLoad({ filter: /[\\/]src[\\/]contract[\\/][^\\/]+\.ts$/ }, async ({ path }) => {
+    setup.onLoad({ filter: /[\\/]src[\\/]contract[\\/].+\.ts$/ }, async ({ path }) => {
       const source = await readFile(path, 'utf8')
       return {
         loader: 'ts',

@@ -1,13 +1,16 @@
+import type { OrganisationApi } from '../src/core/organisations/organisation.ts'
+import type { Ledger, LedgerStatus } from '../src/core/ports.ts'
+import type { Caller, SessionApi } from '../src/core/sessions/api.ts'
 import { parseConfig } from '../src/http/config.ts'
 import { createParts, type Parts } from '../src/parts.ts'
-import type { LedgerObject } from './ledger.ts'
-import type { OrganisationObject } from './organisation.ts'
-import type { SessionObject } from './session.ts'
+
+/** Typed by what the objects offer, not by their classes, which need this very file. */
+type Objects<T> = DurableObjectNamespace<T & Rpc.DurableObjectBranded>
 
 export interface Env {
-  SESSION: DurableObjectNamespace<SessionObject>
-  ORGANISATION: DurableObjectNamespace<OrganisationObject>
-  LEDGER: DurableObjectNamespace<LedgerObject>
+  SESSION: Objects<SessionApi & { checkWatcher(caller: Caller): Promise<void> }>
+  ORGANISATION: Objects<OrganisationApi>
+  LEDGER: Objects<Ledger & { status(): Promise<LedgerStatus> }>
 }
 
 let parts: Parts | undefined

@@ -10,7 +10,11 @@ export class LedgerObject extends DurableObject<Env> implements Ledger {
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
-    this.#actor = new LedgerActor({ ...partsOf(env), sql: durableSql(ctx.storage), now: () => Date.now() })
+    this.#actor = new LedgerActor({
+      ...partsOf(env),
+      sql: durableSql(ctx.storage),
+      now: () => Date.now(),
+    })
   }
 
   append(input: LedgerAppend) {

@@ -15,4 +15,7 @@ export class OrganisationObject extends DurableObject<Env> implements Organisati
   claimCreation(key: string, bodyHash: string, freshSessionId: string) {
     return this.#actor.claimCreation(key, bodyHash, freshSessionId)
   }
+  endCreation(sessionId: string) {
+    return this.#actor.endCreation(sessionId)
+  }
 }

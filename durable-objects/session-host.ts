@@ -37,14 +37,17 @@ export function createSessionHost(ctx: DurableObjectState): SessionHost {
     watched: () => ctx.getWebSockets('watch').length > 0,
     publish(events) {
       const text = JSON.stringify(events)
-      for (const socket of ctx.getWebSockets('watch')) if (socket.readyState === open) socket.send(text)
+      for (const socket of ctx.getWebSockets('watch'))
+        if (socket.readyState === open) socket.send(text)
     },
     sleep: (ms) => scheduler.wait(ms),
     defer: (work) => ctx.waitUntil(work),
     async erase() {
-      for (const socket of ctx.getWebSockets()) socket.close(linkClose.fenced, 'The session was deleted')
-      await ctx.storage.deleteAlarm()
+      for (const socket of ctx.getWebSockets())
+        socket.close(linkClose.fenced, 'The session was deleted')
+      // In this order: an alarm without a session does nothing, a session without its alarm stays for ever.
       await ctx.storage.deleteAll()
+      await ctx.storage.deleteAlarm()
     },
   }
 }

@@ -5,8 +5,17 @@ import type { PromptCreate } from '../src/contract/turn.ts'
 import type { GatewayTool } from '../src/core/gateway/tools.ts'
 import { gatewayTools } from '../src/core/gateway/registry.ts'
 import { ledgerShard, ledgerShards } from '../src/core/ledger/ledger.ts'
-import type { Caller, CreateSession, Page, SandboxCaller, SessionApi, ToolCallInput } from '../src/core/sessions/api.ts'
+import type {
+  Caller,
+  CreateSession,
+  Page,
+  SandboxCaller,
+  SessionApi,
+  ToolCallInput,
+} from '../src/core/sessions/api.ts'
+import type { SealedValue } from '../src/core/sessions/secrets.ts'
 import { SessionActor } from '../src/core/sessions/session.ts'
+import type { ModelUsage } from '../src/core/sessions/usage.ts'
 import { type Env, partsOf } from './env.ts'
 import { acceptLink, closeBack, createSessionHost, type LinkAttachment } from './session-host.ts'
 import { durableSql } from './sqlite.ts'
@@ -89,6 +98,18 @@ export class SessionObject extends DurableObject<Env> implements SessionApi {
   }
   callTool(sandbox: SandboxCaller, call: ToolCallInput) {
     return this.#actor.callTool(sandbox, call)
+  }
+  sandboxEnv(sandbox: SandboxCaller) {
+    return this.#actor.sandboxEnv(sandbox)
+  }
+  addModelUsage(sandbox: SandboxCaller, usage: ModelUsage) {
+    return this.#actor.addModelUsage(sandbox, usage)
+  }
+  envRequests(caller: Caller) {
+    return this.#actor.envRequests(caller)
+  }
+  submitEnv(caller: Caller, values: SealedValue[]) {
+    return this.#actor.submitEnv(caller, values)
   }
 
   /** Throws as `authoriseSandbox` does; the socket itself comes by `fetch`. */

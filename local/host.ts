@@ -1,12 +1,12 @@
-import { createHash, timingSafeEqual } from 'node:crypto'
 import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { availableParallelism } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { z } from 'zod'
-import { SessionId } from '../src/contract/ids.ts'
+import { SessionId, SnapshotId } from '../src/contract/ids.ts'
 import type { SandboxInfo } from '../src/core/ports.ts'
+import { answer, isAuthorised, readJson } from './host-http.ts'
 import { killProcesses } from './processes.ts'
 import {
   type Sandbox,
@@ -16,6 +16,8 @@ import {
   wantedOf,
 } from './sandbox.ts'
 import { createSlots } from './slots.ts'
+import { serveSnapshots } from './snapshot-routes.ts'
+import { findSnapshot, openSnapshots } from './snapshots.ts'
 import { makePrivateDir } from './state.ts'
 import { isTaken, type Uids, usersOf } from './uids.ts'
 
@@ -36,6 +38,7 @@ const SpecBody = z.strictObject({
       token: z.string().max(4000).nullable(),
     })
     .nullable(),
+  snapshotId: SnapshotId.nullable().default(null),
 })
 
 export const HostOptions = z.object({
@@ -56,6 +59,11 @@ export const HostOptions = z.object({
   cloneDeadlineMs: z.number().default(180_000),
   bootReleaseMs: z.number().default(60_000),
   stopGraceMs: z.number().default(10_000),
+  /** Kept over restarts. Default: beside the folder of the sandboxes. */
+  snapshots: z.string().optional(),
+  snapshotMaxBytes: z.number().default(2 * 1024 ** 3),
+  snapshotCopyMs: z.number().default(30_000),
+  snapshotSearchMs: z.number().default(50_000),
 })
 export type HostOptions = z.input<typeof HostOptions>
 
@@ -68,7 +76,12 @@ export interface Host {
 /** The local sandbox host: a loopback server that starts and stops agents as child processes. */
 export async function startHost(input: HostOptions): Promise<Host> {
   const options = HostOptions.parse(input)
-  const settings: SandboxSettings = { ...options, slots: createSlots(options.bootPlaces) }
+  const snapshotFolder = options.snapshots ?? join(dirname(options.root), 'snapshots')
+  const settings: SandboxSettings = {
+    ...options,
+    slots: createSlots(options.bootPlaces),
+    findSnapshot: (organisationId, id) => findSnapshot(snapshotFolder, organisationId, id),
+  }
   settings.stateDir = makePrivateDir(options.stateDir)
   mkdirSync(options.root, { recursive: true, mode: options.uids === undefined ? 0o700 : 0o711 })
   await endLeftovers(options.root, options.uids)
@@ -79,6 +92,20 @@ export async function startHost(input: HostOptions): Promise<Host> {
   /** A create that arrives after its stop must not bring the sandbox back. */
   const removed = new Set<string>()
   let nextUid = options.uids?.[0] ?? 0
+  const snapshots = await openSnapshots({
+    node: options.node,
+    mark: options.mark,
+    folder: snapshotFolder,
+    limits: {
+      maxBytes: options.snapshotMaxBytes,
+      copyMs: options.snapshotCopyMs,
+      searchMs: options.snapshotSearchMs,
+    },
+    find: (sessionId, generation) => {
+      const name = sandboxName(sessionId, generation)
+      return removing.has(name) ? undefined : sandboxes.get(name)
+    },
+  })
 
   const server = createServer((request, response) => {
     void serve(request, response).catch((error: unknown) => {
@@ -102,6 +129,7 @@ export async function startHost(input: HostOptions): Promise<Host> {
         items: [...sandboxes.values()].map((sandbox) => sandbox.info()),
       })
     }
+    if (await serveSnapshots(snapshots, request, response)) return
     const match = /^\/sandboxes\/(ses_[0-9a-z]{30})\/([1-9]\d{0,8})$/.exec(request.url ?? '')
     if (match === null) return answer(response, 404, { error: 'not_found' })
     const [, sessionId = '', generation = ''] = match
@@ -117,7 +145,7 @@ export async function startHost(input: HostOptions): Promise<Host> {
       return answer(response, 204)
     }
     if (request.method !== 'PUT') return answer(response, 405, { error: 'method_not_allowed' })
-    const spec = SpecBody.safeParse(await readJson(request))
+    const spec = SpecBody.safeParse(await readJson(request, maxBodyBytes))
     if (!spec.success || sandboxName(spec.data.sessionId, spec.data.generation) !== name) {
       return answer(response, 400, { error: 'invalid_request', message: spec.error?.message })
     }
@@ -164,10 +192,13 @@ export async function startHost(input: HostOptions): Promise<Host> {
     }
     const already = removing.get(name)
     if (already !== undefined) return already
-    const work = sandbox.remove().finally(() => {
-      sandboxes.delete(name)
-      removing.delete(name)
-    })
+    const work = snapshots
+      .giveUp(name)
+      .then(() => sandbox.remove())
+      .finally(() => {
+        sandboxes.delete(name)
+        removing.delete(name)
+      })
     removing.set(name, work)
     return work
   }
@@ -175,6 +206,7 @@ export async function startHost(input: HostOptions): Promise<Host> {
   async function close(): Promise<void> {
     server.close()
     server.closeAllConnections()
+    await snapshots.close()
     await Promise.all([...sandboxes.values()].map((sandbox) => sandbox.end(1500)))
     await endLeftovers(options.root, options.uids)
   }
@@ -202,30 +234,4 @@ function pruneLogs(stateDir: string): void {
     if (/\.log(\.1)?$/.test(name) && Date.now() - statSync(path).mtimeMs > keptMs)
       rmSync(path, { force: true })
   }
-}
-
-function isAuthorised(header: string | undefined, secret: string): boolean {
-  const digest = (text: string) => createHash('sha256').update(text).digest()
-  return timingSafeEqual(digest(header ?? ''), digest(`Bearer ${secret}`))
-}
-
-async function readJson(request: IncomingMessage): Promise<unknown> {
-  const chunks: Buffer[] = []
-  let size = 0
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length
-    if (size > maxBodyBytes) return undefined
-    chunks.push(chunk)
-  }
-  try {
-    return JSON.parse(Buffer.concat(chunks).toString('utf8'))
-  } catch {
-    return undefined
-  }
-}
-
-function answer(response: ServerResponse, status: number, body?: object): void {
-  if (response.headersSent) return
-  response.writeHead(status, body === undefined ? {} : { 'content-type': 'application/json' })
-  response.end(body === undefined ? undefined : JSON.stringify(body))
 }

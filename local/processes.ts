@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs'
 
 /** In the environment of every process of a stack, and inherited by whatever those start. */
@@ -52,7 +52,7 @@ function isZombie(pid: string): boolean {
 }
 
 // /proc/PID/stat after the command's name, which may hold spaces and brackets: state, parent, ...
-function statFields(pid: number): string[] | undefined {
+function statFields(pid: number | string): string[] | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
     return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
@@ -78,6 +78,24 @@ export function signalProcess(pid: number, signal: NodeJS.Signals): void {
   } catch {
     // gone already, which is what was wanted
   }
+}
+
+/** Stopped by a signal, with all its threads; also if it is gone. */
+export function isStopped(pid: number): boolean {
+  if (process.platform !== 'linux') {
+    const state = spawnSync('ps', ['-o', 'stat=', '-p', String(pid)], { encoding: 'utf8' }).stdout
+    return state === '' || /^[TZ]/.test(state)
+  }
+  let threads: string[]
+  try {
+    threads = readdirSync(`/proc/${pid}/task`)
+  } catch {
+    return true
+  }
+  return threads.every((thread) => {
+    const state = statFields(`${pid}/task/${thread}`)?.[0]
+    return state === undefined || 'TtZX'.includes(state)
+  })
 }
 
 /** Kills until two looks in a row find nothing: a process may fork between a look and its kill. */

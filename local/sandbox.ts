@@ -7,6 +7,7 @@ import type { SandboxInfo, SandboxSpec } from '../src/core/ports.ts'
 import { type AgentLog, openAgentLog, redact } from './agent-log.ts'
 import { killProcesses, sandboxMark, sleep, stackMark, type Wanted, within } from './processes.ts'
 import type { Slots } from './slots.ts'
+import { restoreSnapshot } from './snapshot-copy.ts'
 import { makeWorkspace } from './workspace.ts'
 
 const run = promisify(execFile)
@@ -28,11 +29,18 @@ export interface SandboxSettings {
   /** The place to boot is given back after this time even if the agent has not said that it is ready. */
   bootReleaseMs: number
   stopGraceMs: number
+  /** The folder of a snapshot; null: the organisation has none of that id. */
+  findSnapshot(organisationId: string, snapshotId: string): string | null
 }
 
 export interface Sandbox {
   info(): SandboxInfo
+  organisationId: string
+  folder: string
   uid: number | undefined
+  wanted: Wanted
+  /** What it was given and must not give away. */
+  secrets: { name: string; value: string }[]
   /** Ends its processes and removes its folder. */
   remove(): Promise<void>
   /** Ends its processes; the folder stays. */
@@ -57,6 +65,7 @@ export function startSandbox(
 ): Sandbox {
   const name = sandboxName(spec.sessionId, spec.generation)
   const folder = join(settings.root, name)
+  const homeFolder = join(folder, 'home')
   const wanted = wantedOf(settings.root, name, uid)
   const secrets = [spec.token, spec.repository?.token ?? '']
   const cancelled = new AbortController()
@@ -69,7 +78,14 @@ export function startSandbox(
 
   return {
     info: () => ({ sessionId: spec.sessionId, generation: spec.generation, state, reason }),
+    organisationId: spec.organisationId,
+    folder,
     uid,
+    wanted,
+    secrets: [
+      { name: 'session token', value: spec.token },
+      { name: 'repository token', value: spec.repository?.token ?? '' },
+    ],
     end,
     remove: async () => {
       await end(settings.stopGraceMs)
@@ -79,21 +95,36 @@ export function startSandbox(
 
   async function boot(): Promise<void> {
     makeFolders(folder, uid)
-    await makeWorkspace({
-      path: join(folder, 'workspace'),
-      repository: spec.repository,
-      environment: marks(),
-      settingsDir: join(folder, 'agent'),
-      timeoutMs: settings.cloneDeadlineMs,
-      signal: cancelled.signal,
-    })
-    if (uid !== undefined) await run('chown', ['-hR', `${uid}:${uid}`, join(folder, 'workspace')])
+    await (spec.snapshotId === null ? makeWorkspaceOf(spec.repository) : restore(spec.snapshotId))
+    const filled = [join(folder, 'workspace'), ...(spec.snapshotId === null ? [] : [homeFolder])]
+    if (uid !== undefined) await run('chown', ['-hR', `${uid}:${uid}`, ...filled])
     const release = await takePlace()
     try {
       await runAgent(release)
     } finally {
       release()
     }
+  }
+
+  async function makeWorkspaceOf(repository: SandboxSpec['repository']): Promise<void> {
+    await makeWorkspace({
+      path: join(folder, 'workspace'),
+      repository,
+      environment: marks(),
+      settingsDir: join(folder, 'agent'),
+      timeoutMs: settings.cloneDeadlineMs,
+      signal: cancelled.signal,
+    })
+  }
+
+  async function restore(snapshotId: string): Promise<void> {
+    const snapshot = settings.findSnapshot(spec.organisationId, snapshotId)
+    if (snapshot === null) throw new Error(`Cannot start from snapshot "${snapshotId}": not found`)
+    await restoreSnapshot(snapshot, folder, {
+      env: marks(),
+      timeoutMs: settings.cloneDeadlineMs,
+      signal: cancelled.signal,
+    })
   }
 
   async function takePlace(): Promise<() => void> {

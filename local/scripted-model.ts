@@ -29,12 +29,12 @@ export interface ScriptStep {
   stallMs?: number
   /** Waits between pieces of the answer. */
   pieceMs?: number
-  /** Answers with this status; `times`: only that often, then the step as it is. */
-  httpError?: { status: number; times?: number }
+  /** Answers with this status; `times`: only that often, then the step as it is. `retryAfter`: seconds, as a header. */
+  httpError?: { status: number; times?: number; retryAfter?: number }
   /** Sends arguments that do not parse. */
   brokenJson?: boolean
-  /** Cuts the connection in the middle of the answer. */
-  dropConnection?: boolean
+  /** Cuts the connection in the middle of the answer; a number: only that often. */
+  dropConnection?: boolean | number
 }
 
 /** The part of a prompt that tells the scripted model what to answer, step by step. */
@@ -115,16 +115,20 @@ export async function startScriptedModel(options: ScriptedModelOptions): Promise
     const { step, key } = decideStep(body)
     if (step.stallMs !== undefined) await sleep(step.stallMs)
     if (step.httpError !== undefined && failsAgain(key, step.httpError.times)) {
-      return json(response, step.httpError.status, {
+      const { status, retryAfter } = step.httpError
+      if (retryAfter !== undefined) response.setHeader('retry-after', retryAfter)
+      return json(response, status, {
         error: { message: 'Scripted failure', type: 'server_error' },
       })
     }
+    const drops = step.dropConnection === true ? Number.POSITIVE_INFINITY : step.dropConnection
+    const isDropped = drops !== undefined && drops !== false && failsAgain(`${key} drop`, drops)
     const reply = replyOf(step, key, body)
     if (body.stream !== true) return json(response, 200, completionOf(reply))
     response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' })
     const chunks = chunksOf(reply)
     for (const [index, chunk] of chunks.entries()) {
-      if (step.dropConnection === true && index === Math.floor(chunks.length / 2)) {
+      if (isDropped && index === Math.floor(chunks.length / 2)) {
         await sleep(50) // what was written is to arrive first
         return void response.destroy()
       }

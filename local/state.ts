@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { randomBytes, randomInt } from 'node:crypto'
 import {
   chmodSync,
@@ -18,6 +19,16 @@ export function makePrivateDir(path: string): string {
   mkdirSync(path, { recursive: true, mode: 0o700 })
   chmodSync(path, 0o700)
   return path
+}
+
+/** Also what has folders that even their owner may not write to. */
+export function removeTree(path: string): void {
+  try {
+    rmSync(path, { recursive: true, force: true })
+  } catch {
+    execFileSync('chmod', ['-R', 'u+rwX', '--', path])
+    rmSync(path, { recursive: true, force: true })
+  }
 }
 
 /** Whole or not at all, readable by the owner only. */

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { type DiffReport, maxDiffBytes } from '../src/contract/session.ts'
+import { type DiffReport, maxDiffBytes } from '../src/contract/diff.ts'
 import type { Owner } from './folder.ts'
 
 const maxFiles = 500

@@ -29,6 +29,7 @@ interface OpenAsk extends Ask {
 
 export interface ToolPart {
   partId: string
+  messageId: string
   sessionID: string
   tool: string
   callId: string

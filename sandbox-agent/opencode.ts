@@ -38,6 +38,7 @@ export class OpenCode {
   readonly #authorization: string
   readonly #closed = new AbortController()
   #url = ''
+  version = 'unknown'
   #exited = false
 
   private constructor(options: OpenCodeOptions) {
@@ -64,6 +65,10 @@ export class OpenCode {
       await opencode.#listening(deadline)
       await opencode.#refusesStrangers(deadline)
       await opencode.#loaded(deadline)
+      const health = (await opencode.request('GET', '/global/health')) as {
+        version?: string
+      } | null
+      opencode.version = health?.version ?? 'unknown'
     } catch (error) {
       opencode.kill()
       throw error

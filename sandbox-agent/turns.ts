@@ -1,14 +1,25 @@
-import type { EventData } from '../src/contract/events.ts'
 import type { CommandBody, CommandResult } from '../src/contract/link.ts'
-import type { DiffReport } from '../src/contract/session.ts'
+import type { DiffReport } from '../src/contract/diff.ts'
+import { Alarm } from './alarm.ts'
 import { crashPoint } from './crash-points.ts'
-import { type Emit, type Message, type Part, Teller } from './events.ts'
+import { type Emit, type Message, Teller } from './events.ts'
 import type { Gate, ToolPart } from './gate.ts'
 import { log, messageOf, sleep } from './log.ts'
 import type { Memory } from './memory.ts'
 import type { OpenCode, OpenCodeEvent } from './opencode.ts'
 import { shorten } from './shorten.ts'
 import type { ToldParts } from './spool.ts'
+import { ToolCheck } from './tool-check.ts'
+import {
+  type Ending,
+  endOf,
+  errorText,
+  loadChildMessages,
+  loadMessages,
+  lookAt,
+  openSession,
+  type Prompts,
+} from './transcript.ts'
 
 /** However quiet the stream is, OpenCode is asked so often whether it is still at work. */
 const pollEveryMs = 5000
@@ -18,8 +29,6 @@ const settleMs = 3000
 const neverBeganMs = 15_000
 /** An abort that OpenCode does not carry out in this time ends OpenCode. */
 const abortGraceMs = 20_000
-/** A tool that runs this long without having asked has got past the gate. */
-const askWithinMs = 10_000
 
 const lossNotice =
   'Note from Gantry: OpenCode stopped unexpectedly during the last turn and was restarted. ' +
@@ -39,22 +48,13 @@ export interface TurnsOptions {
   title: string
 }
 
-interface Turn {
+interface Turn extends Prompts, Ending {
   turnId: string
-  sessionId: string
-  messageIds: string[]
   startedAt: number
   teller: Teller
-  /** Set by an abort: why. */
-  aborted: string | null
-  error: string | null
-  /** OpenCode has died under it. */
-  interrupted: boolean
   wake: () => void
   ended: Promise<void>
 }
-
-type End = Pick<EventData<'turn.ended'>, 'state' | 'reason'>
 
 /** At most one turn at a time: from the prompt to `turn.ended`. */
 export class Turns {
@@ -63,10 +63,6 @@ export class Turns {
 
   constructor(options: TurnsOptions) {
     this.#options = options
-  }
-
-  get running(): boolean {
-    return this.#turn !== null
   }
 
   hear(event: OpenCodeEvent): void {
@@ -88,7 +84,7 @@ export class Turns {
     if (this.#turn) throw new Error(`Cannot start turn "${body.turnId}": another one is running`)
     await this.#options.beforePrompt()
     const opencode = await this.#options.opencode()
-    const sessionId = await this.#session(opencode)
+    const sessionId = await openSession(opencode, this.#options.memory, this.#options.title)
     // A prompt sent twice under one id would double the user's text.
     const known = await opencode.request('GET', `/session/${sessionId}/message/${body.messageId}`)
     if (known !== null) return { sent: false }
@@ -177,18 +173,6 @@ export class Turns {
     await turn.ended
   }
 
-  async #session(opencode: OpenCode): Promise<string> {
-    const known = this.#options.memory.value.opencodeSessionId
-    if (known !== null && (await opencode.request('GET', `/session/${known}`)) !== null)
-      return known
-    // With a title of its own, OpenCode does not ask the model for one.
-    const created = (await opencode.request('POST', '/session', {
-      title: this.#options.title,
-    })) as { id: string }
-    this.#options.memory.save({ opencodeSessionId: created.id })
-    return created.id
-  }
-
   #begin(
     body: Pick<CommandBody<'prompt'>, 'turnId' | 'messageId'>,
     sessionId: string,
@@ -201,8 +185,13 @@ export class Turns {
       rootSession: sessionId,
       emit,
       told,
-      onTool: (part, state) => this.#checkGate(turn, part, state),
+      onTool: (part, state) => check.see(part, state),
     })
+    const check = new ToolCheck(
+      gate,
+      () => this.#turn === turn && turn.aborted === null,
+      (part) => this.#bypassed(turn, part),
+    )
     const alarm = new Alarm()
     const turn: Turn = {
       turnId: body.turnId,
@@ -227,46 +216,15 @@ export class Turns {
     this.#options.memory.save({ turn: { turnId, messageIds, startedAt } })
   }
 
-  /** Every tool that ran must have been allowed, with exactly this input. */
-  #checkGate(turn: Turn, part: ToolPart, state: NonNullable<Part['state']>): void {
-    const { gate } = this.#options
-    if (gate.covers(part)) return
-    if (state.status === 'completed') return this.#bypassed(turn, part)
-    if (state.status === 'running') {
-      setTimeout(() => {
-        if (this.#turn === turn && turn.aborted === null && !gate.wasAsked(part))
-          this.#bypassed(turn, part)
-      }, askWithinMs).unref()
-    } else if (state.status === 'error' && !gate.wasAsked(part) && turn.aborted === null) {
-      // The gate's own refusals and OpenCode's aborts are errors of tools that did not run.
-      const ran =
-        state.metadata?.interrupted !== true &&
-        !/^(Gantry refused|Tool execution aborted)/.test(state.error ?? '')
-      if (ran) this.#bypassed(turn, part)
-    }
-  }
-
-  readonly #reported = new Set<string>()
-
   #bypassed(turn: Turn, part: ToolPart): void {
-    if (this.#reported.has(part.partId)) return
-    this.#reported.add(part.partId)
-    const { turnId, sessionId } = turn
-    const { partId, tool, callId, input, sessionID } = part
-    log('gate.bypassed', { tool, callId, sessionID })
-    const messageId = 'messageId' in part ? String(part.messageId) : ''
-    const data = {
-      turnId,
-      sessionId: sessionID || sessionId,
-      messageId,
-      partId,
-      tool,
-      callId,
-      input,
-    }
-    this.#options.emit('gate.bypassed', shorten(data).value)
-    this.abort(turnId, `"${tool}" ran without the gate's consent`).catch((error: unknown) =>
-      log('abort.failed', { reason: messageOf(error) }),
+    const { sessionID, ...call } = part
+    log('gate.bypassed', { tool: part.tool, callId: part.callId, sessionID })
+    this.#options.emit(
+      'gate.bypassed',
+      shorten({ ...call, turnId: turn.turnId, sessionId: sessionID }).value,
+    )
+    this.abort(turn.turnId, `"${part.tool}" ran without the gate's consent`).catch(
+      (error: unknown) => log('abort.failed', { reason: messageOf(error) }),
     )
   }
 
@@ -277,7 +235,8 @@ export class Turns {
       await alarm.wait(idleSince === null ? pollEveryMs : 100)
       if (turn.interrupted) break
       if (turn.aborted !== null) abortedAt ??= Date.now()
-      const state = await this.#look(turn).catch(() => 'unknown' as const)
+      const opencode = await this.#options.opencode()
+      const state = await lookAt(opencode, turn).catch(() => 'unknown' as const)
       if (state === 'finished') break
       if (state === 'idle') {
         idleSince ??= Date.now()
@@ -297,31 +256,6 @@ export class Turns {
     await this.#finish(turn)
   }
 
-  /** finished: idle, and the last prompt has an answer that is complete or failed. */
-  async #look(turn: Turn): Promise<'busy' | 'idle' | 'finished'> {
-    const opencode = await this.#options.opencode()
-    const statuses = (await opencode.request('GET', '/session/status')) as Record<
-      string,
-      { type: string }
-    >
-    const status = statuses[turn.sessionId]?.type ?? 'idle'
-    if (status !== 'idle') return 'busy'
-    const messages = await this.#messages(opencode, turn)
-    const last = messages.findLast(({ info }) => info.role === 'assistant')
-    const answered = last !== undefined && last.info.parentID === turn.messageIds.at(-1)
-    return answered && (last.info.time?.completed !== undefined || last.info.error !== undefined)
-      ? 'finished'
-      : 'idle'
-  }
-
-  /** Of the session itself: from the turn's first prompt on. */
-  async #messages(opencode: OpenCode, turn: Turn): Promise<Message[]> {
-    const all = ((await opencode.request('GET', `/session/${turn.sessionId}/message`)) ??
-      []) as Message[]
-    const start = all.findIndex(({ info }) => info.id === turn.messageIds[0])
-    return start === -1 ? [] : all.slice(start)
-  }
-
   async #finish(turn: Turn): Promise<void> {
     const { gate, emit, memory } = this.#options
     gate.close('The turn has ended')
@@ -335,12 +269,7 @@ export class Turns {
       return null
     })
     await crashPoint('turn.before-end')
-    const { value } = shorten({
-      turnId: turn.turnId,
-      ...endOf(turn, messages),
-      text: lastText(messages),
-      diff,
-    })
+    const { value } = shorten({ turnId: turn.turnId, ...endOf(turn, messages), diff })
     if (diff && value.diff && value.diff.patch !== diff.patch)
       value.diff = { ...value.diff, truncated: true }
     emit('turn.ended', value)
@@ -352,71 +281,9 @@ export class Turns {
 
   async #reconcile(turn: Turn, reason: string): Promise<Message[]> {
     const opencode = await this.#options.opencode()
-    const messages = await this.#messages(opencode, turn)
-    for (const child of await this.#children(opencode, turn.sessionId)) {
-      const all = ((await opencode.request('GET', `/session/${child}/message`)) ?? []) as Message[]
-      // A sub-agent's session may have been continued from an earlier turn.
-      turn.teller.reconcile(
-        all.filter(({ info }) => (info.time?.created ?? 0) >= turn.startedAt),
-        reason,
-      )
-    }
+    turn.teller.reconcile(await loadChildMessages(opencode, turn.sessionId, turn.startedAt), reason)
+    const messages = await loadMessages(opencode, turn)
     turn.teller.reconcile(messages, reason)
     return messages
   }
-
-  async #children(opencode: OpenCode, sessionId: string): Promise<string[]> {
-    const children = ((await opencode.request('GET', `/session/${sessionId}/children`)) ?? []) as {
-      id: string
-    }[]
-    const below = await Promise.all(children.map(({ id }) => this.#children(opencode, id)))
-    return [...children.map(({ id }) => id), ...below.flat()]
-  }
-}
-
-/** A sleep that can be cut short, also before it has begun. */
-class Alarm {
-  #rung = false
-  #wake = () => {}
-
-  ring(): void {
-    this.#rung = true
-    this.#wake()
-  }
-
-  async wait(ms: number): Promise<void> {
-    if (!this.#rung) {
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, ms)
-        this.#wake = () => {
-          clearTimeout(timer)
-          resolve()
-        }
-      })
-    }
-    this.#rung = false
-  }
-}
-
-function endOf(turn: Turn, messages: Message[]): End {
-  if (turn.interrupted && turn.aborted === null)
-    return { state: 'interrupted', reason: 'OpenCode died during the turn' }
-  if (turn.aborted !== null) return { state: 'aborted', reason: turn.aborted }
-  const failure = messages.findLast(({ info }) => info.role === 'assistant')?.info.error
-  if (failure?.name === 'MessageAbortedError')
-    return { state: 'aborted', reason: 'Aborted in OpenCode' }
-  const reason = failure ? errorText(failure) : turn.error
-  return reason === null ? { state: 'completed', reason: null } : { state: 'failed', reason }
-}
-
-function lastText(messages: Message[]): string | null {
-  const texts = messages
-    .filter(({ info }) => info.role === 'assistant')
-    .flatMap(({ parts }) => parts.filter((part) => part.type === 'text' && part.text))
-  return texts.at(-1)?.text ?? null
-}
-
-function errorText(error: unknown): string {
-  const { name, data } = (error ?? {}) as { name?: string; data?: { message?: string } }
-  return (data?.message ?? name ?? 'OpenCode reported an error').slice(0, 4000)
 }

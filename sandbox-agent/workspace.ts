@@ -114,13 +114,14 @@ function applyCopy(
 }
 
 function removeAbsent(place: Locate, manifest: Manifest): Applied[] {
-  return manifest.absent.flatMap((path) => {
-    const { root, folders, name } = place(path)
+  return manifest.absent.flatMap((file) => {
+    const { root, folders, name } = place(file.path)
     const folder = withFolder(root, (top) => top.descend(folders))
-    if (!folder?.stat(name)) return []
-    folder.remove(name)
+    if (!folder) return []
+    const ours = folder.stat(name)?.isFile() && hasContent(folder, name, file)
+    if (ours) folder.remove(name)
     folder.close()
-    return [removal(path)]
+    return ours ? [removal(file.path)] : []
   })
 }
 
@@ -185,7 +186,7 @@ function excludeFromGit(manifest: Manifest, copies: string[], owner: Owner | und
   info.close()
 }
 
-function hasContent(folder: Folder, name: string, file: ManifestFile): boolean {
+function hasContent(folder: Folder, name: string, file: { sha256: string }): boolean {
   const content = folder.read(name, { maxBytes: 4 * 1024 * 1024 })
   return (
     Buffer.isBuffer(content) && createHash('sha256').update(content).digest('hex') === file.sha256

@@ -10,6 +10,15 @@ const stopWithinMs = 2000
 
 /** The Deno host: the same app, with every session as an actor of this one process. */
 export function serve(tools: readonly GatewayTool[] = gatewayTools): void {
+  try {
+    start(tools)
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error)
+    Deno.exit(1)
+  }
+}
+
+function start(tools: readonly GatewayTool[]): void {
   const environment = Deno.env.toObject()
   const dataDir = environment['GANTRY_DATA_DIR']
   if (!dataDir) throw new Error('Cannot start: GANTRY_DATA_DIR is not set')
@@ -51,12 +60,12 @@ export function serve(tools: readonly GatewayTool[] = gatewayTools): void {
   })
 }
 
-/** Once; the second one ends the process at once. */
+/** Once: Ctrl-C comes twice under a task runner that passes it on. */
 function onSignal(stop: () => Promise<void>): void {
   let stopping = false
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     Deno.addSignalListener(signal, () => {
-      if (stopping) Deno.exit(1)
+      if (stopping) return
       stopping = true
       void stop().finally(() => Deno.exit(0))
     })

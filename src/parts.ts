@@ -7,6 +7,7 @@ import type { CrashPoint } from './core/crash-points.ts'
 import type { Blobs, Crypto, Db, Log, SandboxProvider } from './core/ports.ts'
 import type { SessionConfig } from './core/sessions/ports.ts'
 import type { Config } from './http/config.ts'
+import { defaultModelId, modelRows, scriptedModelId } from './contract/models.ts'
 import type { ProviderName } from './contract/session.ts'
 
 /** The adapters of one deployment, the same for every host. */
@@ -36,6 +37,7 @@ export function createParts(config: Config): Parts {
       publicUrl: config.publicUrl,
       defaultSandbox: config.defaultSandbox,
       defaultModel: defaultModel(config),
+      models: modelRows(config.extraModels),
       retentionMs: config.retentionDays * 24 * 60 * 60_000,
     },
     crypto: createCrypto(config.sealKeys),
@@ -49,10 +51,8 @@ export function createParts(config: Config): Parts {
   }
 }
 
-function defaultModel({ models, model }: Config): string {
-  if (model?.includes('/')) return model
-  if (model || !models.anthropic) return `litellm/${model ?? 'scripted'}`
-  return 'anthropic/claude-sonnet-4-6'
+function defaultModel({ models, extraModels }: Config): string {
+  return extraModels[0] ?? (models.anthropic ? defaultModelId : scriptedModelId)
 }
 
 /** One JSON line per fact, for people and for log stores. */

@@ -14,7 +14,8 @@ const textOf = (file: string) => readFileSync(join(root, file), 'utf8')
 
 /** Static imports, re-exports and `import()`; types too, since a type is a dependency as well. */
 function importsOf(file: string): string[] {
-  const pattern = /(?:^|\n)\s*(?:import|export)\s(?:[^'"`;]*?\sfrom\s)?['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]/g
+  const pattern =
+    /(?:^|\n)\s*(?:import|export)\s(?:[^'"`;]*?\sfrom\s)?['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]/g
   return [...textOf(file).matchAll(pattern)].map(([, fixed, dynamic]) => {
     const name = fixed ?? dynamic ?? ''
     return name.startsWith('.') ? relative(root, resolve(root, dirname(file), name)) : name
@@ -30,7 +31,8 @@ const layers = {
   host: /^(durable-objects\/|src\/(worker|deno|parts)\.ts$|src\/deno\/)/,
   local: /^(local|build)\//,
 } as const
-const isPackage = (name: string) => !/^(src|durable-objects|sandbox-agent|local|build|bench|test)\//.test(name)
+const isPackage = (name: string) =>
+  !/^(src|durable-objects|sandbox-agent|local|build|bench|test)\//.test(name)
 
 type Allowed = (name: string) => boolean
 const within =
@@ -40,11 +42,16 @@ const within =
 
 const rules: { files: RegExp; may: string; allowed: Allowed }[] = [
   { files: layers.contract, may: 'zod and itself', allowed: within(/^zod$/, layers.contract) },
-  { files: layers.core, may: 'zod, contract and itself', allowed: within(/^zod$/, layers.contract, layers.core) },
+  {
+    files: layers.core,
+    may: 'zod, contract and itself',
+    allowed: within(/^zod$/, layers.contract, layers.core),
+  },
   {
     files: layers.adapters,
     may: 'packages, contract, core and itself',
-    allowed: (name) => isPackage(name) || within(layers.contract, layers.core, layers.adapters)(name),
+    allowed: (name) =>
+      isPackage(name) || within(layers.contract, layers.core, layers.adapters)(name),
   },
   {
     files: layers.http,
@@ -81,7 +88,10 @@ describe('imports', () => {
   test('nothing but tests imports tests, and nothing but benches imports benches', () => {
     const wrong = sources.flatMap((file) =>
       importsOf(file)
-        .filter((name) => name.startsWith('test/') || (name.startsWith('bench/') && !file.startsWith('bench/')))
+        .filter(
+          (name) =>
+            name.startsWith('test/') || (name.startsWith('bench/') && !file.startsWith('bench/')),
+        )
         .filter((name) => !(file.startsWith('bench/') && name.startsWith('test/support/')))
         .map((name) => `${file} -> ${name}`),
     )
@@ -89,11 +99,14 @@ describe('imports', () => {
   })
 
   test('there are no cycles', () => {
-    const graph = new Map(files.map((file) => [file, importsOf(file).filter((name) => files.includes(name))]))
+    const graph = new Map(
+      files.map((file) => [file, importsOf(file).filter((name) => files.includes(name))]),
+    )
     const done = new Set<string>()
     const cycles: string[] = []
     const visit = (file: string, path: string[]): void => {
-      if (path.includes(file)) return void cycles.push([...path.slice(path.indexOf(file)), file].join(' -> '))
+      if (path.includes(file))
+        return void cycles.push([...path.slice(path.indexOf(file)), file].join(' -> '))
       if (done.has(file)) return
       for (const next of graph.get(file) ?? []) visit(next, [...path, file])
       done.add(file)
@@ -123,13 +136,20 @@ describe('files', () => {
   })
 
   test('a file is named for its concept', () => {
-    const banned = /(^|[-.])(service|manager|handler|helper|util|impl|base|common|shared|misc)s?([-.]|$)/
+    const banned =
+      /(^|[-.])(service|manager|handler|helper|util|impl|base|common|shared|misc)s?([-.]|$)/
     expect(files.filter((file) => banned.test(file.split('/').at(-1) ?? ''))).toEqual([])
-    expect(files.filter((file) => !/^[a-z0-9]+(-[a-z0-9]+)*(\.test)?\.ts$/.test(file.split('/').at(-1) ?? ''))).toEqual([])
+    expect(
+      files.filter(
+        (file) => !/^[a-z0-9]+(-[a-z0-9]+)*(\.test)?\.ts$/.test(file.split('/').at(-1) ?? ''),
+      ),
+    ).toEqual([])
   })
 
   test('tests replace no modules', () => {
     const mocks = /\bvi\s*\.\s*(mock|doMock|hoisted)\b/
-    expect(files.filter((file) => file !== 'test/layering.test.ts' && mocks.test(textOf(file)))).toEqual([])
+    expect(
+      files.filter((file) => file !== 'test/layering.test.ts' && mocks.test(textOf(file))),
+    ).toEqual([])
   })
 })

@@ -16,7 +16,10 @@ interface Counts {
 
 const checks: { name: string; args: string[] }[] = [
   { name: 'types', args: ['typescript/bin/tsc', '--noEmit'] },
-  { name: 'types of the Worker', args: ['typescript/bin/tsc', '--noEmit', '-p', 'tsconfig.worker.json'] },
+  {
+    name: 'types of the Worker',
+    args: ['typescript/bin/tsc', '--noEmit', '-p', 'tsconfig.worker.json'],
+  },
   { name: 'types of the core', args: ['typescript/bin/tsc', '--noEmit', '-p', 'src/core'] },
   { name: 'lint', args: ['oxlint/bin/oxlint', '--type-aware'] },
   { name: 'format', args: ['oxfmt/bin/oxfmt', '--check'] },
@@ -36,7 +39,8 @@ process.on('exit', () => {
   endAll()
   rmSync(scratch, { recursive: true, force: true })
 })
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => process.exit(130))
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+  process.on(signal, () => process.exit(130))
 onParentGone(() => process.exit(130))
 
 const given = process.argv.slice(2)
@@ -46,14 +50,22 @@ if (given.length > 0) {
 } else {
   counts.push(...(await Promise.all(checks.map(runCheck))))
   for (const { projects, minutes } of stages) {
-    counts.push(await runTests(projects.flatMap((name) => ['--project', name]), minutes))
+    counts.push(
+      await runTests(
+        projects.flatMap((name) => ['--project', name]),
+        minutes,
+      ),
+    )
   }
 }
 const sum = (pick: keyof Counts) => counts.reduce((all, one) => all + one[pick], 0)
 console.log(`${sum('passed')} passed, ${sum('failed')} failed`)
 process.exit(sum('failed') === 0 ? 0 : 1)
 
-async function runCheck({ name, args: [file = '', ...args] }: (typeof checks)[number]): Promise<Counts> {
+async function runCheck({
+  name,
+  args: [file = '', ...args],
+}: (typeof checks)[number]): Promise<Counts> {
   const { code, output } = await run(file, args, 3, 'collect')
   if (code !== 0) console.log(`\n✗ ${name}\n${output}`)
   else console.log(`✓ ${name}`)
@@ -85,7 +97,8 @@ function readReport(path: string): Counts {
   const report = JSON.parse(readFileSync(path, 'utf8')) as Report
   // A file that cannot be loaded, or whose set-up fails, has no failed test of its own.
   const broken = report.testResults.filter(
-    ({ status, assertionResults }) => status === 'failed' && !assertionResults.some((test) => test.status === 'failed'),
+    ({ status, assertionResults }) =>
+      status === 'failed' && !assertionResults.some((test) => test.status === 'failed'),
   )
   return { passed: report.numPassedTests, failed: report.numFailedTests + broken.length }
 }

@@ -87,7 +87,9 @@ export class Actors<A extends object> {
     // Ids are checked at the doors; a path must not depend on that.
     if (!/^[a-z0-9_-]{1,100}$/.test(id)) throw new Error(`Cannot open "${id}": not an id`)
     this.#makeRoom()
-    const sql = new SqlFile(join(this.#kind.folder, `${id}.sqlite`), () => this.#kind.onFirstWrite?.(id))
+    const sql = new SqlFile(join(this.#kind.folder, `${id}.sqlite`), () =>
+      this.#kind.onFirstWrite?.(id),
+    )
     const entry = { sql, busy: 0, usedAt: 0 } as Entry<A>
     try {
       entry.actor = this.#kind.create(id, sql, (work) => hold(entry, () => work))

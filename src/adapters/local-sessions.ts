@@ -16,6 +16,9 @@ import { WakeIndex } from './wake-index.ts'
 
 /** Timers hold no more; a deadline that is further away is looked at again then. */
 const maxTimerMs = 2 ** 31 - 1
+/** After a long stop many may be due: requests get in between. */
+const wakeAtOnce = 50
+const wakePauseMs = 50
 const linkBroke = 4500
 
 export interface LocalSessionsOptions extends Omit<SessionPorts, 'sql' | 'host' | 'ledger'> {
@@ -165,18 +168,15 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
   function armSession(id: string, at: number | null): void {
     clearTimeout(alarms.get(id))
     alarms.delete(id)
-    if (at !== null)
-      alarms.set(
-        id,
-        setTimeout(() => runDue(id), timerMs(at)),
-      )
+    if (at === null) return
+    const alarm = setTimeout(() => runDue(id), timerMs(at))
+    alarms.set(id, alarm)
   }
 
   function runDue(id: string): void {
-    if (!closing)
-      sessions
-        .use(id, (session) => session.runDue())
-        .catch((error: unknown) => logFailure(id, error))
+    if (closing) return
+    const done = sessions.use(id, (session) => session.runDue())
+    done.catch((error: unknown) => logFailure(id, error))
   }
 
   function putToSleep(id: string, sql: SqlFile): void {
@@ -201,8 +201,9 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
 
   function wakeDue(): void {
     wakingAt = Infinity
-    for (const id of index.due(now())) wake(id)
-    armWaking(index.next())
+    for (const id of index.due(now(), wakeAtOnce)) wake(id)
+    const next = index.next()
+    if (next !== null) armWaking(Math.max(next, now() + wakePauseMs))
   }
 
   /** Marked before it is opened: one that cannot be opened is not tried for ever. */
@@ -216,7 +217,7 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
     awake.add(id)
   }
 
-  /** One at a time, so that requests get in between. */
+  /** One after the other, for the same reason. */
   async function wakeLeftBehind(): Promise<void> {
     for (const id of index.leftBehind()) {
       await new Promise((resolve) => setTimeout(resolve, 0))

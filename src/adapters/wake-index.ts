@@ -60,8 +60,12 @@ export class WakeIndex {
     return this.#ids('select id from wakes where at = 0 or linked = 1')
   }
 
-  due(now: number): string[] {
-    return this.#ids('select id from wakes where at > 0 and at <= ? order by at', now)
+  due(now: number, limit: number): string[] {
+    return this.#ids(
+      'select id from wakes where at > 0 and at <= ? order by at limit ?',
+      now,
+      limit,
+    )
   }
 
   next(): number | null {

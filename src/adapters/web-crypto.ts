@@ -35,6 +35,7 @@ export function createCrypto(sealKeys: readonly SecretKey[]): CryptoPort {
       const { key, algorithm } = await cipher(id, bytes.slice(0, ivBytes))
       return decoder.decode(await crypto.subtle.decrypt(algorithm, key, bytes.slice(ivBytes)))
     },
+    isCurrent: (sealed) => sealed.startsWith(`v1.${firstKey(sealKeys).id}.`),
   }
 }
 

@@ -14,7 +14,10 @@ export const Ask = z.object({
   state: z.enum(['open', 'answered']),
   decision: GateDecision.nullable(),
   reason: z.string().nullable(),
-  actor: z.string().nullable().describe('Who answered: a key id, "rule", "deadline" or the act that ended it'),
+  actor: z
+    .string()
+    .nullable()
+    .describe('Who answered: a key id, "rule", "deadline" or the act that ended it'),
   askedAt: z.number(),
   deadlineAt: z.number().nullable(),
   answeredAt: z.number().nullable(),

@@ -61,5 +61,7 @@ export class AppError extends Error {
 
 export function errorCodeOf(error: unknown): ErrorCode | undefined {
   const code = (error as { code?: unknown } | null | undefined)?.code
-  return typeof code === 'string' && Object.hasOwn(errorTable, code) ? (code as ErrorCode) : undefined
+  return typeof code === 'string' && Object.hasOwn(errorTable, code)
+    ? (code as ErrorCode)
+    : undefined
 }

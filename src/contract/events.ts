@@ -1,5 +1,6 @@
 import { z } from 'zod'
-import { DiffReport, SandboxState } from './session.ts'
+import { DiffReport } from './diff.ts'
+import { SandboxState } from './sandbox.ts'
 import { turnEnds } from './turn.ts'
 
 const turnId = z.string().nullable()
@@ -37,7 +38,13 @@ export const agentEventKinds = {
   'gate.bypassed': z.object({ ...toolPart }),
   'manifest.applied': z.object({
     version: z.string(),
-    files: z.array(z.object({ path: z.string(), sha256: z.string(), action: z.enum(['written', 'kept', 'skipped', 'repaired', 'removed']) })),
+    files: z.array(
+      z.object({
+        path: z.string(),
+        sha256: z.string(),
+        action: z.enum(['written', 'kept', 'skipped', 'repaired', 'removed']),
+      }),
+    ),
   }),
   'turn.ended': z.object({
     turnId: z.string(),
@@ -65,7 +72,12 @@ export const sessionEventKinds = {
   'turn.queued': z.object({ turnId: z.string(), position: z.number().int() }),
   'turn.started': z.object({ turnId: z.string(), prompt: z.string() }),
   'turn.steered': z.object({ turnId: z.string(), prompt: z.string() }),
-  'call.started': z.object({ tool: z.string(), toolCallId: z.string(), operationId: z.string(), attempt: z.number().int() }),
+  'call.started': z.object({
+    tool: z.string(),
+    toolCallId: z.string(),
+    operationId: z.string(),
+    attempt: z.number().int(),
+  }),
   'call.ended': z.object({
     tool: z.string(),
     toolCallId: z.string(),
@@ -75,8 +87,32 @@ export const sessionEventKinds = {
     durationMs: z.number(),
   }),
   'call.conflict': z.object({ tool: z.string(), toolCallId: z.string() }),
-  'artifact.stored': z.object({ id: z.string(), path: z.string(), size: z.number().int(), contentType: z.string() }),
-  'gate.asked': z.object({ askId: z.string(), tool: z.string(), callId: z.string(), input: z.unknown(), deadlineAt: z.number() }),
+  'artifact.stored': z.object({
+    id: z.string(),
+    path: z.string(),
+    size: z.number().int(),
+    contentType: z.string(),
+  }),
+  'automation.completed': z.object({
+    runId: z.string(),
+    completionId: z.string(),
+    outcome: z.enum(['succeeded', 'failed', 'needs_human']),
+  }),
+  'snapshot.stored': z.object({
+    id: z.string(),
+    target: z.enum(['configuration', 'session']),
+    bytes: z.number().int(),
+    message: z.string(),
+  }),
+  /** A person gave values. Names only. */
+  'env.submitted': z.object({ keys: z.array(z.string()) }),
+  'gate.asked': z.object({
+    askId: z.string(),
+    tool: z.string(),
+    callId: z.string(),
+    input: z.unknown(),
+    deadlineAt: z.number(),
+  }),
   'gate.decided': z.object({
     askId: z.string(),
     tool: z.string(),

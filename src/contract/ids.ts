@@ -27,6 +27,12 @@ export type KeyId = z.infer<typeof KeyId>
 export const TurnId = id('trn', 38)
 export type TurnId = z.infer<typeof TurnId>
 
+export const ConfigurationId = id('cfg', 20)
+export type ConfigurationId = z.infer<typeof ConfigurationId>
+
+export const SnapshotId = id('snp', 20)
+export type SnapshotId = z.infer<typeof SnapshotId>
+
 export const ArtifactId = id('art', 20)
 export type ArtifactId = z.infer<typeof ArtifactId>
 

@@ -3,7 +3,7 @@ import { GateDecision } from './ask.ts'
 import { CollectedFile } from './artifact.ts'
 import { type AgentEventKind, agentEventKinds } from './events.ts'
 import { AskId } from './ids.ts'
-import { DiffReport } from './session.ts'
+import { DiffReport } from './diff.ts'
 
 /** Spoken by this release, newest first. An agent one version older works. */
 export const linkProtocols = [1] as const
@@ -35,6 +35,8 @@ export const commandKinds = {
     result: z.object({ files: z.array(CollectedFile) }),
   },
   diff: { body: z.object({}), result: DiffReport },
+  /** Fetch the env values and merge them into the sandbox's files. The values are not in the command. */
+  env: { body: z.object({}), result: z.object({}) },
   stop: { body: z.object({ reason: z.string() }), result: z.object({}) },
 } as const
 export type CommandKind = keyof typeof commandKinds
@@ -107,7 +109,13 @@ export const DownMessage = z.discriminatedUnion('t', [
 export type DownMessage = z.infer<typeof DownMessage>
 
 /** Close codes. After `fenced` and `refused` an agent stops for good; after anything else it connects again. */
-export const linkClose = { fenced: 4403, refused: 4400, superseded: 4409, tooOld: 4426, renewed: 4401 } as const
+export const linkClose = {
+  fenced: 4403,
+  refused: 4400,
+  superseded: 4409,
+  tooOld: 4426,
+  renewed: 4401,
+} as const
 
 /** Sent as text by the agent and answered without waking the session. */
 export const linkPing = 'ping'

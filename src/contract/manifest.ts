@@ -28,8 +28,8 @@ export const Manifest = z.object({
   version: Sha256.describe('Hash over everything else in the manifest'),
   layout: Layout,
   files: z.array(ManifestFile),
-  /** Paths that must not exist: files of other modes that a snapshot may have brought. */
-  absent: z.array(z.string()),
+  /** Files of other modes that a snapshot may have brought: removed if they have exactly this content. */
+  absent: z.array(z.object({ path: z.string(), sha256: Sha256 })),
   /** For OpenCode's environment. The agent adds relay address, local token and server password. */
   environment: z.record(z.string(), z.string()),
   /** The tool id that proves that the gate's plugin is loaded. */

@@ -105,8 +105,9 @@ const thinking = (budgetTokens: number): Options => ({
 const effort = (reasoningEffort: string): Options => ({ reasoningEffort })
 
 /**
- * What each effort means to each maker, in the words of OpenCode's model options. 31,999 is what fits below OpenCode's
- * own limit of 32,000 output tokens. xAI knows low and high only; normal is what it does unasked.
+ * What each effort means to each maker, in the words of OpenCode's model options. OpenCode adds a thinking budget to its
+ * own 32,000 output tokens: 31,999 still fits into the models' 64,000. xAI knows low and high only; normal is what it
+ * does unasked.
  */
 export const reasoningTable: Partial<Record<ModelMaker, Record<ReasoningEffort, Options>>> = {
   anthropic: { quick: thinking(2048), normal: thinking(10_000), deep: thinking(31_999) },
@@ -123,6 +124,15 @@ export function reasoningOptions(model: Model, wanted: ReasoningEffort | null): 
   throw new AppError('unprocessable', `Model "${model.id}" does not support a reasoning effort`, [
     { path: 'reasoningEffort', message: 'Not supported by this model' },
   ])
+}
+
+/**
+ * The `npm` of each provider block; both are built into OpenCode. With its catalogue off, OpenCode takes a block without
+ * one for an OpenAI-compatible server, and calls chat/completions at Anthropic.
+ */
+export const opencodePackages: Record<OpencodeProvider, string> = {
+  anthropic: '@ai-sdk/anthropic',
+  litellm: '@ai-sdk/openai-compatible',
 }
 
 /** The `models` of one provider block in opencode.json: with its catalogue off, OpenCode refuses what is not listed. */

@@ -1,22 +1,12 @@
 import { z } from 'zod'
-import { OrganisationId, SessionId, Text, TurnId } from './ids.ts'
+import { CallerKey, ConfigurationId, OrganisationId, SessionId, Text, TurnId } from './ids.ts'
+import { ClientType, Mode, SessionType } from './mode.ts'
+import { ReasoningEffort } from './models.ts'
+import { SystemPromptMode } from './prompts.ts'
+import { ProviderName, SandboxState } from './sandbox.ts'
+import { CompletionOutcome } from './tools/automation-complete.ts'
 
-export const ProviderName = z.enum(['local', 'none'])
-export type ProviderName = z.infer<typeof ProviderName>
-
-export const SandboxState = z.enum([
-  'none',
-  'requested',
-  'creating',
-  'booting',
-  'ready',
-  'suspect',
-  'lost',
-  'stopping',
-  'stopped',
-  'failed',
-])
-export type SandboxState = z.infer<typeof SandboxState>
+export { ProviderName, SandboxState } from './sandbox.ts'
 
 /** Tool names as the model sees them. Whatever is in neither list is allowed. */
 export const GateRules = z.strictObject({
@@ -26,7 +16,7 @@ export const GateRules = z.strictObject({
 })
 export type GateRules = z.infer<typeof GateRules>
 
-const Repository = z.strictObject({
+export const Repository = z.strictObject({
   url: Text(2000, 1)
     // git would take "ext::sh -c …" for a program to run, and a leading "-" for an option.
     .refine((url) => /^(https?:\/\/|ssh:\/\/|file:\/\/\/|\/)/.test(url), {
@@ -39,7 +29,9 @@ const Repository = z.strictObject({
   ref: Text(200, 1)
     .refine((ref) => !ref.startsWith('-'), { error: 'Must not start with "-"' })
     .optional(),
-  token: Text(4000, 1).optional().describe('Used outside the sandbox for the clone; never returned'),
+  token: Text(4000, 1)
+    .optional()
+    .describe('Used outside the sandbox for the clone; never returned'),
 })
 export type Repository = z.infer<typeof Repository>
 
@@ -50,8 +42,23 @@ export const SessionCreate = z.strictObject({
     .default('default'),
   title: Text(200).default(''),
   sandbox: ProviderName.optional().describe("Default: the deployment's provider"),
-  repository: Repository.optional().describe('Default: an empty git repository'),
-  model: Text(100, 1).optional(),
+  configurationId: ConfigurationId.optional().describe('Absent: a scratch session'),
+  sessionType: SessionType.default('coding').describe(
+    'setup: the session writes its configuration',
+  ),
+  clientType: ClientType.default('api'),
+  automationRunId: CallerKey.optional().describe('For automations; made if absent'),
+  repository: Repository.optional().describe(
+    "Default: the configuration's repository, or an empty git repository",
+  ),
+  model: Text(100, 1).optional().describe("Default: the configuration's, then the deployment's"),
+  reasoningEffort: ReasoningEffort.optional(),
+  system_prompt: Text(100_000)
+    .optional()
+    .describe('Replaces the computed prompt, exactly as it is'),
+  system_prompt_mode: SystemPromptMode.default('replace').describe(
+    'append: added to the computed prompt instead',
+  ),
   gate: GateRules.default({ deny: [], ask: [], askTimeoutSeconds: 600 }),
   trustProjectConfig: z
     .boolean()
@@ -78,7 +85,31 @@ export const Session = z.object({
     reason: z.string().nullable().describe('Why it is in this state, if there is something to say'),
   }),
   repository: z.object({ url: z.string(), ref: z.string().nullable() }).nullable(),
-  model: z.string().nullable(),
+  mode: Mode,
+  clientType: ClientType,
+  configurationId: ConfigurationId.nullable(),
+  snapshotId: z.string().nullable().describe('The snapshot that its sandbox starts from'),
+  model: z.string(),
+  reasoningEffort: ReasoningEffort.nullable(),
+  prompt: z.object({
+    source: z.enum(['computed', 'override', 'append']),
+    warnings: z.array(z.object({ code: z.string(), message: z.string() })),
+  }),
+  automationRun: z
+    .object({
+      id: z.string(),
+      state: z.enum(['running', ...CompletionOutcome.options]),
+      completionId: z.string().nullable(),
+      completedAt: z.number().nullable(),
+    })
+    .nullable(),
+  usage: z
+    .object({
+      requests: z.number().int(),
+      inputTokens: z.number().int(),
+      outputTokens: z.number().int(),
+    })
+    .describe('Model calls, as counted on their way to the vendor'),
   gate: GateRules,
   trustProjectConfig: z.boolean(),
   turn: TurnId.nullable().describe('The turn that is running'),
@@ -103,22 +134,4 @@ export const SessionRow = z.object({
 })
 export type SessionRow = z.infer<typeof SessionRow>
 
-export const SessionDiff = z.object({
-  at: z.number().nullable().describe('When it was taken; null if there is none yet'),
-  live: z.boolean().describe('Taken from the sandbox for this request'),
-  patch: z.string(),
-  files: z.array(
-    z.object({
-      path: z.string(),
-      status: z.enum(['added', 'modified', 'deleted', 'renamed']),
-      additions: z.number().int(),
-      deletions: z.number().int(),
-    }),
-  ),
-  truncated: z.boolean(),
-})
-export type SessionDiff = z.infer<typeof SessionDiff>
-/** What an agent reports; `at` and `live` are the control plane's. */
-export const DiffReport = SessionDiff.pick({ patch: true, files: true, truncated: true })
-export type DiffReport = z.infer<typeof DiffReport>
-export const maxDiffBytes = 512 * 1024
+export { DiffReport, maxDiffBytes, SessionDiff } from './diff.ts'

@@ -13,7 +13,11 @@ export const Status = z.object({
   version: z.string(),
   host: z.enum(['workerd', 'deno']),
   versions: z.record(z.string(), z.string()),
-  libsql: z.object({ reachable: z.boolean(), latencyMs: z.number().nullable(), error: z.string().nullable() }),
+  libsql: z.object({
+    reachable: z.boolean(),
+    latencyMs: z.number().nullable(),
+    error: z.string().nullable(),
+  }),
   outbox: z.object({
     lagMs: z.number().describe('Age of the oldest row that has not reached libSQL'),
     pendingSessions: z.number().int(),

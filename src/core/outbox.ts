@@ -35,7 +35,10 @@ export function outboxWatermark(sql: Sql): number {
 }
 
 export function hasUnsent(sql: Sql): boolean {
-  return sql.all('select 1 from outbox where seq > (select watermark from outbox_mark) limit 1').length > 0
+  return (
+    sql.all('select 1 from outbox where seq > (select watermark from outbox_mark) limit 1').length >
+    0
+  )
 }
 
 export function unsentRows(sql: Sql): OutboxRow[] {
@@ -60,7 +63,9 @@ export function outboxLag(sql: Sql, now: number): { pending: number; lagMs: numb
 /** A watermark lower than ours means that libSQL has lost rows: they count as unsent again. */
 export function setWatermark(sql: Sql, now: number, watermark: number): void {
   sql.run('update outbox_mark set watermark = ?', watermark)
-  const oldest = sql.all<{ at: number }>('select created_at as at from outbox order by seq limit 1')[0]?.at
+  const oldest = sql.all<{ at: number }>(
+    'select created_at as at from outbox order by seq limit 1',
+  )[0]?.at
   if (oldest !== undefined && oldest < now - keepSentMs) prune(sql, now - keepSentMs, watermark)
 }
 

@@ -38,6 +38,8 @@ export interface SandboxSpec {
   gatewayUrl: string
   token: string
   repository: { url: string; ref: string | null; token: string | null } | null
+  /** Start from its files, instead of an empty repository or a clone. Another organisation's is not found. */
+  snapshotId: string | null
 }
 export interface SandboxInfo {
   sessionId: string
@@ -54,6 +56,26 @@ export interface SandboxProvider {
   get(sessionId: string, generation: number): Promise<SandboxInfo | null>
   /** Repeatable; stopping what is not there is success. */
   stop(sessionId: string, generation: number): Promise<void>
+  /**
+   * Repeatable: one id is taken once. While it is taken the next request joins; once taken it is answered even if its
+   * sandbox is gone. Refuses as unprocessable, naming file and secret, if one of the values is found in the copy.
+   */
+  snapshot(input: SnapshotInput): Promise<SnapshotInfo>
+  /** Repeatable; deleting what is not there is success. */
+  deleteSnapshot(organisationId: string, snapshotId: string): Promise<void>
+}
+export interface SnapshotInput {
+  snapshotId: string
+  organisationId: string
+  sessionId: string
+  generation: number
+  secrets: readonly { name: string; value: string }[]
+  /** Files that were generated with values in them, relative to the workspace: they are left out. */
+  generatedFiles?: readonly string[]
+}
+export interface SnapshotInfo {
+  snapshotId: string
+  bytes: number
 }
 
 /** Digests and seals. Kept behind a port because core has no platform names. */
@@ -64,6 +86,8 @@ export interface Crypto {
   /** AES-GCM under the deployment's key; the text names the key's id. */
   seal(text: string): Promise<string>
   unseal(sealed: string): Promise<string>
+  /** Whether it is under the key that seals today; what is not stops opening once its key is dropped. */
+  isCurrent(sealed: string): boolean
 }
 
 export interface Tokens {

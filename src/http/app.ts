@@ -3,14 +3,17 @@ import { addArtifactRoutes } from './artifacts.ts'
 import { addAskRoutes } from './asks.ts'
 import { createDoors } from './auth.ts'
 import { addCallRoutes } from './calls.ts'
+import { addConfigurationRoutes } from './configurations.ts'
 import type { AppDeps } from './deps.ts'
 import type { AppEnv } from './env.ts'
 import { answerError, answerNotFound, refuseInvalid } from './errors.ts'
+import { addEnvRoutes } from './env-values.ts'
 import { addEventRoutes } from './events.ts'
 import { addKeyRoutes } from './keys.ts'
 import { addModelRoutes } from './models.ts'
 import { addDocumentRoute } from './openapi.ts'
 import { addSandboxRoutes } from './sandbox.ts'
+import { addSecretRoutes } from './secrets.ts'
 import { addSessionRoutes } from './sessions.ts'
 import { addStatusRoutes } from './status.ts'
 import { addToolRoutes } from './tools.ts'
@@ -40,6 +43,9 @@ export function createApp(deps: AppDeps): OpenAPIHono<AppEnv> {
   addCallRoutes(app, deps, doors)
   addAskRoutes(app, deps, doors)
   addArtifactRoutes(app, deps, doors)
+  addConfigurationRoutes(app, deps, doors)
+  addSecretRoutes(app, deps, doors)
+  addEnvRoutes(app, deps, doors)
   addKeyRoutes(app, deps, doors)
   addStatusRoutes(app, deps, doors)
   addSandboxRoutes(app, deps, doors)

@@ -19,8 +19,8 @@ export interface Config {
   sandboxHost: { url: string; secret: string; root: string } | null
   defaultSandbox: ProviderName
   models: Record<ModelProvider, ModelVendor | null>
-  /** The model of sessions that name none. */
-  model: string | null
+  /** Served beside the table's; the first is the model of sessions that name none. */
+  extraModels: string[]
   rateLimitPerMinute: number
   retentionDays: number
   crashUrl: string | null
@@ -142,7 +142,10 @@ function configOf(env: Environment): Config {
       anthropic: vendor(env.ANTHROPIC_BASE_URL, env.ANTHROPIC_API_KEY),
       litellm: vendor(env.GANTRY_MODEL_BASE_URL, env.GANTRY_MODEL_API_KEY),
     },
-    model: env.GANTRY_MODEL ?? null,
+    extraModels: (env.GANTRY_MODEL ?? '')
+      .split(',')
+      .map((name) => name.trim())
+      .filter((name) => name !== ''),
     rateLimitPerMinute: env.RATE_LIMIT_PER_MINUTE,
     retentionDays: env.RETENTION_DAYS,
     crashUrl: env.GANTRY_CRASH_URL ?? null,

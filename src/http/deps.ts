@@ -28,7 +28,10 @@ export interface AppDeps {
   tokens: TokenAuthority
   /** The tools that may be called back. */
   tools: readonly ToolDefinition[]
-  config: Pick<Config, 'publicUrl' | 'defaultSandbox' | 'rateLimitPerMinute' | 'models'>
+  config: Pick<
+    Config,
+    'publicUrl' | 'defaultSandbox' | 'rateLimitPerMinute' | 'models' | 'extraModels'
+  >
   host: 'workerd' | 'deno'
   log: Log
   now: Clock

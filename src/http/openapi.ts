@@ -1,6 +1,14 @@
 import { z } from '@hono/zod-openapi'
 import { ErrorBody, type ErrorCode, errorTable } from '../contract/error.ts'
-import { AskId, ArtifactId, CallerKey, KeyId, SessionId, TurnId } from '../contract/ids.ts'
+import {
+  AskId,
+  ArtifactId,
+  CallerKey,
+  ConfigurationId,
+  KeyId,
+  SessionId,
+  TurnId,
+} from '../contract/ids.ts'
 import { version } from '../contract/version.ts'
 import { AppError } from '../contract/error.ts'
 import type { App } from './env.ts'
@@ -33,6 +41,7 @@ export const params = {
   ask: z.object({ sessionId: SessionId, askId: AskId }),
   artifact: z.object({ sessionId: SessionId, artifactId: ArtifactId }),
   key: z.object({ keyId: KeyId }),
+  configuration: z.object({ configurationId: ConfigurationId }),
 }
 
 export const IdempotencyHeader = z.object({

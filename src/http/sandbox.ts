@@ -1,5 +1,6 @@
 import { createRoute, z } from '@hono/zod-openapi'
 import { UploadAnswer } from '../contract/artifact.ts'
+import { SandboxEnv } from '../contract/env.ts'
 import { AppError } from '../contract/error.ts'
 import { Manifest } from '../contract/manifest.ts'
 import { maxArtifactBytes } from '../contract/tool.ts'
@@ -28,6 +29,25 @@ export function addSandboxRoutes(app: App, deps: AppDeps, doors: Doors): void {
     async (c) => {
       const { sessionId, ...sandbox } = c.get('sandbox')
       return c.json(await deps.session(sessionId).manifest(sandbox), 200)
+    },
+  )
+
+  app.openapi(
+    createRoute({
+      method: 'get',
+      path: '/sandbox/{sessionId}/env',
+      summary: 'The values that belong into the sandbox',
+      tags,
+      ...doors.sandbox(),
+      request: { params: params.session },
+      responses: {
+        200: json(SandboxEnv, 'Values and files'),
+        ...refusals('old_generation', 'other_session'),
+      },
+    }),
+    async (c) => {
+      const { sessionId, ...sandbox } = c.get('sandbox')
+      return c.json(await deps.session(sessionId).sandboxEnv(sandbox), 200)
     },
   )
 

@@ -4,6 +4,7 @@ import type { SessionId } from '../contract/ids.ts'
 import { page, PageQuery } from '../contract/page.ts'
 import { Reason, Session, SessionCreate, SessionDiff, SessionRow } from '../contract/session.ts'
 import { listSessions } from '../core/sessions/list.ts'
+import { prepareSession } from '../core/sessions/prepare.ts'
 import type { Doors } from './auth.ts'
 import type { AppDeps } from './deps.ts'
 import type { App } from './env.ts'
@@ -32,7 +33,10 @@ export function addSessionRoutes(app: App, deps: AppDeps, doors: Doors): void {
       tags,
       ...doors.key('write', { json: true }),
       request: { headers: IdempotencyHeader, body: jsonBody(SessionCreate, true) },
-      responses: { 201: json(Session, 'The session'), ...refusals('key_conflict', 'too_large') },
+      responses: {
+        201: json(Session, 'The session'),
+        ...refusals('key_conflict', 'wrong_state', 'not_found', 'too_large', 'unprocessable'),
+      },
     }),
     async (c) => {
       const { organisationId, keyId } = c.get('caller')
@@ -46,6 +50,7 @@ export function addSessionRoutes(app: App, deps: AppDeps, doors: Doors): void {
               .organisation(organisationId)
               .claimCreation(key, await deps.crypto.sha256(canonicalJson(input)), fresh)
       const session = await deps.session(sessionId).create({
+        ...(await prepareSession(deps.db(), organisationId, input)),
         sessionId,
         organisationId,
         keyId,
@@ -119,7 +124,10 @@ export function addSessionRoutes(app: App, deps: AppDeps, doors: Doors): void {
       responses: { 204: { description: 'It is gone' }, ...refusals('not_found') },
     }),
     async (c) => {
-      await sessionOf(c.req.valid('param')).erase(c.get('caller'))
+      const { sessionId } = c.req.valid('param')
+      const caller = c.get('caller')
+      await deps.organisation(caller.organisationId).endCreation(sessionId)
+      await deps.session(sessionId).erase(caller)
       return c.body(null, 204)
     },
   )

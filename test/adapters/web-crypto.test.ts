@@ -11,6 +11,7 @@ test('after a rotation old seals open, and new ones are made with the new key', 
   const old = await createCrypto([first]).seal('text')
   const rotated = createCrypto([second, first])
   expect(await rotated.unseal(old)).toBe('text')
+  expect(rotated.isCurrent(old)).toBe(false)
   expect(await rotated.seal('text')).toMatch(/^v1\.k2\./)
   await expect(createCrypto([second]).unseal(old)).rejects.toThrow('no seal key "k1"')
   await expect(rotated.unseal(old.replace('k1', 'k2'))).rejects.toThrow()

@@ -15,14 +15,22 @@ describe.each(hosts)('gateway calls on %s', (host) => {
   })
   afterAll(() => effects.close())
 
-  const call = (tool: string, id: string, args: object = {}) => stack().call(token, session, tool, id, args)
-  const runsOf = (operationId: string) => effects.seen.filter((effect) => effect.operationId === operationId).length
+  const call = (tool: string, id: string, args: object = {}) =>
+    stack().call(token, session, tool, id, args)
+  const runsOf = (operationId: string) =>
+    effects.seen.filter((effect) => effect.operationId === operationId).length
   const record = async (id: string): Promise<ToolCall> => {
     const { json } = await stack().api('GET', `/v1/sessions/${session.id}/calls?limit=100`)
     return (json.items as ToolCall[]).find((item) => item.toolCallId === id) as ToolCall
   }
   const invocation = (id: string) =>
-    stack().db.all<{ tool_name: string; status: string; attempts: number; output: string; operation_id: string }>(
+    stack().db.all<{
+      tool_name: string
+      status: string
+      attempts: number
+      output: string
+      operation_id: string
+    }>(
       'select * from session_tool_invocations where session_id = ? and tool_call_id = ?',
       session.id,
       id,
@@ -33,11 +41,18 @@ describe.each(hosts)('gateway calls on %s', (host) => {
     const first = await call('count_once', 'twice', args)
     const again = await call('count_once', 'twice', args)
     expect([first.status, again.status, again.text]).toEqual([200, 200, first.text])
-    expect([first, again].map(({ headers }) => headers.get('x-gantry-replayed'))).toEqual(['false', 'true'])
+    expect([first, again].map(({ headers }) => headers.get('x-gantry-replayed'))).toEqual([
+      'false',
+      'true',
+    ])
     const { operationId } = first.json.data
     expect(runsOf(operationId)).toBe(1)
-    expect(await stack().db.all('select 1 from test_effects where operation_id = ?', operationId)).toHaveLength(1)
-    expect(await until(async () => (await invocation('twice')).find((row) => row.status === 'settled'))).toMatchObject({
+    expect(
+      await stack().db.all('select 1 from test_effects where operation_id = ?', operationId),
+    ).toHaveLength(1)
+    expect(
+      await until(async () => (await invocation('twice')).find((row) => row.status === 'settled')),
+    ).toMatchObject({
       operation_id: operationId,
       attempts: 1,
       output: first.text,
@@ -48,12 +63,18 @@ describe.each(hosts)('gateway calls on %s', (host) => {
     const release = effects.hold()
     const args = { url: effects.url }
     const calls = Array.from({ length: 20 }, () => call('count_once', 'twenty', args))
-    await until(() => stack().api('GET', `/v1/sessions/${session.id}`).then(({ json }) => json.activeCalls === 1))
+    await until(() =>
+      stack()
+        .api('GET', `/v1/sessions/${session.id}`)
+        .then(({ json }) => json.activeCalls === 1),
+    )
     await until(() => effects.seen.some((effect) => effect.sessionId === session.id))
     release()
     const answers = await Promise.all(calls)
     expect(new Set(answers.map(({ text }) => text)).size).toBe(1)
-    expect(answers.filter(({ headers }) => headers.get('x-gantry-replayed') === 'false')).toHaveLength(1)
+    expect(
+      answers.filter(({ headers }) => headers.get('x-gantry-replayed') === 'false'),
+    ).toHaveLength(1)
     expect(runsOf(answers[0]?.json.data.operationId)).toBe(1)
   })
 
@@ -105,7 +126,9 @@ describe.each(hosts)('gateway calls on %s', (host) => {
   test('[CALL6] other arguments are 409, or success:false where the tool says so; key order does not matter', async () => {
     const args = { url: effects.url, text: 'a' }
     const first = await call('count_once', 'conflict', args)
-    expect((await call('count_once', 'conflict', { text: 'a', url: effects.url })).text).toBe(first.text)
+    expect((await call('count_once', 'conflict', { text: 'a', url: effects.url })).text).toBe(
+      first.text,
+    )
     const other = await call('count_once', 'conflict', { ...args, text: 'b' })
     expect([other.status, other.json.error.code]).toEqual([409, 'call_conflict'])
     expect((await record('conflict')).conflicts).toBe(1)
@@ -160,13 +183,16 @@ describe.each(hosts)('gateway calls on %s', (host) => {
   test('[CALL11] a closed session replays what it settled and refuses new ids', async () => {
     const own = await stack().createSession()
     const ownToken = await stack().token(own)
-    const mine = (id: string, tool = 'noop', args = {}) => stack().call(ownToken, own, tool, id, args)
+    const mine = (id: string, tool = 'noop', args = {}) =>
+      stack().call(ownToken, own, tool, id, args)
     const settled = await mine('before')
     await mine('half', 'unavailable', { times: 9 })
     expect((await stack().api('POST', `/v1/sessions/${own.id}/close`, {})).status).toBe(200)
     expect((await mine('before')).text).toBe(settled.text)
     const fresh = await mine('after')
     expect([fresh.status, fresh.json.error.code]).toEqual([403, 'session_closed'])
-    expect((await mine('half', 'unavailable', { times: 9 })).json.result).toContain('Outcome unknown')
+    expect((await mine('half', 'unavailable', { times: 9 })).json.result).toContain(
+      'Outcome unknown',
+    )
   })
 })

@@ -14,9 +14,15 @@ describe.each(hosts)('a replaced sandbox on %s', (host) => {
 
   /** All that a sandbox could change, as its owner sees it. */
   async function stateOf(session: Session) {
-    const get = async (path: string) => (await stack().api('GET', `/v1/sessions/${session.id}${path}`)).json
+    const get = async (path: string) =>
+      (await stack().api('GET', `/v1/sessions/${session.id}${path}`)).json
     const { outbox: _, ...view } = await get('')
-    return { view, events: await get('/events?limit=500'), calls: await get('/calls'), asks: await get('/asks') }
+    return {
+      view,
+      events: await get('/events?limit=500'),
+      calls: await get('/calls'),
+      asks: await get('/asks'),
+    }
   }
 
   test.each(['none', 'local'] as const)(
@@ -28,12 +34,18 @@ describe.each(hosts)('a replaced sandbox on %s', (host) => {
       await link.greet()
       const settled = await stack().call(old, session, 'noop', 'settled')
       expect(settled.status).toBe(200)
-      const replaced = await stack().api('POST', `/v1/sessions/${session.id}/replace`, { reason: 'test' })
+      const replaced = await stack().api('POST', `/v1/sessions/${session.id}/replace`, {
+        reason: 'test',
+      })
       expect([replaced.status, replaced.json.sandbox.generation]).toEqual([200, 2])
       expect((await link.closed).code).toBe(4403)
       // The provider's news of the new one come in their own time.
       if (provider === 'local') {
-        await until(() => sandboxHost.running.has(`${session.id}.2`) && !sandboxHost.running.has(`${session.id}.1`))
+        await until(
+          () =>
+            sandboxHost.running.has(`${session.id}.2`) &&
+            !sandboxHost.running.has(`${session.id}.1`),
+        )
         await until(async () => (await stateOf(session)).view.sandbox.state === 'booting')
       }
       const before = await stateOf(session)
@@ -44,7 +56,9 @@ describe.each(hosts)('a replaced sandbox on %s', (host) => {
         stack().call(old, session, 'noop', 'settled'),
         stack().call(old, session, 'noop', 'new'),
         request('GET', `${url}/manifest`, old),
-        request('PUT', `${url}/artifacts`, old, 'bytes', { 'content-type': 'application/octet-stream' }),
+        request('PUT', `${url}/artifacts`, old, 'bytes', {
+          'content-type': 'application/octet-stream',
+        }),
         request('POST', `${stack().url}/llm/anthropic/v1/messages`, old, {}),
       ])
       expect(answers.map(({ status, json }) => [status, json.error.code])).toEqual(
@@ -95,14 +109,23 @@ describe.each(hosts)('a replaced sandbox on %s', (host) => {
     await link.next('command')
     const askId = `ask_${'0'.repeat(20)}`
     link.send(question(askId, 'bash'))
-    await until(async () => (await stack().api('GET', `/v1/sessions/${session.id}/asks`)).json.items.length === 1)
+    await until(
+      async () =>
+        (await stack().api('GET', `/v1/sessions/${session.id}/asks`)).json.items.length === 1,
+    )
     await stack().api('POST', `/v1/sessions/${session.id}/replace`, { reason: 'test' })
-    expect((await stack().api('GET', `/v1/turns/${turn.json.id}?wait=5`)).json).toMatchObject({ state: 'interrupted' })
-    const late = await stack().api('POST', `/v1/sessions/${session.id}/asks/${askId}`, { decision: 'allow' })
+    expect((await stack().api('GET', `/v1/turns/${turn.json.id}?wait=5`)).json).toMatchObject({
+      state: 'interrupted',
+    })
+    const late = await stack().api('POST', `/v1/sessions/${session.id}/asks/${askId}`, {
+      decision: 'allow',
+    })
     expect([late.status, late.json.error.code]).toEqual([409, 'wrong_state'])
     const { json } = await stack().api('GET', `/v1/sessions/${session.id}/asks`)
     expect(json.items[0]).toMatchObject({ decision: 'deny', actor: 'replace' })
     // Denied before the socket was closed.
-    expect(link.messages).toContainEqual(expect.objectContaining({ t: 'answer', askId, decision: 'deny' }))
+    expect(link.messages).toContainEqual(
+      expect.objectContaining({ t: 'answer', askId, decision: 'deny' }),
+    )
   })
 })

@@ -8,17 +8,25 @@ import { hosts, startWire, until, useStack } from '../support/stack.ts'
 describe.each(hosts)('the link on %s', (host) => {
   const stack = useStack(host)
   const connect = async (session: Session, options: { token?: string; url?: string } = {}) =>
-    new TestAgent(options.url ?? stack().url, session.id, options.token ?? (await stack().token(session)))
+    new TestAgent(
+      options.url ?? stack().url,
+      session.id,
+      options.token ?? (await stack().token(session)),
+    )
   const eventsOf = async (session: Session): Promise<SessionEvent[]> => {
     const all: SessionEvent[] = []
     for (;;) {
-      const { json } = await stack().api('GET', `/v1/sessions/${session.id}/events?limit=500&after=${all.length}`)
+      const { json } = await stack().api(
+        'GET',
+        `/v1/sessions/${session.id}/events?limit=500&after=${all.length}`,
+      )
       if (json.items.length === 0) return all
       all.push(...(json.items as SessionEvent[]))
     }
   }
   const numbers = (events: SessionEvent[]) => events.map(({ seq }) => seq)
-  const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, n) => first + n)
+  const upTo = (last: number, first = 1) =>
+    Array.from({ length: last - first + 1 }, (_, n) => first + n)
 
   describe('cut a hundred times during a stream of events', () => {
     const total = 300
@@ -61,7 +69,9 @@ describe.each(hosts)('the link on %s', (host) => {
     test('[EVT5] the events are complete, in order, none twice', async () => {
       const events = await eventsOf(session)
       expect(numbers(events)).toEqual(upTo(events.length))
-      const notices = events.filter(({ kind }) => kind === 'agent.notice').map(({ data }) => data['message'])
+      const notices = events
+        .filter(({ kind }) => kind === 'agent.notice')
+        .map(({ data }) => data['message'])
       expect(notices).toEqual(upTo(total).map((seq) => `event ${seq}`))
     })
 
@@ -80,7 +90,12 @@ describe.each(hosts)('the link on %s', (host) => {
           starts.slice(at, at + 40).map(async (after) => {
             const wanted = Math.min(3, last - after)
             const headers = { 'last-event-id': String(after) }
-            const tail = await readStream(url, stack().adminKey, (seen) => seen.length >= wanted, headers)
+            const tail = await readStream(
+              url,
+              stack().adminKey,
+              (seen) => seen.length >= wanted,
+              headers,
+            )
             expect(tail.slice(0, wanted)).toEqual(events.slice(after, after + wanted))
           }),
         )
@@ -88,7 +103,9 @@ describe.each(hosts)('the link on %s', (host) => {
       const [byQuery, byHeader] = await Promise.all([
         readStream(`${url}?after=0`, stack().adminKey, (seen) => seen.length >= last),
         // The header wins.
-        readStream(`${url}?after=7`, stack().adminKey, (seen) => seen.length >= last, { 'last-event-id': '0' }),
+        readStream(`${url}?after=7`, stack().adminKey, (seen) => seen.length >= last, {
+          'last-event-id': '0',
+        }),
       ])
       expect(byQuery).toEqual(events)
       expect(byHeader).toEqual(events)
@@ -126,7 +143,10 @@ describe.each(hosts)('the link on %s', (host) => {
     const session = await stack().createSession()
     const agent = await connect(session)
     await agent.greet()
-    agent.send({ t: 'events', items: [{ seq: 1, at: 1, kind: 'opencode.died', data: { code: 'one' } }, notice(2)] })
+    agent.send({
+      t: 'events',
+      items: [{ seq: 1, at: 1, kind: 'opencode.died', data: { code: 'one' } }, notice(2)],
+    })
     expect((await agent.next('ack', ({ seq }) => seq === 2)).seq).toBe(2)
     const stored = (await eventsOf(session)).filter(({ kind }) => kind === 'agent.notice')
     expect(stored[0]?.data['message']).toContain('opencode.died')
@@ -150,7 +170,9 @@ describe.each(hosts)('the link on %s', (host) => {
     const fresh = await connect(session)
     await fresh.greet()
     expect((await old.closed).code).toBe(4409)
-    await until(async () => (await stack().api('GET', `/v1/sessions/${session.id}`)).json.sandbox.connected)
+    await until(
+      async () => (await stack().api('GET', `/v1/sessions/${session.id}`)).json.sandbox.connected,
+    )
   })
 
   test('[LINK4] a token of a closed session cannot open the link, and an open one ends at its next message', async () => {
@@ -171,7 +193,9 @@ describe.each(hosts)('the link on %s', (host) => {
     const { token, expiresAt } = await agent.next('token')
     expect((await agent.closed).code).toBe(4401)
     expect(expiresAt).toBeGreaterThan(Date.now())
-    expect((await stack().call(expired, session, 'noop', 'x')).json.error.code).toBe('token_expired')
+    expect((await stack().call(expired, session, 'noop', 'x')).json.error.code).toBe(
+      'token_expired',
+    )
     const renewed = await connect(session, { token })
     expect((await renewed.greet()).protocol).toBe(1)
     renewed.send({ t: 'renew' })

@@ -15,7 +15,8 @@ describe.each(hosts)('SIGKILL of the control plane on %s', (host) => {
   })
   afterAll(() => effects.close())
 
-  const call = (tool: string, id: string, args: object) => stack().call(token, session, tool, id, args)
+  const call = (tool: string, id: string, args: object) =>
+    stack().call(token, session, tool, id, args)
   const record = async (id: string): Promise<ToolCall> => {
     const { json } = await stack().api('GET', `/v1/sessions/${session.id}/calls`)
     return (json.items as ToolCall[]).find((item) => item.toolCallId === id) as ToolCall
@@ -74,13 +75,17 @@ describe.each(hosts)('SIGKILL of the control plane on %s', (host) => {
     const answer = await call('count_repeatable', 'again', { url: effects.url })
     expect(answer.json).toMatchObject({ success: true, data: { operationId } })
     expect(await record('again')).toMatchObject({ state: 'settled', attempts: 2 })
-    expect(new Set(effects.seen.slice(-2).map((effect) => effect.operationId))).toEqual(new Set([operationId]))
+    expect(new Set(effects.seen.slice(-2).map((effect) => effect.operationId))).toEqual(
+      new Set([operationId]),
+    )
   })
 
   test('[OUT1] what was committed just before a kill reaches libSQL without anybody asking', async () => {
     const own = await stack().createSession({ title: 'killed' })
     const ownToken = await stack().token(own)
-    await Promise.all(Array.from({ length: 10 }, (_, n) => stack().call(ownToken, own, 'noop', `n${n}`)))
+    await Promise.all(
+      Array.from({ length: 10 }, (_, n) => stack().call(ownToken, own, 'noop', `n${n}`)),
+    )
     await stack().restart()
     const rows = await until(async () => {
       const found = await stack().db.all<{ status: string; attempts: number }>(
@@ -102,12 +107,18 @@ describe.each(hosts)('SIGKILL of the control plane on %s', (host) => {
   })
 
   test('[SES2] an Idempotency-Key still stands for its session', async () => {
-    const create = () => stack().api('POST', '/v1/sessions', { title: 'x' }, { headers: { 'idempotency-key': 'k' } })
+    const create = () =>
+      stack().api('POST', '/v1/sessions', { title: 'x' }, { headers: { 'idempotency-key': 'k' } })
     const first = await create()
     await stack().restart()
     const again = await create()
     expect([first.status, again.status, again.json.id]).toEqual([201, 201, first.json.id])
-    const other = await stack().api('POST', '/v1/sessions', { title: 'y' }, { headers: { 'idempotency-key': 'k' } })
+    const other = await stack().api(
+      'POST',
+      '/v1/sessions',
+      { title: 'y' },
+      { headers: { 'idempotency-key': 'k' } },
+    )
     expect([other.status, other.json.error.code]).toEqual([409, 'key_conflict'])
   })
 })

@@ -14,9 +14,15 @@ describe.each(hosts)('turns on %s', (host) => {
   })
   afterAll(() => sandboxHost.close())
 
-  const api = (method: string, session: Session, path: string, body?: unknown, headers: Record<string, string> = {}) =>
-    stack().api(method, `/v1/sessions/${session.id}${path}`, body, { headers })
-  const turnOf = async (id: string, wait = 0) => (await stack().api('GET', `/v1/turns/${id}?wait=${wait}`)).json as Turn
+  const api = (
+    method: string,
+    session: Session,
+    path: string,
+    body?: unknown,
+    headers: Record<string, string> = {},
+  ) => stack().api(method, `/v1/sessions/${session.id}${path}`, body, { headers })
+  const turnOf = async (id: string, wait = 0) =>
+    (await stack().api('GET', `/v1/turns/${id}?wait=${wait}`)).json as Turn
   const askId = (n: number) => `ask_${String(n).padStart(20, '0')}`
 
   async function open(input: Record<string, unknown> = {}) {
@@ -32,7 +38,13 @@ describe.each(hosts)('turns on %s', (host) => {
         api('POST', session, '/prompts', { text, ...body }, headers),
       end: (turnId: string, state = 'completed') => {
         seq += 1
-        const data = { turnId, state, reason: state === 'completed' ? null : 'because', text: 'said', diff: null }
+        const data = {
+          turnId,
+          state,
+          reason: state === 'completed' ? null : 'because',
+          text: 'said',
+          diff: null,
+        }
         agent.send({ t: 'events', items: [agentEvent(seq, 'turn.ended', data)] })
       },
       command: (id: string) => agent.next('command', (command) => command.id === id),
@@ -44,7 +56,10 @@ describe.each(hosts)('turns on %s', (host) => {
     await until(async () => (await api('GET', session, '')).json.sandbox.state === 'ready')
     expect(sandboxHost.orders.filter((order) => order === `PUT ${session.id}.1`)).toHaveLength(1)
     const list = await until(async () => {
-      const rows = await stack().db.all<{ sandbox_state: string }>('select sandbox_state from sessions where id = ?', session.id)
+      const rows = await stack().db.all<{ sandbox_state: string }>(
+        'select sandbox_state from sessions where id = ?',
+        session.id,
+      )
       return rows[0]?.sandbox_state === 'ready' && rows
     })
     expect(list).toHaveLength(1)
@@ -60,9 +75,17 @@ describe.each(hosts)('turns on %s', (host) => {
       ['queued', 1],
       ['queued', 2],
     ])
-    expect((await command(first.id)).body).toMatchObject({ turnId: first.id, text: 'one', steer: false })
+    expect((await command(first.id)).body).toMatchObject({
+      turnId: first.id,
+      text: 'one',
+      steer: false,
+    })
     end(first.id)
-    expect(await turnOf(first.id, 5)).toMatchObject({ state: 'completed', text: 'said', reason: null })
+    expect(await turnOf(first.id, 5)).toMatchObject({
+      state: 'completed',
+      text: 'said',
+      reason: null,
+    })
     expect((await command(second.id)).body).toMatchObject({ text: 'two' })
     expect(await turnOf(third.id)).toMatchObject({ state: 'queued', position: 1 })
   })
@@ -104,7 +127,9 @@ describe.each(hosts)('turns on %s', (host) => {
     expect((await turnOf(next.id, 5)).state).toBe('completed')
     expect((await turnOf(turn.id)).state).toBe('failed')
     const { json } = await api('GET', session, '/events?limit=500')
-    const ends = (json.items as SessionEvent[]).filter(({ kind, data }) => kind === 'turn.ended' && data['turnId'] === turn.id)
+    const ends = (json.items as SessionEvent[]).filter(
+      ({ kind, data }) => kind === 'turn.ended' && data['turnId'] === turn.id,
+    )
     expect(ends).toHaveLength(1)
   })
 
@@ -136,7 +161,9 @@ describe.each(hosts)('turns on %s', (host) => {
     expect(await turnOf(queued.id)).toMatchObject({ state: 'aborted' })
     // While it is being aborted nothing more is let through.
     agent.send(question(askId(2), 'read'))
-    expect(await agent.next('answer', (answer) => answer.askId === askId(2))).toMatchObject({ decision: 'deny' })
+    expect(await agent.next('answer', (answer) => answer.askId === askId(2))).toMatchObject({
+      decision: 'deny',
+    })
     const late = await api('POST', session, `/asks/${askId(1)}`, { decision: 'allow' })
     expect(late.status).toBe(409)
     end(running.id, 'aborted')
@@ -146,7 +173,10 @@ describe.each(hosts)('turns on %s', (host) => {
   test('[GATE2] [GATE3] the deny list refuses, the ask list waits for a person, an answer counts once', async () => {
     const { prompt, agent, session } = await open({ gate: { deny: ['webfetch'], ask: ['bash'] } })
     agent.send(question(askId(0), 'read'))
-    expect(await agent.next('answer')).toMatchObject({ decision: 'deny', reason: 'No turn is running' })
+    expect(await agent.next('answer')).toMatchObject({
+      decision: 'deny',
+      reason: 'No turn is running',
+    })
     await prompt('go')
     agent.send(question(askId(1), 'webfetch'))
     agent.send(question(askId(2), 'read'))
@@ -157,7 +187,9 @@ describe.each(hosts)('turns on %s', (host) => {
     const { json } = await api('GET', session, '/asks')
     expect(json.items).toMatchObject([{ id: askId(3), state: 'open', input: { command: 'ls' } }])
     const answers = await Promise.all(
-      ['allow', 'deny', 'allow'].map((decision) => api('POST', session, `/asks/${askId(3)}`, { decision })),
+      ['allow', 'deny', 'allow'].map((decision) =>
+        api('POST', session, `/asks/${askId(3)}`, { decision }),
+      ),
     )
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409])
     const winner = answers.find(({ status }) => status === 200)?.json.decision
@@ -173,7 +205,10 @@ describe.each(hosts)('turns on %s', (host) => {
     const { prompt, agent, session } = await open({ gate: { ask: ['bash'], askTimeoutSeconds: 1 } })
     await prompt('go')
     agent.send(question(askId(1), 'bash'))
-    expect(await agent.next('answer')).toMatchObject({ decision: 'deny', reason: 'Nobody answered in time' })
+    expect(await agent.next('answer')).toMatchObject({
+      decision: 'deny',
+      reason: 'Nobody answered in time',
+    })
     const { json } = await api('GET', session, '/asks')
     expect(json.items[0]).toMatchObject({ actor: 'deadline', decision: 'deny' })
   })
@@ -187,7 +222,9 @@ describe.each(hosts)('turns on %s', (host) => {
     const again = new TestAgent(stack().url, session.id, await stack().token(session))
     await again.greet()
     again.send(question(askId(1), 'bash'))
-    expect((await api('POST', session, `/asks/${askId(1)}`, { decision: 'allow' })).status).toBe(200)
+    expect((await api('POST', session, `/asks/${askId(1)}`, { decision: 'allow' })).status).toBe(
+      200,
+    )
     expect(await again.next('answer')).toMatchObject({ askId: askId(1), decision: 'allow' })
   })
 
@@ -197,7 +234,10 @@ describe.each(hosts)('turns on %s', (host) => {
     agent.send(question(askId(1), 'bash'))
     await until(async () => (await api('GET', session, '/asks')).json.items.length === 1)
     const waiting = turnOf(turn.id, 20)
-    const closed = [await api('POST', session, '/close', { reason: 'done' }), await api('POST', session, '/close', {})]
+    const closed = [
+      await api('POST', session, '/close', { reason: 'done' }),
+      await api('POST', session, '/close', {}),
+    ]
     expect(closed.map(({ status, json }) => [status, json.status])).toEqual([
       [200, 'closed'],
       [200, 'closed'],
@@ -209,7 +249,9 @@ describe.each(hosts)('turns on %s', (host) => {
     await until(() => !sandboxHost.running.has(`${session.id}.1`))
     await until(async () => (await api('GET', session, '')).json.sandbox.state === 'stopped')
     const { json } = await api('GET', session, '/events?limit=500')
-    expect((json.items as SessionEvent[]).filter(({ kind }) => kind === 'session.closed')).toHaveLength(1)
+    expect(
+      (json.items as SessionEvent[]).filter(({ kind }) => kind === 'session.closed'),
+    ).toHaveLength(1)
   })
 
   test('[BOX4] [TURN10] an agent that fails loses the sandbox: its turn is interrupted, prompts are refused until a replacement', async () => {
@@ -218,7 +260,10 @@ describe.each(hosts)('turns on %s', (host) => {
     const queued = (await prompt('later')).json as Turn
     await command(turn.id)
     agent.send({ t: 'failed', reason: 'OpenCode does not start' })
-    expect(await turnOf(turn.id, 5)).toMatchObject({ state: 'interrupted', reason: 'OpenCode does not start' })
+    expect(await turnOf(turn.id, 5)).toMatchObject({
+      state: 'interrupted',
+      reason: 'OpenCode does not start',
+    })
     const refused = await prompt('more')
     expect(refused.status).toBe(409)
     expect(refused.json.error.message).toContain(`/v1/sessions/${session.id}/replace`)
@@ -231,7 +276,11 @@ describe.each(hosts)('turns on %s', (host) => {
 
     await api('POST', session, '/replace', {})
     await until(() => sandboxHost.running.has(`${session.id}.2`))
-    const fresh = new TestAgent(stack().url, session.id, await stack().token(session, { generation: 2 }))
+    const fresh = new TestAgent(
+      stack().url,
+      session.id,
+      await stack().token(session, { generation: 2 }),
+    )
     await fresh.greet()
     expect((await fresh.next('command')).body).toMatchObject({ turnId: queued.id, text: 'later' })
   })

@@ -258,7 +258,7 @@ async function checkOutboxes(scene: Scene, objectsDir: string, counts: Record<st
       if (!value(`select 1 from sqlite_master where name = 'outbox_mark'`)) continue
       const id = String(value('select id from session'))
       ids.add(id)
-      const last = value(`select seq from sqlite_sequence where name = 'outbox'`)
+      const last = value('select max(seq) from outbox')
       const own = value('select watermark from outbox_mark')
       counts['outbox rows'] = (counts['outbox rows'] ?? 0) + Number(last)
       if (own !== last || marks.get(id) !== last) {

@@ -5,51 +5,47 @@ import { type CrashPointName, crashPoints } from '../../src/core/crash-points.ts
 export interface CrashServer {
   url: string
   hits: Map<string, number>
-  /** Resolves at the hit after `skip` others, which then waits for `release`; null if it does not come in time. */
-  catchNext(point: CrashPointName, skip: number, withinMs: number): Promise<Caught | null>
+  /** The next hit of one of these points after `skip` others, which then waits; null if none comes in time. */
+  catchNext(points: readonly CrashPointName[], skip: number, withinMs: number): Promise<Caught | null>
   close(): Promise<void>
 }
 export interface Caught {
+  point: CrashPointName
   /** Lets the process go on. If it is dead by now, nothing happens. */
   release(): void
-}
-
-interface Trap {
-  point: CrashPointName
-  skip: number
-  spring: (caught: Caught) => void
 }
 
 /** Every process that reaches a crash point asks here and waits for the answer. */
 export async function startCrashServer(): Promise<CrashServer> {
   const hits = new Map<string, number>(crashPoints.map((point) => [point, 0]))
-  let trap: Trap | undefined
+  let trap: ((point: CrashPointName, response: ServerResponse) => boolean) | undefined
 
   const server = createServer((request, response) => {
     request.resume()
     response.on('error', () => undefined)
-    const point = (request.url ?? '').slice(1)
+    const point = (request.url ?? '').slice(1) as CrashPointName
     hits.set(point, (hits.get(point) ?? 0) + 1)
-    if (!trap || trap.point !== point || trap.skip-- > 0) return goOn(response)
-    trap.spring({ release: () => goOn(response) })
-    trap = undefined
+    if (!trap?.(point, response)) goOn(response)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
 
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     hits,
-    catchNext: (point, skip, withinMs) =>
+    catchNext: (points, skip, withinMs) =>
       new Promise((resolve) => {
-        const timeout = setTimeout(() => {
+        let left = skip
+        const end = (caught: Caught | null) => {
           trap = undefined
-          resolve(null)
-        }, withinMs)
-        const spring = (caught: Caught) => {
           clearTimeout(timeout)
           resolve(caught)
         }
-        trap = { point, skip, spring }
+        const timeout = setTimeout(() => end(null), withinMs)
+        trap = (point, response) => {
+          if (!points.includes(point) || left-- > 0) return false
+          end({ point, release: () => goOn(response) })
+          return true
+        }
       }),
     close: () => closeServer(server),
   }

@@ -1,19 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Stack } from '../../local/stack.ts'
 import type { Supervised } from '../../local/supervise.ts'
-import type { CrashServer } from './crash-server.ts'
-import { killsOf, type Strike } from './plan.ts'
+import type { Caught, CrashServer } from './crash-server.ts'
+import { type Cell, matrix, type Strike, type Victim } from './plan.ts'
 import type { Random } from './random.ts'
 
-/** A point that the workload does not reach in this time is tried again later. */
-const trapMs = 6000
+/** The workload reaches every point far more often than this. */
+const trapMs = 10_000
+
+/** Of few, which are rare, the first hit is taken. */
+const manyCells = 10
 
 /** Carries out the plan: one strike after the other, each followed by the restart of what was killed. */
 export class Killer {
   kills = 0
-  /** By point and victim; `any time` for strikes without a point. */
-  readonly killsAt = new Map<string, number>()
-  readonly missed: Strike[] = []
+  /** Strikes by point and victim; `any time` for those without a point. */
+  readonly struck = new Map<string, number>()
   readonly #stack: Stack
   readonly #crashes: CrashServer
   readonly #random: Random
@@ -28,39 +30,52 @@ export class Killer {
   /** Resolves once the control plane is up again. */
   up = (): Promise<void> => this.#back
 
-  async strike(strike: Strike): Promise<void> {
-    if (strike.point === null) {
-      await sleep(strike.skip)
-      return this.#kill(strike)
-    }
-    const caught = await this.#crashes.catchNext(strike.point, strike.skip, trapMs)
-    if (!caught) {
-      this.missed.push(strike)
-      return
-    }
-    // A dead libSQL is met by whoever was about to write: let it go on before or after the restart.
-    if (strike.victim === 'sqld' && this.#random.chance(0.5)) {
-      setTimeout(() => caught.release(), 5)
-    }
-    await this.#kill(strike)
-    caught.release()
+  get missing(): Cell[] {
+    return matrix.filter((cell) => !this.struck.has(nameOf(cell)))
   }
 
-  async #kill(strike: Strike): Promise<void> {
+  /** What was struck, or null if nobody came by. */
+  async strike(strike: Strike): Promise<string | null> {
+    if (strike.at === 'time') {
+      await sleep(strike.waitMs)
+      return this.#kill('any time', strike.victim, null)
+    }
+    const wanted = this.#leastStruck()
+    const points = wanted.map(({ point }) => point)
+    const caught = await this.#crashes.catchNext(points, wanted.length > manyCells ? strike.skip : 0, trapMs)
+    const cell = caught && this.#random.pick(wanted.filter(({ point }) => point === caught.point))
+    return cell && this.#kill(cell.point, cell.victim, caught)
+  }
+
+  /** Rare points are not waited for in each round: being a little ahead of them is enough. */
+  #leastStruck(): Cell[] {
+    if (this.missing.length > 0) return this.missing
+    const strikes = (cell: Cell) => this.struck.get(nameOf(cell)) ?? 0
+    const least = Math.min(...matrix.map(strikes))
+    return matrix.filter((cell) => strikes(cell) <= least + 1)
+  }
+
+  async #kill(where: string, victim: Victim, caught: Caught | null): Promise<string> {
     const { worker, sqld } = this.#stack
-    const victims = { worker: [worker], sqld: [sqld], both: [worker, sqld] }[strike.victim]
-    const name = `${strike.point ?? 'any time'} ${strike.victim}`
-    this.killsAt.set(name, (this.killsAt.get(name) ?? 0) + 1)
-    this.kills += killsOf(strike)
-    const back = Promise.all(victims.map((victim) => this.#killAndStart(victim)))
-    if (strike.victim !== 'sqld') this.#back = back.then(() => undefined)
+    const parts = { worker: [worker], sqld: [sqld], both: [worker, sqld] }[victim]
+    const name = `${where} ${victim}`
+    this.struck.set(name, (this.struck.get(name) ?? 0) + 1)
+    this.kills += parts.length
+    const back = Promise.all(parts.map((part) => this.#killAndStart(part)))
+    if (victim !== 'sqld') this.#back = back.then(() => undefined)
+    // A dead libSQL is met by whoever was about to write: that one goes on before or after its return.
+    else if (this.#random.chance(0.5)) caught?.release()
     await back
+    caught?.release()
+    return name
   }
 
-  async #killAndStart(victim: Supervised): Promise<void> {
-    victim.kill('SIGKILL')
+  async #killAndStart(part: Supervised): Promise<void> {
+    part.kill('SIGKILL')
     // libSQL stays away for a moment, so that others notice.
-    if (victim === this.#stack.sqld) await sleep(this.#random.below(150))
-    await victim.start()
+    if (part.name === this.#stack.sqld.name) await sleep(this.#random.below(150))
+    await part.start()
   }
 }
+
+export const nameOf = ({ point, victim }: Cell) => `${point} ${victim}`

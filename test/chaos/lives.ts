@@ -66,7 +66,7 @@ export async function live(
       const { status, text } = await client.send('DELETE', path)
       if (status !== 204 && status !== 404) complain(`DELETE ${path}: ${status} ${text}`)
       life.end = 'deleted'
-    } else if (random.chance(0.7)) {
+    } else if (random.chance(0.8)) {
       await client.json('POST', `${path}/close`, { reason: 'chaos' })
       life.end = 'closed'
     }

@@ -8,7 +8,6 @@ export interface Random {
   /** From 0, less than `limit`. */
   below(limit: number): number
   pick<T>(items: readonly T[]): T
-  shuffle<T>(items: readonly T[]): T[]
   id(length: number): string
 }
 
@@ -27,10 +26,6 @@ export function createRandom(seed: number): Random {
     below,
     chance: (probability) => next() < probability,
     pick: (items) => items[below(items.length)] as (typeof items)[number],
-    shuffle: (items) => {
-      const left = [...items]
-      return items.map(() => left.splice(below(left.length), 1)[0] as (typeof items)[number])
-    },
     id: (length) => Array.from({ length }, () => idAlphabet[below(idAlphabet.length)]).join(''),
   }
 }

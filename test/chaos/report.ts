@@ -3,7 +3,7 @@ import { crashPoints } from '../../src/core/crash-points.ts'
 export interface Report {
   seed: number
   kills: number
-  killsAt: Map<string, number>
+  struck: Map<string, number>
   hits: Map<string, number>
   counts: Record<string, number>
   /** Empty: the run has passed. */
@@ -15,11 +15,12 @@ const maxShown = 40
 /** The table of points, the numbers, the verdict. */
 export function printReport(report: Report): string {
   const columns = ['worker', 'sqld', 'both'] as const
-  const cells = (name: string) => columns.map((victim) => String(report.killsAt.get(`${name} ${victim}`) ?? '-').padStart(8))
+  const cells = (name: string) => columns.map((victim) => String(report.struck.get(`${name} ${victim}`) ?? '-').padStart(8))
   const row = (name: string, hits: string) => `${name.padEnd(22)}${hits.padStart(8)}${cells(name).join('')}`
   const { problems } = report
   return [
-    `${'crash point'.padEnd(22)}${'hits'.padStart(8)}${columns.map((name) => `kills of ${name}`.slice(-8).padStart(8)).join('')}`,
+    `${' '.repeat(30)}  killed:`,
+    `${'crash point'.padEnd(22)}${'hits'.padStart(8)}${columns.map((name) => name.padStart(8)).join('')}`,
     ...crashPoints.map((point) => row(point, String(report.hits.get(point) ?? 0))),
     row('any time', '-'),
     '',

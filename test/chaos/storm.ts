@@ -16,9 +16,9 @@ import { checkAll, drained } from './check.ts'
 import { Client } from './client.ts'
 import { type CrashServer, startCrashServer } from './crash-server.ts'
 import { type EffectsServer, startEffectsServer } from './effects-server.ts'
-import { Killer } from './killer.ts'
+import { Killer, nameOf } from './killer.ts'
 import { type Life, live } from './lives.ts'
-import { createPlan, victimsOf } from './plan.ts'
+import { createPlan } from './plan.ts'
 import { createRandom, type Random } from './random.ts'
 import type { Report } from './report.ts'
 import { type ChaosHost, startChaosHost } from './sandbox-host.ts'
@@ -146,13 +146,11 @@ async function blow(scene: Scene, options: StormOptions, random: Random): Promis
       ),
     ),
   ]
-  const plan = createPlan(random, options.kills)
-  for (let strike = plan.shift(); strike; strike = plan.shift()) {
-    if (Date.now() - startedAt > options.maxMs) break
-    await scene.killer.strike(strike)
-    // Missed points come again at the end, a few times.
-    if (plan.length === 0 && scene.killer.missed.length < 100) plan.push(...stillMissing(scene))
-    options.onProgress?.(`${scene.killer.kills} kills, ${strike.point ?? 'any time'} ${strike.victim}`)
+  for (const strike of createPlan(random)) {
+    const done = scene.killer.kills >= options.kills && scene.killer.missing.length === 0
+    if (done || Date.now() - startedAt > options.maxMs) break
+    const struck = await scene.killer.strike(strike)
+    options.onProgress?.(`${scene.killer.kills} kills, ${struck ?? 'nobody came by'}`)
   }
   const stormMs = Date.now() - startedAt
   going = false
@@ -160,14 +158,6 @@ async function blow(scene: Scene, options: StormOptions, random: Random): Promis
   await Promise.all(work)
   options.onProgress?.('Everybody has finished')
   return stormMs
-}
-
-function stillMissing(scene: Scene) {
-  return crashPoints.flatMap((point) =>
-    victimsOf(point)
-      .filter((victim) => !scene.killer.killsAt.has(`${point} ${victim}`))
-      .map((victim) => ({ point, victim, skip: 0 })),
-  )
 }
 
 async function chatter(agent: ChaosAgent, going: () => boolean): Promise<void> {
@@ -182,12 +172,11 @@ async function chatter(agent: ChaosAgent, going: () => boolean): Promise<void> {
 function reportOf(scene: Scene, options: StormOptions, counts: Report['counts']): Report {
   const { killer, crashes } = scene
   const unreached = crashPoints.filter((point) => crashes.hits.get(point) === 0)
-  const unkilled = stillMissing(scene).map(({ point, victim }) => `${point} ${victim}`)
   const problems = [
     ...scene.problems,
     ...unreached.map((point) => `No process ever reached "${point}"`),
-    ...unkilled.map((name) => `No kill at "${name}"`),
+    ...killer.missing.map((cell) => `No kill at "${nameOf(cell)}"`),
     ...(killer.kills < options.kills ? [`Only ${killer.kills} of ${options.kills} kills`] : []),
   ]
-  return { seed: options.seed, kills: killer.kills, killsAt: killer.killsAt, hits: crashes.hits, counts, problems }
+  return { seed: options.seed, kills: killer.kills, struck: killer.struck, hits: crashes.hits, counts, problems }
 }

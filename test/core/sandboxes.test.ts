@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { idAlphabet } from '../../src/contract/ids.ts'
 import { Manifest } from '../../src/contract/manifest.ts'
+import { modelRows, parseModel } from '../../src/contract/models.ts'
 import { type ToolDefinition, verifyTool } from '../../src/contract/tool.ts'
 import { buildManifest, type ManifestInput } from '../../src/core/sandboxes/manifest.ts'
 
@@ -29,7 +30,11 @@ const build = (change: Partial<ManifestInput> = {}) =>
     {
       sessionId: 'ses_1',
       layout,
-      model: 'litellm/scripted',
+      prompt: 'Be good.',
+      model: parseModel('scripted'),
+      models: modelRows(),
+      effort: null,
+      mode: 'coding',
       tools: [verifyTool, dotted],
       trustProjectConfig: false,
       ...change,
@@ -117,11 +122,18 @@ describe('opencode.json', () => {
     })
   })
 
-  it('lists a model that it does not know, with limits', async () => {
-    const { provider } = configOf(await build({ model: 'litellm/gpt-9' })) as unknown as {
+  it('lists the models of the table and what else the deployment serves, with limits', async () => {
+    const models = modelRows(['gpt-9'])
+    const { provider } = configOf(
+      await build({ models, model: parseModel('gpt-9', models) }),
+    ) as unknown as {
       provider: Record<string, { models: Record<string, { limit: object }> }>
     }
-    expect(Object.keys(provider['litellm']?.models ?? {})).toEqual(['scripted', 'gpt-9'])
+    expect(Object.keys(provider['anthropic']?.models ?? {})).toEqual([
+      'claude-sonnet-4-6',
+      'claude-opus-4-6',
+    ])
+    expect(Object.keys(provider['litellm']?.models ?? {}).slice(-2)).toEqual(['scripted', 'gpt-9'])
     expect(provider['litellm']?.models['gpt-9']?.limit).toEqual({ context: 128_000, output: 8192 })
   })
 })

@@ -43,6 +43,8 @@ export async function createDoorKit({ send, adminKey, strangerKey, tokenKeys }: 
   const organisationId = session['organisationId'] as string
   const other = (await makeSession())['id'] as string
   await call('POST', `/v1/sessions/${sessionId}/replace`)
+  const configuration = await call('POST', '/v1/configurations', { name: `door ${sessionId}` })
+  await call('PUT', '/v1/secrets/DOOR_SECRET', { value: 'known to its organisation' })
   const revoked = await makeKey('admin')
   const remove = await send('DELETE', `/v1/keys/${revoked['id']}`, {
     authorization: `Bearer ${adminKey}`,
@@ -68,6 +70,7 @@ export async function createDoorKit({ send, adminKey, strangerKey, tokenKeys }: 
     sessionId,
     adminKey,
     keyId: (await makeKey('read'))['id'] as string,
+    configurationId: configuration['id'] as string,
     /** Where each of these must be refused, see doors.ts. */
     visitors: {
       nobody: undefined,

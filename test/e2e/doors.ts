@@ -93,25 +93,34 @@ function visit(kit: DoorKit, route: Route, visitor: Visitor) {
   }
   if (route.method === 'GET') return kit.send('GET', fillPath(kit, route.path), headers)
   headers['content-type'] = 'application/json'
-  return kit.send(route.method, fillPath(kit, route.path), headers, goodBody(route.path))
+  return kit.send(route.method, fillPath(kit, route.path), headers, goodBody(kit, route.path))
 }
 
 /** A body that would be taken, so that a refusal is the door's. */
-function goodBody(path: string): string {
+function goodBody({ configurationId }: DoorKit, path: string): string {
   if (path.endsWith('/tools/:toolName')) return '{"tool_call_id":"door","args":{}}'
   if (path.endsWith('/asks/:askId')) return '{"decision":"allow"}'
   if (path.endsWith('/prompts')) return '{"text":"hello"}'
+  if (path.endsWith('/env')) return '{"values":[{"key":"A","value":"v"}]}'
   if (path === '/v1/keys') return '{"name":"n","scopes":["read"]}'
+  if (path === '/v1/configurations') return '{"name":"n"}'
+  // One's own names are free to everybody, so a stranger is met at the configuration.
+  if (path === '/v1/secrets/:name') return JSON.stringify({ value: 'v', configurationId })
   return '{}'
 }
 
-export function fillPath(kit: Pick<DoorKit, 'sessionId' | 'keyId'>, path: string): string {
+export function fillPath(
+  kit: Pick<DoorKit, 'sessionId' | 'keyId' | 'configurationId'>,
+  path: string,
+): string {
   const values: Record<string, string> = {
     sessionId: kit.sessionId,
     turnId: `trn_${kit.sessionId.slice(4)}${'0'.repeat(8)}`,
     askId: `ask_${'0'.repeat(20)}`,
     artifactId: `art_${'0'.repeat(20)}`,
     keyId: kit.keyId,
+    configurationId: kit.configurationId,
+    name: 'DOOR_SECRET',
     toolName: 'verify',
     provider: 'litellm',
     path: 'chat/completions',

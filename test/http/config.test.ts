@@ -18,7 +18,7 @@ test('the least environment has defaults for the rest', () => {
     sandboxHost: null,
     defaultSandbox: 'none',
     models: { anthropic: null, litellm: null },
-    model: null,
+    extraModels: [],
     rateLimitPerMinute: 3000,
     retentionDays: 30,
     crashUrl: null,

@@ -90,6 +90,7 @@ function spec(sessionId = ids[0] ?? '', mode = '', more: Partial<SandboxSpec> = 
     gatewayUrl: `http://127.0.0.1:1/${mode}`,
     token: 'the-token-of-this-sandbox',
     repository: null,
+    snapshotId: null,
     ...more,
   }
 }

@@ -11,6 +11,7 @@ const question = (askId: string, input: unknown = { command: 'ls' }) => ({
 })
 const part = (partId: string, input: unknown = { command: 'ls' }) => ({
   partId,
+  messageId: 'msg_1',
   sessionID: 'ses_a',
   tool: 'bash',
   callId: 'call_1',

@@ -124,12 +124,19 @@ describe('a manifest', () => {
     expect(existsSync(at('config/.gitignore'))).toBe(true)
   })
 
-  it('removes what must be absent', () => {
+  it('removes what must be absent if Gantry wrote it, and leaves what the repository has', () => {
     const { apply, put, at, manifest } = sandbox()
-    put('workspace/.opencode/tool/setup.ts', 'x')
-    manifest.absent.push(at('workspace/.opencode/tool/setup.ts'))
+    const sha256 = createHash('sha256').update('ours').digest('hex')
+    for (const [name, content] of [
+      ['setup', 'ours'],
+      ['own', 'the repository has it'],
+    ] as const) {
+      put(`workspace/.opencode/tool/${name}.ts`, content)
+      manifest.absent.push({ path: at(`workspace/.opencode/tool/${name}.ts`), sha256 })
+    }
     expect(apply().actions['workspace/.opencode/tool/setup.ts']).toBe('removed')
     expect(existsSync(at('workspace/.opencode/tool/setup.ts'))).toBe(false)
+    expect(existsSync(at('workspace/.opencode/tool/own.ts'))).toBe(true)
   })
 
   it('refuses a path outside the folders of the sandbox', () => {

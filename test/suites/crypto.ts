@@ -29,6 +29,10 @@ export function cryptoSuite(name: string, open: () => Crypto): void {
       expect([await port.unseal(a), await port.unseal(b)]).toEqual([text, text])
     })
 
+    test('a seal of today is current', async () => {
+      expect(open().isCurrent(await open().seal('text'))).toBe(true)
+    })
+
     test('a seal that was changed does not open', async () => {
       const sealed = await open().seal('text')
       const at = sealed.length - 6

@@ -12,7 +12,10 @@ export interface MintOptions {
 }
 
 /** A sandbox's token, made with the keys that the control plane was given. */
-export async function mintToken(env: Record<string, string>, options: MintOptions): Promise<string> {
+export async function mintToken(
+  env: Record<string, string>,
+  options: MintOptions,
+): Promise<string> {
   const { sessionId, organisationId, generation = 1, at = Date.now() } = options
   const { token } = await createTokens(parseConfig(env).tokenKeys, () => at).mint({
     sessionId,
@@ -73,8 +76,11 @@ export class TestAgent {
   }
 
   /** The first message of this kind that fits, also among those that have come already. */
-  async next<T extends DownMessage['t']>(t: T, fits: (message: Down<T>) => boolean = () => true): Promise<Down<T>> {
-    for (let seen = 0; ; ) {
+  async next<T extends DownMessage['t']>(
+    t: T,
+    fits: (message: Down<T>) => boolean = () => true,
+  ): Promise<Down<T>> {
+    for (let seen = 0; ;) {
       for (; seen < this.messages.length; seen++) {
         const message = this.messages[seen] as DownMessage
         if (message.t === t && fits(message as Down<T>)) return message as Down<T>
@@ -95,10 +101,26 @@ export function notice(seq: number, message = `event ${seq}`): AgentEvent {
   return agentEvent(seq, 'agent.notice', { message })
 }
 
-export function agentEvent(seq: number, kind: AgentEventKind, data: Record<string, unknown>): AgentEvent {
+export function agentEvent(
+  seq: number,
+  kind: AgentEventKind,
+  data: Record<string, unknown>,
+): AgentEvent {
   return { seq, at: seq, kind, data }
 }
 
-export function question(askId: string, tool: string, input: unknown = {}): Extract<UpMessage, { t: 'ask' }> {
-  return { t: 'ask', askId: askId as never, tool, callId: `call_${askId}`, opencodeSessionId: 'oc', input, inputHash: 'a'.repeat(64) }
+export function question(
+  askId: string,
+  tool: string,
+  input: unknown = {},
+): Extract<UpMessage, { t: 'ask' }> {
+  return {
+    t: 'ask',
+    askId: askId as never,
+    tool,
+    callId: `call_${askId}`,
+    opencodeSessionId: 'oc',
+    input,
+    inputHash: 'a'.repeat(64),
+  }
 }

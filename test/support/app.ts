@@ -1,3 +1,4 @@
+import { modelRows } from '../../src/contract/models.ts'
 import { createBlobs } from '../../src/adapters/blobs.ts'
 import { createTokens } from '../../src/adapters/tokens.ts'
 import { createCrypto, createSessionIds } from '../../src/adapters/web-crypto.ts'
@@ -85,7 +86,8 @@ export function createTestApp({ db, rateLimitPerMinute = 100_000, models }: Test
       ledger: () => ledger,
       provider: () => null,
       tools: [echo, verify],
-      config: { ...config, defaultModel: 'litellm/scripted', retentionMs: 86_400_000 },
+      config: { ...config, defaultModel: 'scripted',
+      models: modelRows(), retentionMs: 86_400_000 },
       log,
     })
     sessions.set(id, actor)
@@ -101,7 +103,7 @@ export function createTestApp({ db, rateLimitPerMinute = 100_000, models }: Test
       return actor
     },
     openLink: async (id, { expired, ...sandbox }) => {
-      session(id).checkLink(sandbox)
+      await session(id).authoriseSandbox(sandbox)
       // Node's Response has no 101, and no socket either.
       return new Response(null, { status: 200, headers: { 'x-expired': String(expired) } })
     },
@@ -123,7 +125,12 @@ export function createTestApp({ db, rateLimitPerMinute = 100_000, models }: Test
     ids,
     tokens,
     tools: [echoTool, verify.definition],
-    config: { ...config, rateLimitPerMinute, models: models ?? { anthropic: null, litellm: null } },
+    config: {
+      ...config,
+      rateLimitPerMinute,
+      models: models ?? { anthropic: null, litellm: null },
+      extraModels: [],
+    },
     host: 'workerd',
     log,
     now,

@@ -31,7 +31,10 @@ export async function startFakeSandboxHost(): Promise<FakeSandboxHost> {
       if (request.method === 'PUT') {
         specs.push(JSON.parse(body) as SandboxSpec)
         const known = running.get(name)
-        running.set(name, known ?? { sessionId, generation: Number(generation), state: 'running', reason: null })
+        running.set(
+          name,
+          known ?? { sessionId, generation: Number(generation), state: 'running', reason: null },
+        )
       }
       if (request.method === 'DELETE') {
         running.delete(name)

@@ -12,7 +12,8 @@ export async function readStream(
     headers: { authorization: `Bearer ${credential}`, accept: 'text/event-stream', ...headers },
     signal: hangUp.signal,
   })
-  if (response.status !== 200 || !response.body) throw new Error(`No stream: ${response.status} ${await response.text()}`)
+  if (response.status !== 200 || !response.body)
+    throw new Error(`No stream: ${response.status} ${await response.text()}`)
   const events: SessionEvent[] = []
   let rest = ''
   try {

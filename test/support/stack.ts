@@ -30,7 +30,13 @@ export interface TestStack extends Omit<Stack, 'stop' | 'erase'> {
   createSession(input?: Record<string, unknown>): Promise<Session>
   token(session: Pick<Session, 'id'>, options?: Partial<MintOptions>): Promise<string>
   /** A gateway call, as a sandbox makes it. */
-  call(token: string, session: Pick<Session, 'id'>, tool: string, id: string, args?: object): Promise<Answer>
+  call(
+    token: string,
+    session: Pick<Session, 'id'>,
+    tool: string,
+    id: string,
+    args?: object,
+  ): Promise<Answer>
   restart(): Promise<void>
   log(): string
 }
@@ -41,7 +47,10 @@ export interface RequestOptions {
 }
 
 /** A whole stack without sandboxes, for one `describe`. */
-export function useStack(host: Host, prepare: () => Promise<Partial<StackOptions>> | undefined = () => undefined): () => TestStack {
+export function useStack(
+  host: Host,
+  prepare: () => Promise<Partial<StackOptions>> | undefined = () => undefined,
+): () => TestStack {
   let stack: Stack
   let shown: TestStack
   beforeAll(async () => {
@@ -74,9 +83,16 @@ function testStack(stack: Stack): TestStack {
       return json as Session
     },
     token: (session, options = {}) =>
-      mintToken(stack.env, { sessionId: session.id, organisationId: stack.organisationId, ...options }),
+      mintToken(stack.env, {
+        sessionId: session.id,
+        organisationId: stack.organisationId,
+        ...options,
+      }),
     call: (token, session, tool, id, args = {}) =>
-      request('POST', `${stack.url}/proliferate/${session.id}/tools/${tool}`, token, { tool_call_id: id, args }),
+      request('POST', `${stack.url}/proliferate/${session.id}/tools/${tool}`, token, {
+        tool_call_id: id,
+        args,
+      }),
     async restart() {
       stack.worker.kill('SIGKILL')
       await stack.worker.start()
@@ -103,15 +119,22 @@ export async function request(
   })
   const text = await response.text()
   const isJson = response.headers.get('content-type')?.includes('json')
-  return { status: response.status, headers: response.headers, text, json: isJson ? JSON.parse(text) : null }
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    json: isJson ? JSON.parse(text) : null,
+  }
 }
 
+type Truthy<T> = Exclude<T, false | null | undefined | 0 | ''>
+
 /** Polls until the value is truthy. */
-export async function until<T>(look: () => T | Promise<T>, ms = 15_000): Promise<NonNullable<T>> {
+export async function until<T>(look: () => T | Promise<T>, ms = 15_000): Promise<Truthy<T>> {
   const startedAt = Date.now()
   for (;;) {
     const value = await look()
-    if (value) return value
+    if (value) return value as Truthy<T>
     if (Date.now() - startedAt > ms) throw new Error(`Not within ${ms} ms: ${look}`)
     await new Promise((resolve) => setTimeout(resolve, 20))
   }

@@ -19,10 +19,18 @@ const definition = <A extends z.ZodType>(
 
 const Text = z.strictObject({ text: z.string().optional() })
 /** Where an effect is told to. With `row`, it is a row in libSQL too. */
-const Effect = z.strictObject({ url: z.string(), row: z.boolean().optional(), text: z.string().optional() })
+const Effect = z.strictObject({
+  url: z.string(),
+  row: z.boolean().optional(),
+  text: z.string().optional(),
+})
 
 /** What a real tool does outside. Each run has a name of its own, so that a second run would show. */
-async function cause(tool: string, args: z.infer<typeof Effect>, call: CallContext): Promise<ToolResult> {
+async function cause(
+  tool: string,
+  args: z.infer<typeof Effect>,
+  call: CallContext,
+): Promise<ToolResult> {
   const run = crypto.randomUUID()
   const { sessionId, operationId } = call
   const answer = await fetch(args.url, {
@@ -37,7 +45,10 @@ async function cause(tool: string, args: z.infer<typeof Effect>, call: CallConte
         sql: 'create table if not exists test_effects (run text primary key, operation_id text, tool text)',
         values: [],
       },
-      { sql: 'insert into test_effects values (?, ?, ?) on conflict do nothing', values: [run, operationId, tool] },
+      {
+        sql: 'insert into test_effects values (?, ?, ?) on conflict do nothing',
+        values: [run, operationId, tool],
+      },
     ])
   }
   return { success: true, result: args.text ?? 'done', data: { operationId, run } }

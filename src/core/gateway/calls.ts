@@ -91,7 +91,11 @@ function runAgain(sql: Sql, now: number, row: CallRow, input: BeginInput): Begin
 function announceStart(sql: Sql, now: number, row: CallRow): Begin {
   projectCall(sql, now, row)
   const started = { operationId: row.operation_id, attempt: row.attempts }
-  appendEvent(sql, now, 'call.started', { tool: row.tool, toolCallId: row.tool_call_id, ...started })
+  appendEvent(sql, now, 'call.started', {
+    tool: row.tool,
+    toolCallId: row.tool_call_id,
+    ...started,
+  })
   return { kind: 'run', ...started }
 }
 
@@ -124,17 +128,32 @@ export function settleCall(
     // Somebody else has ended it while this runner was thought dead: the first answer stays.
     if (row.response !== null) return row.response
     const body = JSON.stringify(result)
-    endCall(sql, now, row, { state: 'settled', response: body, error: null, success: result.success })
+    endCall(sql, now, row, {
+      state: 'settled',
+      response: body,
+      error: null,
+      success: result.success,
+    })
     return body
   })
 }
 
 /** The handler threw: a bug, answered 500. The same id runs again only if the handler may be repeated. */
-export function failCall(sql: Sql, now: number, key: { tool: string; toolCallId: string }, error: string): void {
+export function failCall(
+  sql: Sql,
+  now: number,
+  key: { tool: string; toolCallId: string },
+  error: string,
+): void {
   sql.transaction(() => {
     const row = loadCall(sql, key.tool, key.toolCallId)
     if (!row || row.response !== null) return
-    endCall(sql, now, row, { state: 'failed', response: null, error: error.slice(0, 2000), success: null })
+    endCall(sql, now, row, {
+      state: 'failed',
+      response: null,
+      error: error.slice(0, 2000),
+      success: null,
+    })
   })
 }
 
@@ -196,7 +215,12 @@ function projectCall(sql: Sql, now: number, row: CallRow): void {
 }
 
 /** The stored answer for exactly these arguments, found without writing anything. */
-export function findAnswer(sql: Sql, tool: string, toolCallId: string, argsHash: string): string | null {
+export function findAnswer(
+  sql: Sql,
+  tool: string,
+  toolCallId: string,
+  argsHash: string,
+): string | null {
   const row = sql.all<{ response: string | null }>(
     'select response from calls where tool = ? and tool_call_id = ? and args_hash = ?',
     tool,
@@ -207,11 +231,17 @@ export function findAnswer(sql: Sql, tool: string, toolCallId: string, argsHash:
 }
 
 function loadCall(sql: Sql, tool: string, toolCallId: string): CallRow | undefined {
-  return sql.all<CallRow>('select * from calls where tool = ? and tool_call_id = ?', tool, toolCallId)[0]
+  return sql.all<CallRow>(
+    'select * from calls where tool = ? and tool_call_id = ?',
+    tool,
+    toolCallId,
+  )[0]
 }
 
 export function countActiveCalls(sql: Sql): number {
-  return sql.all<{ c: number }>(`select count(*) as c from calls where state = 'pending'`)[0]?.c ?? 0
+  return (
+    sql.all<{ c: number }>(`select count(*) as c from calls where state = 'pending'`)[0]?.c ?? 0
+  )
 }
 
 export function listCalls(
@@ -224,7 +254,10 @@ export function listCalls(
     page.limit + 1,
   )
   const shown = rows.slice(0, page.limit)
-  return { items: shown.map(toToolCall), next: rows.length > page.limit ? (shown.at(-1)?.n ?? null) : null }
+  return {
+    items: shown.map(toToolCall),
+    next: rows.length > page.limit ? (shown.at(-1)?.n ?? null) : null,
+  }
 }
 
 function toToolCall(row: CallRow): ToolCall {

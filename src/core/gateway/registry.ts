@@ -1,5 +1,12 @@
+import { automationComplete } from './automation-complete.ts'
+import { saveEnvFiles, saveServiceCommands } from './save-settings.ts'
 import type { GatewayTool } from './tools.ts'
 import { verify } from './verify.ts'
 
 /** Every tool that the control plane executes for agents. */
-export const gatewayTools: readonly GatewayTool[] = [verify]
+export const gatewayTools: readonly GatewayTool[] = [
+  verify,
+  saveServiceCommands,
+  saveEnvFiles,
+  automationComplete,
+]

@@ -2,18 +2,38 @@ import type { z } from 'zod'
 import type { CollectedFile } from '../../contract/artifact.ts'
 import type { CommandBody, CommandKind, CommandResult } from '../../contract/link.ts'
 import type { ToolDefinition, ToolResult } from '../../contract/tool.ts'
-import type { Blobs, Db } from '../ports.ts'
+import type { Mode } from '../../contract/mode.ts'
+import type { Blobs, Db, SandboxProvider } from '../ports.ts'
+import type { KnownSecret } from '../redaction.ts'
+import type { CompletionDecision, IncomingCompletion } from './completion.ts'
 
 export interface CallContext {
   sessionId: string
   organisationId: string
   /** The same for every attempt of one call: effects outside carry it, so that they happen once. */
   operationId: string
+  now(): number
   db(): Db
   blobs(): Blobs
   /** Asks the sandbox. One id per operation and kind, so that a repeated attempt finds the first result. */
   command<K extends CommandKind>(kind: K, body: CommandBody<K>): Promise<CommandResult<K>>
   storeArtifacts(files: CollectedFile[]): void
+
+  mode: Mode
+  configurationId: string | null
+  generation: number
+  providerName: string
+  provider(): SandboxProvider | null
+  /** Values that must not leave in a snapshot. */
+  knownSecrets(): Promise<KnownSecret[]>
+  storeSnapshot(snapshot: {
+    id: string
+    target: 'configuration' | 'session'
+    bytes: number
+    message: string
+  }): void
+  /** Decides and records in one transaction. */
+  completeRun(incoming: IncomingCompletion): CompletionDecision
 }
 
 /**

@@ -52,7 +52,10 @@ async function checkFiles(files: CollectedFile[], call: CallContext): Promise<vo
   if (new Set(files.map((file) => file.path)).size < files.length) {
     throw new AppError('unprocessable', 'The sandbox reported one path twice')
   }
-  const sizes = await call.blobs().sizes(call.organisationId, files.map((file) => file.sha256))
+  const sizes = await call.blobs().sizes(
+    call.organisationId,
+    files.map((file) => file.sha256),
+  )
   const missing = files.find((file) => sizes.get(file.sha256) !== file.size)
   if (missing) throw new AppError('unprocessable', `"${missing.path}" was not uploaded whole`)
 }

@@ -2,10 +2,22 @@ import { errorCodeOf } from '../../contract/error.ts'
 import type { DeadLetter } from '../../contract/status.ts'
 import { isMigrated, migrate } from '../migrate.ts'
 import type { CrashPoint } from '../crash-points.ts'
-import type { Clock, Db, DbStatement, Ledger, LedgerAppend, LedgerStatus, Log, OutboxRow, Sql } from '../ports.ts'
+import type {
+  Clock,
+  Db,
+  DbStatement,
+  Ledger,
+  LedgerAppend,
+  LedgerStatus,
+  Log,
+  OutboxRow,
+  Sql,
+} from '../ports.ts'
 import { statementsFor, watermarkStatement } from './statements.ts'
 
 const maxBatchRows = 256
+/** One request that takes too long would fail all of its sessions, again and again. */
+const maxBatchBytes = 8 * 1024 * 1024
 const maxDeadLetters = 100
 
 const ladder = [
@@ -51,9 +63,12 @@ export class LedgerActor implements Ledger {
   }
 
   append(input: LedgerAppend): Promise<number> {
-    const stored = new Promise<number>((resolve, reject) => this.#queue.push({ input, resolve, reject }))
+    const stored = new Promise<number>((resolve, reject) =>
+      this.#queue.push({ input, resolve, reject }),
+    )
     const oldest = input.rows[0]?.createdAt
-    if (oldest !== undefined && !this.#behind.has(input.sessionId)) this.#behind.set(input.sessionId, oldest)
+    if (oldest !== undefined && !this.#behind.has(input.sessionId))
+      this.#behind.set(input.sessionId, oldest)
     if (!this.#writing) void this.#writeAll()
     return stored
   }
@@ -75,10 +90,12 @@ export class LedgerActor implements Ledger {
   #takeBatch(): Waiting[] {
     const batch: Waiting[] = []
     let rows = 0
+    let bytes = 0
     while (this.#queue.length > 0) {
       const next = this.#queue[0] as Waiting
       rows += next.input.rows.length
-      if (batch.length > 0 && rows > maxBatchRows) break
+      for (const row of next.input.rows) bytes += row.payload.length
+      if (batch.length > 0 && (rows > maxBatchRows || bytes > maxBatchBytes)) break
       batch.push(next)
       this.#queue.shift()
     }
@@ -88,8 +105,10 @@ export class LedgerActor implements Ledger {
   async #writeBatch(batch: Waiting[]): Promise<void> {
     try {
       const db = this.#ports.db()
-      const stored = await loadWatermarks(db, batch.map(({ input }) => input.sessionId))
-      // A session that knows more than libSQL first sends again what libSQL has lost.
+      const stored = await loadWatermarks(
+        db,
+        batch.map(({ input }) => input.sessionId),
+      )
       const current = batch.filter((item) => this.#isCurrent(item, stored))
       await this.#ports.crash?.('ledger.before-write')
       await this.#write(db, current)
@@ -99,11 +118,18 @@ export class LedgerActor implements Ledger {
     }
   }
 
+  /** A session that knows more than libSQL first sends again what libSQL has lost; what libSQL has is not written again. */
   #isCurrent({ input, resolve }: Waiting, stored: Map<string, number>): boolean {
     const known = stored.get(input.sessionId) ?? 0
-    if (known >= input.after && input.rows.length > 0) return true
-    resolve(Math.min(known, input.after))
-    return false
+    const last = input.rows.at(-1)?.seq ?? input.after
+    if (known < input.after || known >= last) {
+      resolve(Math.min(known, last))
+      if (known >= last) this.#behind.delete(input.sessionId)
+      return false
+    }
+    input.rows = input.rows.filter((row) => row.seq > known)
+    stored.set(input.sessionId, last)
+    return true
   }
 
   async #write(db: Db, batch: Waiting[]): Promise<void> {
@@ -138,7 +164,12 @@ export class LedgerActor implements Ledger {
 
   #bury(input: LedgerAppend, row: OutboxRow, error: unknown): void {
     const message = error instanceof Error ? error.message : String(error)
-    this.#ports.log('error', 'libSQL refused a row', { sessionId: input.sessionId, seq: row.seq, kind: row.kind, error: message })
+    this.#ports.log('error', 'libSQL refused a row', {
+      sessionId: input.sessionId,
+      seq: row.seq,
+      kind: row.kind,
+      error: message,
+    })
     migrate(this.#ports.sql, ladder)
     this.#ports.sql.run(
       'insert or replace into dead_letters (session_id, seq, kind, error, at) values (?, ?, ?, ?, ?)',
@@ -179,7 +210,8 @@ async function loadWatermarks(db: Db, sessionIds: string[]): Promise<Map<string,
 /** A session always uses the same writer. */
 export function ledgerShard(sessionId: string, shards: number): number {
   let hash = 0
-  for (const character of sessionId) hash = (Math.imul(hash, 31) + (character.codePointAt(0) ?? 0)) >>> 0
+  for (const character of sessionId)
+    hash = (Math.imul(hash, 31) + (character.codePointAt(0) ?? 0)) >>> 0
   return hash % shards
 }
 export const ledgerShards = 4

@@ -20,7 +20,16 @@ const tables = {
     name: 'sessions',
     key: ['id'],
     columns: [
-      ...['id', 'organisation_id', 'project', 'title', 'status', 'provider', 'sandbox_state', 'generation'],
+      ...[
+        'id',
+        'organisation_id',
+        'project',
+        'title',
+        'status',
+        'provider',
+        'sandbox_state',
+        'generation',
+      ],
       ...['created_at', 'closed_at', 'outbox_seq'],
     ],
   },
@@ -36,15 +45,68 @@ const tables = {
     name: 'session_tool_invocations',
     key: ['session_id', 'tool_name', 'tool_call_id'],
     columns: [
-      ...[...owner, 'tool_name', 'tool_call_id', 'operation_id', 'source', 'generation', 'status', 'attempts'],
-      ...['input', 'output', 'error', 'duration_ms', 'started_at', 'completed_at', 'created_at', 'outbox_seq'],
+      ...[
+        ...owner,
+        'tool_name',
+        'tool_call_id',
+        'operation_id',
+        'source',
+        'generation',
+        'status',
+        'attempts',
+      ],
+      ...[
+        'input',
+        'output',
+        'error',
+        'duration_ms',
+        'started_at',
+        'completed_at',
+        'created_at',
+        'outbox_seq',
+      ],
     ],
   },
   artifact: {
     name: 'artifacts',
     key: ['id'],
     columns: [
-      ...['id', ...owner, 'operation_id', 'path', 'content_type', 'size', 'sha256', 'created_at', 'outbox_seq'],
+      ...[
+        'id',
+        ...owner,
+        'operation_id',
+        'path',
+        'content_type',
+        'size',
+        'sha256',
+        'created_at',
+        'outbox_seq',
+      ],
+    ],
+  },
+  automation_run: {
+    name: 'automation_runs',
+    key: ['organisation_id', 'id'],
+    columns: [
+      ...['id', ...owner, 'configuration_id', 'state', 'outcome', 'completion_id', 'payload'],
+      ...['created_at', 'completed_at', 'outbox_seq'],
+    ],
+  },
+  snapshot: {
+    name: 'snapshots',
+    key: ['id'],
+    columns: [
+      ...[
+        'id',
+        ...owner,
+        'configuration_id',
+        'provider',
+        'operation_id',
+        'message',
+        'bytes',
+        'created_at',
+        'outbox_seq',
+      ],
     ],
   },
 } as const satisfies Record<string, Table>
@@ -57,7 +119,7 @@ type Kind = keyof typeof tables
  */
 export function statementsFor(who: RowOwner, rows: readonly OutboxRow[]): DbStatement[] {
   const statements: DbStatement[] = []
-  for (let from = 0; from < rows.length; ) {
+  for (let from = 0; from < rows.length;) {
     const kind = rows[from]?.kind as string
     let to = from + 1
     while (rows[to]?.kind === kind) to += 1
@@ -72,7 +134,9 @@ export function statementsFor(who: RowOwner, rows: readonly OutboxRow[]): DbStat
 
 function upsert(kind: Kind, who: RowOwner, rows: OutboxRow[]): DbStatement {
   const { name, key, columns }: Table = tables[kind]
-  const updates = columns.filter((column) => !key.includes(column)).map((column) => `${column} = excluded.${column}`)
+  const updates = columns
+    .filter((column) => !key.includes(column))
+    .map((column) => `${column} = excluded.${column}`)
   const records = rows.map((row) => {
     const record = recordOf(kind, who, row)
     return columns.map((column) => record[column] ?? null)
@@ -93,12 +157,20 @@ function recordOf(kind: Kind, who: RowOwner, row: OutboxRow): Fields {
   if (kind === 'session') record['id'] = who.sessionId
   else record['session_id'] = who.sessionId
   if (kind !== 'call') return record
-  return { ...record, tool_name: record['tool'] ?? null, source: 'sandbox', created_at: record['started_at'] ?? null }
+  return {
+    ...record,
+    tool_name: record['tool'] ?? null,
+    source: 'sandbox',
+    created_at: record['started_at'] ?? null,
+  }
 }
 
 function snake(payload: Fields): Fields {
   return Object.fromEntries(
-    Object.entries(payload).map(([name, value]) => [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), value]),
+    Object.entries(payload).map(([name, value]) => [
+      name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      value,
+    ]),
   )
 }
 
@@ -110,7 +182,7 @@ function eraseSession({ sessionId, organisationId }: RowOwner): DbStatement[] {
   return [
     { sql: `delete from blob_index where ${orphans}`, values },
     { sql: `delete from blobs where ${orphans}`, values },
-    ...['artifacts', 'turns', 'session_tool_invocations'].map((table) => ({
+    ...['artifacts', 'turns', 'session_tool_invocations', 'automation_runs'].map((table) => ({
       sql: `delete from ${table} where organisation_id = ?1 and session_id = ?2`,
       values,
     })),

@@ -9,6 +9,8 @@ export interface OrganisationApi {
    * The same key with another body is refused.
    */
   claimCreation(key: string, bodyHash: string, freshSessionId: string): Promise<string>
+  /** The session is being deleted: its key must not bring it back, with tokens that are still valid. */
+  endCreation(sessionId: string): Promise<void>
 }
 
 const ladder = [
@@ -21,6 +23,7 @@ const ladder = [
     )`,
     'create index creations_by_age on creations (created_at)',
   ],
+  ['alter table creations add column erased integer not null default 0'],
 ]
 
 export const keepCreationsMs = 24 * 60 * 60_000
@@ -38,6 +41,11 @@ export class OrganisationActor implements OrganisationApi {
     migrate(this.#sql, ladder)
     return claimCreation(this.#sql, this.#now(), key, bodyHash, freshSessionId)
   }
+
+  async endCreation(sessionId: string): Promise<void> {
+    migrate(this.#sql, ladder)
+    this.#sql.run('update creations set erased = 1 where session_id = ?', sessionId)
+  }
 }
 
 function claimCreation(
@@ -49,8 +57,8 @@ function claimCreation(
 ): string {
   return sql.transaction(() => {
     sql.run('delete from creations where created_at < ?', now - keepCreationsMs)
-    const [claim] = sql.all<{ body_hash: string; session_id: string }>(
-      'select body_hash, session_id from creations where key = ?',
+    const [claim] = sql.all<{ body_hash: string; session_id: string; erased: number }>(
+      'select body_hash, session_id, erased from creations where key = ?',
       key,
     )
     if (!claim) {
@@ -65,6 +73,9 @@ function claimCreation(
     }
     if (claim.body_hash !== bodyHash) {
       throw new AppError('key_conflict', 'This Idempotency-Key was used with another body')
+    }
+    if (claim.erased) {
+      throw new AppError('wrong_state', 'The session that this Idempotency-Key created was deleted')
     }
     return claim.session_id
   })

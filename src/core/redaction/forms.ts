@@ -108,7 +108,7 @@ function base64(bytes: number[]): string {
 
 const letter = (bits: number) => standard.charAt(bits & 63)
 
-function utf8(text: string): number[] {
+export function utf8(text: string): number[] {
   const bytes: number[] = []
   for (const [, code, char = ''] of encodeURIComponent(text).matchAll(/%(..)|(.)/gs)) {
     bytes.push(code === undefined ? char.charCodeAt(0) : Number.parseInt(code, 16))

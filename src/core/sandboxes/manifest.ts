@@ -1,6 +1,9 @@
 import { canonicalJson } from '../../contract/canonical.ts'
 import type { Layout, Manifest, ManifestFile } from '../../contract/manifest.ts'
+import type { Mode } from '../../contract/mode.ts'
+import type { Model, ReasoningEffort } from '../../contract/models.ts'
 import type { ToolDefinition } from '../../contract/tool.ts'
+import { isToolInMode } from '../../contract/tools.ts'
 import { opencodeVersion } from '../../contract/version.ts'
 import type { Crypto } from '../ports.ts'
 import { gatePluginText } from './gate-plugin.ts'
@@ -11,8 +14,14 @@ import { type ToolFile, toolFile } from './tool-files.ts'
 export interface ManifestInput {
   sessionId: string
   layout: Layout
-  /** providerID/modelID */
-  model: string
+  /** The system prompt. */
+  prompt: string
+  model: Model
+  /** Everything that may be chosen in the sandbox. */
+  models: readonly Model[]
+  effort: ReasoningEffort | null
+  mode: Mode
+  /** All that exist; only those of the mode are written. */
   tools: readonly ToolDefinition[]
   trustProjectConfig: boolean
   /** Makes the marker's name unguessable; the same one gives the same manifest. */
@@ -28,7 +37,8 @@ export async function buildManifest(
 ): Promise<Manifest> {
   const { layout } = input
   const marker = `gantry_gate_${input.nonce ?? crypto.random(20)}`
-  const tools = input.tools.map(toolFile)
+  const inMode = input.tools.filter((tool) => isToolInMode(tool, input.mode))
+  const tools = inMode.map(toolFile)
   const files: ManifestFile[] = []
   for (const file of fileTexts(input, tools, marker)) {
     files.push({ ...file, sha256: await crypto.sha256(file.content), mode: 0o644 })
@@ -36,11 +46,11 @@ export async function buildManifest(
   const manifest: Omit<Manifest, 'version'> = {
     layout,
     files,
-    absent: [],
+    absent: await absentFiles(input, crypto),
     environment: environment(input),
     marker,
     toolIds: tools.map((tool) => tool.toolId),
-    model: input.model,
+    model: input.model.opencodeId,
     trustProjectConfig: input.trustProjectConfig,
   }
   return { version: await crypto.sha256(canonicalJson(manifest)), ...manifest }
@@ -50,8 +60,9 @@ function fileTexts(input: ManifestInput, tools: ToolFile[], marker: string): Fil
   const { layout } = input
   const required = Object.fromEntries(tools.map((tool) => [tool.toolId, tool.required]))
   const plugin = gatePluginText({ marker, home: layout.home, required })
-  const config = `${JSON.stringify(opencodeConfig(layout, input.model, input.trustProjectConfig), null, 2)}\n`
-  const instructions = instructionsText(layout, input.tools)
+  const config = `${JSON.stringify(opencodeConfig(input), null, 2)}\n`
+  const shown = input.tools.filter((tool) => isToolInMode(tool, input.mode))
+  const instructions = `${input.prompt}\n\n${instructionsText(layout, shown)}`
   const { configDir, home, workspace } = layout
   const globalDir = `${home}/.config/opencode`
 
@@ -75,7 +86,7 @@ function fileTexts(input: ManifestInput, tools: ToolFile[], marker: string): Fil
   const copies = [
     { path: `${workspace}/opencode.json`, content: config },
     { path: `${workspace}/.opencode/instructions.md`, content: instructions },
-    { path: `${workspace}/.proliferate/actions-guide.md`, content: actionsGuideText(input.tools) },
+    { path: `${workspace}/.proliferate/actions-guide.md`, content: actionsGuideText(shown) },
     ...toolTexts(`${workspace}/.opencode/tool`, tools),
     ...installSeed(`${workspace}/.opencode/tool`),
     ...installSeed(`${workspace}/.opencode`),
@@ -84,6 +95,18 @@ function fileTexts(input: ManifestInput, tools: ToolFile[], marker: string): Fil
     ...own.map((file) => ({ ...file, keep: 'own' as const })),
     ...copies.map((file) => ({ ...file, keep: 'copy' as const })),
   ]
+}
+
+/** Tools of other modes, which a snapshot may have brought into the workspace. Only what we wrote ourselves goes. */
+async function absentFiles(
+  { layout, tools, mode }: ManifestInput,
+  crypto: Pick<Crypto, 'sha256'>,
+): Promise<Manifest['absent']> {
+  const others = tools.filter((tool) => !isToolInMode(tool, mode)).map(toolFile)
+  const files = toolTexts(`${layout.workspace}/.opencode/tool`, others)
+  return Promise.all(
+    files.map(async ({ path, content }) => ({ path, sha256: await crypto.sha256(content) })),
+  )
 }
 
 function toolTexts(folder: string, tools: ToolFile[]): { path: string; content: string }[] {

@@ -1,25 +1,27 @@
 import type { Layout } from '../../contract/manifest.ts'
-
-/** What OpenCode must know of a model: without a row here it refuses to use it, since its own catalogue is off. */
-export interface ModelRow {
-  id: string
-  context: number
-  output: number
-}
-
-export const anthropicModels: readonly ModelRow[] = [
-  { id: 'claude-sonnet-4-6', context: 200_000, output: 64_000 },
-  { id: 'claude-opus-4-6', context: 200_000, output: 64_000 },
-]
-export const litellmModels: readonly ModelRow[] = [
-  { id: 'scripted', context: 128_000, output: 8192 },
-]
+import {
+  type Model,
+  opencodeModels,
+  opencodePackages,
+  type ReasoningEffort,
+} from '../../contract/models.ts'
 
 export const pluginPath = (layout: Layout) => `${layout.configDir}/plugin/proliferate.mjs`
 export const instructionsPath = (layout: Layout) => `${layout.configDir}/instructions.md`
 
+export interface ConfigInput {
+  layout: Layout
+  model: Model
+  models: readonly Model[]
+  effort: ReasoningEffort | null
+  trustProjectConfig: boolean
+}
+
 /** Addresses and the local token come from OpenCode's environment, so the file holds no secret. */
-export function opencodeConfig(layout: Layout, model: string, trustProjectConfig: boolean): object {
+export function opencodeConfig(input: ConfigInput): object {
+  const { layout, models, effort, trustProjectConfig } = input
+  const model = input.model.opencodeId
+  const chosen = { model: input.model, effort }
   const local = (path: string) => ({
     baseURL: `{env:PROLIFERATE_GATEWAY_URL}${path}`,
     apiKey: '{env:SANDBOX_MCP_AUTH_TOKEN}',
@@ -44,36 +46,18 @@ export function opencodeConfig(layout: Layout, model: string, trustProjectConfig
     ],
     provider: {
       anthropic: {
+        // Without its catalogue OpenCode takes a block that names no package for an OpenAI-compatible server.
+        npm: opencodePackages.anthropic,
+        name: 'Anthropic',
         options: local('/llm/anthropic/v1'),
-        models: modelRows('anthropic', anthropicModels, model),
+        models: opencodeModels('anthropic', models, chosen),
       },
       litellm: {
-        npm: '@ai-sdk/openai-compatible',
+        npm: opencodePackages.litellm,
         name: 'LiteLLM',
         options: local('/llm/litellm'),
-        models: modelRows('litellm', litellmModels, model),
+        models: opencodeModels('litellm', models, chosen),
       },
     },
   }
 }
-
-function modelRows(
-  provider: string,
-  known: readonly ModelRow[],
-  model: string,
-): Record<string, object> {
-  const id = model.startsWith(`${provider}/`) ? model.slice(provider.length + 1) : undefined
-  const rows =
-    id === undefined || known.some((row) => row.id === id)
-      ? known
-      : [...known, { id, ...unknownLimits }]
-  return Object.fromEntries(
-    rows.map((row) => [
-      row.id,
-      { name: row.id, tool_call: true, limit: { context: row.context, output: row.output } },
-    ]),
-  )
-}
-
-// Modest, so that a model nobody has described is not asked for more than it has.
-const unknownLimits = { context: 128_000, output: 8192 }

@@ -1,5 +1,5 @@
-import { z } from 'zod'
 import type { ToolDefinition } from '../../contract/tool.ts'
+import { toolFileName, toolJsonSchema } from '../../contract/tools.ts'
 
 export interface ToolFile {
   /** OpenCode names a tool after its file. */
@@ -11,11 +11,12 @@ export interface ToolFile {
 }
 
 export function toolFile(tool: ToolDefinition): ToolFile {
-  const schema = z.toJSONSchema(tool.args, { io: 'input', unrepresentable: 'any' })
+  const schema = toolJsonSchema(tool)
   const guidance = `${tool.description}\n\n${tool.guidance}`
+  const wrapper = tool.domain === 'gateway' ? wrapperText : localWrapperText
   return {
-    toolId: tool.name.replaceAll(/[^A-Za-z0-9_-]/g, '_'),
-    wrapper: wrapperText(tool.name, guidance, schema.properties ?? {}, schema.required ?? []),
+    toolId: toolFileName(tool),
+    wrapper: wrapper(tool, guidance, schema.properties ?? {}, schema.required ?? []),
     guidance: `${guidance}\n`,
     required: schema.required ?? [],
   }
@@ -25,9 +26,15 @@ export function toolFile(tool: ToolDefinition): ToolFile {
  * OpenCode refuses every prompt when one tool file cannot be loaded, so the wrapper imports nothing. It makes one
  * logical request: whatever goes wrong on the way to the relay, it asks again under the same id. Errors become text.
  */
-function wrapperText(name: string, description: string, args: object, required: string[]): string {
+function wrapperText(
+  tool: ToolDefinition,
+  description: string,
+  args: object,
+  required: string[],
+): string {
   return `// Written by Gantry. Changes are undone before the next turn.
-const tool = ${JSON.stringify(name)}
+const tool = ${JSON.stringify(tool.name)}
+const idSpellings = ${JSON.stringify(idSpellings(tool))}
 const required = ${JSON.stringify(required)}
 const pollTimeoutMs = 60_000
 const triesWithoutAnswer = 6
@@ -76,10 +83,45 @@ export default {
     // Models send null or "" for what they leave out.
     const isGiven = ([name, value]) => required.includes(name) || (value !== null && value !== '')
     const given = Object.fromEntries(Object.entries(args ?? {}).filter(isGiven))
-    const id = crypto.randomUUID()
-    const answer = await call(id, given, context?.abort)
+    const empty = Object.keys(given).find((name) => Array.isArray(given[name]) && given[name].length === 0)
+    // An id that the model chose makes its call repeatable; else each call has its own.
+    const chosen = idSpellings.map((name) => given[name]).find((value) => typeof value === 'string' && value !== '')
+    const id = chosen ?? crypto.randomUUID()
+    const answer = empty
+      ? failure('Invalid arguments: ' + empty + ': must not be empty')
+      : await call(id, given, context?.abort)
     const output = typeof answer?.result === 'string' ? answer.result : 'Gateway error: the answer has no result'
     return { title: tool, output, metadata: { success: answer?.success === true, tool_call_id: id } }
+  },
+}
+`
+}
+
+function idSpellings({ callIdFrom }: ToolDefinition): string[] {
+  if (callIdFrom === undefined) return []
+  return [
+    callIdFrom,
+    callIdFrom.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()),
+  ]
+}
+
+/** Runs in the sandbox and answers at once: the control plane learns of it from the streamed event. */
+function localWrapperText(
+  tool: ToolDefinition,
+  description: string,
+  args: object,
+  required: string[],
+): string {
+  return `// Written by Gantry. Changes are undone before the next turn.
+const required = ${JSON.stringify(required)}
+
+export default {
+  description: ${JSON.stringify(description)},
+  args: ${JSON.stringify(args)},
+  async execute(args) {
+    const missing = required.find((name) => args?.[name] == null || args[name].length === 0)
+    const output = missing ? 'Invalid arguments: ' + missing + ': must not be empty' : ${JSON.stringify(tool.localAnswer ?? 'Done.')}
+    return { title: ${JSON.stringify(tool.name)}, output, metadata: { success: !missing } }
   },
 }
 `

@@ -11,15 +11,18 @@ import {
   UpMessage,
 } from '../../contract/link.ts'
 import type { EventData } from '../../contract/events.ts'
+import { requestEnvVariablesTool } from '../../contract/tools/request-env-variables.ts'
 import { clearDeadline, ensureDeadline, setDeadline } from '../deadlines.ts'
 import type { Sql } from '../ports.ts'
 import { type Answer, denyOpenAsks, receiveAsk } from './asks.ts'
 import { saveDiff } from './artifacts.ts'
+import { receiveEnvRequest } from './env.ts'
 import { addCommand, dropOpenCommands, finishCommand, loadCommand } from './commands.ts'
 import { ackedAgentSeq, appendEvent, newAgentEvents, storeAgentEvent } from './events.ts'
 import type { Kernel } from './kernel.ts'
+import { loseSandbox } from './loss.ts'
 import { loadSession } from './record.ts'
-import { changeSandbox } from './sandbox.ts'
+import { bootMs, changeSandbox } from './sandbox.ts'
 import { addTokens, endTurn, endTurnHere, runningTurn, startNextTurn } from './turns.ts'
 
 const commandTimeoutMs = 100_000
@@ -49,9 +52,13 @@ export class AgentLink {
     if (!this.#kernel.created) return { code: linkClose.fenced, reason: 'No such session' }
     const session = this.#kernel.session()
     if (generation !== session.generation || session.status !== 'open') {
-      return { code: linkClose.fenced, reason: 'This sandbox has been replaced or its session closed' }
+      return {
+        code: linkClose.fenced,
+        reason: 'This sandbox has been replaced or its session closed',
+      }
     }
-    const message = parseMessage(text)
+    await this.#kernel.openSecrets()
+    const message = parseMessage(text, (value) => this.#kernel.redact(value))
     if (!message) return { code: linkClose.refused, reason: 'Not a message of this protocol' }
     if (message.t === 'hello') return this.#hello(generation, message)
     await this.#handle(generation, message)
@@ -68,7 +75,7 @@ export class AgentLink {
       case 'events':
         return this.#events(generation, message)
       case 'result':
-        return this.#result(message)
+        return this.#result(generation, message)
       case 'ask':
         return this.#ask(generation, message)
       case 'renew':
@@ -79,17 +86,28 @@ export class AgentLink {
   async #hello(generation: number, hello: Message<'hello'>): Promise<LinkEnd | null> {
     const protocol = linkProtocols.find((version) => hello.protocols.includes(version))
     if (protocol === undefined) {
-      return { code: linkClose.tooOld, reason: `No common protocol: this release speaks ${linkProtocols.join(', ')}` }
+      return {
+        code: linkClose.tooOld,
+        reason: `No common protocol: this release speaks ${linkProtocols.join(', ')}`,
+      }
     }
     this.#kernel.ports.host.agentGreeted()
-    this.#kernel.send({ t: 'welcome', protocol, ackedSeq: ackedAgentSeq(this.#kernel.ports.sql, generation) })
+    this.#kernel.send({
+      t: 'welcome',
+      protocol,
+      ackedSeq: ackedAgentSeq(this.#kernel.ports.sql, generation),
+    })
     this.#kernel.forgetSentCommands()
     this.#kernel.commit((sql, now) => {
       appendEvent(sql, now, 'link.connected', { generation, agent: hello.agent })
       clearDeadline(sql, 'sandbox.create')
       clearDeadline(sql, 'sandbox.check')
-      changeSandbox(sql, now, hello.ready ? 'ready' : 'hello', null)
-      if (hello.ready) this.#nowReady(sql, now, generation)
+      const booting = changeSandbox(sql, now, hello.ready ? 'ready' : 'hello', null)
+      // A sandbox that was given up may still call: it gets nothing to do.
+      if (hello.ready && loadSession(sql).sandboxState === 'ready')
+        this.#nowReady(sql, now, generation)
+      // The answer to its creation may have been lost, and with it the deadline that was to follow.
+      if (!hello.ready && booting) ensureDeadline(sql, 'sandbox.boot', now + bootMs)
     })
     await this.#kernel.crash('link.greeted')
     return null
@@ -100,7 +118,11 @@ export class AgentLink {
       if (changeSandbox(sql, now, 'ready', null)) this.#nowReady(sql, now, generation)
     })
     const { id } = this.#kernel.session()
-    this.#kernel.ports.log('info', 'Sandbox ready', { sessionId: id, generation, bootMs: ready.bootMs })
+    this.#kernel.ports.log('info', 'Sandbox ready', {
+      sessionId: id,
+      generation,
+      bootMs: ready.bootMs,
+    })
   }
 
   #nowReady(sql: Sql, now: number, generation: number): void {
@@ -117,7 +139,12 @@ export class AgentLink {
     await this.#kernel.crash('link.before-store')
     this.#kernel.commit((sql, now) => {
       for (const item of newAgentEvents(sql, generation, items)) {
-        this.#follow(sql, now, generation, storeAgentEvent(sql, now, generation, item))
+        this.#follow(
+          sql,
+          now,
+          generation,
+          storeAgentEvent(sql, now, generation, withoutLateEnd(sql, item)),
+        )
       }
     })
     await this.#kernel.crash('link.after-store')
@@ -126,6 +153,11 @@ export class AgentLink {
 
   /** What an event changes beyond the log. */
   #follow(sql: Sql, now: number, generation: number, event: AgentEvent): void {
+    if (event.kind === 'tool.started') {
+      const { tool, messageId, callId, input } = event.data as EventData<'tool.started'>
+      if (tool === requestEnvVariablesTool.fileName)
+        receiveEnvRequest(sql, now, `${messageId}/${callId}`, input)
+    }
     if (event.kind === 'step.finished') {
       const step = event.data as EventData<'step.finished'>
       if (step.turnId) addTokens(sql, step.turnId, step.tokens.input, step.tokens.output)
@@ -133,23 +165,29 @@ export class AgentLink {
     if (event.kind !== 'turn.ended') return
     const end = event.data as EventData<'turn.ended'>
     if (end.diff) saveDiff(sql, now, end.diff)
-    if (!endTurn(sql, now, end)) return
-    this.#kernel.answer(denyOpenAsks(sql, now, 'The turn has ended', 'turn-end'))
-    startNextTurn(sql, now, generation)
+    if (endTurn(sql, now, end)) this.#turnEnded(sql, now, generation)
   }
 
-  async #result(result: Message<'result'>): Promise<void> {
+  #turnEnded(sql: Sql, now: number, generation: number): void {
+    this.#kernel.answer(denyOpenAsks(sql, now, 'The turn has ended', 'turn-end'))
+    if (loadSession(sql).sandboxState === 'ready') startNextTurn(sql, now, generation)
+  }
+
+  async #result(generation: number, result: Message<'result'>): Promise<void> {
     this.#kernel.commit((sql, now) => {
       const command = loadCommand(sql, result.commandId)
       if (!command) return
       const parsed = commandKinds[command.kind].result.safeParse(result.data ?? {})
       const ok = result.ok && parsed.success
-      const error = result.error ?? (parsed.success ? 'The command failed' : 'The result has the wrong shape')
+      const error =
+        result.error ?? (parsed.success ? 'The command failed' : 'The result has the wrong shape')
       if (!finishCommand(sql, result.commandId, ok, ok ? parsed.data : error)) return
       // A prompt that could not be handed to OpenCode has no agent event to end its turn.
       if (command.kind === 'prompt' && !ok) {
         const { turnId, steer } = JSON.parse(command.body) as CommandBody<'prompt'>
-        if (!steer) endTurnHere(sql, now, { turnId, state: 'failed', reason: error })
+        if (steer) return
+        endTurnHere(sql, now, { turnId, state: 'failed', reason: error })
+        this.#turnEnded(sql, now, generation)
       }
     })
     await this.#kernel.crash('command.finished')
@@ -199,13 +237,18 @@ export class AgentLink {
   }
 
   /** Sends a command and waits for its result. Asked again under one id, it is still one command. */
-  async command<K extends CommandKind>(kind: K, id: string, body: CommandBody<K>): Promise<CommandResult<K>> {
+  async command<K extends CommandKind>(
+    kind: K,
+    id: string,
+    body: CommandBody<K>,
+  ): Promise<CommandResult<K>> {
     const { generation } = this.#kernel.session()
     this.#kernel.commit((sql, now) => addCommand(sql, now, { id, generation, kind, body }))
     await this.#kernel.crash('command.added')
     await Promise.race([this.#done(id), this.#kernel.ports.host.sleep(commandTimeoutMs)])
     const row = loadCommand(this.#kernel.ports.sql, id)
-    if (row?.state !== 'done') throw new AppError('sandbox_unavailable', 'The sandbox did not answer in time')
+    if (row?.state !== 'done')
+      throw new AppError('sandbox_unavailable', 'The sandbox did not answer in time')
     const result = JSON.parse(row.result ?? 'null') as unknown
     if (row.ok === 1) return result as CommandResult<K>
     throw new AppError('unprocessable', String(result))
@@ -232,29 +275,23 @@ export class AgentLink {
   }
 }
 
-/** The sandbox is gone or failed: nothing parked may run, the turn is interrupted, open commands are answered. */
-export function loseSandbox(sql: Sql, now: number, cause: 'gone' | 'failed', reason: string): Answer[] {
-  if (!changeSandbox(sql, now, cause, reason)) return []
-  // What is left of it must not go on working.
-  setDeadline(sql, `sandbox.stop:${loadSession(sql).generation}`, now)
-  const answers = denyOpenAsks(sql, now, 'The sandbox was lost', 'sandbox-lost')
-  interruptTurn(sql, now, reason)
-  dropOpenCommands(sql, `The sandbox was lost: ${reason}`)
-  clearDeadline(sql, 'sandbox.boot')
-  clearDeadline(sql, 'sandbox.check')
-  clearDeadline(sql, 'sandbox.create')
-  return answers
+/** A turn ends once, also in the log: what the agent reports after an end that was decided here is only noted. */
+function withoutLateEnd(sql: Sql, item: AgentEvent): AgentEvent {
+  if (item.kind !== 'turn.ended') return item
+  const turnId = String(item.data['turnId'])
+  if (runningTurn(sql)?.id === turnId) return item
+  return {
+    ...item,
+    kind: 'agent.notice',
+    data: { message: `Turn "${turnId}" ended again: ${String(item.data['state'])}` },
+  }
 }
 
-export function interruptTurn(sql: Sql, now: number, reason: string): void {
-  const running = runningTurn(sql)
-  if (running) endTurnHere(sql, now, { turnId: running.id, state: 'interrupted', reason })
-}
-
-function parseMessage(text: string): UpMessage | null {
+/** What the sandbox sends is stored and shown only without the secrets it may hold. */
+function parseMessage(text: string, redact: <T>(value: T) => T): UpMessage | null {
   try {
     const parsed = UpMessage.safeParse(JSON.parse(text))
-    return parsed.success ? parsed.data : null
+    return parsed.success ? redact(parsed.data) : null
   } catch {
     return null
   }

@@ -1,10 +1,14 @@
 import type { Artifact } from '../../contract/artifact.ts'
 import type { Ask, AskAnswer } from '../../contract/ask.ts'
+import type { EnvRequest, EnvSubmitted, SandboxEnv } from '../../contract/env.ts'
 import type { SessionEvent } from '../../contract/events.ts'
 import type { Manifest } from '../../contract/manifest.ts'
 import type { Session, SessionCreate, SessionDiff } from '../../contract/session.ts'
 import type { ToolCall } from '../../contract/tool.ts'
+import type { EnvFile } from '../../contract/tools/save-env-files.ts'
 import type { PromptCreate, Turn } from '../../contract/turn.ts'
+import type { SealedValue } from './secrets.ts'
+import type { ModelUsage } from './usage.ts'
 
 /** Who asks: checked by the session against its own record, so that a wrong caller sees 404. */
 export interface Caller {
@@ -45,11 +49,16 @@ export interface SessionApi {
   diff(caller: Caller): Promise<SessionDiff>
   artifacts(caller: Caller): Promise<Artifact[]>
   artifact(caller: Caller, artifactId: string): Promise<Artifact>
+  envRequests(caller: Caller): Promise<EnvRequest[]>
+  /** Values arrive sealed. Says whether the sandbox has them already. */
+  submitEnv(caller: Caller, values: SealedValue[]): Promise<EnvSubmitted['sandbox']>
 
   /** The sandbox's doors. Each refuses an old generation and another organisation. */
   authoriseSandbox(sandbox: SandboxCaller): Promise<void>
   manifest(sandbox: SandboxCaller): Promise<Manifest>
   callTool(sandbox: SandboxCaller, call: ToolCallInput): Promise<CallAnswer>
+  sandboxEnv(sandbox: SandboxCaller): Promise<SandboxEnv>
+  addModelUsage(sandbox: SandboxCaller, usage: ModelUsage): Promise<void>
 }
 
 export interface CreateSession {
@@ -57,6 +66,22 @@ export interface CreateSession {
   organisationId: string
   keyId: string
   input: SessionCreate
+  /** As it is at this moment: later changes are for later sessions. */
+  configuration?: SessionConfiguration | null
+  /** The organisation's and the configuration's, sealed. */
+  secrets?: SealedValue[]
+}
+
+export interface SessionConfiguration {
+  id: string
+  project: string
+  name: string
+  /** The token is sealed. */
+  repository: { url: string; ref: string | null; token: string | null } | null
+  defaultModel: string | null
+  trustProjectConfig: boolean
+  snapshotId: string | null
+  envFiles: EnvFile[]
 }
 
 export interface Page {

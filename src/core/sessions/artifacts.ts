@@ -16,7 +16,11 @@ export function storeArtifacts(
   files: (CollectedFile & { id: string })[],
 ): void {
   for (const file of files) {
-    const known = sql.all('select 1 from artifacts where operation_id = ? and path = ?', operationId, file.path)
+    const known = sql.all(
+      'select 1 from artifacts where operation_id = ? and path = ?',
+      operationId,
+      file.path,
+    )
     if (known.length > 0) continue
     sql.run(
       `insert into artifacts (id, operation_id, path, content_type, size, sha256, created_at) values (?, ?, ?, ?, ?, ?, ?)`,
@@ -43,14 +47,20 @@ export function listArtifacts(sql: Sql): Artifact[] {
 }
 
 export function loadArtifact(sql: Sql, id: string): Artifact {
-  const found = sql.all<Artifact>(`select ${columns} from artifacts where id = ?`, id as ArtifactId)[0]
+  const found = sql.all<Artifact>(
+    `select ${columns} from artifacts where id = ?`,
+    id as ArtifactId,
+  )[0]
   if (!found) throw new AppError('not_found', `No such artifact: "${id}"`)
   return found
 }
 
 export function saveDiff(sql: Sql, now: number, report: DiffReport): void {
   const text = JSON.stringify(report)
-  const kept = text.length <= 2 * maxDiffBytes ? text : JSON.stringify({ ...report, patch: '', truncated: true })
+  const kept =
+    text.length <= 2 * maxDiffBytes
+      ? text
+      : JSON.stringify({ ...report, patch: '', truncated: true })
   sql.run('delete from diff')
   sql.run('insert into diff (at, report) values (?, ?)', now, kept)
 }

@@ -32,9 +32,14 @@ export interface Answer {
 type Question = Extract<UpMessage, { t: 'ask' }>
 
 /** What the session's own rules say. `ask` parks the question for a person. */
-export function decideGate(rules: GateRules, tool: string): { decision: GateDecision | 'ask'; reason: string } {
-  if (rules.deny.includes(tool)) return { decision: 'deny', reason: `"${tool}" is on the session's deny list` }
-  if (rules.ask.includes(tool)) return { decision: 'ask', reason: `"${tool}" needs an answer from a person` }
+export function decideGate(
+  rules: GateRules,
+  tool: string,
+): { decision: GateDecision | 'ask'; reason: string } {
+  if (rules.deny.includes(tool))
+    return { decision: 'deny', reason: `"${tool}" is on the session's deny list` }
+  if (rules.ask.includes(tool))
+    return { decision: 'ask', reason: `"${tool}" needs an answer from a person` }
   return { decision: 'allow', reason: 'allowed by default' }
 }
 
@@ -52,7 +57,8 @@ export function receiveAsk(
     : session.turn
       ? decideGate(session.rules, question.tool)
       : ({ decision: 'deny', reason: 'No turn is running' } as const)
-  const deadlineAt = decided.decision === 'ask' ? now + session.rules.askTimeoutSeconds * 1000 : null
+  const deadlineAt =
+    decided.decision === 'ask' ? now + session.rules.askTimeoutSeconds * 1000 : null
   sql.run(
     `insert into asks (id, generation, turn_id, tool, call_id, input, input_hash, state, asked_at, deadline_at)
      values (?, ?, ?, ?, ?, ?, ?, 'open', ?, ?)`,
@@ -67,7 +73,11 @@ export function receiveAsk(
     deadlineAt,
   )
   if (decided.decision !== 'ask') {
-    return settleAsk(sql, now, question.askId, { ...decided, decision: decided.decision, actor: 'rule' })
+    return settleAsk(sql, now, question.askId, {
+      ...decided,
+      decision: decided.decision,
+      actor: 'rule',
+    })
   }
   appendEvent(sql, now, 'gate.asked', {
     askId: question.askId,
@@ -107,13 +117,23 @@ function settleAsk(
   return { askId, decision: answer.decision, reason: answer.reason }
 }
 
-export function answerByPerson(sql: Sql, now: number, askId: string, keyId: string, answer: AskAnswer): Answer {
+export function answerByPerson(
+  sql: Sql,
+  now: number,
+  askId: string,
+  keyId: string,
+  answer: AskAnswer,
+): Answer {
   const row = loadAsk(sql, askId)
   if (!row) throw new AppError('not_found', `No such question: "${askId}"`)
   if (row.state !== 'open') {
-    throw new AppError('wrong_state', `Cannot answer "${askId}": it was answered ${row.decision ?? ''} by ${row.actor ?? ''}`)
+    throw new AppError(
+      'wrong_state',
+      `Cannot answer "${askId}": it was answered ${row.decision ?? ''} by ${row.actor ?? ''}`,
+    )
   }
-  const reason = answer.reason || (answer.decision === 'allow' ? 'allowed by a person' : 'denied by a person')
+  const reason =
+    answer.reason || (answer.decision === 'allow' ? 'allowed by a person' : 'denied by a person')
   const settled = settleAsk(sql, now, askId, { decision: answer.decision, reason, actor: keyId })
   armAskDeadline(sql)
   return settled as Answer
@@ -128,15 +148,29 @@ export function denyOpenAsks(sql: Sql, now: number, reason: string, actor: strin
   return denyWhere(sql, now, '', [], reason, actor)
 }
 
-function denyWhere(sql: Sql, now: number, where: string, values: number[], reason: string, actor: string): Answer[] {
-  const open = sql.all<AskRow>(`select * from asks where state = 'open' ${where} order by n`, ...values)
-  const answers = open.map((row) => settleAsk(sql, now, row.id, { decision: 'deny', reason, actor }))
+function denyWhere(
+  sql: Sql,
+  now: number,
+  where: string,
+  values: number[],
+  reason: string,
+  actor: string,
+): Answer[] {
+  const open = sql.all<AskRow>(
+    `select * from asks where state = 'open' ${where} order by n`,
+    ...values,
+  )
+  const answers = open.map((row) =>
+    settleAsk(sql, now, row.id, { decision: 'deny', reason, actor }),
+  )
   armAskDeadline(sql)
   return answers.filter((answer) => answer !== null)
 }
 
 function armAskDeadline(sql: Sql): void {
-  const at = sql.all<{ at: number | null }>(`select min(deadline_at) as at from asks where state = 'open'`)[0]?.at
+  const at = sql.all<{ at: number | null }>(
+    `select min(deadline_at) as at from asks where state = 'open'`,
+  )[0]?.at
   if (at === null || at === undefined) clearDeadline(sql, 'ask')
   else setDeadline(sql, 'ask', at)
 }
@@ -146,7 +180,9 @@ function loadAsk(sql: Sql, id: string): AskRow | undefined {
 }
 
 function answerOf(row: AskRow): Answer | null {
-  return row.decision === null ? null : { askId: row.id, decision: row.decision, reason: row.reason ?? '' }
+  return row.decision === null
+    ? null
+    : { askId: row.id, decision: row.decision, reason: row.reason ?? '' }
 }
 
 /** The questions that went to a person, newest first. What a rule decided is in the event log. */

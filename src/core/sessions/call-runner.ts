@@ -2,12 +2,16 @@ import { canonicalJson } from '../../contract/canonical.ts'
 import { AppError, errorCodeOf, errorTable } from '../../contract/error.ts'
 import type { CommandBody, CommandKind, CommandResult } from '../../contract/link.ts'
 import { maxArgsBytes, type ToolResult } from '../../contract/tool.ts'
+import { modeRefusal } from '../../contract/tools.ts'
 import { beginCall, failCall, findAnswer, releaseCall, settleCall } from '../gateway/calls.ts'
 import type { CallContext, GatewayTool } from '../gateway/tools.ts'
 import type { CallAnswer, SandboxCaller, ToolCallInput } from './api.ts'
 import { storeArtifacts } from './artifacts.ts'
+import { completeRun } from './automation.ts'
+import { sandboxSession } from './doors.ts'
 import type { Kernel } from './kernel.ts'
 import type { SessionRecord } from './record.ts'
+import { storeSnapshot } from './snapshots.ts'
 
 /** No row is larger than the platform allows. */
 const maxResponseBytes = 1024 * 1024
@@ -23,17 +27,22 @@ interface Running {
 /** The hot path: a callback is executed once, whoever asks and how often. */
 export class CallRunner {
   readonly #kernel: Kernel
-  readonly #check: (sandbox: SandboxCaller) => SessionRecord
-  readonly #command: <K extends CommandKind>(kind: K, id: string, body: CommandBody<K>) => Promise<CommandResult<K>>
+  readonly #command: <K extends CommandKind>(
+    kind: K,
+    id: string,
+    body: CommandBody<K>,
+  ) => Promise<CommandResult<K>>
   readonly #running = new Map<string, Promise<string>>()
 
   constructor(
     kernel: Kernel,
-    check: (sandbox: SandboxCaller) => SessionRecord,
-    command: <K extends CommandKind>(kind: K, id: string, body: CommandBody<K>) => Promise<CommandResult<K>>,
+    command: <K extends CommandKind>(
+      kind: K,
+      id: string,
+      body: CommandBody<K>,
+    ) => Promise<CommandResult<K>>,
   ) {
     this.#kernel = kernel
-    this.#check = check
     this.#command = command
   }
 
@@ -41,6 +50,11 @@ export class CallRunner {
     const tool = this.#kernel.ports.tools.find((item) => item.definition.name === call.tool)
     if (!tool) throw new AppError('unknown_tool', `Unknown tool: ${call.tool}`)
     const parsed = tool.definition.args.safeParse(call.args)
+    // An id that the agent chose must stay free for the corrected call.
+    if (!parsed.success && tool.definition.callIdFrom) {
+      sandboxSession(this.#kernel, sandbox)
+      return { body: JSON.stringify(invalidArguments(parsed.error)), replayed: false }
+    }
     const args = canonicalJson(parsed.success ? parsed.data : call.args)
     if (args.length > maxArgsBytes) {
       throw new AppError('too_large', `Arguments are larger than ${maxArgsBytes} bytes`, [
@@ -48,8 +62,9 @@ export class CallRunner {
       ])
     }
     const argsHash = await this.#kernel.ports.crypto.sha256(args)
+    await this.#kernel.openSecrets()
     // After the await: the session may have been closed or replaced meanwhile.
-    const session = this.#check(sandbox)
+    const session = sandboxSession(this.#kernel, sandbox)
     const answer = findAnswer(this.#kernel.ports.sql, call.tool, call.toolCallId, argsHash)
     if (answer !== null) return { body: answer, replayed: true }
     const key = `${call.tool}\n${call.toolCallId}`
@@ -58,7 +73,8 @@ export class CallRunner {
         tool: call.tool,
         toolCallId: call.toolCallId,
         operationId: `op_${this.#kernel.ports.crypto.random(20)}`,
-        args,
+        // Compared by the hash of what was sent; kept without secrets.
+        args: canonicalJson(this.#kernel.redact(parsed.success ? parsed.data : call.args)),
         argsHash,
         generation: sandbox.generation,
         runner: this.#kernel.instance,
@@ -83,10 +99,15 @@ export class CallRunner {
           toolCallId: call.toolCallId,
           operationId: begin.operationId,
           session,
-          run: () => (parsed.success ? tool.run(parsed.data, context) : invalidArguments(parsed.error)),
+          run: () => {
+            if (!parsed.success) return invalidArguments(parsed.error)
+            const refusal = modeRefusal(tool.definition, session.mode)
+            return refusal ? { success: false, result: refusal } : tool.run(parsed.data, context)
+          },
         })
           .catch((error: unknown) => this.#refused(error))
-          .finally(() => this.#running.delete(key))
+          // Unless it runs again already.
+          .finally(() => this.#running.get(key) === work && this.#running.delete(key))
         this.#running.set(key, work)
         return { body: await work, replayed: false }
       }
@@ -94,14 +115,20 @@ export class CallRunner {
   }
 
   async #run(call: Running): Promise<string> {
-    const key = { tool: call.tool.definition.name, toolCallId: call.toolCallId, runner: this.#kernel.instance }
+    const key = {
+      tool: call.tool.definition.name,
+      toolCallId: call.toolCallId,
+      runner: this.#kernel.instance,
+    }
     const startedAt = this.#kernel.ports.now()
     const crashed = this.#kernel.crash('call.begun')
     if (crashed) await crashed
     const result = await this.#outcome(call, key)
     const ran = this.#kernel.crash('call.ran')
     if (ran) await ran
-    const body = this.#kernel.commit((sql, now) => settleCall(sql, now, key, result))
+    const body = this.#kernel.commit((sql, now) =>
+      settleCall(sql, now, key, this.#kernel.redact(result)),
+    )
     const settled = this.#kernel.crash('call.settled')
     if (settled) await settled
     this.#kernel.ports.log('info', 'Tool call settled', {
@@ -119,7 +146,10 @@ export class CallRunner {
     throw error
   }
 
-  #outcome(call: Running, key: { tool: string; toolCallId: string }): ToolResult | Promise<ToolResult> {
+  #outcome(
+    call: Running,
+    key: { tool: string; toolCallId: string },
+  ): ToolResult | Promise<ToolResult> {
     try {
       const result = call.run()
       if (!(result instanceof Promise)) return fitting(result)
@@ -138,7 +168,11 @@ export class CallRunner {
     const message = error instanceof Error ? error.message : String(error)
     if (code) return { success: false, result: message }
     this.#kernel.commit((sql, now) => failCall(sql, now, key, message))
-    this.#kernel.ports.log('error', 'Tool handler failed', { ...key, sessionId: call.session.id, error: message })
+    this.#kernel.ports.log('error', 'Tool handler failed', {
+      ...key,
+      sessionId: call.session.id,
+      error: message,
+    })
     throw new AppError('internal', `Tool "${key.tool}" failed unexpectedly`)
   }
 
@@ -148,10 +182,12 @@ export class CallRunner {
       sessionId: session.id,
       organisationId: session.organisationId,
       operationId,
-      db: ports.db,
-      blobs: ports.blobs,
+      now: ports.now,
+      db: () => ports.db(),
+      blobs: () => ports.blobs(),
       // The generation is part of the id: a replacement starts afresh.
-      command: (kind, body) => this.#command(kind, `${operationId}_${kind}_${session.generation}`, body),
+      command: (kind, body) =>
+        this.#command(kind, `${operationId}_${kind}_${session.generation}`, body),
       storeArtifacts: (files) =>
         this.#kernel.commit((sql, now) =>
           storeArtifacts(
@@ -161,6 +197,23 @@ export class CallRunner {
             files.map((file) => ({ ...file, id: `art_${ports.crypto.random(20)}` })),
           ),
         ),
+      mode: session.mode,
+      configurationId: session.configurationId,
+      generation: session.generation,
+      providerName: session.provider,
+      provider: () => ports.provider(session.provider),
+      knownSecrets: () => this.#kernel.knownSecrets(),
+      storeSnapshot: (snapshot) =>
+        this.#kernel.commit((sql, now) =>
+          storeSnapshot(sql, now, {
+            ...snapshot,
+            configurationId: session.configurationId,
+            provider: session.provider,
+            operationId,
+          }),
+        ),
+      completeRun: (incoming) =>
+        this.#kernel.commit((sql, now) => completeRun(sql, now, session.id, incoming)),
     }
   }
 }
@@ -168,11 +221,18 @@ export class CallRunner {
 function refuseConflict(tool: GatewayTool, call: ToolCallInput): CallAnswer {
   const message = `tool_call_id "${call.toolCallId}" was used for "${call.tool}" with other arguments`
   if (tool.definition.onConflict === 'refuse') throw new AppError('call_conflict', message)
-  return { body: JSON.stringify({ success: false, result: message } satisfies ToolResult), replayed: false }
+  return {
+    body: JSON.stringify({ success: false, result: message } satisfies ToolResult),
+    replayed: false,
+  }
 }
 
-function invalidArguments(error: { issues: { path: PropertyKey[]; message: string }[] }): ToolResult {
-  const list = error.issues.map((issue) => `${issue.path.map(String).join('.') || 'args'}: ${issue.message}`)
+function invalidArguments(error: {
+  issues: { path: PropertyKey[]; message: string }[]
+}): ToolResult {
+  const list = error.issues.map(
+    (issue) => `${issue.path.map(String).join('.') || 'args'}: ${issue.message}`,
+  )
   return { success: false, result: `Invalid arguments: ${list.join(', ')}` }
 }
 

@@ -27,11 +27,16 @@ export function addCommand<K extends CommandKind>(
 }
 
 export function openCommands(sql: Sql): CommandRow[] {
-  return sql.all<CommandRow>(`select id, kind, body, state, ok, result from commands where state = 'open' order by n`)
+  return sql.all<CommandRow>(
+    `select id, kind, body, state, ok, result from commands where state = 'open' order by n`,
+  )
 }
 
 export function loadCommand(sql: Sql, id: string): CommandRow | undefined {
-  return sql.all<CommandRow>('select id, kind, body, state, ok, result from commands where id = ?', id)[0]
+  return sql.all<CommandRow>(
+    'select id, kind, body, state, ok, result from commands where id = ?',
+    id,
+  )[0]
 }
 
 /** False if it was already done: results are delivered until acknowledged, so they come more than once. */
@@ -48,7 +53,10 @@ export function finishCommand(sql: Sql, id: string, ok: boolean, result: unknown
 
 /** A replaced or lost sandbox carries out nothing more. */
 export function dropOpenCommands(sql: Sql, reason: string): void {
-  sql.run(`update commands set state = 'done', ok = 0, result = ? where state = 'open'`, JSON.stringify(reason))
+  sql.run(
+    `update commands set state = 'done', ok = 0, result = ? where state = 'open'`,
+    JSON.stringify(reason),
+  )
 }
 
 /** For questions that nobody asks twice. A late result finds no command and is only acknowledged. */

@@ -1,4 +1,11 @@
-import { type AgentEventKind, agentEventKinds, type EventData, type EventKind, type SessionEvent } from '../../contract/events.ts'
+import {
+  type AgentEventKind,
+  agentEventKinds,
+  type EventData,
+  type EventKind,
+  maxEventBytes,
+  type SessionEvent,
+} from '../../contract/events.ts'
 import type { AgentEvent } from '../../contract/link.ts'
 import type { Sql } from '../ports.ts'
 
@@ -9,13 +16,22 @@ interface EventRow {
   data: string
 }
 
-export function appendEvent<K extends EventKind>(sql: Sql, now: number, kind: K, data: EventData<K>): void {
+export function appendEvent<K extends EventKind>(
+  sql: Sql,
+  now: number,
+  kind: K,
+  data: EventData<K>,
+): void {
   sql.run('insert into events (at, kind, data) values (?, ?, ?)', now, kind, JSON.stringify(data))
 }
 
 export function listEvents(sql: Sql, after: number, limit: number): SessionEvent[] {
   return sql
-    .all<EventRow>('select seq, at, kind, data from events where seq > ? order by seq limit ?', after, limit)
+    .all<EventRow>(
+      'select seq, at, kind, data from events where seq > ? order by seq limit ?',
+      after,
+      limit,
+    )
     .map((row) => ({
       seq: row.seq,
       at: row.at,
@@ -30,7 +46,8 @@ export function lastEventSeq(sql: Sql): number {
 
 export function ackedAgentSeq(sql: Sql, generation: number): number {
   return (
-    sql.all<{ seq: number }>('select seq from agent_cursors where generation = ?', generation)[0]?.seq ?? 0
+    sql.all<{ seq: number }>('select seq from agent_cursors where generation = ?', generation)[0]
+      ?.seq ?? 0
   )
 }
 
@@ -50,14 +67,28 @@ export function newAgentEvents(sql: Sql, generation: number, items: AgentEvent[]
   return fresh
 }
 
-export function storeAgentEvent(sql: Sql, now: number, generation: number, item: AgentEvent): AgentEvent {
+export function storeAgentEvent(
+  sql: Sql,
+  now: number,
+  generation: number,
+  item: AgentEvent,
+): AgentEvent {
   const parsed = agentEventKinds[item.kind].safeParse(item.data)
   const stored: AgentEvent = parsed.success
     ? { ...item, data: parsed.data }
-    : { ...item, kind: 'agent.notice', data: { message: `Dropped an event "${item.kind}" of the wrong shape` } }
+    : {
+        ...item,
+        kind: 'agent.notice',
+        data: { message: `Dropped an event "${item.kind}" of the wrong shape` },
+      }
   // turn.ended carries the diff for the session's own table; the log keeps only what a reader needs.
   const data = stored.kind === 'turn.ended' ? { ...stored.data, diff: null } : stored.data
-  appendEvent(sql, now, stored.kind, data as EventData<AgentEventKind>)
+  if (JSON.stringify(data).length <= maxEventBytes)
+    appendEvent(sql, now, stored.kind, data as EventData<AgentEventKind>)
+  else
+    appendEvent(sql, now, 'agent.notice', {
+      message: `Dropped an event "${item.kind}": it is too large`,
+    })
   sql.run(
     `insert into agent_cursors (generation, seq) values (?, ?)
      on conflict (generation) do update set seq = excluded.seq`,

@@ -4,12 +4,14 @@ import type { CrashPointName } from '../crash-points.ts'
 import { nextDeadline } from '../deadlines.ts'
 import { isMigrated, migrate } from '../migrate.ts'
 import type { Sql } from '../ports.ts'
+import type { DeltaRedactor, KnownSecret, Redactor } from '../redaction.ts'
 import type { Answer } from './asks.ts'
 import { openCommands } from './commands.ts'
 import { lastEventSeq, listEvents } from './events.ts'
 import type { SessionPorts } from './ports.ts'
 import { loadSession, type SessionRecord } from './record.ts'
 import { sessionLadder } from './schema.ts'
+import { knownSecrets, openValues, redactorOf } from './secrets.ts'
 
 /**
  * Decide and commit, then act. Effects are read off the tables after each commit (events to publish, commands to send,
@@ -27,6 +29,8 @@ export class Kernel {
   #armedAt: number | null | undefined
   #sentCommands = new Set<string>()
   #answers: Answer[] = []
+  /** undefined: not opened yet. null: there is nothing to hide. */
+  #redactor: Redactor | null | undefined
 
   constructor(ports: SessionPorts) {
     this.ports = ports
@@ -56,6 +60,35 @@ export class Kernel {
   /** The database is gone: from here on this object was never created. */
   forget(): void {
     this.#created = false
+  }
+
+  /** Opens what must be kept out of every record. Doors that store what others send wait for it. */
+  async openSecrets(): Promise<void> {
+    if (this.#redactor !== undefined || !this.#created) return
+    const redactor = redactorOf(await this.knownSecrets())
+    this.#redactor = redactor
+  }
+
+  async knownSecrets(): Promise<KnownSecret[]> {
+    const { sql, crypto } = this.ports
+    const { repositoryToken } = this.session()
+    const token = repositoryToken === null ? null : await crypto.unseal(repositoryToken)
+    return knownSecrets(await openValues(sql, crypto), token)
+  }
+
+  secretsChanged(): void {
+    this.#redactor = undefined
+  }
+
+  redact<T>(value: T): T {
+    if (this.#redactor === undefined)
+      throw new Error('Cannot store anything: the secrets are not open')
+    return this.#redactor === null ? value : this.#redactor.redactJson(value)
+  }
+
+  /** For a text that comes in pieces; null if there is nothing to hide. */
+  redactStream(): DeltaRedactor | null {
+    return this.#redactor?.stream() ?? null
   }
 
   commit<T>(work: (sql: Sql, now: number) => T): T {

@@ -1,17 +1,18 @@
 import { linkClose } from '../../contract/link.ts'
-import { backoffMs, clearDeadline, setDeadline } from '../deadlines.ts'
+import { backoffMs, clearDeadline, deadlinesOf, setDeadline } from '../deadlines.ts'
 import type { SandboxInfo, SandboxProvider, SandboxSpec, Sql } from '../ports.ts'
-import { type AgentLink, interruptTurn, loseSandbox } from './agent-link.ts'
+import type { AgentLink } from './agent-link.ts'
 import { denyOpenAsks } from './asks.ts'
 import { addCommand, dropOpenCommands } from './commands.ts'
 import { appendEvent } from './events.ts'
 import type { Kernel } from './kernel.ts'
+import { interruptTurn, loseSandbox } from './loss.ts'
 import { projectSession } from './record.ts'
-import { changeSandbox } from './sandbox.ts'
+import { bootMs, changeSandbox, moveOn } from './sandbox.ts'
+import { newestSnapshot } from './snapshots.ts'
 import { requestAbort } from './turns.ts'
 
 const maxCreateAttempts = 5
-const bootMs = 120_000
 const recheckMs = 15_000
 
 /** Starts, watches and ends the sandbox. Every step is a deadline, armed before the provider is called. */
@@ -67,18 +68,30 @@ export class Lifecycle {
       gatewayUrl: config.publicUrl,
       token,
       repository: repository || null,
+      // What the session itself has saved is newer than what it began with.
+      snapshotId: newestSnapshot(this.#kernel.ports.sql) ?? session.snapshotId,
     }
   }
 
   #created(generation: number, info: SandboxInfo): void {
     this.#kernel.commit((sql, now) => {
-      if (this.#kernel.session().generation !== generation) return
+      const session = this.#kernel.session()
+      // Closed or replaced meanwhile, and perhaps stopped before it was there: it is stopped again.
+      if (session.generation !== generation || session.status !== 'open') {
+        setDeadline(sql, `sandbox.stop:${generation}`, now)
+        return
+      }
       if (info.state === 'exited') {
-        this.#kernel.answer(loseSandbox(sql, now, 'failed', info.reason ?? 'The agent ended while starting'))
+        this.#kernel.answer(
+          loseSandbox(sql, now, 'failed', info.reason ?? 'The agent ended while starting'),
+        )
         return
       }
       clearDeadline(sql, 'sandbox.create')
-      if (changeSandbox(sql, now, 'created', null) && this.#kernel.session().sandboxState === 'booting') {
+      if (
+        changeSandbox(sql, now, 'created', null) &&
+        this.#kernel.session().sandboxState === 'booting'
+      ) {
         setDeadline(sql, 'sandbox.boot', now + bootMs)
       }
     })
@@ -93,8 +106,11 @@ export class Lifecycle {
     })
     this.#kernel.commit((sql, now) => {
       if (this.#kernel.session().generation !== generation) return
-      if (attempt + 1 >= maxCreateAttempts) loseSandbox(sql, now, 'failed', `Cannot create the sandbox: ${message}`)
-      else setDeadline(sql, 'sandbox.create', now + backoffMs(attempt), attempt + 1)
+      if (attempt + 1 >= maxCreateAttempts) {
+        this.#kernel.answer(
+          loseSandbox(sql, now, 'failed', `Cannot create the sandbox: ${message}`),
+        )
+      } else setDeadline(sql, 'sandbox.create', now + backoffMs(attempt), attempt + 1)
     })
   }
 
@@ -110,7 +126,8 @@ export class Lifecycle {
       this.#kernel.commit((sql, now) => setDeadline(sql, 'sandbox.boot', now + bootMs))
       return
     }
-    const reason = info === null ? 'The sandbox is gone' : (info.reason ?? `Not ready within ${bootMs / 1000} s`)
+    const reason =
+      info === null ? 'The sandbox is gone' : (info.reason ?? `Not ready within ${bootMs / 1000} s`)
     this.#lose(session.generation, info === null ? 'gone' : 'failed', reason)
   }
 
@@ -125,7 +142,11 @@ export class Lifecycle {
       this.#kernel.commit((sql, now) => setDeadline(sql, 'sandbox.check', now + recheckMs))
       return
     }
-    this.#lose(session.generation, 'gone', info?.reason ?? 'The provider no longer knows the sandbox')
+    this.#lose(
+      session.generation,
+      'gone',
+      info?.reason ?? 'The provider no longer knows the sandbox',
+    )
   }
 
   #lose(generation: number, cause: 'gone' | 'failed', reason: string): void {
@@ -144,6 +165,13 @@ export class Lifecycle {
       clearDeadline(sql, `sandbox.stop:${generation}`)
       if (this.#kernel.session().generation === generation) changeSandbox(sql, now, 'stopped', null)
     })
+  }
+
+  /** Every generation that may still have a machine. */
+  async stopAll(): Promise<void> {
+    const { generation } = this.#kernel.session()
+    const stopping = deadlinesOf(this.#kernel.ports.sql, 'sandbox.stop').map(Number)
+    for (const each of new Set([...stopping, generation])) await this.onStop(each)
   }
 
   close(reason: string): void {
@@ -165,24 +193,32 @@ export class Lifecycle {
     setDeadline(sql, 'purge', now + this.#kernel.ports.config.retentionMs)
     if (!changeSandbox(sql, now, 'close', null)) return
     for (const name of ['sandbox.create', 'sandbox.boot', 'sandbox.check']) clearDeadline(sql, name)
-    addCommand(sql, now, { id: `stop_${generation}`, generation, kind: 'stop', body: { reason: 'session closed' } })
+    addCommand(sql, now, {
+      id: `stop_${generation}`,
+      generation,
+      kind: 'stop',
+      body: { reason: 'session closed' },
+    })
     setDeadline(sql, `sandbox.stop:${generation}`, now)
   }
 
   /** Fence first: from the commit on, whatever the old generation sends is refused. */
   replace(reason: string): void {
-    const { generation } = this.#kernel.session()
+    const { generation, provider } = this.#kernel.session()
     const replaced = this.#kernel.commit((sql, now) => {
       this.#kernel.answer(denyOpenAsks(sql, now, 'The sandbox is being replaced', 'replace'))
       interruptTurn(sql, now, `The sandbox was replaced: ${reason}`)
       dropOpenCommands(sql, 'The sandbox was replaced')
       for (const name of ['sandbox.boot', 'sandbox.check', 'turn.abort']) clearDeadline(sql, name)
+      // No machine to stop or start: only the generation moves on, and with it every token.
+      if (provider === 'none') return moveOn(sql, now, reason)
       if (!changeSandbox(sql, now, 'replace', reason)) return false
       setDeadline(sql, `sandbox.stop:${generation}`, now)
       setDeadline(sql, 'sandbox.create', now)
       return true
     })
-    if (replaced) this.#kernel.ports.host.closeAgent(linkClose.fenced, 'This sandbox has been replaced')
+    if (replaced)
+      this.#kernel.ports.host.closeAgent(linkClose.fenced, 'This sandbox has been replaced')
     this.#link.wakeAll()
   }
 }

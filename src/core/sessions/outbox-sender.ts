@@ -1,5 +1,12 @@
 import { backoffMs, clearDeadline, setDeadline } from '../deadlines.ts'
-import { hasUnsent, nextVerification, outboxLag, outboxWatermark, setWatermark, unsentRows } from '../outbox.ts'
+import {
+  hasUnsent,
+  nextVerification,
+  outboxLag,
+  outboxWatermark,
+  setWatermark,
+  unsentRows,
+} from '../outbox.ts'
 import type { Kernel } from './kernel.ts'
 
 /** Rows of one burst travel together. */
@@ -56,7 +63,12 @@ export class OutboxSender {
       .ledger(session.id)
       .append({ sessionId: session.id, organisationId: session.organisationId, after, rows })
     await this.#kernel.crash('outbox.after-send')
-    if (stored < after) ports.log('warn', 'libSQL has lost rows, sending them again', { sessionId: session.id, after, stored })
+    if (stored < after)
+      ports.log('warn', 'libSQL has lost rows, sending them again', {
+        sessionId: session.id,
+        after,
+        stored,
+      })
     // Not through commit(): nothing to publish, and onCommit would re-enter.
     if (this.#kernel.created) setWatermark(ports.sql, ports.now(), stored)
   }

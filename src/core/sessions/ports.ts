@@ -1,8 +1,19 @@
 import type { ProviderName } from '../../contract/session.ts'
 import type { SessionEvent } from '../../contract/events.ts'
+import type { Model } from '../../contract/models.ts'
 import type { GatewayTool } from '../gateway/tools.ts'
 import type { CrashPoint } from '../crash-points.ts'
-import type { Blobs, Clock, Crypto, Db, Ledger, Log, SandboxProvider, Sql, Tokens } from '../ports.ts'
+import type {
+  Blobs,
+  Clock,
+  Crypto,
+  Db,
+  Ledger,
+  Log,
+  SandboxProvider,
+  Sql,
+  Tokens,
+} from '../ports.ts'
 
 /** What the shell around a session does for it: sockets, the one alarm, time. */
 export interface SessionHost {
@@ -43,7 +54,8 @@ export interface SessionPorts {
 export interface SessionConfig {
   publicUrl: string
   defaultSandbox: ProviderName
-  /** As OpenCode spells it: providerID/modelID. */
   defaultModel: string
+  /** What this deployment serves. */
+  models: readonly Model[]
   retentionMs: number
 }

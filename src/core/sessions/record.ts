@@ -1,12 +1,13 @@
 import { AppError } from '../../contract/error.ts'
-import type { OrganisationId, SessionId, TurnId } from '../../contract/ids.ts'
-import type { GateRules, ProviderName, SandboxState, Session } from '../../contract/session.ts'
-import { countActiveCalls } from '../gateway/calls.ts'
-import { addToOutbox, outboxLag } from '../outbox.ts'
+import type { GateRules, ProviderName, SandboxState } from '../../contract/session.ts'
+import { addToOutbox } from '../outbox.ts'
 import type { Sql } from '../ports.ts'
+import type { ClientType, Mode } from '../../contract/mode.ts'
+import type { ReasoningEffort } from '../../contract/models.ts'
+import type { SystemPromptMode } from '../../contract/prompts.ts'
+import type { EnvFile } from '../../contract/tools/save-env-files.ts'
 import type { CreateSession } from './api.ts'
-import { appendEvent, lastEventSeq } from './events.ts'
-import { countQueued, runningTurn } from './turns.ts'
+import { appendEvent } from './events.ts'
 
 export interface SessionRecord {
   id: string
@@ -23,10 +24,19 @@ export interface SessionRecord {
   repositoryRef: string | null
   /** Sealed. */
   repositoryToken: string | null
-  model: string | null
+  /** Canonical. */
+  model: string
   gate: GateRules
   trustProjectConfig: boolean
   markerNonce: string
+  configurationId: string | null
+  mode: Mode
+  clientType: ClientType
+  reasoningEffort: ReasoningEffort | null
+  systemPrompt: string | null
+  systemPromptMode: SystemPromptMode
+  snapshotId: string | null
+  envFiles: EnvFile[]
   createdAt: number
   closedAt: number | null
 }
@@ -34,9 +44,15 @@ export interface SessionRecord {
 const columns = `id, organisation_id as organisationId, project, title, status, provider, sandbox_state as sandboxState,
   sandbox_reason as sandboxReason, generation, repository_url as repositoryUrl, repository_ref as repositoryRef,
   repository_token as repositoryToken, model, gate, trust_project_config as trustProjectConfig, marker_nonce as markerNonce,
+  configuration_id as configurationId, mode, client_type as clientType, reasoning_effort as reasoningEffort,
+  system_prompt as systemPrompt, system_prompt_mode as systemPromptMode, snapshot_id as snapshotId, env_files as envFiles,
   created_at as createdAt, closed_at as closedAt`
 
-type Row = Omit<SessionRecord, 'gate' | 'trustProjectConfig'> & { gate: string; trustProjectConfig: number }
+type Row = Omit<SessionRecord, 'gate' | 'trustProjectConfig' | 'envFiles'> & {
+  gate: string
+  trustProjectConfig: number
+  envFiles: string
+}
 
 export function loadSession(sql: Sql): SessionRecord {
   const row = sql.all<Row>(`select ${columns} from session`)[0]
@@ -45,38 +61,59 @@ export function loadSession(sql: Sql): SessionRecord {
     ...row,
     gate: JSON.parse(row.gate) as GateRules,
     trustProjectConfig: row.trustProjectConfig === 1,
+    envFiles: JSON.parse(row.envFiles) as EnvFile[],
   }
+}
+
+/** What creation has worked out from input, configuration and deployment. */
+export interface NewSession {
+  provider: ProviderName
+  mode: Mode
+  model: string
+  /** Sealed. */
+  repository: { url: string; ref: string | null; token: string | null } | null
+  markerNonce: string
 }
 
 export function insertSession(
   sql: Sql,
   now: number,
   create: CreateSession,
-  given: { provider: ProviderName; repositoryToken: string | null; markerNonce: string },
+  given: NewSession,
 ): void {
-  const { input } = create
+  const { input, configuration } = create
+  const project = configuration?.project ?? input.project
   sql.run(
     `insert into session (id, organisation_id, key_id, project, title, status, provider, sandbox_state, generation,
-       repository_url, repository_ref, repository_token, model, gate, trust_project_config, marker_nonce, created_at)
-     values (?, ?, ?, ?, ?, 'open', ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?)`,
+       repository_url, repository_ref, repository_token, model, gate, trust_project_config, marker_nonce, created_at,
+       configuration_id, mode, client_type, reasoning_effort, system_prompt, system_prompt_mode, snapshot_id, env_files)
+     values (?, ?, ?, ?, ?, 'open', ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     create.sessionId,
     create.organisationId,
     create.keyId,
-    input.project,
+    project,
     input.title,
     given.provider,
     given.provider === 'none' ? 'none' : 'requested',
-    input.repository?.url ?? null,
-    input.repository?.ref ?? null,
-    given.repositoryToken,
-    input.model ?? null,
+    given.repository?.url ?? null,
+    given.repository?.ref ?? null,
+    given.repository?.token ?? null,
+    given.model,
     JSON.stringify(input.gate),
-    input.trustProjectConfig ? 1 : 0,
+    input.trustProjectConfig || configuration?.trustProjectConfig ? 1 : 0,
     given.markerNonce,
     now,
+    configuration?.id ?? null,
+    given.mode,
+    input.clientType,
+    input.reasoningEffort ?? null,
+    input.system_prompt ?? null,
+    input.system_prompt_mode,
+    configuration?.snapshotId ?? null,
+    JSON.stringify(configuration?.envFiles ?? []),
   )
   appendEvent(sql, now, 'session.created', {
-    project: input.project,
+    project,
     title: input.title,
     provider: given.provider,
   })
@@ -85,6 +122,8 @@ export function insertSession(
 
 export function projectSession(sql: Sql, now: number): void {
   const session = loadSession(sql)
+  // It is no longer in the list, and what still happens to it does not bring it back.
+  if (session.status === 'erased') return
   addToOutbox(sql, now, 'session', {
     project: session.project,
     title: session.title,
@@ -95,34 +134,4 @@ export function projectSession(sql: Sql, now: number): void {
     createdAt: session.createdAt,
     closedAt: session.closedAt,
   })
-}
-
-export function viewSession(sql: Sql, now: number, connected: boolean): Session {
-  const record = loadSession(sql)
-  return {
-    id: record.id as SessionId,
-    organisationId: record.organisationId as OrganisationId,
-    project: record.project,
-    title: record.title,
-    status: record.status === 'open' ? 'open' : 'closed',
-    sandbox: {
-      provider: record.provider,
-      state: record.sandboxState,
-      generation: record.generation,
-      connected,
-      reason: record.sandboxReason,
-    },
-    repository:
-      record.repositoryUrl === null ? null : { url: record.repositoryUrl, ref: record.repositoryRef },
-    model: record.model,
-    gate: record.gate,
-    trustProjectConfig: record.trustProjectConfig,
-    turn: (runningTurn(sql)?.id ?? null) as TurnId | null,
-    queuedTurns: countQueued(sql),
-    activeCalls: countActiveCalls(sql),
-    lastEventSeq: lastEventSeq(sql),
-    outbox: outboxLag(sql, now),
-    createdAt: record.createdAt,
-    closedAt: record.closedAt,
-  }
 }

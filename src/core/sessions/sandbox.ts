@@ -16,10 +16,16 @@ export type SandboxCause =
   | 'stopped'
   | 'replace'
 
+/** From the first sign of the sandbox to ready. */
+export const bootMs = 120_000
+
 const starting = { hello: 'booting', ready: 'ready', failed: 'failed', gone: 'failed' } as const
 const ending = { close: 'stopping', replace: 'requested' } as const
 
-export const sandboxTransitions: Record<SandboxState, Partial<Record<SandboxCause, SandboxState>>> = {
+export const sandboxTransitions: Record<
+  SandboxState,
+  Partial<Record<SandboxCause, SandboxState>>
+> = {
   none: {},
   requested: { 'create-sent': 'creating', ...starting, ...ending },
   creating: { created: 'booting', ...starting, ...ending },
@@ -37,14 +43,40 @@ export function nextSandboxState(state: SandboxState, cause: SandboxCause): Sand
   return sandboxTransitions[state][cause] ?? null
 }
 
-export function changeSandbox(sql: Sql, now: number, cause: SandboxCause, reason: string | null): boolean {
+export function changeSandbox(
+  sql: Sql,
+  now: number,
+  cause: SandboxCause,
+  reason: string | null,
+): boolean {
   const session = loadSession(sql)
   const state = nextSandboxState(session.sandboxState, cause)
   if (state === null) return false
   if (state === session.sandboxState && cause !== 'replace') return true
-  const generation = cause === 'replace' ? session.generation + 1 : session.generation
-  sql.run('update session set sandbox_state = ?, sandbox_reason = ?, generation = ?', state, reason, generation)
+  save(sql, now, state, cause === 'replace' ? session.generation + 1 : session.generation, reason)
+  return true
+}
+
+/** The next generation of a session that has no sandbox. */
+export function moveOn(sql: Sql, now: number, reason: string): true {
+  const { sandboxState, generation } = loadSession(sql)
+  save(sql, now, sandboxState, generation + 1, reason)
+  return true
+}
+
+function save(
+  sql: Sql,
+  now: number,
+  state: SandboxState,
+  generation: number,
+  reason: string | null,
+): void {
+  sql.run(
+    'update session set sandbox_state = ?, sandbox_reason = ?, generation = ?',
+    state,
+    reason,
+    generation,
+  )
   appendEvent(sql, now, 'sandbox.changed', { state, generation, reason })
   projectSession(sql, now)
-  return true
 }

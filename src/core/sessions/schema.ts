@@ -1,5 +1,10 @@
 import { deadlineSchema } from '../deadlines.ts'
 import { outboxSchema } from '../outbox.ts'
+import { automationSchema } from './automation.ts'
+import { envSchema } from './env.ts'
+import { secretsSchema } from './secrets.ts'
+import { snapshotSchema } from './snapshots.ts'
+import { usageSchema } from './usage.ts'
 
 /** The session's own database. Each entry is one rung, applied once, never edited after a release. */
 export const sessionLadder: readonly (readonly string[])[] = [
@@ -108,5 +113,20 @@ export const sessionLadder: readonly (readonly string[])[] = [
       unique (operation_id, path)
     )`,
     'create table diff (at integer not null, report text not null)',
+  ],
+  [
+    ...automationSchema,
+    ...envSchema,
+    ...secretsSchema,
+    ...snapshotSchema,
+    ...usageSchema,
+    'alter table session add column configuration_id text',
+    `alter table session add column mode text not null default 'scratch'`,
+    `alter table session add column client_type text not null default 'api'`,
+    'alter table session add column reasoning_effort text',
+    'alter table session add column system_prompt text',
+    `alter table session add column system_prompt_mode text not null default 'replace'`,
+    'alter table session add column snapshot_id text',
+    `alter table session add column env_files text not null default '[]'`,
   ],
 ]

@@ -2,11 +2,16 @@ import { AppError } from '../../contract/error.ts'
 import type { EventData } from '../../contract/events.ts'
 import type { SessionId, TurnId } from '../../contract/ids.ts'
 import type { CommandBody } from '../../contract/link.ts'
-import { maxQueuedTurns, type PromptCreate, type Turn, type TurnState } from '../../contract/turn.ts'
+import {
+  maxQueuedTurns,
+  type PromptCreate,
+  type Turn,
+  type TurnState,
+} from '../../contract/turn.ts'
 import { clearDeadline, setDeadline } from '../deadlines.ts'
 import { addToOutbox } from '../outbox.ts'
 import type { Sql } from '../ports.ts'
-import { addCommand } from './commands.ts'
+import { addCommand, finishCommand } from './commands.ts'
 import { appendEvent } from './events.ts'
 import { opencodeMessageId } from './message-id.ts'
 
@@ -35,7 +40,10 @@ export function addTurn(
   turn: { id: string; messageSuffix: string; prompt: string },
 ): void {
   if (countQueued(sql) >= maxQueuedTurns) {
-    throw new AppError('queue_full', `Cannot queue the prompt: ${maxQueuedTurns} are already waiting`)
+    throw new AppError(
+      'queue_full',
+      `Cannot queue the prompt: ${maxQueuedTurns} are already waiting`,
+    )
   }
   sql.run(
     `insert into turns (id, state, prompt, message_id, created_at) values (?, 'queued', ?, ?, ?)`,
@@ -48,19 +56,24 @@ export function addTurn(
   projectTurn(sql, now, turn.id)
 }
 
-/** Merges into the running turn at its next step. */
+/** Merges into the running turn at its next step. Null if there is none, or only one that is being aborted. */
 export function steerTurn(
   sql: Sql,
   now: number,
   steer: { generation: number; messageSuffix: string; input: PromptCreate },
 ): string | null {
   const running = runningTurn(sql)
-  if (!running) return null
+  if (!running || running.abort_requested) return null
   addCommand(sql, now, {
     id: `steer_${steer.messageSuffix}`,
     generation: steer.generation,
     kind: 'prompt',
-    body: promptBody(running.id, opencodeMessageId(now, steer.messageSuffix), steer.input.text, true),
+    body: promptBody(
+      running.id,
+      opencodeMessageId(now, steer.messageSuffix),
+      steer.input.text,
+      true,
+    ),
   })
   appendEvent(sql, now, 'turn.steered', { turnId: running.id, prompt: steer.input.text })
   return running.id
@@ -82,7 +95,12 @@ export function startNextTurn(sql: Sql, now: number, generation: number): void {
   projectTurn(sql, now, next.id)
 }
 
-function promptBody(turnId: string, messageId: string, text: string, steer: boolean): CommandBody<'prompt'> {
+function promptBody(
+  turnId: string,
+  messageId: string,
+  text: string,
+  steer: boolean,
+): CommandBody<'prompt'> {
   return { turnId, messageId, text, steer }
 }
 
@@ -101,6 +119,8 @@ export function endTurn(sql: Sql, now: number, end: TurnEnd): boolean {
     row.n,
   )
   clearDeadline(sql, 'turn.abort')
+  // A prompt that has not been delivered by now must not start OpenCode any more.
+  finishCommand(sql, end.turnId, false, 'The turn has ended')
   projectTurn(sql, now, end.turnId)
   return true
 }
@@ -113,7 +133,12 @@ export function endTurnHere(sql: Sql, now: number, end: Omit<TurnEnd, 'text'>): 
 
 export function requestAbort(sql: Sql, now: number, generation: number): void {
   for (const row of sql.all<TurnRow>(`select * from turns where state = 'queued' order by n`)) {
-    sql.run(`update turns set state = 'aborted', reason = ?, ended_at = ? where n = ?`, 'aborted while queued', now, row.n)
+    sql.run(
+      `update turns set state = 'aborted', reason = ?, ended_at = ? where n = ?`,
+      'aborted while queued',
+      now,
+      row.n,
+    )
     appendEvent(sql, now, 'turn.ended', {
       turnId: row.id,
       state: 'aborted',
@@ -181,7 +206,10 @@ export function listTurns(
 
 function toTurn(sql: Sql, sessionId: string, row: TurnRow): Turn {
   const ahead = () =>
-    sql.all<{ c: number }>(`select count(*) as c from turns where state = 'queued' and n <= ?`, row.n)[0]?.c ?? 1
+    sql.all<{ c: number }>(
+      `select count(*) as c from turns where state = 'queued' and n <= ?`,
+      row.n,
+    )[0]?.c ?? 1
   return {
     id: row.id as TurnId,
     sessionId: sessionId as SessionId,
@@ -214,12 +242,27 @@ function projectTurn(sql: Sql, now: number, id: string): void {
 
 /** A key seen before: the turn that it made, or a refusal if it came with another body. */
 export function findPromptKey(sql: Sql, key: string, body: string): string | null {
-  const row = sql.all<{ body: string; turn_id: string }>('select body, turn_id from prompt_keys where key = ?', key)[0]
+  const row = sql.all<{ body: string; turn_id: string }>(
+    'select body, turn_id from prompt_keys where key = ?',
+    key,
+  )[0]
   if (!row) return null
   if (row.body === body) return row.turn_id
   throw new AppError('key_conflict', `Idempotency-Key "${key}" was used with another prompt`)
 }
 
-export function savePromptKey(sql: Sql, now: number, key: string, body: string, turnId: string): void {
-  sql.run('insert into prompt_keys (key, body, turn_id, created_at) values (?, ?, ?, ?)', key, body, turnId, now)
+export function savePromptKey(
+  sql: Sql,
+  now: number,
+  key: string,
+  body: string,
+  turnId: string,
+): void {
+  sql.run(
+    'insert into prompt_keys (key, body, turn_id, created_at) values (?, ?, ?, ?)',
+    key,
+    body,
+    turnId,
+    now,
+  )
 }

@@ -1,0 +1,48 @@
+import { z } from 'zod'
+import { Text } from './ids.ts'
+import { EnvKey } from './tools/paths.ts'
+import { EnvRequestKey } from './tools/request-env-variables.ts'
+
+export const EnvSubmit = z.strictObject({
+  values: z
+    .array(
+      z.strictObject({
+        key: EnvKey,
+        value: Text(64 * 1024, 1),
+        type: z.enum(['secret', 'env']).default('secret').describe('env: a plain setting, never kept for later'),
+        persist: z.boolean().optional().describe('Keep it as a secret of the configuration'),
+      }),
+    )
+    .min(1)
+    .max(100),
+  saveToConfiguration: z.boolean().default(false).describe('What `persist` means where it is absent'),
+})
+export type EnvSubmit = z.infer<typeof EnvSubmit>
+
+export const EnvSubmitted = z.object({
+  submitted: z.literal(true),
+  results: z.array(
+    z.object({ key: z.string(), persisted: z.boolean(), alreadyExisted: z.boolean() }),
+  ),
+  sandbox: z
+    .enum(['written', 'pending', 'none'])
+    .describe('pending: stored, and written as soon as the sandbox can be reached'),
+})
+export type EnvSubmitted = z.infer<typeof EnvSubmitted>
+
+/** What the agent asked a person for. */
+export const EnvRequest = z.object({
+  id: z.string(),
+  keys: z.array(EnvRequestKey),
+  state: z.enum(['open', 'closed']),
+  askedAt: z.number(),
+  closedAt: z.number().nullable(),
+})
+export type EnvRequest = z.infer<typeof EnvRequest>
+
+/** For the agent alone: what belongs into the sandbox's env file, and the files that the configuration asks for. */
+export const SandboxEnv = z.object({
+  values: z.record(z.string(), z.string()),
+  files: z.array(z.object({ path: z.string().describe('Relative to the workspace'), content: z.string() })),
+})
+export type SandboxEnv = z.infer<typeof SandboxEnv>

@@ -1,0 +1,64 @@
+import { z } from 'zod'
+import { ConfigurationId, Text } from './ids.ts'
+
+export const maxSecretBytes = 64 * 1024
+/** In one scope. With the limit on bytes it keeps what a sandbox is given small enough for one message. */
+export const maxSecrets = 200
+/** Of all values of one scope together, sealed: they are a third longer than the values. */
+export const maxSealedBytes = 1024 * 1024
+
+/** As environment variables are named everywhere. */
+export const SecretName = z
+  .string()
+  .max(200)
+  .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, {
+    error: 'Letters, digits and "_", not starting with a digit',
+  })
+  // As a key of an object it would set the prototype instead of a field.
+  .refine((name) => name !== '__proto__', { error: 'This name is not allowed' })
+export type SecretName = z.infer<typeof SecretName>
+
+export const SecretValue = Text(maxSecretBytes, 1).refine(
+  (value) => utf8Length(value) <= maxSecretBytes,
+  { error: `Must be at most ${maxSecretBytes} bytes as UTF-8` },
+)
+export type SecretValue = z.infer<typeof SecretValue>
+
+/** What can be known of a secret once it is set: its value is returned nowhere. */
+export const Secret = z.object({
+  name: SecretName,
+  configurationId: ConfigurationId.nullable().describe('null: for the whole organisation'),
+  createdAt: z.number(),
+  updatedAt: z.number(),
+})
+export type Secret = z.infer<typeof Secret>
+
+export const SecretSet = z.strictObject({
+  value: SecretValue,
+  configurationId: ConfigurationId.optional().describe('Absent: for the whole organisation'),
+})
+export type SecretSet = z.infer<typeof SecretSet>
+
+export const SecretScope = z.strictObject({
+  configurationId: ConfigurationId.optional().describe('Absent: those of the whole organisation'),
+})
+export type SecretScope = z.infer<typeof SecretScope>
+
+export const SecretList = z.object({ items: z.array(Secret) })
+export type SecretList = z.infer<typeof SecretList>
+
+export const ResealResult = z.object({
+  resealed: z.number().int().describe('Were under an older key, are now under the first'),
+  current: z.number().int().describe('Were under the first key already'),
+  unreadable: z.number().int().describe('Are under a key that this deployment does not have'),
+})
+export type ResealResult = z.infer<typeof ResealResult>
+
+function utf8Length(text: string): number {
+  let bytes = 0
+  for (const character of text) {
+    const code = character.codePointAt(0) ?? 0
+    bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4
+  }
+  return bytes
+}

@@ -1,0 +1,13 @@
+import { automationCompleteTool } from '../../contract/tools/automation-complete.ts'
+import { completionAnswer, toCompletion } from './completion.ts'
+import { gatewayTool } from './tools.ts'
+
+/** Without a promise: decision, record and answer are one commit, so it can be repeated by nobody. */
+export const automationComplete = gatewayTool({
+  definition: automationCompleteTool,
+  repeatable: true,
+  run(args, call) {
+    const incoming = toCompletion(call.sessionId, args)
+    return completionAnswer(call.completeRun(incoming), incoming)
+  },
+})

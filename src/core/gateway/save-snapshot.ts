@@ -1,0 +1,62 @@
+import { AppError } from '../../contract/error.ts'
+import type { ToolResult } from '../../contract/tool.ts'
+import { saveSnapshotTool } from '../../contract/tools/save-snapshot.ts'
+import { setBaseSnapshot } from '../configurations/configuration.ts'
+import { type CallContext, gatewayTool } from './tools.ts'
+
+/** What it needs of its call. */
+export type SnapshotContext = Pick<
+  CallContext,
+  | 'sessionId'
+  | 'organisationId'
+  | 'operationId'
+  | 'now'
+  | 'db'
+  | 'mode'
+  | 'configurationId'
+  | 'generation'
+  | 'provider'
+  | 'knownSecrets'
+  | 'storeSnapshot'
+>
+
+/** Repeatable: the snapshot's id comes from the operation's, and the provider takes one id once. */
+export const saveSnapshot = gatewayTool({
+  definition: saveSnapshotTool,
+  repeatable: true,
+  run: (args, call) => runSaveSnapshot(args, call),
+})
+
+export async function runSaveSnapshot(
+  { message = '' }: { message?: string | undefined },
+  call: SnapshotContext,
+): Promise<ToolResult> {
+  const provider = call.provider()
+  if (!provider) throw new AppError('wrong_state', 'Cannot take a snapshot: there is no sandbox')
+  const { organisationId, sessionId, generation, configurationId } = call
+  const snapshotId = snapshotIdOf(call.operationId)
+  const secrets = await call.knownSecrets()
+  const { bytes } = await provider.snapshot({
+    snapshotId,
+    organisationId,
+    sessionId,
+    generation,
+    secrets,
+  })
+  const isBase = call.mode === 'setup' && configurationId !== null
+  const target = isBase ? 'configuration' : 'session'
+  // Recorded before it is the base of a configuration: a base that no session knows would be deleted by nobody.
+  call.storeSnapshot({ id: snapshotId, target, bytes, message })
+  if (isBase)
+    await setBaseSnapshot(call.db(), call.now(), { organisationId, configurationId, snapshotId })
+  const result = isBase
+    ? `Snapshot "${snapshotId}" saved on the configuration: later sessions start from it`
+    : `Snapshot "${snapshotId}" saved on the session: a new sandbox of it starts from there`
+  return { success: true, result, data: { snapshotId, target } }
+}
+
+/** The twenty characters after the prefix of the operation's id. */
+export function snapshotIdOf(operationId: string): string {
+  const characters = operationId.slice(operationId.indexOf('_') + 1)
+  return `snp_${characters.slice(0, 20)}`
+}

@@ -1,0 +1,117 @@
+import type { CompletionOutcome } from '../../contract/tools/automation-complete.ts'
+import { setDeadline } from '../deadlines.ts'
+import {
+  type CompletableRun,
+  type CompletionDecision,
+  type CompletionPayload,
+  decideCompletion,
+  type IncomingCompletion,
+} from '../gateway/completion.ts'
+import { addToOutbox } from '../outbox.ts'
+import type { Sql } from '../ports.ts'
+import { appendEvent } from './events.ts'
+
+export const automationSchema = [
+  `create table automation_run (
+    id text primary key,
+    state text not null,
+    outcome text,
+    completion_id text,
+    payload text,
+    created_at integer not null,
+    completed_at integer
+  )`,
+] as const
+
+export interface AutomationRunRecord {
+  id: string
+  state: 'running' | CompletionOutcome
+  outcome: CompletionOutcome | null
+  completionId: string | null
+  payload: CompletionPayload | null
+  createdAt: number
+  completedAt: number | null
+}
+
+interface Row {
+  id: string
+  state: AutomationRunRecord['state']
+  outcome: CompletionOutcome | null
+  completion_id: string | null
+  payload: string | null
+  created_at: number
+  completed_at: number | null
+}
+
+/** The answer must reach the agent before its sandbox is stopped. */
+const closeAfterMs = 2000
+
+export function startAutomationRun(sql: Sql, now: number, id: string): void {
+  sql.run(`insert into automation_run (id, state, created_at) values (?, 'running', ?)`, id, now)
+  projectRun(sql, now)
+}
+
+export function loadAutomationRun(sql: Sql): AutomationRunRecord | null {
+  const row = sql.all<Row>('select * from automation_run')[0]
+  if (!row) return null
+  return {
+    id: row.id,
+    state: row.state,
+    outcome: row.outcome,
+    completionId: row.completion_id,
+    payload: row.payload === null ? null : (JSON.parse(row.payload) as CompletionPayload),
+    createdAt: row.created_at,
+    completedAt: row.completed_at,
+  }
+}
+
+/** One transaction: what is decided here is recorded here, and the session's end is promised with it. */
+export function completeRun(
+  sql: Sql,
+  now: number,
+  sessionId: string,
+  incoming: IncomingCompletion,
+): CompletionDecision {
+  const decision = decideCompletion(completable(sql, sessionId), incoming)
+  if (decision.kind !== 'record') return decision
+  const { outcome } = incoming.payload
+  sql.run(
+    'update automation_run set state = ?, outcome = ?, completion_id = ?, payload = ?, completed_at = ?',
+    outcome,
+    outcome,
+    incoming.completionId,
+    JSON.stringify(incoming.payload),
+    now,
+  )
+  appendEvent(sql, now, 'automation.completed', {
+    runId: incoming.runId,
+    completionId: incoming.completionId,
+    outcome,
+  })
+  projectRun(sql, now)
+  setDeadline(sql, 'close', now + closeAfterMs)
+  return decision
+}
+
+function completable(sql: Sql, sessionId: string): CompletableRun | null {
+  const run = loadAutomationRun(sql)
+  if (!run) return null
+  const completion =
+    run.completionId !== null && run.payload !== null
+      ? { completionId: run.completionId, payload: run.payload }
+      : null
+  return { runId: run.id, sessionId, completion }
+}
+
+function projectRun(sql: Sql, now: number): void {
+  const run = loadAutomationRun(sql)
+  if (!run) return
+  const { configurationId } = sql.all<{ configurationId: string | null }>(
+    'select configuration_id as configurationId from session',
+  )[0] ?? { configurationId: null }
+  addToOutbox(sql, now, 'automation_run', {
+    ...run,
+    configurationId,
+    payload: run.payload && JSON.stringify(run.payload),
+  })
+}

@@ -1,0 +1,35 @@
+import { AppError } from '../../contract/error.ts'
+import type { Caller, SandboxCaller } from './api.ts'
+import type { Kernel } from './kernel.ts'
+import type { SessionRecord } from './record.ts'
+
+/** Another organisation's session, and one that is being erased, are not there. */
+export function callerSession(
+  kernel: Kernel,
+  caller: Pick<Caller, 'organisationId'>,
+): SessionRecord {
+  const session = kernel.session()
+  if (session.organisationId !== caller.organisationId || session.status === 'erased') {
+    throw new AppError('not_found', 'No such session')
+  }
+  return session
+}
+
+/** Only the newest sandbox counts. */
+export function sandboxSession(kernel: Kernel, sandbox: SandboxCaller): SessionRecord {
+  const session = callerSession(kernel, sandbox)
+  if (session.generation !== sandbox.generation) {
+    throw new AppError('old_generation', 'This sandbox has been replaced')
+  }
+  return session
+}
+
+export function openSandboxSession(kernel: Kernel, sandbox: SandboxCaller): SessionRecord {
+  const session = sandboxSession(kernel, sandbox)
+  mustBeOpen(session)
+  return session
+}
+
+export function mustBeOpen(session: SessionRecord): void {
+  if (session.status !== 'open') throw new AppError('session_closed', 'The session is closed')
+}

@@ -1,0 +1,78 @@
+import type { EnvRequest, SandboxEnv } from '../../contract/env.ts'
+import type { EnvFile } from '../../contract/tools/save-env-files.ts'
+import {
+  type EnvRequestKey,
+  RequestEnvVariablesArgs,
+} from '../../contract/tools/request-env-variables.ts'
+import type { Sql } from '../ports.ts'
+import { appendEvent } from './events.ts'
+import { type OpenValue, saveEnvValues, type SealedValue } from './secrets.ts'
+
+export const envSchema = [
+  `create table env_requests (
+    n integer primary key,
+    id text not null unique,
+    keys text not null,
+    state text not null,
+    asked_at integer not null,
+    closed_at integer
+  )`,
+] as const
+
+interface Row {
+  id: string
+  keys: string
+  state: 'open' | 'closed'
+  asked_at: number
+  closed_at: number | null
+}
+
+/** The streamed start of the tool is the request: OpenCode checks no arguments, so what does not fit is ignored. */
+export function receiveEnvRequest(sql: Sql, now: number, id: string, input: unknown): void {
+  const parsed = RequestEnvVariablesArgs.safeParse(input)
+  if (!parsed.success) return
+  sql.run(
+    `insert or ignore into env_requests (id, keys, state, asked_at) values (?, ?, 'open', ?)`,
+    id,
+    JSON.stringify(parsed.data.keys),
+    now,
+  )
+}
+
+export function listEnvRequests(sql: Sql): EnvRequest[] {
+  return sql.all<Row>('select * from env_requests order by n').map((row) => ({
+    id: row.id,
+    keys: JSON.parse(row.keys) as EnvRequestKey[],
+    state: row.state,
+    askedAt: row.asked_at,
+    closedAt: row.closed_at,
+  }))
+}
+
+/** A submission answers every open request: the person has seen what was asked and gave what they would. */
+export function submitEnvValues(sql: Sql, now: number, values: readonly SealedValue[]): void {
+  saveEnvValues(sql, now, values)
+  sql.run(`update env_requests set state = 'closed', closed_at = ? where state = 'open'`, now)
+  appendEvent(sql, now, 'env.submitted', { keys: values.map(({ key }) => key) })
+}
+
+export function sandboxEnv(values: readonly OpenValue[], files: readonly EnvFile[]): SandboxEnv {
+  const byKey = new Map(values.map(({ key, value }) => [key, value]))
+  return {
+    values: Object.fromEntries(byKey),
+    files: files.map((file) => ({
+      path: file.workspacePath === '.' ? file.path : `${file.workspacePath}/${file.path}`,
+      content: file.keys
+        .filter(({ key }) => byKey.has(key))
+        .map(({ key }) => `${key}=${dotenvValue(byKey.get(key) as string)}\n`)
+        .join(''),
+    })),
+  }
+}
+
+/** Single quotes keep everything as it is, but cannot hold one themselves or a line's end in every reader. */
+function dotenvValue(value: string): string {
+  if (/^[A-Za-z0-9_./:@%+,-]*$/.test(value)) return value
+  if (!value.includes("'") && !value.includes('\n')) return `'${value}'`
+  return `"${value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('$', '\\$').replaceAll('\n', '\\n')}"`
+}

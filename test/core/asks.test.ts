@@ -1,0 +1,174 @@
+import { beforeEach, describe, expect, test } from 'vitest'
+import type { GateDecision } from '../../src/contract/ask.ts'
+import type { Turn } from '../../src/contract/turn.ts'
+import { decideGate } from '../../src/core/sessions/asks.ts'
+import { agentEvent, question } from '../support/agent.ts'
+import { testCaller, TestSession } from '../support/session.ts'
+
+let session: TestSession
+let turn: Turn
+beforeEach(async () => {
+  session = new TestSession()
+  await session.create({
+    sandbox: 'local',
+    gate: { deny: ['webfetch', 'both'], ask: ['bash', 'both'], askTimeoutSeconds: 60 },
+  })
+  await session.pass(0)
+  await session.connect()
+  turn = await session.actor.prompt(testCaller, { text: 'go', steer: false }, null)
+})
+
+const id = (n: number) => `ask_${String(n).padStart(20, '0')}`
+const ask = (n: number, tool = 'bash') => session.receive(question(id(n), tool))
+const answers = () =>
+  session.sent
+    .filter((message) => message.t === 'answer')
+    .map(({ askId, decision }) => [askId, decision])
+const person = (n: number, decision: GateDecision) =>
+  session.actor.answerAsk(testCaller, id(n), { decision, reason: '' })
+const stored = async () =>
+  (await session.actor.asks(testCaller)).map(({ state, decision, actor }) => [
+    state,
+    decision,
+    actor,
+  ])
+const decided = async () =>
+  (await session.actor.events(testCaller, 0, 500))
+    .filter(({ kind }) => kind === 'gate.decided')
+    .map(({ data }) => data)
+
+test('[GATE2] deny wins over ask; what is on no list is allowed', () => {
+  const rules = { deny: ['a', 'b'], ask: ['b', 'c'], askTimeoutSeconds: 1 }
+  expect(['a', 'b', 'c', 'd'].map((tool) => decideGate(rules, tool).decision)).toEqual([
+    'deny',
+    'deny',
+    'ask',
+    'allow',
+  ])
+})
+
+test('[GATE8] every decision is one event, with tool, decision, reason, actor and waiting time', async () => {
+  await ask(1, 'webfetch')
+  await ask(2, 'read')
+  await ask(3)
+  session.now += 500
+  await person(3, 'allow')
+  expect(await decided()).toMatchObject([
+    { tool: 'webfetch', decision: 'deny', actor: 'rule', waitedMs: 0 },
+    { tool: 'read', decision: 'allow', actor: 'rule', waitedMs: 0 },
+    {
+      tool: 'bash',
+      decision: 'allow',
+      actor: testCaller.keyId,
+      reason: 'allowed by a person',
+      waitedMs: 500,
+    },
+  ])
+})
+
+test('[GATE3] asked again, a question is the same question with the same answer', async () => {
+  await ask(1)
+  await ask(1)
+  expect(answers()).toEqual([])
+  await person(1, 'allow')
+  await expect(person(1, 'deny')).rejects.toMatchObject({ code: 'wrong_state' })
+  await ask(1)
+  expect(answers()).toEqual([
+    [id(1), 'allow'],
+    [id(1), 'allow'],
+  ])
+  expect(await decided()).toHaveLength(1)
+})
+
+test('[GATE2] each question has its own deadline, and the alarm stands at the first', async () => {
+  await ask(1)
+  session.now += 30_000
+  await ask(2)
+  expect(session.deadlines()['ask']).toBe(session.now + 30_000)
+  await session.pass(30_000)
+  expect(await stored()).toEqual([
+    ['open', null, null],
+    ['answered', 'deny', 'deadline'],
+  ])
+  await expect(person(1, 'allow')).rejects.toMatchObject({ code: 'wrong_state' })
+  await person(2, 'allow')
+  expect(session.deadlines()).not.toHaveProperty('ask')
+})
+
+describe('[GATE4] what ends a turn denies every open ask first', () => {
+  const ends: [name: string, actor: string, act: () => Promise<unknown>][] = [
+    ['abort', 'abort', () => session.actor.abort(testCaller)],
+    ['close', 'close', () => session.actor.close(testCaller, 'x')],
+    ['replacement', 'replace', () => session.actor.replaceSandbox(testCaller, 'x')],
+    [
+      'the end of the turn',
+      'turn-end',
+      () =>
+        session.receive({
+          t: 'events',
+          items: [
+            agentEvent(1, 'turn.ended', {
+              turnId: turn.id,
+              state: 'completed',
+              reason: null,
+              text: null,
+              diff: null,
+            }),
+          ],
+        }),
+    ],
+    [
+      'a failed delivery',
+      'turn-end',
+      () => session.receive({ t: 'result', commandId: turn.id, ok: false }),
+    ],
+    [
+      'the loss of the sandbox',
+      'sandbox-lost',
+      () => session.receive({ t: 'failed', reason: 'x' }),
+    ],
+  ]
+  test.each(ends)('%s', async (_, actor, act) => {
+    await ask(1)
+    await ask(2)
+    await act()
+    expect(await stored()).toEqual([
+      ['answered', 'deny', actor],
+      ['answered', 'deny', actor],
+    ])
+    expect(answers()).toEqual([
+      [id(1), 'deny'],
+      [id(2), 'deny'],
+    ])
+    expect(session.deadlines()).not.toHaveProperty('ask')
+    await expect(person(1, 'allow')).rejects.toMatchObject({ code: 'wrong_state' })
+  })
+
+  test('denials are sent before the command that aborts', async () => {
+    await ask(1)
+    await session.actor.abort(testCaller)
+    const kinds = session.sent.map((message) =>
+      message.t === 'command' ? message.kind : message.t,
+    )
+    expect(kinds.indexOf('answer')).toBeLessThan(kinds.indexOf('abort'))
+    await ask(2, 'read')
+    expect(answers().at(-1)).toEqual([id(2), 'deny'])
+  })
+})
+
+test('[GATE5] a question outlives the link and the instance; its answer waits for the agent to ask again', async () => {
+  await ask(1)
+  await session.cut()
+  session.restart()
+  await person(1, 'allow')
+  await session.connect()
+  expect(answers()).toEqual([])
+  await ask(1)
+  expect(answers()).toEqual([[id(1), 'allow']])
+})
+
+test('[GATE1] without a turn nothing runs', async () => {
+  await session.receive({ t: 'result', commandId: turn.id, ok: false })
+  await ask(9, 'read')
+  expect(answers()).toEqual([[id(9), 'deny']])
+})

@@ -1,0 +1,155 @@
+import { describe, expect, test } from 'vitest'
+import {
+  type BeginInput,
+  beginCall,
+  failCall,
+  listCalls,
+  releaseCall,
+  settleCall,
+} from '../../src/core/gateway/calls.ts'
+import { migrate } from '../../src/core/migrate.ts'
+import { outboxLag, unsentRows } from '../../src/core/outbox.ts'
+import { listEvents } from '../../src/core/sessions/events.ts'
+import { sessionLadder } from '../../src/core/sessions/schema.ts'
+import { memorySql } from '../support/sql.ts'
+
+const key = { tool: 'tool', toolCallId: 'id', runner: 'here' }
+const settled = { success: true, result: 'the answer' }
+const input: BeginInput = {
+  tool: 'tool',
+  toolCallId: 'id',
+  operationId: 'op_1',
+  args: '{}',
+  argsHash: 'hash',
+  generation: 1,
+  runner: 'here',
+  running: false,
+  repeatable: false,
+  sessionOpen: true,
+}
+
+const states = ['absent', 'pending', 'released', 'settled', 'refused', 'failed', 'unknown'] as const
+type State = (typeof states)[number]
+
+/** A database in which the call is in this state, begun by `runner`. */
+function given(state: State, runner: string) {
+  const sql = memorySql()
+  migrate(sql, sessionLadder)
+  if (state === 'absent') return sql
+  beginCall(sql, 1, { ...input, runner })
+  if (state === 'released') releaseCall(sql, key)
+  if (state === 'settled') settleCall(sql, 2, key, settled)
+  if (state === 'refused') settleCall(sql, 2, key, { success: false, result: 'no' })
+  if (state === 'failed') failCall(sql, 2, key, 'boom')
+  if (state === 'unknown') beginCall(sql, 2, { ...input, runner: 'third' })
+  return sql
+}
+
+interface Case {
+  state: State
+  hash: 'same' | 'other'
+  /** Who runs a pending call now. */
+  runner: 'here' | 'elsewhere' | 'nobody'
+  open: boolean
+  repeatable: boolean
+}
+
+const cases: Case[] = states.flatMap((state) =>
+  (['same', 'other'] as const).flatMap((hash) =>
+    (['here', 'elsewhere', 'nobody'] as const).flatMap((runner) =>
+      [true, false].flatMap((open) =>
+        [true, false].map((repeatable) => ({ state, hash, runner, open, repeatable })),
+      ),
+    ),
+  ),
+)
+
+/** SPEC, area CALL, as one expression per rule. */
+function expected({ state, hash, runner, open, repeatable }: Case): string {
+  if (state === 'absent') return open ? 'run' : 'closed' // 2, 11
+  if (hash === 'other') return 'conflict' // 6
+  if (state === 'settled' || state === 'refused' || state === 'unknown') return 'replay' // 4, 7
+  if (state === 'pending' && runner === 'here') return 'join' // 3
+  if (!open) return 'unknown' // 11
+  if (state === 'released') return 'run' // 9
+  return repeatable ? 'run' : 'unknown' // 7, 8
+}
+
+describe('beginCall: every state x hash x runner x open x repeatable', () => {
+  test.each(cases.map((one) => [JSON.stringify(one), expected(one), one] as const))(
+    '%s: %s',
+    (_, outcome, one) => {
+      const sql = given(one.state, one.runner === 'here' ? 'here' : 'elsewhere')
+      const before = listCalls(sql, { limit: 9, after: null }).items[0]
+      // Nobody: the row says that this instance began it, but it is not running here.
+      const begin = beginCall(sql, 5, {
+        ...input,
+        runner: one.runner === 'nobody' ? 'elsewhere' : 'here',
+        running: one.runner === 'here' && one.state === 'pending',
+        argsHash: one.hash === 'same' ? 'hash' : 'other',
+        operationId: 'op_2',
+        sessionOpen: one.open,
+        repeatable: one.repeatable,
+      })
+      const after = listCalls(sql, { limit: 9, after: null }).items[0]
+
+      switch (outcome) {
+        case 'run':
+          expect(begin).toEqual({
+            kind: 'run',
+            operationId: before?.operationId ?? 'op_2',
+            attempt: (before?.attempts ?? 0) + 1,
+          })
+          expect(after).toMatchObject({ state: 'pending', error: null })
+          break
+        case 'unknown':
+          expect(begin.kind).toBe('replay')
+          expect(after).toMatchObject({ state: 'unknown', response: { success: false } })
+          expect(after?.response?.result).toContain('Outcome unknown')
+          // Whoever comes later gets the same bytes.
+          expect(beginCall(sql, 9, { ...input, repeatable: true })).toEqual(begin)
+          break
+        case 'conflict':
+          expect(begin).toEqual({ kind: 'conflict' })
+          expect(after).toEqual({ ...before, conflicts: 1 })
+          break
+        default:
+          expect(begin.kind).toBe(outcome)
+          expect(after).toEqual(before)
+      }
+      // What was decided is in the outbox by the same commit.
+      if (before?.state !== after?.state)
+        expect(JSON.parse(unsentRows(sql).at(-1)?.payload ?? '')).toMatchObject({
+          status: after?.state,
+        })
+    },
+  )
+})
+
+describe('ends of a call', () => {
+  test('[CALL4] the first answer stays: a runner that was thought dead changes nothing', () => {
+    const sql = given('unknown', 'here')
+    const before = listCalls(sql, { limit: 9, after: null })
+    expect(JSON.parse(settleCall(sql, 9, key, settled))).toMatchObject({ success: false })
+    failCall(sql, 9, key, 'late')
+    releaseCall(sql, key)
+    expect(listCalls(sql, { limit: 9, after: null })).toEqual(before)
+  })
+
+  test('[CALL4] a replay is byte for byte what settleCall returned', () => {
+    const sql = given('pending', 'here')
+    const result = { success: true, result: '\u2028 "x" \u{1f600}', data: { z: 1, a: [null, 0.1] } }
+    const body = settleCall(sql, 2, key, result)
+    expect(beginCall(sql, 3, input)).toEqual({ kind: 'replay', body })
+  })
+
+  test('[CALL2] both states of a call are in the outbox, in order, and in the log', () => {
+    const sql = given('settled', 'here')
+    expect(unsentRows(sql).map(({ payload }) => JSON.parse(payload).status)).toEqual([
+      'pending',
+      'settled',
+    ])
+    expect(listEvents(sql, 0, 9).map(({ kind }) => kind)).toEqual(['call.started', 'call.ended'])
+    expect(outboxLag(sql, 5)).toEqual({ pending: 2, lagMs: 4 })
+  })
+})

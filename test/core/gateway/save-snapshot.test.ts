@@ -1,0 +1,93 @@
+import { expect, test } from 'vitest'
+import { createCrypto } from '../../../src/adapters/web-crypto.ts'
+import { ConfigurationCreate } from '../../../src/contract/configuration.ts'
+import { SnapshotId } from '../../../src/contract/ids.ts'
+import {
+  createConfiguration,
+  loadConfiguration,
+} from '../../../src/core/configurations/configuration.ts'
+import { runSaveSnapshot, type SnapshotContext } from '../../../src/core/gateway/save-snapshot.ts'
+import { secretKey } from '../../support/keys.ts'
+import { useLibsql } from '../../support/libsql.ts'
+import { MemorySandboxes } from '../../support/session.ts'
+
+const { db } = useLibsql()
+const organisationId = `org_${'1'.repeat(20)}`
+const snapshotId = `snp_${'x'.repeat(20)}`
+
+function contextOf(more: Partial<SnapshotContext> = {}) {
+  const sandboxes = new MemorySandboxes()
+  const stored: object[] = []
+  const context: SnapshotContext = {
+    sessionId: `ses_${'1'.repeat(30)}`,
+    organisationId,
+    operationId: `op_${'x'.repeat(20)}`,
+    now: () => 1,
+    db,
+    mode: 'coding',
+    configurationId: null,
+    generation: 1,
+    provider: () => sandboxes,
+    knownSecrets: async () => [],
+    storeSnapshot: (snapshot) => void stored.push(snapshot),
+    ...more,
+  }
+  return { context, sandboxes, stored }
+}
+
+test('[SNAP9] a snapshot belongs to the session, and its id to the operation', async () => {
+  const { context, sandboxes, stored } = contextOf()
+  const result = await runSaveSnapshot({ message: 'Green' }, context)
+  expect(result).toEqual({
+    success: true,
+    result: `Snapshot "${snapshotId}" saved on the session: a new sandbox of it starts from there`,
+    data: { snapshotId, target: 'session' },
+  })
+  expect(await runSaveSnapshot({ message: 'Green' }, context)).toEqual(result)
+  expect(SnapshotId.safeParse(snapshotId).success).toBe(true)
+  expect([...sandboxes.snapshots]).toEqual([snapshotId])
+  expect(stored[0]).toEqual({ id: snapshotId, target: 'session', bytes: 1, message: 'Green' })
+})
+
+test('[SNAP9] in setup mode it becomes the base of the configuration', async () => {
+  const { id } = await createConfiguration(
+    db(),
+    createCrypto([secretKey('s')]),
+    1,
+    organisationId,
+    ConfigurationCreate.parse({ name: 'one' }),
+  )
+  const { context, stored } = contextOf({ mode: 'setup', configurationId: id })
+  const result = await runSaveSnapshot({}, context)
+  expect(result).toMatchObject({ success: true, data: { snapshotId, target: 'configuration' } })
+  expect(result.result).toContain(snapshotId)
+  const key = { organisationId, configurationId: id }
+  expect((await loadConfiguration(db(), key)).baseSnapshotId).toBe(snapshotId)
+  expect(stored).toMatchObject([{ target: 'configuration', message: '' }])
+})
+
+test('[SNAP9] in any other mode the configuration keeps its base', async () => {
+  const { id } = await createConfiguration(
+    db(),
+    createCrypto([secretKey('s')]),
+    1,
+    organisationId,
+    ConfigurationCreate.parse({ name: 'two' }),
+  )
+  for (const mode of ['coding', 'automation', 'scratch'] as const) {
+    const { context } = contextOf({ mode, configurationId: id })
+    expect(await runSaveSnapshot({}, context)).toMatchObject({ data: { target: 'session' } })
+  }
+  const key = { organisationId, configurationId: id }
+  expect((await loadConfiguration(db(), key)).baseSnapshotId).toBeNull()
+})
+
+test('[SNAP9] what the provider refuses is passed on, and nothing is recorded', async () => {
+  const { context, sandboxes, stored } = contextOf()
+  sandboxes.fails = 1
+  await expect(runSaveSnapshot({}, context)).rejects.toThrow('away')
+  await expect(runSaveSnapshot({}, { ...context, provider: () => null })).rejects.toMatchObject({
+    code: 'wrong_state',
+  })
+  expect(stored).toEqual([])
+})

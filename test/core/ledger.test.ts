@@ -1,0 +1,219 @@
+import { beforeEach, describe, expect, test } from 'vitest'
+import { LedgerActor, ledgerShard, ledgerShards } from '../../src/core/ledger/ledger.ts'
+import { statementsFor } from '../../src/core/ledger/statements.ts'
+import type { Db, OutboxRow } from '../../src/core/ports.ts'
+import { useLibsql } from '../support/libsql.ts'
+import { memorySql } from '../support/sql.ts'
+
+const libsql = useLibsql()
+const organisationId = 'org_1'
+let sessionId: string
+let sessions = 0
+let ledger: LedgerActor
+let writes: number
+let away: boolean
+
+beforeEach(() => {
+  sessionId = `ses_${++sessions}`
+  writes = 0
+  away = false
+  ledger = new LedgerActor({ sql: memorySql(), db: watched, now: () => 7, log: () => {} })
+})
+
+/** The real server, with its writes counted; or away. */
+function watched(): Db {
+  const db = libsql.db()
+  const gone = () => Object.assign(new Error('away'), { code: 'storage_unavailable' })
+  return {
+    all: (...args) => (away ? Promise.reject(gone()) : db.all(...args)),
+    batch: async (statements) => {
+      if (away) throw gone()
+      await db.batch(statements)
+      writes += 1
+    },
+  }
+}
+
+const call = (seq: number, id: string, status: string, more: object = {}): OutboxRow => ({
+  seq,
+  kind: 'call',
+  createdAt: seq,
+  payload: JSON.stringify({
+    tool: 'noop',
+    toolCallId: id,
+    operationId: `op_${id}`,
+    generation: 1,
+    status,
+    attempts: 1,
+    input: '{}',
+    output: status === 'settled' ? '{"success":true}' : null,
+    error: null,
+    durationMs: null,
+    startedAt: 1,
+    completedAt: null,
+    ...more,
+  }),
+})
+/** libSQL refuses it: `input` may not be null. */
+const bad = (seq: number, id: string) => call(seq, id, 'settled', { input: null })
+const append = (after: number, rows: OutboxRow[], id = sessionId) =>
+  ledger.append({ sessionId: id, organisationId, after, rows })
+const stored = (id = sessionId) =>
+  libsql
+    .db()
+    .all<{ tool_call_id: string; status: string; outbox_seq: number }>(
+      'select tool_call_id, status, outbox_seq from session_tool_invocations where session_id = ? order by outbox_seq',
+      id,
+    )
+    .then((rows) => rows.map((row) => `${row.tool_call_id} ${row.status} ${row.outbox_seq}`))
+const mark = async (id = sessionId) =>
+  (
+    await libsql
+      .db()
+      .all<{ seq: number }>('select seq from outbox_watermarks where session_id = ?', id)
+  )[0]?.seq
+
+describe('writing', () => {
+  test('[OUT1] rows arrive in order with their watermark', async () => {
+    expect(
+      await append(0, [call(1, 'a', 'pending'), call(2, 'a', 'settled'), call(3, 'b', 'pending')]),
+    ).toBe(3)
+    expect([await stored(), await mark()]).toEqual([['a settled 2', 'b pending 3'], 3])
+  })
+
+  test('what arrives while a batch is on its way joins the next one', async () => {
+    const ids = Array.from({ length: 20 }, (_, n) => `${sessionId}_${n}`)
+    const answers = await Promise.all(ids.map((id) => append(0, [call(1, 'a', 'settled')], id)))
+    expect(answers).toEqual(ids.map(() => 1))
+    expect(writes).toBe(2)
+  })
+
+  test('[OUT3] the same rows again, also out of order, give the same result', async () => {
+    const rows = [
+      call(1, 'a', 'pending'),
+      call(2, 'b', 'pending'),
+      call(3, 'a', 'settled'),
+      call(4, 'b', 'settled'),
+    ]
+    const order = [[0, 1, 2, 3], [3, 0], [2], [1, 0], [3, 2, 1, 0]]
+    for (const places of order) {
+      const given = places.map((place) => rows[place] as OutboxRow)
+      for (const row of given)
+        await libsql.db().batch(statementsFor({ sessionId, organisationId }, [row]))
+      await libsql.db().batch(statementsFor({ sessionId, organisationId }, given))
+    }
+    expect(await stored()).toEqual(['a settled 3', 'b settled 4'])
+  })
+
+  test('[OUT3] texts come through as they are', async () => {
+    const odd = 'a"b\\c\n\u2028\u{1f600}\u0001'
+    await append(0, [call(1, odd, 'settled', { output: JSON.stringify({ odd }), error: odd })])
+    const [row] = await libsql
+      .db()
+      .all(
+        'select tool_call_id, output, error from session_tool_invocations where session_id = ?',
+        sessionId,
+      )
+    expect(row).toEqual({ tool_call_id: odd, output: JSON.stringify({ odd }), error: odd })
+  })
+
+  test('[OUT2] large rows of many sessions at once get through', async () => {
+    const output = 'x'.repeat(700 * 1024)
+    const ids = Array.from({ length: 40 }, (_, n) => `${sessionId}_${n}`)
+    const answers = await Promise.all(
+      ids.map((id) => append(0, [call(1, 'a', 'settled', { output })], id)),
+    )
+    expect(answers).toEqual(ids.map(() => 1))
+  })
+})
+
+describe('refusals', () => {
+  test('[OUT5] a row that libSQL refuses becomes a dead letter; its neighbours and later rows go on', async () => {
+    const other = `${sessionId}_other`
+    const answers = await Promise.all([
+      append(0, [call(1, 'first', 'settled')], `${sessionId}_warm-up`),
+      append(0, [call(1, 'a', 'settled'), bad(2, 'b'), call(3, 'c', 'settled')]),
+      append(0, [call(1, 'x', 'settled')], other),
+    ])
+    expect(answers).toEqual([1, 3, 1])
+    expect([await stored(), await mark()]).toEqual([['a settled 1', 'c settled 3'], 3])
+    expect(await stored(other)).toEqual(['x settled 1'])
+    const { deadLetters, pendingSessions } = await ledger.status()
+    expect(deadLetters).toEqual([
+      { sessionId, seq: 2, kind: 'call', error: expect.stringContaining('NOT NULL'), at: 7 },
+    ])
+    expect(pendingSessions).toBe(0)
+  })
+
+  test('[OUT5] a row of an unknown kind too', async () => {
+    expect(
+      await append(0, [
+        { seq: 1, kind: 'nonsense', payload: '{}', createdAt: 1 },
+        call(2, 'a', 'settled'),
+      ]),
+    ).toBe(2)
+    expect((await ledger.status()).deadLetters).toMatchObject([{ seq: 1, kind: 'nonsense' }])
+    expect(await stored()).toEqual(['a settled 2'])
+  })
+
+  test('[OUT2] while libSQL is away everything is refused and counted as lag; then it drains', async () => {
+    away = true
+    const refused = [
+      append(0, [call(5, 'a', 'settled')]),
+      append(0, [call(6, 'b', 'settled')], `${sessionId}_b`),
+    ]
+    for (const answer of refused)
+      await expect(answer).rejects.toMatchObject({ code: 'storage_unavailable' })
+    expect(await ledger.status()).toEqual({ pendingSessions: 2, oldestAt: 5, deadLetters: [] })
+    away = false
+    await Promise.all([
+      append(0, [call(5, 'a', 'settled')]),
+      append(0, [call(6, 'b', 'settled')], `${sessionId}_b`),
+    ])
+    expect(await ledger.status()).toEqual({ pendingSessions: 0, oldestAt: null, deadLetters: [] })
+  })
+})
+
+describe('loss', () => {
+  test('[OUT4] a session that knows more than libSQL is told how far libSQL is, and nothing is written', async () => {
+    await append(0, [call(1, 'a', 'settled'), call(2, 'b', 'settled')])
+    await libsql.db().batch([
+      {
+        sql: 'delete from session_tool_invocations where session_id = ? and outbox_seq > 1',
+        values: [sessionId],
+      },
+      { sql: 'update outbox_watermarks set seq = 1 where session_id = ?', values: [sessionId] },
+    ])
+    expect(await append(2, [call(3, 'c', 'settled')])).toBe(1)
+    expect(await stored()).toEqual(['a settled 1'])
+    expect(await append(1, [call(2, 'b', 'settled'), call(3, 'c', 'settled')])).toBe(3)
+    expect(await stored()).toEqual(['a settled 1', 'b settled 2', 'c settled 3'])
+  })
+
+  test('[OUT4] an empty append only asks', async () => {
+    expect(await append(0, [])).toBe(0)
+    await append(0, [call(1, 'a', 'settled')])
+    expect(await append(1, [])).toBe(1)
+    await libsql
+      .db()
+      .batch([{ sql: 'delete from outbox_watermarks where session_id = ?', values: [sessionId] }])
+    expect(await append(1, [])).toBe(0)
+  })
+
+  test('[SES6] rows that come late do not bring back what was erased', async () => {
+    const rows = [call(1, 'a', 'pending'), call(2, 'a', 'settled')]
+    await append(0, rows)
+    await append(2, [{ seq: 3, kind: 'session.erased', payload: '{}', createdAt: 3 }])
+    expect(await stored()).toEqual([])
+    await append(0, rows)
+    expect(await stored()).toEqual([])
+  })
+})
+
+test('[OUT1] a session always has the same shard, and all shards are used', () => {
+  const shards = Array.from({ length: 200 }, (_, n) => ledgerShard(`ses_${n}`, ledgerShards))
+  expect(shards).toEqual(
+    Array.from({ length: 200 }, (_, n) => ledgerShard(`ses_${n}`, ledgerShards)),
+  )
+  expect(new Set(shards).size).toBe(ledgerShards)
+})

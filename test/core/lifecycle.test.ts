@@ -1,0 +1,242 @@
+import { beforeEach, describe, expect, test } from 'vitest'
+import { testCaller, TestSession } from '../support/session.ts'
+
+let session: TestSession
+beforeEach(async () => {
+  session = new TestSession()
+  await session.create({ sandbox: 'local' })
+})
+const state = async () => {
+  const { sandbox } = await session.actor.view(testCaller)
+  return sandbox.state
+}
+const { promise: never } = Promise.withResolvers<void>()
+
+describe('starting', () => {
+  test('[BOX2] the step that repeats is written before the provider is called', async () => {
+    session.sandboxes.gate = never
+    await session.pass(0)
+    expect([session.sandboxes.orders, await state()]).toEqual([['create 1'], 'creating'])
+    expect(session.deadlines()).toHaveProperty('sandbox.create')
+    // The instance dies here: the next one creates the same generation again, which gives the same sandbox.
+    session.sandboxes.gate = Promise.resolve()
+    session.restart()
+    await session.pass(0)
+    expect([session.sandboxes.orders, await state()]).toEqual([['create 1', 'create 1'], 'booting'])
+    expect(session.sandboxes.running.size).toBe(1)
+    expect(session.deadlines()).not.toHaveProperty('sandbox.create')
+  })
+
+  test('[BOX2] a provider that is away is tried five times, then the sandbox has failed and says why', async () => {
+    session.sandboxes.fails = 99
+    await session.pass(60_000)
+    expect(session.sandboxes.orders.filter((order) => order === 'create 1')).toHaveLength(5)
+    const { sandbox } = await session.actor.view(testCaller)
+    expect(sandbox).toMatchObject({
+      state: 'failed',
+      reason: 'Cannot create the sandbox: The provider is away',
+    })
+  })
+
+  test('[BOX3] hello before the answer of the provider: still a boot deadline', async () => {
+    session.sandboxes.gate = never
+    await session.pass(0)
+    await session.connect({ ready: false })
+    expect([await state(), session.deadlines()['sandbox.boot']]).toEqual([
+      'booting',
+      session.now + 120_000,
+    ])
+  })
+
+  test('[BOX1] not ready within 120 s is failed, and what is left is stopped', async () => {
+    await session.pass(0)
+    await session.connect({ ready: false })
+    await session.pass(120_000)
+    expect(await state()).toBe('failed')
+    await session.pass(0)
+    expect(session.sandboxes.running.size).toBe(0)
+  })
+
+  test('[BOX8] waiting for a place to boot does not count', async () => {
+    await session.pass(0)
+    session.sandboxes.running.set(1, {
+      sessionId: 's',
+      generation: 1,
+      state: 'queued',
+      reason: null,
+    })
+    await session.pass(600_000)
+    expect(await state()).toBe('booting')
+    session.sandboxes.running.set(1, {
+      sessionId: 's',
+      generation: 1,
+      state: 'exited',
+      reason: 'no memory',
+    })
+    await session.pass(120_000)
+    expect((await session.actor.view(testCaller)).sandbox).toMatchObject({
+      state: 'failed',
+      reason: 'no memory',
+    })
+  })
+})
+
+describe('a missing link', () => {
+  beforeEach(async () => {
+    await session.pass(0)
+    await session.connect()
+  })
+
+  test('[BOX3] makes it suspect; while the provider knows it, it stays so, and a new link makes it ready', async () => {
+    await session.cut()
+    expect(await state()).toBe('suspect')
+    await session.pass(300_000)
+    expect(await state()).toBe('suspect')
+    await session.connect()
+    expect(await state()).toBe('ready')
+    expect(session.deadlines()).not.toHaveProperty('sandbox.check')
+  })
+
+  test('[BOX3] a provider that cannot be asked says nothing', async () => {
+    await session.cut()
+    session.sandboxes.fails = 3
+    session.sandboxes.running.clear()
+    await session.pass(60_000)
+    expect(await state()).toBe('suspect')
+    await session.pass(300_000)
+    expect(await state()).toBe('lost')
+  })
+
+  test('[BOX4] a true not-found loses it: the turn is interrupted and what is left is stopped', async () => {
+    const turn = await session.actor.prompt(testCaller, { text: 'x', steer: false }, null)
+    await session.cut()
+    session.sandboxes.running.clear()
+    await session.pass(10_000)
+    expect(await state()).toBe('lost')
+    expect((await session.actor.turn(testCaller, turn.id)).state).toBe('interrupted')
+    await session.pass(0)
+    expect(session.sandboxes.orders.at(-1)).toBe('stop 1')
+    await expect(
+      session.actor.prompt(testCaller, { text: 'x', steer: false }, null),
+    ).rejects.toMatchObject({
+      code: 'wrong_state',
+    })
+  })
+
+  test('[BOX4] a lost sandbox that calls again is given no turn', async () => {
+    await session.actor.prompt(testCaller, { text: 'x', steer: false }, null)
+    const queued = await session.actor.prompt(testCaller, { text: 'y', steer: false }, null)
+    await session.cut()
+    session.sandboxes.running.clear()
+    await session.pass(10_000)
+    await session.connect()
+    expect([await state(), (await session.actor.turn(testCaller, queued.id)).state]).toEqual([
+      'lost',
+      'queued',
+    ])
+    expect(session.commands()).toEqual([])
+  })
+})
+
+describe('ending', () => {
+  test.each(['close', 'replaceSandbox'] as const)(
+    '[BOX7] a sandbox that comes into being after %s is stopped all the same',
+    async (act) => {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      session.sandboxes.gate = promise
+      await session.pass(0)
+      await session.actor[act](testCaller, 'x')
+      session.sandboxes.gate = Promise.resolve()
+      await session.pass(0)
+      resolve()
+      await session.settle()
+      await session.pass(60_000)
+      expect([...session.sandboxes.running.keys()]).toEqual(act === 'close' ? [] : [2])
+    },
+  )
+
+  test('[SES5] a stop that fails is repeated until it is done', async () => {
+    await session.pass(0)
+    await session.actor.close(testCaller, 'x')
+    session.sandboxes.fails = 3
+    await session.pass(0)
+    expect(await state()).toBe('stopping')
+    await session.pass(300_000)
+    expect([await state(), session.sandboxes.running.size]).toEqual(['stopped', 0])
+  })
+
+  test('[SES6] deleting stops every generation, tells libSQL, and leaves nothing', async () => {
+    await session.pass(0)
+    session.sandboxes.fails = 1
+    await session.actor.replaceSandbox(testCaller, 'x')
+    await session.actor.erase(testCaller)
+    await expect(session.actor.view(testCaller)).rejects.toMatchObject({ code: 'not_found' })
+    session.ledger.away = true
+    await session.pass(60_000)
+    expect(session.erased).toBe(false)
+    session.ledger.away = false
+    await session.pass(120_000)
+    expect([session.erased, session.sandboxes.running.size]).toEqual([true, 0])
+    expect([...session.ledger.rows.values()].at(-1)?.kind).toBe('session.erased')
+    expect(session.sql.all('select * from sqlite_master')).toEqual([])
+    await expect(session.actor.view(testCaller)).rejects.toMatchObject({ code: 'not_found' })
+  })
+
+  test('[SES7] a closed session is deleted by itself after the retention time', async () => {
+    await session.pass(0)
+    await session.actor.close(testCaller, 'x')
+    await session.pass(86_400_000 - 1)
+    expect(session.erased).toBe(false)
+    await session.pass(120_000)
+    expect(session.erased).toBe(true)
+  })
+})
+
+describe('the outbox', () => {
+  beforeEach(async () => {
+    session = new TestSession()
+    await session.create()
+  })
+  const seqs = () => [...session.ledger.rows.keys()]
+  const pending = async () => (await session.actor.view(testCaller)).outbox.pending
+
+  test('[OUT6] twelve failed flushes in a row are followed by a thirteenth', async () => {
+    await session.pass(10_000)
+    session.ledger.away = true
+    const before = session.ledger.appends
+    await session.call('noop', 'a')
+    await session.settle()
+    while (session.ledger.appends < before + 12) await session.pass(1000)
+    expect(await pending()).toBeGreaterThan(0)
+    session.ledger.away = false
+    await session.pass(31_000)
+    expect(await pending()).toBe(0)
+    expect(seqs()).toEqual(seqs().map((_, index) => index + 1))
+  })
+
+  test('[OUT4] rows that libSQL has lost are sent again, with the next row or after an hour', async () => {
+    await session.call('noop', 'a')
+    await session.pass(10_000)
+    const all = seqs()
+    session.ledger.lose(2)
+    await session.call('noop', 'b')
+    await session.pass(10_000)
+    expect(seqs().slice(0, all.length)).toEqual(all)
+    const more = seqs()
+    session.ledger.lose(3)
+    await session.pass(3_700_000)
+    expect(seqs()).toEqual(more)
+    expect(await pending()).toBe(0)
+  })
+
+  test('[OUT1] rows that an instance left behind are sent by the next one', async () => {
+    await session.pass(10_000)
+    session.ledger.away = true
+    await session.call('noop', 'a')
+    await session.settle()
+    session.ledger.away = false
+    session.restart()
+    await session.settle()
+    expect(await pending()).toBe(0)
+  })
+})

@@ -1,0 +1,159 @@
+import { describe, expect, test } from 'vitest'
+import {
+  backoffMs,
+  clearDeadline,
+  deadlinesOf,
+  ensureDeadline,
+  nextDeadline,
+  setDeadline,
+  takeDue,
+} from '../../src/core/deadlines.ts'
+import { isMigrated, migrate } from '../../src/core/migrate.ts'
+import {
+  addToOutbox,
+  hasUnsent,
+  outboxLag,
+  outboxWatermark,
+  setWatermark,
+  unsentRows,
+} from '../../src/core/outbox.ts'
+import { sessionLadder } from '../../src/core/sessions/schema.ts'
+import { memorySql } from '../support/sql.ts'
+
+const hour = 60 * 60_000
+function database() {
+  const sql = memorySql()
+  migrate(sql, sessionLadder)
+  return sql
+}
+const seqs = (sql: ReturnType<typeof database>) => unsentRows(sql).map(({ seq }) => seq)
+
+describe('outbox', () => {
+  test('[OUT1] rows are numbered in the order of the commits, and what rolls back leaves no number behind', () => {
+    const sql = database()
+    addToOutbox(sql, 1, 'session', { n: 1 })
+    expect(() =>
+      sql.transaction(() => {
+        addToOutbox(sql, 1, 'session', { n: 2 })
+        throw new Error('no')
+      }),
+    ).toThrow('no')
+    addToOutbox(sql, 1, 'session', { n: 3 })
+    expect(unsentRows(sql).map(({ seq, payload }) => [seq, payload])).toEqual([
+      [1, '{"n":1}'],
+      [2, '{"n":3}'],
+    ])
+  })
+
+  test('[OUT4] a lower watermark means that rows were lost: they are unsent again', () => {
+    const sql = database()
+    for (let n = 0; n < 5; n++) addToOutbox(sql, 1, 'session', {})
+    setWatermark(sql, 2, 5)
+    expect([outboxWatermark(sql), hasUnsent(sql), outboxLag(sql, 9)]).toEqual([
+      5,
+      false,
+      { pending: 0, lagMs: 0 },
+    ])
+    setWatermark(sql, 2, 3)
+    expect([seqs(sql), hasUnsent(sql), outboxLag(sql, 9)]).toEqual([
+      [4, 5],
+      true,
+      { pending: 2, lagMs: 8 },
+    ])
+  })
+
+  test('[OUT4] sent rows are kept for an hour; the number goes on after they are gone', () => {
+    const sql = database()
+    for (let n = 0; n < 3; n++) addToOutbox(sql, 0, 'session', {})
+    setWatermark(sql, hour, 3)
+    setWatermark(sql, hour, 0)
+    expect(seqs(sql)).toEqual([1, 2, 3])
+    setWatermark(sql, hour + 1, 3)
+    setWatermark(sql, hour + 1, 0)
+    expect(seqs(sql)).toEqual([3])
+    setWatermark(sql, hour + 1, 3)
+    addToOutbox(sql, 2 * hour, 'session', {})
+    expect(seqs(sql)).toEqual([4])
+  })
+
+  test('[OUT4] what was not sent is kept, however old it is', () => {
+    const sql = database()
+    for (let n = 0; n < 3; n++) addToOutbox(sql, 0, 'session', {})
+    setWatermark(sql, 100 * hour, 1)
+    expect(seqs(sql)).toEqual([2, 3])
+  })
+
+  test('a batch has at most 100 rows and 768 KiB, but always one row', () => {
+    const sql = database()
+    for (let n = 0; n < 150; n++) addToOutbox(sql, 1, 'session', {})
+    expect(seqs(sql)).toHaveLength(100)
+    setWatermark(sql, 1, 150)
+    addToOutbox(sql, 1, 'call', { text: 'x'.repeat(1024 * 1024) })
+    addToOutbox(sql, 1, 'call', {})
+    expect(seqs(sql)).toEqual([151])
+    setWatermark(sql, 1, 151)
+    for (const size of [500, 500, 1]) addToOutbox(sql, 1, 'call', { text: 'x'.repeat(size * 1024) })
+    // Never a later row before an earlier one.
+    expect(seqs(sql)).toEqual([152, 153])
+  })
+})
+
+describe('deadlines', () => {
+  test('what is due is taken once, and comes back by itself if its work dies', () => {
+    const sql = database()
+    setDeadline(sql, 'a', 10)
+    setDeadline(sql, 'b', 5)
+    setDeadline(sql, 'c', 11)
+    expect(takeDue(sql, 10, 'me', 60).map(({ name, attempt }) => [name, attempt])).toEqual([
+      ['b', 0],
+      ['a', 0],
+    ])
+    expect(takeDue(sql, 10, 'me', 60)).toEqual([])
+    expect(nextDeadline(sql)).toBe(11)
+    clearDeadline(sql, 'b')
+    expect(takeDue(sql, 70, 'me', 60).map(({ name, attempt }) => [name, attempt])).toEqual([
+      ['c', 0],
+      ['a', 1],
+    ])
+  })
+
+  test('setting moves it and starts its attempts again; ensuring leaves an earlier one alone', () => {
+    const sql = database()
+    setDeadline(sql, 'a', 10, 3)
+    ensureDeadline(sql, 'a', 99)
+    expect(takeDue(sql, 10, 'me', 60)).toEqual([{ name: 'a', at: 10, attempt: 3 }])
+    setDeadline(sql, 'a', 20)
+    expect(takeDue(sql, 20, 'me', 60)).toEqual([{ name: 'a', at: 20, attempt: 0 }])
+  })
+
+  test('arguments are found by the name before the colon', () => {
+    const sql = database()
+    for (const name of ['sandbox.stop:1', 'sandbox.stop:12', 'sandbox.stopped:3', 'sandbox.create'])
+      setDeadline(sql, name, 1)
+    expect(deadlinesOf(sql, 'sandbox.stop').sort()).toEqual(['1', '12'])
+  })
+
+  test('the delay doubles from 1 s to 30 s', () => {
+    expect([0, 1, 2, 3, 4, 5, 50].map(backoffMs)).toEqual([
+      1000, 2000, 4000, 8000, 16_000, 30_000, 30_000,
+    ])
+  })
+})
+
+describe('migrations', () => {
+  test('asking writes nothing; climbing twice is climbing once; a failed rung leaves nothing', () => {
+    const sql = memorySql()
+    expect(isMigrated(sql)).toBe(false)
+    expect(sql.all('select * from sqlite_master')).toEqual([])
+    expect(() => migrate(sql, [['create table a (x)'], ['not sql']])).toThrow()
+    expect(sql.all('select * from sqlite_master')).toEqual([])
+    migrate(sql, [['create table a (x)']])
+    migrate(sql, [['create table a (x)']])
+    migrate(sql, [['create table a (x)'], ['create table b (x)']])
+    expect(sql.all(`select name from sqlite_master order by name`)).toEqual([
+      { name: '_schema' },
+      { name: 'a' },
+      { name: 'b' },
+    ])
+  })
+})

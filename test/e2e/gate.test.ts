@@ -1,0 +1,113 @@
+import { appendFileSync, chmodSync, existsSync, readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { bash, Box, lastRequest, until, useRealStack, write } from './support.ts'
+
+const stack = useRealStack('workerd')
+
+/** What the model was told after its tool had been asked for. */
+const toolAnswers = (words: string): string =>
+  JSON.stringify(
+    lastRequest(stack(), (messages) => JSON.stringify(messages).includes(words)).filter(
+      (message) => message.role === 'tool',
+    ),
+  )
+
+test('[GATE2] [GATE3] [GATE8] deny and ask lists: the model learns the reason, and what a person allows runs', async () => {
+  const box = await Box.open(stack(), { gate: { deny: ['write'], ask: ['bash'] } })
+  const turn = await box.prompt([
+    write('denied.txt', 'no'),
+    bash('echo first > first.txt'),
+    bash('echo second > second.txt'),
+    { text: 'I went on.' },
+  ])
+  const first = await box.parked()
+  expect(first).toMatchObject({ tool: 'bash', input: { command: 'echo first > first.txt' } })
+  expect((await box.answer(first, 'deny', 'not that one')).status).toBe(200)
+  const second = await until('the second question', 30_000, async () => {
+    const ask = await box.parked()
+    return ask.id !== first.id && ask
+  })
+  expect((await box.answer(second, 'allow')).status).toBe(200)
+  expect((await box.answer(second, 'allow')).status).toBe(409)
+  expect(await box.ended(turn)).toMatchObject({ state: 'completed', text: 'I went on.' })
+
+  expect(existsSync(box.folder('workspace/denied.txt'))).toBe(false)
+  expect(existsSync(box.folder('workspace/first.txt'))).toBe(false)
+  expect(readFileSync(box.folder('workspace/second.txt'), 'utf8')).toBe('second\n')
+  const told = toolAnswers('denied.txt')
+  expect(told).toContain(`\\"write\\" is on the session's deny list`)
+  expect(told).toContain('not that one')
+  const decisions = await box.eventsOf('gate.decided')
+  expect(decisions.map(({ tool, decision }) => `${tool} ${decision}`)).toEqual([
+    'write deny',
+    'bash deny',
+    'bash allow',
+  ])
+  expect(decisions[1]).toMatchObject({ reason: 'not that one', actor: expect.stringMatching(/^key_/) })
+  expect(decisions[2]?.waitedMs).toBeGreaterThan(0)
+  expect(await box.eventsOf('gate.bypassed')).toEqual([])
+})
+
+test('[GATE2] nobody answers: the deadline denies and the turn goes on', async () => {
+  const box = await Box.open(stack(), { gate: { ask: ['bash'], askTimeoutSeconds: 1 } })
+  const turn = await box.run([bash('echo late > late.txt'), { text: 'Then not.' }])
+  expect(turn).toMatchObject({ state: 'completed', text: 'Then not.' })
+  expect(existsSync(box.folder('workspace/late.txt'))).toBe(false)
+  expect(await box.eventsOf('gate.decided')).toMatchObject([
+    { decision: 'deny', actor: 'deadline', reason: 'Nobody answered in time' },
+  ])
+  expect(toolAnswers('late.txt')).toContain('Nobody answered in time')
+})
+
+describe('[GATE4] [TURN8] abort while a question is parked, then a late allow: nothing runs', () => {
+  const patch = '*** Begin Patch\n*** Add File: ran.txt\n+ran\n*** End Patch'
+  test.each([
+    { tool: 'bash', model: 'litellm/scripted', args: { command: 'echo ran > ran.txt' } },
+    { tool: 'apply_patch', model: 'litellm/gpt-5.2', args: { patchText: patch } },
+  ])('$tool', async ({ tool, model, args }) => {
+    const box = await Box.open(stack(), { model, gate: { ask: [tool] } })
+    const turn = await box.prompt([{ calls: [{ name: tool, args }] }, { text: 'Done.' }])
+    const ask = await box.parked()
+    expect(ask).toMatchObject({ tool, input: args })
+    const [abort, late] = await Promise.all([
+      box.post('/abort'),
+      // Sent so that it arrives right behind the abort.
+      box.post('/abort').then(() => box.answer(ask, 'allow')),
+    ])
+    expect(abort.status).toBe(200)
+    expect(late.status).toBe(409)
+    expect(await box.ended(turn)).toMatchObject({ state: 'aborted' })
+    expect((await box.answer(ask, 'allow')).status).toBe(409)
+
+    // A whole turn later there is still no trace of it, and the same call runs once it is allowed.
+    const next = await box.prompt([{ calls: [{ name: tool, args }] }, { text: 'Done.' }])
+    const again = await box.parked()
+    expect(existsSync(box.folder('workspace/ran.txt'))).toBe(false)
+    expect((await box.answer(again, 'allow')).status).toBe(200)
+    expect(await box.ended(next)).toMatchObject({ state: 'completed' })
+    expect(readFileSync(box.folder('workspace/ran.txt'), 'utf8')).toBe('ran\n')
+    expect(await box.eventsOf('gate.bypassed')).toEqual([])
+  })
+})
+
+test('[BOX5] [GATE6] a gate that was tampered with between turns is restored and reported before the next one', async () => {
+  const box = await Box.open(stack(), { gate: { deny: ['bash'] } })
+  expect(await box.run('Hello')).toMatchObject({ state: 'completed' })
+  const plugin = box.folder('config/plugin/proliferate.mjs')
+  const before = readFileSync(plugin, 'utf8')
+  const opencode = await box.opencodePid()
+  chmodSync(plugin, 0o644)
+  appendFileSync(plugin, '\nexport const more = async () => ({})\n')
+  const turn = await box.run([bash('echo ran > ran.txt'), { text: 'Tried.' }])
+  expect(turn).toMatchObject({ state: 'completed', text: 'Tried.' })
+  expect(existsSync(box.folder('workspace/ran.txt'))).toBe(false)
+  expect(readFileSync(plugin, 'utf8')).toBe(before)
+  expect(await box.opencodePid()).not.toBe(opencode)
+  const applied = (await box.eventsOf('manifest.applied')).at(-1)
+  expect(applied?.files).toContainEqual(
+    expect.objectContaining({ path: plugin, action: 'repaired' }),
+  )
+  expect(await box.eventsOf('agent.notice')).toMatchObject([
+    { message: expect.stringContaining('restored') },
+  ])
+})

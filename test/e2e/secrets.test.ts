@@ -1,0 +1,247 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { chmodSync, lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, expect, onTestFinished, test } from 'vitest'
+import {
+  argvOf,
+  bash,
+  Box,
+  environOf,
+  isRoot,
+  portsOf,
+  stackProcesses,
+  startTap,
+  type Tap,
+  until,
+  useRealStack,
+  verify,
+  write,
+} from './support.ts'
+
+// What the sandbox sends to the control plane goes through a tap, which so learns the token.
+let tap: Tap
+const stack = useRealStack('workerd', async () => {
+  tap = await startTap(() => stack().url)
+  return { env: { GANTRY_PUBLIC_URL: tap.url } }
+})
+afterAll(() => tap?.close())
+
+const tokenPattern = /authorization: Bearer (eyJ[\w-]+\.eyJ[\w-]+\.[\w-]+)/i
+
+/** Also as somebody might have kept it: encoded, or without its head. */
+function spellings(secret: string): string[] {
+  const last = secret.split('.').at(-1) as string
+  return [last, Buffer.from(secret).toString('base64').slice(0, 60), encodeURIComponent(last)]
+}
+
+function findIn(text: string, secrets: string[]): boolean {
+  return secrets.some((secret) => text.includes(secret))
+}
+
+function filesUnder(folder: string): string[] {
+  return readdirSync(folder).flatMap((name) => {
+    const path = join(folder, name)
+    const stat = lstatSync(path, { throwIfNoEntry: false })
+    if (stat?.isDirectory()) return filesUnder(path)
+    return stat?.isFile() ? [path] : []
+  })
+}
+
+const filesWith = (folder: string, secrets: string[]): string[] =>
+  filesUnder(folder).filter((path) => {
+    try {
+      return findIn(readFileSync(path, 'latin1'), secrets)
+    } catch {
+      return false // gone meanwhile
+    }
+  })
+
+test('[AUTH10] [BOX9] [LOC8] the token and the admin key are in no environment, file, event, log or command line', async () => {
+  const box = await Box.open(stack())
+  const turn = await box.run([
+    write('.proliferate/.verification/a.txt', 'a'),
+    verify(),
+    bash('env; cat /proc/$PPID/environ /proc/$PPID/cmdline | tr "\\0" "\\n"; ps axeww || true'),
+    bash('grep -rhs eyJ /proc/self/environ "$HOME" "$TMPDIR" . | head -c 2000; ls -la $TMPDIR; cat $PROLIFERATE_ENV_FILE'),
+  ])
+  expect(turn.state).toBe('completed')
+  const token = tokenPattern.exec(tap.sent())?.[1] as string
+  expect(token).toBeDefined()
+  const secrets = [
+    ...spellings(token),
+    ...spellings(stack().adminKey),
+    ...Object.entries(stack().env)
+      .filter(([name]) => /SECRET|KEY|TOKEN/.test(name))
+      .flatMap(([, value]) => spellings(value)),
+  ]
+
+  const opencode = await box.opencodePid()
+  const theirs = box.processes().filter((pid) => pid !== process.pid)
+  expect(theirs).toContain(opencode)
+  for (const pid of theirs) expect(findIn(environOf(pid), secrets)).toBe(false)
+  const all = stackProcesses(stack().mark)
+  expect(all.length).toBeGreaterThan(4)
+  for (const pid of all) expect([argvOf(pid), findIn(argvOf(pid).join(' '), secrets)]).toEqual([argvOf(pid), false])
+  const environment = environOf(opencode)
+  for (const name of ['PROLIFERATE_GATEWAY_URL', 'SANDBOX_MCP_AUTH_TOKEN', 'PROLIFERATE_SESSION_ID'])
+    expect(environment).toContain(`${name}=`)
+
+  expect(filesWith(box.folder(), secrets)).toEqual([])
+  expect(findIn(JSON.stringify(await box.events()), secrets)).toBe(false)
+  expect(findIn(JSON.stringify(await box.view()), secrets)).toBe(false)
+  const logs = filesUnder(stack().stateDir).filter((path) => /\.log(\.1)?$/.test(path))
+  expect(logs.length).toBeGreaterThanOrEqual(4)
+  expect(logs.filter((path) => findIn(readFileSync(path, 'latin1'), secrets))).toEqual([])
+  // The session's token is nowhere on disk at all; of the key only its own file is left.
+  expect(filesWith(stack().stateDir, spellings(token))).toEqual([])
+  expect(filesWith(stack().stateDir, [stack().adminKey])).toEqual([stack().adminKeyPath])
+})
+
+test.runIf(isRoot)(
+  '[HOST4] [LOC6] [LOC10] [LOC11] from the shell of OpenCode every port refuses, and neither state nor neighbours can be read',
+  async () => {
+    const [box, neighbour] = await Promise.all([Box.open(stack()), Box.open(stack())])
+    await neighbour.run([write('private.txt', 'neighbour-secret')])
+    const pids = [...stackProcesses(stack().mark), process.pid]
+    const ports = portsOf(pids)
+    const known = [stack().url, stack().sqld.url, stack().sandboxHost?.url, stack().model?.url]
+    expect(ports).toEqual(
+      expect.arrayContaining(known.map((url) => Number(new URL(url as string).port))),
+    )
+    const paths = ['/', '/v1/sessions', '/v1/keys', '/sandboxes', '/v1/log', '/session', '/gate']
+    const knock = paths.map((path) => `${path} `).join('')
+    const output = await box.bash(
+      `bash -c 'for p in ${ports.join(' ')}; do for u in ${knock}; do ` +
+        `exec 3<>/dev/tcp/127.0.0.1/$p && printf "GET $u HTTP/1.0\\r\\nHost: x\\r\\n\\r\\n" >&3 && ` +
+        `echo "$p $u $(timeout 3 head -c 2000 <&3 | tr -d "\\r\\0" | tr "\\n" "~")"; exec 3>&-; done; done' 2>&1`,
+    )
+    const answers = output.split('\n').filter((line) => /^\d+ \//.test(line))
+    expect(answers.length).toBeGreaterThanOrEqual(known.length * paths.length)
+    const open = answers.filter((line) => {
+      const [, , status] = /^(\d+ \S+) (?:HTTP\/1\.[01] (\d+))?/.exec(line) ?? []
+      return status !== undefined && !['400', '401', '403', '404', '405', '426'].includes(status)
+    })
+    expect(open).toEqual([])
+
+    const closed = [
+      `cat ${stack().adminKeyPath}`,
+      `ls ${stack().stateDir}`,
+      `ls ${box.folder('agent')}`,
+      `cat ${box.folder('agent/memory.json')}`,
+      `ls ${neighbour.folder()}`,
+      `cat ${neighbour.folder('workspace/private.txt')}`,
+      `ls ${stack().sandboxPlace?.root}`,
+      `cat /proc/${box.agentPid()}/environ`,
+      `cat /proc/${stack().worker.pid()}/environ`,
+      `cat /proc/${await neighbour.opencodePid()}/environ`,
+      `kill -9 ${box.agentPid()}`,
+      `kill -9 ${await neighbour.opencodePid()}`,
+      `touch ${box.folder('config/plugin/more.js')}`,
+      `rm -f ${box.folder('config/plugin/proliferate.mjs')}`,
+      `mv ${box.folder('config')} ${box.folder('config2')}`,
+      `mkdir -p ${box.folder('config/home/.opencode')}`,
+    ]
+    const tried = await box.bash(
+      closed.map((command, n) => `${command} >/dev/null 2>&1 && echo "DONE ${n}"`).join('; ') + '; true',
+    )
+    expect(closed.filter((_, n) => tried.includes(`DONE ${n}\n`))).toEqual([])
+  },
+)
+
+test('[SES11] [LOC7] [API2] a private repository is cloned with a token that is nowhere in the sandbox', async () => {
+  const token = `ght_canary${Math.random().toString(36).slice(2)}`
+  const remote = await serveRepository(token)
+  const refused = await Box.create(stack(), { repository: { url: remote.url, token: 'wrong' } })
+  const box = await Box.open(stack(), { repository: { url: remote.url, token, ref: 'main' } })
+  expect(await box.bash('cat README.md; git remote -v; git config --list')).toContain('private content')
+  expect(remote.authorised()).toBe(true)
+
+  const secrets = [...spellings(token), Buffer.from(`x-access-token:${token}`).toString('base64')]
+  expect(filesWith(box.folder(), secrets)).toEqual([])
+  for (const pid of box.processes()) expect(findIn(environOf(pid), secrets)).toBe(false)
+  expect(findIn(JSON.stringify([await box.events(), await box.view()]), secrets)).toBe(false)
+  expect(filesWith(stack().stateDir, secrets)).toEqual([])
+
+  const failed = await until('the clone without the right token fails', 60_000, async () => {
+    const { sandbox } = await refused.view()
+    return sandbox.state === 'failed' && sandbox
+  })
+  expect(failed.reason).toContain('git clone')
+  await refused.post('/close')
+})
+
+/** git's own server behind a token. */
+async function serveRepository(token: string) {
+  const folder = mkdtempSync(join(tmpdir(), 'gantry-repo-'))
+  chmodSync(folder, 0o700)
+  const git = (...args: string[]) => execFileSync('git', ['-C', folder, ...args], { env: gitEnv })
+  git('init', '--quiet', '--initial-branch=main', 'work')
+  execFileSync('sh', ['-c', 'echo "private content" > work/README.md'], { cwd: folder })
+  git('-C', 'work', 'add', '.')
+  git('-C', 'work', 'commit', '--quiet', '-m', 'one')
+  git('clone', '--quiet', '--bare', 'work', 'private.git')
+  const wanted = `Basic ${Buffer.from(`x-access-token:${token}`).toString('base64')}`
+  let authorised = false
+  const server = createServer((incoming, outgoing) => {
+    if (incoming.headers.authorization !== wanted) {
+      outgoing.writeHead(401, { 'www-authenticate': 'Basic realm="git"' }).end()
+      return
+    }
+    authorised = true
+    const [path = '', query = ''] = (incoming.url ?? '').split('?')
+    const backend = spawn('git', ['http-backend'], {
+      env: {
+        ...gitEnv,
+        GIT_PROJECT_ROOT: folder,
+        GIT_HTTP_EXPORT_ALL: '1',
+        PATH_INFO: path,
+        QUERY_STRING: query,
+        REQUEST_METHOD: incoming.method,
+        CONTENT_TYPE: incoming.headers['content-type'] ?? '',
+        ...(incoming.headers['git-protocol'] && {
+          GIT_PROTOCOL: String(incoming.headers['git-protocol']),
+        }),
+        ...(incoming.headers['content-encoding'] && {
+          HTTP_CONTENT_ENCODING: incoming.headers['content-encoding'],
+        }),
+      },
+    })
+    incoming.pipe(backend.stdin)
+    const chunks: Buffer[] = []
+    backend.stdout.on('data', (chunk: Buffer) => chunks.push(chunk))
+    backend.on('close', () => {
+      const whole = Buffer.concat(chunks)
+      const end = whole.indexOf('\r\n\r\n')
+      for (const line of whole.subarray(0, end).toString().split('\r\n')) {
+        const [name = '', value = ''] = line.split(': ')
+        if (name === 'Status') outgoing.statusCode = Number.parseInt(value, 10)
+        else outgoing.setHeader(name, value)
+      }
+      outgoing.end(whole.subarray(end + 4))
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  const { port } = server.address() as AddressInfo
+  return { url: `http://127.0.0.1:${port}/private.git`, authorised: () => authorised }
+}
+
+const gitEnv = {
+  PATH: process.env['PATH'],
+  HOME: '/nonexistent',
+  GIT_CONFIG_NOSYSTEM: '1',
+  GIT_AUTHOR_NAME: 'a',
+  GIT_AUTHOR_EMAIL: 'a@b',
+  GIT_COMMITTER_NAME: 'a',
+  GIT_COMMITTER_EMAIL: 'a@b',
+  GIT_CONFIG_COUNT: '1',
+  GIT_CONFIG_KEY_0: 'safe.directory',
+  GIT_CONFIG_VALUE_0: '*',
+}

@@ -1,0 +1,150 @@
+import { createHash } from 'node:crypto'
+import { existsSync, readFileSync } from 'node:fs'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { createDb } from '../../src/adapters/libsql.ts'
+import type { Artifact } from '../../src/contract/artifact.ts'
+import type { SessionEvent } from '../../src/contract/events.ts'
+import type { SessionDiff } from '../../src/contract/session.ts'
+import type { ToolCall } from '../../src/contract/tool.ts'
+import { hosts, request } from '../support/stack.ts'
+import { readStream } from '../support/sse.ts'
+import { bash, Box, startRealStack, until, useRealStack, verify, write } from './support.ts'
+
+const finalKinds = new Set(['message.text', 'tool.completed', 'tool.failed', 'step.finished'])
+
+/** Numbered from 1 without a gap, each final part once. */
+function expectWhole(events: SessionEvent[]): void {
+  expect(events.map((event) => event.seq)).toEqual(events.map((_, index) => index + 1))
+  const parts = events
+    .filter((event) => finalKinds.has(event.kind))
+    .map((event) => event.data['partId'])
+  expect(new Set(parts).size).toBe(parts.length)
+}
+
+describe.each(hosts)('the spine on %s', (host) => {
+  const stack = useRealStack(host)
+
+  test('[HOST6] [CALL14] [EVT1] [EVT2] [EVT4] OpenCode writes a file and verifies it: file, artifact, one row, whole log', async () => {
+    const box = await Box.open(stack(), { title: 'spine' })
+    const eventsUrl = `${stack().url}/v1/sessions/${box.id}/events`
+    const isEnd = (event: SessionEvent | undefined) => event?.kind === 'turn.ended'
+    const live = readStream(eventsUrl, stack().adminKey, (events) => isEnd(events.at(-1)))
+    const proof = `evidence ${'ü€😀 '.repeat(3000)}\n`
+    const turn = await box.run([
+      { text: 'I write it.', ...write('HELLO.md', '# Hello\n') },
+      write('.proliferate/.verification/proof.txt', proof),
+      verify(),
+      { text: 'It is written and verified.' },
+    ])
+    expect(turn).toMatchObject({ state: 'completed', text: 'It is written and verified.' })
+
+    const diff = (await box.get('/diff')).json as SessionDiff
+    expect(diff.live).toBe(true)
+    expect(diff.files).toContainEqual({
+      path: 'HELLO.md',
+      status: 'added',
+      additions: 1,
+      deletions: 0,
+    })
+    expect(readFileSync(box.folder('workspace/HELLO.md'), 'utf8')).toBe('# Hello\n')
+
+    const { items: artifacts } = (await box.get('/artifacts')).json as { items: Artifact[] }
+    expect(artifacts).toMatchObject([{ path: 'proof.txt', size: Buffer.byteLength(proof) }])
+    const artifact = artifacts[0] as Artifact
+    const download = await box.get(`/artifacts/${artifact.id}`)
+    expect(download.text).toBe(proof)
+    expect(download.headers.get('content-disposition')).toContain('attachment')
+    expect(artifact.sha256).toBe(createHash('sha256').update(proof).digest('hex'))
+
+    const { items: calls } = (await box.get('/calls')).json as { items: ToolCall[] }
+    expect(calls).toMatchObject([{ tool: 'verify', state: 'settled', attempts: 1 }])
+    expect(calls[0]?.response).toMatchObject({ success: true, data: { uploadedCount: 1 } })
+    const db = createDb({ url: stack().sqld.url, token: stack().sqld.token })
+    const rows = await until('the row is settled in libSQL', 15_000, async () => {
+      const found = await db.all<{ tool_name: string; status: string; attempts: number }>(
+        'select tool_name, status, attempts from session_tool_invocations where session_id = ?',
+        box.id,
+      )
+      return found[0]?.status === 'settled' && found
+    })
+    expect(rows).toMatchObject([{ tool_name: 'verify', attempts: 1 }])
+
+    const events = await box.events()
+    expectWhole(events)
+    const story = events.filter((event) => !/^(message\.delta|link\.|opencode\.)/.test(event.kind))
+    const turnStory = story.slice(story.findIndex((event) => event.kind === 'turn.queued'))
+    const kinds = turnStory.map(({ kind, data }) => `${kind} ${String(data['tool'] ?? '')}`.trim())
+    expect(kinds.filter((kind) => !kind.startsWith('step.'))).toEqual([
+      'turn.queued',
+      'turn.started',
+      'message.text',
+      ...['tool.started write', 'gate.decided write', 'tool.completed write'],
+      ...['tool.started write', 'gate.decided write', 'tool.completed write'],
+      ...['tool.started verify', 'gate.decided verify', 'call.started verify'],
+      ...['artifact.stored', 'call.ended verify', 'tool.completed verify'],
+      'message.text',
+      'turn.ended',
+    ])
+    expect(kinds.filter((kind) => kind.startsWith('step.'))).toHaveLength(4)
+
+    // The stream and pages of any size are the same log.
+    expect(await live).toEqual(events.slice(0, events.findIndex(isEnd) + 1))
+    expect(await box.events(7)).toEqual(events)
+    for (const after of [1, Math.floor(events.length / 2), events.length - 1]) {
+      const rest = await readStream(
+        eventsUrl,
+        stack().adminKey,
+        (read) => read.at(-1)?.seq === events.length,
+        { 'last-event-id': String(after) },
+      )
+      expect(rest).toEqual(events.slice(after))
+    }
+  })
+
+  test('[GATE5] [LINK3] a question outlives the control plane: killed and started again, its answer still counts', async () => {
+    const box = await Box.open(stack(), { gate: { ask: ['bash'] } })
+    const turn = await box.prompt([bash('echo ran >> ran.txt'), { text: 'Ran.' }])
+    const ask = await box.parked()
+    stack().worker.kill('SIGKILL')
+    await stack().worker.start()
+    expect(existsSync(box.folder('workspace/ran.txt'))).toBe(false)
+    expect(await box.parked()).toEqual(ask)
+    expect((await box.answer(ask, 'allow')).status).toBe(200)
+    expect(await box.ended(turn)).toMatchObject({ state: 'completed', text: 'Ran.' })
+    expect(readFileSync(box.folder('workspace/ran.txt'), 'utf8')).toBe('ran\n')
+    expect((await box.answer(ask, 'deny')).status).toBe(409)
+    expectWhole(await box.events())
+  })
+})
+
+test.each(hosts)(
+  '[HOST1] a second start of %s on the same state keeps key, sessions, events and artifacts',
+  async (host) => {
+    const first = await startRealStack(host)
+    onTestFinished(() => first.erase())
+    const box = await Box.create(first, { title: 'kept' })
+    await box.ready()
+    await box.run([write('.proliferate/.verification/kept.txt', 'kept'), verify()])
+    const before = await box.events()
+    const { items: artifacts } = (await box.get('/artifacts')).json as { items: Artifact[] }
+    await first.stop()
+
+    const second = await startRealStack(host, { stateDir: first.stateDir })
+    onTestFinished(() => second.erase())
+    expect(second.adminKey).toBe(first.adminKey)
+    const again = new Box(second, box.id)
+    const events = await again.events()
+    expect(events.slice(0, before.length)).toEqual(before)
+    expectWhole(events)
+    const list = await request('GET', `${second.url}/v1/sessions`, second.adminKey)
+    expect((list.json as { items: unknown[] }).items).toMatchObject([
+      { id: box.id, title: 'kept', status: 'open' },
+    ])
+    expect((await again.get(`/artifacts/${artifacts[0]?.id}`)).text).toBe('kept')
+
+    // Its sandbox ended with the first stack; a new one goes on with the same session.
+    expect((await again.post('/replace')).status).toBe(200)
+    await again.ready()
+    expect(await again.bash('echo works')).toBe('works\n')
+  },
+)

@@ -1,0 +1,325 @@
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, onTestFinished } from 'vitest'
+import { findProcesses, sandboxMark, sleep, stackMark } from '../../local/processes.ts'
+import { script, type ScriptStep } from '../../local/scripted-model.ts'
+import type { ChatMessage } from '../../local/scripted-reply.ts'
+import { type Stack, type StackOptions, startStack } from '../../local/stack.ts'
+import type { Ask } from '../../src/contract/ask.ts'
+import type { EventData, EventKind, SessionEvent } from '../../src/contract/events.ts'
+import type { Session } from '../../src/contract/session.ts'
+import { type Turn, turnEnds } from '../../src/contract/turn.ts'
+import { type Answer, type Host, request } from '../support/stack.ts'
+
+export { script, sleep }
+
+/** Sandboxes have users of their own only where the stack runs as root. */
+export const isRoot = process.getuid?.() === 0
+
+/** Whatever a test waits for, it must say for how long. */
+export async function until<T>(
+  what: string,
+  ms: number,
+  look: () => T | Promise<T>,
+): Promise<Exclude<NonNullable<T>, false>> {
+  for (const end = Date.now() + ms; ; ) {
+    const value = await look()
+    if (value) return value as Exclude<NonNullable<T>, false>
+    if (Date.now() > end) throw new Error(`Not within ${ms / 1000} s: ${what}`)
+    await sleep(50)
+  }
+}
+
+/** Everything real, for one file: libSQL server, control plane, sandbox host; OpenCode per session. */
+export function useRealStack(
+  host: Host,
+  prepare: () => Promise<Partial<StackOptions>> | Partial<StackOptions> = () => ({}),
+): () => Stack {
+  let stack: Stack
+  beforeAll(async () => {
+    stack = await startRealStack(host, await prepare())
+  }, 60_000)
+  afterAll(() => stack?.erase(), 60_000)
+  return () => stack
+}
+
+export function startRealStack(host: Host, options: Partial<StackOptions> = {}): Promise<Stack> {
+  return startStack({
+    stateDir: mkdtempSync(join(tmpdir(), 'gantry-e2e-')),
+    host,
+    ...options,
+    env: { RATE_LIMIT_PER_MINUTE: '1000000', ...options.env },
+  })
+}
+
+type Place = Pick<Stack, 'url' | 'adminKey' | 'sandboxPlace'>
+type Steps = ScriptStep[] | string
+
+/** A session with a real OpenCode, over the public API only. */
+export class Box {
+  readonly stack: Place
+  readonly id: string
+  generation = 1
+
+  constructor(stack: Place, id: string) {
+    this.stack = stack
+    this.id = id
+  }
+
+  /** Closed when the test ends. */
+  static async open(stack: Place, input: Record<string, unknown> = {}): Promise<Box> {
+    const box = await Box.create(stack, input)
+    onTestFinished(async () => void (await box.post('/close')))
+    await box.ready()
+    return box
+  }
+
+  static async create(stack: Place, input: Record<string, unknown> = {}): Promise<Box> {
+    const answer = await request('POST', `${stack.url}/v1/sessions`, stack.adminKey, input)
+    if (answer.status !== 201) throw new Error(`Cannot create a session: ${answer.text}`)
+    return new Box(stack, (answer.json as Session).id)
+  }
+
+  get(path = ''): Promise<Answer> {
+    return request('GET', `${this.stack.url}/v1/sessions/${this.id}${path}`, this.stack.adminKey)
+  }
+
+  post(path: string, body: unknown = {}, headers: Record<string, string> = {}): Promise<Answer> {
+    const url = `${this.stack.url}/v1/sessions/${this.id}${path}`
+    return request('POST', url, this.stack.adminKey, body, headers)
+  }
+
+  async view(): Promise<Session> {
+    return (await this.get()).json as Session
+  }
+
+  async ready(): Promise<void> {
+    await until(`session ${this.id} is ready`, 60_000, async () => {
+      const { sandbox } = await this.view()
+      if (sandbox.state === 'failed' || sandbox.state === 'lost')
+        throw new Error(`The sandbox is ${sandbox.state}: ${sandbox.reason}`)
+      this.generation = sandbox.generation
+      return sandbox.state === 'ready'
+    })
+  }
+
+  async prompt(steps: Steps, options: { steer?: boolean; key?: string } = {}): Promise<Turn> {
+    const { steer = false, key } = options
+    const headers: Record<string, string> = key === undefined ? {} : { 'idempotency-key': key }
+    const answer = await this.post('/prompts', { text: promptText(steps), steer }, headers)
+    if (answer.status !== 202) throw new Error(`Cannot prompt: ${answer.text}`)
+    return answer.json as Turn
+  }
+
+  async ended(turn: Pick<Turn, 'id'>, ms = 60_000): Promise<Turn> {
+    return until(`turn ${turn.id} has ended`, ms, async () => {
+      const url = `${this.stack.url}/v1/turns/${turn.id}?wait=10`
+      const { json, status } = await request('GET', url, this.stack.adminKey).catch(() => noAnswer)
+      if (status !== 200) return undefined
+      const now = json as Turn
+      return turnEnds.some((end) => end === now.state) ? now : undefined
+    })
+  }
+
+  /** Prompts and waits for the end. */
+  async run(steps: Steps): Promise<Turn> {
+    return this.ended(await this.prompt(steps))
+  }
+
+  async events(pageSize = 500): Promise<SessionEvent[]> {
+    const all: SessionEvent[] = []
+    for (;;) {
+      const after = all.at(-1)?.seq ?? 0
+      const { json } = await this.get(`/events?after=${after}&limit=${pageSize}`)
+      const { items } = json as { items: SessionEvent[] }
+      if (items.length === 0) return all
+      all.push(...items)
+    }
+  }
+
+  async eventsOf<K extends EventKind>(kind: K): Promise<EventData<K>[]> {
+    const events = await this.events()
+    return events.filter((event) => event.kind === kind).map((event) => event.data as EventData<K>)
+  }
+
+  seen<K extends EventKind>(
+    kind: K,
+    fits: (data: EventData<K>) => boolean = () => true,
+    ms = 30_000,
+  ): Promise<EventData<K>> {
+    return until(`event ${kind}`, ms, async () => (await this.eventsOf(kind)).find(fits))
+  }
+
+  /** The question that waits for a person. */
+  parked(): Promise<Ask> {
+    return until('a parked question', 30_000, async () => {
+      const { items } = (await this.get('/asks')).json as { items: Ask[] }
+      return items.find((ask) => ask.state === 'open')
+    })
+  }
+
+  answer(ask: Ask, decision: 'allow' | 'deny', reason = ''): Promise<Answer> {
+    return this.post(`/asks/${ask.id}`, { decision, reason })
+  }
+
+  /** What bash printed. */
+  async bash(command: string): Promise<string> {
+    const turn = await this.run([bash(command)])
+    expect(turn).toMatchObject({ state: 'completed' })
+    const done = (await this.eventsOf('tool.completed')).findLast((one) => one.turnId === turn.id)
+    return done?.output ?? ''
+  }
+
+  folder(name = ''): string {
+    const place = this.stack.sandboxPlace
+    if (place === null) throw new Error('The stack has no sandboxes')
+    return join(place.root, `${this.id}.${this.generation}`, name)
+  }
+
+  processes(): number[] {
+    return findProcesses({ marks: [`${sandboxMark}=${this.id}.${this.generation}`] })
+  }
+
+  opencodePid(): Promise<number> {
+    return until('OpenCode runs', 15_000, () =>
+      this.processes().find((pid) => argvOf(pid)[1] === 'serve'),
+    )
+  }
+
+  agentPid(): number {
+    const found = this.processes().find((pid) => argvOf(pid)[1]?.endsWith('agent.mjs'))
+    if (found === undefined) throw new Error('No agent runs')
+    return found
+  }
+}
+
+const noAnswer: Pick<Answer, 'json' | 'status'> = { json: null, status: 0 }
+
+export const promptText = (steps: Steps): string =>
+  typeof steps === 'string' ? steps : `Do what the script says.\n${script(steps)}`
+
+export const bash = (command: string): ScriptStep => ({
+  calls: [{ name: 'bash', args: { command, description: 'Run a command' } }],
+})
+export const write = (filePath: string, content: string): ScriptStep => ({
+  calls: [{ name: 'write', args: { filePath, content } }],
+})
+export const verify = (args: Record<string, unknown> = {}): ScriptStep => ({
+  calls: [{ name: 'verify', args }],
+})
+
+export const argvOf = (pid: number): string[] => readProc(pid, 'cmdline').split('\0')
+export const environOf = (pid: number): string => readProc(pid, 'environ')
+
+function readProc(pid: number, name: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/${name}`, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+export const stackProcesses = (mark: string): number[] =>
+  findProcesses({ marks: [`${stackMark}=${mark}`] })
+
+/** Every loopback port on which one of the processes listens. */
+export function portsOf(pids: readonly number[]): number[] {
+  const sockets = new Set(pids.flatMap((pid) => socketsOf(pid)))
+  const lines = ['/proc/net/tcp', '/proc/net/tcp6'].flatMap((path) =>
+    readFileSync(path, 'utf8').trim().split('\n').slice(1),
+  )
+  const ports = lines.flatMap((line) => {
+    const fields = line.trim().split(/\s+/)
+    const isListening = fields[3] === '0A' && sockets.has(fields[9] ?? '')
+    return isListening ? [Number.parseInt(fields[1]?.split(':').at(-1) ?? '', 16)] : []
+  })
+  return [...new Set(ports)].sort((a, b) => a - b)
+}
+
+function socketsOf(pid: number): string[] {
+  try {
+    return readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {
+      try {
+        return /^socket:\[(\d+)\]$/.exec(readlinkSync(`/proc/${pid}/fd/${fd}`))?.[1] ?? []
+      } catch {
+        return [] // closed meanwhile
+      }
+    })
+  } catch {
+    return []
+  }
+}
+
+/** The messages that the model got in its last request with tools that fits. */
+export function lastRequest(
+  stack: Stack,
+  fits: (messages: ChatMessage[]) => boolean,
+): ChatMessage[] {
+  const found = stack.model?.log().findLast(({ body }) => body.tools?.length && fits(body.messages))
+  if (found === undefined) throw new Error('The model was not asked so')
+  return found.body.messages
+}
+
+export interface Tap {
+  url: string
+  /** Everything that went up. */
+  sent(): string
+  /** How many connections with this in their first request were made. */
+  opened(words: string): number
+  /** Breaks the open connections whose first request has one of the words. */
+  cut(...words: string[]): number
+  close(): void
+}
+
+interface Wire {
+  near: Socket
+  first: string
+}
+
+/** A piece of network before the control plane, which can be cut and listened to. Target: known later than itself. */
+export async function startTap(target: () => string): Promise<Tap> {
+  const open = new Set<Wire>()
+  const firsts: string[] = []
+  let sent = ''
+  const server = createServer((near) => {
+    const far = connect(Number(new URL(target()).port), '127.0.0.1')
+    const wire: Wire = { near, first: '' }
+    near.on('data', (chunk: Buffer) => {
+      const text = chunk.toString('latin1')
+      if (sent.length < 20_000_000) sent += text
+      if (wire.first !== '') return
+      wire.first = text.split('\r\n')[0] ?? ''
+      firsts.push(wire.first)
+      open.add(wire)
+    })
+    for (const [from, to] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      from.on('error', () => to.destroy())
+      from.on('close', () => {
+        open.delete(wire)
+        to.destroy()
+      })
+      from.pipe(to)
+    }
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const cut = (...words: string[]) => {
+    const hit = [...open].filter(({ first }) => words.some((word) => first.includes(word)))
+    for (const { near } of hit) near.resetAndDestroy()
+    return hit.length
+  }
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    sent: () => sent,
+    opened: (words) => firsts.filter((first) => first.includes(words)).length,
+    cut,
+    close() {
+      cut('')
+      server.close()
+    },
+  }
+}
