@@ -7,6 +7,7 @@ export default defineConfig({
   test: {
     // Most of the time is spent waiting for servers, so a little more than the two cores of a small machine.
     maxWorkers: 3,
+    silent: 'passed-only',
     projects: [
       {
         test: {
@@ -56,14 +57,19 @@ export default defineConfig({
         },
       },
       {
-        // Each starts real OpenCodes, which want the machine for themselves.
+        // Each starts real OpenCodes, which want the machine for themselves: they start slowly and then mostly wait.
         test: {
           ...node,
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
+          exclude: ['test/e2e/park.test.ts'],
           testTimeout: 120_000,
-          fileParallelism: false,
+          maxWorkers: 2,
         },
+      },
+      {
+        // Waits for more than five minutes and does nothing meanwhile, so it runs beside everything else.
+        test: { ...node, name: 'park', include: ['test/e2e/park.test.ts'] },
       },
     ],
   },

@@ -25,9 +25,10 @@ export function applyManifest(manifest: Manifest, options: ApplyOptions): ApplyO
   mkdirSync(manifest.layout.configDir, { recursive: true, mode: 0o755 })
   const place = (path: string) => locate(manifest, path)
   const copies = new Set(options.copies)
+  const settings = { ...options, configDir: manifest.layout.configDir }
   const files = manifest.files.map((file): Applied => {
     const action =
-      file.keep === 'own' ? applyOwn(place, file, options) : applyCopy(place, file, options, copies)
+      file.keep === 'own' ? applyOwn(place, file, settings) : applyCopy(place, file, options, copies)
     return { path: file.path, sha256: file.sha256, action }
   })
   const removed = [...removeAbsent(place, manifest), ...removeForeign(manifest)]
@@ -65,11 +66,12 @@ function locate(manifest: Manifest, path: string): Place {
 function applyOwn(
   place: Locate,
   file: ManifestFile,
-  { owner, first }: ApplyOptions,
+  { owner, first, configDir }: ApplyOptions & { configDir: string },
 ): Applied['action'] {
   const { root, folders, name } = place(file.path)
   clearTheWay(root, folders)
-  return inFolder(root, folders, owner, (folder) => {
+  // OpenCode loads code from there: its folders stay the agent's, or it could put other files in their place.
+  return inFolder(root, folders, root === configDir ? undefined : owner, (folder) => {
     const stat = folder.stat(name)
     if (stat?.isFile() && (stat.mode & 0o777) === file.mode && hasContent(folder, name, file))
       return 'kept'

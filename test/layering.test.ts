@@ -3,7 +3,7 @@ import { dirname, join, relative, resolve } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { root } from '../local/binaries.ts'
 
-const folders = ['src', 'durable-objects', 'sandbox-agent', 'local', 'build', 'bench', 'test']
+const folders = ['src', 'durable-objects', 'sandbox-agent', 'local', 'build', 'bench', 'conformance', 'test']
 const files = folders.flatMap((folder) =>
   readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
@@ -30,9 +30,10 @@ const layers = {
   agent: /^sandbox-agent\//,
   host: /^(durable-objects\/|src\/(worker|deno|parts)\.ts$|src\/deno\/)/,
   local: /^(local|build)\//,
+  conformance: /^conformance\//,
 } as const
 const isPackage = (name: string) =>
-  !/^(src|durable-objects|sandbox-agent|local|build|bench|test)\//.test(name)
+  !/^(src|durable-objects|sandbox-agent|local|build|bench|conformance|test)\//.test(name)
 
 type Allowed = (name: string) => boolean
 const within =
@@ -68,6 +69,11 @@ const rules: { files: RegExp; may: string; allowed: Allowed }[] = [
     files: layers.agent,
     may: 'node builtins, contract and itself',
     allowed: within(/^node:/, layers.contract, layers.agent),
+  },
+  {
+    files: layers.conformance,
+    may: 'node builtins, contract and itself',
+    allowed: within(/^node:/, layers.contract, layers.conformance),
   },
 ]
 

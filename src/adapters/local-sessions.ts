@@ -224,7 +224,8 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
       if (closing) return
       awake.add(id)
       await sessions
-        .use(id, (session) => session.linkMayBeLost())
+        // Opening it is enough: it looks after what the process before left.
+        .use(id, () => undefined)
         .catch((error: unknown) => logFailure(id, error))
       runDue(id)
     }

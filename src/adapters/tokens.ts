@@ -14,6 +14,11 @@ export type TokenCheck =
   | { state: 'invalid' }
 
 export interface TokenAuthority extends Tokens {
+  /** Sessions get the usual token; only the route for programs that stand in for a sandbox asks for another. */
+  mint(
+    claims: Parameters<Tokens['mint']>[0],
+    options?: { lifetimeSeconds?: number; source?: string },
+  ): ReturnType<Tokens['mint']>
   verify(token: string): Promise<TokenCheck>
 }
 
@@ -27,11 +32,14 @@ export function createTokens(keys: readonly SecretKey[], now: Clock): TokenAutho
   )
   const verified = new VerifiedTokens()
   return {
-    async mint({ sessionId, organisationId, generation }) {
+    async mint(
+      { sessionId, organisationId, generation },
+      { lifetimeSeconds = tokenLifetimeSeconds, source = 'sandbox' } = {},
+    ) {
       const { id } = firstKey(keys)
       const issuedAt = Math.floor(now() / 1000)
-      const expiresAt = issuedAt + tokenLifetimeSeconds
-      const token = await new SignJWT({ org: organisationId, gen: generation, source: 'sandbox' })
+      const expiresAt = issuedAt + lifetimeSeconds
+      const token = await new SignJWT({ org: organisationId, gen: generation, source })
         .setProtectedHeader({ alg: 'HS256', kid: id, typ: 'JWT' })
         .setIssuer(tokenIssuer)
         .setAudience(tokenAudience)

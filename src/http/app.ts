@@ -16,6 +16,7 @@ import { addSandboxRoutes } from './sandbox.ts'
 import { addSecretRoutes } from './secrets.ts'
 import { addSessionRoutes } from './sessions.ts'
 import { addStatusRoutes } from './status.ts'
+import { addTokenRoutes } from './tokens.ts'
 import { addToolRoutes } from './tools.ts'
 import { addTurnRoutes } from './turns.ts'
 
@@ -47,6 +48,7 @@ export function createApp(deps: AppDeps): OpenAPIHono<AppEnv> {
   addSecretRoutes(app, deps, doors)
   addEnvRoutes(app, deps, doors)
   addKeyRoutes(app, deps, doors)
+  addTokenRoutes(app, deps, doors)
   addStatusRoutes(app, deps, doors)
   addSandboxRoutes(app, deps, doors)
   addToolRoutes(app, deps, doors)

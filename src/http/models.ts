@@ -6,6 +6,7 @@ import type { ModelProvider, ModelVendor } from './config.ts'
 import type { AppDeps } from './deps.ts'
 import type { App, AppContext } from './env.ts'
 import { json } from './openapi.ts'
+import { countUsage } from './model-usage.ts'
 import { relayHeaders, withIdleLimit } from './relay.ts'
 
 const maxRequestBytes = 32 * 1024 * 1024
@@ -107,10 +108,11 @@ async function pass(
   } finally {
     clearTimeout(silence)
   }
-  return await relayAnswer(c, vendor, response, upstream)
+  return await relayAnswer(deps, c, vendor, response, upstream)
 }
 
 async function relayAnswer(
+  deps: AppDeps,
   c: AppContext,
   vendor: ModelVendor,
   response: Response,
@@ -123,7 +125,17 @@ async function relayAnswer(
   const headers = Object.fromEntries(relayHeaders(response.headers))
   const status = response.status as 200
   if (response.ok && response.body) {
-    return c.body(withIdleLimit(response.body, silenceMs, upstream), status, headers)
+    const counted = countUsage(response.body, (usage) => {
+      const { sessionId, ...sandbox } = c.get('sandbox')
+      // A sandbox that was replaced meanwhile is refused; its last call is then not counted.
+      deps.defer(
+        deps
+          .session(sessionId)
+          .addModelUsage(sandbox, usage)
+          .catch(() => undefined),
+      )
+    })
+    return c.body(withIdleLimit(counted, silenceMs, upstream), status, headers)
   }
   // Vendors like to quote the key that they refuse.
   const text = redact(await readText(response.body), vendor)

@@ -1,22 +1,25 @@
 import { createRoute, z } from '@hono/zod-openapi'
-import { AppError } from '../contract/error.ts'
+import type { MiddlewareHandler } from 'hono'
+import { AppError, type ErrorCode, errorCodeOf } from '../contract/error.ts'
 import { SessionId } from '../contract/ids.ts'
 import { maxArgsBytes, ToolCallback, type ToolDefinition, ToolResult } from '../contract/tool.ts'
 import type { Doors } from './auth.ts'
 import type { AppDeps } from './deps.ts'
-import type { App } from './env.ts'
+import type { App, AppEnv } from './env.ts'
 import { detailOf, invalid } from './errors.ts'
 import { json, jsonBody, refusals } from './openapi.ts'
 
 export function addToolRoutes(app: App, deps: AppDeps, doors: Doors): void {
   const toolNames = namesOf(deps.tools)
+  const door = doors.sandbox({ json: true })
   app.openapi(
     createRoute({
       method: 'post',
       path: '/proliferate/{sessionId}/tools/{toolName}',
       summary: 'Call a gateway tool: once per tool_call_id, the same answer ever after',
       tags: ['tools'],
-      ...doors.sandbox({ json: true }),
+      ...door,
+      middleware: [refuseReplacedFirst(deps), ...door.middleware],
       request: {
         // Looked at by the door and by the table of tools, which have their own refusals.
         params: z.object({ sessionId: SessionId.or(z.string()), toolName: z.string() }),
@@ -59,6 +62,26 @@ export function addToolRoutes(app: App, deps: AppDeps, doors: Doors): void {
     },
     (result) => (result.success ? undefined : refuseCallback(result.error.issues)),
   )
+}
+
+const wrongRequest = new Set<ErrorCode | undefined>(['invalid_request', 'too_large', 'unknown_tool'])
+
+/**
+ * A replaced sandbox is refused before anything is said of its request. The session knows its generation, and is asked
+ * extra only if the request would not reach it.
+ */
+function refuseReplacedFirst(deps: AppDeps): MiddlewareHandler<AppEnv> {
+  return async (c, next) => {
+    await next()
+    if (!wrongRequest.has(errorCodeOf(c.error))) return
+    const { sessionId, ...sandbox } = c.get('sandbox')
+    try {
+      await deps.session(sessionId).authoriseSandbox(sandbox)
+    } catch (error) {
+      // What a closed session still answers is a matter of the call itself.
+      if (errorCodeOf(error) !== 'session_closed') throw error
+    }
+  }
 }
 
 /** Every spelling to the one name under which a call is kept. */

@@ -7,24 +7,21 @@ import { createDoorKit, type DoorKit, sendTo } from '../e2e/door-kit.ts'
 import { doorSuite } from '../e2e/doors.ts'
 import { hosts, useStack } from '../support/stack.ts'
 
-describe.each(hosts)('%s', (host) => {
+describe.each(hosts)('doors on %s', (host) => {
   const stack = useStack(host)
   let kit: DoorKit
-
   beforeAll(async () => {
-    const { url, adminKey, db, env } = stack()
-    const crypto = createCrypto([])
-    const organisationId = await createOrganisation(db, crypto, Date.now(), 'stranger')
-    const input = { name: 'stranger', owner: 'stranger', scopes: ['admin' as const] }
-    const stranger = await createKey(db, crypto, Date.now(), organisationId, input)
+    const { tokenKeys, sealKeys } = parseConfig(stack().env)
+    const crypto = createCrypto(sealKeys)
+    const stranger = await createOrganisation(stack().db, crypto, Date.now(), 'stranger')
+    const key = { name: 'stranger', owner: 'stranger', scopes: ['admin' as const] }
     kit = await createDoorKit({
-      send: sendTo(url),
-      adminKey,
-      strangerKey: stranger.secret,
-      tokenKeys: parseConfig(env).tokenKeys,
+      send: sendTo(stack().url),
+      adminKey: stack().adminKey,
+      strangerKey: (await createKey(stack().db, crypto, Date.now(), stranger, key)).secret,
+      tokenKeys,
     })
   })
-
   doorSuite(host, () => kit)
   badInputSuite(host, () => kit)
 })

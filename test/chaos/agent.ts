@@ -2,7 +2,13 @@ import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { CollectedFile } from '../../src/contract/artifact.ts'
 import type { AgentEventKind } from '../../src/contract/events.ts'
-import { type AgentEvent, type CommandBody, type DownMessage, linkClose, type UpMessage } from '../../src/contract/link.ts'
+import {
+  type AgentEvent,
+  type CommandBody,
+  type DownMessage,
+  linkClose,
+  type UpMessage,
+} from '../../src/contract/link.ts'
 import type { Client, Complain } from './client.ts'
 import type { Random } from './random.ts'
 
@@ -106,7 +112,8 @@ export class ChaosAgent {
     return new Promise((resolve) =>
       socket.addEventListener('close', ({ code, reason }) => {
         this.#welcomed = false
-        if (code === linkClose.refused) this.options.complain(`The link of ${sessionId} was refused: ${reason}`)
+        if (code === linkClose.refused)
+          this.options.complain(`The link of ${sessionId} was refused: ${reason}`)
         if (code === linkClose.fenced || code === linkClose.refused) this.fenced = true
         resolve()
       }),
@@ -140,13 +147,17 @@ export class ChaosAgent {
   }
 
   #ack(seq: number): void {
-    if (seq > this.events.length) this.options.complain(`Event ${seq} of ${this.options.sessionId} was never made`)
+    if (seq > this.events.length)
+      this.options.complain(`Event ${seq} of ${this.options.sessionId} was never made`)
     this.#acked = Math.max(this.#acked, seq)
   }
 
   #resume(ackedSeq: number): void {
     const { sessionId } = this.options
-    if (ackedSeq < this.#acked) this.options.complain(`${sessionId} has lost acknowledged events: ${ackedSeq} < ${this.#acked}`)
+    if (ackedSeq < this.#acked)
+      this.options.complain(
+        `${sessionId} has lost acknowledged events: ${ackedSeq} < ${this.#acked}`,
+      )
     this.#ack(ackedSeq)
     this.#welcomed = true
     this.#sendEvents(ackedSeq)
@@ -171,7 +182,12 @@ export class ChaosAgent {
     const turn = kind === 'prompt' ? (body as CommandBody<'prompt'>) : null
     if (turn) this.#received(turn)
     if (kind === 'abort') this.#aborted.add(String((body as CommandBody<'abort'>).turnId))
-    const data = kind === 'collect' ? { files: [await this.#upload(id)] } : kind === 'prompt' ? { sent: true } : emptyDiff
+    const data =
+      kind === 'collect'
+        ? { files: [await this.#upload(id)] }
+        : kind === 'prompt'
+          ? { sent: true }
+          : emptyDiff
     if (this.#results.has(id)) return
     const result: Up<'result'> = { t: 'result', commandId: id, ok: true, data }
     this.#results.set(id, result)
@@ -220,7 +236,8 @@ export class ChaosAgent {
 
   #answered({ askId, decision }: Down<'answer'>): void {
     const before = this.decisions.get(askId)
-    if (before !== undefined && before !== decision) this.options.complain(`${askId} was ${before}, then ${decision}`)
+    if (before !== undefined && before !== decision)
+      this.options.complain(`${askId} was ${before}, then ${decision}`)
     this.decisions.set(askId, decision)
     this.#asks.get(askId)?.answered()
     this.#asks.delete(askId)

@@ -12,7 +12,12 @@ export interface Call {
   body: string | null
 }
 
-const toolNames = [...(Object.keys(chaosToolKinds) as ChaosTool[]), 'count_once', 'count_repeatable', 'verify'] as const
+const toolNames = [
+  ...(Object.keys(chaosToolKinds) as ChaosTool[]),
+  'count_once',
+  'count_repeatable',
+  'verify',
+] as const
 
 /** Asks like a relay, sometimes twice at once, and again later: every answer to one id must have the same bytes. */
 export class Caller {
@@ -39,7 +44,12 @@ export class Caller {
 
   async #newCall(): Promise<void> {
     const tool = this.#random.pick(toolNames)
-    const call: Call = { sessionId: this.#sessionId, tool, id: `call_${this.#random.id(16)}`, body: null }
+    const call: Call = {
+      sessionId: this.#sessionId,
+      tool,
+      id: `call_${this.#random.id(16)}`,
+      body: null,
+    }
     this.calls.push(call)
     const delayMs = this.#random.chance(0.3) ? this.#random.below(80) : 0
     const args = argsOf(call, delayMs)
@@ -69,7 +79,13 @@ export class Caller {
 
   #note(call: Call, answer: Answer): void {
     const name = `${call.tool} ${call.id} of ${call.sessionId}`
-    if (answer.status === 500 && call.tool !== 'noop' && call.tool !== 'verify' && call.body === null) return
+    if (
+      answer.status === 500 &&
+      call.tool !== 'noop' &&
+      call.tool !== 'verify' &&
+      call.body === null
+    )
+      return
     if (answer.status !== 200) return this.#complain(`${name}: ${answer.status} ${answer.text}`)
     if (call.body !== null && call.body !== answer.text) {
       this.#complain(`${name} was answered ${call.body}, then ${answer.text}`)

@@ -15,7 +15,9 @@ import { type ChaosTool, chaosToolKinds, type Effect } from './tools.ts'
 export async function drained(scene: Scene, withinMs: number): Promise<number> {
   const startedAt = Date.now()
   const calls = scene.callers.reduce((sum, caller) => sum + caller.calls.length, 0)
-  const deleted = new Set(scene.lives.filter(({ end }) => end === 'deleted').map(({ sessionId }) => sessionId))
+  const deleted = new Set(
+    scene.lives.filter(({ end }) => end === 'deleted').map(({ sessionId }) => sessionId),
+  )
   let last = ''
   while (Date.now() - startedAt < withinMs) {
     const [row] = await scene.db.all<{ known: number; pending: number }>(
@@ -24,7 +26,8 @@ export async function drained(scene: Scene, withinMs: number): Promise<number> {
     const rows = await scene.db.all<{ id: string }>('select id from sessions')
     const left = rows.filter(({ id }) => deleted.has(id)).length
     const talking = scene.agents.filter((agent) => !agent.settled).length
-    if (row?.known === calls && row.pending === 0 && left === 0 && talking === 0) return Date.now() - startedAt
+    if (row?.known === calls && row.pending === 0 && left === 0 && talking === 0)
+      return Date.now() - startedAt
     last = `${row?.known} of ${calls} calls, ${row?.pending} pending, ${left} deleted sessions left, ${talking} agents with unacknowledged events`
     await sleep(100)
   }
@@ -34,14 +37,21 @@ export async function drained(scene: Scene, withinMs: number): Promise<number> {
 
 /** Every promise, against what the outside has counted. Stops the control plane to read its files. */
 export async function checkAll(scene: Scene, objectsDir: string): Promise<Record<string, number>> {
-  const counts: Record<string, number> = { sessions: scene.agents.length, lives: scene.lives.length }
+  const counts: Record<string, number> = {
+    sessions: scene.agents.length,
+    lives: scene.lives.length,
+  }
   await checkCalls(scene, counts)
-  for (const agent of scene.agents) await checkEvents(scene, agent.options.sessionId, [agent], counts)
+  for (const agent of scene.agents)
+    await checkEvents(scene, agent.options.sessionId, [agent], counts)
   for (const life of scene.lives) await checkLife(scene, life, counts)
   await checkStatus(scene)
   await scene.stack.worker.stop()
   await checkOutboxes(scene, objectsDir, counts)
-  counts['links'] = [...scene.agents, ...scene.host.agents.values()].reduce((sum, { links }) => sum + links, 0)
+  counts['links'] = [...scene.agents, ...scene.host.agents.values()].reduce(
+    (sum, { links }) => sum + links,
+    0,
+  )
   return counts
 }
 
@@ -70,8 +80,11 @@ async function checkCalls(scene: Scene, counts: Record<string, number>): Promise
       sessionId,
     )
     const invocations = new Map(rows.map((row) => [row.tool_call_id, row]))
-    const made = scene.callers.flatMap((caller) => caller.calls).filter((call) => call.sessionId === sessionId)
-    if (known.size !== made.length) complain(`${sessionId} knows ${known.size} calls, ${made.length} were made`)
+    const made = scene.callers
+      .flatMap((caller) => caller.calls)
+      .filter((call) => call.sessionId === sessionId)
+    if (known.size !== made.length)
+      complain(`${sessionId} knows ${known.size} calls, ${made.length} were made`)
     for (const call of made) {
       const stored = known.get(call.id)
       if (!stored) complain(`${call.tool} ${call.id} was lost`)
@@ -87,7 +100,12 @@ async function checkCalls(scene: Scene, counts: Record<string, number>): Promise
   for (const [state, count] of Object.entries(states)) counts[`calls ${state}`] = count
 }
 
-function checkState(call: Call, stored: ToolCall, row: Invocation | undefined, complain: Scene['complain']): void {
+function checkState(
+  call: Call,
+  stored: ToolCall,
+  row: Invocation | undefined,
+  complain: Scene['complain'],
+): void {
   const name = `${call.tool} ${call.id}`
   if (stored.state === 'pending') complain(`${name} is still pending`)
   if (stored.state === 'unknown' && !stored.response?.result.startsWith('Outcome unknown')) {
@@ -101,7 +119,8 @@ function checkState(call: Call, stored: ToolCall, row: Invocation | undefined, c
     row.operation_id === stored.operationId &&
     row.attempts === stored.attempts &&
     row.output === (stored.response && JSON.stringify(stored.response))
-  if (!same) complain(`${name} differs: session ${JSON.stringify(stored)}, libSQL ${JSON.stringify(row)}`)
+  if (!same)
+    complain(`${name} differs: session ${JSON.stringify(stored)}, libSQL ${JSON.stringify(row)}`)
 }
 
 function checkEffects(
@@ -116,30 +135,40 @@ function checkEffects(
   const { repeatable } = chaosToolKinds[call.tool satisfies ChaosTool]
   const operations = new Set([...onDisk, ...inLibsql].map(({ operationId }) => operationId))
   if (operations.size > 1) complain(`${name} ran under ${operations.size} operation ids`)
-  if (operations.size === 1 && !operations.has(stored.operationId)) complain(`${name} ran under a foreign operation id`)
+  if (operations.size === 1 && !operations.has(stored.operationId))
+    complain(`${name} ran under a foreign operation id`)
   const most = repeatable ? Infinity : 1
   if (onDisk.length > most || inLibsql.length > 1) {
-    complain(`${name} took effect ${onDisk.length} times on disk and ${inLibsql.length} times in libSQL`)
+    complain(
+      `${name} took effect ${onDisk.length} times on disk and ${inLibsql.length} times in libSQL`,
+    )
   }
   if (stored.state !== 'settled') return
   if (onDisk.length < 1 || inLibsql.length !== 1) {
     complain(`${name} has ${onDisk.length} effects on disk and ${inLibsql.length} in libSQL`)
   }
-  if (!onDisk.some(({ nonce }) => nonce === stored.response?.result)) complain(`${name} answers for an execution that was not`)
+  if (!onDisk.some(({ nonce }) => nonce === stored.response?.result))
+    complain(`${name} answers for an execution that was not`)
 }
 
 /** What `verify` stored, it stored once, on both sides. */
 async function checkArtifacts(scene: Scene, sessionId: string, calls: ToolCall[]): Promise<void> {
   const verified = calls.filter(({ tool, state }) => tool === 'verify' && state === 'settled')
-  const listed = await scene.admin.json<{ items: { operationId: string }[] }>('GET', `/v1/sessions/${sessionId}/artifacts`)
+  const listed = await scene.admin.json<{ items: { operationId: string }[] }>(
+    'GET',
+    `/v1/sessions/${sessionId}/artifacts`,
+  )
   const rows = await scene.db.all('select 1 from artifacts where session_id = ?', sessionId)
   const operations = new Set(listed?.items.map(({ operationId }) => operationId))
   const counts = [listed?.items.length, operations.size, rows.length]
   if (counts.some((count) => count !== verified.length)) {
-    scene.complain(`${sessionId}: ${verified.length} verifications, ${counts.join(', ')} artifacts, operations, rows`)
+    scene.complain(
+      `${sessionId}: ${verified.length} verifications, ${counts.join(', ')} artifacts, operations, rows`,
+    )
   }
   for (const call of calls) {
-    if (call.tool === 'verify' && call.state !== 'settled') scene.complain(`verify ${call.toolCallId} is ${call.state}`)
+    if (call.tool === 'verify' && call.state !== 'settled')
+      scene.complain(`verify ${call.toolCallId} is ${call.state}`)
   }
 }
 
@@ -181,14 +210,20 @@ async function checkEvents(
   counts['events'] = (counts['events'] ?? 0) + log.length
   const gap = log.findIndex((event, i) => event.seq !== i + 1)
   if (gap >= 0) scene.complain(`The log of ${sessionId} has ${log[gap]?.seq} in place ${gap + 1}`)
-  const heard = log.filter(({ kind }) => kind === 'agent.notice').map(({ data }) => String(data['message']))
+  const heard = log
+    .filter(({ kind }) => kind === 'agent.notice')
+    .map(({ data }) => String(data['message']))
   for (const agent of agents) {
     const prefix = `${sessionId}.${agent.options.generation}.`
-    const said = agent.events.filter(({ kind }) => kind === 'agent.notice').map(({ data }) => String(data['message']))
+    const said = agent.events
+      .filter(({ kind }) => kind === 'agent.notice')
+      .map(({ data }) => String(data['message']))
     const own = heard.filter((message) => message.startsWith(prefix))
     const expected = agent.fenced || !agent.settled ? said.slice(0, own.length) : said
     if (own.join() !== expected.join()) {
-      scene.complain(`${prefix}: the log has ${own.length} notices of ${said.length}, or in another order`)
+      scene.complain(
+        `${prefix}: the log has ${own.length} notices of ${said.length}, or in another order`,
+      )
     }
   }
   checkCallEvents(scene, sessionId, log)
@@ -204,9 +239,15 @@ function checkCallEvents(scene: Scene, sessionId: string, log: SessionEvent[]): 
   }
 }
 
-async function checkLife(scene: Scene, life: Scene['lives'][number], counts: Record<string, number>): Promise<void> {
+async function checkLife(
+  scene: Scene,
+  life: Scene['lives'][number],
+  counts: Record<string, number>,
+): Promise<void> {
   const { sessionId } = life
-  const agents = [...scene.host.agents.values()].filter(({ options }) => options.sessionId === sessionId)
+  const agents = [...scene.host.agents.values()].filter(
+    ({ options }) => options.sessionId === sessionId,
+  )
   for (const turnId of life.turnIds) {
     const messages = new Set(agents.flatMap(({ prompts }) => [...(prompts.get(turnId) ?? [])]))
     if (messages.size > 1) scene.complain(`${turnId} was sent under ${messages.size} message ids`)
@@ -218,11 +259,22 @@ async function checkLife(scene: Scene, life: Scene['lives'][number], counts: Rec
   if (life.end === 'closed' && session?.sandbox.state !== 'stopped') {
     scene.complain(`${sessionId} is closed, its sandbox ${session?.sandbox.state}`)
   }
-  const current = agents.filter(({ options }) => !scene.host.stopped.has(`${sessionId}.${options.generation}`))
-  if (current.length > (life.end === 'open' ? 1 : 0)) scene.complain(`${sessionId} has ${current.length} sandboxes`)
-  const rows = await scene.db.all<{ state: string }>('select state from turns where session_id = ?', sessionId)
-  if (rows.length !== life.turnIds.length || rows.some(({ state }) => ['queued', 'running'].includes(state))) {
-    scene.complain(`${sessionId}: libSQL has turns ${JSON.stringify(rows)} for ${life.turnIds.length}`)
+  const current = agents.filter(
+    ({ options }) => !scene.host.stopped.has(`${sessionId}.${options.generation}`),
+  )
+  if (current.length > (life.end === 'open' ? 1 : 0))
+    scene.complain(`${sessionId} has ${current.length} sandboxes`)
+  const rows = await scene.db.all<{ state: string }>(
+    'select state from turns where session_id = ?',
+    sessionId,
+  )
+  if (
+    rows.length !== life.turnIds.length ||
+    rows.some(({ state }) => ['queued', 'running'].includes(state))
+  ) {
+    scene.complain(
+      `${sessionId}: libSQL has turns ${JSON.stringify(rows)} for ${life.turnIds.length}`,
+    )
   }
 }
 
@@ -238,16 +290,23 @@ async function checkDeleted(scene: Scene, sessionId: string): Promise<void> {
 async function checkStatus(scene: Scene): Promise<void> {
   const status = await scene.admin.json<Status>('GET', '/v1/status')
   const { lagMs, pendingSessions, deadLetters } = status?.outbox ?? {}
-  if (lagMs !== 0 || pendingSessions !== 0) scene.complain(`The outbox lags ${lagMs} ms in ${pendingSessions} sessions`)
+  if (lagMs !== 0 || pendingSessions !== 0)
+    scene.complain(`The outbox lags ${lagMs} ms in ${pendingSessions} sessions`)
   for (const letter of deadLetters ?? []) scene.complain(`Dead letter: ${JSON.stringify(letter)}`)
 }
 
 /** The sessions' own files: whole, and libSQL has every row that they ever sent. */
-async function checkOutboxes(scene: Scene, objectsDir: string, counts: Record<string, number>): Promise<void> {
+async function checkOutboxes(
+  scene: Scene,
+  objectsDir: string,
+  counts: Record<string, number>,
+): Promise<void> {
   const marks = new Map(
-    (await scene.db.all<{ session_id: string; seq: number }>('select session_id, seq from outbox_watermarks')).map(
-      (row) => [row.session_id, row.seq],
-    ),
+    (
+      await scene.db.all<{ session_id: string; seq: number }>(
+        'select session_id, seq from outbox_watermarks',
+      )
+    ).map((row) => [row.session_id, row.seq]),
   )
   const ids = new Set<string>()
   for (const file of readdirSync(objectsDir).filter((name) => name.endsWith('.sqlite'))) {
@@ -262,16 +321,22 @@ async function checkOutboxes(scene: Scene, objectsDir: string, counts: Record<st
       const own = value('select watermark from outbox_mark')
       counts['outbox rows'] = (counts['outbox rows'] ?? 0) + Number(last)
       if (own !== last || marks.get(id) !== last) {
-        scene.complain(`${id}: outbox ends at ${last}, its mark is ${own}, libSQL's ${marks.get(id)}`)
+        scene.complain(
+          `${id}: outbox ends at ${last}, its mark is ${own}, libSQL's ${marks.get(id)}`,
+        )
       }
     } finally {
       database.close()
     }
   }
-  const living = [...scene.agents.map(({ options }) => options.sessionId), ...scene.lives.filter(({ end }) => end !== 'deleted').map(({ sessionId }) => sessionId)]
+  const living = [
+    ...scene.agents.map(({ options }) => options.sessionId),
+    ...scene.lives.filter(({ end }) => end !== 'deleted').map(({ sessionId }) => sessionId),
+  ]
   for (const id of living) if (!ids.has(id)) scene.complain(`${id} has no file`)
   for (const { sessionId, end } of scene.lives) {
-    if (end === 'deleted' && ids.has(sessionId)) scene.complain(`${sessionId} was deleted and still has its tables`)
+    if (end === 'deleted' && ids.has(sessionId))
+      scene.complain(`${sessionId} was deleted and still has its tables`)
   }
 }
 

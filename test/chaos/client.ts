@@ -39,7 +39,9 @@ export class Client {
       if (answer && !isRetryable(answer)) return answer
       this.retries += 1
       if (Date.now() - startedAt > giveUpMs) {
-        this.#options.complain(`${method} ${path} has no answer after ${giveUpMs / 1000} s: ${answer?.text ?? 'no connection'}`)
+        this.#options.complain(
+          `${method} ${path} has no answer after ${giveUpMs / 1000} s: ${answer?.text ?? 'no connection'}`,
+        )
         return answer ?? { status: 0, text: '', code: null, replayed: false }
       }
       await sleep(5 + Math.random() * 30)
@@ -49,11 +51,17 @@ export class Client {
   async json<T>(method: string, path: string, body?: unknown, key?: string): Promise<T | null> {
     const answer = await this.send(method, path, body, key)
     if (answer.status >= 200 && answer.status < 300) return JSON.parse(answer.text || 'null') as T
-    if (answer.status !== 404) this.#options.complain(`${method} ${path}: ${answer.status} ${answer.text}`)
+    if (answer.status !== 404)
+      this.#options.complain(`${method} ${path}: ${answer.status} ${answer.text}`)
     return null
   }
 
-  async #once(method: string, path: string, body: unknown, key: string | undefined): Promise<Answer | null> {
+  async #once(
+    method: string,
+    path: string,
+    body: unknown,
+    key: string | undefined,
+  ): Promise<Answer | null> {
     try {
       const response = await fetch(this.#options.url + path, {
         method,
@@ -62,7 +70,9 @@ export class Client {
           ...(body === undefined ? {} : { 'content-type': contentType(body) }),
           ...(key === undefined ? {} : { 'idempotency-key': key }),
         },
-        ...(body === undefined ? {} : { body: body instanceof Uint8Array ? new Uint8Array(body) : JSON.stringify(body) }),
+        ...(body === undefined
+          ? {}
+          : { body: body instanceof Uint8Array ? new Uint8Array(body) : JSON.stringify(body) }),
         signal: AbortSignal.timeout(120_000),
       })
       const text = await response.text()

@@ -6,7 +6,11 @@ export interface CrashServer {
   url: string
   hits: Map<string, number>
   /** The next hit of one of these points after `skip` others, which then waits; null if none comes in time. */
-  catchNext(points: readonly CrashPointName[], skip: number, withinMs: number): Promise<Caught | null>
+  catchNext(
+    points: readonly CrashPointName[],
+    skip: number,
+    withinMs: number,
+  ): Promise<Caught | null>
   close(): Promise<void>
 }
 export interface Caught {

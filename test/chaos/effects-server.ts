@@ -28,7 +28,8 @@ export async function startEffectsServer(file: string): Promise<EffectsServer> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    read: () => (existsSync(file) ? readFileSync(file, 'utf8') : '').split('\n').filter(Boolean).map(parse),
+    read: () =>
+      (existsSync(file) ? readFileSync(file, 'utf8') : '').split('\n').filter(Boolean).map(parse),
     close: () => closeServer(server),
   }
 }

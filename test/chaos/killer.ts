@@ -42,7 +42,11 @@ export class Killer {
     }
     const wanted = this.#leastStruck()
     const points = wanted.map(({ point }) => point)
-    const caught = await this.#crashes.catchNext(points, wanted.length > manyCells ? strike.skip : 0, trapMs)
+    const caught = await this.#crashes.catchNext(
+      points,
+      wanted.length > manyCells ? strike.skip : 0,
+      trapMs,
+    )
     const cell = caught && this.#random.pick(wanted.filter(({ point }) => point === caught.point))
     return cell && this.#kill(cell.point, cell.victim, caught)
   }

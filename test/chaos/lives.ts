@@ -43,11 +43,13 @@ export async function live(
     const key = `prompt-${random.id(12)}`
     const first = await client.json<Turn>('POST', path, { text: key }, key)
     const again = await client.json<Turn>('POST', path, { text: key }, key)
-    if (!first || first.id !== again?.id) return complain(`One prompt key gave ${first?.id} and ${again?.id}`)
+    if (!first || first.id !== again?.id)
+      return complain(`One prompt key gave ${first?.id} and ${again?.id}`)
     life.turnIds.push(first.id)
     if (abort) await client.json('POST', `/v1/sessions/${life.sessionId}/abort`)
     const turn = await ended(first.id)
-    if (!abort && turn && turn.state !== 'completed') complain(`${turn.id} is ${turn.state}: ${turn.reason}`)
+    if (!abort && turn && turn.state !== 'completed')
+      complain(`${turn.id} is ${turn.state}: ${turn.reason}`)
   }
 
   async function ended(turnId: string): Promise<Turn | null> {

@@ -16,7 +16,8 @@ const report = await runStorm({
   seed,
   kills: Number(values.kills),
   maxMs: Number(values.minutes) * 60_000,
-  onProgress: (line) => console.log(`${((Date.now() - startedAt) / 1000).toFixed(1).padStart(7)} s  ${line}`),
+  onProgress: (line) =>
+    console.log(`${((Date.now() - startedAt) / 1000).toFixed(1).padStart(7)} s  ${line}`),
 })
 console.log(printReport(report))
 process.exitCode = report.problems.length === 0 ? 0 : 1

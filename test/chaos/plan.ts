@@ -22,10 +22,12 @@ const nearLibsql: readonly CrashPointName[] = [
 ]
 
 export const matrix: readonly Cell[] = crashPoints.flatMap((point) =>
-  (nearLibsql.includes(point) ? (['worker', 'sqld', 'both'] as const) : (['worker'] as const)).map((victim) => ({
-    point,
-    victim,
-  })),
+  (nearLibsql.includes(point) ? (['worker', 'sqld', 'both'] as const) : (['worker'] as const)).map(
+    (victim) => ({
+      point,
+      victim,
+    }),
+  ),
 )
 
 export type Strike =

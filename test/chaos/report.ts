@@ -15,8 +15,10 @@ const maxShown = 40
 /** The table of points, the numbers, the verdict. */
 export function printReport(report: Report): string {
   const columns = ['worker', 'sqld', 'both'] as const
-  const cells = (name: string) => columns.map((victim) => String(report.struck.get(`${name} ${victim}`) ?? '-').padStart(8))
-  const row = (name: string, hits: string) => `${name.padEnd(22)}${hits.padStart(8)}${cells(name).join('')}`
+  const cells = (name: string) =>
+    columns.map((victim) => String(report.struck.get(`${name} ${victim}`) ?? '-').padStart(8))
+  const row = (name: string, hits: string) =>
+    `${name.padEnd(22)}${hits.padStart(8)}${cells(name).join('')}`
   const { problems } = report
   return [
     `${' '.repeat(30)}  killed:`,
@@ -24,7 +26,9 @@ export function printReport(report: Report): string {
     ...crashPoints.map((point) => row(point, String(report.hits.get(point) ?? 0))),
     row('any time', '-'),
     '',
-    ...Object.entries(report.counts).map(([name, count]) => `${name.padEnd(22)}${String(count).padStart(8)}`),
+    ...Object.entries(report.counts).map(
+      ([name, count]) => `${name.padEnd(22)}${String(count).padStart(8)}`,
+    ),
     '',
     ...problems.slice(0, maxShown).map((problem) => `  ! ${problem}`),
     ...(problems.length > maxShown ? [`  ! and ${problems.length - maxShown} more`] : []),

@@ -13,7 +13,9 @@ export interface ChaosHost {
 }
 
 /** Speaks the local sandbox host's protocol; its sandboxes are agents inside this process. */
-export async function startChaosHost(startAgent: (spec: SandboxSpec) => ChaosAgent): Promise<ChaosHost> {
+export async function startChaosHost(
+  startAgent: (spec: SandboxSpec) => ChaosAgent,
+): Promise<ChaosHost> {
   const agents = new Map<string, ChaosAgent>()
   const stopped = new Set<string>()
 
@@ -23,7 +25,9 @@ export async function startChaosHost(startAgent: (spec: SandboxSpec) => ChaosAge
     const key = `${sessionId}.${generation}`
     const body = await readAll(request)
     const answer = (status: number, info?: SandboxInfo) =>
-      response.writeHead(status, { 'content-type': 'application/json' }).end(info && JSON.stringify(info))
+      response
+        .writeHead(status, { 'content-type': 'application/json' })
+        .end(info && JSON.stringify(info))
     if (request.method === 'PUT') {
       if (!agents.has(key)) agents.set(key, startAgent(JSON.parse(body) as SandboxSpec))
     } else if (request.method === 'DELETE') {

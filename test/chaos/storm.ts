@@ -64,15 +64,27 @@ export async function runStorm(options: StormOptions): Promise<Report> {
     const stormMs = await blow(scene, options, random)
     const drainedMs = await drained(scene, drainMs)
     await Promise.all(scene.callers.map((caller) => caller.replayAll()))
-    const counts = await checkAll(scene, join(folder, 'stack', 'worker', 'objects', 'gantry-SessionObject'))
-    return reportOf(scene, options, { ...counts, stormMs, drainedMs, totalMs: Date.now() - startedAt })
+    const counts = await checkAll(
+      scene,
+      join(folder, 'stack', 'worker', 'objects', 'gantry-SessionObject'),
+    )
+    return reportOf(scene, options, {
+      ...counts,
+      stormMs,
+      drainedMs,
+      totalMs: Date.now() - startedAt,
+    })
   } finally {
     for (const end of endings.reverse()) await end()
     rmSync(folder, { recursive: true, force: true })
   }
 }
 
-async function createScene(folder: string, random: Random, endings: (() => Promise<void>)[]): Promise<Scene> {
+async function createScene(
+  folder: string,
+  random: Random,
+  endings: (() => Promise<void>)[],
+): Promise<Scene> {
   const problems: string[] = []
   const complain = (problem: string) => void problems.push(problem)
   const crashes = await startCrashServer()
@@ -81,7 +93,8 @@ async function createScene(folder: string, random: Random, endings: (() => Promi
   endings.push(effects.close)
   let killer: Killer | undefined
   const up = () => killer?.up() ?? Promise.resolve()
-  const clientOf = (token: string) => new Client({ url: stack.url, authorization: `Bearer ${token}`, complain, up })
+  const clientOf = (token: string) =>
+    new Client({ url: stack.url, authorization: `Bearer ${token}`, complain, up })
   const startAgent = (spec: { sessionId: string; generation: number; token: string }) =>
     new ChaosAgent({
       ...spec,
@@ -118,17 +131,35 @@ async function createScene(folder: string, random: Random, endings: (() => Promi
   const callers: Caller[] = []
   const agents: ChaosAgent[] = []
   for (let i = 0; i < sessionCount; i++) {
-    const session = await admin.json<Session>('POST', '/v1/sessions', { title: `chaos ${i}`, sandbox: 'none' })
+    const session = await admin.json<Session>('POST', '/v1/sessions', {
+      title: `chaos ${i}`,
+      sandbox: 'none',
+    })
     if (!session) throw new Error('Cannot create a session')
     const claims = { sessionId: session.id, organisationId: session.organisationId, generation: 1 }
     const { token } = await tokens.mint(claims)
     agents.push(startAgent({ ...claims, token }))
     for (let j = 0; j < callersPerSession; j++) {
       const own = createRandom(random.below(2 ** 31))
-      callers.push(new Caller({ sessionId: session.id, client: clientOf(token), random: own, complain }))
+      callers.push(
+        new Caller({ sessionId: session.id, client: clientOf(token), random: own, complain }),
+      )
     }
   }
-  return { stack, db, crashes, effects, host, killer, admin, callers, agents, lives: [], problems, complain }
+  return {
+    stack,
+    db,
+    crashes,
+    effects,
+    host,
+    killer,
+    admin,
+    callers,
+    agents,
+    lives: [],
+    problems,
+    complain,
+  }
 }
 
 /** The workload goes on until the last strike, then everyone finishes what was begun. */
@@ -141,7 +172,12 @@ async function blow(scene: Scene, options: StormOptions, random: Random): Promis
     ...scene.agents.map((agent) => chatter(agent, isGoing)),
     ...Array.from({ length: lifeCount }, () =>
       live(
-        { client: scene.admin, random: createRandom(random.below(2 ** 31)), complain: scene.complain, going: isGoing },
+        {
+          client: scene.admin,
+          random: createRandom(random.below(2 ** 31)),
+          complain: scene.complain,
+          going: isGoing,
+        },
         scene.lives,
       ),
     ),
@@ -178,5 +214,12 @@ function reportOf(scene: Scene, options: StormOptions, counts: Report['counts'])
     ...killer.missing.map((cell) => `No kill at "${nameOf(cell)}"`),
     ...(killer.kills < options.kills ? [`Only ${killer.kills} of ${options.kills} kills`] : []),
   ]
-  return { seed: options.seed, kills: killer.kills, struck: killer.struck, hits: crashes.hits, counts, problems }
+  return {
+    seed: options.seed,
+    kills: killer.kills,
+    struck: killer.struck,
+    hits: crashes.hits,
+    counts,
+    problems,
+  }
 }

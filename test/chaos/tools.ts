@@ -56,7 +56,12 @@ export function chaosTools(effectsUrl: string): GatewayTool[] {
 // The answer differs in each execution, so that equal answers prove a replay.
 const done = (nonce: string = crypto.randomUUID()): ToolResult => ({ success: true, result: nonce })
 
-async function run(url: string, tool: ChaosTool, input: Args, call: CallContext): Promise<ToolResult> {
+async function run(
+  url: string,
+  tool: ChaosTool,
+  input: Args,
+  call: CallContext,
+): Promise<ToolResult> {
   if (tool === 'flaky_once' && Math.random() < 0.5) {
     throw new AppError('storage_unavailable', 'Nothing was done')
   }

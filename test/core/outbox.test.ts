@@ -121,9 +121,9 @@ describe('deadlines', () => {
     const sql = database()
     setDeadline(sql, 'a', 10, 3)
     ensureDeadline(sql, 'a', 99)
-    expect(takeDue(sql, 10, 'me', 60)).toEqual([{ name: 'a', at: 10, attempt: 3 }])
+    expect(takeDue(sql, 10, 'me', 60)).toMatchObject([{ name: 'a', at: 10, attempt: 3 }])
     setDeadline(sql, 'a', 20)
-    expect(takeDue(sql, 20, 'me', 60)).toEqual([{ name: 'a', at: 20, attempt: 0 }])
+    expect(takeDue(sql, 20, 'me', 60)).toMatchObject([{ name: 'a', at: 20, attempt: 0 }])
   })
 
   test('arguments are found by the name before the colon', () => {

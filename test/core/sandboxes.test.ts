@@ -23,6 +23,7 @@ const layout = {
 const dotted: ToolDefinition = {
   ...verifyTool,
   name: 'automation.complete',
+  fileName: 'automation_complete',
   args: z.strictObject({ run_id: z.string(), note: z.string().optional() }),
 }
 const build = (change: Partial<ManifestInput> = {}) =>

@@ -102,6 +102,7 @@ function goodBody({ configurationId }: DoorKit, path: string): string {
   if (path.endsWith('/asks/:askId')) return '{"decision":"allow"}'
   if (path.endsWith('/prompts')) return '{"text":"hello"}'
   if (path.endsWith('/env')) return '{"values":[{"key":"A","value":"v"}]}'
+  if (path.endsWith('/tokens')) return '{"lifetimeSeconds":60}'
   if (path === '/v1/keys') return '{"name":"n","scopes":["read"]}'
   if (path === '/v1/configurations') return '{"name":"n"}'
   // One's own names are free to everybody, so a stranger is met at the configuration.

@@ -1,6 +1,6 @@
 import { appendFileSync, chmodSync, existsSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { bash, Box, lastRequest, until, useRealStack, write } from './support.ts'
+import { bash, Box, environOf, lastRequest, portsOf, until, useRealStack, write } from './support.ts'
 
 const stack = useRealStack('workerd')
 
@@ -110,4 +110,32 @@ test('[BOX5] [GATE6] a gate that was tampered with between turns is restored and
   expect(await box.eventsOf('agent.notice')).toMatchObject([
     { message: expect.stringContaining('restored') },
   ])
+})
+
+test('[GATE6] a tool that runs without a decision is reported, and the turn is aborted', async () => {
+  const box = await Box.open(stack())
+  const turn = await box.prompt([bash('sleep 617'), { text: 'Never.' }])
+  const { sessionId: parentID } = await box.seen('tool.started')
+  // As somebody who knows the password of OpenCode: its shell route runs commands without asking any plugin.
+  const opencode = await box.opencodePid()
+  const password = /OPENCODE_SERVER_PASSWORD=([^\0]+)/.exec(environOf(opencode))?.[1] as string
+  const authorization = `Basic ${Buffer.from(`opencode:${password}`).toString('base64')}`
+  const post = async (path: string, body: object) => {
+    const response = await fetch(`http://127.0.0.1:${portsOf([opencode])[0]}${path}`, {
+      method: 'POST',
+      headers: { authorization, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+    expect(response.status).toBe(200)
+    return (await response.json()) as { id: string }
+  }
+  const { id } = await post('/session', { parentID })
+  await post(`/session/${id}/shell`, { agent: 'build', command: 'echo bypassed' })
+  const bypassed = await box.seen('gate.bypassed')
+  expect(bypassed).toMatchObject({ tool: 'bash', turnId: turn.id, sessionId: id })
+  expect(await box.ended(turn)).toMatchObject({
+    state: 'aborted',
+    reason: expect.stringContaining('without'),
+  })
+  expect(await box.bash('echo next')).toBe('next\n')
 })

@@ -266,33 +266,35 @@ export interface Tap {
   url: string
   /** Everything that went up. */
   sent(): string
-  /** How many connections with this in their first request were made. */
-  opened(words: string): number
-  /** Breaks the open connections whose first request has one of the words. */
+  /** How many requests with this in their first line were made. */
+  asked(words: string): number
+  /** Breaks the open connections whose last request has one of the words. */
   cut(...words: string[]): number
   close(): void
 }
 
 interface Wire {
   near: Socket
-  first: string
+  request: string
 }
 
 /** A piece of network before the control plane, which can be cut and listened to. Target: known later than itself. */
 export async function startTap(target: () => string): Promise<Tap> {
   const open = new Set<Wire>()
-  const firsts: string[] = []
+  const requests: string[] = []
   let sent = ''
   const server = createServer((near) => {
     const far = connect(Number(new URL(target()).port), '127.0.0.1')
-    const wire: Wire = { near, first: '' }
+    const wire: Wire = { near, request: '' }
+    open.add(wire)
     near.on('data', (chunk: Buffer) => {
       const text = chunk.toString('latin1')
       if (sent.length < 20_000_000) sent += text
-      if (wire.first !== '') return
-      wire.first = text.split('\r\n')[0] ?? ''
-      firsts.push(wire.first)
-      open.add(wire)
+      // Connections are used again, also for the link.
+      const request = /^[A-Z]+ \S+ HTTP\/1\.1/.exec(text)?.[0]
+      if (request === undefined) return
+      wire.request = request
+      requests.push(request)
     })
     for (const [from, to] of [
       [near, far],
@@ -308,14 +310,14 @@ export async function startTap(target: () => string): Promise<Tap> {
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const cut = (...words: string[]) => {
-    const hit = [...open].filter(({ first }) => words.some((word) => first.includes(word)))
+    const hit = [...open].filter(({ request }) => words.some((word) => request.includes(word)))
     for (const { near } of hit) near.resetAndDestroy()
     return hit.length
   }
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     sent: () => sent,
-    opened: (words) => firsts.filter((first) => first.includes(words)).length,
+    asked: (words) => requests.filter((request) => request.includes(words)).length,
     cut,
     close() {
       cut('')

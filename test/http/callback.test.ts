@@ -68,6 +68,8 @@ describe('POST /proliferate/:sessionId/tools/:toolName', () => {
       await app.call('POST', path('nope'), token, { args: {} }),
       await app.call('POST', path('nope'), token, { tool_call_id: 'e' }),
       await app.call('POST', path(), old.token, { tool_call_id: 'e' }),
+      await app.call('POST', path(), old.token, 'no json'),
+      await app.call('POST', path('nope'), old.token, { tool_call_id: 'e' }),
     ]
     expect(answers.map(({ status, json }) => [status, json.error.code])).toEqual([
       [401, 'unauthenticated'],
@@ -77,6 +79,8 @@ describe('POST /proliferate/:sessionId/tools/:toolName', () => {
       [400, 'invalid_request'],
       [400, 'invalid_request'],
       [404, 'unknown_tool'],
+      [403, 'old_generation'],
+      [403, 'old_generation'],
       [403, 'old_generation'],
     ])
     expect(answers[2]?.json.error.message).toBe('Tool routes require sandbox authentication')

@@ -10,7 +10,7 @@ const canary = { name: 'API_TOKEN', value: 'canary+/4711 "secret"' }
 const base64 = (text: string) => Buffer.from(text).toString('base64')
 const never = new AbortController().signal
 
-function tree(): { folder: string; write(path: string, content: string | Buffer): void } {
+function tree(): { folder: string; write: (path: string, content: string | Buffer) => void } {
   const folder = tempDir()
   for (const name of ['workspace', 'home', 'scratch']) mkdirSync(join(folder, name))
   return { folder, write: (path, content) => writeFileSync(join(folder, path), content) }
@@ -73,7 +73,8 @@ test.each(['sha1', 'sha256'])(
     git('gc', '-q')
     expect(await search(folder)).toBeNull()
     git('commit', '-qm', `Message with ${canary.value}`, '--allow-empty')
-    expect(await search(folder)).toMatchObject({ file: expect.stringMatching(/^\.git\/logs/) })
+    expect(await search(folder)).toMatchObject({ name: 'API_TOKEN' })
+    // git's own notes of the message, so that only the objects hold it
     execFileSync('rm', ['-r', join(folder, 'workspace/.git/logs')])
     execFileSync('rm', ['-f', join(folder, 'workspace/.git/COMMIT_EDITMSG')])
     expect(await search(folder)).toMatchObject({

@@ -70,7 +70,7 @@ describe('taking', () => {
   })
 
   test('[SNAP2] the copy is of one moment, and the sandbox works on afterwards', async () => {
-    setPath(slowCopyPath(0.3)) // workspace and home are copied that far apart
+    setPath(slowCopyPath(0.15)) // workspace and home are copied that far apart
     const { start, take, snapshots } = await startBench(uids)
     const box = await start(one)
     const files = [join(box.workspace, 'count'), join(box.home, 'count')] as const
@@ -405,7 +405,7 @@ describe('deaths', () => {
   })
 
   test('[SNAP8] when the process that takes it is killed, the sandbox moves again and the next try succeeds', async () => {
-    setPath(slowCopyPath(0.5))
+    setPath(slowCopyPath(0.3))
     const { start, take, drafts, snapshots } = await startBench(uids)
     const box = await start(one)
     const taken = expect(take(first, one)).rejects.toMatchObject({ code: 'sandbox_unavailable' })

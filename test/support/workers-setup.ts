@@ -1,5 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
 import { applyMigrations } from '../../local/migrations.ts'
@@ -18,8 +20,9 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const sqld = await startSqld({ stateDir })
   await applyMigrations(sqld.url, sqld.token)
   const secrets = loadSecrets(stateDir)
+  const line = await startLine(sqld.url)
   project.provide('bindings', {
-    LIBSQL_URL: sqld.url,
+    LIBSQL_URL: line.url,
     LIBSQL_TOKEN: sqld.token,
     GANTRY_ID_SECRET: secrets.idSecret,
     GANTRY_TOKEN_KEYS: secrets.tokenKeys,
@@ -32,7 +35,47 @@ export default async function setup(project: TestProject): Promise<() => Promise
     GANTRY_DEFAULT_SANDBOX: 'none',
   })
   return async () => {
+    line.close()
     await sqld.stop()
     rmSync(stateDir, { recursive: true, force: true })
+  }
+}
+
+/** Between workerd and libSQL. Tests inside workerd cannot stop a server, but they can ask for `/test/away`. */
+async function startLine(target: string): Promise<{ url: string; close(): void }> {
+  let away = false
+  const server = createServer((request, response) => {
+    const order = /^\/test\/(away|back)$/.exec(request.url ?? '')?.[1]
+    if (order) {
+      away = order === 'away'
+      return void response.end()
+    }
+    // A refusal that the client does not take for a server that is only busy.
+    if (away) return void response.writeHead(403).end()
+    const body: Buffer[] = []
+    request.on('data', (chunk: Buffer) => body.push(chunk))
+    request.on('end', () => {
+      const { authorization = '', 'content-type': type = 'application/json' } = request.headers
+      fetch(`${target}${request.url}`, {
+        method: request.method ?? 'POST',
+        headers: { authorization, 'content-type': type },
+        ...(body.length > 0 ? { body: Buffer.concat(body) } : {}),
+      })
+        .then(async (answer) => {
+          response.writeHead(answer.status, {
+            'content-type': answer.headers.get('content-type') ?? 'text/plain',
+          })
+          response.end(Buffer.from(await answer.arrayBuffer()))
+        })
+        .catch(() => request.socket.destroy())
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    close() {
+      server.closeAllConnections()
+      server.close()
+    },
   }
 }

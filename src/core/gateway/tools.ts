@@ -50,5 +50,5 @@ export interface GatewayTool<A extends z.ZodType = z.ZodType> {
 
 /** Keeps the argument type where a tool is written, and forgets it where tools are listed. */
 export function gatewayTool<A extends z.ZodType>(tool: GatewayTool<A>): GatewayTool {
-  return tool as unknown as GatewayTool
+  return tool
 }

@@ -1,6 +1,6 @@
 import type { KnownSecret } from '../redaction.ts'
+import { ByteSearch } from './byte-search.ts'
 import { formsOf, minSecretLength, utf8 } from './forms.ts'
-import { Matcher } from './matcher.ts'
 
 /** Searches one content, given in pieces. */
 export interface SecretSearch {
@@ -8,11 +8,8 @@ export interface SecretSearch {
   push(bytes: Uint8Array): string | null
 }
 
-interface Literals {
-  matcher: Matcher
-  names: string[]
-}
-
+/** Of a longer value its beginning is enough to know it by. */
+const maxSearchedBytes = 1024
 const lineFeed = 10
 const carriageReturn = 13
 
@@ -22,39 +19,45 @@ export function createSecretFinder(secrets: readonly KnownSecret[]): () => Secre
     .filter(({ value }) => value.length >= minSecretLength)
     .map(({ name, value }) => ({ name, ...formsOf(value) }))
   if (forms.length === 0) return () => ({ push: () => null })
-  const plain = toLiterals(forms.map(({ name, plain }) => ({ name, texts: plain })))
-  const wrapped = toLiterals(forms.map(({ name, wrapped }) => ({ name, texts: wrapped })))
-  return () => searchOf(plain, wrapped)
-}
-
-function searchOf(plain: Literals, wrapped: Literals): SecretSearch {
-  let inPlain = 0
-  let inWrapped = 0
-  let found: string | null = null
-  return {
-    push(bytes) {
-      if (found !== null) return found
-      for (let at = 0; at < bytes.length; at++) {
-        const code = bytes[at] as number
-        inPlain = plain.matcher.next(inPlain, code)
-        let hit = plain.matcher.foundAt(inPlain)
-        if (hit !== -1) return (found = plain.names[hit] ?? '')
-        if (code === lineFeed || code === carriageReturn) continue
-        inWrapped = wrapped.matcher.next(inWrapped, code)
-        hit = wrapped.matcher.foundAt(inWrapped)
-        if (hit !== -1) return (found = wrapped.names[hit] ?? '')
-      }
-      return null
-    },
+  const plain = searchFor(forms.map(({ name, plain }) => ({ name, texts: plain })))
+  const wrapped = searchFor(forms.map(({ name, wrapped }) => ({ name, texts: wrapped })))
+  return () => {
+    const inPlain = inPieces(plain)
+    const inWrapped = inPieces(wrapped)
+    return { push: (bytes) => inPlain(bytes) ?? inWrapped(withoutLineEnds(bytes)) }
   }
 }
 
-/** One character per byte. */
-const toBytes = (text: string) => String.fromCharCode(...utf8(text))
-
-function toLiterals(forms: { name: string; texts: string[] }[]): Literals {
-  const all = forms.flatMap(({ name, texts }) =>
-    texts.map((text) => ({ name, bytes: toBytes(text) })),
+function searchFor(forms: { name: string; texts: string[] }[]): ByteSearch {
+  return new ByteSearch(
+    forms.flatMap(({ name, texts }) =>
+      texts.map((text) => ({
+        name,
+        bytes: Uint8Array.from(utf8(text)).slice(0, maxSearchedBytes),
+      })),
+    ),
   )
-  return { matcher: new Matcher(all.map(({ bytes }) => bytes)), names: all.map(({ name }) => name) }
+}
+
+/** Keeps as much of the last piece as a value could have begun in. */
+function inPieces(search: ByteSearch): (bytes: Uint8Array) => string | null {
+  let kept = new Uint8Array()
+  return (bytes) => {
+    const text = new Uint8Array(kept.length + bytes.length)
+    text.set(kept)
+    text.set(bytes, kept.length)
+    kept = text.slice(Math.max(0, text.length - search.maxLength + 1))
+    return search.find(text)
+  }
+}
+
+function withoutLineEnds(bytes: Uint8Array): Uint8Array {
+  if (!bytes.includes(lineFeed) && !bytes.includes(carriageReturn)) return bytes
+  const kept = new Uint8Array(bytes.length)
+  let length = 0
+  for (let at = 0; at < bytes.length; at++) {
+    const code = bytes[at] as number
+    if (code !== lineFeed && code !== carriageReturn) kept[length++] = code
+  }
+  return kept.subarray(0, length)
 }

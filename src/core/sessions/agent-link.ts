@@ -1,9 +1,6 @@
-import { AppError } from '../../contract/error.ts'
 import {
   type AgentEvent,
   type CommandBody,
-  type CommandKind,
-  type CommandResult,
   commandKinds,
   type DownMessage,
   linkClose,
@@ -11,21 +8,32 @@ import {
   UpMessage,
 } from '../../contract/link.ts'
 import type { EventData } from '../../contract/events.ts'
+import { maxQueuedTurns } from '../../contract/turn.ts'
 import { requestEnvVariablesTool } from '../../contract/tools/request-env-variables.ts'
 import { clearDeadline, ensureDeadline, setDeadline } from '../deadlines.ts'
 import type { Sql } from '../ports.ts'
-import { type Answer, denyOpenAsks, receiveAsk } from './asks.ts'
+import { denyOpenAsks, receiveAsk } from './asks.ts'
 import { saveDiff } from './artifacts.ts'
+import { Deltas } from './deltas.ts'
 import { receiveEnvRequest } from './env.ts'
-import { addCommand, dropOpenCommands, finishCommand, loadCommand } from './commands.ts'
+import type { CommandDesk } from './command-desk.ts'
+import { finishCommand, loadCommand } from './commands.ts'
 import { ackedAgentSeq, appendEvent, newAgentEvents, storeAgentEvent } from './events.ts'
 import type { Kernel } from './kernel.ts'
 import { loseSandbox } from './loss.ts'
 import { loadSession } from './record.ts'
 import { bootMs, changeSandbox } from './sandbox.ts'
-import { addTokens, endTurn, endTurnHere, runningTurn, startNextTurn } from './turns.ts'
+import {
+  addTokens,
+  addTurn,
+  countQueued,
+  endTurn,
+  endTurnHere,
+  runningTurn,
+  startNextTurn,
+  turnIdOf,
+} from './turns.ts'
 
-const commandTimeoutMs = 100_000
 const checkAfterMs = 10_000
 
 /** Why the socket must be closed. */
@@ -39,12 +47,15 @@ type Message<T extends UpMessage['t']> = Extract<UpMessage, { t: T }>
 /** The socket to the agent: events and questions come up, commands and answers go down. */
 export class AgentLink {
   readonly #kernel: Kernel
-  readonly #waiting = new Map<string, Set<() => void>>()
+  readonly #deltas: Deltas
+  readonly #commands: CommandDesk
   /** Called when turns may have ended: somebody may be waiting for one. */
   onTurnsChanged: () => void = () => {}
 
-  constructor(kernel: Kernel) {
+  constructor(kernel: Kernel, commands: CommandDesk) {
     this.#kernel = kernel
+    this.#commands = commands
+    this.#deltas = new Deltas(() => kernel.redactStream())
   }
 
   /** `generation` is that of the token with which the socket was opened. */
@@ -132,7 +143,8 @@ export class AgentLink {
 
   #failed(reason: string): void {
     this.#kernel.commit((sql, now) => this.#kernel.answer(loseSandbox(sql, now, 'failed', reason)))
-    this.wakeAll()
+    this.#commands.wakeAll()
+    this.onTurnsChanged()
   }
 
   async #events(generation: number, { items }: Message<'events'>): Promise<void> {
@@ -143,7 +155,7 @@ export class AgentLink {
           sql,
           now,
           generation,
-          storeAgentEvent(sql, now, generation, withoutLateEnd(sql, item)),
+          storeAgentEvent(sql, now, generation, withoutLateEnd(sql, this.#deltas.redact(item))),
         )
       }
     })
@@ -169,6 +181,7 @@ export class AgentLink {
   }
 
   #turnEnded(sql: Sql, now: number, generation: number): void {
+    this.#deltas.clear()
     this.#kernel.answer(denyOpenAsks(sql, now, 'The turn has ended', 'turn-end'))
     if (loadSession(sql).sandboxState === 'ready') startNextTurn(sql, now, generation)
   }
@@ -184,15 +197,28 @@ export class AgentLink {
       if (!finishCommand(sql, result.commandId, ok, ok ? parsed.data : error)) return
       // A prompt that could not be handed to OpenCode has no agent event to end its turn.
       if (command.kind === 'prompt' && !ok) {
-        const { turnId, steer } = JSON.parse(command.body) as CommandBody<'prompt'>
-        if (steer) return
+        const { turnId, steer, text } = JSON.parse(command.body) as CommandBody<'prompt'>
+        if (steer) return this.#queueSteer(sql, now, text)
         endTurnHere(sql, now, { turnId, state: 'failed', reason: error })
         this.#turnEnded(sql, now, generation)
       }
     })
     await this.#kernel.crash('command.finished')
     this.#kernel.send({ t: 'resultAck', commandId: result.commandId })
-    this.#wake(result.commandId)
+    this.#commands.wake(result.commandId)
+  }
+
+  /** It came after the turn's last step: what the person said becomes a turn of its own. */
+  #queueSteer(sql: Sql, now: number, prompt: string): void {
+    const { id, generation, sandboxState } = loadSession(sql)
+    if (countQueued(sql) >= maxQueuedTurns) return
+    const { crypto } = this.#kernel.ports
+    addTurn(sql, now, {
+      id: turnIdOf(id, crypto.random(8)),
+      messageSuffix: crypto.random(14),
+      prompt,
+    })
+    if (sandboxState === 'ready') startNextTurn(sql, now, generation)
   }
 
   async #ask(generation: number, question: Message<'ask'>): Promise<void> {
@@ -235,44 +261,6 @@ export class AgentLink {
       }
     })
   }
-
-  /** Sends a command and waits for its result. Asked again under one id, it is still one command. */
-  async command<K extends CommandKind>(
-    kind: K,
-    id: string,
-    body: CommandBody<K>,
-  ): Promise<CommandResult<K>> {
-    const { generation } = this.#kernel.session()
-    this.#kernel.commit((sql, now) => addCommand(sql, now, { id, generation, kind, body }))
-    await this.#kernel.crash('command.added')
-    await Promise.race([this.#done(id), this.#kernel.ports.host.sleep(commandTimeoutMs)])
-    const row = loadCommand(this.#kernel.ports.sql, id)
-    if (row?.state !== 'done')
-      throw new AppError('sandbox_unavailable', 'The sandbox did not answer in time')
-    const result = JSON.parse(row.result ?? 'null') as unknown
-    if (row.ok === 1) return result as CommandResult<K>
-    throw new AppError('unprocessable', String(result))
-  }
-
-  async #done(id: string): Promise<void> {
-    while (loadCommand(this.#kernel.ports.sql, id)?.state === 'open') {
-      await new Promise<void>((resolve) => {
-        const set = this.#waiting.get(id) ?? new Set()
-        this.#waiting.set(id, set.add(resolve))
-      })
-    }
-  }
-
-  #wake(id: string): void {
-    const waiting = this.#waiting.get(id)
-    this.#waiting.delete(id)
-    for (const resolve of waiting ?? []) resolve()
-  }
-
-  wakeAll(): void {
-    for (const id of [...this.#waiting.keys()]) this.#wake(id)
-    this.onTurnsChanged()
-  }
 }
 
 /** A turn ends once, also in the log: what the agent reports after an end that was decided here is only noted. */
@@ -287,11 +275,18 @@ function withoutLateEnd(sql: Sql, item: AgentEvent): AgentEvent {
   }
 }
 
+/** Deltas are left to `Deltas`, which sees across their borders. */
+function redactMessage(message: UpMessage, redact: <T>(value: T) => T): UpMessage {
+  if (message.t !== 'events') return redact(message)
+  const items = message.items.map((item) => (item.kind === 'message.delta' ? item : redact(item)))
+  return { ...message, items }
+}
+
 /** What the sandbox sends is stored and shown only without the secrets it may hold. */
 function parseMessage(text: string, redact: <T>(value: T) => T): UpMessage | null {
   try {
     const parsed = UpMessage.safeParse(JSON.parse(text))
-    return parsed.success ? redact(parsed.data) : null
+    return parsed.success ? redactMessage(parsed.data, redact) : null
   } catch {
     return null
   }

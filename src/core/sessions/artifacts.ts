@@ -1,6 +1,5 @@
 import type { Artifact, CollectedFile } from '../../contract/artifact.ts'
 import { AppError } from '../../contract/error.ts'
-import type { ArtifactId } from '../../contract/ids.ts'
 import { type DiffReport, maxDiffBytes, type SessionDiff } from '../../contract/session.ts'
 import { addToOutbox } from '../outbox.ts'
 import type { Sql } from '../ports.ts'
@@ -47,10 +46,7 @@ export function listArtifacts(sql: Sql): Artifact[] {
 }
 
 export function loadArtifact(sql: Sql, id: string): Artifact {
-  const found = sql.all<Artifact>(
-    `select ${columns} from artifacts where id = ?`,
-    id as ArtifactId,
-  )[0]
+  const found = sql.all<Artifact>(`select ${columns} from artifacts where id = ?`, id)[0]
   if (!found) throw new AppError('not_found', `No such artifact: "${id}"`)
   return found
 }

@@ -1,6 +1,5 @@
 import { canonicalJson } from '../../contract/canonical.ts'
 import { AppError, errorCodeOf, errorTable } from '../../contract/error.ts'
-import type { CommandBody, CommandKind, CommandResult } from '../../contract/link.ts'
 import { maxArgsBytes, type ToolResult } from '../../contract/tool.ts'
 import { modeRefusal } from '../../contract/tools.ts'
 import { beginCall, failCall, findAnswer, releaseCall, settleCall } from '../gateway/calls.ts'
@@ -8,6 +7,7 @@ import type { CallContext, GatewayTool } from '../gateway/tools.ts'
 import type { CallAnswer, SandboxCaller, ToolCallInput } from './api.ts'
 import { storeArtifacts } from './artifacts.ts'
 import { completeRun } from './automation.ts'
+import type { CommandDesk } from './command-desk.ts'
 import { sandboxSession } from './doors.ts'
 import type { Kernel } from './kernel.ts'
 import type { SessionRecord } from './record.ts'
@@ -27,23 +27,12 @@ interface Running {
 /** The hot path: a callback is executed once, whoever asks and how often. */
 export class CallRunner {
   readonly #kernel: Kernel
-  readonly #command: <K extends CommandKind>(
-    kind: K,
-    id: string,
-    body: CommandBody<K>,
-  ) => Promise<CommandResult<K>>
+  readonly #commands: CommandDesk
   readonly #running = new Map<string, Promise<string>>()
 
-  constructor(
-    kernel: Kernel,
-    command: <K extends CommandKind>(
-      kind: K,
-      id: string,
-      body: CommandBody<K>,
-    ) => Promise<CommandResult<K>>,
-  ) {
+  constructor(kernel: Kernel, commands: CommandDesk) {
     this.#kernel = kernel
-    this.#command = command
+    this.#commands = commands
   }
 
   async call(sandbox: SandboxCaller, call: ToolCallInput): Promise<CallAnswer> {
@@ -92,26 +81,26 @@ export class CallRunner {
         throw new AppError('session_closed', `Cannot run "${call.tool}": session is closed`)
       case 'conflict':
         return refuseConflict(tool, call)
-      case 'run': {
-        const context = this.#context(session, begin.operationId)
-        const work = this.#run({
-          tool,
-          toolCallId: call.toolCallId,
-          operationId: begin.operationId,
-          session,
-          run: () => {
-            if (!parsed.success) return invalidArguments(parsed.error)
-            const refusal = modeRefusal(tool.definition, session.mode)
-            return refusal ? { success: false, result: refusal } : tool.run(parsed.data, context)
-          },
-        })
-          .catch((error: unknown) => this.#refused(error))
-          // Unless it runs again already.
-          .finally(() => this.#running.get(key) === work && this.#running.delete(key))
-        this.#running.set(key, work)
-        return { body: await work, replayed: false }
-      }
+      case 'run':
+        break
     }
+    const context = this.#context(session, begin.operationId)
+    const work = this.#run({
+      tool,
+      toolCallId: call.toolCallId,
+      operationId: begin.operationId,
+      session,
+      run: () => {
+        if (!parsed.success) return invalidArguments(parsed.error)
+        const refusal = modeRefusal(tool.definition, session.mode)
+        return refusal ? { success: false, result: refusal } : tool.run(parsed.data, context)
+      },
+    })
+      .catch((error: unknown) => this.#refused(error))
+      // Unless it runs again already.
+      .finally(() => this.#running.get(key) === work && this.#running.delete(key))
+    this.#running.set(key, work)
+    return { body: await work, replayed: false }
   }
 
   async #run(call: Running): Promise<string> {
@@ -187,7 +176,7 @@ export class CallRunner {
       blobs: () => ports.blobs(),
       // The generation is part of the id: a replacement starts afresh.
       command: (kind, body) =>
-        this.#command(kind, `${operationId}_${kind}_${session.generation}`, body),
+        this.#commands.ask(kind, `${operationId}_${kind}_${session.generation}`, body),
       storeArtifacts: (files) =>
         this.#kernel.commit((sql, now) =>
           storeArtifacts(

@@ -1,7 +1,6 @@
 import { linkClose } from '../../contract/link.ts'
 import { backoffMs, clearDeadline, deadlinesOf, setDeadline } from '../deadlines.ts'
 import type { SandboxInfo, SandboxProvider, SandboxSpec, Sql } from '../ports.ts'
-import type { AgentLink } from './agent-link.ts'
 import { denyOpenAsks } from './asks.ts'
 import { addCommand, dropOpenCommands } from './commands.ts'
 import { appendEvent } from './events.ts'
@@ -13,16 +12,18 @@ import { newestSnapshot } from './snapshots.ts'
 import { requestAbort } from './turns.ts'
 
 const maxCreateAttempts = 5
+const lookMs = 5000
 const recheckMs = 15_000
 
 /** Starts, watches and ends the sandbox. Every step is a deadline, armed before the provider is called. */
 export class Lifecycle {
   readonly #kernel: Kernel
-  readonly #link: AgentLink
+  /** Waiting commands and turns may have ended. */
+  readonly #onLoss: () => void
 
-  constructor(kernel: Kernel, link: AgentLink) {
+  constructor(kernel: Kernel, onLoss: () => void) {
     this.#kernel = kernel
-    this.#link = link
+    this.#onLoss = onLoss
   }
 
   #provider(): SandboxProvider {
@@ -93,6 +94,7 @@ export class Lifecycle {
         this.#kernel.session().sandboxState === 'booting'
       ) {
         setDeadline(sql, 'sandbox.boot', now + bootMs)
+        setDeadline(sql, 'sandbox.look', now + lookMs)
       }
     })
   }
@@ -131,6 +133,20 @@ export class Lifecycle {
     this.#lose(session.generation, info === null ? 'gone' : 'failed', reason)
   }
 
+  /** A clone that fails, or an agent that ends before it has called, cannot say so itself. */
+  async onLook(): Promise<void> {
+    const session = this.#kernel.session()
+    if (session.sandboxState !== 'booting') {
+      this.#kernel.commit((sql) => clearDeadline(sql, 'sandbox.look'))
+      return
+    }
+    const info = await this.#provider().get(session.id, session.generation)
+    this.#kernel.commit((sql, now) => setDeadline(sql, 'sandbox.look', now + lookMs))
+    if (info === null) this.#lose(session.generation, 'gone', 'The sandbox is gone')
+    else if (info.state === 'exited')
+      this.#lose(session.generation, 'failed', info.reason ?? 'The agent ended while starting')
+  }
+
   async onCheck(): Promise<void> {
     const session = this.#kernel.session()
     if (session.sandboxState !== 'suspect') {
@@ -154,7 +170,7 @@ export class Lifecycle {
       if (this.#kernel.session().generation !== generation) return
       this.#kernel.answer(loseSandbox(sql, now, cause, reason))
     })
-    this.#link.wakeAll()
+    this.#onLoss()
   }
 
   async onStop(generation: number): Promise<void> {
@@ -186,7 +202,7 @@ export class Lifecycle {
       projectSession(sql, now)
       this.#end(sql, now, session.generation)
     })
-    this.#link.wakeAll()
+    this.#onLoss()
   }
 
   #end(sql: Sql, now: number, generation: number): void {
@@ -219,6 +235,6 @@ export class Lifecycle {
     })
     if (replaced)
       this.#kernel.ports.host.closeAgent(linkClose.fenced, 'This sandbox has been replaced')
-    this.#link.wakeAll()
+    this.#onLoss()
   }
 }

@@ -1,7 +1,7 @@
 import type { EnvSubmitted } from '../../contract/env.ts'
 import type { SessionDiff } from '../../contract/session.ts'
-import type { AgentLink } from './agent-link.ts'
 import { loadDiff, saveDiff } from './artifacts.ts'
+import type { CommandDesk } from './command-desk.ts'
 import { forgetCommand } from './commands.ts'
 import { mustBeOpen } from './doors.ts'
 import { submitEnvValues } from './env.ts'
@@ -15,13 +15,13 @@ const patienceMs = 10_000
 /** From the sandbox if it can be asked now, else as it was at the end of the last turn. */
 export async function currentDiff(
   kernel: Kernel,
-  link: AgentLink,
+  commands: CommandDesk,
   session: SessionRecord,
 ): Promise<SessionDiff> {
   const { host, crypto, sql } = kernel.ports
   if (session.sandboxState !== 'ready' || !host.agentConnected()) return loadDiff(sql)
   const commandId = `diff_${crypto.random(20)}`
-  const asked = link.command('diff', commandId, {}).catch(() => null)
+  const asked = commands.ask('diff', commandId, {}).catch(() => null)
   const report = await Promise.race([asked, host.sleep(patienceMs).then(() => null)])
   kernel.commit((sql, now) => {
     forgetCommand(sql, commandId)
@@ -33,7 +33,7 @@ export async function currentDiff(
 /** Stored first: if the sandbox cannot be reached now, the command waits for it. */
 export async function submitEnv(
   kernel: Kernel,
-  link: AgentLink,
+  commands: CommandDesk,
   session: SessionRecord,
   values: SealedValue[],
 ): Promise<EnvSubmitted['sandbox']> {
@@ -42,7 +42,7 @@ export async function submitEnv(
   kernel.commit((sql, now) => submitEnvValues(sql, now, values))
   kernel.secretsChanged()
   if (session.provider === 'none') return 'none'
-  const written = link.command('env', `env_${crypto.random(20)}`, {}).then(
+  const written = commands.ask('env', `env_${crypto.random(20)}`, {}).then(
     () => 'written' as const,
     () => 'pending' as const,
   )

@@ -25,6 +25,7 @@ import { listArtifacts, loadArtifact } from './artifacts.ts'
 import { answerByPerson, denyOverdue, listAsks, viewAsk } from './asks.ts'
 import { startAutomationRun } from './automation.ts'
 import { CallRunner } from './call-runner.ts'
+import { CommandDesk } from './command-desk.ts'
 import { planSession } from './create.ts'
 import { callerSession, openSandboxSession, sandboxSession } from './doors.ts'
 import { currentDiff, submitEnv } from './sandbox-desk.ts'
@@ -44,6 +45,7 @@ import { viewSession } from './view.ts'
 /** One session, whole. The hosts around it only carry messages. */
 export class SessionActor implements SessionApi {
   readonly #kernel: Kernel
+  readonly #commands: CommandDesk
   readonly #link: AgentLink
   readonly #calls: CallRunner
   readonly #lifecycle: Lifecycle
@@ -53,11 +55,13 @@ export class SessionActor implements SessionApi {
 
   constructor(ports: SessionPorts) {
     this.#kernel = new Kernel(ports)
-    this.#link = new AgentLink(this.#kernel)
-    this.#calls = new CallRunner(this.#kernel, (kind, id, body) =>
-      this.#link.command(kind, id, body),
-    )
-    this.#lifecycle = new Lifecycle(this.#kernel, this.#link)
+    this.#commands = new CommandDesk(this.#kernel)
+    this.#link = new AgentLink(this.#kernel, this.#commands)
+    this.#calls = new CallRunner(this.#kernel, this.#commands)
+    this.#lifecycle = new Lifecycle(this.#kernel, () => {
+      this.#commands.wakeAll()
+      this.#turns.wake()
+    })
     this.#outbox = new OutboxSender(this.#kernel)
     this.#turns = new TurnDesk(this.#kernel)
     this.#link.onTurnsChanged = () => this.#turns.wake()
@@ -172,7 +176,7 @@ export class SessionActor implements SessionApi {
   }
 
   diff(caller: Caller): Promise<SessionDiff> {
-    return currentDiff(this.#kernel, this.#link, callerSession(this.#kernel, caller))
+    return currentDiff(this.#kernel, this.#commands, callerSession(this.#kernel, caller))
   }
 
   async artifacts(caller: Caller): Promise<Artifact[]> {
@@ -186,7 +190,7 @@ export class SessionActor implements SessionApi {
   }
 
   async submitEnv(caller: Caller, values: SealedValue[]): Promise<EnvSubmitted['sandbox']> {
-    return submitEnv(this.#kernel, this.#link, callerSession(this.#kernel, caller), values)
+    return submitEnv(this.#kernel, this.#commands, callerSession(this.#kernel, caller), values)
   }
 
   async artifact(caller: Caller, artifactId: string): Promise<Artifact> {
@@ -250,46 +254,27 @@ export class SessionActor implements SessionApi {
     this.#link.closed(generation)
   }
 
-  /** The process that held the sockets is gone, so nobody has told of a link that ended with it. */
-  linkMayBeLost(): void {
-    if (!this.#kernel.created) return
-    const { generation, sandboxState } = this.#kernel.session()
-    if (sandboxState === 'ready') this.#link.closed(generation)
-  }
-
   runDue(): Promise<void> {
     return this.#alarm.fired()
   }
 
-  #meet(deadline: Deadline): void | Promise<void> {
-    const [name, argument] = deadline.name.split(':')
-    switch (name) {
-      case 'outbox':
-        return this.#outbox.onDeadline()
-      case 'outbox.verify':
-        return this.#outbox.onVerify()
-      case 'ask':
-        return this.#kernel.commit((sql, now) => this.#kernel.answer(denyOverdue(sql, now)))
-      case 'turn.abort':
-        return this.#turns.onAbortOverdue()
-      case 'sandbox.create':
-        return this.#lifecycle.onCreate(deadline.attempt)
-      case 'sandbox.boot':
-        return this.#lifecycle.onBoot()
-      case 'sandbox.check':
-        return this.#lifecycle.onCheck()
-      case 'sandbox.stop':
-        return this.#lifecycle.onStop(Number(argument))
-      case 'close':
-        return this.#lifecycle.close('The automation run is completed')
-      case 'purge':
-        return this.erase({
-          organisationId: this.#kernel.session().organisationId,
-          keyId: 'retention',
-        })
-      case 'erase':
-        return this.#finishErase()
+  #meet({ name, attempt }: Deadline): void | Promise<void> {
+    const [kind, argument] = name.split(':')
+    const { organisationId } = this.#kernel.session()
+    const work: Record<string, () => void | Promise<void>> = {
+      outbox: () => this.#outbox.onDeadline(),
+      'outbox.verify': () => this.#outbox.onVerify(),
+      ask: () => this.#kernel.commit((sql, now) => this.#kernel.answer(denyOverdue(sql, now))),
+      'turn.abort': () => this.#turns.onAbortOverdue(),
+      'sandbox.create': () => this.#lifecycle.onCreate(attempt),
+      'sandbox.boot': () => this.#lifecycle.onBoot(),
+      'sandbox.check': () => this.#lifecycle.onCheck(),
+      'sandbox.stop': () => this.#lifecycle.onStop(Number(argument)),
+      close: () => this.#lifecycle.close('The automation run is completed'),
+      purge: () => this.erase({ organisationId, keyId: 'retention' }),
+      erase: () => this.#finishErase(),
     }
+    return work[kind ?? '']?.()
   }
 
   /** First the machine and the shared rows, then the record itself: a crash between them starts here again. */

@@ -16,6 +16,7 @@ import {
   savePromptKey,
   startNextTurn,
   steerTurn,
+  turnIdOf,
 } from './turns.ts'
 
 /** Takes prompts, and tells how they end. */
@@ -54,7 +55,7 @@ export class TurnDesk {
 
   #queue(session: SessionRecord, prompt: string): string {
     const { sql, now, crypto } = this.#kernel.ports
-    const id = `trn_${session.id.slice(4)}${crypto.random(8)}`
+    const id = turnIdOf(session.id, crypto.random(8))
     addTurn(sql, now(), { id, messageSuffix: crypto.random(14), prompt })
     if (session.sandboxState === 'ready') startNextTurn(sql, now(), session.generation)
     return id

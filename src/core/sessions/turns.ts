@@ -34,6 +34,9 @@ interface TurnRow {
 /** An abort that the sandbox does not confirm in this time ends the turn anyway. */
 const abortGraceMs = 30_000
 
+/** The session's own characters first: a turn id alone leads to its session. */
+export const turnIdOf = (sessionId: string, suffix: string) => `trn_${sessionId.slice(4)}${suffix}`
+
 export function addTurn(
   sql: Sql,
   now: number,

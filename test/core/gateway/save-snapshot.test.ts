@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { createCrypto } from '../../../src/adapters/web-crypto.ts'
 import { ConfigurationCreate } from '../../../src/contract/configuration.ts'
 import { SnapshotId } from '../../../src/contract/ids.ts'
@@ -6,14 +6,24 @@ import {
   createConfiguration,
   loadConfiguration,
 } from '../../../src/core/configurations/configuration.ts'
+import { createOrganisation } from '../../../src/core/keys/key.ts'
 import { runSaveSnapshot, type SnapshotContext } from '../../../src/core/gateway/save-snapshot.ts'
 import { secretKey } from '../../support/keys.ts'
 import { useLibsql } from '../../support/libsql.ts'
 import { MemorySandboxes } from '../../support/session.ts'
 
 const { db } = useLibsql()
-const organisationId = `org_${'1'.repeat(20)}`
+const crypto = createCrypto([secretKey('s')])
+let organisationId: string
+beforeAll(async () => {
+  organisationId = await createOrganisation(db(), crypto, 1, 'test')
+})
 const snapshotId = `snp_${'x'.repeat(20)}`
+
+async function makeConfiguration(name: string): Promise<string> {
+  const input = ConfigurationCreate.parse({ name })
+  return (await createConfiguration(db(), crypto, 1, organisationId, input)).id
+}
 
 function contextOf(more: Partial<SnapshotContext> = {}) {
   const sandboxes = new MemorySandboxes()
@@ -45,18 +55,12 @@ test('[SNAP9] a snapshot belongs to the session, and its id to the operation', a
   })
   expect(await runSaveSnapshot({ message: 'Green' }, context)).toEqual(result)
   expect(SnapshotId.safeParse(snapshotId).success).toBe(true)
-  expect([...sandboxes.snapshots]).toEqual([snapshotId])
-  expect(stored[0]).toEqual({ id: snapshotId, target: 'session', bytes: 1, message: 'Green' })
+  expect(sandboxes.orders).toEqual([`snapshot ${snapshotId}`, `snapshot ${snapshotId}`])
+  expect(stored[0]).toEqual({ id: snapshotId, target: 'session', bytes: 0, message: 'Green' })
 })
 
 test('[SNAP9] in setup mode it becomes the base of the configuration', async () => {
-  const { id } = await createConfiguration(
-    db(),
-    createCrypto([secretKey('s')]),
-    1,
-    organisationId,
-    ConfigurationCreate.parse({ name: 'one' }),
-  )
+  const id = await makeConfiguration('one')
   const { context, stored } = contextOf({ mode: 'setup', configurationId: id })
   const result = await runSaveSnapshot({}, context)
   expect(result).toMatchObject({ success: true, data: { snapshotId, target: 'configuration' } })
@@ -67,13 +71,7 @@ test('[SNAP9] in setup mode it becomes the base of the configuration', async () 
 })
 
 test('[SNAP9] in any other mode the configuration keeps its base', async () => {
-  const { id } = await createConfiguration(
-    db(),
-    createCrypto([secretKey('s')]),
-    1,
-    organisationId,
-    ConfigurationCreate.parse({ name: 'two' }),
-  )
+  const id = await makeConfiguration('two')
   for (const mode of ['coding', 'automation', 'scratch'] as const) {
     const { context } = contextOf({ mode, configurationId: id })
     expect(await runSaveSnapshot({}, context)).toMatchObject({ data: { target: 'session' } })
