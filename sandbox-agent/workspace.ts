@@ -28,7 +28,9 @@ export function applyManifest(manifest: Manifest, options: ApplyOptions): ApplyO
   const settings = { ...options, configDir: manifest.layout.configDir }
   const files = manifest.files.map((file): Applied => {
     const action =
-      file.keep === 'own' ? applyOwn(place, file, settings) : applyCopy(place, file, options, copies)
+      file.keep === 'own'
+        ? applyOwn(place, file, settings)
+        : applyCopy(place, file, options, copies)
     return { path: file.path, sha256: file.sha256, action }
   })
   const removed = [...removeAbsent(place, manifest), ...removeForeign(manifest)]

@@ -1,8 +1,8 @@
 import { waitUntil } from 'cloudflare:workers'
 import { type Env, partsOf } from '../durable-objects/env.ts'
 import type { SessionEvent } from './contract/events.ts'
-import { tools } from './contract/tool.ts'
 import type { ToolDefinition } from './contract/tool.ts'
+import { gatewayTools } from './core/gateway/registry.ts'
 import { ledgerShards, sumLedgerStatus } from './core/ledger/ledger.ts'
 import type { LedgerStatus } from './core/ports.ts'
 import type { SessionApi } from './core/sessions/api.ts'
@@ -14,7 +14,9 @@ export { OrganisationObject } from '../durable-objects/organisation.ts'
 export { SessionObject } from '../durable-objects/session.ts'
 
 /** The Cloudflare host: Durable Objects behind the app. */
-export function createWorker(definitions: readonly ToolDefinition[] = tools): ExportedHandler<Env> {
+export function createWorker(
+  definitions: readonly ToolDefinition[] = gatewayTools.map(({ definition }) => definition),
+): ExportedHandler<Env> {
   let app: App | undefined
   return {
     fetch(request, env, ctx) {

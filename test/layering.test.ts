@@ -1,14 +1,25 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { root } from '../local/binaries.ts'
 
-const folders = ['src', 'durable-objects', 'sandbox-agent', 'local', 'build', 'bench', 'conformance', 'test']
-const files = folders.flatMap((folder) =>
-  readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
-    .map((entry) => relative(root, join(entry.parentPath, entry.name))),
-)
+const folders = [
+  'src',
+  'durable-objects',
+  'sandbox-agent',
+  'local',
+  'build',
+  'bench',
+  'conformance',
+  'test',
+]
+const files = folders
+  .filter((folder) => existsSync(join(root, folder)))
+  .flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
+      .map((entry) => relative(root, join(entry.parentPath, entry.name))),
+  )
 const sources = files.filter((file) => !file.startsWith('test/'))
 const textOf = (file: string) => readFileSync(join(root, file), 'utf8')
 

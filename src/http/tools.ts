@@ -64,7 +64,11 @@ export function addToolRoutes(app: App, deps: AppDeps, doors: Doors): void {
   )
 }
 
-const wrongRequest = new Set<ErrorCode | undefined>(['invalid_request', 'too_large', 'unknown_tool'])
+const wrongRequest = new Set<ErrorCode | undefined>([
+  'invalid_request',
+  'too_large',
+  'unknown_tool',
+])
 
 /**
  * A replaced sandbox is refused before anything is said of its request. The session knows its generation, and is asked

@@ -99,7 +99,7 @@ export class ChaosAgent {
     const init = { headers: { authorization: `Bearer ${token}` } }
     const address = `${url.replace('http', 'ws')}/sandbox/${sessionId}/link`
     // Node's WebSocket takes headers, which the standard type does not know.
-    const socket = new WebSocket(address, init as unknown as string[])
+    const socket = new WebSocket(address, init)
     this.#socket = socket
     socket.addEventListener('open', () => {
       this.links += 1

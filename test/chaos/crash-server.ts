@@ -11,7 +11,7 @@ export interface CrashServer {
     skip: number,
     withinMs: number,
   ): Promise<Caught | null>
-  close(): Promise<void>
+  close: () => Promise<void>
 }
 export interface Caught {
   point: CrashPointName

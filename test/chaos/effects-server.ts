@@ -8,7 +8,7 @@ export interface EffectsServer {
   url: string
   /** What is on disk now. */
   read(): Effect[]
-  close(): Promise<void>
+  close: () => Promise<void>
 }
 
 /** The outside world: each request is a line in a file before it is answered. */

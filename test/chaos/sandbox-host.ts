@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { SandboxInfo, SandboxSpec } from '../../src/core/ports.ts'
 import type { ChaosAgent } from './agent.ts'
@@ -9,7 +9,7 @@ export interface ChaosHost {
   /** Every sandbox that ever was, by session and generation. */
   agents: Map<string, ChaosAgent>
   stopped: Set<string>
-  close(): Promise<void>
+  close: () => Promise<void>
 }
 
 /** Speaks the local sandbox host's protocol; its sandboxes are agents inside this process. */
@@ -19,8 +19,11 @@ export async function startChaosHost(
   const agents = new Map<string, ChaosAgent>()
   const stopped = new Set<string>()
 
-  const server = createServer(async (request, response) => {
+  const server = createServer((request, response) => {
     response.on('error', () => undefined)
+    void serve(request, response)
+  })
+  const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const [, , sessionId = '', generation = ''] = (request.url ?? '').split('/')
     const key = `${sessionId}.${generation}`
     const body = await readAll(request)
@@ -33,12 +36,16 @@ export async function startChaosHost(
     } else if (request.method === 'DELETE') {
       stopped.add(key)
       agents.get(key)?.stop()
-      return void answer(204)
+      answer(204)
+      return
     }
-    if (!agents.has(key)) return void answer(404)
+    if (!agents.has(key)) {
+      answer(404)
+      return
+    }
     const state = stopped.has(key) ? 'exited' : 'running'
     answer(200, { sessionId, generation: Number(generation), state, reason: null })
-  })
+  }
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,

@@ -12,9 +12,10 @@ import type { Db } from '../../src/core/ports.ts'
 import { parseConfig } from '../../src/http/config.ts'
 import { ChaosAgent } from './agent.ts'
 import { Caller } from './calls.ts'
-import { checkAll, drained } from './check.ts'
+import { checkAll } from './check.ts'
 import { Client } from './client.ts'
 import { type CrashServer, startCrashServer } from './crash-server.ts'
+import { drained } from './drained.ts'
 import { type EffectsServer, startEffectsServer } from './effects-server.ts'
 import { Killer, nameOf } from './killer.ts'
 import { type Life, live } from './lives.ts'
@@ -75,7 +76,7 @@ export async function runStorm(options: StormOptions): Promise<Report> {
       totalMs: Date.now() - startedAt,
     })
   } finally {
-    for (const end of endings.reverse()) await end()
+    for (const end of endings.toReversed()) await end()
     rmSync(folder, { recursive: true, force: true })
   }
 }
@@ -122,7 +123,7 @@ async function createScene(
     },
     onDeath: (error) => complain(error.message),
   })
-  endings.push(stack.stop)
+  endings.push(() => stack.stop())
   killer = new Killer(stack, crashes, random)
   const db = createDb({ url: stack.sqld.url, token: stack.sqld.token })
   await db.batch([{ sql: effectsTable, values: [] }])

@@ -121,12 +121,12 @@ class Story {
       const data = { turnId: turn.id, state, reason: state, text: null, diff: null }
       await this.#up({ t: 'events', items: [agentEvent(++this.#agentSeq, 'turn.ended', data)] })
     },
-    result: () => {
+    result: async () => {
       const commands = this.session.commands()
       const command = commands[this.#random(Math.max(1, commands.length))]
       if (!command) return
       const ok = this.#random(3) > 0
-      return this.#up({
+      await this.#up({
         t: 'result',
         commandId: command.id,
         ok,

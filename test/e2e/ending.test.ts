@@ -74,7 +74,11 @@ test('[BOX7] [HOST2] [LOC1] children that left their process group end with thei
   await first.ready()
   const leftByFirst = await leaveChildren(first)
   await first.post('/close')
-  await until('the children of the closed session are gone', 15_000, () => leftByFirst().length === 0)
+  await until(
+    'the children of the closed session are gone',
+    15_000,
+    () => leftByFirst().length === 0,
+  )
   await until('the closed session has no process', 15_000, () => first.processes().length === 0)
 
   const second = await Box.create(gantry)
@@ -96,7 +100,11 @@ test('[BOX7] [HOST2] [LOC1] nothing is left when the starter itself is killed', 
   const left = await leaveChildren(box)
   const ports = portsOf([...stackProcesses(gantry.mark), gantry.pid])
   process.kill(gantry.pid, 'SIGKILL')
-  await until('no process of the stack is left', 20_000, () => stackProcesses(gantry.mark).length === 0)
+  await until(
+    'no process of the stack is left',
+    20_000,
+    () => stackProcesses(gantry.mark).length === 0,
+  )
   await until('no child is left', 10_000, () => left().length === 0)
   await expectFree(ports)
 })

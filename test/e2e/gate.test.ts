@@ -1,6 +1,15 @@
 import { appendFileSync, chmodSync, existsSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { bash, Box, environOf, lastRequest, portsOf, until, useRealStack, write } from './support.ts'
+import {
+  bash,
+  Box,
+  environOf,
+  lastRequest,
+  portsOf,
+  until,
+  useRealStack,
+  write,
+} from './support.ts'
 
 const stack = useRealStack('workerd')
 
@@ -43,7 +52,10 @@ test('[GATE2] [GATE3] [GATE8] deny and ask lists: the model learns the reason, a
     'bash deny',
     'bash allow',
   ])
-  expect(decisions[1]).toMatchObject({ reason: 'not that one', actor: expect.stringMatching(/^key_/) })
+  expect(decisions[1]).toMatchObject({
+    reason: 'not that one',
+    actor: expect.stringMatching(/^key_/),
+  })
   expect(decisions[2]?.waitedMs).toBeGreaterThan(0)
   expect(await box.eventsOf('gate.bypassed')).toEqual([])
 })

@@ -32,7 +32,7 @@ test('[EVT5] [LINK2] [CALL3] the link is cut 100 times during a turn: every even
   // The model's answers are spared: a cut there is a failure of the model, which is another test.
   let cuts = 0
   let seenLinks = 0
-  for (const end = Date.now() + 100_000; cuts < wantedCuts && Date.now() < end; ) {
+  for (const end = Date.now() + 100_000; cuts < wantedCuts && Date.now() < end;) {
     const links = tap.asked('/link')
     if (links > seenLinks) {
       await sleep(Math.random() * 120) // anywhere between the handshake and the work

@@ -65,7 +65,9 @@ test('[AUTH10] [BOX9] [LOC8] the token and the admin key are in no environment, 
     write('.proliferate/.verification/a.txt', 'a'),
     verify(),
     bash('env; cat /proc/$PPID/environ /proc/$PPID/cmdline | tr "\\0" "\\n"; ps axeww || true'),
-    bash('grep -rhs eyJ /proc/self/environ "$HOME" "$TMPDIR" . | head -c 2000; ls -la $TMPDIR; cat $PROLIFERATE_ENV_FILE'),
+    bash(
+      'grep -rhs eyJ /proc/self/environ "$HOME" "$TMPDIR" . | head -c 2000; ls -la $TMPDIR; cat $PROLIFERATE_ENV_FILE',
+    ),
   ])
   expect(turn.state).toBe('completed')
   const token = tokenPattern.exec(tap.sent())?.[1] as string
@@ -84,9 +86,14 @@ test('[AUTH10] [BOX9] [LOC8] the token and the admin key are in no environment, 
   for (const pid of theirs) expect(findIn(environOf(pid), secrets)).toBe(false)
   const all = stackProcesses(stack().mark)
   expect(all.length).toBeGreaterThan(4)
-  for (const pid of all) expect([argvOf(pid), findIn(argvOf(pid).join(' '), secrets)]).toEqual([argvOf(pid), false])
+  for (const pid of all)
+    expect([argvOf(pid), findIn(argvOf(pid).join(' '), secrets)]).toEqual([argvOf(pid), false])
   const environment = environOf(opencode)
-  for (const name of ['PROLIFERATE_GATEWAY_URL', 'SANDBOX_MCP_AUTH_TOKEN', 'PROLIFERATE_SESSION_ID'])
+  for (const name of [
+    'PROLIFERATE_GATEWAY_URL',
+    'SANDBOX_MCP_AUTH_TOKEN',
+    'PROLIFERATE_SESSION_ID',
+  ])
     expect(environment).toContain(`${name}=`)
 
   expect(filesWith(box.folder(), secrets)).toEqual([])
@@ -145,7 +152,8 @@ test.runIf(isRoot)(
       `mkdir -p ${box.folder('config/home/.opencode')}`,
     ]
     const tried = await box.bash(
-      closed.map((command, n) => `${command} >/dev/null 2>&1 && echo "DONE ${n}"`).join('; ') + '; true',
+      closed.map((command, n) => `${command} >/dev/null 2>&1 && echo "DONE ${n}"`).join('; ') +
+        '; true',
     )
     expect(closed.filter((_, n) => tried.includes(`DONE ${n}\n`))).toEqual([])
   },
@@ -156,7 +164,9 @@ test('[SES11] [LOC7] [API2] a private repository is cloned with a token that is 
   const remote = await serveRepository(token)
   const refused = await Box.create(stack(), { repository: { url: remote.url, token: 'wrong' } })
   const box = await Box.open(stack(), { repository: { url: remote.url, token, ref: 'main' } })
-  expect(await box.bash('cat README.md; git remote -v; git config --list')).toContain('private content')
+  expect(await box.bash('cat README.md; git remote -v; git config --list')).toContain(
+    'private content',
+  )
   expect(remote.authorised()).toBe(true)
 
   const secrets = [...spellings(token), Buffer.from(`x-access-token:${token}`).toString('base64')]

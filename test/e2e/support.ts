@@ -24,7 +24,7 @@ export async function until<T>(
   ms: number,
   look: () => T | Promise<T>,
 ): Promise<Exclude<NonNullable<T>, false>> {
-  for (const end = Date.now() + ms; ; ) {
+  for (const end = Date.now() + ms; ;) {
     const value = await look()
     if (value) return value as Exclude<NonNullable<T>, false>
     if (Date.now() > end) throw new Error(`Not within ${ms / 1000} s: ${what}`)

@@ -134,11 +134,7 @@ test('[BOX3] [BOX4] [TURN10] [SES9] agent killed: lost with the reason, 409, rep
   expect(await agent.opened()).toBe(false)
   expect(await box.events()).toEqual(before)
   expect((await box.view()).sandbox).toMatchObject({ state: 'ready', generation: 2 })
-  const current = await request(
-    'GET',
-    `${stack().url}/sandbox/${box.id}/manifest`,
-    await token(2),
-  )
+  const current = await request('GET', `${stack().url}/sandbox/${box.id}/manifest`, await token(2))
   expect(current.status).toBe(200)
 })
 

@@ -39,8 +39,8 @@ export class TestAgent {
   constructor(url: string, sessionId: string, token: string) {
     const init = { headers: { authorization: `Bearer ${token}` } }
     const address = `${url.replace(/^http/, 'ws')}/sandbox/${sessionId}/link`
-    // Node's WebSocket takes headers, which the standard type does not know.
-    this.#socket = new WebSocket(address, init as unknown as string[])
+    // Node's WebSocket takes headers.
+    this.#socket = new WebSocket(address, init)
     this.#socket.addEventListener('message', ({ data }) => {
       this.messages.push(DownMessage.parse(JSON.parse(String(data))))
       this.#wake()

@@ -38,7 +38,8 @@ export async function startFakeSandboxHost(): Promise<FakeSandboxHost> {
       }
       if (request.method === 'DELETE') {
         running.delete(name)
-        return void response.writeHead(204).end()
+        response.writeHead(204).end()
+        return
       }
       const info = running.get(name)
       response.writeHead(info ? 200 : 404, { 'content-type': 'application/json' })

@@ -135,7 +135,7 @@ export async function until<T>(look: () => T | Promise<T>, ms = 15_000): Promise
   for (;;) {
     const value = await look()
     if (value) return value as Truthy<T>
-    if (Date.now() - startedAt > ms) throw new Error(`Not within ${ms} ms: ${look}`)
+    if (Date.now() - startedAt > ms) throw new Error(`Not within ${ms} ms: ${String(look)}`)
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
 }

@@ -48,10 +48,14 @@ async function startLine(target: string): Promise<{ url: string; close(): void }
     const order = /^\/test\/(away|back)$/.exec(request.url ?? '')?.[1]
     if (order) {
       away = order === 'away'
-      return void response.end()
+      response.end()
+      return
     }
     // A refusal that the client does not take for a server that is only busy.
-    if (away) return void response.writeHead(403).end()
+    if (away) {
+      response.writeHead(403).end()
+      return
+    }
     const body: Buffer[] = []
     request.on('data', (chunk: Buffer) => body.push(chunk))
     request.on('end', () => {

@@ -54,8 +54,8 @@ const call = (
   toolCallId: string,
   args: Record<string, unknown> = {},
 ) => doors.callTool(sandbox, { tool, toolCallId, args })
-const rows = <T extends Record<string, SqlStorageValue>>(stub: Stub, query: string) =>
-  runInDurableObject(stub, (_, state) => state.storage.sql.exec<T>(query).toArray())
+const rows = (stub: Stub, query: string) =>
+  runInDurableObject(stub, (_, state) => state.storage.sql.exec(query).toArray())
 
 async function until<T>(look: () => Promise<T>): Promise<T> {
   for (let tries = 0; tries < 500; tries++) {
@@ -63,7 +63,7 @@ async function until<T>(look: () => Promise<T>): Promise<T> {
     if (value) return value
     await scheduler.wait(20)
   }
-  throw new Error(`Never: ${look}`)
+  throw new Error(`Never: ${String(look)}`)
 }
 
 describe('a session that was never created', () => {
@@ -89,7 +89,7 @@ describe('a session that was never created', () => {
 
 describe('refusals over RPC', () => {
   test('[API1] code, message and details survive', async () => {
-    const { stub, doors } = await newSession()
+    const { doors } = await newSession()
     await expect(call(doors, 'nope', 'x')).rejects.toMatchObject({
       code: 'unknown_tool',
       message: 'Unknown tool: nope',
@@ -240,11 +240,8 @@ describe('the alarm', () => {
       await alarm()
       // No longer at work on it: this flush has failed and the next one is promised.
       await until(async () => {
-        const [row] = await rows<{ runner: string | null }>(
-          stub,
-          `select runner from deadlines where name = 'outbox'`,
-        )
-        return row?.runner === null
+        const [row] = await rows(stub, `select runner from deadlines where name = 'outbox'`)
+        return row?.['runner'] === null
       })
     }
     expect((await doors.view(caller)).outbox.pending).toBeGreaterThan(0)

@@ -16,6 +16,7 @@ export type SnapshotContext = Pick<
   | 'configurationId'
   | 'generation'
   | 'provider'
+  | 'generatedFiles'
   | 'knownSecrets'
   | 'storeSnapshot'
 >
@@ -42,6 +43,7 @@ export async function runSaveSnapshot(
     sessionId,
     generation,
     secrets,
+    generatedFiles: call.generatedFiles,
   })
   const isBase = call.mode === 'setup' && configurationId !== null
   const target = isBase ? 'configuration' : 'session'

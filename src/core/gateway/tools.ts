@@ -24,6 +24,8 @@ export interface CallContext {
   generation: number
   providerName: string
   provider(): SandboxProvider | null
+  /** Written from secrets, so they must not leave in a snapshot: paths in the workspace. */
+  generatedFiles: readonly string[]
   /** Values that must not leave in a snapshot. */
   knownSecrets(): Promise<KnownSecret[]>
   storeSnapshot(snapshot: {

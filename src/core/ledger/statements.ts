@@ -186,6 +186,11 @@ function eraseSession({ sessionId, organisationId }: RowOwner): DbStatement[] {
       sql: `delete from ${table} where organisation_id = ?1 and session_id = ?2`,
       values,
     })),
+    {
+      // A configuration's base stays.
+      sql: 'delete from snapshots where organisation_id = ?1 and session_id = ?2 and configuration_id is null',
+      values,
+    },
     { sql: 'delete from sessions where organisation_id = ?1 and id = ?2', values },
   ]
 }

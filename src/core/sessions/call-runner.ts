@@ -9,6 +9,7 @@ import { storeArtifacts } from './artifacts.ts'
 import { completeRun } from './automation.ts'
 import type { CommandDesk } from './command-desk.ts'
 import { sandboxSession } from './doors.ts'
+import { envFilePath } from './env.ts'
 import type { Kernel } from './kernel.ts'
 import type { SessionRecord } from './record.ts'
 import { storeSnapshot } from './snapshots.ts'
@@ -93,7 +94,9 @@ export class CallRunner {
       run: () => {
         if (!parsed.success) return invalidArguments(parsed.error)
         const refusal = modeRefusal(tool.definition, session.mode)
-        return refusal ? { success: false, result: refusal } : tool.run(parsed.data, context)
+        return refusal
+          ? { success: false, result: refusal }
+          : tool.run(this.#kernel.redact(parsed.data), context)
       },
     })
       .catch((error: unknown) => this.#refused(error))
@@ -191,6 +194,7 @@ export class CallRunner {
       generation: session.generation,
       providerName: session.provider,
       provider: () => ports.provider(session.provider),
+      generatedFiles: session.envFiles.map(envFilePath),
       knownSecrets: () => this.#kernel.knownSecrets(),
       storeSnapshot: (snapshot) =>
         this.#kernel.commit((sql, now) =>

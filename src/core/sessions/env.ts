@@ -61,7 +61,7 @@ export function sandboxEnv(values: readonly OpenValue[], files: readonly EnvFile
   return {
     values: Object.fromEntries(byKey),
     files: files.map((file) => ({
-      path: file.workspacePath === '.' ? file.path : `${file.workspacePath}/${file.path}`,
+      path: envFilePath(file),
       content: file.keys
         .filter(({ key }) => byKey.has(key))
         .map(({ key }) => `${key}=${dotenvValue(byKey.get(key) as string)}\n`)
@@ -69,6 +69,9 @@ export function sandboxEnv(values: readonly OpenValue[], files: readonly EnvFile
     })),
   }
 }
+
+export const envFilePath = ({ workspacePath, path }: EnvFile): string =>
+  workspacePath === '.' ? path : `${workspacePath}/${path}`
 
 /** Single quotes keep everything as it is, but cannot hold one themselves or a line's end in every reader. */
 function dotenvValue(value: string): string {

@@ -30,6 +30,7 @@ import { planSession } from './create.ts'
 import { callerSession, openSandboxSession, sandboxSession } from './doors.ts'
 import { currentDiff, submitEnv } from './sandbox-desk.ts'
 import { listEnvRequests, sandboxEnv } from './env.ts'
+import { finishErase } from './erasure.ts'
 import { listEvents } from './events.ts'
 import { Kernel } from './kernel.ts'
 import { Lifecycle } from './lifecycle.ts'
@@ -272,21 +273,9 @@ export class SessionActor implements SessionApi {
       'sandbox.stop': () => this.#lifecycle.onStop(Number(argument)),
       close: () => this.#lifecycle.close('The automation run is completed'),
       purge: () => this.erase({ organisationId, keyId: 'retention' }),
-      erase: () => this.#finishErase(),
+      erase: () => finishErase(this.#kernel, this.#lifecycle, this.#outbox),
     }
     return work[kind ?? '']?.()
-  }
-
-  /** First the machine and the shared rows, then the record itself: a crash between them starts here again. */
-  async #finishErase(): Promise<void> {
-    const session = this.#kernel.session()
-    if (session.provider !== 'none') await this.#lifecycle.stopAll()
-    // Again, as the last word: a call or the sandbox may have ended since, and its row must not outlive the session.
-    this.#kernel.commit((sql, now) => addToOutbox(sql, now, 'session.erased', {}))
-    await this.#outbox.drain()
-    await this.#kernel.crash('erase.drained')
-    this.#kernel.forget()
-    await this.#kernel.ports.host.erase()
   }
 
   #view(): Session {

@@ -43,7 +43,8 @@ export function storeSnapshot(
   appendEvent(sql, now, 'snapshot.stored', { id, target, bytes, message })
   addToOutbox(sql, now, 'snapshot', {
     id,
-    configurationId: snapshot.configurationId,
+    // Only what a configuration starts from outlives the session.
+    configurationId: target === 'configuration' ? snapshot.configurationId : null,
     provider: snapshot.provider,
     operationId: snapshot.operationId,
     message,
@@ -57,6 +58,9 @@ export function newestSnapshot(sql: Sql): string | null {
   return sql.all<{ id: string }>(`select id from snapshots order by n desc limit 1`)[0]?.id ?? null
 }
 
-export function listSnapshotIds(sql: Sql): string[] {
-  return sql.all<{ id: string }>('select id from snapshots').map(({ id }) => id)
+/** Those that nobody else starts from: a configuration's base outlives the session that made it. */
+export function ownSnapshots(sql: Sql): string[] {
+  return sql
+    .all<{ id: string }>(`select id from snapshots where target = 'session'`)
+    .map(({ id }) => id)
 }

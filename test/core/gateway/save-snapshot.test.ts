@@ -38,6 +38,7 @@ function contextOf(more: Partial<SnapshotContext> = {}) {
     configurationId: null,
     generation: 1,
     provider: () => sandboxes,
+    generatedFiles: [],
     knownSecrets: async () => [],
     storeSnapshot: (snapshot) => void stored.push(snapshot),
     ...more,
