@@ -36,7 +36,9 @@ export default new Hono<{ Bindings: Env }>()
   .get('/link/:object', (c) => c.env.BASE.getByName(c.req.param('object')).fetch(c.req.raw))
   .post('/write/:object', async (c) => {
     const body = await c.req.json<{ tool_call_id: string }>()
-    return c.body(await c.env.BASE.getByName(c.req.param('object')).write(body.tool_call_id, answer))
+    return c.body(
+      await c.env.BASE.getByName(c.req.param('object')).write(body.tool_call_id, answer),
+    )
   })
   .post('/read/:object', async (c) => {
     const body = await c.req.json<{ tool_call_id: string }>()

@@ -21,7 +21,11 @@ export async function createTarget(stack: Stack): Promise<Target> {
   })
   const { id } = (await answer.json()) as { id: string }
   const tokens = createTokens(parseConfig(stack.env).tokenKeys, Date.now)
-  const { token } = await tokens.mint({ sessionId: id, organisationId: stack.organisationId, generation: 1 })
+  const { token } = await tokens.mint({
+    sessionId: id,
+    organisationId: stack.organisationId,
+    generation: 1,
+  })
   return { sessionId: id, token }
 }
 
@@ -75,7 +79,11 @@ export async function measureReplay(stack: Stack, base: Stack): Promise<Row[]> {
   const target = await createTarget(stack)
   const ids = Array.from({ length: 100 }, (_, k) => `replay-${k}`)
   const read = (k: number) => ({ path: '/read/replay', body: body(pick(ids, k)) })
-  await run(base.url, { clients: 8, requests: 100, make: (k) => ({ ...read(k), path: '/write/replay' }) })
+  await run(base.url, {
+    clients: 8,
+    requests: 100,
+    make: (k) => ({ ...read(k), path: '/write/replay' }),
+  })
   await run(stack.url, { clients: 8, requests: 100, make: (k) => call(target, pick(ids, k)) })
   const rows: Row[] = []
   for (const clients of [1, 32]) {
@@ -95,10 +103,19 @@ export async function measureGrowth(stack: Stack, calls: number): Promise<Row> {
   await run(stack.url, { clients: 32, requests: calls, make: first(old) })
   await drained(stack, old)
   await run(stack.url, { clients: 1, requests: 10, make: first(young) })
-  const before = await run(stack.url, { ...shape, requests: 300, make: first(await createTarget(stack)) })
+  const before = await run(stack.url, {
+    ...shape,
+    requests: 300,
+    make: first(await createTarget(stack)),
+  })
   const ours = await run(stack.url, { ...shape, make: first(old) })
   const after = await run(stack.url, { ...shape, requests: 300, make: first(young) })
-  return ratioRow(`call in a session with ${calls} settled calls / with 10, p50`, { ours, base: before, baseAgain: after }, 'p50', 1.2)
+  return ratioRow(
+    `call in a session with ${calls} settled calls / with 10, p50`,
+    { ours, base: before, baseAgain: after },
+    'p50',
+    1.2,
+  )
 }
 
 async function drained(stack: Stack, target: Target): Promise<void> {

@@ -15,8 +15,12 @@ export async function measureEvents(stack: Stack, base: Stack): Promise<Row> {
   }
   const first = await bare()
   const target = await createTarget(stack)
-  const socket = await open(`${stack.url}/sandbox/${target.sessionId}/link`, { authorization: `Bearer ${target.token}` })
-  socket.send(JSON.stringify({ t: 'hello', protocols: [1], agent: 'bench', boot: 'bench', ready: true }))
+  const socket = await open(`${stack.url}/sandbox/${target.sessionId}/link`, {
+    authorization: `Bearer ${target.token}`,
+  })
+  socket.send(
+    JSON.stringify({ t: 'hello', protocols: [1], agent: 'bench', boot: 'bench', ready: true }),
+  )
   const ours = await pump(socket)
   return {
     measure: 'events through the link',
@@ -30,7 +34,7 @@ export async function measureEvents(stack: Stack, base: Stack): Promise<Row> {
 }
 
 function open(url: string, headers: Record<string, string>): Promise<WebSocket> {
-  const socket = new WebSocket(url.replace('http', 'ws'), { headers } as never)
+  const socket = new WebSocket(url.replace('http', 'ws'), { headers })
   return new Promise((resolve, reject) => {
     socket.addEventListener('open', () => resolve(socket))
     socket.addEventListener('error', () => reject(new Error(`Cannot open ${url}`)))

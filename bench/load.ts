@@ -18,21 +18,27 @@ export async function run(url: string, load: Load): Promise<Timing> {
   const times: number[] = []
   let next = 0
   const client = async () => {
-    for (let k = next++; k < load.requests; k = next++) times.push(await timed(url, agent, load.make(k)))
+    for (let k = next++; k < load.requests; k = next++)
+      times.push(await timed(url, agent, load.make(k)))
   }
   const started = performance.now()
   await Promise.all(Array.from({ length: load.clients }, client))
   const seconds = (performance.now() - started) / 1000
   agent.destroy()
   times.sort((a, b) => a - b)
-  const at = (share: number) => times[Math.min(times.length - 1, Math.floor(times.length * share))] ?? 0
+  const at = (share: number) =>
+    times[Math.min(times.length - 1, Math.floor(times.length * share))] ?? 0
   return { p50: at(0.5), p99: at(0.99), perSecond: load.requests / seconds }
 }
 
 function timed(url: string, agent: Agent, call: ReturnType<Load['make']>): Promise<number> {
   const started = performance.now()
   return new Promise((resolve, reject) => {
-    const headers = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(call.body), ...call.headers }
+    const headers = {
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(call.body),
+      ...call.headers,
+    }
     const sent = request(url + call.path, { method: 'POST', agent, headers }, (answer) => {
       let text = ''
       answer.on('data', (chunk: Buffer) => (text += chunk.toString()))

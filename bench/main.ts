@@ -6,7 +6,7 @@ import { root } from '../local/binaries.ts'
 import { startStack } from '../local/stack.ts'
 import { measureCalls, measureGrowth, measureReplay } from './calls.ts'
 import { measureEvents } from './events.ts'
-//SIZES
+import { measureSizes } from './sizes.ts'
 import { measureStart } from './start.ts'
 import { printTable, type Row } from './table.ts'
 
@@ -45,7 +45,7 @@ try {
   if (wanted('start')) rows.push(...(await measureStart(join(folder, 'start'))))
   printTable(rows)
   if (wanted('sizes')) {
-    for (const { name, bytes, limit } of [] as {name:string,bytes:number,limit:number}[]) {
+    for (const { name, bytes, limit } of await measureSizes()) {
       const met = bytes < limit ? 'yes' : 'NO'
       console.log(`${name}: ${(bytes / 1000).toFixed(0)} KB, aim under ${limit / 1000} KB: ${met}`)
     }

@@ -29,7 +29,9 @@ export async function bareNodeRss(url: string): Promise<number> {
   const script = `await (await fetch(${JSON.stringify(`${url}/healthz`)})).text()
     new WebSocket(${JSON.stringify(url.replace('http', 'ws'))}).onerror = () => {}
     setTimeout(() => console.log('up'), 1500); setInterval(() => {}, 1000)`
-  const child = spawn(binary('node'), ['--input-type=module', '-e', script], { stdio: ['ignore', 'pipe', 'ignore'] })
+  const child = spawn(binary('node'), ['--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
   await new Promise((resolve) => child.stdout.once('data', resolve))
   const bytes = rssOf(child.pid as number)
   child.kill()

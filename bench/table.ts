@@ -27,7 +27,9 @@ export function printTable(rows: Row[]): void {
     ]
   })
   const head = ['measure', 'ours', 'baseline', 'unit', 'ratio', 'noise', 'aim', 'met']
-  const widths = head.map((title, column) => Math.max(title.length, ...cells.map((row) => row[column]?.length ?? 0)))
+  const widths = head.map((title, column) =>
+    Math.max(title.length, ...cells.map((row) => row[column]?.length ?? 0)),
+  )
   for (const row of [head, widths.map((width) => '-'.repeat(width)), ...cells]) {
     console.log(row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  '))
   }

@@ -143,7 +143,8 @@ export function startSandbox(
   async function runAgent(release: () => void): Promise<void> {
     cancelled.signal.throwIfAborted()
     const log = openAgentLog(join(settings.stateDir, `${name}.log`), secrets)
-    const agent = spawn(settings.node, [settings.agentFile], {
+    // A small young generation: the agent mostly waits, and many of them share one machine.
+    const agent = spawn(settings.node, ['--max-semi-space-size=1', settings.agentFile], {
       cwd: join(folder, 'agent'),
       detached: true,
       stdio: ['pipe', 'pipe', 'pipe'],

@@ -29,7 +29,11 @@ export function createParts(config: Config): Parts {
   const { sandboxHost, crashUrl } = config
   const local =
     sandboxHost &&
-    createLocalSandboxes({ hostUrl: sandboxHost.url, secret: sandboxHost.secret, root: sandboxHost.root })
+    createLocalSandboxes({
+      hostUrl: sandboxHost.url,
+      secret: sandboxHost.secret,
+      root: sandboxHost.root,
+    })
   const db = () => createDb(config.libsql)
   return {
     config,

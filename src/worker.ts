@@ -5,7 +5,6 @@ import type { ToolDefinition } from './contract/tool.ts'
 import { gatewayTools } from './core/gateway/registry.ts'
 import { ledgerShards, sumLedgerStatus } from './core/ledger/ledger.ts'
 import type { LedgerStatus } from './core/ports.ts'
-import type { SessionApi } from './core/sessions/api.ts'
 import { createApp } from './http/app.ts'
 import type { App } from './http/env.ts'
 
@@ -31,13 +30,14 @@ function createCloudflareApp(env: Env, definitions: readonly ToolDefinition[]): 
   const session = (id: string) => env.SESSION.getByName(id)
   return createApp({
     ...parts,
-    // The stub's own type adds disposal to every result; the app only calls.
-    session: (id) => session(id) as unknown as SessionApi,
+    session,
     organisation: (id) => env.ORGANISATION.getByName(id),
     async openLink(sessionId, caller, request) {
       await session(sessionId).authoriseSandbox(caller)
       const path = caller.expired ? '/renew' : `/link?generation=${caller.generation}`
-      return session(sessionId).fetch(new Request(`https://session${path}`, { headers: request.headers }))
+      return session(sessionId).fetch(
+        new Request(`https://session${path}`, { headers: request.headers }),
+      )
     },
     async watch(sessionId, caller, after) {
       await session(sessionId).checkWatcher(caller)
@@ -79,7 +79,9 @@ function eventsOf(socket: WebSocket): ReadableStream<SessionEvent> {
 }
 
 async function ledgerStatus(env: Env): Promise<LedgerStatus> {
-  const shards = Array.from({ length: ledgerShards }, (_, shard) => env.LEDGER.getByName(`ledger-${shard}`).status())
+  const shards = Array.from({ length: ledgerShards }, (_, shard) =>
+    env.LEDGER.getByName(`ledger-${shard}`).status(),
+  )
   return sumLedgerStatus(await Promise.all(shards))
 }
 

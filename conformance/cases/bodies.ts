@@ -4,19 +4,21 @@ import { type Case, outside } from './case.ts'
 
 const deep = `${'['.repeat(100)}${']'.repeat(100)}`
 
+const withId = (id: unknown) => JSON.stringify({ tool_call_id: id, args: outside })
+
 /** Bodies that are no callback, whatever the tool. */
 const badBodies: Record<string, string | Uint8Array> = {
   'no JSON': '{',
   empty: '',
   'an array': '[]',
   'bytes that are not UTF-8': new Uint8Array([0x22, 0xff, 0x22]),
-  'no tool_call_id': '{"args":{}}',
-  'an empty tool_call_id': '{"tool_call_id":""}',
-  'a tool_call_id that is a number': '{"tool_call_id":1}',
-  'a tool_call_id that is too long': JSON.stringify({ tool_call_id: 'x'.repeat(201) }),
-  'a tool_call_id with a line break': '{"tool_call_id":"a\\nb"}',
+  'no tool_call_id': JSON.stringify({ args: outside }),
+  'an empty tool_call_id': withId(''),
+  'a tool_call_id that is a number': withId(1),
+  'a tool_call_id that is too long': withId('x'.repeat(201)),
+  'a tool_call_id with a line break': withId('a\nb'),
   'args that are a list': '{"tool_call_id":"a","args":[]}',
-  'an unknown field': '{"tool_call_id":"a","args":{},"more":1}',
+  'an unknown field': JSON.stringify({ tool_call_id: 'a', args: outside, more: 1 }),
   NUL: '{"tool_call_id":"a","args":{"folder":"\\u0000"}}',
   'a lone surrogate': '{"tool_call_id":"a","args":{"folder":"\\ud800"}}',
   'deep JSON': `{"tool_call_id":"a","args":{"folder":${deep}}}`,
@@ -65,8 +67,16 @@ export const bodyCases: readonly Case[] = [
       const session = await kit.session()
       const token = await kit.token(session)
       // The second runs in the sandbox alone; the last is on every object.
-      for (const tool of ['nothing', 'request_env_variables', 'Verify', 'verify%20', 'constructor'])
-        refused(tool, await kit.call(session, token, tool, kit.id('tool')), 404, 'unknown_tool')
+      for (const tool of [
+        'nothing',
+        'request_env_variables',
+        'Verify',
+        'verify%20',
+        'constructor',
+      ]) {
+        const answer = await kit.call(session, token, tool, kit.id('tool'), outside)
+        refused(tool, answer, 404, 'unknown_tool')
+      }
       same('calls left behind', await kit.calls(session), [])
       return '404 unknown_tool'
     },

@@ -152,11 +152,11 @@ export const linkCases: readonly Case[] = [
       await next.greet()
       const { id } = await next.next('command')
       same('commands', [id], [...sandbox.collects])
-      const result = { t: 'result', commandId: id, ok: true, data: { files: [] } } as const
-      next.send(result)
-      next.send({ ...result, ok: false, error: 'changed its mind' })
+      const result = { t: 'result', commandId: id } as const
+      next.send({ ...result, ok: false, error: 'its first word' })
+      next.send({ ...result, ok: true, data: { files: [] } })
       await next.next('resultAck')
-      same('uploadedCount', answered('answer', await call, true).data?.['uploadedCount'], 0)
+      same('result', answered('answer', await call, false).result, 'its first word')
       return 'delivered again, first result counts'
     },
   },

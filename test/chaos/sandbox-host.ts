@@ -27,19 +27,21 @@ export async function startChaosHost(
     const [, , sessionId = '', generation = ''] = (request.url ?? '').split('/')
     const key = `${sessionId}.${generation}`
     const body = await readAll(request)
+    if (body === null) return
     const answer = (status: number, info?: SandboxInfo) =>
       response
         .writeHead(status, { 'content-type': 'application/json' })
         .end(info && JSON.stringify(info))
     if (request.method === 'PUT') {
-      if (!agents.has(key)) agents.set(key, startAgent(JSON.parse(body) as SandboxSpec))
+      if (!agents.has(key) && !stopped.has(key))
+        agents.set(key, startAgent(JSON.parse(body) as SandboxSpec))
     } else if (request.method === 'DELETE') {
       stopped.add(key)
       agents.get(key)?.stop()
       answer(204)
       return
     }
-    if (!agents.has(key)) {
+    if (!agents.has(key) && !stopped.has(key)) {
       answer(404)
       return
     }
@@ -58,13 +60,14 @@ export async function startChaosHost(
   }
 }
 
-async function readAll(request: IncomingMessage): Promise<string> {
+/** null: the caller was killed in the middle. */
+async function readAll(request: IncomingMessage): Promise<string | null> {
   let text = ''
   request.setEncoding('utf8')
   try {
     for await (const chunk of request) text += chunk as string
   } catch {
-    // The caller was killed in the middle.
+    return null
   }
   return text
 }

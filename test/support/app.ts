@@ -86,8 +86,7 @@ export function createTestApp({ db, rateLimitPerMinute = 100_000, models }: Test
       ledger: () => ledger,
       provider: () => null,
       tools: [echo, verify],
-      config: { ...config, defaultModel: 'scripted',
-      models: modelRows(), retentionMs: 86_400_000 },
+      config: { ...config, defaultModel: 'scripted', models: modelRows(), retentionMs: 86_400_000 },
       log,
     })
     sessions.set(id, actor)

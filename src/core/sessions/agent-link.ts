@@ -5,6 +5,7 @@ import {
   type DownMessage,
   linkClose,
   linkProtocols,
+  maxLinkMessageBytes,
   UpMessage,
 } from '../../contract/link.ts'
 import type { EventData } from '../../contract/events.ts'
@@ -68,6 +69,8 @@ export class AgentLink {
         reason: 'This sandbox has been replaced or its session closed',
       }
     }
+    if (text.length > maxLinkMessageBytes)
+      return { code: linkClose.refused, reason: 'Message too large' }
     await this.#kernel.openSecrets()
     const message = parseMessage(text, (value) => this.#kernel.redact(value))
     if (!message) return { code: linkClose.refused, reason: 'Not a message of this protocol' }
