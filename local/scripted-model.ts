@@ -118,7 +118,11 @@ export async function startScriptedModel(options: ScriptedModelOptions): Promise
       const { status, retryAfter } = step.httpError
       if (retryAfter !== undefined) response.setHeader('retry-after', retryAfter)
       return json(response, status, {
-        error: { message: 'Scripted failure', type: 'server_error' },
+        error: {
+          message: 'Scripted failure',
+          // OpenCode believes the type more than the status.
+          type: status < 500 && status !== 429 ? 'invalid_request_error' : 'server_error',
+        },
       })
     }
     const drops = step.dropConnection === true ? Number.POSITIVE_INFINITY : step.dropConnection

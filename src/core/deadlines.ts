@@ -37,6 +37,11 @@ export function ensureDeadline(sql: Sql, name: string, at: number): void {
   sql.run('insert or ignore into deadlines (name, at) values (?, ?)', name, at)
 }
 
+/** Makes it earlier, if there is one: what it waited for has come. */
+export function hurryDeadline(sql: Sql, name: string, at: number): void {
+  sql.run('update deadlines set at = ? where name = ? and at > ?', at, name, at)
+}
+
 export function clearDeadline(sql: Sql, name: string): void {
   sql.run('delete from deadlines where name = ?', name)
 }

@@ -17,10 +17,12 @@ export interface ClientOptions {
   complain: Complain
   /** Resolves at once while the control plane is up. */
   up: () => Promise<void>
+  /** Since when nothing has been killed; null while the storm goes on, in which anything may take long. */
+  calmSince: () => number | null
 }
 
 /** Longer than any repair takes. */
-const giveUpMs = 90_000
+const giveUpMs = 60_000
 
 /** Like the relay: the same request again until there is an answer, on network errors and what is marked retryable. */
 export class Client {
@@ -38,7 +40,8 @@ export class Client {
       const answer = await this.#once(method, path, body, key)
       if (answer && !isRetryable(answer)) return answer
       this.retries += 1
-      if (Date.now() - startedAt > giveUpMs) {
+      const calmSince = this.#options.calmSince()
+      if (calmSince !== null && Date.now() - Math.max(startedAt, calmSince) > giveUpMs) {
         this.#options.complain(
           `${method} ${path} has no answer after ${giveUpMs / 1000} s: ${answer?.text ?? 'no connection'}`,
         )

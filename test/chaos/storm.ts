@@ -50,7 +50,7 @@ export interface Scene {
   complain: (problem: string) => void
 }
 
-const sessionCount = 4
+const sessionCount = 3
 const callersPerSession = 2
 const lifeCount = 3
 const drainMs = 60_000
@@ -94,6 +94,7 @@ async function createScene(
   endings.push(effects.close)
   let killer: Killer | undefined
   const up = () => killer?.up() ?? Promise.resolve()
+  const calmSince = () => killer?.calmSince ?? null
   const clientOf = (token: string) =>
     new Client({ url: stack.url, authorization: `Bearer ${token}`, complain, up })
   const startAgent = (spec: { sessionId: string; generation: number; token: string }) =>
@@ -191,6 +192,7 @@ async function blow(scene: Scene, options: StormOptions, random: Random): Promis
   }
   const stormMs = Date.now() - startedAt
   going = false
+  scene.killer.calmSince = Date.now()
   options.onProgress?.('Storm over')
   await Promise.all(work)
   options.onProgress?.('Everybody has finished')
@@ -202,7 +204,7 @@ async function chatter(agent: ChaosAgent, going: () => boolean): Promise<void> {
   while (going()) {
     agent.notice(1 + random.below(4))
     if (random.chance(0.05)) agent.cut()
-    await sleep(50 + random.below(150))
+    await sleep(100 + random.below(200))
   }
 }
 

@@ -57,6 +57,23 @@ describe('starting', () => {
     expect(session.sandboxes.running.size).toBe(0)
   })
 
+  test('[BOX3] a sandbox that ends while it boots, before its agent has called, is failed within seconds', async () => {
+    await session.pass(0)
+    session.sandboxes.running.set(1, {
+      sessionId: 's',
+      generation: 1,
+      state: 'exited',
+      reason: 'Cannot make the workspace',
+    })
+    await session.pass(5000)
+    expect((await session.actor.view(testCaller)).sandbox).toMatchObject({
+      state: 'failed',
+      reason: 'Cannot make the workspace',
+    })
+    await session.pass(5000)
+    expect(session.deadlines()).not.toHaveProperty('sandbox.look')
+  })
+
   test('[BOX8] waiting for a place to boot does not count', async () => {
     await session.pass(0)
     session.sandboxes.running.set(1, {

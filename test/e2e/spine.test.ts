@@ -71,23 +71,31 @@ describe.each(hosts)('the spine on %s', (host) => {
 
     const events = await box.events()
     expectWhole(events)
-    const story = events.filter((event) => !/^(message\.delta|link\.|opencode\.)/.test(event.kind))
-    const turnStory = story.slice(story.findIndex((event) => event.kind === 'turn.queued'))
-    const kinds = turnStory.map(({ kind, data }) =>
-      typeof data['tool'] === 'string' ? `${kind} ${data['tool']}` : kind,
-    )
-    expect(kinds.filter((kind) => !kind.startsWith('step.'))).toEqual([
-      'turn.queued',
-      'turn.started',
-      'message.text',
-      ...['tool.started write', 'gate.decided write', 'tool.completed write'],
-      ...['tool.started write', 'gate.decided write', 'tool.completed write'],
-      ...['tool.started verify', 'gate.decided verify', 'call.started verify'],
-      ...['artifact.stored', 'call.ended verify', 'tool.completed verify'],
-      'message.text',
-      'turn.ended',
-    ])
-    expect(kinds.filter((kind) => kind.startsWith('step.'))).toHaveLength(4)
+    const turnEvents = events.slice(events.findIndex(({ kind }) => kind === 'turn.queued'))
+    const seqs = (kind: string, tool?: string) =>
+      turnEvents
+        .filter((event) => event.kind === kind && (!tool || event.data['tool'] === tool))
+        .map(({ seq }) => seq)
+    // Agent and session each keep their own order; these are the ties between them.
+    const stories: [kind: string, tool?: string][][] = [
+      [['turn.queued'], ['turn.started'], ['tool.started', 'verify'], ['turn.ended']],
+      [['turn.started'], ['gate.decided', 'verify'], ['call.started'], ['artifact.stored']],
+      [['artifact.stored'], ['call.ended'], ['tool.completed', 'verify'], ['turn.ended']],
+    ]
+    for (const story of stories) {
+      const order = story.map((step) => seqs(...step))
+      expect([story, order.map(({ length }) => length)]).toEqual([story, story.map(() => 1)])
+      expect(order.flat()).toEqual(order.flat().toSorted((x, y) => x - y))
+    }
+    for (const kind of ['tool.started', 'gate.decided', 'tool.completed'])
+      expect(seqs(kind, 'write')).toHaveLength(2)
+    for (const n of [0, 1]) {
+      const completed = seqs('tool.completed', 'write')[n]
+      expect(completed).toBeGreaterThan(seqs('tool.started', 'write')[n] as number)
+      expect(completed).toBeGreaterThan(seqs('gate.decided', 'write')[n] as number)
+    }
+    expect(seqs('message.text')).toHaveLength(2)
+    expect(seqs('step.finished')).toHaveLength(4)
 
     // The stream and pages of any size are the same log.
     expect(await live).toEqual(events.slice(0, events.findIndex(isEnd) + 1))

@@ -189,7 +189,9 @@ export class Box {
   }
 
   agentPid(): number {
-    const found = this.processes().find((pid) => argvOf(pid)[1]?.endsWith('agent.mjs'))
+    const found = this.processes().find((pid) =>
+      argvOf(pid).some((word) => word.endsWith('/agent.mjs')),
+    )
     if (found === undefined) throw new Error('No agent runs')
     return found
   }

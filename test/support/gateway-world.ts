@@ -64,9 +64,7 @@ export class GatewayWorld {
   readonly deleted = new Set<string>()
   readonly generations = new Map<string, number>()
   readonly issued = new Set<string>()
-  /** By session: commands that were delivered, events that were sent. */
-  readonly commands = new Map<string, Set<string>>()
-  readonly events = new Map<string, Map<number, number>>()
+  readonly #notes = new Map<string, Map<string | number, number>>()
 
   constructor(target: string, adminKey: string) {
     this.#target = target
@@ -85,6 +83,14 @@ export class GatewayWorld {
       body: '{}',
     })
     return ((await answer.json()) as TokenCreated).token
+  }
+
+  /** What a fault remembers of a session, apart from other faults. */
+  notes(fault: string, sessionId: string): Map<string | number, number> {
+    const key = `${fault} ${sessionId}`
+    const known = this.#notes.get(key) ?? new Map<string | number, number>()
+    this.#notes.set(key, known)
+    return known
   }
 
   /** The state changes that callers ask for. */

@@ -1,25 +1,12 @@
 import { linkClose } from '../../src/contract/link.ts'
 import type { Fault, LinkContext } from './broken-gateway.ts'
-import { claimsOf, type GatewayWorld, tokenOf } from './gateway-world.ts'
+import { claimsOf, tokenOf } from './gateway-world.ts'
 
 const closesAs = (
   name: string,
   fails: string,
   isMeant: (code: number, link: LinkContext) => boolean,
 ): Fault => ({ name, fails, close: (code, link) => (isMeant(code, link) ? 1000 : code) })
-
-const setOf = (world: GatewayWorld, sessionId: string): Set<string> => {
-  const known = world.commands.get(sessionId) ?? new Set()
-  world.commands.set(sessionId, known)
-  return known
-}
-
-/** The numbers under which the session's events were passed on. */
-const numbersOf = (world: GatewayWorld, sessionId: string): Map<number, number> => {
-  const known = world.events.get(sessionId) ?? new Map<number, number>()
-  world.events.set(sessionId, known)
-  return known
-}
 
 export const linkFaults: readonly Fault[] = [
   {
@@ -81,9 +68,9 @@ export const linkFaults: readonly Fault[] = [
     fails: 'link-command-again',
     down(message, { world, sessionId }) {
       if (message.t !== 'command') return
-      const known = setOf(world, sessionId)
+      const known = world.notes('commands', sessionId)
       if (known.has(message.id)) message.id = `${message.id}-again`
-      known.add(message.id)
+      known.set(message.id, 1)
     },
   },
   {
@@ -105,12 +92,11 @@ export const linkFaults: readonly Fault[] = [
     fails: 'events-repeated',
     up(message, { world, sessionId }) {
       if (message.t !== 'events') return
-      const sent = numbersOf(world, sessionId)
+      const sent = world.notes('repeats', sessionId)
       const isAgain = message.items.some(({ seq }) => sent.has(seq))
       for (const item of message.items) {
-        const seq = isAgain ? Math.max(...sent.keys()) + 1 : item.seq
-        sent.set(seq, seq)
-        item.seq = seq
+        if (isAgain) item.seq = Math.max(...sent.values()) + 1
+        sent.set(item.seq, item.seq)
       }
     },
   },
@@ -119,7 +105,7 @@ export const linkFaults: readonly Fault[] = [
     fails: 'events-gap',
     up(message, { world, sessionId }) {
       if (message.t !== 'events') return
-      const sent = numbersOf(world, sessionId)
+      const sent = world.notes('gaps', sessionId)
       for (const item of message.items) {
         const { seq } = item
         item.seq = sent.get(seq) ?? sent.size + 1

@@ -10,6 +10,7 @@ import {
 import { addToOutbox } from '../outbox.ts'
 import type { Sql } from '../ports.ts'
 import { appendEvent } from './events.ts'
+import { runningTurn } from './turns.ts'
 
 export const automationSchema = [
   `create table automation_run (
@@ -45,6 +46,8 @@ interface Row {
 
 /** The answer must reach the agent before its sandbox is stopped. */
 const closeAfterMs = 2000
+/** The turn that completed the run may have last words; its end hurries the close. */
+const lastWordsMs = 60_000
 
 export function startAutomationRun(sql: Sql, now: number, id: string): void {
   sql.run(`insert into automation_run (id, state, created_at) values (?, 'running', ?)`, id, now)
@@ -89,7 +92,7 @@ export function completeRun(
     outcome,
   })
   projectRun(sql, now)
-  setDeadline(sql, 'close', now + closeAfterMs)
+  setDeadline(sql, 'close', now + (runningTurn(sql) ? lastWordsMs : closeAfterMs))
   return decision
 }
 

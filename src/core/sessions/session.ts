@@ -269,6 +269,7 @@ export class SessionActor implements SessionApi {
       'turn.abort': () => this.#turns.onAbortOverdue(),
       'sandbox.create': () => this.#lifecycle.onCreate(attempt),
       'sandbox.boot': () => this.#lifecycle.onBoot(),
+      'sandbox.look': () => this.#lifecycle.onLook(),
       'sandbox.check': () => this.#lifecycle.onCheck(),
       'sandbox.stop': () => this.#lifecycle.onStop(Number(argument)),
       close: () => this.#lifecycle.close('The automation run is completed'),

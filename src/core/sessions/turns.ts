@@ -8,7 +8,7 @@ import {
   type Turn,
   type TurnState,
 } from '../../contract/turn.ts'
-import { clearDeadline, setDeadline } from '../deadlines.ts'
+import { clearDeadline, hurryDeadline, setDeadline } from '../deadlines.ts'
 import { addToOutbox } from '../outbox.ts'
 import type { Sql } from '../ports.ts'
 import { addCommand, finishCommand } from './commands.ts'
@@ -122,6 +122,8 @@ export function endTurn(sql: Sql, now: number, end: TurnEnd): boolean {
     row.n,
   )
   clearDeadline(sql, 'turn.abort')
+  // A session whose automation run is completed stays open for its last words only.
+  hurryDeadline(sql, 'close', now)
   // A prompt that has not been delivered by now must not start OpenCode any more.
   finishCommand(sql, end.turnId, false, 'The turn has ended')
   projectTurn(sql, now, end.turnId)
