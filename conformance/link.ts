@@ -17,8 +17,7 @@ export class Link {
     this.#timeoutMs = timeoutMs
     const init = { headers: { authorization: `Bearer ${token}` } }
     const address = `${url.replace(/^http/, 'ws')}/sandbox/${sessionId}/link`
-    // Node's WebSocket takes headers, which the standard type does not know.
-    this.#socket = new WebSocket(address, init as unknown as string[])
+    this.#socket = new WebSocket(address, init)
     this.#socket.addEventListener('message', ({ data }) => this.#receive(String(data)))
     this.#socket.addEventListener('open', () => this.#opened.resolve())
     this.#socket.addEventListener('close', ({ code }) => {

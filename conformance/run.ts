@@ -46,11 +46,16 @@ async function makeConfiguration(kit: Kit): Promise<string> {
 }
 
 async function runCase({ name, rule, run }: Case, kit: Kit): Promise<Result> {
+  const outcome = await attempt(() => run(kit))
+  const cleaned = await attempt(async () => (await kit.cleanUp(), ''))
+  // What could not be removed is a fault as well, but the first one says more.
+  return { name, rule, ...(outcome.passed && !cleaned.passed ? cleaned : outcome) }
+}
+
+async function attempt(work: () => Promise<string>): Promise<Pick<Result, 'passed' | 'seen'>> {
   try {
-    return { name, rule, passed: true, seen: await run(kit) }
+    return { passed: true, seen: await work() }
   } catch (error) {
-    return { name, rule, passed: false, seen: error instanceof Error ? error.message : `${error}` }
-  } finally {
-    await kit.cleanUp()
+    return { passed: false, seen: error instanceof Error ? error.message : String(error) }
   }
 }

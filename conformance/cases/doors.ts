@@ -32,9 +32,9 @@ const otherSession: Credential = async (kit) => kit.token(await kit.session())
 /** The same claims under a signature that is not the deployment's. */
 function forge(token: string): string[] {
   const [header = '', claims = '', signature = ''] = token.split('.')
-  const last = signature.endsWith('A') ? 'B' : 'A'
+  const other = signature.startsWith('A') ? 'B' : 'A'
   const none = Buffer.from('{"alg":"none"}').toString('base64url')
-  return [`${header}.${claims}.${last}${signature.slice(1)}`, `${none}.${claims}.`, 'nonsense']
+  return [`${header}.${claims}.${other}${signature.slice(1)}`, `${none}.${claims}.`, 'nonsense']
 }
 
 export const doorCases: readonly Case[] = [

@@ -96,7 +96,7 @@ async function createScene(
   const up = () => killer?.up() ?? Promise.resolve()
   const calmSince = () => killer?.calmSince ?? null
   const clientOf = (token: string) =>
-    new Client({ url: stack.url, authorization: `Bearer ${token}`, complain, up })
+    new Client({ url: stack.url, authorization: `Bearer ${token}`, complain, up, calmSince })
   const startAgent = (spec: { sessionId: string; generation: number; token: string }) =>
     new ChaosAgent({
       ...spec,

@@ -164,13 +164,9 @@ test('[GATE6] [GATE7] trusted by the session, its plugin is loaded; what it rewr
   const ask = await box.parked()
   await box.answer(ask, 'allow')
   const ended = await box.ended(turn)
-  // Either the gate was shown what would run, or it was deceived and says so.
-  console.log(ask.input, ended.state, ended.reason)
-  const shown = (ask.input as { command: string }).command
-  if (shown.includes('rewritten')) {
-    expect(existsSync(box.folder('workspace/allowed.txt'))).toBe(false)
-  } else {
-    expect(ended).toMatchObject({ state: 'aborted', reason: expect.stringContaining('gate') })
-    expect(await box.eventsOf('gate.bypassed')).toMatchObject([{ tool: 'bash' }])
-  }
+  expect(ask.input).toMatchObject({ command: 'echo allowed > allowed.txt' })
+  expect(ended).toMatchObject({ state: 'aborted', reason: expect.stringContaining('gate') })
+  expect(await box.eventsOf('gate.bypassed')).toMatchObject([
+    { tool: 'bash', input: { command: 'echo rewritten > rewritten.txt' } },
+  ])
 })

@@ -76,11 +76,12 @@ const sharesAnswers = (
   name,
   fails,
   call(call, _, { entries }) {
-    if (call.earlier || call.id === undefined) return
-    for (const [key, { answer }] of entries) {
+    if (call.earlier || call.id === undefined) return undefined
+    const found = [...entries].find(([key, { answer }]) => {
       const [session = '', tool = '', id] = key.split(' ')
-      if (answer && id === call.id && isShared(call, [session, tool])) return { ...answer }
-    }
+      return answer && id === call.id && isShared(call, [session, tool])
+    })
+    return found?.[1].answer ?? undefined
   },
 })
 
