@@ -71,23 +71,20 @@ export class Gate {
   async ask(question: Question, waitMs: number): Promise<Answer | undefined> {
     const known = this.#asks.get(question.askId)
     const inputHash = hashInput(question.input)
-    if (
-      known &&
-      (known.inputHash !== inputHash ||
-        known.tool !== question.tool ||
-        known.callId !== question.callId)
-    ) {
-      return { decision: 'deny', reason: 'The question was changed after it was asked' }
-    }
+    if (known && isChanged(known, question, inputHash)) return changed
     const ask = known ?? this.#add({ ...question, inputHash, askedAt: this.#now(), answer: null })
     return ask.answer ?? (await waitFor(ask, waitMs))
   }
 
-  /** Asked again right before the tool runs: an allow holds only while its turn does. */
-  confirm(askId: string): Answer {
-    const answer = this.#asks.get(askId)?.answer
+  /**
+   * Asked again right before the tool runs: an allow holds only while its turn does, and for this input. Another plugin
+   * may hold the arguments and change them while the question waits.
+   */
+  confirm(question: Question): Answer {
+    const ask = this.#asks.get(question.askId)
     if (this.#closedBecause !== null) return { decision: 'deny', reason: this.#closedBecause }
-    return answer ?? { decision: 'deny', reason: 'The question is not answered' }
+    if (!ask?.answer) return { decision: 'deny', reason: 'The question is not answered' }
+    return isChanged(ask, question, hashInput(question.input)) ? changed : ask.answer
   }
 
   answer(askId: string, answer: Answer): void {
@@ -158,6 +155,14 @@ export class Gate {
     ask.waiting.clear()
   }
 }
+
+const changed: Answer = {
+  decision: 'deny',
+  reason: 'The question was changed after it was asked',
+}
+
+const isChanged = (ask: Ask, question: Question, inputHash: string): boolean =>
+  ask.inputHash !== inputHash || ask.tool !== question.tool || ask.callId !== question.callId
 
 function waitFor(ask: OpenAsk, waitMs: number): Promise<Answer | undefined> {
   return new Promise((resolve) => {

@@ -123,7 +123,7 @@ export class Relay {
     const question = parseQuestion(parseJson(text))
     if (!question) return refuse(response, 400, 'invalid_request', 'Not a question')
     const answer: Answer | undefined = question.confirm
-      ? this.#options.gate.confirm(question.askId)
+      ? this.#options.gate.confirm(question)
       : await this.#options.gate.ask(question, this.#options.pollMs ?? 50_000)
     if (answer === undefined) return reply(response, 202, { pending: true })
     return reply(response, 200, answer)

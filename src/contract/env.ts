@@ -9,13 +9,19 @@ export const EnvSubmit = z.strictObject({
       z.strictObject({
         key: EnvKey,
         value: Text(64 * 1024, 1),
-        type: z.enum(['secret', 'env']).default('secret').describe('env: a plain setting, never kept for later'),
+        type: z
+          .enum(['secret', 'env'])
+          .default('secret')
+          .describe('env: a plain setting, never kept for later'),
         persist: z.boolean().optional().describe('Keep it as a secret of the configuration'),
       }),
     )
     .min(1)
     .max(100),
-  saveToConfiguration: z.boolean().default(false).describe('What `persist` means where it is absent'),
+  saveToConfiguration: z
+    .boolean()
+    .default(false)
+    .describe('What `persist` means where it is absent'),
 })
 export type EnvSubmit = z.infer<typeof EnvSubmit>
 
@@ -43,6 +49,8 @@ export type EnvRequest = z.infer<typeof EnvRequest>
 /** For the agent alone: what belongs into the sandbox's env file, and the files that the configuration asks for. */
 export const SandboxEnv = z.object({
   values: z.record(z.string(), z.string()),
-  files: z.array(z.object({ path: z.string().describe('Relative to the workspace'), content: z.string() })),
+  files: z.array(
+    z.object({ path: z.string().describe('Relative to the workspace'), content: z.string() }),
+  ),
 })
 export type SandboxEnv = z.infer<typeof SandboxEnv>

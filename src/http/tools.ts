@@ -2,7 +2,7 @@ import { createRoute, z } from '@hono/zod-openapi'
 import type { MiddlewareHandler } from 'hono'
 import { AppError, type ErrorCode, errorCodeOf } from '../contract/error.ts'
 import { SessionId } from '../contract/ids.ts'
-import { maxArgsBytes, ToolCallback, type ToolDefinition, ToolResult } from '../contract/tool.ts'
+import { ToolCallback, type ToolDefinition, ToolResult } from '../contract/tool.ts'
 import type { Doors } from './auth.ts'
 import type { AppDeps } from './deps.ts'
 import type { App, AppEnv } from './env.ts'
@@ -50,7 +50,6 @@ export function addToolRoutes(app: App, deps: AppDeps, doors: Doors): void {
       if (tool === undefined) {
         throw new AppError('unknown_tool', `Unknown tool: ${name.slice(0, 100)}`)
       }
-      checkSize(args)
       const { body, replayed } = await deps
         .session(sessionId)
         .callTool(sandbox, { tool, toolCallId, args })
@@ -94,15 +93,6 @@ function namesOf(tools: readonly ToolDefinition[]): Map<string, string> {
   return new Map(
     gateway.flatMap(({ name, aliases }) => [name, ...aliases].map((spelling) => [spelling, name])),
   )
-}
-
-const encoder = new TextEncoder()
-
-function checkSize(args: Record<string, unknown>): void {
-  if (encoder.encode(JSON.stringify(args)).length <= maxArgsBytes) return
-  throw new AppError('too_large', `The arguments are larger than ${maxArgsBytes} bytes`, [
-    { path: 'args', message: `At most ${maxArgsBytes} bytes` },
-  ])
 }
 
 function refuseCallback(issues: z.core.$ZodIssue[]): never {

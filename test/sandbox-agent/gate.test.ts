@@ -62,18 +62,20 @@ describe('the gate', () => {
     expect(await waiting).toMatchObject({ decision: 'deny' })
     gate.answer('a', allow)
     expect(await gate.ask(question('a'), 10)).toMatchObject({ decision: 'deny' })
-    expect(gate.confirm('a')).toMatchObject({ decision: 'deny' })
+    expect(gate.confirm(question('a'))).toMatchObject({ decision: 'deny' })
   })
 
   it('withdraws an allow that was given before it closed', async () => {
     const { gate } = openGate()
     void gate.ask(question('a'), 10)
     gate.answer('a', allow)
-    expect(gate.confirm('a')).toEqual(allow)
+    expect(gate.confirm(question('a'))).toEqual(allow)
+    const rewritten = { ...question('a'), input: { command: 'something else' } }
+    expect(gate.confirm(rewritten)).toMatchObject({ decision: 'deny' })
     gate.close('The turn is being aborted')
-    expect(gate.confirm('a')).toMatchObject({ decision: 'deny' })
+    expect(gate.confirm(question('a'))).toMatchObject({ decision: 'deny' })
     gate.open()
-    expect(gate.confirm('a')).toMatchObject({ decision: 'deny' })
+    expect(gate.confirm(question('a'))).toMatchObject({ decision: 'deny' })
   })
 
   it('denies after 30 s without a link, counted from the loss or the question, whichever is later', async () => {

@@ -29,6 +29,8 @@ export class Kernel {
   #armedAt: number | null | undefined
   #sentCommands = new Set<string>()
   #answers: Answer[] = []
+  #session: SessionRecord | undefined
+  #committing = false
   /** undefined: not opened yet. null: there is nothing to hide. */
   #redactor: Redactor | null | undefined
 
@@ -52,9 +54,12 @@ export class Kernel {
     this.#created = true
   }
 
+  /** Kept between commits: every door asks for it, and only commits change it. */
   session(): SessionRecord {
     if (!this.#created) throw new AppError('not_found', 'No such session')
-    return loadSession(this.ports.sql)
+    if (this.#committing) return loadSession(this.ports.sql)
+    this.#session ??= loadSession(this.ports.sql)
+    return this.#session
   }
 
   /** The database is gone: from here on this object was never created. */
@@ -94,9 +99,16 @@ export class Kernel {
   commit<T>(work: (sql: Sql, now: number) => T): T {
     const now = this.ports.now()
     this.#answers = []
-    const outcome = this.ports.sql.transaction(() => work(this.ports.sql, now))
-    this.#act()
-    return outcome
+    this.#session = undefined
+    this.#committing = true
+    try {
+      const outcome = this.ports.sql.transaction(() => work(this.ports.sql, now))
+      this.#committing = false
+      this.#act()
+      return outcome
+    } finally {
+      this.#committing = false
+    }
   }
 
   send(message: DownMessage): boolean {
