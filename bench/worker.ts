@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { SessionObject as GantrySession } from '../durable-objects/session.ts'
 import type { Env } from '../durable-objects/env.ts'
-import { tools } from '../src/contract/tool.ts'
+
 import { gatewayTools } from '../src/core/gateway/registry.ts'
 import { gatewayTool } from '../src/core/gateway/tools.ts'
 import { createWorker } from '../src/worker.ts'
@@ -28,4 +28,4 @@ export class SessionObject extends GantrySession {
   }
 }
 
-export default createWorker([...tools, noop.definition])
+export default createWorker([...gatewayTools.map((tool) => tool.definition), noop.definition])

@@ -95,8 +95,6 @@ export const verifyTool = {
   onConflict: 'refuse',
 } as const satisfies ContractTool
 
-export const tools: readonly ToolDefinition[] = [verifyTool]
-
 export const maxArgsBytes = 256 * 1024
 export const maxArtifactBytes = 8 * 1024 * 1024
 export const maxArtifactFiles = 100

@@ -40,7 +40,7 @@ export class Killer {
   async strike(strike: Strike): Promise<string | null> {
     if (strike.at === 'time') {
       // On a slow machine more time is left between two kills, or nothing would ever be finished.
-      await sleep(strike.waitMs + this.#restartMs * 0.5)
+      await sleep(strike.waitMs + Math.min(300, this.#restartMs * 0.5))
       return this.#kill('any time', strike.victim, null)
     }
     const wanted = this.#leastStruck()

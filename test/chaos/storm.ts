@@ -187,6 +187,8 @@ async function blow(scene: Scene, options: StormOptions, random: Random): Promis
   for (const strike of createPlan(random)) {
     const done = scene.killer.kills >= options.kills && scene.killer.missing.length === 0
     if (done || Date.now() - startedAt > options.maxMs) break
+    // Once every cell has had its turn, kills at any time are cheaper: there is no point to wait for.
+    if (strike.at === 'point' && scene.killer.missing.length === 0 && random.chance(0.6)) continue
     const struck = await scene.killer.strike(strike)
     options.onProgress?.(`${scene.killer.kills} kills, ${struck ?? 'nobody came by'}`)
   }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { allModes, type Mode } from '../../src/contract/mode.ts'
-import { type ToolDefinition, tools } from '../../src/contract/tool.ts'
+import type { ToolDefinition } from '../../src/contract/tool.ts'
 import {
   automationCompleteTool,
   contractTools,
@@ -53,7 +53,6 @@ describe('availability', () => {
     const local = contractTools.filter((tool) => tool.domain === 'sandbox')
     expect(local.map((tool) => tool.name)).toEqual(['request_env_variables'])
     expect(local.every((tool) => tool.localAnswer)).toBe(true)
-    expect(tools).toEqual([verifyTool])
   })
 
   test('both names of the completion tool lead to one definition and one file', () => {

@@ -86,6 +86,8 @@ test('secrets that the agent prints in any spelling are in no event, row, log, e
   const deltas = new Map<string, string>()
   for (const { data } of events.filter(({ kind }) => kind === 'message.delta'))
     deltas.set(String(data['partId']), (deltas.get(String(data['partId'])) ?? '') + data['delta'])
+  const leaky = events.filter((event) => found(JSON.stringify(event), values).length > 0)
+  expect(leaky).toEqual([])
   const shown: Record<string, string> = {
     events: JSON.stringify(events),
     deltas: [...deltas.values()].join('\n'),

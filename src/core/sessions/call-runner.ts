@@ -1,4 +1,4 @@
-import { canonicalJson } from '../../contract/canonical.ts'
+import { canonicalJson, isLongerThan } from '../../contract/canonical.ts'
 import { AppError, errorCodeOf, errorTable } from '../../contract/error.ts'
 import { maxArgsBytes, type ToolResult } from '../../contract/tool.ts'
 import { modeRefusal } from '../../contract/tools.ts'
@@ -46,9 +46,9 @@ export class CallRunner {
       return { body: JSON.stringify(invalidArguments(parsed.error)), replayed: false }
     }
     const args = canonicalJson(parsed.success ? parsed.data : call.args)
-    if (args.length > maxArgsBytes) {
-      throw new AppError('too_large', `Arguments are larger than ${maxArgsBytes} bytes`, [
-        { path: 'args', message: `${args.length} bytes` },
+    if (isLongerThan(args, maxArgsBytes)) {
+      throw new AppError('too_large', `The arguments are larger than ${maxArgsBytes} bytes`, [
+        { path: 'args', message: `At most ${maxArgsBytes} bytes` },
       ])
     }
     const argsHash = await this.#kernel.ports.crypto.sha256(args)

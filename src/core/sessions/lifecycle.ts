@@ -195,6 +195,8 @@ export class Lifecycle {
     if (session.status !== 'open') return
     this.#kernel.commit((sql, now) => {
       this.#kernel.answer(denyOpenAsks(sql, now, 'The session is being closed', 'close'))
+      // Whoever waits for the sandbox learns at once that nothing will come.
+      dropOpenCommands(sql, 'The session was closed')
       requestAbort(sql, now, session.generation)
       interruptTurn(sql, now, 'The session was closed')
       sql.run(`update session set status = 'closed', closed_at = ?`, now)

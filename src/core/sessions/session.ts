@@ -109,8 +109,9 @@ export class SessionActor implements SessionApi {
   }
 
   async close(caller: Caller, reason: string): Promise<Session> {
+    await this.#kernel.openSecrets()
     callerSession(this.#kernel, caller)
-    this.#lifecycle.close(reason)
+    this.#lifecycle.close(this.#kernel.redact(reason))
     return this.#view()
   }
 
@@ -125,10 +126,11 @@ export class SessionActor implements SessionApi {
   }
 
   async replaceSandbox(caller: Caller, reason: string): Promise<Session> {
+    await this.#kernel.openSecrets()
     const session = callerSession(this.#kernel, caller)
     if (session.status !== 'open')
       throw new AppError('wrong_state', 'Cannot replace the sandbox: session is closed')
-    this.#lifecycle.replace(reason)
+    this.#lifecycle.replace(this.#kernel.redact(reason))
     return this.#view()
   }
 
@@ -169,9 +171,11 @@ export class SessionActor implements SessionApi {
   }
 
   async answerAsk(caller: Caller, askId: string, answer: AskAnswer): Promise<Ask> {
+    await this.#kernel.openSecrets()
     const session = callerSession(this.#kernel, caller)
+    const kept = this.#kernel.redact(answer)
     this.#kernel.commit((sql, now) =>
-      this.#kernel.answer([answerByPerson(sql, now, askId, caller.keyId, answer)]),
+      this.#kernel.answer([answerByPerson(sql, now, askId, caller.keyId, kept)]),
     )
     return viewAsk(this.#kernel.ports.sql, session.id, askId)
   }
