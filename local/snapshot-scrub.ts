@@ -15,9 +15,10 @@ import { cleanGitConfig, cleanRegistryFile, withoutUserInfo } from './credential
 
 const words = (text: string) => text.trim().split(/\s+/)
 
-/** Of the home: OpenCode's own data, credentials, and what people have typed. */
+/** Of the home: OpenCode's and the agent's own data, credentials, and what people have typed. */
 export const homeLeftOut: readonly string[] = words(`
   .local/share/opencode .local/state/opencode .cache/opencode .config/opencode .opencode .claude .codex
+  .gantry-diff.git
   .netrc _netrc .git-credentials .config/git/credentials .ssh .gnupg .password-store .local/share/keyrings
   .aws .azure .config/gcloud .kube .docker/config.json .config/containers/auth.json .terraform.d .vault-token
   .config/gh .config/hub .config/glab-cli .config/doctl .config/op .config/stripe .config/heroku .config/rclone

@@ -54,7 +54,8 @@ function build(layout: Layout, change: Partial<ManifestInput> = {}): Promise<Man
 }
 
 /** Its text with the declared places for what this layout has there. */
-function neutral({ layout, version: _, ...manifest }: Manifest): string {
+function neutral(whole: Manifest): string {
+  const { layout, version: _version, ...manifest } = whole
   const { hostname, port, ...paths } = layout
   const named = Object.entries(paths).sort(([, a], [, b]) => b.length - a.length)
   const clean = (text: string) => {
@@ -77,7 +78,7 @@ function neutral({ layout, version: _, ...manifest }: Manifest): string {
   return JSON.stringify({ ...manifest, files, environment, absent }, null, 1)
 }
 
-describe.each(allModes)('a sandbox in mode %s', (mode) => {
+describe.each(allModes)('[MODE7] a sandbox in mode %s', (mode) => {
   it('is told the same everywhere, byte for byte, but for the declared paths, port and host name', async () => {
     const [one, two] = [
       await build(layouts.literal, { mode }),
@@ -116,7 +117,7 @@ describe.each(allModes)('a sandbox in mode %s', (mode) => {
   })
 })
 
-test('the places of the contract are in the manifest literally', async () => {
+test('[MODE7] the places of the contract are in the manifest literally', async () => {
   const manifest = await build(literal)
   const paths = manifest.files.map(({ path }) => path)
   expect(paths).toEqual(
@@ -133,7 +134,7 @@ test('the places of the contract are in the manifest literally', async () => {
   expect(manifest.environment['TMPDIR']).toBe('/tmp')
 })
 
-describe('opencode.json', () => {
+describe('[MODE7] opencode.json', () => {
   const textsIn = ({ files }: Manifest) =>
     files.filter(({ path }) => path.endsWith('/opencode.json')).map(({ content }) => content)
 

@@ -17,7 +17,7 @@ const cutsPerRound = 3
 const count = rounds * together
 const seed = Number(process.env['SEED'] ?? 1)
 
-test(`[CALL3] [CALL16] link and callback are cut while snapshots are taken, ${count} of them: one each (seed ${seed})`, async () => {
+test(`[SNAP1] [SNAP9] [CALL3] [CALL16] link and callback are cut while snapshots are taken, ${count} of them: one each (seed ${seed})`, async () => {
   const box = await Box.open(stack())
   await box.run([write('small.txt', 'small\n'), tool('save_snapshot', { message: 'uncut' })])
   const [uncut] = await callsOf(box)
@@ -62,7 +62,7 @@ test(`[CALL3] [CALL16] link and callback are cut while snapshots are taken, ${co
   expect(new Set(ids).size).toBe(count + 1)
   // What OpenCode was told is what was recorded, each once.
   const told = (await box.eventsOf('tool.completed')).filter((one) => one.tool === 'save_snapshot')
-  const results = calls.map(({ response }) => response?.result)
+  const results = calls.map(({ response }) => response?.result ?? '')
   expect(told.map(({ output }) => output).sort()).toEqual(results.sort())
   expect((await box.eventsOf('snapshot.stored')).map(({ id }) => id).sort()).toEqual(ids)
   const ended = (await box.eventsOf('call.ended')).map(({ toolCallId }) => toolCallId)

@@ -1,6 +1,3 @@
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { text } from 'node:stream/consumers'
 import { lstatSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect } from 'vitest'
@@ -121,62 +118,4 @@ export const filesWith = (folder: string, values: readonly string[]): string[] =
 export function snapshotFolder(stack: Stack, organisationId = stack.organisationId): string {
   if (stack.sandboxPlace === null) throw new Error('The stack has no sandboxes')
   return join(dirname(stack.sandboxPlace.root), 'snapshots', organisationId)
-}
-
-export interface Vendor {
-  url: string
-  /** What the answers said, added up. */
-  usage(): { requests: number; inputTokens: number; outputTokens: number }
-  /** The credentials that came, each once. */
-  credentials(): string[]
-  /** Answers so from now on; null: asks the model again. */
-  refuseWith(refusal: { status: number; body: string } | null): void
-  close(): void
-}
-
-/** Stands between the control plane and the scripted model, and reads what the model says it used. */
-export async function startVendor(target: () => string): Promise<Vendor> {
-  const credentials = new Set<string>()
-  const said: { prompt_tokens: number; completion_tokens: number }[] = []
-  let refusal: { status: number; body: string } | null = null
-  const server = createServer(async (incoming, outgoing) => {
-    credentials.add(incoming.headers.authorization ?? '')
-    const body = await text(incoming)
-    if (refusal !== null) {
-      outgoing.writeHead(refusal.status, { 'content-type': 'application/json', 'x-vendor': 'v1' })
-      return void outgoing.end(refusal.body)
-    }
-    const answer = await fetch(`${target()}${(incoming.url ?? '').replace(/^\/v1/, '')}`, {
-      method: 'POST',
-      headers: {
-        authorization: incoming.headers.authorization ?? '',
-        'content-type': 'application/json',
-      },
-      body,
-    })
-    outgoing.writeHead(answer.status, { 'content-type': answer.headers.get('content-type') ?? '' })
-    let whole = ''
-    for await (const piece of answer.body?.pipeThrough(new TextDecoderStream()) ?? []) {
-      whole += piece
-      outgoing.write(piece)
-    }
-    outgoing.end()
-    const usage = /"usage":(\{[^}]*\})/.exec(whole)?.[1]
-    if (usage !== undefined) said.push(JSON.parse(usage) as (typeof said)[number])
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
-    usage: () => ({
-      requests: said.length,
-      inputTokens: said.reduce((sum, each) => sum + each.prompt_tokens, 0),
-      outputTokens: said.reduce((sum, each) => sum + each.completion_tokens, 0),
-    }),
-    credentials: () => [...credentials],
-    refuseWith: (given) => (refusal = given),
-    close() {
-      server.closeAllConnections()
-      server.close()
-    },
-  }
 }

@@ -114,9 +114,9 @@ describe.each(hosts)('the contract on %s', (host) => {
 
   async function expectEvidence(box: Box): Promise<void> {
     const { items } = (await box.get('/artifacts')).json as { items: Artifact[] }
-    expect(items.map(({ path, contentType }) => [path, contentType]).sort()).toEqual([
-      ['page.png', 'image/png'],
-      ['tests.txt', expect.stringMatching(/^text\/plain/)],
+    expect(items.map(({ path, contentType }) => `${path} ${contentType}`).sort()).toEqual([
+      'page.png image/png',
+      expect.stringMatching(/^tests\.txt text\/plain/),
     ])
     for (const { id, path, contentType } of items) {
       const answer = await box.get(`/artifacts/${id}`)
@@ -173,7 +173,7 @@ describe.each(hosts)('the contract on %s', (host) => {
     expect(await box.eventsOf('env.submitted')).toEqual([{ keys: given.map(({ key }) => key) }])
   }
 
-  test('setup finds out, coding starts from it: each tool of both once, with its effect', async () => {
+  test('[TOOL1] [TOOL2] [TOOL3] [TOOL6] [TOOL7] [TOOL8] [TOOL9] [SNAP4] [SNAP9] setup finds out, coding starts from it: each tool of both once, with its effect', async () => {
     const configuration = await createConfiguration(stack(), { name: 'web', project: 'shop' })
     const { id: configurationId } = configuration
     await setSecret(stack(), 'DATABASE_URL', 'postgres://canary-one@db/x', configurationId)
@@ -250,7 +250,7 @@ describe.each(hosts)('the contract on %s', (host) => {
     expect((await loadConfiguration(stack(), configurationId)).baseSnapshotId).toBe(snapshotId)
   })
 
-  test('scratch: each tool once, with its effect, and no configuration needed', async () => {
+  test('[MODE1] [TOOL1] [TOOL7] scratch: each tool once, with its effect, and no configuration needed', async () => {
     const box = await Box.open(stack())
     await runIn('scratch', box, [
       ...evidence,
@@ -270,7 +270,7 @@ describe.each(hosts)('the contract on %s', (host) => {
     expect(await envRequests(box)).toMatchObject([{ state: 'closed' }])
   })
 
-  test('automation: each tool once, and its completion counts once whatever is repeated', async () => {
+  test('[TOOL4] [TOOL5] [CALL11] automation: each tool once, and its completion counts once whatever is repeated', async () => {
     const { id: configurationId } = await createConfiguration(stack(), { name: 'nightly' })
     const runId = `nightly-${host}`
     const box = await Box.open(stack(), {

@@ -38,7 +38,7 @@ async function addOrganisation() {
   return { organisationId, url: stack().url, adminKey, sandboxPlace: stack().sandboxPlace }
 }
 
-test('[SES4] two organisations with the same names see nothing of each other: configurations, secrets, snapshots', async () => {
+test('[CONF2] [CONF8] [SEC4] [SNAP6] two organisations with the same names see nothing of each other: configurations, secrets, snapshots', async () => {
   const [ours, theirs] = [stack(), await addOrganisation()]
   const input = { name: 'web', project: 'shop' }
   const mine = await createConfiguration(ours, input)

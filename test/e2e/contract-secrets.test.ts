@@ -34,7 +34,7 @@ function hidden(steps: ScriptStep[], values: string[]): string {
   return values.reduce((text, value) => text.replaceAll(value, escape(value)), promptText(steps))
 }
 
-test('secrets that the agent prints in any spelling are in no event, row, log, error, diff or prompt', async () => {
+test('[SEC3] [SEC9] [SNAP3] [SNAP4] secrets that the agent prints in any spelling are in no event, row, log, error, diff or prompt', async () => {
   const configured = `cfg/${letters(9)}+${letters(6)}&x y`
   const submitted = `env/${letters(9)}+${letters(6)}&z w`
   const token = `ght_${letters(16)}`
@@ -81,13 +81,16 @@ test('secrets that the agent prints in any spelling are in no event, row, log, e
   // It did print them: the model was told.
   const said = JSON.stringify(stack().model?.log())
   expect(found(said, values)).toEqual(values)
+  // But not by its instructions.
+  const messages = (stack().model?.log() ?? []).flatMap(({ body }) => body.messages)
+  const instructions = messages.filter(({ role }) => role === 'system')
+  expect(instructions.length).toBeGreaterThan(0)
+  expect(found(JSON.stringify(instructions), values)).toEqual([])
 
   const events = await box.events()
   const deltas = new Map<string, string>()
   for (const { data } of events.filter(({ kind }) => kind === 'message.delta'))
     deltas.set(String(data['partId']), (deltas.get(String(data['partId'])) ?? '') + data['delta'])
-  const leaky = events.filter((event) => found(JSON.stringify(event), values).length > 0)
-  expect(leaky).toEqual([])
   const shown: Record<string, string> = {
     events: JSON.stringify(events),
     deltas: [...deltas.values()].join('\n'),
@@ -135,6 +138,10 @@ test('secrets that the agent prints in any spelling are in no event, row, log, e
   expect(outputs['save_snapshot']).toMatch(/^Snapshot "snp_\w+" saved on the session/)
   expect(filesUnder(snapshotFolder(stack())).length).toBeGreaterThan(3)
   expect(filesWith(snapshotFolder(stack()), values)).toEqual([])
+  await box.post('/close', { reason: `because of ${all}` })
+  expect(await box.eventsOf('session.closed')).toEqual([
+    { reason: `because of ${labels.join(' and ')}` },
+  ])
 })
 
 /** Every row of every table, but for what is stored as bytes. */

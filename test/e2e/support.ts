@@ -47,9 +47,9 @@ export function useRealStack(
 
 export function startRealStack(host: Host, options: Partial<StackOptions> = {}): Promise<Stack> {
   return startStack({
-    stateDir: mkdtempSync(join(tmpdir(), 'gantry-e2e-')),
-    host,
     ...options,
+    stateDir: options.stateDir ?? mkdtempSync(join(tmpdir(), 'gantry-e2e-')),
+    host,
     env: { RATE_LIMIT_PER_MINUTE: '1000000', ...options.env },
   })
 }
@@ -226,18 +226,24 @@ function readProc(pid: number, name: string): string {
 export const stackProcesses = (mark: string): number[] =>
   findProcesses({ marks: [`${stackMark}=${mark}`] })
 
-/** Every loopback port on which one of the processes listens. */
+/** Every port on which one of the processes listens. */
 export function portsOf(pids: readonly number[]): number[] {
   const sockets = new Set(pids.flatMap((pid) => socketsOf(pid)))
+  const ports = listeners().flatMap(({ port, socket }) => (sockets.has(socket) ? [port] : []))
+  return [...new Set(ports)].sort((a, b) => a - b)
+}
+
+/** Everybody's listening sockets. */
+export function listeners(): { port: number; socket: string }[] {
   const lines = ['/proc/net/tcp', '/proc/net/tcp6'].flatMap((path) =>
     readFileSync(path, 'utf8').trim().split('\n').slice(1),
   )
-  const ports = lines.flatMap((line) => {
-    const fields = line.trim().split(/\s+/)
-    const isListening = fields[3] === '0A' && sockets.has(fields[9] ?? '')
-    return isListening ? [Number.parseInt(fields[1]?.split(':').at(-1) ?? '', 16)] : []
+  return lines.flatMap((line) => {
+    const [, address = '', , state, , , , , , socket = ''] = line.trim().split(/\s+/)
+    return state === '0A'
+      ? [{ port: Number.parseInt(address.split(':')[1] ?? '', 16), socket }]
+      : []
   })
-  return [...new Set(ports)].sort((a, b) => a - b)
 }
 
 function socketsOf(pid: number): string[] {

@@ -49,7 +49,7 @@ test('[TURN8] abort in the middle of a tool ends the tool, and the next prompt w
   const queued = await box.prompt('Never')
   await until('the tool runs', 30_000, () => existsSync(box.folder('workspace/begun.txt')))
   const sleeping = () => box.processes().filter((pid) => argvOf(pid)[1] === '613')
-  expect(sleeping()).toHaveLength(1)
+  await until('the command sleeps', 10_000, () => sleeping().length === 1)
   expect((await box.post('/abort')).status).toBe(200)
   expect(await box.ended(turn)).toMatchObject({ state: 'aborted' })
   expect(await box.ended(queued)).toMatchObject({ state: 'aborted' })
