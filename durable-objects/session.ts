@@ -120,32 +120,31 @@ export class SessionObject extends DurableObject<Env> implements SessionApi {
   /** Only the Worker gets here, after it has asked at the door above: a socket cannot cross RPC. */
   override async fetch(request: Request): Promise<Response> {
     const { pathname, searchParams } = new URL(request.url)
-    if (pathname === '/watch') return this.#watch(Number(searchParams.get('after')))
-    if (pathname === '/renew') return this.#renew()
-    return new Response(null, {
-      status: 101,
-      webSocket: acceptLink(this.ctx, Number(searchParams.get('generation'))),
-    })
+    if (pathname === '/watch') return this.#watch()
+    const generation = Number(searchParams.get('generation'))
+    if (pathname === '/renew') return this.#renew(generation)
+    return new Response(null, { status: 101, webSocket: acceptLink(this.ctx, generation) })
   }
 
-  #watch(after: number): Response {
+  #watch(): Response {
     const pair = new WebSocketPair()
     this.ctx.acceptWebSocket(pair[1], ['watch'])
-    this.#actor.startWatch(after, (events) => pair[1].send(JSON.stringify(events)))
+    this.#actor.watchStarted()
     return new Response(null, { status: 101, webSocket: pair[0] })
   }
 
-  async #renew(): Promise<Response> {
+  async #renew(generation: number): Promise<Response> {
     const pair = new WebSocketPair()
     pair[1].accept()
-    pair[1].send(await this.#actor.newToken())
+    pair[1].send(await this.#actor.newToken(generation))
     pair[1].close(linkClose.renewed, 'Connect again with the new token')
     return new Response(null, { status: 101, webSocket: pair[0] })
   }
 
   override async webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
     const attachment = socket.deserializeAttachment() as LinkAttachment | null
-    if (!attachment) return
+    // What a superseded socket still brings comes again on the new one.
+    if (!attachment || socket.readyState !== WebSocket.OPEN) return
     const text = typeof message === 'string' ? message : ''
     const end = await this.#actor.receive(attachment.generation, text)
     if (end) socket.close(end.code, end.reason)

@@ -18,7 +18,7 @@ import {
 import { createSlots } from './slots.ts'
 import { serveSnapshots } from './snapshot-routes.ts'
 import { findSnapshot, openSnapshots } from './snapshots.ts'
-import { makePrivateDir } from './state.ts'
+import { makePrivateDir, removeTree } from './state.ts'
 import { isTaken, type Uids, usersOf } from './uids.ts'
 
 const maxBodyBytes = 1024 * 1024
@@ -187,7 +187,7 @@ export async function startHost(input: HostOptions): Promise<Host> {
     if (removed.size > maxRemembered) removed.delete(removed.values().next().value ?? '')
     const sandbox = sandboxes.get(name)
     if (sandbox === undefined) {
-      rmSync(join(options.root, name), { recursive: true, force: true })
+      removeTree(join(options.root, name))
       return
     }
     const already = removing.get(name)
@@ -220,7 +220,7 @@ async function endLeftovers(root: string, uids: Uids | undefined): Promise<void>
   for (const name of names) {
     const folder = join(root, name)
     if (Date.now() - statSync(folder).mtimeMs > keptMs) {
-      rmSync(folder, { recursive: true, force: true })
+      removeTree(folder)
     } else {
       if (uids !== undefined) chownSync(folder, process.getuid?.() ?? 0, process.getgid?.() ?? 0)
       chmodSync(folder, 0o700)

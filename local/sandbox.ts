@@ -1,5 +1,5 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
-import { chmodSync, chownSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Boot } from '../src/contract/manifest.ts'
@@ -8,6 +8,7 @@ import { type AgentLog, openAgentLog, redact } from './agent-log.ts'
 import { killProcesses, sandboxMark, sleep, stackMark, type Wanted, within } from './processes.ts'
 import type { Slots } from './slots.ts'
 import { restoreSnapshot } from './snapshot-copy.ts'
+import { removeTree } from './state.ts'
 import { makeWorkspace } from './workspace.ts'
 
 const run = promisify(execFile)
@@ -99,7 +100,7 @@ export function startSandbox(
     end,
     remove: async () => {
       await end(settings.stopGraceMs)
-      rmSync(folder, { recursive: true, force: true })
+      removeTree(folder)
     },
   }
 

@@ -37,7 +37,7 @@ export async function findSecret(
       const hit = isPackFolder(path) ? await searchPacks(path, scratch, begin, signal) : null
       if (hit !== null) return { name: hit.name, file: `${file} (git object ${hit.object})` }
     } else if (!isSearchedPack(path)) {
-      const name = await searchFile(path, begin(), signal)
+      const name = await searchFile(path, begin, signal)
       if (name !== null) return { name, file }
     }
   }
@@ -61,16 +61,18 @@ const isPack = (entry: Dirent) => entry.isFile() && entry.name.endsWith('.pack')
 
 async function searchFile(
   path: string,
-  search: SecretSearch,
+  begin: () => SecretSearch,
   signal: AbortSignal,
 ): Promise<string | null> {
-  const isLoose = looseObject.test(path)
-  const bytes = createReadStream(path, { highWaterMark: chunkBytes, signal })
-  if (!isLoose) return searchStream(bytes, search, signal)
+  const read = () => createReadStream(path, { highWaterMark: chunkBytes, signal })
+  // As it is in any case: what only has the name of a git object may be anything.
+  const name = await searchStream(read(), begin(), signal)
+  if (name !== null || !looseObject.test(path)) return name
+  const bytes = read()
   const inflated = bytes.pipe(createInflate())
   bytes.once('error', (error) => inflated.destroy(error))
   try {
-    return await searchStream(inflated, search, signal)
+    return await searchStream(inflated, begin(), signal)
   } catch {
     signal.throwIfAborted()
     return null // a broken object: what could be read of it was searched

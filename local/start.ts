@@ -81,7 +81,7 @@ function tellPlaces(started: Stack, scripted: boolean): void {
     `  Model        ${scripted ? 'scripted (set ANTHROPIC_API_KEY for a real one)' : 'as set in the environment'}`,
   )
   print(
-    `  Try          curl -H "authorization: Bearer $(cat ${here(started.adminKeyPath)})" ${started.url}/v1/status`,
+    `  Try          curl -H "authorization: Bearer $(cat '${here(started.adminKeyPath)}')" ${started.url}/v1/status`,
   )
   const place = started.sandboxPlace
   if (place === null || place.uids !== undefined) return

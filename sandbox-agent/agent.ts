@@ -44,6 +44,7 @@ export class Agent {
   readonly #commands: Commands
   readonly #uplink: Uplink
   #relayUrl = ''
+  #envApplied: Promise<void> = Promise.resolve()
   #stopping = false
 
   constructor(boot: Boot, exit: (code: number) => void) {
@@ -186,7 +187,14 @@ export class Agent {
   }
 
   /** The values are never in a command or an event: they are fetched when they are written. */
-  async #applyEnv(): Promise<void> {
+  #applyEnv(): Promise<void> {
+    // One after the other: an answer that is older must not be written last.
+    const applied = this.#envApplied.then(() => this.#fetchEnv())
+    this.#envApplied = applied.catch(() => undefined)
+    return applied
+  }
+
+  async #fetchEnv(): Promise<void> {
     const env = await this.#fetch('env', SandboxEnv)
     const written = applyEnv(env, this.#supervisor.layout, this.#supervisor.owner)
     const copies = [...new Set([...this.#memory.value.copies, ...written])]

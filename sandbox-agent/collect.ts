@@ -51,17 +51,20 @@ function* readFiles(
     if (there) throw limit(body, 'it is not a folder, or a symlink leads out of the workspace')
     return
   }
-  const paths = listPaths(folder, [], { left: body.maxFiles * 20 })
-  if (paths.length > body.maxFiles) throw limit(body, `more than ${body.maxFiles} files`)
-  for (const path of paths.sort((a, b) => (a.join('/') < b.join('/') ? -1 : 1))) {
-    const parent = folder.descend(path.slice(0, -1))
-    const content = parent?.read(path.at(-1) as string, { maxBytes: body.maxFileBytes, within })
-    parent?.close()
-    if (content === 'too large')
-      throw limit(body, `"${path.join('/')}" is larger than ${body.maxFileBytes} bytes`)
-    if (content) yield { path: path.join('/'), content }
+  try {
+    const paths = listPaths(folder, [], { left: body.maxFiles * 20 })
+    if (paths.length > body.maxFiles) throw limit(body, `more than ${body.maxFiles} files`)
+    for (const path of paths.sort((a, b) => (a.join('/') < b.join('/') ? -1 : 1))) {
+      const parent = folder.descend(path.slice(0, -1))
+      const content = parent?.read(path.at(-1) as string, { maxBytes: body.maxFileBytes, within })
+      parent?.close()
+      if (content === 'too large')
+        throw limit(body, `"${path.join('/')}" is larger than ${body.maxFileBytes} bytes`)
+      if (content) yield { path: path.join('/'), content }
+    }
+  } finally {
+    folder.close()
   }
-  folder.close()
 }
 
 function existsBelow(top: Folder, names: string[]): boolean {
@@ -85,8 +88,11 @@ function listPaths(folder: Folder, prefix: string[], budget: { left: number }): 
     if (entry.isFile()) found.push(path)
     const inner = entry.isDirectory() ? folder.enter(entry.name) : undefined
     if (!inner) continue
-    found.push(...listPaths(inner, path, budget))
-    inner.close()
+    try {
+      found.push(...listPaths(inner, path, budget))
+    } finally {
+      inner.close()
+    }
   }
   return found
 }

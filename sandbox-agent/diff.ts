@@ -17,16 +17,9 @@ export interface DiffOptions {
   excluded: string[]
 }
 
-/** The tree of the commit that the work starts from. */
+/** The tree that the work starts from: what a snapshot brought uncommitted is not this sandbox's doing. */
 export async function readBaseTree(options: DiffOptions): Promise<string> {
-  const args = [
-    `--git-dir=${options.workspace}/.git`,
-    'rev-parse',
-    '--verify',
-    '--quiet',
-    'HEAD^{tree}',
-  ]
-  const tree = (await run(options, 'git', args, 200)).output.trim()
+  const tree = await workTree(options)
   return /^[0-9a-f]{40}$/.test(tree) ? tree : emptyTree
 }
 
@@ -36,36 +29,30 @@ export async function takeDiff(
   baseTree: string,
   maxBytes = maxDiffBytes,
 ): Promise<DiffReport> {
-  const { gitDir, workspace, excluded } = options
-  await prepare(options)
-  const git = (args: string[], limit: number) =>
-    run(
-      options,
-      'git',
-      [`--git-dir=${gitDir}`, `--work-tree=${workspace}`, ...safeSettings, ...args],
-      limit,
-    )
-  await git(
-    [
-      'add',
-      '--all',
-      '--ignore-errors',
-      '--',
-      '.',
-      ...excluded.map((path) => `:(exclude,literal)${path}`),
-    ],
-    1000,
-  )
-  const tree = (await git(['write-tree'], 200)).output.trim()
+  const tree = await workTree(options)
   const range = ['--no-color', '--no-ext-diff', '--no-textconv', '--find-renames', baseTree, tree]
-  const status = await git(['diff', '--raw', '--numstat', '-z', ...range], 4 * 1024 * 1024)
-  const patch = await git(['diff', ...range], maxBytes)
+  const status = await git(options, ['diff', '--raw', '--numstat', '-z', ...range], 4 * 1024 * 1024)
+  const patch = await git(options, ['diff', ...range], maxBytes)
   const files = parseFiles(status.output)
   return {
     patch: patch.output,
     files: files.slice(0, maxFiles),
     truncated: patch.truncated || status.truncated || files.length > maxFiles,
   }
+}
+
+/** The files as they are now, as a tree in a store of our own. */
+async function workTree(options: DiffOptions): Promise<string> {
+  await prepare(options)
+  const excluded = options.excluded.map((path) => `:(exclude,literal)${path}`)
+  await git(options, ['add', '--all', '--ignore-errors', '--', '.', ...excluded], 1000)
+  return (await git(options, ['write-tree'], 200)).output.trim()
+}
+
+function git(options: DiffOptions, args: string[], limit: number) {
+  const { gitDir, workspace } = options
+  const place = [`--git-dir=${gitDir}`, `--work-tree=${workspace}`]
+  return run(options, 'git', [...place, ...safeSettings, ...args], limit)
 }
 
 const safeSettings = [

@@ -15,10 +15,12 @@ export function applyEnv(env: SandboxEnv, layout: Layout, owner: Owner | undefin
     const root = Folder.open(layout.workspace)
     const folder = root.descend(names, { owner })
     root.close()
-    // A file of the repository stands where a folder would have to be: it is left alone.
+    // A file of the repository stands where a folder would have to be, or the other way round: it is left alone.
     if (!folder) return []
-    folder.write(name, content, 0o600, owner)
+    const isBlocked = folder.stat(name)?.isDirectory() === true
+    if (!isBlocked) folder.write(name, content, 0o600, owner)
     folder.close()
+    if (isBlocked) return []
     return [`${layout.workspace}/${[...names, name].join('/')}`]
   })
 }

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import {
-  chownSync,
   closeSync,
   constants,
   type Dirent,
@@ -82,7 +81,14 @@ export class Folder {
 
   make(name: string, owner: Owner | undefined): void {
     mkdirSync(this.#at(name), { mode: 0o755 })
-    if (owner) chownSync(this.#at(name), owner.uid, owner.gid)
+    if (!owner) return
+    // By descriptor: by now the name may be a symlink to somebody else's file.
+    const fd = openSync(this.#at(name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+    try {
+      fchownSync(fd, owner.uid, owner.gid)
+    } finally {
+      closeSync(fd)
+    }
   }
 
   /** Of the name itself, not of what it leads to. */

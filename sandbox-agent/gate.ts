@@ -25,6 +25,8 @@ interface OpenAsk extends Ask {
   waiting: Set<(answer: Answer) => void>
   /** The tool part that ran under this answer. */
   usedBy: string | null
+  /** The gateway call that was made under it. */
+  calledAs: string | null
 }
 
 export interface ToolPart {
@@ -125,6 +127,20 @@ export class Gate {
     return true
   }
 
+  /** Whether a gateway tool may be called. One allow covers one call, however often that is sent. */
+  admits(tool: string, toolCallId: string): boolean {
+    if (this.#closedBecause !== null) return false
+    const allowed = [...this.#asks.values()].filter(
+      (ask) => ask.tool === tool && ask.answer?.decision === 'allow',
+    )
+    const ask =
+      allowed.find((each) => each.calledAs === toolCallId) ??
+      allowed.find((each) => each.calledAs === null)
+    if (!ask) return false
+    ask.calledAs = toolCallId
+    return true
+  }
+
   wasAsked(part: ToolPart): boolean {
     return this.#fitting(part).length > 0
   }
@@ -141,7 +157,7 @@ export class Gate {
   }
 
   #add(ask: Ask): OpenAsk {
-    const open: OpenAsk = { ...ask, waiting: new Set(), usedBy: null }
+    const open: OpenAsk = { ...ask, waiting: new Set(), usedBy: null, calledAs: null }
     this.#asks.set(ask.askId, open)
     if (this.#closedBecause === null) this.#onAsk(open)
     else this.#settle(open, { decision: 'deny', reason: this.#closedBecause })
@@ -151,6 +167,7 @@ export class Gate {
   #settle(ask: OpenAsk, answer: Answer): void {
     if (ask.answer !== null) return
     ask.answer = answer
+    ask.input = null // from here on the hash is enough
     for (const resolve of ask.waiting) resolve(answer)
     ask.waiting.clear()
   }

@@ -9,10 +9,10 @@ import {
 import { request as httpsRequest } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { AskId } from '../src/contract/ids.ts'
-import { maxArgsBytes, ToolCallback, type ToolResult } from '../src/contract/tool.ts'
+import { maxArgsBytes, ToolCallback } from '../src/contract/tool.ts'
 import type { Answer, Gate, Question } from './gate.ts'
 import { log, messageOf } from './log.ts'
-import { callUpstream, type UpstreamOptions } from './upstream.ts'
+import { callUpstream, type Outcome, type UpstreamOptions } from './upstream.ts'
 
 export interface RelayOptions {
   gatewayUrl: string
@@ -20,7 +20,7 @@ export interface RelayOptions {
   /** The sandbox's JWT: for the control plane only, never for what runs in the sandbox. */
   token: () => string
   localToken: string
-  gate: Pick<Gate, 'ask' | 'confirm'>
+  gate: Pick<Gate, 'ask' | 'confirm' | 'admits'>
   /** After this long a waiting wrapper or hook is told to ask again. A fetch inside OpenCode may not idle for long. */
   pollMs?: number
   upstream?: Partial<UpstreamOptions>
@@ -34,7 +34,7 @@ const maxGateBytes = 16 * 1024 * 1024
 export class Relay {
   readonly #options: RelayOptions
   readonly #server: Server
-  readonly #calls = new Map<string, Promise<ToolResult>>()
+  readonly #calls = new Map<string, Promise<Outcome>>()
 
   constructor(options: RelayOptions) {
     this.#options = options
@@ -65,8 +65,8 @@ export class Relay {
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (!this.#isLocal(request))
       return refuse(response, 401, 'unauthenticated', 'The local token is missing or wrong')
-    const { pathname } = new URL(request.url ?? '/', 'http://relay')
-    if (pathname.startsWith('/llm/')) return this.#model(request, response)
+    const { pathname, search } = new URL(request.url ?? '/', 'http://relay')
+    if (pathname.startsWith('/llm/')) return this.#model(request, response, pathname + search)
     if (request.method !== 'POST') return refuse(response, 405, 'method_not_allowed', 'Only POST')
     if (pathname === '/gate') return this.#gate(request, response)
     const tool = toolOf(pathname, this.#options.sessionId)
@@ -94,16 +94,20 @@ export class Relay {
         'invalid_request',
         call.error.issues[0]?.message ?? 'Invalid body',
       )
-    const result = await withinMs(this.#call(tool, call.data), this.#options.pollMs ?? 50_000)
-    if (result === undefined) return reply(response, 202, { pending: true })
-    return reply(response, 200, result)
+    const key = `${tool}\n${call.data.tool_call_id}\n${JSON.stringify(call.data.args)}`
+    // Whoever got hold of the local token otherwise, such as a command that bash runs, is held by the gate, too.
+    if (!this.#calls.has(key) && !this.#options.gate.admits(idOf(tool), call.data.tool_call_id))
+      return refuse(response, 403, 'forbidden', `The gate has not allowed "${tool}"`)
+    const running = this.#calls.get(key) ?? this.#call(key, tool, call.data)
+    const outcome = await withinMs(running, this.#options.pollMs ?? 50_000)
+    if (outcome === undefined) return reply(response, 202, { pending: true })
+    // Only answers are kept: whoever calls again after a failure is to reach the control plane.
+    if (!outcome.answered && this.#calls.get(key) === running) this.#calls.delete(key)
+    return reply(response, 200, outcome.result)
   }
 
   /** One upstream request per id, however many wrappers wait for it. */
-  #call(tool: string, call: ToolCallback): Promise<ToolResult> {
-    const key = `${tool}\n${call.tool_call_id}\n${JSON.stringify(call.args)}`
-    const running = this.#calls.get(key)
-    if (running) return running
+  #call(key: string, tool: string, call: ToolCallback): Promise<Outcome> {
     const { gatewayUrl, sessionId, token, upstream } = this.#options
     const url = `${gatewayUrl}/proliferate/${sessionId}/tools/${encodeURIComponent(tool)}`
     const started = callUpstream({ url, token, body: JSON.stringify(call), ...upstream })
@@ -130,8 +134,9 @@ export class Relay {
   }
 
   /** Streams to the control plane and back; the model's key is added there. */
-  async #model(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const url = new URL(`${this.#options.gatewayUrl}${request.url ?? ''}`)
+  async #model(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
+    // Never the request's own target: put behind a host name, "pany://x/llm/" would make another host of it.
+    const url = new URL(`${this.#options.gatewayUrl}${path}`)
     const { host: _host, 'x-api-key': _key, connection: _connection, ...headers } = request.headers
     const send = url.protocol === 'https:' ? httpsRequest : httpRequest
     const upstream = send(url, {
@@ -165,14 +170,9 @@ function parseQuestion(value: unknown): (Question & { confirm: boolean }) | unde
   if (!AskId.safeParse(askId).success) return undefined
   if (typeof tool !== 'string' || typeof callId !== 'string' || typeof sessionID !== 'string')
     return undefined
-  return {
-    askId: askId as string,
-    tool: tool.slice(0, 200),
-    callId: callId.slice(0, 200),
-    sessionID: sessionID.slice(0, 100),
-    input,
-    confirm: confirm === true,
-  }
+  if (tool === '') return undefined
+  // Whole, however long: they are compared with what OpenCode's stream says.
+  return { askId: askId as string, tool, callId, sessionID, input, confirm: confirm === true }
 }
 
 function toolOf(pathname: string, sessionId: string): string | undefined {
@@ -187,6 +187,9 @@ function toolOf(pathname: string, sessionId: string): string | undefined {
     return undefined
   return decodeURIComponent(tool)
 }
+
+/** OpenCode, and so the gate, knows a tool by the name of its file. */
+const idOf = (tool: string) => tool.replaceAll(/[^A-Za-z0-9_-]/g, '_')
 
 // Digests first: the comparison needs equal lengths, and must not tell the length either.
 function isEqual(a: string, b: string): boolean {

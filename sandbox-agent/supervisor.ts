@@ -145,15 +145,23 @@ export class Supervisor {
     this.#deaths = [...this.#deaths.filter((at) => now - at < deathsWithinMs), now]
     const restarted = this.#restart(async () => {})
     this.#options.onDied()
-    restarted.catch((error: unknown) =>
-      this.#options.onFailed(`OpenCode cannot be restarted: ${messageOf(error)}`),
-    )
+    restarted.catch(() => undefined) // told already
   }
 
+  /** Whoever wanted it: without an OpenCode the sandbox is of no use, and whoever waits for one would wait for ever. */
   async #restart(endOld: () => Promise<void>): Promise<void> {
     this.#next = this.#expectNext()
     this.#running = undefined
-    await endOld()
+    try {
+      await endOld()
+      await this.#startAgain()
+    } catch (error) {
+      this.#options.onFailed(`OpenCode cannot be restarted: ${messageOf(error)}`)
+      throw error
+    }
+  }
+
+  async #startAgain(): Promise<void> {
     for (let tries = 1; !this.#stopping; tries += 1) {
       if (this.#deaths.length > maxDeaths) {
         throw new Error(`it died ${this.#deaths.length} times in five minutes`)

@@ -38,7 +38,7 @@ export interface TurnsOptions {
   emit: Emit
   gate: Gate
   memory: Memory
-  /** Waits until OpenCode is up; throws if it is not coming back. */
+  /** Waits until OpenCode is up. */
   opencode: () => Promise<OpenCode>
   /** Right before a prompt: the manifest is verified, and OpenCode restarted if it may have loaded something else. */
   beforePrompt: () => Promise<void>
@@ -60,6 +60,8 @@ interface Turn extends Prompts, Ending {
 export class Turns {
   readonly #options: TurnsOptions
   #turn: Turn | null = null
+  /** Turns that were aborted while their prompt waited for OpenCode. */
+  readonly #abortedEarly = new Set<string>()
 
   constructor(options: TurnsOptions) {
     this.#options = options
@@ -89,6 +91,10 @@ export class Turns {
     const known = await opencode.request('GET', `/session/${sessionId}/message/${body.messageId}`)
     if (known !== null) return { sent: false }
     const turn = this.#begin(body, sessionId, Date.now(), { started: [], ended: [] })
+    if (this.#abortedEarly.delete(body.turnId)) {
+      await this.abort(body.turnId)
+      return { sent: false }
+    }
     try {
       await this.#send(opencode, sessionId, body)
     } catch (error) {
@@ -131,7 +137,10 @@ export class Turns {
   /** First the open questions are denied, then OpenCode is told: it would still run a tool that is allowed late. */
   async abort(turnId: string | null, reason = 'aborted'): Promise<void> {
     const turn = this.#turn
-    if (!turn || (turnId !== null && turnId !== turn.turnId)) return
+    if (!turn || (turnId !== null && turnId !== turn.turnId)) {
+      if (turnId !== null) this.#abortedEarly.add(turnId)
+      return
+    }
     turn.aborted ??= reason
     this.#options.gate.close('The turn is being aborted')
     const opencode = await this.#options.opencode()
@@ -284,6 +293,8 @@ export class Turns {
     turn.teller.reconcile(await loadChildMessages(opencode, turn.sessionId, turn.startedAt), reason)
     const messages = await loadMessages(opencode, turn)
     turn.teller.reconcile(messages, reason)
+    if (!messages.some(({ info }) => info.role === 'assistant'))
+      turn.error ??= 'OpenCode did not answer'
     return messages
   }
 }

@@ -97,9 +97,10 @@ export class Uplink {
     this.#link.send({
       t: 'ask',
       askId: AskId.parse(ask.askId),
-      tool: ask.tool,
-      callId: ask.callId,
-      opencodeSessionId: ask.sessionID,
+      // Some vendors' call ids are longer than the link takes.
+      tool: ask.tool.slice(0, 200),
+      callId: ask.callId.slice(0, 200),
+      opencodeSessionId: ask.sessionID.slice(0, 100),
       // The hash is over the whole input; a very long one is shown shortened.
       input: shorten(ask.input).value,
       inputHash: ask.inputHash,

@@ -14,26 +14,31 @@ export interface UpstreamOptions {
   maxRetryAfterMs?: number
 }
 
-type Attempt = { result: ToolResult } | { retry: string; afterMs?: number }
+export interface Outcome {
+  result: ToolResult
+  /** False: the result only says why there is no answer. */
+  answered: boolean
+}
+type Attempt = Outcome | { retry: string; afterMs?: number }
 
 const retriedStatuses = new Set([429, 502, 503, 504])
 
 /** One logical request to the control plane, under one tool_call_id. Whatever happens, the answer is a result. */
-export async function callUpstream(options: UpstreamOptions): Promise<ToolResult> {
+export async function callUpstream(options: UpstreamOptions): Promise<Outcome> {
   const { maxTries = 6, firstBackoffMs = 500 } = options
   let reason = 'no answer'
   for (let tries = 0; tries < maxTries; tries += 1) {
     const attempt = await attemptOnce(options)
-    if ('result' in attempt) return attempt.result
+    if ('result' in attempt) return attempt
     reason = attempt.retry
     if (tries < maxTries - 1) await sleep(attempt.afterMs ?? firstBackoffMs * 2 ** tries)
   }
   return failure(`${reason} (gave up after ${maxTries} tries)`)
 }
 
-const failure = (reason: string): ToolResult => ({
-  success: false,
-  result: `Gateway error: ${reason}`,
+const failure = (reason: string): Outcome => ({
+  result: { success: false, result: `Gateway error: ${reason}` },
+  answered: false,
 })
 
 async function attemptOnce(options: UpstreamOptions): Promise<Attempt> {
@@ -58,13 +63,14 @@ function readAnswer(response: Response, text: string, maxRetryAfterMs: number): 
   const body = parseJson(text)
   if (response.ok) {
     const result = ToolResult.safeParse(body)
-    return { result: result.success ? result.data : failure('the answer is not a tool result') }
+    if (!result.success) return failure('the answer is not a tool result')
+    return { result: result.data, answered: true }
   }
   const error = ErrorBody.safeParse(body)
   const reason =
     `${response.status} ${error.success ? error.data.error.message : response.statusText}`.trim()
   const retryable = error.success && errorTable[error.data.error.code].retryable
-  if (!retryable && !retriedStatuses.has(response.status)) return { result: failure(reason) }
+  if (!retryable && !retriedStatuses.has(response.status)) return failure(reason)
   const seconds = Number(response.headers.get('retry-after') ?? Number.NaN)
   if (!Number.isFinite(seconds)) return { retry: reason }
   return { retry: reason, afterMs: Math.min(seconds * 1000, maxRetryAfterMs) }

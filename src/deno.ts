@@ -75,7 +75,7 @@ function onSignal(stop: () => Promise<void>): void {
 function openLink(sessions: LocalSessions): AppDeps['openLink'] {
   return async (sessionId, caller, request) => {
     await sessions.session(sessionId).authoriseSandbox(caller)
-    const renewal = caller.expired ? await sessions.newToken(sessionId) : null
+    const renewal = caller.expired ? await sessions.newToken(sessionId, caller.generation) : null
     const { socket, response } = Deno.upgradeWebSocket(request)
     socket.addEventListener('open', () => {
       if (renewal !== null) {

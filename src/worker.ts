@@ -1,5 +1,6 @@
 import { waitUntil } from 'cloudflare:workers'
 import { type Env, partsOf } from '../durable-objects/env.ts'
+import { EventFeed } from './adapters/event-feed.ts'
 import type { SessionEvent } from './contract/events.ts'
 import type { ToolDefinition } from './contract/tool.ts'
 import { gatewayTools } from './core/gateway/registry.ts'
@@ -34,14 +35,13 @@ function createCloudflareApp(env: Env, definitions: readonly ToolDefinition[]): 
     organisation: (id) => env.ORGANISATION.getByName(id),
     async openLink(sessionId, caller, request) {
       await session(sessionId).authoriseSandbox(caller)
-      const path = caller.expired ? '/renew' : `/link?generation=${caller.generation}`
-      return session(sessionId).fetch(
-        new Request(`https://session${path}`, { headers: request.headers }),
-      )
+      const path = caller.expired ? 'renew' : 'link'
+      const url = `https://session/${path}?generation=${caller.generation}`
+      return session(sessionId).fetch(new Request(url, { headers: request.headers }))
     },
-    async watch(sessionId, caller, after) {
+    async watch(sessionId, caller) {
       await session(sessionId).checkWatcher(caller)
-      const answer = await session(sessionId).fetch(`https://session/watch?after=${after}`, {
+      const answer = await session(sessionId).fetch('https://session/watch', {
         headers: { upgrade: 'websocket' },
       })
       if (!answer.webSocket) throw new Error('The session did not open a feed')
@@ -56,26 +56,14 @@ function createCloudflareApp(env: Env, definitions: readonly ToolDefinition[]): 
 }
 
 function eventsOf(socket: WebSocket): ReadableStream<SessionEvent> {
-  return new ReadableStream<SessionEvent>({
-    start(controller) {
-      socket.accept()
-      socket.addEventListener('message', ({ data }) => {
-        for (const event of JSON.parse(String(data)) as SessionEvent[]) controller.enqueue(event)
-      })
-      const end = () => {
-        try {
-          controller.close()
-        } catch {
-          // The reader has already gone.
-        }
-      }
-      socket.addEventListener('close', end)
-      socket.addEventListener('error', end)
-    },
-    cancel() {
-      socket.close(1000, 'No longer watched')
-    },
-  })
+  const feed = new EventFeed(() => socket.close(1000, 'No longer watched'))
+  socket.addEventListener('message', ({ data }) =>
+    feed.publish(JSON.parse(String(data)) as SessionEvent[]),
+  )
+  socket.addEventListener('close', () => feed.end())
+  socket.addEventListener('error', () => feed.end())
+  socket.accept()
+  return feed.stream
 }
 
 async function ledgerStatus(env: Env): Promise<LedgerStatus> {

@@ -19,7 +19,6 @@ const maxTimerMs = 2 ** 31 - 1
 /** After a long stop many may be due: requests get in between. */
 const wakeAtOnce = 50
 const wakePauseMs = 50
-const linkBroke = 4500
 
 export interface LocalSessionsOptions extends Omit<SessionPorts, 'sql' | 'host' | 'ledger'> {
   /** Of this process alone. */
@@ -35,7 +34,7 @@ export interface LocalSessions {
   /** Takes over an open socket. The caller of this has asked `authoriseSandbox`. */
   link(sessionId: string, generation: number, socket: LinkSocket): LinkEvents
   /** The message that renews an expired token. */
-  newToken(sessionId: string): Promise<string>
+  newToken(sessionId: string, generation: number): Promise<string>
   /** Sessions whose file is open. */
   openCount(): number
   /** Ends links and feeds; agents and watchers come back. */
@@ -99,7 +98,8 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
         return feed
       }),
     link,
-    newToken: (sessionId) => sessions.use(sessionId, (session) => session.newToken()),
+    newToken: (sessionId, generation) =>
+      sessions.use(sessionId, (session) => session.newToken(generation)),
     openCount: () => sessions.openCount(),
     closeSockets,
     close() {
@@ -122,7 +122,7 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
     own.accept(socket)
     const failed = (error: unknown) => {
       log('error', 'A link failed', { sessionId, error: String(error) })
-      socket.close(linkBroke, 'Connect again')
+      socket.close(linkClose.broke, 'Connect again')
     }
     return {
       message(data) {

@@ -1,5 +1,6 @@
 import type { SessionEvent } from '../contract/events.ts'
 import { linkClose } from '../contract/link.ts'
+import { EventFeed } from './event-feed.ts'
 
 /** As every WebSocket has it. */
 export interface LinkSocket {
@@ -10,12 +11,11 @@ export interface LinkSocket {
 
 const open = 1
 const stopping = 1000
-const maxQueuedEvents = 256
 
 /** The agent's socket and the watchers of one session. They stay while the session itself sleeps. */
 export class SessionSockets {
   #link: { socket: LinkSocket; greeted: boolean } | null = null
-  readonly #watchers = new Set<Watcher>()
+  readonly #watchers = new Set<EventFeed>()
 
   /** An older one is superseded. */
   accept(socket: LinkSocket): void {
@@ -57,7 +57,7 @@ export class SessionSockets {
   }
 
   watch(onEnd: () => void): ReadableStream<SessionEvent> {
-    const watcher = new Watcher(() => {
+    const watcher = new EventFeed(() => {
       this.#watchers.delete(watcher)
       onEnd()
     })
@@ -81,39 +81,5 @@ export class SessionSockets {
     this.closeAgent(code, reason)
     for (const watcher of this.#watchers) watcher.end()
     this.#watchers.clear()
-  }
-}
-
-/** A feed that may skip events when its reader is slow, but never the last one: the reader looks up what it missed. */
-class Watcher {
-  readonly stream: ReadableStream<SessionEvent>
-  #controller: ReadableStreamDefaultController<SessionEvent> | undefined
-  #skipped: SessionEvent | null = null
-
-  constructor(onCancel: () => void) {
-    this.stream = new ReadableStream<SessionEvent>(
-      {
-        start: (controller) => {
-          this.#controller = controller
-        },
-        pull: (controller) => {
-          if (this.#skipped) controller.enqueue(this.#skipped)
-          this.#skipped = null
-        },
-        cancel: onCancel,
-      },
-      { highWaterMark: maxQueuedEvents },
-    )
-  }
-
-  publish(events: SessionEvent[]): void {
-    for (const event of events) {
-      if ((this.#controller?.desiredSize ?? 0) > 0) this.#controller?.enqueue(event)
-      else this.#skipped = event
-    }
-  }
-
-  end(): void {
-    this.#controller?.close()
   }
 }

@@ -115,6 +115,7 @@ export const linkClose = {
   superseded: 4409,
   tooOld: 4426,
   renewed: 4401,
+  broke: 4500,
 } as const
 
 /** Sent as text by the agent and answered without waking the session. */

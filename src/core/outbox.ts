@@ -17,7 +17,7 @@ export const outboxSchema = [
 const safetyNetMs = 5000
 /** libSQL may lose its last writes with its machine: sent rows are kept this long to be sent again. */
 const keepSentMs = 60 * 60_000
-const maxBatchRows = 100
+const maxBatchRows = 500
 const maxBatchBytes = 768 * 1024
 
 export function addToOutbox(sql: Sql, now: number, kind: string, payload: object): void {
@@ -50,6 +50,13 @@ export function unsentRows(sql: Sql): OutboxRow[] {
   let bytes = 0
   const fits = rows.filter((row) => (bytes += row.payload.length) <= maxBatchBytes)
   return fits.length > 0 ? fits : rows.slice(0, 1)
+}
+
+/** What the newest row is about, sent or not. */
+export function lastKind(sql: Sql): string | null {
+  return (
+    sql.all<{ kind: string }>('select kind from outbox order by seq desc limit 1')[0]?.kind ?? null
+  )
 }
 
 export function outboxLag(sql: Sql, now: number): { pending: number; lagMs: number } {

@@ -17,8 +17,8 @@ export interface AppDeps {
     caller: SandboxCaller & { expired: boolean },
     request: Request,
   ): Promise<Response>
-  /** The live feed after `after`. It may repeat events and skip some: the stream's route puts that right. */
-  watch(sessionId: string, caller: Caller, after: number): Promise<ReadableStream<SessionEvent>>
+  /** What is committed from now on. It may repeat events and skip some: the stream's route puts that right. */
+  watch(sessionId: string, caller: Caller): Promise<ReadableStream<SessionEvent>>
   ledgerStatus(): Promise<LedgerStatus>
   /** A new one for each event: see adapters/libsql.ts. */
   db(): Db

@@ -66,14 +66,21 @@ export function eventStream(
   beatMs = heartbeatMs,
 ): ReadableStream<Uint8Array> {
   let pending: Promise<SessionEvent | null> | null = null
+  let checkedAt = Date.now()
+  /** By the clock, not by the beat: a stream in which much happens has none. */
+  async function isAllowed(): Promise<boolean> {
+    if (Date.now() - checkedAt < beatMs) return true
+    checkedAt = Date.now()
+    return await stillAllowed()
+  }
   async function pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     pending ??= events.next()
     const event = await beforeBeat(pending, beatMs)
-    if (event === 'beat') {
-      if (await stillAllowed()) return controller.enqueue(encoder.encode(': heartbeat\n\n'))
+    if (!(await isAllowed())) {
       await events.cancel()
       return controller.close()
     }
+    if (event === 'beat') return controller.enqueue(encoder.encode(': heartbeat\n\n'))
     pending = null
     if (!event) return controller.close()
     controller.enqueue(encoder.encode(`id: ${event.seq}\ndata: ${JSON.stringify(event)}\n\n`))

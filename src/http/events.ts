@@ -55,7 +55,7 @@ export function addEventRoutes(app: App, deps: AppDeps, doors: Doors): void {
       if (!accept.includes('text/event-stream')) {
         return c.json({ items, nextAfter: items.at(-1)?.seq ?? after }, 200)
       }
-      const feed = await deps.watch(sessionId, caller, items.at(-1)?.seq ?? after)
+      const feed = await deps.watch(sessionId, caller)
       const events = followEvents({
         after,
         first: items,

@@ -46,6 +46,11 @@ test('every case cites a rule of SPEC.md', () => {
   expect(new Set(namesOf([...cases])).size).toBe(cases.length)
 })
 
+test('[API7] a deployment that is not there fails every case, and the table still comes', async () => {
+  const results = await runCases({ url: 'http://127.0.0.1:1', key: 'gk_none', timeoutMs: 1000 })
+  expect(failures(results)).toHaveLength(cases.length)
+})
+
 describe('a broken deployment', () => {
   const stack = useStack('workerd')
 

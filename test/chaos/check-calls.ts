@@ -1,6 +1,6 @@
 import type { ToolCall } from '../../src/contract/tool.ts'
 import type { Call } from './calls.ts'
-import type { Scene } from './storm.ts'
+import type { Scene } from './scene.ts'
 import { type ChaosTool, chaosToolKinds, type Effect } from './tools.ts'
 
 interface Invocation {

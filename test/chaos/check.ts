@@ -6,7 +6,7 @@ import type { Session } from '../../src/contract/session.ts'
 import type { Status } from '../../src/contract/status.ts'
 import type { ChaosAgent } from './agent.ts'
 import { checkCalls, groupBy } from './check-calls.ts'
-import type { Scene } from './storm.ts'
+import type { Scene } from './scene.ts'
 
 /** Every promise, against what the outside has counted. Stops the control plane to read its files. */
 export async function checkAll(scene: Scene, objectsDir: string): Promise<Record<string, number>> {

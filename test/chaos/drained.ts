@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Scene } from './storm.ts'
+import type { Scene } from './scene.ts'
 
 /** Waits, asking libSQL only, until every session has done and sent by itself what it had to. */
 export async function drained(scene: Scene, withinMs: number): Promise<number> {

@@ -3,26 +3,26 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { root } from '../../local/binaries.ts'
-import { type Stack, startStack } from '../../local/stack.ts'
+import { startStack } from '../../local/stack.ts'
 import { createDb } from '../../src/adapters/libsql.ts'
 import { createTokens } from '../../src/adapters/tokens.ts'
 import type { Session } from '../../src/contract/session.ts'
 import { crashPoints } from '../../src/core/crash-points.ts'
-import type { Db } from '../../src/core/ports.ts'
 import { parseConfig } from '../../src/http/config.ts'
 import { ChaosAgent } from './agent.ts'
 import { Caller } from './calls.ts'
 import { checkAll } from './check.ts'
 import { Client } from './client.ts'
-import { type CrashServer, startCrashServer } from './crash-server.ts'
+import { startCrashServer } from './crash-server.ts'
 import { drained } from './drained.ts'
-import { type EffectsServer, startEffectsServer } from './effects-server.ts'
+import { startEffectsServer } from './effects-server.ts'
 import { Killer, nameOf } from './killer.ts'
-import { type Life, live } from './lives.ts'
+import { live } from './lives.ts'
 import { createPlan } from './plan.ts'
 import { createRandom, type Random } from './random.ts'
 import type { Report } from './report.ts'
-import { type ChaosHost, startChaosHost } from './sandbox-host.ts'
+import type { Scene } from './scene.ts'
+import { startChaosHost } from './sandbox-host.ts'
 import { effectsTable } from './tools.ts'
 
 export interface StormOptions {
@@ -34,22 +34,6 @@ export interface StormOptions {
 }
 
 /** Everything that takes part. */
-export interface Scene {
-  stack: Stack
-  db: Db
-  crashes: CrashServer
-  effects: EffectsServer
-  host: ChaosHost
-  killer: Killer
-  admin: Client
-  callers: Caller[]
-  /** Agents of the callers' sessions, which have no sandbox. */
-  agents: ChaosAgent[]
-  lives: Life[]
-  problems: string[]
-  complain: (problem: string) => void
-}
-
 const sessionCount = 3
 const callersPerSession = 2
 const lifeCount = 3

@@ -47,6 +47,11 @@ test('[GATE2] deny wins over ask; what is on no list is allowed', () => {
   ])
 })
 
+test('[GATE2] a rule may spell a tool as the contract does', () => {
+  const rules = { deny: ['automation.complete'], ask: [], askTimeoutSeconds: 1 }
+  expect(decideGate(rules, 'automation_complete').decision).toBe('deny')
+})
+
 test('[GATE8] every decision is one event, with tool, decision, reason, actor and waiting time', async () => {
   await ask(1, 'webfetch')
   await ask(2, 'read')

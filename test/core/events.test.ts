@@ -78,3 +78,17 @@ test('[LINK4] an old generation and a closed session are told 4403 and store not
   expect((await session.receive({ t: 'events', items: [notice(1)] }))?.code).toBe(4403)
   expect(await stored()).toEqual([])
 })
+
+test('[EVT1] a page of very long events is shorter than asked for, and the next one goes on', async () => {
+  const long = 'x'.repeat(200_000)
+  for (let n = 1; n <= 60; n += 4)
+    await deliver(...[n, n + 1, n + 2, n + 3].map((seq) => notice(seq, long)))
+  const seen: number[] = []
+  for (let page = await session.actor.events(testCaller, 0, 500); page.length > 0;) {
+    expect(JSON.stringify(page).length).toBeLessThan(5 * 1024 * 1024)
+    seen.push(...page.map(({ seq }) => seq))
+    page = await session.actor.events(testCaller, seen.at(-1) ?? 0, 500)
+  }
+  const { lastEventSeq } = await session.actor.view(testCaller)
+  expect(seen).toEqual(Array.from({ length: lastEventSeq }, (_, index) => index + 1))
+})

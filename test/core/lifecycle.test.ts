@@ -98,6 +98,37 @@ describe('starting', () => {
   })
 })
 
+describe('news that come while the provider is asked', () => {
+  test('[BOX1] a sandbox that becomes ready just when its time is over stays', async () => {
+    await session.pass(0)
+    await session.connect({ ready: false })
+    await session.pass(119_000)
+    const { promise, resolve } = Promise.withResolvers<void>()
+    session.sandboxes.gate = promise
+    await session.pass(1000)
+    expect(session.sandboxes.orders.at(-1)).toBe('get 1')
+    await session.receive({ t: 'ready', bootMs: 1 })
+    resolve()
+    await session.settle()
+    expect(await state()).toBe('ready')
+    await session.pass(60_000)
+    expect(session.deadlines()).not.toHaveProperty('sandbox.boot')
+  })
+
+  test('[BOX2] a sandbox whose agent has called stays, though its last creation failed', async () => {
+    session.sandboxes.fails = 4
+    await session.pass(15_000 - 1)
+    const { promise, reject } = Promise.withResolvers<void>()
+    session.sandboxes.gate = promise
+    await session.pass(1)
+    await session.connect()
+    reject(new Error('The answer was lost'))
+    await session.settle()
+    expect(session.sandboxes.orders.filter((order) => order === 'create 1')).toHaveLength(5)
+    expect(await state()).toBe('ready')
+  })
+})
+
 describe('a missing link', () => {
   beforeEach(async () => {
     await session.pass(0)
@@ -198,6 +229,32 @@ describe('ending', () => {
     expect([...session.ledger.rows.values()].at(-1)?.kind).toBe('session.erased')
     expect(session.sql.all('select * from sqlite_master')).toEqual([])
     await expect(session.actor.view(testCaller)).rejects.toMatchObject({ code: 'not_found' })
+  })
+
+  test('[SES6] a call that ends while the last row is sent does not outlive the session', async () => {
+    session = new TestSession()
+    await session.create()
+    let late = 0
+    const { ledger } = session
+    const append = ledger.append.bind(ledger)
+    ledger.append = async (input) => {
+      const stored = await append(input)
+      if (input.rows.at(-1)?.kind === 'session.erased' && ++late <= 3)
+        session.sql.run(`insert into outbox (kind, payload, created_at) values ('call', '{}', 0)`)
+      return stored
+    }
+    await session.actor.erase(testCaller)
+    await session.pass(60_000)
+    expect(session.erased).toBe(true)
+    expect([...ledger.rows.values()].at(-1)?.kind).toBe('session.erased')
+  })
+
+  test('[CALL11] what nobody runs any more is unknown from the close on', async () => {
+    await session.call('unavailable', 'released', { times: 9 }).catch(() => undefined)
+    await session.actor.close(testCaller, 'x')
+    const { items } = await session.actor.calls(testCaller, { limit: 9, after: null })
+    expect(items).toMatchObject([{ toolCallId: 'released', state: 'unknown' }])
+    expect((await session.actor.view(testCaller)).activeCalls).toBe(0)
   })
 
   test('[SES7] a closed session is deleted by itself after the retention time', async () => {

@@ -95,6 +95,23 @@ describe('ends', () => {
     expect((await turn(second.id)).state).toBe('running')
   })
 
+  test('[TURN8] what was to be merged into an aborted turn does not come back as a turn', async () => {
+    await session.connect()
+    const first = await prompt('x')
+    await prompt('more', { steer: true })
+    const steer = session.commands().find(({ body }) => body['steer'])
+    await session.actor.abort(testCaller)
+    await end(1, first.id, 'aborted')
+    await session.receive({
+      t: 'result',
+      commandId: steer?.id ?? '',
+      ok: false,
+      error: 'it is not running',
+    })
+    const { items } = await session.actor.turns(testCaller, { limit: 9, after: null })
+    expect(items).toMatchObject([{ id: first.id, state: 'aborted' }])
+  })
+
   test('[TURN8] an abort that nobody confirms ends the turn after 30 s, and the next one starts', async () => {
     await session.connect()
     const first = await prompt('x')

@@ -143,6 +143,31 @@ describe('a feed that repeats, skips and lags', () => {
     expect(text).toBe(`retry: 1000\n\n${': heartbeat\n\n'.repeat(3)}`)
   })
 
+  test('[EVT7] a key that no longer holds also ends a stream in which there is always something', async () => {
+    let seq = 0
+    const feed = new ReadableStream<SessionEvent>({
+      async pull(controller) {
+        await new Promise((resolve) => setTimeout(resolve, 1))
+        controller.enqueue(event(++seq))
+      },
+    })
+    const events = followEvents({
+      after: 0,
+      first: [],
+      feed: feed.getReader(),
+      page: async () => [],
+    })
+    const stream = eventStream(
+      events,
+      async () => false,
+      () => {},
+      20,
+    )
+    const text = await new Response(stream).text()
+    expect(text).toContain('id: 1\n')
+    expect(text).not.toContain('heartbeat')
+  })
+
   test('[EVT] a log that cannot be read ends the stream', async () => {
     const feed = new ReadableStream<SessionEvent>().getReader()
     const page = () => Promise.reject(new Error('gone'))

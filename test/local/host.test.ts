@@ -1,6 +1,14 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { createServer } from 'node:http'
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
@@ -167,6 +175,20 @@ test('[LOC4] stopping ends a deaf agent, its setsid child and its folder; again 
     expect(existsSync(join(root, `${id}.1`))).toBe(false)
     expect((await ask('DELETE', `/sandboxes/${id}/1`)).status).toBe(204)
   }
+})
+
+// Root may remove anything.
+test.runIf(!isRoot)('[LOC4] folders that even their owner may not write to go, too', async () => {
+  const { ask, put, running, root } = await host()
+  const id = ids[0] ?? ''
+  await put(spec(id))
+  await running(id)
+  const modules = join(root, `${id}.1`, 'home', 'go', 'pkg', 'mod')
+  mkdirSync(modules, { recursive: true })
+  writeFileSync(join(modules, 'file'), '')
+  chmodSync(modules, 0o555)
+  expect((await ask('DELETE', `/sandboxes/${id}/1`)).status).toBe(204)
+  expect(existsSync(join(root, `${id}.1`))).toBe(false)
 })
 
 test('[LOC5] a host that starts again ends what an earlier one left, and knows none of it', async () => {

@@ -49,6 +49,14 @@ test.each<[string, string, string | Buffer]>([
   expect(await search(folder)).toEqual({ name: 'API_TOKEN', file: name })
 })
 
+test('[SNAP3] a value is found in a file that only has the name of a git object', async () => {
+  const { folder, write } = tree()
+  mkdirSync(join(folder, 'workspace/objects/ab'), { recursive: true })
+  const path = `objects/ab/${'0'.repeat(38)}`
+  write(`workspace/${path}`, canary.value)
+  expect(await search(folder)).toEqual({ name: 'API_TOKEN', file: path })
+})
+
 test('[SNAP3] a value is found as the target of a link, which is not followed', async () => {
   const { folder, write } = tree()
   write('home/x', '')

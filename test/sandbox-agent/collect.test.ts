@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
@@ -93,6 +93,18 @@ describe('collecting evidence', () => {
   it.each(['..', '../x', '/etc', 'a/../../b'])('refuses the folder %s', async (folder) => {
     const { run } = await setUp()
     await expect(run({ folder })).rejects.toThrow('outside the workspace')
+  })
+
+  it.runIf(process.platform === 'linux')('leaves no folder open when it refuses', async () => {
+    const { put, run } = await setUp()
+    for (const name of ['a', 'b', 'c', 'd']) put(`evidence/inner/${name}`, name)
+    const open = () => readdirSync('/proc/self/fd').length
+    const before = open()
+    for (let time = 0; time < 20; time += 1)
+      await expect(run()).rejects.toThrow('more than 3 files')
+    for (let time = 0; time < 20; time += 1)
+      await expect(run({ maxFiles: 0 })).rejects.toThrow('too many entries')
+    expect(open() - before).toBeLessThan(5)
   })
 
   it('tries an upload again when the store is away, and gives up on a refusal', async () => {

@@ -55,10 +55,13 @@ describe('the diff', () => {
     expect(diff.truncated).toBe(false)
   })
 
-  it('is against nothing when there is no commit', async () => {
-    const { options } = repository(false)
-    const diff = await takeDiff(options, await readBaseTree(options))
-    expect(diff.files.map((file) => file.status)).toEqual(['added', 'added', 'added'])
+  it('is against the files that were there at the start, committed or not', async () => {
+    const { put, options } = repository(false)
+    const base = await readBaseTree(options)
+    expect((await takeDiff(options, base)).files).toEqual([])
+    put('later.txt', 'x\n')
+    const diff = await takeDiff(options, base)
+    expect(diff.files.map(({ path, status }) => [path, status])).toEqual([['later.txt', 'added']])
   })
 
   it('is cut at a line when it is too long, and says so', async () => {

@@ -15,10 +15,12 @@ const quick = (url: string, change: Partial<UpstreamOptions> = {}): UpstreamOpti
   ...change,
 })
 
+const resultOf = async (options: UpstreamOptions) => (await callUpstream(options)).result
+
 describe('a callback to the control plane', () => {
   it('is tried six times with the same body, then becomes an error text', async () => {
     const { url, received } = await serve((_request, response) => json(response, 503, {}))
-    const result = await callUpstream(quick(url))
+    const result = await resultOf(quick(url))
     expect(received).toHaveLength(6)
     expect(new Set(received.map((each) => each.body)).size).toBe(1)
     expect(result.success).toBe(false)
@@ -29,7 +31,7 @@ describe('a callback to the control plane', () => {
     const { url, received } = await serve((_request, response, nth) =>
       json(response, nth === 1 ? status : 200, nth === 1 ? {} : ok),
     )
-    expect(await callUpstream(quick(url))).toEqual(ok)
+    expect(await resultOf(quick(url))).toEqual(ok)
     expect(received).toHaveLength(2)
   })
 
@@ -37,7 +39,7 @@ describe('a callback to the control plane', () => {
     const { url, received } = await serve((_request, response) =>
       json(response, status, refusal('forbidden', 'You may not')),
     )
-    const result = await callUpstream(quick(url))
+    const result = await resultOf(quick(url))
     expect(result).toEqual({ success: false, result: `Gateway error: ${status} You may not` })
     expect(received).toHaveLength(1)
   })
@@ -46,7 +48,7 @@ describe('a callback to the control plane', () => {
     const { url } = await serve((_request, response, nth) =>
       nth === 1 ? json(response, 500, refusal('storage_unavailable')) : json(response, 200, ok),
     )
-    expect(await callUpstream(quick(url))).toEqual(ok)
+    expect(await resultOf(quick(url))).toEqual(ok)
   })
 
   it('waits as long as Retry-After says', async () => {
@@ -54,7 +56,7 @@ describe('a callback to the control plane', () => {
       nth === 1 ? json(response, 429, {}, { 'retry-after': '0.2' }) : json(response, 200, ok),
     )
     const startedAt = Date.now()
-    expect(await callUpstream(quick(url))).toEqual(ok)
+    expect(await resultOf(quick(url))).toEqual(ok)
     expect(Date.now() - startedAt).toBeGreaterThanOrEqual(190)
   })
 
@@ -63,9 +65,9 @@ describe('a callback to the control plane', () => {
       if (nth === 1) response.destroy()
       else if (nth > 2) json(response, 200, ok)
     })
-    expect(await callUpstream(quick(url, { tryTimeoutMs: 100 }))).toEqual(ok)
+    expect(await resultOf(quick(url, { tryTimeoutMs: 100 }))).toEqual(ok)
     expect(received).toHaveLength(3)
-    const closed = await callUpstream(quick('http://127.0.0.1:1'))
+    const closed = await resultOf(quick('http://127.0.0.1:1'))
     expect(closed.result).toMatch(/^Gateway error: fetch failed/)
   })
 
@@ -74,17 +76,19 @@ describe('a callback to the control plane', () => {
     const { url } = await serve((_request, response) =>
       json(response, 307, {}, { location: elsewhere.url }),
     )
-    expect((await callUpstream(quick(url))).success).toBe(false)
+    expect((await resultOf(quick(url))).success).toBe(false)
     expect(elsewhere.received).toEqual([])
   })
 })
+
+const allowing = Object.assign(new Gate(() => {}), { admits: () => true })
 
 async function startRelay(change: Partial<RelayOptions> & { gatewayUrl: string }): Promise<string> {
   const relay = new Relay({
     sessionId: 'ses_1',
     token: () => 'the-jwt',
     localToken: 'local',
-    gate: new Gate(() => {}),
+    gate: allowing,
     upstream: { firstBackoffMs: 1 },
     ...change,
   })
@@ -146,6 +150,40 @@ describe('the relay', () => {
     expect(received).toHaveLength(1)
   })
 
+  it('keeps answers, not failures: the same call reaches a control plane that is back', async () => {
+    const { url: gatewayUrl, received } = await serve((_request, response, nth) =>
+      nth <= 6 ? json(response, 503, {}) : json(response, 200, ok),
+    )
+    const url = await startRelay({ gatewayUrl })
+    const body = { tool_call_id: 'completion-1', args: {} }
+    expect(await (await call(url, tool, body)).json()).toMatchObject({ success: false })
+    expect(await (await call(url, tool, body)).json()).toEqual(ok)
+    expect(await (await call(url, tool, body)).json()).toEqual(ok)
+    expect(received).toHaveLength(7)
+  })
+
+  it('[GATE1] passes a gateway call on only if the gate has allowed that tool', async () => {
+    const { url: gatewayUrl, received } = await serve((_request, response) =>
+      json(response, 200, ok),
+    )
+    const gate = new Gate(() => {})
+    gate.open()
+    const url = await startRelay({ gatewayUrl, gate })
+    const path = '/proliferate/ses_1/tools/automation.complete'
+    const body = (id: string) => ({ tool_call_id: id, args: {} })
+    expect((await call(url, path, body('a'))).status).toBe(403)
+    const question = { tool: 'automation_complete', callId: 'c', sessionID: 's', input: {} }
+    void gate.ask({ askId: 'one', ...question }, 10)
+    gate.answer('one', { decision: 'allow', reason: '' })
+    expect(await (await call(url, path, body('a'))).json()).toEqual(ok)
+    expect(await (await call(url, path, body('a'))).json()).toEqual(ok)
+    expect((await call(url, path, body('b'))).status).toBe(403)
+    void gate.ask({ askId: 'two', ...question }, 10)
+    gate.answer('two', { decision: 'deny', reason: '' })
+    expect((await call(url, path, body('b'))).status).toBe(403)
+    expect(received).toHaveLength(1)
+  })
+
   it('serves its own session only', async () => {
     const url = await startRelay({ gatewayUrl: 'http://127.0.0.1:1' })
     expect((await call(url, '/proliferate/ses_2/tools/verify', {})).status).toBe(404)
@@ -170,6 +208,29 @@ describe('the relay', () => {
       'anthropic-version': '2023-06-01',
     })
     expect(received[0]?.headers['x-api-key']).toBeUndefined()
+  })
+
+  it('sends the JWT to the control plane only, whatever the target of the request', async () => {
+    const { url: gatewayUrl, received } = await serve((_request, response) =>
+      json(response, 200, ok),
+    )
+    const url = new URL(await startRelay({ gatewayUrl }))
+    const status = await new Promise((resolve, reject) => {
+      const client = request(
+        {
+          host: url.hostname,
+          port: url.port,
+          method: 'POST',
+          path: 'pany://elsewhere/llm/litellm/x?y=1',
+          headers: { 'x-api-key': 'local' },
+        },
+        (response) => resolve(response.resume().statusCode),
+      )
+      client.on('error', reject)
+      client.end()
+    })
+    expect(status).toBe(200)
+    expect(received.map((each) => each.path)).toEqual(['/llm/litellm/x?y=1'])
   })
 
   it('says that the model is unavailable when the control plane is away', async () => {
@@ -219,5 +280,18 @@ describe('the relay', () => {
     gate.close('The turn is being aborted')
     expect(await (await call(url, '/gate', confirm)).json()).toMatchObject({ decision: 'deny' })
     expect((await call(url, '/gate', { ...question, askId: 'made-up' })).status).toBe(400)
+    expect((await call(url, '/gate', { ...question, tool: '' })).status).toBe(400)
+  })
+
+  it('gives the gate call ids whole: they are compared with those of the stream', async () => {
+    const gate = new Gate(() => {})
+    gate.open()
+    const url = await startRelay({ gatewayUrl: 'http://127.0.0.1:1', gate, pollMs: 20 })
+    const callId = `call_${'x'.repeat(3000)}`
+    const askId = 'ask_00000000000000000000'
+    const asked = { tool: 'bash', callId, sessionID: 's', input: {} }
+    await call(url, '/gate', { askId, ...asked })
+    gate.answer(askId, { decision: 'allow', reason: '' })
+    expect(gate.covers({ ...asked, partId: 'p', messageId: 'm' })).toBe(true)
   })
 })

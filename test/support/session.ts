@@ -106,7 +106,7 @@ export class TestSession {
   readonly #deferred = new Set<Promise<void>>()
   readonly #sleepers: { at: number; wake: () => void }[] = []
   /** Without the thread pool of WebCrypto, so that everything settles within a known number of turns. */
-  readonly #crypto = {
+  readonly crypto = {
     ...createCrypto([secretKey('s')]),
     sha256: async (data: string | Uint8Array) => createHash('sha256').update(data).digest('hex'),
   }
@@ -147,7 +147,7 @@ export class TestSession {
         },
       },
       now: () => this.now,
-      crypto: this.#crypto,
+      crypto: this.crypto,
       tokens: {
         mint: async ({ generation }) => ({
           token: `token of ${generation}`,

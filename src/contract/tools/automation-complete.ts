@@ -54,7 +54,7 @@ export const automationCompleteTool = {
     'Automation sessions only; automation.complete and automation_complete are the same tool. Call it exactly once, as your last act, whatever happened: a run without it counts as unfinished.',
     'run_id is in your instructions. completion_id is any new unique text. outcome is one of succeeded, failed, needs_human; there is no default.',
     'If you are not sure that the call arrived, repeat it with the same completion_id and exactly the same arguments: it counts once. The same completion_id with other arguments is refused, and so is a second completion with another id.',
-    'After an answer "Invalid arguments", correct them and use a new completion_id.',
+    'After an answer "Invalid arguments" nothing was recorded: correct them and call again.',
   ].join('\n'),
   onConflict: 'answer',
 } as const satisfies ContractTool

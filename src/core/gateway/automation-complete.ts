@@ -10,4 +10,9 @@ export const automationComplete = gatewayTool({
     const incoming = toCompletion(call.sessionId, args)
     return completionAnswer(call.completeRun(incoming), incoming)
   },
+  late(args, call) {
+    const incoming = toCompletion(call.sessionId, args)
+    const decision = call.decideRun(incoming)
+    return decision.kind === 'already-recorded' ? completionAnswer(decision, incoming) : null
+  },
 })

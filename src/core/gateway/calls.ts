@@ -26,6 +26,8 @@ export interface BeginInput {
   sessionOpen: boolean
 }
 
+const closedBefore = 'the session was closed before it settled'
+
 interface CallRow {
   n: number
   tool: string
@@ -54,7 +56,7 @@ export function beginCall(sql: Sql, now: number, input: BeginInput): Begin {
     if (row.args_hash !== input.argsHash) return recordConflict(sql, now, row)
     if (row.response !== null) return { kind: 'replay', body: row.response }
     if (row.state === 'pending' && input.running) return { kind: 'join' }
-    if (!input.sessionOpen) return giveUp(sql, now, row, 'the session was closed before it settled')
+    if (!input.sessionOpen) return giveUp(sql, now, row, closedBefore)
     if (row.state === 'pending' && row.runner === null) return runAgain(sql, now, row, input)
     if (input.repeatable) return runAgain(sql, now, row, input)
     const cause = row.state === 'failed' ? 'it failed half-way' : 'the process that ran it was lost'
@@ -113,6 +115,15 @@ function giveUp(sql: Sql, now: number, row: CallRow, cause: string): Begin {
   const body = JSON.stringify(answer)
   endCall(sql, now, row, { state: 'unknown', response: body, error: cause, success: false })
   return { kind: 'replay', body }
+}
+
+/** The session is closed: what has no runner, or one that is gone, will not be settled by anybody. */
+export function abandonCalls(sql: Sql, now: number, runner: string): void {
+  const lost = sql.all<CallRow>(
+    `select * from calls where state = 'pending' and (runner is null or runner <> ?) order by n`,
+    runner,
+  )
+  for (const row of lost) giveUp(sql, now, row, closedBefore)
 }
 
 /** Stores the answer and returns the bytes that every caller with this id gets from now on. */

@@ -48,6 +48,14 @@ export interface GatewayTool<A extends z.ZodType = z.ZodType> {
   repeatable: boolean
   /** Without a promise if there is nothing to wait for: then begin and settle are one commit. */
   run(args: z.infer<A>, call: CallContext): ToolResult | Promise<ToolResult>
+  /** What a closed session still answers to arguments with a new id; null: nothing, it is refused. */
+  late?(args: z.infer<A>, call: LateContext): ToolResult | null
+}
+
+export interface LateContext {
+  sessionId: string
+  /** Decides without recording. */
+  decideRun(incoming: IncomingCompletion): CompletionDecision
 }
 
 /** Keeps the argument type where a tool is written, and forgets it where tools are listed. */

@@ -15,7 +15,7 @@ import type {
 } from '../ports.ts'
 import { statementsFor, watermarkStatement } from './statements.ts'
 
-const maxBatchRows = 256
+const maxBatchRows = 1000
 /** One request that takes too long would fail all of its sessions, again and again. */
 const maxBatchBytes = 8 * 1024 * 1024
 const maxDeadLetters = 100

@@ -8,6 +8,7 @@ import {
   maxLinkMessageBytes,
   UpMessage,
 } from '../../contract/link.ts'
+import { isLongerThan } from '../../contract/canonical.ts'
 import type { EventData } from '../../contract/events.ts'
 import { maxQueuedTurns } from '../../contract/turn.ts'
 import { requestEnvVariablesTool } from '../../contract/tools/request-env-variables.ts'
@@ -61,6 +62,8 @@ export class AgentLink {
 
   /** `generation` is that of the token with which the socket was opened. */
   async receive(generation: number, text: string): Promise<LinkEnd | null> {
+    await this.#kernel.openSecrets()
+    // After the await: the sandbox may have been replaced meanwhile.
     if (!this.#kernel.created) return { code: linkClose.fenced, reason: 'No such session' }
     const session = this.#kernel.session()
     if (generation !== session.generation || session.status !== 'open') {
@@ -69,9 +72,8 @@ export class AgentLink {
         reason: 'This sandbox has been replaced or its session closed',
       }
     }
-    if (text.length > maxLinkMessageBytes)
+    if (isLongerThan(text, maxLinkMessageBytes))
       return { code: linkClose.refused, reason: 'Message too large' }
-    await this.#kernel.openSecrets()
     const message = parseMessage(text, (value) => this.#kernel.redact(value))
     if (!message) return { code: linkClose.refused, reason: 'Not a message of this protocol' }
     if (message.t === 'hello') return this.#hello(generation, message)
@@ -93,7 +95,7 @@ export class AgentLink {
       case 'ask':
         return this.#ask(generation, message)
       case 'renew':
-        return this.#renew()
+        return this.#renew(generation)
     }
   }
 
@@ -235,18 +237,15 @@ export class AgentLink {
     await this.#kernel.crash('ask.stored')
   }
 
-  async #renew(): Promise<void> {
-    this.#kernel.send(await this.newToken())
+  async #renew(generation: number): Promise<void> {
+    this.#kernel.send(await this.newToken(generation))
   }
 
-  async newToken(): Promise<Extract<DownMessage, { t: 'token' }>> {
-    const session = this.#kernel.session()
-    const minted = await this.#kernel.ports.tokens.mint({
-      sessionId: session.id,
-      organisationId: session.organisationId,
-      generation: session.generation,
-    })
-    return { t: 'token', ...minted }
+  /** Of the asker's own generation: if it was replaced meanwhile, it must not get its successor's. */
+  async newToken(generation: number): Promise<Extract<DownMessage, { t: 'token' }>> {
+    const { id: sessionId, organisationId } = this.#kernel.session()
+    const { tokens } = this.#kernel.ports
+    return { t: 'token', ...(await tokens.mint({ sessionId, organisationId, generation })) }
   }
 
   closed(generation: number): void {
@@ -278,10 +277,12 @@ function withoutLateEnd(sql: Sql, item: AgentEvent): AgentEvent {
   }
 }
 
-/** Deltas are left to `Deltas`, which sees across their borders. */
+/** Deltas are left to `Deltas`, which sees across their borders. A number of the protocol is no secret's digits. */
 function redactMessage(message: UpMessage, redact: <T>(value: T) => T): UpMessage {
   if (message.t !== 'events') return redact(message)
-  const items = message.items.map((item) => (item.kind === 'message.delta' ? item : redact(item)))
+  const items = message.items.map((item) =>
+    item.kind === 'message.delta' ? item : { ...item, data: redact(item.data) },
+  )
   return { ...message, items }
 }
 

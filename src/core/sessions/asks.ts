@@ -36,10 +36,12 @@ export function decideGate(
   rules: GateRules,
   tool: string,
 ): { decision: GateDecision | 'ask'; reason: string } {
-  if (rules.deny.includes(tool))
+  // The model sees "automation_complete" where the contract says "automation.complete".
+  const has = (names: readonly string[]) =>
+    names.some((name) => name === tool || name.replaceAll('.', '_') === tool)
+  if (has(rules.deny))
     return { decision: 'deny', reason: `"${tool}" is on the session's deny list` }
-  if (rules.ask.includes(tool))
-    return { decision: 'ask', reason: `"${tool}" needs an answer from a person` }
+  if (has(rules.ask)) return { decision: 'ask', reason: `"${tool}" needs an answer from a person` }
   return { decision: 'allow', reason: 'allowed by default' }
 }
 

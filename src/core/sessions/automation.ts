@@ -75,7 +75,7 @@ export function completeRun(
   sessionId: string,
   incoming: IncomingCompletion,
 ): CompletionDecision {
-  const decision = decideCompletion(completable(sql, sessionId), incoming)
+  const decision = decideRun(sql, sessionId, incoming)
   if (decision.kind !== 'record') return decision
   const { outcome } = incoming.payload
   sql.run(
@@ -94,6 +94,14 @@ export function completeRun(
   projectRun(sql, now)
   setDeadline(sql, 'close', now + (runningTurn(sql) ? lastWordsMs : closeAfterMs))
   return decision
+}
+
+export function decideRun(
+  sql: Sql,
+  sessionId: string,
+  incoming: IncomingCompletion,
+): CompletionDecision {
+  return decideCompletion(completable(sql, sessionId), incoming)
 }
 
 function completable(sql: Sql, sessionId: string): CompletableRun | null {

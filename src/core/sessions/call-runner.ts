@@ -6,7 +6,7 @@ import { beginCall, failCall, findAnswer, releaseCall, settleCall } from '../gat
 import type { CallContext, GatewayTool } from '../gateway/tools.ts'
 import type { CallAnswer, SandboxCaller, ToolCallInput } from './api.ts'
 import { storeArtifacts } from './artifacts.ts'
-import { completeRun } from './automation.ts'
+import { completeRun, decideRun } from './automation.ts'
 import type { CommandDesk } from './command-desk.ts'
 import { sandboxSession } from './doors.ts'
 import { envFilePath } from './env.ts'
@@ -79,7 +79,7 @@ export class CallRunner {
       case 'join':
         return { body: (await this.#running.get(key)) ?? '', replayed: true }
       case 'closed':
-        throw new AppError('session_closed', `Cannot run "${call.tool}": session is closed`)
+        return this.#late(tool, parsed.success ? parsed.data : null, session)
       case 'conflict':
         return refuseConflict(tool, call)
       case 'run':
@@ -106,6 +106,20 @@ export class CallRunner {
     return { body: await work, replayed: false }
   }
 
+  /** A new id after the close: refused, unless the tool has something to say that changes nothing. */
+  #late(tool: GatewayTool, args: unknown, session: SessionRecord): CallAnswer {
+    const { sql } = this.#kernel.ports
+    const answer =
+      args !== null &&
+      tool.late?.(this.#kernel.redact(args), {
+        sessionId: session.id,
+        decideRun: (incoming) => decideRun(sql, session.id, incoming),
+      })
+    if (answer) return { body: JSON.stringify(answer), replayed: false }
+    const { name } = tool.definition
+    throw new AppError('session_closed', `Cannot run "${name}": session is closed`)
+  }
+
   async #run(call: Running): Promise<string> {
     const key = {
       tool: call.tool.definition.name,
@@ -118,6 +132,9 @@ export class CallRunner {
     const result = await this.#outcome(call, key)
     const ran = this.#kernel.crash('call.ran')
     if (ran) await ran
+    // A secret may have been given while it ran.
+    const opening = this.#kernel.openSecrets()
+    if (opening) await opening
     const body = this.#kernel.commit((sql, now) =>
       settleCall(sql, now, key, this.#kernel.redact(result)),
     )
@@ -145,7 +162,10 @@ export class CallRunner {
     try {
       const result = call.run()
       if (!(result instanceof Promise)) return fitting(result)
-      return result.then(fitting).catch((error: unknown) => this.#failed(call, key, error))
+      return result.then(fitting).catch(async (error: unknown) => {
+        await this.#kernel.openSecrets()
+        return this.#failed(call, key, error)
+      })
     } catch (error) {
       return this.#failed(call, key, error)
     }
@@ -157,7 +177,7 @@ export class CallRunner {
       this.#kernel.commit((sql) => releaseCall(sql, key))
       throw error
     }
-    const message = error instanceof Error ? error.message : String(error)
+    const message = this.#kernel.redact(error instanceof Error ? error.message : String(error))
     if (code) return { success: false, result: message }
     this.#kernel.commit((sql, now) => failCall(sql, now, key, message))
     this.#kernel.ports.log('error', 'Tool handler failed', {

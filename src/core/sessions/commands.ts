@@ -59,6 +59,17 @@ export function dropOpenCommands(sql: Sql, reason: string): void {
   )
 }
 
+export const steerPrefix = 'steer_'
+
+export function dropOpenSteers(sql: Sql, reason: string): void {
+  sql.run(
+    `update commands set state = 'done', ok = 0, result = ?
+     where state = 'open' and substr(id, 1, ${steerPrefix.length}) = ?`,
+    JSON.stringify(reason),
+    steerPrefix,
+  )
+}
+
 /** For questions that nobody asks twice. A late result finds no command and is only acknowledged. */
 export function forgetCommand(sql: Sql, id: string): void {
   sql.run('delete from commands where id = ?', id)

@@ -5,6 +5,7 @@ import type { ProviderName } from '../../contract/session.ts'
 import type { CreateSession } from './api.ts'
 import type { SessionPorts } from './ports.ts'
 import type { NewSession } from './record.ts'
+import { knownSecrets, openAll, redactorOf } from './secrets.ts'
 
 /** Works out what the session will be, or refuses: nothing is written yet. */
 export async function planSession(ports: SessionPorts, create: CreateSession): Promise<NewSession> {
@@ -16,13 +17,27 @@ export async function planSession(ports: SessionPorts, create: CreateSession): P
   const wanted = input.model ?? configuration?.defaultModel ?? ports.config.defaultModel
   const model = parseModel(wanted, ports.config.models)
   reasoningOptions(model, input.reasoningEffort ?? null)
+  const repository = await sealRepository(ports, create)
   return {
     provider: chooseProvider(ports, create),
     mode,
     model: model.id,
-    repository: await sealRepository(ports, create),
+    repository,
     markerNonce: ports.crypto.random(20),
+    ...(await redactTexts(ports, create, repository?.token ?? null)),
   }
+}
+
+/** What a caller wrote is stored without the values that its session is about to be given. */
+async function redactTexts(
+  { crypto }: SessionPorts,
+  { input, secrets = [] }: CreateSession,
+  sealedToken: string | null,
+): Promise<Pick<NewSession, 'title' | 'systemPrompt'>> {
+  const texts = { title: input.title, systemPrompt: input.system_prompt ?? null }
+  const token = sealedToken === null ? null : await crypto.unseal(sealedToken)
+  const redactor = redactorOf(knownSecrets(await openAll(secrets, crypto), token))
+  return redactor === null ? texts : redactor.redactJson(texts)
 }
 
 /** Without a configuration a session is scratch, whatever else it asks to be: better refused than silently so. */

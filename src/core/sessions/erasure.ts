@@ -1,4 +1,4 @@
-import { addToOutbox } from '../outbox.ts'
+import { addToOutbox, lastKind } from '../outbox.ts'
 import type { Kernel } from './kernel.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { OutboxSender } from './outbox-sender.ts'
@@ -17,10 +17,12 @@ export async function finishErase(
   for (const id of ownSnapshots(ports.sql)) {
     await provider?.deleteSnapshot(session.organisationId, id)
   }
-  // Again, as the last word: a call or the sandbox may have ended since, and its row must not outlive the session.
-  kernel.commit((sql, now) => addToOutbox(sql, now, 'session.erased', {}))
-  await outbox.drain()
-  await kernel.crash('erase.drained')
+  // Again, as the last word: a call may have ended since, also while this is sent, and its row must not outlive the session.
+  do {
+    kernel.commit((sql, now) => addToOutbox(sql, now, 'session.erased', {}))
+    await outbox.drain()
+    await kernel.crash('erase.drained')
+  } while (lastKind(ports.sql) !== 'session.erased')
   kernel.forget()
   await ports.host.erase()
 }

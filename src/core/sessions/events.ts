@@ -25,12 +25,19 @@ export function appendEvent<K extends EventKind>(
   sql.run('insert into events (at, kind, data) values (?, ?, ?)', now, kind, JSON.stringify(data))
 }
 
+/** One answer of a page must fit into one message between objects: beyond this size it is shorter than `limit`. */
+const maxPageLength = 4 * 1024 * 1024
+
+/** Empty only if there is nothing after `after`. */
 export function listEvents(sql: Sql, after: number, limit: number): SessionEvent[] {
   return sql
     .all<EventRow>(
-      'select seq, at, kind, data from events where seq > ? order by seq limit ?',
+      `with page as (select seq, at, kind, data from events where seq > ? order by seq limit ?),
+         measured as (select *, sum(length(data)) over (order by seq) - length(data) as before from page)
+       select seq, at, kind, data from measured where before < ? order by seq`,
       after,
       limit,
+      maxPageLength,
     )
     .map((row) => ({
       seq: row.seq,

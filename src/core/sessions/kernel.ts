@@ -25,14 +25,19 @@ export class Kernel {
   onCommit: () => void = () => {}
 
   #created: boolean
+  #forgotten = false
   #published = 0
   #armedAt: number | null | undefined
   #sentCommands = new Set<string>()
   #answers: Answer[] = []
   #session: SessionRecord | undefined
   #committing = false
-  /** undefined: not opened yet. null: there is nothing to hide. */
+  /** undefined: never opened. null: there is nothing to hide. */
   #redactor: Redactor | null | undefined
+  /** How often the secrets have changed, and which of these states the redactor knows. */
+  #secretsState = 0
+  #openedState = -1
+  #opening: Promise<void> | null = null
 
   constructor(ports: SessionPorts) {
     this.ports = ports
@@ -65,13 +70,26 @@ export class Kernel {
   /** The database is gone: from here on this object was never created. */
   forget(): void {
     this.#created = false
+    this.#forgotten = true
   }
 
-  /** Opens what must be kept out of every record. Doors that store what others send wait for it. */
-  async openSecrets(): Promise<void> {
-    if (this.#redactor !== undefined || !this.#created) return
-    const redactor = redactorOf(await this.knownSecrets())
-    this.#redactor = redactor
+  /**
+   * Opens what must be kept out of every record. Doors that store what others send wait for it, all for the same
+   * opening: they go on in the order in which they came. Undefined if there is nothing to wait for.
+   */
+  openSecrets(): Promise<void> | undefined {
+    if (this.#openedState === this.#secretsState || !this.#created) return undefined
+    this.#opening ??= this.#open().finally(() => (this.#opening = null))
+    return this.#opening
+  }
+
+  /** Again if a value was given meanwhile: the redactor would not know it. */
+  async #open(): Promise<void> {
+    while (this.#openedState !== this.#secretsState) {
+      const state = this.#secretsState
+      this.#redactor = redactorOf(await this.knownSecrets())
+      this.#openedState = state
+    }
   }
 
   async knownSecrets(): Promise<KnownSecret[]> {
@@ -81,8 +99,9 @@ export class Kernel {
     return knownSecrets(await openValues(sql, crypto), token)
   }
 
+  /** Until they are opened the redactor before goes on: the sandbox does not have the new values yet. */
   secretsChanged(): void {
-    this.#redactor = undefined
+    this.#secretsState += 1
   }
 
   redact<T>(value: T): T {
@@ -97,6 +116,8 @@ export class Kernel {
   }
 
   commit<T>(work: (sql: Sql, now: number) => T): T {
+    // Whatever was still under way when the session was erased must not begin its database anew.
+    if (this.#forgotten) throw new AppError('not_found', 'No such session')
     const now = this.ports.now()
     this.#answers = []
     this.#session = undefined
@@ -120,7 +141,7 @@ export class Kernel {
     this.#answers.push(...answers)
   }
 
-  /** A new watcher has been given everything so far. */
+  /** A new watcher reads what there is so far. */
   watchStarted(): void {
     this.#published = lastEventSeq(this.ports.sql)
   }

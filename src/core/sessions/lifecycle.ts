@@ -1,12 +1,13 @@
 import { linkClose } from '../../contract/link.ts'
 import { backoffMs, clearDeadline, deadlinesOf, setDeadline } from '../deadlines.ts'
+import { abandonCalls } from '../gateway/calls.ts'
 import type { SandboxInfo, SandboxProvider, SandboxSpec, Sql } from '../ports.ts'
 import { denyOpenAsks } from './asks.ts'
 import { addCommand, dropOpenCommands } from './commands.ts'
 import { appendEvent } from './events.ts'
 import type { Kernel } from './kernel.ts'
 import { interruptTurn, loseSandbox } from './loss.ts'
-import { projectSession } from './record.ts'
+import { projectSession, type SessionRecord } from './record.ts'
 import { bootMs, changeSandbox, moveOn } from './sandbox.ts'
 import { newestSnapshot } from './snapshots.ts'
 import { requestAbort } from './turns.ts'
@@ -35,7 +36,7 @@ export class Lifecycle {
 
   async onCreate(attempt: number): Promise<void> {
     const session = this.#kernel.session()
-    if (session.status !== 'open' || !['requested', 'creating'].includes(session.sandboxState)) {
+    if (session.status !== 'open' || !isStarting(session)) {
       this.#kernel.commit((sql) => clearDeadline(sql, 'sandbox.create'))
       return
     }
@@ -43,10 +44,13 @@ export class Lifecycle {
     try {
       const info = await this.#provider().create(await this.#spec())
       await this.#kernel.crash('sandbox.created')
+      await this.#kernel.openSecrets()
       this.#created(session.generation, info)
     } catch (error) {
+      await this.#kernel.openSecrets()
       this.#createFailed(session.generation, attempt, error)
     }
+    this.#onLoss()
   }
 
   async #spec(): Promise<SandboxSpec> {
@@ -84,7 +88,7 @@ export class Lifecycle {
       }
       if (info.state === 'exited') {
         this.#kernel.answer(
-          loseSandbox(sql, now, 'failed', info.reason ?? 'The agent ended while starting'),
+          loseSandbox(sql, now, 'failed', this.#reason(info, 'The agent ended while starting')),
         )
         return
       }
@@ -100,14 +104,16 @@ export class Lifecycle {
   }
 
   #createFailed(generation: number, attempt: number, error: unknown): void {
-    const message = error instanceof Error ? error.message : String(error)
+    const message = this.#kernel.redact(error instanceof Error ? error.message : String(error))
     this.#kernel.ports.log('warn', 'Cannot create the sandbox', {
       sessionId: this.#kernel.session().id,
       attempt,
       error: message,
     })
     this.#kernel.commit((sql, now) => {
-      if (this.#kernel.session().generation !== generation) return
+      const session = this.#kernel.session()
+      // Its agent may have called, though the answer to its creation was lost.
+      if (session.generation !== generation || !isStarting(session)) return
       if (attempt + 1 >= maxCreateAttempts) {
         this.#kernel.answer(
           loseSandbox(sql, now, 'failed', `Cannot create the sandbox: ${message}`),
@@ -128,9 +134,8 @@ export class Lifecycle {
       this.#kernel.commit((sql, now) => setDeadline(sql, 'sandbox.boot', now + bootMs))
       return
     }
-    const reason =
-      info === null ? 'The sandbox is gone' : (info.reason ?? `Not ready within ${bootMs / 1000} s`)
-    this.#lose(session.generation, info === null ? 'gone' : 'failed', reason)
+    if (info === null) await this.#lose(session, 'gone', null, 'The sandbox is gone')
+    else await this.#lose(session, 'failed', info, `Not ready within ${bootMs / 1000} s`)
   }
 
   /** A clone that fails, or an agent that ends before it has called, cannot say so itself. */
@@ -142,9 +147,9 @@ export class Lifecycle {
     }
     const info = await this.#provider().get(session.id, session.generation)
     this.#kernel.commit((sql, now) => setDeadline(sql, 'sandbox.look', now + lookMs))
-    if (info === null) this.#lose(session.generation, 'gone', 'The sandbox is gone')
+    if (info === null) await this.#lose(session, 'gone', null, 'The sandbox is gone')
     else if (info.state === 'exited')
-      this.#lose(session.generation, 'failed', info.reason ?? 'The agent ended while starting')
+      await this.#lose(session, 'failed', info, 'The agent ended while starting')
   }
 
   async onCheck(): Promise<void> {
@@ -158,19 +163,28 @@ export class Lifecycle {
       this.#kernel.commit((sql, now) => setDeadline(sql, 'sandbox.check', now + recheckMs))
       return
     }
-    this.#lose(
-      session.generation,
-      'gone',
-      info?.reason ?? 'The provider no longer knows the sandbox',
-    )
+    await this.#lose(session, 'gone', info, 'The provider no longer knows the sandbox')
   }
 
-  #lose(generation: number, cause: 'gone' | 'failed', reason: string): void {
+  /** Unless it has changed while the provider was asked: a sandbox that has become ready stays. */
+  async #lose(
+    seen: SessionRecord,
+    cause: 'gone' | 'failed',
+    info: SandboxInfo | null,
+    otherwise: string,
+  ): Promise<void> {
+    await this.#kernel.openSecrets()
     this.#kernel.commit((sql, now) => {
-      if (this.#kernel.session().generation !== generation) return
-      this.#kernel.answer(loseSandbox(sql, now, cause, reason))
+      const { generation, sandboxState } = this.#kernel.session()
+      if (generation !== seen.generation || sandboxState !== seen.sandboxState) return
+      this.#kernel.answer(loseSandbox(sql, now, cause, this.#reason(info, otherwise)))
     })
     this.#onLoss()
+  }
+
+  /** What the provider says may quote the last words of an agent. */
+  #reason(info: SandboxInfo | null, otherwise: string): string {
+    return this.#kernel.redact(info?.reason ?? otherwise)
   }
 
   async onStop(generation: number): Promise<void> {
@@ -197,6 +211,9 @@ export class Lifecycle {
       this.#kernel.answer(denyOpenAsks(sql, now, 'The session is being closed', 'close'))
       // Whoever waits for the sandbox learns at once that nothing will come.
       dropOpenCommands(sql, 'The session was closed')
+      // Those that run here settle by themselves; nobody is left to run the others.
+      abandonCalls(sql, now, this.#kernel.instance)
+      clearDeadline(sql, 'close')
       requestAbort(sql, now, session.generation)
       interruptTurn(sql, now, 'The session was closed')
       sql.run(`update session set status = 'closed', closed_at = ?`, now)
@@ -240,3 +257,6 @@ export class Lifecycle {
     this.#onLoss()
   }
 }
+
+const isStarting = ({ sandboxState }: SessionRecord): boolean =>
+  sandboxState === 'requested' || sandboxState === 'creating'

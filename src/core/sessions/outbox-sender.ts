@@ -10,7 +10,7 @@ import {
 import type { Kernel } from './kernel.ts'
 
 /** Rows of one burst travel together. */
-const gatherMs = 100
+const gatherMs = 200
 
 /** Sends the outbox in order, one batch at a time. */
 export class OutboxSender {

@@ -73,6 +73,9 @@ export interface NewSession {
   /** Sealed. */
   repository: { url: string; ref: string | null; token: string | null } | null
   markerNonce: string
+  /** Without known secrets, like the next. */
+  title: string
+  systemPrompt: string | null
 }
 
 export function insertSession(
@@ -92,7 +95,7 @@ export function insertSession(
     create.organisationId,
     create.keyId,
     project,
-    input.title,
+    given.title,
     given.provider,
     given.provider === 'none' ? 'none' : 'requested',
     given.repository?.url ?? null,
@@ -107,14 +110,14 @@ export function insertSession(
     given.mode,
     input.clientType,
     input.reasoningEffort ?? null,
-    input.system_prompt ?? null,
+    given.systemPrompt,
     input.system_prompt_mode,
     configuration?.snapshotId ?? null,
     JSON.stringify(configuration?.envFiles ?? []),
   )
   appendEvent(sql, now, 'session.created', {
     project,
-    title: input.title,
+    title: given.title,
     provider: given.provider,
   })
   projectSession(sql, now)

@@ -40,9 +40,12 @@ export interface OpenValue {
   kind: 'secret' | 'env'
 }
 
-export async function openValues(sql: Sql, crypto: Crypto): Promise<OpenValue[]> {
+export const openValues = (sql: Sql, crypto: Crypto): Promise<OpenValue[]> =>
+  openAll(sealedValues(sql), crypto)
+
+export function openAll(values: readonly SealedValue[], crypto: Crypto): Promise<OpenValue[]> {
   return Promise.all(
-    sealedValues(sql).map(async ({ key, sealed, kind }) => ({
+    values.map(async ({ key, sealed, kind }) => ({
       key,
       kind,
       value: await crypto.unseal(sealed),

@@ -3,12 +3,13 @@ import type { Ask, AskAnswer } from '../../contract/ask.ts'
 import type { EnvRequest, EnvSubmitted, SandboxEnv } from '../../contract/env.ts'
 import { AppError } from '../../contract/error.ts'
 import type { SessionEvent } from '../../contract/events.ts'
+import { linkClose } from '../../contract/link.ts'
 import type { Manifest } from '../../contract/manifest.ts'
 import type { Session, SessionDiff } from '../../contract/session.ts'
 import type { ToolCall } from '../../contract/tool.ts'
 import type { PromptCreate, Turn } from '../../contract/turn.ts'
 import { type Deadline, releaseTaken, setDeadline } from '../deadlines.ts'
-import { listCalls } from '../gateway/calls.ts'
+import { abandonCalls, countActiveCalls, listCalls } from '../gateway/calls.ts'
 import { addToOutbox, hasUnsent } from '../outbox.ts'
 import { AgentLink, type LinkEnd } from './agent-link.ts'
 import { Alarm } from './alarm.ts'
@@ -75,7 +76,9 @@ export class SessionActor implements SessionApi {
     const { sql, now, host } = this.#kernel.ports
     const released = releaseTaken(sql, now(), this.#kernel.instance)
     if (released || hasUnsent(sql)) this.#kernel.commit(() => {})
-    const { sandboxState, generation } = this.#kernel.session()
+    const { status, sandboxState, generation } = this.#kernel.session()
+    if (status !== 'open' && countActiveCalls(sql) > 0)
+      this.#kernel.commit((sql, at) => abandonCalls(sql, at, this.#kernel.instance))
     if (sandboxState === 'ready' && !host.agentConnected()) this.#link.closed(generation)
   }
 
@@ -234,25 +237,24 @@ export class SessionActor implements SessionApi {
     callerSession(this.#kernel, caller)
   }
 
-  /** Hands over everything after `after`; what comes later is published. */
-  startWatch(after: number, send: (events: SessionEvent[]) => void): void {
-    for (let from = after; ;) {
-      const events = listEvents(this.#kernel.ports.sql, from, 200)
-      const last = events.at(-1)
-      if (!last) break
-      send(events)
-      from = last.seq
-    }
+  /** What is committed from now on is published; what was before is for the watcher to read. */
+  watchStarted(): void {
     this.#kernel.watchStarted()
   }
 
   /** An expired token of the current generation buys a new one and nothing else. */
-  async newToken(): Promise<string> {
-    return JSON.stringify(await this.#link.newToken())
+  async newToken(generation: number): Promise<string> {
+    return JSON.stringify(await this.#link.newToken(generation))
   }
 
-  receive(generation: number, text: string): Promise<LinkEnd | null> {
-    return this.#link.receive(generation, text)
+  /** Never throws: the link must end then, since what was in the message is sent again only on a new one. */
+  async receive(generation: number, text: string): Promise<LinkEnd | null> {
+    try {
+      return await this.#link.receive(generation, text)
+    } catch (error) {
+      this.#kernel.ports.log('error', 'A link failed', { generation, error: String(error) })
+      return { code: linkClose.broke, reason: 'Connect again' }
+    }
   }
 
   linkClosed(generation: number): void {

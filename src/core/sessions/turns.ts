@@ -11,7 +11,7 @@ import {
 import { clearDeadline, hurryDeadline, setDeadline } from '../deadlines.ts'
 import { addToOutbox } from '../outbox.ts'
 import type { Sql } from '../ports.ts'
-import { addCommand, finishCommand } from './commands.ts'
+import { addCommand, dropOpenSteers, finishCommand, steerPrefix } from './commands.ts'
 import { appendEvent } from './events.ts'
 import { opencodeMessageId } from './message-id.ts'
 
@@ -68,7 +68,7 @@ export function steerTurn(
   const running = runningTurn(sql)
   if (!running || running.abort_requested) return null
   addCommand(sql, now, {
-    id: `steer_${steer.messageSuffix}`,
+    id: `${steerPrefix}${steer.messageSuffix}`,
     generation: steer.generation,
     kind: 'prompt',
     body: promptBody(
@@ -153,6 +153,8 @@ export function requestAbort(sql: Sql, now: number, generation: number): void {
     })
     projectTurn(sql, now, row.id)
   }
+  // What was to be merged would otherwise come back as a turn of its own.
+  dropOpenSteers(sql, 'The turn was aborted')
   const running = runningTurn(sql)
   if (!running || running.abort_requested) return
   sql.run('update turns set abort_requested = 1 where n = ?', running.n)

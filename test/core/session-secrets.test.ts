@@ -1,0 +1,188 @@
+import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { SessionCreate } from '../../src/contract/session.ts'
+import { gatewayTool } from '../../src/core/gateway/tools.ts'
+import type { SealedValue } from '../../src/core/sessions/secrets.ts'
+import { agentEvent } from '../support/agent.ts'
+import { testCaller, TestSession, testSessionId } from '../support/session.ts'
+
+const sealed = async ({ crypto }: TestSession, key: string, value: string) => ({
+  key,
+  kind: 'secret' as const,
+  sealed: await crypto.seal(value),
+})
+const everything = (session: TestSession) =>
+  JSON.stringify([
+    session.sql.all('select * from session'),
+    session.sql.all('select * from events'),
+    session.sql.all('select * from calls'),
+    session.sql.all('select * from turns'),
+    session.sql.all('select * from outbox'),
+    session.logs,
+  ])
+
+/** Answers with what it was told to, once it is let go. */
+function slowTool() {
+  const { promise: gate, resolve: letGo } = Promise.withResolvers<void>()
+  const begun = Promise.withResolvers<void>()
+  const runs: string[] = []
+  const tool = gatewayTool({
+    definition: {
+      name: 'slow_answer',
+      aliases: [],
+      domain: 'gateway',
+      args: z.strictObject({ fail: z.boolean().default(false) }),
+      description: '',
+      guidance: '',
+      onConflict: 'refuse',
+    },
+    repeatable: false,
+    async run({ fail }, { operationId }) {
+      runs.push(operationId)
+      begun.resolve()
+      await gate
+      if (fail) throw new Error('broke over value-given-late')
+      return { success: true, result: 'saw value-given-late' }
+    },
+  })
+  return { tool, letGo, begun: begun.promise, runs }
+}
+
+async function createWith(session: TestSession, input: object, secrets: SealedValue[] = []) {
+  await session.actor.create({
+    sessionId: testSessionId,
+    ...testCaller,
+    input: SessionCreate.parse({ sandbox: 'local', ...input }),
+    secrets,
+  })
+}
+
+describe('a secret that is given while something is under way', () => {
+  test.each([false, true])(
+    '[CALL2] [SEC9] a call that runs is still settled, once and without it (handler fails: %s)',
+    async (fail) => {
+      const slow = slowTool()
+      const session = new TestSession([slow.tool])
+      await session.create()
+      const answer = session.call('slow_answer', 'a', { fail }).catch((error: unknown) => error)
+      await slow.begun
+      await session.actor.submitEnv(testCaller, [await sealed(session, 'LATE', 'value-given-late')])
+      slow.letGo()
+      await answer
+      const again = await session.call('slow_answer', 'a', { fail })
+      expect(slow.runs).toHaveLength(1)
+      expect(again.body).toContain(fail ? 'Outcome unknown' : 'saw [secret:LATE]')
+      expect(everything(session)).not.toContain('value-given-late')
+    },
+  )
+
+  test('[SEC9] one that comes while others are being opened is known as well', async () => {
+    const session = new TestSession()
+    await createWith(session, {}, [await sealed(session, 'ONE', 'the-first-value')])
+    const late = await sealed(session, 'TWO', 'the-second-value')
+    // Begins to open the first; the second arrives before that is done.
+    const closing = session.actor.prompt(testCaller, { text: 'x', steer: false }, null)
+    void session.actor.submitEnv(testCaller, [late])
+    await closing
+    await session.actor.prompt(testCaller, { text: 'the-second-value', steer: false }, null)
+    expect(everything(session)).not.toContain('the-second-value')
+  })
+})
+
+test('[SEC9] what a caller writes at creation is stored without the values of its session', async () => {
+  const session = new TestSession()
+  await createWith(
+    session,
+    {
+      title: 'fix aaaa-secret-aaaa',
+      system_prompt: 'use aaaa-secret-aaaa and tok-tok-tok',
+      repository: { url: 'https://git.test/a/b', token: 'tok-tok-tok' },
+    },
+    [await sealed(session, 'A', 'aaaa-secret-aaaa')],
+  )
+  await session.settle()
+  const rows = JSON.stringify([...session.ledger.rows.values()])
+  expect(everything(session) + rows).not.toMatch(/aaaa-secret-aaaa|tok-tok-tok/)
+  const { title } = await session.actor.view(testCaller)
+  expect(title).toBe('fix [secret:A]')
+})
+
+test('[SEC9] what a provider says of a sandbox is stored without secrets', async () => {
+  const session = new TestSession()
+  await createWith(session, {}, [await sealed(session, 'A', 'aaaa-secret-aaaa')])
+  await session.pass(0)
+  session.sandboxes.running.set(1, {
+    sessionId: 's',
+    generation: 1,
+    state: 'exited',
+    reason: 'Last words: aaaa-secret-aaaa',
+  })
+  await session.pass(6000)
+  const { sandbox } = await session.actor.view(testCaller)
+  expect(sandbox).toMatchObject({ state: 'failed', reason: 'Last words: [secret:A]' })
+  expect(everything(session)).not.toContain('aaaa-secret-aaaa')
+})
+
+test('[EVT5] [SEC9] the number of an event is no secret, whatever its digits', async () => {
+  const session = new TestSession()
+  await createWith(session, {}, [await sealed(session, 'PIN', '100001')])
+  await session.pass(0)
+  await session.connect()
+  session.sql.run('insert into agent_cursors (generation, seq) values (1, 100000)')
+  const items = [agentEvent(100_001, 'agent.notice', { message: 'm' })]
+  await session.receive({ t: 'events', items })
+  expect(session.sent.at(-1)).toEqual({ t: 'ack', seq: 100_001 })
+})
+
+describe('a link of a session with secrets, just after it woke', () => {
+  async function woken() {
+    const session = new TestSession()
+    await createWith(session, {}, [await sealed(session, 'A', 'aaaa-secret-aaaa')])
+    await session.pass(0)
+    await session.connect()
+    session.restart()
+    session.linked = session.greeted = true
+    return session
+  }
+
+  test('[EVT5] messages are taken in the order in which they came', async () => {
+    const session = await woken()
+    const batch = (seq: number) => ({
+      t: 'events',
+      items: [agentEvent(seq, 'agent.notice', { message: `${seq}` })],
+    })
+    await Promise.all([1, 2, 3].map((n) => session.actor.receive(1, JSON.stringify(batch(n)))))
+    expect(session.sent.at(-1)).toEqual({ t: 'ack', seq: 3 })
+  })
+
+  test('[SES9] one that waits behind a replacement changes nothing', async () => {
+    const session = await woken()
+    const replaced = session.actor.replaceSandbox(testCaller, 'test')
+    const end = session.actor.receive(1, JSON.stringify({ t: 'ready', bootMs: 1 }))
+    await replaced
+    expect(await end).toMatchObject({ code: 4403 })
+    const { sandbox } = await session.actor.view(testCaller)
+    expect(sandbox).toMatchObject({ generation: 2, state: 'requested' })
+  })
+})
+
+test('[LINK5] whoever asks for a new token gets one of its own generation', async () => {
+  const session = new TestSession()
+  await session.create({ sandbox: 'local' })
+  await session.actor.replaceSandbox(testCaller, 'test')
+  expect(JSON.parse(await session.actor.newToken(1))).toMatchObject({ token: 'token of 1' })
+})
+
+test('[LINK2] a message that cannot be stored ends the link, so that it is sent again', async () => {
+  const session = new TestSession()
+  await createWith(session, {})
+  await session.pass(0)
+  await session.connect()
+  session.sql.run('alter table events rename to away')
+  const items = [agentEvent(1, 'agent.notice', { message: 'm' })]
+  expect(await session.receive({ t: 'events', items })).toMatchObject({ code: 4500 })
+  session.sql.run('alter table away rename to events')
+  await session.connect()
+  await session.receive({ t: 'events', items })
+  expect(session.sent.at(-1)).toEqual({ t: 'ack', seq: 1 })
+})

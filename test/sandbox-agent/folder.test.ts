@@ -1,0 +1,31 @@
+import fs, { rmdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
+import { join } from 'node:path'
+import { expect, it, onTestFinished } from 'vitest'
+import { Folder } from '../../sandbox-agent/folder.ts'
+import { temporaryFolder } from './support.ts'
+
+// Only root can give a folder away.
+it.runIf(process.getuid?.() === 0 && process.platform === 'linux')(
+  'a folder that is swapped for a symlink before it is given away gives nothing else away',
+  () => {
+    const root = temporaryFolder()
+    const victim = join(root, 'victim')
+    writeFileSync(victim, 'secret')
+    const real = fs.mkdirSync
+    onTestFinished(() => {
+      fs.mkdirSync = real
+      syncBuiltinESMExports()
+    })
+    fs.mkdirSync = ((path: string) => {
+      real(path)
+      rmdirSync(path)
+      symlinkSync(victim, path)
+    }) as typeof real
+    syncBuiltinESMExports()
+    const folder = Folder.open(root)
+    expect(() => folder.make('new', { uid: 12_345, gid: 12_345 })).toThrow()
+    folder.close()
+    expect(statSync(victim).uid).toBe(0)
+  },
+)

@@ -1,0 +1,52 @@
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { Gate } from '../../sandbox-agent/gate.ts'
+import { Memory } from '../../sandbox-agent/memory.ts'
+import type { OpenCode } from '../../sandbox-agent/opencode.ts'
+import { Turns } from '../../sandbox-agent/turns.ts'
+import { temporaryFolder } from './support.ts'
+
+const prompt = { turnId: 'trn_1', messageId: 'msg_1', text: 'Hello', steer: false }
+
+/** An OpenCode that is idle, and is there once `arrive` is called. */
+function setUp() {
+  const requests: string[] = []
+  const emitted: { kind: string; data: object }[] = []
+  const answers: Record<string, unknown> = {
+    '/session': { id: 'ses_1' },
+    '/session/status': {},
+    '/session/ses_1/children': [],
+    '/session/ses_1/message': [],
+  }
+  const opencode = {
+    request: async (method: string, path: string) => {
+      requests.push(`${method} ${path}`)
+      return answers[path] ?? null
+    },
+  } as unknown as OpenCode
+  const { promise, resolve } = Promise.withResolvers<OpenCode>()
+  const turns = new Turns({
+    emit: (kind, data) => void emitted.push({ kind, data }),
+    gate: new Gate(() => {}),
+    memory: new Memory(join(temporaryFolder(), 'memory.json')),
+    opencode: () => promise,
+    beforePrompt: async () => {},
+    diff: async () => null,
+    killOpenCode: () => {},
+    afterTurn: () => {},
+    title: 'Test',
+  })
+  return { turns, requests, emitted, arrive: () => resolve(opencode) }
+}
+
+it('[TURN8] a turn that is aborted while its prompt waits for OpenCode is never sent', async () => {
+  const { turns, requests, emitted, arrive } = setUp()
+  const prompted = turns.prompt(prompt)
+  await turns.abort('trn_1')
+  arrive()
+  expect(await prompted).toEqual({ sent: false })
+  await expect
+    .poll(() => emitted, { timeout: 10_000 })
+    .toMatchObject([{ kind: 'turn.ended', data: { turnId: 'trn_1', state: 'aborted' } }])
+  expect(requests.filter((line) => line.includes('prompt_async'))).toEqual([])
+})
