@@ -67,16 +67,16 @@ export function eventStream(
 ): ReadableStream<Uint8Array> {
   let pending: Promise<SessionEvent | null> | null = null
   let checkedAt = Date.now()
-  /** By the clock, not by the beat: a stream in which much happens has none. */
-  async function isAllowed(): Promise<boolean> {
-    if (Date.now() - checkedAt < beatMs) return true
+  /** With each beat, and by the clock: a stream in which much happens has no beat. */
+  async function isAllowed(isBeat: boolean): Promise<boolean> {
+    if (!isBeat && Date.now() - checkedAt < beatMs) return true
     checkedAt = Date.now()
     return await stillAllowed()
   }
   async function pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     pending ??= events.next()
     const event = await beforeBeat(pending, beatMs)
-    if (!(await isAllowed())) {
+    if (!(await isAllowed(event === 'beat'))) {
       await events.cancel()
       return controller.close()
     }

@@ -128,6 +128,23 @@ describe('writing', () => {
 })
 
 describe('refusals', () => {
+  test('[OUT3] a session that names the run of another one does not take its record', async () => {
+    const other = `${sessionId}_other`
+    const run = (seq: number, state: string): OutboxRow => ({
+      seq,
+      kind: 'automation_run',
+      createdAt: seq,
+      payload: JSON.stringify({ id: `run of ${sessionId}`, state, createdAt: seq }),
+    })
+    await append(0, [run(1, 'running'), run(2, 'succeeded')])
+    await append(0, [call(1, 'a', 'settled'), call(2, 'b', 'settled'), run(3, 'running')], other)
+    const rows = await libsql
+      .db()
+      .all('select session_id, state from automation_runs where id = ?', `run of ${sessionId}`)
+    expect(rows).toEqual([{ session_id: sessionId, state: 'succeeded' }])
+    expect(await mark(other)).toBe(3)
+  })
+
   test('[OUT5] a row that libSQL refuses becomes a dead letter; its neighbours and later rows go on', async () => {
     const other = `${sessionId}_other`
     const answers = await Promise.all([

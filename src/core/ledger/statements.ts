@@ -7,9 +7,10 @@ export interface RowOwner {
 }
 
 /**
- * How rows of one session's outbox change libSQL. Every statement may be repeated, and an older row never undoes a
- * newer one. Rows of one kind that follow each other are one statement with one JSON text, put together from their
- * payloads as they are: libSQL takes it apart, which costs the Worker nothing.
+ * How rows of one session's outbox change libSQL. Every statement may be repeated; an older row never undoes a newer
+ * one, nor a session what is another's (callers choose the ids of runs, so two may say the same). Rows of one kind that
+ * follow each other are one statement with one JSON text, put together from their payloads as they are: libSQL takes it
+ * apart, which costs the Worker nothing.
  */
 export function statementsFor(who: RowOwner, rows: readonly OutboxRow[]): DbStatement[] {
   const statements: DbStatement[] = []
@@ -52,7 +53,7 @@ function upsertSql({ name, key, session, payload, fixed }: Table): string {
   return `insert into ${name} (${columns.join(', ')})
     select ${Object.values(sources).join(', ')} from json_each(?1) where true
     on conflict (${key.join(', ')}) do update set ${updates.join(', ')}
-    where excluded.outbox_seq >= ${name}.outbox_seq`
+    where excluded.${session} = ${name}.${session} and excluded.outbox_seq >= ${name}.outbox_seq`
 }
 
 /** Content goes only where no other session of the organisation holds it. */

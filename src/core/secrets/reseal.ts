@@ -14,7 +14,10 @@ interface Row {
 }
 const pageSize = 20
 
-/** Puts everything of the organisation under the first key. Afterwards the older keys can be dropped. Repeatable. */
+/**
+ * Puts everything of the organisation under the first key. Repeatable. Sessions keep what they took at their creation as
+ * it was sealed then, so an older key can be dropped only after the last session made under it is deleted.
+ */
 export async function resealSecrets(
   db: Db,
   crypto: Crypto,
