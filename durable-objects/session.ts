@@ -93,6 +93,9 @@ export class SessionObject extends DurableObject<Env> implements SessionApi {
   authoriseSandbox(sandbox: SandboxCaller) {
     return this.#actor.authoriseSandbox(sandbox)
   }
+  admitUpload(sandbox: SandboxCaller, bytes: Uint8Array) {
+    return this.#actor.admitUpload(sandbox, bytes)
+  }
   manifest(sandbox: SandboxCaller) {
     return this.#actor.manifest(sandbox)
   }

@@ -26,7 +26,7 @@ export async function collect(
       throw limit(body, `more than ${body.maxTotalBytes} bytes in all`)
     const contentType = contentTypes[extname(path).toLowerCase()] ?? 'application/octet-stream'
     const sha256 = createHash('sha256').update(content).digest('hex')
-    await uploadOnce(upload, content, contentType, sha256)
+    await uploadOnce(upload, path, content, contentType, sha256)
     files.push({ path, size: content.length, sha256, contentType })
   }
   return files
@@ -100,6 +100,7 @@ function listPaths(folder: Folder, prefix: string[], budget: { left: number }): 
 /** The store is addressed by content, so sending the same bytes twice is harmless. */
 async function uploadOnce(
   options: UploadOptions,
+  path: string,
   content: Buffer,
   contentType: string,
   sha256: string,
@@ -124,7 +125,7 @@ async function uploadOnce(
       reason = messageOf(error)
     }
   }
-  throw new Error(`Cannot upload: ${reason}`)
+  throw new Error(`Cannot upload "${path}": ${reason}`)
 }
 
 function checkAnswer(text: string, sha256: string): void {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { Text } from './ids.ts'
+import { SecretValue } from './secret.ts'
 import { EnvKey } from './tools/paths.ts'
 import { EnvRequestKey } from './tools/request-env-variables.ts'
 
@@ -8,7 +8,7 @@ export const EnvSubmit = z.strictObject({
     .array(
       z.strictObject({
         key: EnvKey,
-        value: Text(64 * 1024, 1),
+        value: SecretValue,
         type: z
           .enum(['secret', 'env'])
           .default('secret')

@@ -1,11 +1,14 @@
 import { z } from 'zod'
 import { ConfigurationId, Text } from './ids.ts'
 
-export const maxSecretBytes = 64 * 1024
+/** Every form of every value is searched for in all that a session stores, in the memory of one isolate. */
+export const maxSecretBytes = 8 * 1024
 /** In one scope. With the limit on bytes it keeps what a sandbox is given small enough for one message. */
 export const maxSecrets = 200
 /** Of all values of one scope together, sealed: they are a third longer than the values. */
-export const maxSealedBytes = 1024 * 1024
+export const maxSealedBytes = 96 * 1024
+/** Of all that one session knows. */
+export const maxSessionSealedBytes = 256 * 1024
 
 /** As environment variables are named everywhere. */
 export const SecretName = z

@@ -1,5 +1,6 @@
 import { createRoute, z } from '@hono/zod-openapi'
 import { EnvRequest, EnvSubmit, EnvSubmitted } from '../contract/env.ts'
+import { AppError } from '../contract/error.ts'
 import { setSecret } from '../core/secrets/secret.ts'
 import type { SealedValue } from '../core/sessions/secrets.ts'
 import type { Doors } from './auth.ts'
@@ -46,7 +47,8 @@ export function addEnvRoutes(app: App, deps: AppDeps, doors: Doors): void {
     async (c) => {
       const input = c.req.valid('json')
       const session = deps.session(c.req.valid('param').sessionId)
-      const { configurationId } = await session.view(c.get('caller'))
+      const { configurationId, status } = await session.view(c.get('caller'))
+      if (status !== 'open') throw new AppError('session_closed', 'The session is closed')
       const results = await persist(c, input, configurationId)
       const sandbox = await session.submitEnv(c.get('caller'), await seal(input))
       return c.json({ submitted: true as const, results, sandbox }, 200)

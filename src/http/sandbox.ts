@@ -90,13 +90,20 @@ export function addSandboxRoutes(app: App, deps: AppDeps, doors: Doors): void {
       },
       responses: {
         200: json(UploadAnswer, 'The hash and the size'),
-        ...refusals('old_generation', 'other_session', 'too_large', 'storage_unavailable'),
+        ...refusals(
+          'old_generation',
+          'other_session',
+          'too_large',
+          'unprocessable',
+          'storage_unavailable',
+        ),
       },
     }),
     async (c) => {
       const { sessionId, ...sandbox } = c.get('sandbox')
       await deps.session(sessionId).authoriseSandbox(sandbox)
       const bytes = await readBody(c.req.raw, maxArtifactBytes)
+      await deps.session(sessionId).admitUpload(sandbox, bytes)
       const sha256 = await deps.crypto.sha256(bytes)
       await deps.blobs().put(sandbox.organisationId, sha256, bytes)
       return c.json({ sha256, size: bytes.length }, 200)

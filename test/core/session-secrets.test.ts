@@ -186,3 +186,34 @@ test('[LINK2] a message that cannot be stored ends the link, so that it is sent 
   await session.receive({ t: 'events', items })
   expect(session.sent.at(-1)).toEqual({ t: 'ack', seq: 1 })
 })
+
+describe('evidence', () => {
+  const sandbox = { organisationId: testCaller.organisationId, generation: 1 }
+  const bytes = (text: string) => new TextEncoder().encode(text)
+
+  test('[SEC9] an upload that holds a secret, also encoded, is refused by name; others pass', async () => {
+    const session = new TestSession()
+    await createWith(session, {}, [await sealed(session, 'API_KEY', 'value-of-the-key')])
+    await session.actor.admitUpload(sandbox, bytes('all tests passed'))
+    for (const text of ['log: value-of-the-key', `b64 ${btoa('value-of-the-key')}`]) {
+      await expect(session.actor.admitUpload(sandbox, bytes(text))).rejects.toMatchObject({
+        code: 'unprocessable',
+        message: 'Secret "API_KEY" is in the file',
+      })
+    }
+    await expect(
+      session.actor.admitUpload({ ...sandbox, generation: 2 }, bytes('x')),
+    ).rejects.toMatchObject({ code: 'old_generation' })
+  })
+
+  test('[SEC8] a session refuses more values than it can look for', async () => {
+    const session = new TestSession()
+    await createWith(session, {})
+    const large = await sealed(session, 'A', 'x'.repeat(8000))
+    const many = Array.from({ length: 40 }, (_, n) => ({ ...large, key: `KEY_${n}` }))
+    await expect(session.actor.submitEnv(testCaller, many)).rejects.toMatchObject({
+      code: 'too_large',
+    })
+    expect(session.sql.all('select key from env_values')).toEqual([])
+  })
+})

@@ -60,11 +60,11 @@ test('[SEC1] a name or value that does not fit is refused with the reason', asyn
     const answer = await app.call('PUT', `/v1/secrets/${name}`, key, { value: 'v' })
     expect([answer.status, answer.json.error.details[0].path]).toEqual([400, 'name'])
   }
-  for (const value of ['', 'x'.repeat(65_537), '🔑'.repeat(16_385), 1, null]) {
+  for (const value of ['', 'x'.repeat(8193), '🔑'.repeat(2049), 1, null]) {
     const answer = await app.call('PUT', '/v1/secrets/A', key, { value })
     expect([answer.status, answer.json.error.details[0].path]).toEqual([400, 'value'])
   }
-  const most = '🔑'.repeat(16_384)
+  const most = '🔑'.repeat(2048)
   expect(await outcome('PUT', '/v1/secrets/LARGE', key, { value: most })).toEqual([200, undefined])
   const values = await loadSecretValues(libsql.db(), app.deps.crypto, organisationId, null)
   expect(values.find(({ name }) => name === 'LARGE')?.value).toBe(most)

@@ -117,7 +117,7 @@ describe('collecting evidence', () => {
     )
     expect(await run({}, flaky.url)).toHaveLength(1)
     const refusing = await serve((_request, response) => json(response, 403, {}))
-    await expect(run({}, refusing.url)).rejects.toThrow('Cannot upload: 403')
+    await expect(run({}, refusing.url)).rejects.toThrow('Cannot upload "a": 403')
     expect(refusing.received).toHaveLength(1)
   })
 })

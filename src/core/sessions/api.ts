@@ -55,6 +55,8 @@ export interface SessionApi {
 
   /** The sandbox's doors. Each refuses an old generation and another organisation. */
   authoriseSandbox(sandbox: SandboxCaller): Promise<void>
+  /** Refuses content that holds a secret: evidence is for others to read. */
+  admitUpload(sandbox: SandboxCaller, bytes: Uint8Array): Promise<void>
   manifest(sandbox: SandboxCaller): Promise<Manifest>
   callTool(sandbox: SandboxCaller, call: ToolCallInput): Promise<CallAnswer>
   sandboxEnv(sandbox: SandboxCaller): Promise<SandboxEnv>

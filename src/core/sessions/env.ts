@@ -1,4 +1,6 @@
 import type { EnvRequest, SandboxEnv } from '../../contract/env.ts'
+import { AppError } from '../../contract/error.ts'
+import { maxSessionSealedBytes } from '../../contract/secret.ts'
 import type { EnvFile } from '../../contract/tools/save-env-files.ts'
 import {
   type EnvRequestKey,
@@ -52,6 +54,14 @@ export function listEnvRequests(sql: Sql): EnvRequest[] {
 /** A submission answers every open request: the person has seen what was asked and gave what they would. */
 export function submitEnvValues(sql: Sql, now: number, values: readonly SealedValue[]): void {
   saveEnvValues(sql, now, values)
+  const bytes =
+    sql.all<{ bytes: number }>('select sum(length(sealed)) as bytes from env_values')[0]?.bytes ?? 0
+  if (bytes > maxSessionSealedBytes) {
+    throw new AppError(
+      'too_large',
+      `A session holds at most ${maxSessionSealedBytes} bytes of sealed values`,
+    )
+  }
   sql.run(`update env_requests set state = 'closed', closed_at = ? where state = 'open'`, now)
   appendEvent(sql, now, 'env.submitted', { keys: values.map(({ key }) => key) })
 }

@@ -11,6 +11,7 @@ import type { PromptCreate, Turn } from '../../contract/turn.ts'
 import { type Deadline, releaseTaken, setDeadline } from '../deadlines.ts'
 import { abandonCalls, countActiveCalls, listCalls } from '../gateway/calls.ts'
 import { addToOutbox, hasUnsent } from '../outbox.ts'
+import { createSecretFinder } from '../redaction/finder.ts'
 import { AgentLink, type LinkEnd } from './agent-link.ts'
 import { Alarm } from './alarm.ts'
 import type {
@@ -210,6 +211,12 @@ export class SessionActor implements SessionApi {
 
   async authoriseSandbox(sandbox: SandboxCaller): Promise<void> {
     openSandboxSession(this.#kernel, sandbox)
+  }
+
+  async admitUpload(sandbox: SandboxCaller, bytes: Uint8Array): Promise<void> {
+    openSandboxSession(this.#kernel, sandbox)
+    const found = createSecretFinder(await this.#kernel.knownSecrets())().push(bytes)
+    if (found !== null) throw new AppError('unprocessable', `Secret "${found}" is in the file`)
   }
 
   async manifest(sandbox: SandboxCaller): Promise<Manifest> {
