@@ -345,7 +345,11 @@ describe.each(hosts)('the contract on %s', (host) => {
     expect(replayed.json).toMatchObject({ success: true, result: success, data: { outcome } })
     expect((await call('automation.complete', 'done-1', reordered)).text).toBe(replayed.text)
     expect((await call(name, 'done-1', other)).json).toMatchObject({ success: false })
-    expect((await call(name, 'done-3', late)).status).toBe(403)
+    expect((await call(name, 'done-3', { ...late, completion_id: 'done-3' })).json).toMatchObject({
+      success: false,
+      result: `Cannot complete run "${runId}": completion "done-1" is already recorded`,
+    })
+    expect((await call('verify', 'done-4', {})).status).toBe(403)
 
     await outboxEmpty(box)
     const rows = await dbOf(stack()).all<Record<string, unknown>>(
