@@ -15,6 +15,12 @@ export class OrganisationObject extends DurableObject<Env> implements Organisati
   claimCreation(key: string, bodyHash: string, freshSessionId: string) {
     return this.#actor.claimCreation(key, bodyHash, freshSessionId)
   }
+  claimRun(runId: string, sessionId: string) {
+    return this.#actor.claimRun(runId, sessionId)
+  }
+  releaseRun(runId: string, sessionId: string) {
+    return this.#actor.releaseRun(runId, sessionId)
+  }
   endCreation(sessionId: string) {
     return this.#actor.endCreation(sessionId)
   }

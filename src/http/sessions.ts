@@ -1,5 +1,6 @@
 import { createRoute, z } from '@hono/zod-openapi'
 import { canonicalJson } from '../contract/canonical.ts'
+import { errorCodeOf } from '../contract/error.ts'
 import type { SessionId } from '../contract/ids.ts'
 import { page, PageQuery } from '../contract/page.ts'
 import { Reason, Session, SessionCreate, SessionDiff, SessionRow } from '../contract/session.ts'
@@ -49,13 +50,24 @@ export function addSessionRoutes(app: App, deps: AppDeps, doors: Doors): void {
           : await deps
               .organisation(organisationId)
               .claimCreation(key, await deps.crypto.sha256(canonicalJson(input)), fresh)
-      const session = await deps.session(sessionId).create({
-        ...(await prepareSession(deps.db(), organisationId, input)),
-        sessionId,
-        organisationId,
-        keyId,
-        input: { ...input, sandbox: input.sandbox ?? deps.config.defaultSandbox },
-      })
+      const prepared = await prepareSession(deps.db(), organisationId, input)
+      const run = input.clientType === 'automation' ? input.automationRunId : undefined
+      const organisation = deps.organisation(organisationId)
+      if (run !== undefined) await organisation.claimRun(run, sessionId)
+      const create = { ...prepared, sessionId, organisationId, keyId }
+      const session = await deps
+        .session(sessionId)
+        .create({
+          ...create,
+          input: { ...input, sandbox: input.sandbox ?? deps.config.defaultSandbox },
+        })
+        .catch(async (error: unknown) => {
+          // A refusal has created nothing. After any other failure the claim stays: the session may be there.
+          if (run !== undefined && errorCodeOf(error) === 'unprocessable') {
+            await organisation.releaseRun(run, sessionId)
+          }
+          throw error
+        })
       c.header('location', `/v1/sessions/${sessionId}`)
       return c.json(session, 201)
     },

@@ -18,3 +18,15 @@ test('[SES] a creation key stands for one session for a day', async () => {
   now += 1
   expect(await again.claimCreation('k', 'other', 'ses_3')).toBe('ses_3')
 })
+
+test('[TOOL5] an automation run belongs to the session that claimed it first, until that is deleted', async () => {
+  const organisation = new OrganisationActor(memorySql(), () => 1000)
+  await organisation.claimRun('run', 'ses_1')
+  await organisation.claimRun('run', 'ses_1')
+  const refused = { code: 'wrong_state' }
+  await expect(organisation.claimRun('run', 'ses_2')).rejects.toMatchObject(refused)
+  await organisation.releaseRun('run', 'ses_2')
+  await expect(organisation.claimRun('run', 'ses_2')).rejects.toMatchObject(refused)
+  await organisation.endCreation('ses_1')
+  await organisation.claimRun('run', 'ses_2')
+})

@@ -206,3 +206,19 @@ test('[CONF9] a deleted configuration is gone with its secrets, and its name is 
   expect(rows).toEqual([])
   await make({ name: 'gone' })
 })
+
+test('[TOOL5] one automation run, one session; a refused creation leaves the run free, another organisation has its own', async () => {
+  const start = (run: string, more: object = {}, credential = key, configurationId = mine) =>
+    outcome('POST', '/v1/sessions', credential, {
+      clientType: 'automation',
+      automationRunId: run,
+      configurationId,
+      ...more,
+    })
+  const mine = (await make({ name: 'automated' })).id
+  expect(await start('run-a', { model: 'no-such-model' })).toEqual([422, 'unprocessable'])
+  expect(await start('run-a')).toEqual([201, undefined])
+  expect(await start('run-a')).toEqual([409, 'wrong_state'])
+  const theirs = (await make({ name: 'automated' }, stranger)).id
+  expect(await start('run-a', {}, stranger, theirs)).toEqual([201, undefined])
+})

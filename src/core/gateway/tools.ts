@@ -22,7 +22,6 @@ export interface CallContext {
   mode: Mode
   configurationId: string | null
   generation: number
-  providerName: string
   provider(): SandboxProvider | null
   /** Written from secrets, so they must not leave in a snapshot: paths in the workspace. */
   generatedFiles: readonly string[]

@@ -9,6 +9,10 @@ export interface OrganisationApi {
    * The same key with another body is refused.
    */
   claimCreation(key: string, bodyHash: string, freshSessionId: string): Promise<string>
+  /** An automation run belongs to one session: the first that claims its id. Claiming again is harmless. */
+  claimRun(runId: string, sessionId: string): Promise<void>
+  /** The session was not created after all. */
+  releaseRun(runId: string, sessionId: string): Promise<void>
   /** The session is being deleted: its key must not bring it back, with tokens that are still valid. */
   endCreation(sessionId: string): Promise<void>
 }
@@ -24,6 +28,7 @@ const ladder = [
     'create index creations_by_age on creations (created_at)',
   ],
   ['alter table creations add column erased integer not null default 0'],
+  ['create table run_claims (run_id text primary key, session_id text not null)'],
 ]
 
 export const keepCreationsMs = 24 * 60 * 60_000
@@ -45,6 +50,25 @@ export class OrganisationActor implements OrganisationApi {
   async endCreation(sessionId: string): Promise<void> {
     migrate(this.#sql, ladder)
     this.#sql.run('update creations set erased = 1 where session_id = ?', sessionId)
+    this.#sql.run('delete from run_claims where session_id = ?', sessionId)
+  }
+
+  async claimRun(runId: string, sessionId: string): Promise<void> {
+    migrate(this.#sql, ladder)
+    this.#sql.run('insert or ignore into run_claims values (?, ?)', runId, sessionId)
+    const [claim] = this.#sql.all<{ session_id: string }>(
+      'select session_id from run_claims where run_id = ?',
+      runId,
+    )
+    if (claim?.session_id === sessionId) return
+    throw new AppError('wrong_state', `Automation run "${runId}" belongs to another session`, [
+      { path: 'automationRunId', message: 'Taken' },
+    ])
+  }
+
+  async releaseRun(runId: string, sessionId: string): Promise<void> {
+    migrate(this.#sql, ladder)
+    this.#sql.run('delete from run_claims where run_id = ? and session_id = ?', runId, sessionId)
   }
 }
 

@@ -212,7 +212,6 @@ export class CallRunner {
       mode: session.mode,
       configurationId: session.configurationId,
       generation: session.generation,
-      providerName: session.provider,
       provider: () => ports.provider(session.provider),
       generatedFiles: session.envFiles.map(envFilePath),
       knownSecrets: () => this.#kernel.knownSecrets(),
