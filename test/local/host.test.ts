@@ -30,11 +30,12 @@ const ids = Array.from({ length: 9 }, (_, index) => `ses_${String(index).repeat(
 /** Does what the address it is given says, so that a test can choose. */
 const agent = `
 import { spawn } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { writeFileSync, renameSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 const boot = JSON.parse(await text(process.stdin))
 const mode = new URL(boot.gatewayUrl).pathname.slice(1)
-writeFileSync(boot.stateDir + '/boot.json', JSON.stringify({ boot, env: process.env }))
+writeFileSync(boot.stateDir + '/boot.new', JSON.stringify({ boot, env: process.env }))
+renameSync(boot.stateDir + '/boot.new', boot.stateDir + '/boot.json')
 if (mode === 'crash') {
   console.error('It was the token ' + boot.token)
   process.exit(3)

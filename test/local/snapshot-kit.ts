@@ -36,10 +36,11 @@ export const snapshotIds = Array.from(
 )
 
 const agent = `
-import { writeFileSync } from 'node:fs'
+import { writeFileSync, renameSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 const boot = JSON.parse(await text(process.stdin))
-writeFileSync(boot.stateDir + '/boot.json', JSON.stringify(boot))
+writeFileSync(boot.stateDir + '/boot.new', JSON.stringify(boot))
+renameSync(boot.stateDir + '/boot.new', boot.stateDir + '/boot.json')
 console.error(JSON.stringify({ msg: 'ready' }))
 process.on('SIGTERM', () => process.exit(0))
 setInterval(() => undefined, 1000)
