@@ -1,6 +1,7 @@
-import type { OrganisationApi } from '../src/core/organisations/organisation.ts'
+import type { OrganisationApi } from '../src/core/organisations/api.ts'
 import type { Ledger, LedgerStatus } from '../src/core/ports.ts'
-import type { Caller, SessionApi } from '../src/core/sessions/api.ts'
+import type { SessionApi } from '../src/core/sessions/api.ts'
+import type { Caller } from '../src/core/sessions/caller.ts'
 import { parseConfig } from '../src/http/config.ts'
 import { createParts, type Parts } from '../src/parts.ts'
 

@@ -1,27 +1,24 @@
 import { DurableObject } from 'cloudflare:workers'
-import type { AskAnswer } from '../src/contract/ask.ts'
 import { linkClose, linkPing, linkPong } from '../src/contract/link.ts'
-import type { PromptCreate } from '../src/contract/turn.ts'
 import type { GatewayTool } from '../src/core/gateway/tools.ts'
 import { gatewayTools } from '../src/core/gateway/registry.ts'
 import { ledgerShard, ledgerShards } from '../src/core/ledger/ledger.ts'
-import type {
-  Caller,
-  CreateSession,
-  Page,
-  SandboxCaller,
-  SessionApi,
-  ToolCallInput,
-} from '../src/core/sessions/api.ts'
-import type { SealedValue } from '../src/core/sessions/secrets.ts'
+import { type SessionApi, sessionDoors } from '../src/core/sessions/api.ts'
+import type { Caller } from '../src/core/sessions/caller.ts'
 import { SessionActor } from '../src/core/sessions/session.ts'
-import type { ModelUsage } from '../src/core/sessions/usage.ts'
+import { addDoors } from './doors.ts'
 import { type Env, partsOf } from './env.ts'
 import { acceptLink, closeBack, createSessionHost, type LinkAttachment } from './session-host.ts'
 import { durableSql } from './sqlite.ts'
 
+// oxlint-disable-next-line no-unsafe-declaration-merging -- addDoors puts every one of them on the prototype
+export interface SessionObject extends SessionApi {}
 /** One session. Decides nothing: each method is a door to the actor behind it. */
-export class SessionObject extends DurableObject<Env> implements SessionApi {
+// oxlint-disable-next-line no-unsafe-declaration-merging -- as above
+export class SessionObject extends DurableObject<Env> {
+  static {
+    addDoors<SessionApi, SessionObject>(this.prototype, sessionDoors, (object) => object.#actor)
+  }
   readonly #actor: SessionActor
 
   constructor(ctx: DurableObjectState, env: Env, tools: readonly GatewayTool[] = gatewayTools) {
@@ -33,86 +30,11 @@ export class SessionObject extends DurableObject<Env> implements SessionApi {
       sql: durableSql(ctx.storage),
       host: createSessionHost(ctx),
       now: () => Date.now(),
+      organisation: (id) => env.ORGANISATION.getByName(id),
       ledger: (sessionId) => env.LEDGER.getByName(`ledger-${ledgerShard(sessionId, ledgerShards)}`),
       tools,
       config: parts.sessionConfig,
     })
-  }
-
-  create(input: CreateSession) {
-    return this.#actor.create(input)
-  }
-  view(caller: Caller) {
-    return this.#actor.view(caller)
-  }
-  close(caller: Caller, reason: string) {
-    return this.#actor.close(caller, reason)
-  }
-  erase(caller: Caller) {
-    return this.#actor.erase(caller)
-  }
-  replaceSandbox(caller: Caller, reason: string) {
-    return this.#actor.replaceSandbox(caller, reason)
-  }
-  prompt(caller: Caller, input: PromptCreate, idempotencyKey: string | null) {
-    return this.#actor.prompt(caller, input, idempotencyKey)
-  }
-  turn(caller: Caller, turnId: string) {
-    return this.#actor.turn(caller, turnId)
-  }
-  waitForTurn(caller: Caller, turnId: string, waitMs: number) {
-    return this.#actor.waitForTurn(caller, turnId, waitMs)
-  }
-  turns(caller: Caller, page: Page) {
-    return this.#actor.turns(caller, page)
-  }
-  abort(caller: Caller) {
-    return this.#actor.abort(caller)
-  }
-  events(caller: Caller, after: number, limit: number) {
-    return this.#actor.events(caller, after, limit)
-  }
-  calls(caller: Caller, page: Page) {
-    return this.#actor.calls(caller, page)
-  }
-  asks(caller: Caller) {
-    return this.#actor.asks(caller)
-  }
-  answerAsk(caller: Caller, askId: string, answer: AskAnswer) {
-    return this.#actor.answerAsk(caller, askId, answer)
-  }
-  diff(caller: Caller) {
-    return this.#actor.diff(caller)
-  }
-  artifacts(caller: Caller) {
-    return this.#actor.artifacts(caller)
-  }
-  artifact(caller: Caller, artifactId: string) {
-    return this.#actor.artifact(caller, artifactId)
-  }
-  authoriseSandbox(sandbox: SandboxCaller) {
-    return this.#actor.authoriseSandbox(sandbox)
-  }
-  admitUpload(sandbox: SandboxCaller, bytes: Uint8Array) {
-    return this.#actor.admitUpload(sandbox, bytes)
-  }
-  manifest(sandbox: SandboxCaller) {
-    return this.#actor.manifest(sandbox)
-  }
-  callTool(sandbox: SandboxCaller, call: ToolCallInput) {
-    return this.#actor.callTool(sandbox, call)
-  }
-  sandboxEnv(sandbox: SandboxCaller) {
-    return this.#actor.sandboxEnv(sandbox)
-  }
-  addModelUsage(sandbox: SandboxCaller, usage: ModelUsage) {
-    return this.#actor.addModelUsage(sandbox, usage)
-  }
-  envRequests(caller: Caller) {
-    return this.#actor.envRequests(caller)
-  }
-  submitEnv(caller: Caller, values: SealedValue[]) {
-    return this.#actor.submitEnv(caller, values)
   }
 
   /** Throws as `authoriseSandbox` does; the socket itself comes by `fetch`. */

@@ -19,15 +19,28 @@ export function findProcesses(wanted: Wanted): number[] {
   return pids.filter((pid) => pid !== process.pid)
 }
 
-function findByProc(wanted: Wanted): number[] {
-  const marks = new Set(wanted.marks)
-  return readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .filter(
-      (pid) => isWantedUser(pid, wanted.uids) || environment(pid).some((entry) => marks.has(entry)),
-    )
-    .filter((pid) => !isZombie(pid))
-    .map(Number)
+const findByProc = (wanted: Wanted): number[] => findEachByProc([wanted])[0] ?? []
+
+/** The same for several at once, for the price of one look. Linux only. */
+export function findEachByProc(wanteds: readonly Wanted[]): number[][] {
+  const found = wanteds.map((): number[] => [])
+  const byMark = new Map(
+    wanteds.flatMap(({ marks }, at) => marks.map((mark) => [mark, at] as const)),
+  )
+  const byUid = new Map(
+    wanteds.flatMap(({ uids = [] }, at) => uids.map((uid) => [uid, at] as const)),
+  )
+  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+    const at = (byUid.size > 0 ? byUid.get(userOf(pid)) : undefined) ?? markedAs(pid, byMark)
+    if (at !== undefined && !isZombie(pid)) found[at]?.push(Number(pid))
+  }
+  return found
+}
+
+function markedAs(pid: string, byMark: ReadonlyMap<string, number>): number | undefined {
+  if (byMark.size === 0) return undefined
+  const mark = environment(pid).find((entry) => byMark.has(entry))
+  return mark === undefined ? undefined : byMark.get(mark)
 }
 
 function environment(pid: string): string[] {
@@ -38,12 +51,11 @@ function environment(pid: string): string[] {
   }
 }
 
-function isWantedUser(pid: string, uids: Wanted['uids']): boolean {
-  if (uids === undefined || uids.length === 0) return false
+function userOf(pid: string): number {
   try {
-    return uids.includes(statSync(`/proc/${pid}`).uid)
+    return statSync(`/proc/${pid}`).uid
   } catch {
-    return false
+    return -1
   }
 }
 

@@ -1,14 +1,18 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
-import { chmodSync, chownSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Boot } from '../src/contract/manifest.ts'
 import type { SandboxInfo, SandboxSpec } from '../src/core/ports.ts'
 import { type AgentLog, openAgentLog, redact } from './agent-log.ts'
 import { killProcesses, sandboxMark, sleep, stackMark, type Wanted, within } from './processes.ts'
+import type { Limits } from './limits.ts'
+import { emptyFolder, makeFolders } from './sandbox-folders.ts'
+import { recordFile, sandboxName, type SandboxRecord, saveRecord } from './sandbox-record.ts'
 import type { Slots } from './slots.ts'
 import { restoreSnapshot } from './snapshot-copy.ts'
 import { removeTree } from './state.ts'
+import { clearTemporary } from './uids.ts'
 import { makeWorkspace } from './workspace.ts'
 
 const run = promisify(execFile)
@@ -35,6 +39,7 @@ export interface SandboxSettings {
   opencode: string
   path: string[]
   slots: Slots
+  limits: Limits
   queueDeadlineMs: number
   cloneDeadlineMs: number
   /** The place to boot is given back after this time even if the agent has not said that it is ready. */
@@ -52,13 +57,19 @@ export interface Sandbox {
   wanted: Wanted
   /** What it was given and must not give away. */
   secrets: { name: string; value: string }[]
+  memoryMb: number | null
+  /** Until when it lives and its files are kept. */
+  endsAt(): number
+  extend(endsAt: number): void
+  /** Somebody has removed its folder under it: it cannot work any more, and its agent may not notice. */
+  isHollow(): boolean
+  /** Its time or its folder is over: ends its processes and keeps of its folder only that it was there. */
+  expire(): Promise<void>
   /** Ends its processes and removes its folder. */
   remove(): Promise<void>
   /** Ends its processes; the folder stays. */
   end(graceMs: number): Promise<void>
 }
-
-export const sandboxName = (sessionId: string, generation: number) => `${sessionId}.${generation}`
 
 /** How to find the processes of a sandbox: OpenCode's children have sessions of their own and share no group. */
 export function wantedOf(root: string, name: string, uid: number | undefined): Wanted {
@@ -84,11 +95,26 @@ export function startSandbox(
   let reason: string | null = null
   let child: ChildProcess | undefined
   let over: Promise<void> | undefined
+  const startedAt = Date.now()
+  const record: SandboxRecord = {
+    sessionId: spec.sessionId,
+    generation: spec.generation,
+    organisationId: spec.organisationId,
+    ...(uid === undefined ? {} : { uid }),
+    startedAt,
+    endsAt: startedAt + spec.limits.lifetimeSeconds * 1000,
+  }
 
   const running = boot().catch((error: unknown) => exit(redact((error as Error).message, secrets)))
 
   return {
-    info: () => ({ sessionId: spec.sessionId, generation: spec.generation, state, reason }),
+    info: () => ({
+      sessionId: spec.sessionId,
+      generation: spec.generation,
+      state,
+      reason,
+      startedAt,
+    }),
     organisationId: spec.organisationId,
     folder,
     uid,
@@ -97,15 +123,38 @@ export function startSandbox(
       { name: 'session token', value: spec.token },
       { name: 'repository token', value: spec.repository?.token ?? '' },
     ],
+    memoryMb: spec.limits.memoryMb,
+    endsAt: () => record.endsAt,
+    extend: (endsAt) => {
+      record.endsAt = endsAt
+      saveRecord(folder, record)
+    },
     end,
+    isHollow,
+    expire: async () => {
+      await end(
+        settings.stopGraceMs,
+        isHollow() ? 'Its folder was removed' : 'Its lifetime is over',
+      )
+      if (existsSync(folder)) emptyFolder(folder)
+      if (uid !== undefined) await clearTemporary(uid)
+    },
     remove: async () => {
       await end(settings.stopGraceMs)
       removeTree(folder)
+      if (uid !== undefined) await clearTemporary(uid)
     },
   }
 
+  // Not by the folder itself: the agent makes missing folders again, empty.
+  function isHollow(): boolean {
+    return state !== 'exited' && !existsSync(join(folder, recordFile))
+  }
+
   async function boot(): Promise<void> {
-    makeFolders(folder, uid)
+    makeFolders(folder, uid, record)
+    if (spec.image !== null)
+      throw new Error(`Cannot boot "${spec.image}": the local provider has no images`)
     await (spec.snapshotId === null ? makeWorkspaceOf(spec.repository) : restore(spec.snapshotId))
     const filled = [join(folder, 'workspace'), ...(spec.snapshotId === null ? [] : [homeFolder])]
     if (uid !== undefined) await run('chown', ['-hR', `${uid}:${uid}`, ...filled])
@@ -154,7 +203,11 @@ export function startSandbox(
   async function runAgent(release: () => void): Promise<void> {
     cancelled.signal.throwIfAborted()
     const log = openAgentLog(join(settings.stateDir, `${name}.log`), secrets)
-    const agent = spawn(settings.node, [...leanNode, settings.agentFile], {
+    const [command = '', ...args] = settings.limits.wrap(
+      [settings.node, ...leanNode, settings.agentFile],
+      spec.limits.processes,
+    )
+    const agent = spawn(command, args, {
       cwd: join(folder, 'agent'),
       detached: true,
       stdio: ['pipe', 'pipe', 'pipe'],
@@ -180,15 +233,19 @@ export function startSandbox(
       if (log !== undefined) await sleep(30) // its last lines are still in the pipe
       const tail = log?.tail() ?? ''
       state = 'exited'
-      reason = cancelled.signal.aborted ? 'stopped' : tail === '' ? why : `${why}:\n${tail}`
+      reason = cancelled.signal.aborted ? endedBecause() : tail === '' ? why : `${why}:\n${tail}`
       await killProcesses(wanted, { graceMs: cancelled.signal.aborted ? 0 : 500 })
       log?.close()
     })()
     return over
   }
 
-  async function end(graceMs: number): Promise<void> {
-    cancelled.abort(new Error('stopped'))
+  function endedBecause(): string {
+    return (cancelled.signal.reason as Error).message
+  }
+
+  async function end(graceMs: number, why = 'stopped'): Promise<void> {
+    cancelled.abort(new Error(why))
     child?.kill('SIGTERM')
     await within(running, graceMs)
     await killProcesses(wanted)
@@ -221,29 +278,6 @@ export function startSandbox(
       mark: settings.mark,
     }
   }
-}
-
-/**
- * With a user of its own: the sandbox's folder is passable for that user alone, OpenCode's settings are readable but
- * not writable for it, and the agent's folder is closed.
- */
-function makeFolders(folder: string, uid: number | undefined): void {
-  mkdirSync(folder, { mode: 0o700 })
-  const make = (name: string, mode: number) => {
-    mkdirSync(join(folder, name), { mode })
-    chmodSync(join(folder, name), mode)
-  }
-  make('agent', 0o700)
-  make('config', 0o755)
-  make('home', 0o700)
-  make('tmp', 0o700)
-  const gitconfig = join(folder, 'home', '.gitconfig')
-  writeFileSync(gitconfig, '[user]\n  name = Gantry agent\n  email = agent@gantry.local\n')
-  if (uid === undefined) return
-  for (const path of [join(folder, 'home'), join(folder, 'tmp'), gitconfig])
-    chownSync(path, uid, uid)
-  chownSync(folder, process.getuid?.() ?? 0, uid)
-  chmodSync(folder, 0o710)
 }
 
 function saysReady(line: string): boolean {

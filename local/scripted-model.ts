@@ -39,7 +39,9 @@ export interface ScriptStep {
 
 /** The part of a prompt that tells the scripted model what to answer, step by step. */
 export function script(steps: ScriptStep[]): string {
-  return `${scriptStart}\n${JSON.stringify(steps)}\n${scriptEnd}`
+  // A step may carry the script of a sub-agent, whose marks must not be taken for these.
+  const json = JSON.stringify(steps).replaceAll('<', String.raw`\u003c`)
+  return `${scriptStart}\n${json}\n${scriptEnd}`
 }
 
 export interface ScriptedModelOptions {

@@ -23,11 +23,12 @@ export async function findSecret(
   secrets: readonly KnownSecret[],
   scratch: string,
   signal: AbortSignal,
+  shown: (path: string) => string = (path) => shownPath(relative(folder, path)),
 ): Promise<Hit | null> {
   const begin = createSecretFinder(secrets)
   for (const { path, stat } of walk(folder)) {
     signal.throwIfAborted()
-    const file = shownPath(relative(folder, path))
+    const file = shown(path)
     const named = begin().push(Buffer.from(basename(path)))
     if (named !== null) return { name: named, file }
     if (stat.isSymbolicLink()) {

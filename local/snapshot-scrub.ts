@@ -48,14 +48,25 @@ export interface ScrubOptions {
 
 /** Takes out of a copy what must not travel. Gives the size of what is left. */
 export function scrubCopy(copy: string, options: ScrubOptions): number {
-  const workspace = join(copy, 'workspace')
+  return scrubFolders(join(copy, 'workspace'), [copy], options)
+}
+
+/** Of a home that was copied as it is. */
+export function leaveOut(home: string): void {
+  for (const path of homeLeftOut) removeInside(home, path)
+}
+
+/** The workspace is in, or is, one of the folders. */
+export function scrubFolders(workspace: string, folders: string[], options: ScrubOptions): number {
   const ours = takeExcluded(workspace)
   for (const path of [...ours, ...workspaceLeftOut, ...options.generatedFiles])
     removeInside(workspace, path)
   let bytes = 0
-  for (const { path, stat } of walk(copy)) {
-    if (mustGo(path, stat, options.uid)) remove(path)
-    else bytes += stat.isFile() ? cleanFile(path, stat) : 0
+  for (const folder of folders) {
+    for (const { path, stat } of walk(folder)) {
+      if (mustGo(path, stat, options.uid)) remove(path)
+      else bytes += stat.isFile() ? cleanFile(path, stat) : 0
+    }
   }
   return bytes
 }

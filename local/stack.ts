@@ -10,6 +10,7 @@ import {
 import { ensureFirstKey, type FirstKey } from './first-key.ts'
 import { startGuardian } from './guardian.ts'
 import { applyMigrations } from './migrations.ts'
+import { ensureOperatorKey } from './operator-key.ts'
 import { type PartFailed, startPart, untilReady } from './part.ts'
 import { stackMark } from './processes.ts'
 import { findSandboxPlace, openFolders, type SandboxPlace, sandboxRootIn } from './sandbox-users.ts'
@@ -211,6 +212,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   ): Record<string, string> {
     return {
       ...secretBindings(secrets),
+      GANTRY_OPERATOR_KEY: ensureOperatorKey(stateDir),
       LIBSQL_URL: sqld.url,
       LIBSQL_TOKEN: sqld.token,
       GANTRY_PUBLIC_URL: url,

@@ -4,7 +4,9 @@ import { root } from './binaries.ts'
 import type { ControlPlaneKind } from './control-plane.ts'
 import { runDemo } from './demo.ts'
 import { modelBindings } from './model-bindings.ts'
+import { operatorKeyPath } from './operator-key.ts'
 import { onParentGone } from './parent.ts'
+import { providerBindings } from './provider-bindings.ts'
 import { type Stack, startStack } from './stack.ts'
 
 const { values: flags } = parseArgs({
@@ -43,6 +45,7 @@ async function main(): Promise<void> {
     stateDir,
     host: parseHost(flags.host),
     model: model ?? 'scripted',
+    env: providerBindings(process.env),
     onDeath: (error) => void fail(error),
     onStep: (what, ms) => print(`  ${what.padEnd(28)} ${String(ms).padStart(6)} ms`),
   })
@@ -75,6 +78,7 @@ function tellPlaces(started: Stack, scripted: boolean): void {
   print(`  API          ${started.url}`)
   print(`  Description  ${started.url}/openapi.json`)
   print(`  Admin key    ${here(started.adminKeyPath)}`)
+  print(`  Operator key ${here(operatorKeyPath(started.stateDir))}`)
   print(`  State, logs  ${here(started.stateDir)}`)
   print(`  Sandboxes    ${started.sandboxPlace?.root ?? 'none'}`)
   print(

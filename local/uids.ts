@@ -1,4 +1,4 @@
-import { spawnSync } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import {
   chmodSync,
   existsSync,
@@ -10,8 +10,11 @@ import {
   statSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { findProcesses, startTime } from './processes.ts'
-import { linkNew } from './state.ts'
+import { linkNew, writePrivateFile } from './state.ts'
+
+const run = promisify(execFile)
 
 /** First and last. */
 export type Uids = readonly [number, number]
@@ -80,9 +83,38 @@ function isKnownUser([first, last]: Uids): boolean {
 }
 
 /** A person (of a directory service, too) or somebody else's process: such a user is not given to a sandbox. */
-export function isTaken(uid: number): boolean {
+function isTaken(uid: number): boolean {
   if (spawnSync('getent', ['passwd', String(uid)]).status === 0) return true
   return findProcesses({ marks: [], uids: [uid] }).length > 0
+}
+
+/**
+ * The next user for a sandbox. The count goes on after a restart and with the next stack: what an earlier sandbox has
+ * left in a folder that is open to all belongs to nobody else for as long as possible.
+ */
+export function takeUid([first, last]: Uids, used: ReadonlySet<number | undefined>): number {
+  const path = join(claimFolder(), `${first}.next`)
+  let next = existsSync(path) ? Number(readFileSync(path, 'utf8')) : first
+  for (let tries = first; tries <= last; tries += 1) {
+    const uid = next >= first && next <= last ? next : first
+    next = uid + 1
+    if (used.has(uid) || isTaken(uid)) continue
+    writePrivateFile(path, String(next))
+    return uid
+  }
+  throw new Error(`Cannot start a sandbox: all ${last - first + 1} users are in use`)
+}
+
+const openToAll = ['/tmp', '/var/tmp', '/dev/shm']
+
+/** What a sandbox's user has left in folders that are open to all, removed in that user's name. */
+export async function clearTemporary(uid: number): Promise<void> {
+  const paths = openToAll
+    .filter((folder) => existsSync(folder))
+    .flatMap((folder) => readdirSync(folder).map((name) => join(folder, name)))
+    .filter((path) => lstatSync(path, { throwIfNoEntry: false })?.uid === uid)
+  if (paths.length === 0) return
+  await run('rm', ['-rf', '--', ...paths], { uid, gid: uid }).catch(() => undefined)
 }
 
 /** The users that sandboxes under these folders have, or had: only those may be cleared of processes. */

@@ -4,15 +4,19 @@ import { join } from 'node:path'
 import { type Boot, Manifest } from '../src/contract/manifest.ts'
 import type { DiffReport } from '../src/contract/diff.ts'
 import { SandboxEnv } from '../src/contract/env.ts'
-import { collect } from './collect.ts'
+import { AgentNames } from './agent-names.ts'
+import { collect, uploadFile } from './collect.ts'
 import { Commands } from './commands.ts'
+import { ControlPlane } from './control-plane.ts'
 import { crashPoint } from './crash-points.ts'
 import { applyEnv } from './env-files.ts'
 import { type DiffOptions, readBaseTree, takeDiff } from './diff.ts'
+import { Executor } from './execute/executor.ts'
 import { Gate } from './gate.ts'
-import { hideFromLogs, log, messageOf, sleep } from './log.ts'
+import { hideFromLogs, log, messageOf } from './log.ts'
 import { Memory, Results } from './memory.ts'
 import { killMarked, type Marked } from './processes.ts'
+import { realPathsOf } from './real-paths.ts'
 import { Relay } from './relay.ts'
 import { shorten } from './shorten.ts'
 import { Spool, type ToldParts } from './spool.ts'
@@ -22,7 +26,6 @@ import { Turns } from './turns.ts'
 import { maxPayloadBytes, Uplink } from './uplink.ts'
 
 const eventDiffBytes = 200 * 1024
-const manifestTries = 8
 
 /** Everything of one sandbox: the link up, the relay and OpenCode down, and what must survive in between. */
 export class Agent {
@@ -31,6 +34,7 @@ export class Agent {
   readonly #exit: (code: number) => void
   readonly #marked: Marked
   readonly #token: Token
+  readonly #plane: ControlPlane
   readonly #localToken = randomBytes(24).toString('base64url')
   readonly #spool: Spool
   readonly #results: Results
@@ -38,9 +42,11 @@ export class Agent {
   /** Of the turn that an earlier process had begun. */
   readonly #toldBefore: ToldParts
   readonly #gate: Gate
+  readonly #names = new AgentNames()
   readonly #relay: Relay
   readonly #supervisor: Supervisor
   readonly #turns: Turns
+  readonly #executor: Executor
   readonly #commands: Commands
   readonly #uplink: Uplink
   #relayUrl = ''
@@ -51,6 +57,7 @@ export class Agent {
     this.#boot = boot
     this.#exit = exit
     this.#token = new Token(boot.token)
+    this.#plane = new ControlPlane(boot, this.#token)
     hideFromLogs(this.#localToken)
     mkdirSync(boot.stateDir, { recursive: true, mode: 0o700 })
     chmodSync(boot.stateDir, 0o700)
@@ -70,15 +77,22 @@ export class Agent {
       gate: this.#gate,
     })
     this.#uplink = new Uplink({
-      url: this.#url('link').replace(/^http/, 'ws'),
+      url: this.#plane.url('link').replace(/^http/, 'ws'),
       boot: randomBytes(10).toString('hex'),
       token: this.#token,
       spool: this.#spool,
       results: this.#results,
       gate: this.#gate,
       onCommand: ({ id, kind, body }) => this.#commands.receive(id, kind, body),
+      factsOf: (ask) => ({
+        ...this.#names.of(ask.sessionID),
+        realPaths: realPathsOf(ask.input, this.#supervisor.layout.workspace, [
+          this.#supervisor.layout.home,
+          this.#supervisor.layout.envFile,
+        ]),
+      }),
       onFenced: (reason) => void this.stop(reason),
-      isFenced: () => this.#isFenced(),
+      isFenced: () => this.#plane.isFenced(),
     })
     this.#supervisor = new Supervisor({
       boot,
@@ -86,7 +100,10 @@ export class Agent {
       emit: this.#uplink.emit,
       marked: this.#marked,
       environment: () => this.#environment(),
-      onEvent: (event) => this.#turns.hear(event),
+      onEvent: (event) => {
+        this.#names.hear(event)
+        this.#turns.hear(event)
+      },
       onDied: () => this.#turns.opencodeDied(),
       onFailed: (reason) => this.#fail(reason),
     })
@@ -101,6 +118,7 @@ export class Agent {
       afterTurn: () => this.#uplink.afterEmitted(() => this.#spool.compact()),
       title: `Gantry ${boot.sessionId}`,
     })
+    this.#executor = this.#createExecutor()
     this.#commands = this.#createCommands()
   }
 
@@ -110,15 +128,20 @@ export class Agent {
     this.#relayUrl = await this.#relay.listen()
     this.#uplink.start()
     try {
-      const manifest = await this.#fetch('manifest', Manifest)
+      const manifest = await this.#plane.fetch('manifest', Manifest)
       await crashPoint('manifest.fetched')
-      await Promise.all([this.#supervisor.start(manifest), this.#rememberBase(manifest)])
+      await this.#supervisor.endLeftovers()
+      const [enforces] = await Promise.all([
+        this.#executor.enforces(),
+        this.#supervisor.start(manifest),
+        this.#rememberBase(manifest),
+      ])
       await this.#applyEnv()
       await this.#turns.endForgotten(this.#toldBefore)
       await crashPoint('ready.before')
       const bootMs = Date.now() - this.#startedAt
-      log('ready', { bootMs })
-      this.#uplink.ready(bootMs)
+      log('ready', { bootMs, enforces })
+      this.#uplink.ready(bootMs, enforces)
     } catch (error) {
       this.#fail(messageOf(error))
     }
@@ -128,6 +151,7 @@ export class Agent {
   async stop(reason: string): Promise<void> {
     if (this.#stopping) return
     this.#stopping = true
+    this.#plane.stop()
     log('stopping', { reason })
     await this.#turns.abortAndWait(reason, 5000)
     await this.#supervisor.stop(2000)
@@ -146,8 +170,26 @@ export class Agent {
     this.#uplink.failed(reason)
   }
 
+  #createExecutor(): Executor {
+    const { stateDir, path } = this.#boot
+    const own = {
+      owner: this.#supervisor.owner,
+      path: [...path, process.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin'].join(':'),
+      marks: this.#marks(),
+    }
+    return new Executor({
+      folder: join(stateDir, 'attempts'),
+      probePlace: own,
+      place: async () => {
+        await this.#supervisor.opencode()
+        return { ...own, ...this.#supervisor.layout }
+      },
+      upload: (...file) => uploadFile(this.#plane.upload, ...file),
+      maxReportBytes: maxPayloadBytes,
+    })
+  }
+
   #createCommands(): Commands {
-    const upload = { url: this.#url('artifacts'), token: () => this.#token.value }
     return new Commands(
       {
         prompt: (body) => this.#turns.prompt(body),
@@ -156,7 +198,7 @@ export class Agent {
           return {}
         },
         collect: async (body) => ({
-          files: await collect(this.#supervisor.layout.workspace, body, upload),
+          files: await collect(this.#supervisor.layout.workspace, body, this.#plane.upload),
         }),
         diff: async () => {
           const diff = (await this.#diff(undefined)) ?? { patch: '', files: [], truncated: false }
@@ -167,6 +209,8 @@ export class Agent {
           await this.#applyEnv()
           return {}
         },
+        execute: (body) => this.#executor.execute(body),
+        merge: (body) => this.#executor.merge(body),
         stop: async ({ reason }) => {
           setTimeout(() => void this.stop(reason), 200) // the result goes out first
           return {}
@@ -182,10 +226,6 @@ export class Agent {
     await this.#supervisor.verify()
   }
 
-  #url(path: string): string {
-    return `${this.#boot.gatewayUrl}/sandbox/${this.#boot.sessionId}/${path}`
-  }
-
   /** The values are never in a command or an event: they are fetched when they are written. */
   #applyEnv(): Promise<void> {
     // One after the other: an answer that is older must not be written last.
@@ -195,46 +235,11 @@ export class Agent {
   }
 
   async #fetchEnv(): Promise<void> {
-    const env = await this.#fetch('env', SandboxEnv)
+    const env = await this.#plane.fetch('env', SandboxEnv)
     const written = applyEnv(env, this.#supervisor.layout, this.#supervisor.owner)
     const copies = [...new Set([...this.#memory.value.copies, ...written])]
     this.#memory.save({ copies })
     log('env applied', { keys: Object.keys(env.values).length, files: written.length })
-  }
-
-  async #fetch<T>(path: string, schema: { parse(value: unknown): T }): Promise<T> {
-    let reason = ''
-    for (let tries = 0; tries < manifestTries && !this.#stopping; tries += 1) {
-      if (tries > 0) await sleep(Math.min(250 * 2 ** tries, 5000))
-      try {
-        const response = await this.#get(path)
-        const text = await response.text()
-        if (response.ok) return schema.parse(JSON.parse(text))
-        reason = `${response.status} ${text.slice(0, 200)}`
-        // An expired token is renewed over the link meanwhile.
-        if (response.status < 500 && response.status !== 429 && response.status !== 401) break
-      } catch (error) {
-        reason = messageOf(error)
-      }
-    }
-    throw new Error(`Cannot fetch the ${path}: ${reason}`)
-  }
-
-  async #isFenced(): Promise<boolean> {
-    try {
-      const { status } = await this.#get('manifest')
-      return status === 403 || status === 404
-    } catch {
-      return false
-    }
-  }
-
-  #get(path: string): Promise<Response> {
-    return fetch(this.#url(path), {
-      headers: { authorization: `Bearer ${this.#token.value}` },
-      redirect: 'error',
-      signal: AbortSignal.timeout(15_000),
-    })
   }
 
   #environment(): Record<string, string> {

@@ -24,12 +24,20 @@ export async function collect(
     totalBytes += content.length
     if (totalBytes > body.maxTotalBytes)
       throw limit(body, `more than ${body.maxTotalBytes} bytes in all`)
-    const contentType = contentTypes[extname(path).toLowerCase()] ?? 'application/octet-stream'
-    const sha256 = createHash('sha256').update(content).digest('hex')
-    await uploadOnce(upload, path, content, contentType, sha256)
-    files.push({ path, size: content.length, sha256, contentType })
+    files.push(await uploadFile(upload, path, content))
   }
   return files
+}
+
+export async function uploadFile(
+  upload: UploadOptions,
+  path: string,
+  content: Buffer,
+  contentType = contentTypes[extname(path).toLowerCase()] ?? 'application/octet-stream',
+): Promise<CollectedFile> {
+  const sha256 = createHash('sha256').update(content).digest('hex')
+  await uploadOnce(upload, path, content, contentType, sha256)
+  return { path, size: content.length, sha256, contentType }
 }
 
 const limit = (body: CommandBody<'collect'>, what: string) =>

@@ -11,6 +11,8 @@ export const crashPoints = [
   'command.received',
   'command.executed',
   'command.recorded',
+  'execute.begun',
+  'execute.done',
   'prompt.before-send',
   'prompt.after-send',
   'ask.received',

@@ -58,10 +58,13 @@ export class Supervisor {
     return uid === undefined ? undefined : { uid, gid: gid ?? uid }
   }
 
+  /** Left by an agent that was killed: two OpenCodes must not share one home. Before anything else is started. */
+  async endLeftovers(): Promise<void> {
+    if (findMarked(this.#options.marked).length > 0) await killMarked(this.#options.marked)
+  }
+
   async start(manifest: Manifest): Promise<void> {
     this.#manifest = manifest
-    // Left by an agent that was killed: two OpenCodes must not share one home.
-    if (findMarked(this.#options.marked).length > 0) await killMarked(this.#options.marked)
     this.#apply()
     await crashPoint('manifest.applied')
     await this.#start(false)

@@ -81,6 +81,8 @@ type End = Pick<EventData<'turn.ended'>, 'state' | 'reason' | 'text'>
 export interface Ending {
   /** Why it was aborted, if it was. */
   aborted: string | null
+  /** The sandbox ends, and nobody has asked for the turn's end. */
+  stopped: boolean
   /** OpenCode has died under it. */
   interrupted: boolean
   /** What OpenCode said outside of its messages. */
@@ -91,6 +93,7 @@ export function endOf(ending: Ending, messages: Message[]): End {
   const text = lastText(messages)
   const failure = lastAnswer(messages)?.info.error
   const reason = failure ? errorText(failure) : ending.error
+  if (ending.stopped) return { state: 'interrupted', reason: 'The sandbox was stopped', text }
   if (ending.aborted !== null) return { state: 'aborted', reason: ending.aborted, text }
   if (ending.interrupted)
     return { state: 'interrupted', reason: 'OpenCode died during the turn', text }

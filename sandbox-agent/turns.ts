@@ -6,6 +6,7 @@ import { type Emit, type Message, Teller } from './events.ts'
 import type { Gate, ToolPart } from './gate.ts'
 import { log, messageOf, sleep } from './log.ts'
 import type { Memory } from './memory.ts'
+import { noticeParts } from './notice.ts'
 import type { OpenCode, OpenCodeEvent } from './opencode.ts'
 import { shorten } from './shorten.ts'
 import type { ToldParts } from './spool.ts'
@@ -29,10 +30,6 @@ const settleMs = 3000
 const neverBeganMs = 15_000
 /** An abort that OpenCode does not carry out in this time ends OpenCode. */
 const abortGraceMs = 20_000
-
-const lossNotice =
-  'Note from Gantry: OpenCode stopped unexpectedly during the last turn and was restarted. ' +
-  'Work of that turn may be incomplete, and background processes were ended. Check the state of the workspace before you go on.'
 
 export interface TurnsOptions {
   emit: Emit
@@ -122,16 +119,14 @@ export class Turns {
   }
 
   async #send(opencode: OpenCode, sessionId: string, body: CommandBody<'prompt'>): Promise<void> {
-    const notice = this.#options.memory.value.announceLoss
-      ? [{ type: 'text', text: lossNotice, synthetic: true }]
-      : []
+    const { announceLoss } = this.#options.memory.value
     await crashPoint('prompt.before-send')
     await opencode.request('POST', `/session/${sessionId}/prompt_async`, {
       messageID: body.messageId,
-      parts: [...notice, { type: 'text', text: body.text }],
+      parts: [...noticeParts(body.notice, announceLoss), { type: 'text', text: body.text }],
     })
     await crashPoint('prompt.after-send')
-    if (notice.length > 0) this.#options.memory.save({ announceLoss: false })
+    if (announceLoss) this.#options.memory.save({ announceLoss: false })
   }
 
   /** First the open questions are denied, then OpenCode is told: it would still run a tool that is allowed late. */
@@ -152,6 +147,7 @@ export class Turns {
   async abortAndWait(reason: string, waitMs: number): Promise<void> {
     const turn = this.#turn
     if (!turn) return
+    turn.stopped = turn.aborted === null
     this.#options.gate.close('The sandbox is being stopped')
     await Promise.race([this.abort(null, reason).then(() => turn.ended), sleep(waitMs)]).catch(
       () => undefined,
@@ -210,6 +206,7 @@ export class Turns {
       teller,
       aborted: null,
       error: null,
+      stopped: false,
       interrupted: false,
       wake: () => alarm.ring(),
       ended: Promise.resolve(),

@@ -1,6 +1,7 @@
 import type { AgentEventKind, EventData } from '../src/contract/events.ts'
 import { AskId } from '../src/contract/ids.ts'
 import { type DownMessage, maxLinkMessageBytes } from '../src/contract/link.ts'
+import type { Enforcement } from '../src/contract/operation.ts'
 import { crashPoint } from './crash-points.ts'
 import type { Ask, Gate } from './gate.ts'
 import { Link, type LinkOptions } from './link.ts'
@@ -22,6 +23,8 @@ export interface UplinkOptions extends Pick<LinkOptions, 'url' | 'boot' | 'onFen
   results: Results
   gate: Gate
   onCommand: (command: Extract<DownMessage, { t: 'command' }>) => Promise<void>
+  /** What else is known of a question: who asks, and where its paths lead. */
+  factsOf: (ask: Ask) => { agent?: string; subagent?: string; realPaths: string[] }
 }
 
 /** What goes up arrives: events, results and questions are sent again after each reconnect until they are answered. */
@@ -29,6 +32,7 @@ export class Uplink {
   readonly #options: UplinkOptions
   readonly #link: Link
   #ready = false
+  #enforces: Enforcement[] = []
   #failed: string | null = null
   #sentSeq = 0
   #ackedSeq = 0
@@ -60,9 +64,10 @@ export class Uplink {
     return this.#ready
   }
 
-  ready(bootMs: number): void {
+  ready(bootMs: number, enforces: Enforcement[] = []): void {
     this.#ready = true
-    this.#link.send({ t: 'ready', bootMs })
+    this.#enforces = enforces
+    this.#link.send({ t: 'ready', bootMs, enforces })
   }
 
   failed(reason: string): void {
@@ -94,6 +99,8 @@ export class Uplink {
 
   sendAsk(ask: Ask): void {
     if (ask.answer !== null) return
+    // The hash is over the whole input; a very long one is shown shortened.
+    const { value: input, shortened } = shorten(ask.input)
     this.#link.send({
       t: 'ask',
       askId: AskId.parse(ask.askId),
@@ -101,8 +108,9 @@ export class Uplink {
       tool: ask.tool.slice(0, 200),
       callId: ask.callId.slice(0, 200),
       opencodeSessionId: ask.sessionID.slice(0, 100),
-      // The hash is over the whole input; a very long one is shown shortened.
-      input: shorten(ask.input).value,
+      ...this.#options.factsOf(ask),
+      input,
+      shortened,
       inputHash: ask.inputHash,
     })
   }
@@ -146,7 +154,7 @@ export class Uplink {
     this.#ackedSeq = ackedSeq
     this.#sentSeq = ackedSeq
     if (this.#failed !== null) this.#link.send({ t: 'failed', reason: this.#failed })
-    else if (this.#ready) this.#link.send({ t: 'ready', bootMs: 0 })
+    else if (this.#ready) this.#link.send({ t: 'ready', bootMs: 0, enforces: this.#enforces })
     this.#pump()
     for (const [id, result] of results.unacknowledged()) this.sendResult(id, result)
     for (const ask of gate.unanswered()) this.sendAsk(ask)

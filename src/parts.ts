@@ -1,12 +1,17 @@
 import { createBlobs } from './adapters/blobs.ts'
 import { createDb } from './adapters/libsql.ts'
-import { createLocalSandboxes } from './adapters/sandboxes/local.ts'
+import { createProviders } from './adapters/sandboxes/directory.ts'
 import { createTokens, type TokenAuthority } from './adapters/tokens.ts'
 import { createCrypto, createSessionIds, type SessionIds } from './adapters/web-crypto.ts'
+import { createWebhookSender } from './adapters/webhook-sender.ts'
 import type { CrashPoint } from './core/crash-points.ts'
-import type { Blobs, Crypto, Db, Log, SandboxProvider } from './core/ports.ts'
+import type { Blobs, Crypto, Db, Log, SandboxProvider, WebhookSender } from './core/ports.ts'
+import type { WarmSource } from './core/organisations/ports.ts'
+import type { Providers } from './core/providers/providers.ts'
 import type { SessionConfig } from './core/sessions/ports.ts'
+import { createWarmSource } from './core/sessions/warm-source.ts'
 import type { Config } from './http/config.ts'
+import type { Firewall } from './contract/limits.ts'
 import { defaultModelId, modelRows, scriptedModelId } from './contract/models.ts'
 import type { ProviderName } from './contract/session.ts'
 
@@ -14,12 +19,17 @@ import type { ProviderName } from './contract/session.ts'
 export interface Parts {
   config: Config
   sessionConfig: SessionConfig
+  firewall: Firewall
   crypto: Crypto
   ids: SessionIds
   tokens: TokenAuthority
+  webhooks: WebhookSender
   db(): Db
   blobs(): Blobs
-  provider(name: ProviderName): SandboxProvider | null
+  providers: Providers
+  /** As `providers.find`. */
+  provider(name: ProviderName, organisationId: string): Promise<SandboxProvider | null>
+  warm: WarmSource
   log: Log
   crash: CrashPoint | undefined
 }
@@ -27,29 +37,37 @@ export interface Parts {
 export function createParts(config: Config): Parts {
   const now = () => Date.now()
   const { sandboxHost, crashUrl } = config
-  const local =
-    sandboxHost &&
-    createLocalSandboxes({
+  const db = () => createDb(config.libsql)
+  const crypto = createCrypto(config.sealKeys)
+  const providers = createProviders({
+    ...{ e2b: config.e2b, modal: config.modal, label: config.deploymentLabel, db, crypto, now },
+    local: sandboxHost && {
       hostUrl: sandboxHost.url,
       secret: sandboxHost.secret,
       root: sandboxHost.root,
-    })
-  const db = () => createDb(config.libsql)
+    },
+  })
+  const ids = createSessionIds(config.idSecret)
+  const sessionConfig = {
+    publicUrl: config.publicUrl,
+    defaultSandbox: config.defaultSandbox,
+    defaultModel: defaultModel(config),
+    models: modelRows(config.extraModels),
+    retentionMs: config.retentionDays * 24 * 60 * 60_000,
+  }
   return {
     config,
-    sessionConfig: {
-      publicUrl: config.publicUrl,
-      defaultSandbox: config.defaultSandbox,
-      defaultModel: defaultModel(config),
-      models: modelRows(config.extraModels),
-      retentionMs: config.retentionDays * 24 * 60 * 60_000,
-    },
-    crypto: createCrypto(config.sealKeys),
-    ids: createSessionIds(config.idSecret),
+    sessionConfig,
+    firewall: config.firewall,
+    crypto,
+    ids,
     tokens: createTokens(config.tokenKeys, now),
+    webhooks: createWebhookSender(config),
     db,
     blobs: () => createBlobs(db(), now),
-    provider: (name) => (name === 'local' ? local : null),
+    providers,
+    provider: (name, organisationId) => providers.find(name, organisationId),
+    warm: createWarmSource({ db, crypto, ids, config: sessionConfig }),
     log: logLine,
     crash: crashUrl ? createCrashPoint(crashUrl) : undefined,
   }

@@ -1,29 +1,31 @@
 import { join } from 'node:path'
 import type { SessionEvent } from '../contract/events.ts'
 import { linkClose, linkPing, linkPong } from '../contract/link.ts'
-import { nextDeadline } from '../core/deadlines.ts'
+import type { Firewall } from '../contract/limits.ts'
 import { LedgerActor, ledgerShard, ledgerShards, sumLedgerStatus } from '../core/ledger/ledger.ts'
-import { isMigrated } from '../core/migrate.ts'
-import { OrganisationActor, type OrganisationApi } from '../core/organisations/organisation.ts'
+import type { OrganisationApi } from '../core/organisations/api.ts'
+import { OrganisationActor } from '../core/organisations/organisation.ts'
+import type { WarmSource } from '../core/organisations/ports.ts'
 import type { LedgerStatus } from '../core/ports.ts'
-import type { Caller, SessionApi } from '../core/sessions/api.ts'
+import type { SessionApi } from '../core/sessions/api.ts'
+import type { Caller } from '../core/sessions/caller.ts'
 import type { SessionHost, SessionPorts } from '../core/sessions/ports.ts'
 import { SessionActor } from '../core/sessions/session.ts'
 import { type ActorLimits, actorLimits, Actors, type Hold } from './actors.ts'
 import type { SqlFile } from './node-sqlite.ts'
 import { type LinkSocket, SessionSockets } from './session-sockets.ts'
 import { WakeIndex } from './wake-index.ts'
+import { Waker } from './waker.ts'
 
-/** Timers hold no more; a deadline that is further away is looked at again then. */
-const maxTimerMs = 2 ** 31 - 1
-/** After a long stop many may be due: requests get in between. */
-const wakeAtOnce = 50
-const wakePauseMs = 50
-
-export interface LocalSessionsOptions extends Omit<SessionPorts, 'sql' | 'host' | 'ledger'> {
+export interface LocalSessionsOptions extends Omit<
+  SessionPorts,
+  'sql' | 'host' | 'ledger' | 'organisation'
+> {
   /** Of this process alone. */
   dataDir: string
   limits?: ActorLimits
+  firewall: Firewall
+  warm: WarmSource
 }
 
 export interface LocalSessions {
@@ -52,34 +54,57 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
   const { dataDir, limits = actorLimits, ...ports } = options
   const { now, log } = ports
   const index = new WakeIndex(dataDir)
-  /** What only was read has kept its place in the index. */
-  const awake = new Set<string>()
   const sockets = new Map<string, SessionSockets>()
-  const alarms = new Map<string, ReturnType<typeof setTimeout>>()
-  let waking: ReturnType<typeof setTimeout> | undefined
-  let wakingAt = Infinity
   let stopping = false
   let closing = false
 
+  const waker = new Waker({
+    index,
+    now,
+    open: (id) => actorsOf(id).use(id, () => undefined),
+    runDue: (id) => actorsOf(id).use(id, (actor) => actor.runDue()),
+    onFailure: logFailure,
+  })
+  const onFirstWrite = (id: string) => waker.markAwake(id)
   const ledgers = new Actors<LedgerActor>(
     { folder: join(dataDir, 'ledgers'), create: (_, sql) => new LedgerActor({ ...ports, sql }) },
     limits,
   )
-  const organisations = new Actors<OrganisationActor>(
-    { folder: join(dataDir, 'organisations'), create: (_, sql) => new OrganisationActor(sql, now) },
-    limits,
-  )
-  const sessions = new Actors<SessionActor>(
+  const organisations: Actors<OrganisationActor> = new Actors(
     {
-      folder: join(dataDir, 'sessions'),
-      create: (id, sql, hold) =>
-        new SessionActor({ ...ports, sql, host: createHost(id, sql, hold), ledger: ledgerOf }),
-      onFirstWrite: markAwake,
-      onClose: putToSleep,
+      folder: join(dataDir, 'organisations'),
+      create: (id, sql) =>
+        new OrganisationActor({
+          ...ports,
+          id,
+          sql,
+          host: { arm: (at) => waker.arm(id, at) },
+          session: (sessionId) => sessions.doors(sessionId),
+          organisation: (other) => organisations.doors(other),
+          ledger: ledgerOf,
+        }),
+      onFirstWrite,
+      onClose: (id, sql) => waker.putToSleep(id, sql, false),
     },
     limits,
   )
-  void wakeLeftBehind()
+  const sessions: Actors<SessionActor> = new Actors(
+    {
+      folder: join(dataDir, 'sessions'),
+      create: (id, sql, hold) =>
+        new SessionActor({
+          ...ports,
+          sql,
+          host: createHost(id, sql, hold),
+          ledger: ledgerOf,
+          organisation: (organisationId) => organisations.doors(organisationId),
+        }),
+      onFirstWrite,
+      onClose: (id, sql) => waker.putToSleep(id, sql, sockets.get(id)?.linked() ?? false),
+    },
+    limits,
+  )
+  void waker.wakeLeftBehind()
 
   return {
     session: (id) => sessions.doors(id),
@@ -104,7 +129,7 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
     closeSockets,
     close() {
       closing = true
-      clearTimeout(waking)
+      waker.close()
       sessions.close()
       organisations.close()
       ledgers.close()
@@ -145,7 +170,7 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
   function createHost(id: string, sql: SqlFile, hold: Hold): SessionHost {
     const own = () => sockets.get(id)
     return {
-      arm: (at) => armSession(id, at),
+      arm: (at) => waker.arm(id, at),
       sendToAgent: (text) => own()?.sendToAgent(text) ?? false,
       closeAgent: (code, reason) => own()?.closeAgent(code, reason),
       agentGreeted: () => own()?.greet(),
@@ -157,83 +182,18 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
       async erase() {
         own()?.close(linkClose.fenced, 'The session was deleted')
         forgetUnused(id)
-        armSession(id, null)
         sql.erase()
-        awake.delete(id)
-        index.asleep(id, null, false)
+        waker.forget(id)
       },
     }
   }
 
-  function armSession(id: string, at: number | null): void {
-    clearTimeout(alarms.get(id))
-    alarms.delete(id)
-    if (at === null) return
-    const alarm = setTimeout(() => runDue(id), timerMs(at))
-    alarms.set(id, alarm)
+  function actorsOf(id: string): Actors<{ runDue(): Promise<void> }> {
+    return id.startsWith('ses_') ? sessions : organisations
   }
 
-  function runDue(id: string): void {
-    if (closing) return
-    const done = sessions.use(id, (session) => session.runDue())
-    done.catch((error: unknown) => logFailure(id, error))
-  }
-
-  function putToSleep(id: string, sql: SqlFile): void {
-    armSession(id, null)
-    if (!awake.delete(id)) return
-    try {
-      const at = sql.exists() && isMigrated(sql) ? nextDeadline(sql) : null
-      index.asleep(id, at, sockets.get(id)?.linked() ?? false)
-      armWaking(at)
-    } catch (error) {
-      // Still marked awake: the next process looks at it.
-      logFailure(id, error)
-    }
-  }
-
-  function armWaking(at: number | null): void {
-    if (closing || at === null || at >= wakingAt) return
-    wakingAt = at
-    clearTimeout(waking)
-    waking = setTimeout(wakeDue, timerMs(at))
-  }
-
-  function wakeDue(): void {
-    wakingAt = Infinity
-    for (const id of index.due(now(), wakeAtOnce)) wake(id)
-    const next = index.next()
-    if (next !== null) armWaking(Math.max(next, now() + wakePauseMs))
-  }
-
-  /** Marked before it is opened: one that cannot be opened is not tried for ever. */
-  function wake(id: string): void {
-    markAwake(id)
-    runDue(id)
-  }
-
-  function markAwake(id: string): void {
-    index.awake(id)
-    awake.add(id)
-  }
-
-  /** One after the other, for the same reason. */
-  async function wakeLeftBehind(): Promise<void> {
-    for (const id of index.leftBehind()) {
-      await new Promise((resolve) => setTimeout(resolve, 0))
-      if (closing) return
-      awake.add(id)
-      await sessions
-        // Opening it is enough: it looks after what the process before left.
-        .use(id, () => undefined)
-        .catch((error: unknown) => logFailure(id, error))
-      runDue(id)
-    }
-    wakeDue()
-  }
-
-  function ledgerOf(sessionId: string) {
-    return ledgers.doors(`ledger-${ledgerShard(sessionId, ledgerShards)}`)
+  function ledgerOf(ownerId: string) {
+    return ledgers.doors(`ledger-${ledgerShard(ownerId, ledgerShards)}`)
   }
 
   function socketsOf(id: string): SessionSockets {
@@ -246,11 +206,7 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
     if (sockets.get(id)?.unused()) sockets.delete(id)
   }
 
-  function timerMs(at: number): number {
-    return Math.min(maxTimerMs, Math.max(0, at - now()))
-  }
-
-  function logFailure(sessionId: string, error: unknown): void {
-    if (!closing) log('error', 'Work of a session failed', { sessionId, error: String(error) })
+  function logFailure(id: string, error: unknown): void {
+    if (!closing) log('error', 'Work of an actor failed', { id, error: String(error) })
   }
 }

@@ -1,3 +1,6 @@
+import { hmac } from '@noble/hashes/hmac.js'
+import { sha256 as sha2 } from '@noble/hashes/sha2.js'
+import { bytesToHex } from '@noble/hashes/utils.js'
 import { idAlphabet, sessionIdRandomLength } from '../contract/ids.ts'
 import type { Crypto as CryptoPort } from '../core/ports.ts'
 import { bytesFromBase64, bytesToBase64 } from './base64.ts'
@@ -36,7 +39,24 @@ export function createCrypto(sealKeys: readonly SecretKey[]): CryptoPort {
       return decoder.decode(await crypto.subtle.decrypt(algorithm, key, bytes.slice(ivBytes)))
     },
     isCurrent: (sealed) => sealed.startsWith(`v1.${firstKey(sealKeys).id}.`),
+    sign: (text) => signWith(firstKey(sealKeys), text),
+    isSigned(text, signature) {
+      const key = sealKeys.find(({ id }) => signature.startsWith(`v1.${id}.`))
+      return key !== undefined && isEqual(signWith(key, text), signature)
+    },
   }
+}
+
+/** Synchronous, so that it fits into a transaction. Its own purpose in the text keeps it apart from what the key seals. */
+function signWith({ id, secret }: SecretKey, text: string): string {
+  return `v1.${id}.${bytesToHex(hmac(sha2, secret, encoder.encode(`gantry-sign\n${text}`)))}`
+}
+
+/** In a time that does not tell where they differ. */
+function isEqual(one: string, other: string): boolean {
+  let difference = one.length ^ other.length
+  for (let i = 0; i < one.length; i += 1) difference |= one.charCodeAt(i) ^ other.charCodeAt(i)
+  return difference === 0
 }
 
 export async function sha256(data: string | Uint8Array): Promise<string> {

@@ -3,6 +3,7 @@ import { ConfigurationId, OrganisationId, SnapshotId, Text } from './ids.ts'
 import { Repository, SessionCreate } from './session.ts'
 import { ServiceCommand } from './tools/save-commands.ts'
 import { EnvFile } from './tools/save-env-files.ts'
+import { WarmPool } from './warm-pool.ts'
 
 /** What setup sessions find out about a project, so that later sessions start with it. */
 export const Configuration = z.object({
@@ -22,6 +23,7 @@ export const Configuration = z.object({
   serviceCommands: z.array(ServiceCommand),
   envFiles: z.array(EnvFile).describe('Which files to generate with which keys, never values'),
   baseSnapshotId: SnapshotId.nullable().describe('What new sandboxes start from'),
+  warmPool: WarmPool,
   createdAt: z.number(),
   updatedAt: z.number(),
 })
@@ -37,6 +39,7 @@ const fields = {
   trustProjectConfig: SessionCreate.shape.trustProjectConfig.unwrap(),
   serviceCommands: z.array(ServiceCommand).max(10),
   envFiles: z.array(EnvFile).max(10),
+  warmPool: WarmPool,
 }
 
 export const ConfigurationCreate = z.strictObject({
@@ -47,6 +50,7 @@ export const ConfigurationCreate = z.strictObject({
   trustProjectConfig: fields.trustProjectConfig.default(false),
   serviceCommands: fields.serviceCommands.default([]),
   envFiles: fields.envFiles.default([]),
+  warmPool: fields.warmPool.default({ size: 0 }),
 })
 export type ConfigurationCreate = z.infer<typeof ConfigurationCreate>
 

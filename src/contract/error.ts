@@ -23,6 +23,7 @@ export const errorTable = {
   key_conflict: { status: 409, retryable: false },
   wrong_state: { status: 409, retryable: false },
   queue_full: { status: 409, retryable: false },
+  budget_spent: { status: 409, retryable: false },
   too_large: { status: 413, retryable: false },
   unprocessable: { status: 422, retryable: false },
   rate_limited: { status: 429, retryable: true },

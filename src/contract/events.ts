@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { DiffReport } from './diff.ts'
+import { RunStatus } from './run.ts'
 import { SandboxState } from './sandbox.ts'
 import { turnEnds } from './turn.ts'
 
@@ -61,17 +62,46 @@ export type AgentEventKind = keyof typeof agentEventKinds
 /** What the control plane itself has decided or seen. */
 export const sessionEventKinds = {
   'session.created': z.object({ project: z.string(), title: z.string(), provider: z.string() }),
+  /** It was booted before it was asked for. */
+  'session.claimed': z.object({ project: z.string(), title: z.string() }),
   'session.closed': z.object({ reason: z.string() }),
   'sandbox.changed': z.object({
     state: SandboxState,
     generation: z.number().int(),
     reason: z.string().nullable(),
   }),
+  /** A new generation instead of another. `lost` says in words what it is without. */
+  'sandbox.replaced': z.object({
+    from: z.number().int(),
+    to: z.number().int(),
+    reason: z.string(),
+    snapshotId: z.string().nullable(),
+    snapshotAt: z.number().nullable(),
+    interruptedTurnId: z.string().nullable(),
+    lost: z.string(),
+  }),
+  'sandbox.hibernated': z.object({
+    generation: z.number().int(),
+    snapshotId: z.string(),
+    bytes: z.number().int(),
+    reason: z.string(),
+  }),
+  /** It could not be saved, so it goes on running. `retryAt` null: nothing more is tried while it stays unused. */
+  'sandbox.kept': z.object({
+    generation: z.number().int(),
+    reason: z.string(),
+    retryAt: z.number().nullable(),
+  }),
   'link.connected': z.object({ generation: z.number().int(), agent: z.string() }),
   'link.disconnected': z.object({ generation: z.number().int() }),
   'turn.queued': z.object({ turnId: z.string(), position: z.number().int() }),
   'turn.started': z.object({ turnId: z.string(), prompt: z.string() }),
   'turn.steered': z.object({ turnId: z.string(), prompt: z.string() }),
+  'run.changed': z.object({
+    runId: z.string(),
+    status: RunStatus,
+    reason: z.string().nullable(),
+  }),
   'call.started': z.object({
     tool: z.string(),
     toolCallId: z.string(),
@@ -106,8 +136,32 @@ export const sessionEventKinds = {
   }),
   /** A person gave values. Names only. */
   'env.submitted': z.object({ keys: z.array(z.string()) }),
+  /** Given up after a day. */
+  'webhook.failed': z.object({
+    webhookId: z.string(),
+    deliveryId: z.string(),
+    event: z.string(),
+    attempts: z.number().int(),
+    error: z.string(),
+  }),
+  /** 80 % of a measure are used. */
+  'budget.warned': z.object({ measure: z.string(), used: z.number(), limit: z.number() }),
+  'budget.spent': z.object({ reason: z.string() }),
+  'approval.requested': z.object({
+    approvalId: z.string(),
+    runId: z.string(),
+    title: z.string(),
+    deadlineAt: z.number(),
+  }),
+  'approval.resolved': z.object({
+    approvalId: z.string(),
+    runId: z.string(),
+    state: z.enum(['approved', 'rejected', 'cancelled']),
+    actor: z.string(),
+  }),
   'gate.asked': z.object({
     askId: z.string(),
+    approvalId: z.string(),
     tool: z.string(),
     callId: z.string(),
     input: z.unknown(),
@@ -119,6 +173,7 @@ export const sessionEventKinds = {
     callId: z.string(),
     decision: z.enum(['allow', 'deny']),
     reason: z.string(),
+    rule: z.string(),
     actor: z.string(),
     waitedMs: z.number(),
   }),

@@ -27,6 +27,22 @@ export type KeyId = z.infer<typeof KeyId>
 export const TurnId = id('trn', 38)
 export type TurnId = z.infer<typeof TurnId>
 
+/** Like a turn's: the session's characters, then eight of its own. */
+export const RunId = id('run', 38)
+export type RunId = z.infer<typeof RunId>
+
+export const ApprovalId = id('apr', 38)
+export type ApprovalId = z.infer<typeof ApprovalId>
+
+export const OperationId = id('opr', 38)
+export type OperationId = z.infer<typeof OperationId>
+
+export const AttemptId = id('att', 38)
+export type AttemptId = z.infer<typeof AttemptId>
+
+export const CheckpointId = id('chk', 38)
+export type CheckpointId = z.infer<typeof CheckpointId>
+
 export const ConfigurationId = id('cfg', 20)
 export type ConfigurationId = z.infer<typeof ConfigurationId>
 
@@ -35,6 +51,13 @@ export type SnapshotId = z.infer<typeof SnapshotId>
 
 export const ArtifactId = id('art', 20)
 export type ArtifactId = z.infer<typeof ArtifactId>
+
+export const WebhookId = id('whk', 20)
+export type WebhookId = z.infer<typeof WebhookId>
+
+/** What is told to webhooks: the session's characters, then its number. */
+export const DeliveryId = id('dlv', 38)
+export type DeliveryId = z.infer<typeof DeliveryId>
 
 /** Made by the gate's plugin, one per question: OpenCode's own call ids repeat. */
 export const AskId = id('ask', 20)

@@ -2,8 +2,9 @@ import { z } from 'zod'
 import { GateDecision } from './ask.ts'
 import { CollectedFile } from './artifact.ts'
 import { type AgentEventKind, agentEventKinds } from './events.ts'
-import { AskId } from './ids.ts'
+import { AskId, AttemptId } from './ids.ts'
 import { DiffReport } from './diff.ts'
+import { Enforcement, ExecutionReport, IsolationPlan, MergeReport, Operation } from './operation.ts'
 
 /** Spoken by this release, newest first. An agent one version older works. */
 export const linkProtocols = [1] as const
@@ -20,6 +21,8 @@ export const commandKinds = {
       messageId: z.string(),
       text: z.string(),
       steer: z.boolean(),
+      /** What the model must know first: that its sandbox is a new one, and what is lost. */
+      notice: z.string().optional(),
     }),
     result: z.object({ sent: z.boolean() }),
   },
@@ -37,6 +40,13 @@ export const commandKinds = {
   diff: { body: z.object({}), result: DiffReport },
   /** Fetch the env values and merge them into the sandbox's files. The values are not in the command. */
   env: { body: z.object({}), result: z.object({}) },
+  /** One attempt at an operation. Begun once, however often it is delivered: what was begun and not ended is `unknown`. */
+  execute: {
+    body: z.object({ attemptId: AttemptId, operation: Operation, plan: IsolationPlan }),
+    result: ExecutionReport,
+  },
+  /** Brings the branch of an attempt into the workspace. What is merged already is merged. */
+  merge: { body: z.object({ attemptId: AttemptId, branch: z.string() }), result: MergeReport },
   stop: { body: z.object({ reason: z.string() }), result: z.object({}) },
 } as const
 export type CommandKind = keyof typeof commandKinds
@@ -64,7 +74,12 @@ export const UpMessage = z.discriminatedUnion('t', [
     ready: z.boolean(),
   }),
   /** OpenCode is up, the gate's plugin has proven itself. */
-  z.object({ t: z.literal('ready'), bootMs: z.number() }),
+  z.object({
+    t: z.literal('ready'),
+    bootMs: z.number(),
+    /** What this sandbox can hold a process to, as tried out at its start. Absent: an agent that cannot say. */
+    enforces: z.array(Enforcement).max(20).optional(),
+  }),
   z.object({ t: z.literal('failed'), reason: z.string().max(4000) }),
   z.object({ t: z.literal('events'), items: z.array(AgentEvent).min(1).max(200) }),
   z.object({
@@ -80,7 +95,14 @@ export const UpMessage = z.discriminatedUnion('t', [
     tool: z.string().min(1).max(200),
     callId: z.string().max(200),
     opencodeSessionId: z.string().max(100),
+    /** Who asks inside OpenCode; a sub-agent names its parent's too. Absent: not known, or an older agent. */
+    agent: z.string().max(100).optional(),
+    subagent: z.string().max(100).optional(),
     input: z.unknown(),
+    /** The input is shown in part only: what cannot be read cannot be allowed by a rule. */
+    shortened: z.boolean().optional(),
+    /** Where the paths of the input really lead at this moment. */
+    realPaths: z.array(z.string().max(4096)).max(200).optional(),
     inputHash: z.string().regex(/^[0-9a-f]{64}$/),
   }),
   z.object({ t: z.literal('renew') }),

@@ -1,9 +1,16 @@
 import { z } from 'zod'
+import { Budget } from './budget.ts'
 import { CallerKey, ConfigurationId, OrganisationId, SessionId, Text, TurnId } from './ids.ts'
 import { ClientType, Mode, SessionType } from './mode.ts'
 import { ReasoningEffort } from './models.ts'
 import { SystemPromptMode } from './prompts.ts'
-import { ProviderName, SandboxState } from './sandbox.ts'
+import {
+  defaultIdleTimeoutSeconds,
+  ProviderName,
+  Replacement,
+  SandboxLimits,
+  SandboxState,
+} from './sandbox.ts'
 import { CompletionOutcome } from './tools/automation-complete.ts'
 
 export { ProviderName, SandboxState } from './sandbox.ts'
@@ -42,6 +49,23 @@ export const SessionCreate = z.strictObject({
     .default('default'),
   title: Text(200).default(''),
   sandbox: ProviderName.optional().describe("Default: the deployment's provider"),
+  image: Text(200, 1)
+    .optional()
+    .describe("The provider's word for what it boots, such as a template"),
+  limits: SandboxLimits.optional(),
+  idleTimeoutSeconds: z
+    .number()
+    .int()
+    .min(10)
+    .max(7 * 86_400)
+    .nullable()
+    .optional()
+    .describe(
+      `Unused for so long the sandbox is saved and stopped; a prompt wakes it. null: never. Default ${defaultIdleTimeoutSeconds}`,
+    ),
+  replacement: Replacement.optional().describe(
+    'Whether a lost sandbox is replaced by itself. Default: auto',
+  ),
   configurationId: ConfigurationId.optional().describe('Absent: a scratch session'),
   sessionType: SessionType.default('coding').describe(
     'setup: the session writes its configuration',
@@ -59,6 +83,9 @@ export const SessionCreate = z.strictObject({
   system_prompt_mode: SystemPromptMode.default('replace').describe(
     'append: added to the computed prompt instead',
   ),
+  budget: Budget.optional().describe(
+    'At 80 % an event; at 100 % nothing more runs until it is raised',
+  ),
   gate: GateRules.default({ deny: [], ask: [], askTimeoutSeconds: 600 }),
   trustProjectConfig: z
     .boolean()
@@ -71,19 +98,31 @@ export type SessionCreate = z.infer<typeof SessionCreate>
 export const Reason = z.strictObject({ reason: Text(500).default('') })
 export type Reason = z.infer<typeof Reason>
 
+/** warm: booted, for a session of its configuration to come. Creating one claims it. */
+export const SessionStatus = z.enum(['open', 'closed', 'warm'])
+export type SessionStatus = z.infer<typeof SessionStatus>
+
 export const Session = z.object({
   id: SessionId,
   organisationId: OrganisationId,
   project: z.string(),
   title: z.string(),
-  status: z.enum(['open', 'closed']),
+  status: SessionStatus,
   sandbox: z.object({
     provider: ProviderName,
     state: SandboxState,
     generation: z.number().int(),
     connected: z.boolean(),
     reason: z.string().nullable().describe('Why it is in this state, if there is something to say'),
+    failures: z
+      .array(z.object({ at: z.number(), generation: z.number().int(), reason: z.string() }))
+      .describe('What went wrong in the last start, at most the last five'),
+    retryAt: z.number().nullable().describe('There is no place for it before this time'),
+    endsAt: z.number().nullable().describe('The end of what its organisation has granted'),
   }),
+  idleTimeoutSeconds: z.number().nullable(),
+  replacement: Replacement,
+  limits: SandboxLimits,
   repository: z.object({ url: z.string(), ref: z.string().nullable() }).nullable(),
   mode: Mode,
   clientType: ClientType,
@@ -127,7 +166,7 @@ export const SessionRow = z.object({
   id: SessionId,
   project: z.string(),
   title: z.string(),
-  status: z.enum(['open', 'closed']),
+  status: SessionStatus,
   sandboxState: SandboxState,
   createdAt: z.number(),
   closedAt: z.number().nullable(),

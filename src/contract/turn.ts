@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { SessionId, Text, TurnId } from './ids.ts'
+import { RunId, SessionId, Text, TurnId } from './ids.ts'
 
 export const TurnState = z.enum([
   'queued',
@@ -16,6 +16,7 @@ export const maxQueuedTurns = 20
 
 export const PromptCreate = z.strictObject({
   text: Text(200_000, 1),
+  runId: RunId.optional().describe("Default: the session's open run, else a new one"),
   steer: z
     .boolean()
     .default(false)
@@ -26,6 +27,7 @@ export type PromptCreate = z.infer<typeof PromptCreate>
 export const Turn = z.object({
   id: TurnId,
   sessionId: SessionId,
+  runId: RunId.nullable(),
   state: TurnState,
   position: z.number().int().nullable().describe('Place in the queue, from 1; null unless queued'),
   prompt: z.string(),

@@ -15,6 +15,8 @@ export const crashPoints = [
   'link.before-store',
   'link.after-store',
   'ask.stored',
+  'operation.decided',
+  'attempt.reserved',
   'outbox.before-send',
   'outbox.after-send',
   'ledger.before-write',

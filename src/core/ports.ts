@@ -40,6 +40,16 @@ export interface SandboxSpec {
   repository: { url: string; ref: string | null; token: string | null } | null
   /** Start from its files, instead of an empty repository or a clone. Another organisation's is not found. */
   snapshotId: string | null
+  /** The provider's word for what it boots: an image, a template. Null: its default. */
+  image: string | null
+  limits: SandboxLimits
+}
+/** Held where the provider can; null: its own default. */
+export interface SandboxLimits {
+  memoryMb: number | null
+  processes: number | null
+  /** The provider ends it by itself after this time, unless it is extended. */
+  lifetimeSeconds: number
 }
 export interface SandboxInfo {
   sessionId: string
@@ -47,6 +57,7 @@ export interface SandboxInfo {
   /** queued: waiting for a place to boot; running: its agent's process is alive. */
   state: 'queued' | 'running' | 'exited'
   reason: string | null
+  startedAt: number
 }
 export interface SandboxProvider {
   layout(sessionId: string, generation: number): Layout
@@ -54,8 +65,14 @@ export interface SandboxProvider {
   create(spec: SandboxSpec): Promise<SandboxInfo>
   /** null: a true not-found. Throws if the provider cannot be asked. */
   get(sessionId: string, generation: number): Promise<SandboxInfo | null>
+  /** Everything that carries this organisation's label, however it came to be. */
+  list(organisationId: string): Promise<SandboxInfo[]>
+  /** It lives for `seconds` from now. Not found is a refusal. */
+  extend(sessionId: string, generation: number, seconds: number): Promise<void>
   /** Repeatable; stopping what is not there is success. */
   stop(sessionId: string, generation: number): Promise<void>
+  /** What works and what to do about what does not, without starting anything that costs. */
+  check(): Promise<ProviderCheck[]>
   /**
    * Repeatable: one id is taken once. While it is taken the next request joins; once taken it is answered even if its
    * sandbox is gone. Refuses as unprocessable, naming file and secret, if one of the values is found in the copy.
@@ -63,6 +80,13 @@ export interface SandboxProvider {
   snapshot(input: SnapshotInput): Promise<SnapshotInfo>
   /** Repeatable; deleting what is not there is success. */
   deleteSnapshot(organisationId: string, snapshotId: string): Promise<void>
+}
+export interface ProviderCheck {
+  name: string
+  ok: boolean
+  message: string
+  /** What to do; null if there is nothing to do. */
+  hint: string | null
 }
 export interface SnapshotInput {
   snapshotId: string
@@ -88,7 +112,26 @@ export interface Crypto {
   unseal(sealed: string): Promise<string>
   /** Whether it is under the key that seals today; what is not stops opening once its key is dropped. */
   isCurrent(sealed: string): boolean
+  /** For what only the deployment itself verifies; the text names the key's id. */
+  sign(text: string): string
+  isSigned(text: string, signature: string): boolean
 }
+
+/** Posts to addresses that callers chose: reaches no private address, follows no redirect, reads no answer. */
+export interface WebhookSender {
+  /** Why this address may not be used; null if it may. */
+  refusal(url: string): string | null
+  /** Never throws. What it says of a failure contains no part of the address. */
+  post(input: WebhookPost): Promise<WebhookAnswer>
+}
+export interface WebhookPost {
+  url: string
+  headers: Record<string, string>
+  body: string
+  timeoutMs: number
+}
+/** status null: nobody answered. */
+export type WebhookAnswer = { status: number } | { status: null; error: string }
 
 export interface Tokens {
   mint(claims: { sessionId: string; organisationId: string; generation: number }): Promise<{

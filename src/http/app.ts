@@ -1,7 +1,8 @@
 import { OpenAPIHono } from '@hono/zod-openapi'
+import { addApprovalRoutes } from './approvals.ts'
 import { addArtifactRoutes } from './artifacts.ts'
-import { addAskRoutes } from './asks.ts'
 import { createDoors } from './auth.ts'
+import { addBudgetRoutes } from './budgets.ts'
 import { addCallRoutes } from './calls.ts'
 import { addConfigurationRoutes } from './configurations.ts'
 import type { AppDeps } from './deps.ts'
@@ -10,15 +11,23 @@ import { answerError, answerNotFound, refuseInvalid } from './errors.ts'
 import { addEnvRoutes } from './env-values.ts'
 import { addEventRoutes } from './events.ts'
 import { addKeyRoutes } from './keys.ts'
+import { addKillSwitchRoutes } from './kill-switch.ts'
+import { addLimitsRoutes } from './limits.ts'
 import { addModelRoutes } from './models.ts'
 import { addDocumentRoute } from './openapi.ts'
+import { addOperationRoutes } from './operations.ts'
+import { addPolicyRoutes } from './policies.ts'
+import { addProviderRoutes } from './providers.ts'
+import { addRunRoutes } from './runs.ts'
 import { addSandboxRoutes } from './sandbox.ts'
 import { addSecretRoutes } from './secrets.ts'
+import { addSessionPolicyRoutes } from './session-policy.ts'
 import { addSessionRoutes } from './sessions.ts'
 import { addStatusRoutes } from './status.ts'
 import { addTokenRoutes } from './tokens.ts'
 import { addToolRoutes } from './tools.ts'
 import { addTurnRoutes } from './turns.ts'
+import { addWebhookRoutes } from './webhooks.ts'
 
 export type { AppDeps } from './deps.ts'
 export { type Config, parseConfig } from './config.ts'
@@ -40,15 +49,24 @@ export function createApp(deps: AppDeps): OpenAPIHono<AppEnv> {
   const doors = createDoors(deps)
   addSessionRoutes(app, deps, doors)
   addTurnRoutes(app, deps, doors)
+  addSessionPolicyRoutes(app, deps, doors)
+  addRunRoutes(app, deps, doors)
+  addBudgetRoutes(app, deps, doors)
+  addOperationRoutes(app, deps, doors)
   addEventRoutes(app, deps, doors)
   addCallRoutes(app, deps, doors)
-  addAskRoutes(app, deps, doors)
+  addApprovalRoutes(app, deps, doors)
   addArtifactRoutes(app, deps, doors)
   addConfigurationRoutes(app, deps, doors)
   addSecretRoutes(app, deps, doors)
   addEnvRoutes(app, deps, doors)
   addKeyRoutes(app, deps, doors)
   addTokenRoutes(app, deps, doors)
+  addPolicyRoutes(app, deps, doors)
+  addWebhookRoutes(app, deps, doors)
+  addProviderRoutes(app, deps, doors)
+  addLimitsRoutes(app, deps, doors)
+  addKillSwitchRoutes(app, deps, doors)
   addStatusRoutes(app, deps, doors)
   addSandboxRoutes(app, deps, doors)
   addToolRoutes(app, deps, doors)

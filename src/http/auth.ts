@@ -19,6 +19,8 @@ export interface Doors {
   key(scope: Scope, options?: { json: boolean }): Door<'apiKey'>
   /** For the sandbox of the session in the path, or of any session where the path names none. */
   sandbox(options?: { json?: boolean; mayBeExpired?: boolean }): Door<'sandboxToken'>
+  /** For whoever runs the deployment, by the one key of its configuration. Without one there is no such route. */
+  operator(options?: { json: boolean }): Door<'operatorKey'>
   forgetKey(keyId: string): void
 }
 
@@ -64,7 +66,7 @@ export function createDoors(deps: AppDeps): Doors {
         throw new AppError('forbidden', `This API key lacks the scope "${scope}"`)
       }
       c.set('key', key)
-      c.set('caller', { organisationId: key.organisationId, keyId: key.id })
+      c.set('caller', { organisationId: key.organisationId, keyId: key.id, owner: key.owner })
       c.set('stillAllowed', stillAllowed(secret))
       await next()
     }
@@ -79,7 +81,8 @@ export function createDoors(deps: AppDeps): Doors {
   }
 
   const checkSessionId: Middleware = async (c, next) => {
-    const id = c.req.param('sessionId') ?? sessionOfTurn(c.req.param('turnId'))
+    const id =
+      c.req.param('sessionId') ?? sessionOf(owned.map((name) => c.req.param(name)).find(Boolean))
     if (id !== undefined && !(await deps.ids.check(id))) {
       throw new AppError('not_found', 'There is no such session')
     }
@@ -112,7 +115,24 @@ export function createDoors(deps: AppDeps): Doors {
     }
   }
 
+  const enterAsOperator: Middleware = async (c, next) => {
+    const { operatorKey } = deps.config
+    if (operatorKey === null) {
+      throw new AppError('not_found', 'This deployment has no operator: set GANTRY_OPERATOR_KEY')
+    }
+    // Hashes, so that how long the comparison takes says nothing about the key.
+    const [given, wanted] = await Promise.all(
+      [bearer(c), operatorKey].map((key) => deps.crypto.sha256(key)),
+    )
+    if (given !== wanted) throw new AppError('unauthenticated', 'This is not the operator’s key')
+    await next()
+  }
+
   return {
+    operator: ({ json } = { json: false }) => ({
+      security: [{ operatorKey: [] }],
+      middleware: [enterAsOperator, ...(json ? [readJson] : [])],
+    }),
     key: (scope, { json } = { json: false }) => ({
       security: [{ apiKey: [scope] }],
       middleware: [enterWithKey(scope), checkSessionId, ...(json ? [readJson] : [])],
@@ -125,9 +145,13 @@ export function createDoors(deps: AppDeps): Doors {
   }
 }
 
-/** A turn's id begins with its session's characters. */
-export function sessionOfTurn(turnId: string | undefined): string | undefined {
-  return turnId === undefined ? undefined : `ses_${turnId.slice(4, 34)}`
+/** Parameters whose ids begin with their session's characters. */
+const owned = ['turnId', 'runId', 'approvalId', 'operationId', 'attemptId', 'checkpointId'] as const
+
+export function sessionOf(id: string): string
+export function sessionOf(id: string | undefined): string | undefined
+export function sessionOf(id: string | undefined): string | undefined {
+  return id === undefined ? undefined : `ses_${id.slice(4, 34)}`
 }
 
 function bearer(c: AppContext): string {

@@ -1,6 +1,8 @@
 import { z } from 'zod'
 import { bytesFromBase64 } from '../adapters/base64.ts'
 import type { SecretKey } from '../adapters/secret-key.ts'
+import { Firewall } from '../contract/limits.ts'
+import type { E2bCredentials, ModalCredentials } from '../contract/provider.ts'
 import { ProviderName } from '../contract/session.ts'
 
 export type ModelProvider = 'anthropic' | 'litellm'
@@ -17,11 +19,20 @@ export interface Config {
   /** Where sandboxes reach the control plane. No slash at the end. */
   publicUrl: string
   sandboxHost: { url: string; secret: string; root: string } | null
+  /** The deployment's own accounts, for organisations that have none. */
+  e2b: E2bCredentials | null
+  modal: ModalCredentials | null
+  /** Of everything that this deployment makes at a vendor. */
+  deploymentLabel: string
   defaultSandbox: ProviderName
   models: Record<ModelProvider, ModelVendor | null>
   /** Served beside the table's; the first is the model of sessions that name none. */
   extraModels: string[]
   rateLimitPerMinute: number
+  /** What bounds the sandboxes of every organisation. */
+  firewall: Firewall
+  /** Whose bearer may stop the whole deployment. */
+  operatorKey: string | null
   retentionDays: number
   crashUrl: string | null
 }
@@ -34,6 +45,7 @@ const httpUrl = url(/^https?$/)
 const whole = (least: number, unset: number) =>
   z.coerce.number({ error: 'Must be a number' }).int().min(least).default(unset)
 
+const secretText = z.string().min(8, { error: 'Must have at least 8 characters' })
 const secretBytes = (least: number) =>
   z.string().transform((text, context) => {
     const bytes = decode(text)
@@ -61,6 +73,15 @@ const secretKeys = (fits: (bytes: number) => boolean, wanted: string) =>
     return keys
   })
 
+const firewall = z.string().transform((text, context) => {
+  const parsed = Firewall.safeParse(decodeJson(text))
+  if (parsed.success) return parsed.data
+  const [issue] = parsed.error.issues
+  const where = issue?.path.length ? `, wrong at "${issue.path.join('.')}"` : ''
+  context.addIssue({ code: 'custom', message: `Must be a JSON object of limits${where}` })
+  return z.NEVER
+})
+
 const Environment = z.object({
   LIBSQL_URL: url(/^(https?|libsql)$/),
   LIBSQL_TOKEN: z.string().optional(),
@@ -72,12 +93,24 @@ const Environment = z.object({
   SANDBOX_HOST_SECRET: z.string().optional(),
   SANDBOX_ROOT: z.string().startsWith('/', { error: 'Must be an absolute path' }).optional(),
   GANTRY_DEFAULT_SANDBOX: ProviderName.optional(),
+  GANTRY_E2B_API_KEY: secretText.optional(),
+  GANTRY_E2B_API_URL: httpUrl.optional(),
+  GANTRY_E2B_SANDBOX_URL: httpUrl.optional(),
+  GANTRY_E2B_TEMPLATE: z.string().max(200).default('gantry'),
+  GANTRY_MODAL_URL: httpUrl.optional(),
+  GANTRY_MODAL_SECRET: secretText.optional(),
+  GANTRY_DEPLOYMENT_LABEL: z
+    .string()
+    .regex(/^[a-z0-9-]{1,40}$/, { error: 'Must be lower-case letters, digits and "-", at most 40' })
+    .default('gantry'),
   ANTHROPIC_API_KEY: z.string().optional(),
   ANTHROPIC_BASE_URL: httpUrl.default('https://api.anthropic.com'),
   GANTRY_MODEL_BASE_URL: httpUrl.optional(),
   GANTRY_MODEL_API_KEY: z.string().optional(),
   GANTRY_MODEL: z.string().optional(),
   RATE_LIMIT_PER_MINUTE: whole(1, 3000),
+  GANTRY_LIMITS: firewall.default(() => Firewall.parse({})),
+  GANTRY_OPERATOR_KEY: z.string().min(32, { error: 'Must have at least 32 characters' }).optional(),
   RETENTION_DAYS: whole(1, 30),
   GANTRY_CRASH_URL: httpUrl.optional(),
 })
@@ -110,6 +143,7 @@ function missingPartners(env: Environment): string[] {
   const together = [
     ['SANDBOX_HOST_URL', 'SANDBOX_HOST_SECRET', 'SANDBOX_ROOT'],
     ['GANTRY_MODEL_BASE_URL', 'GANTRY_MODEL_API_KEY'],
+    ['GANTRY_MODAL_URL', 'GANTRY_MODAL_SECRET'],
   ] as const
   const problems = together.flatMap((names) => {
     const isSet = names.filter((name) => env[name] !== undefined)
@@ -137,6 +171,12 @@ function configOf(env: Environment): Config {
           root: env.SANDBOX_ROOT as string,
         }
       : null,
+    e2b: e2bOf(env),
+    modal:
+      env.GANTRY_MODAL_URL && env.GANTRY_MODAL_SECRET
+        ? { url: env.GANTRY_MODAL_URL, secret: env.GANTRY_MODAL_SECRET }
+        : null,
+    deploymentLabel: env.GANTRY_DEPLOYMENT_LABEL,
     defaultSandbox: env.GANTRY_DEFAULT_SANDBOX ?? 'none',
     models: {
       anthropic: vendor(env.ANTHROPIC_BASE_URL, env.ANTHROPIC_API_KEY),
@@ -147,8 +187,20 @@ function configOf(env: Environment): Config {
       .map((name) => name.trim())
       .filter((name) => name !== ''),
     rateLimitPerMinute: env.RATE_LIMIT_PER_MINUTE,
+    firewall: env.GANTRY_LIMITS,
+    operatorKey: env.GANTRY_OPERATOR_KEY ?? null,
     retentionDays: env.RETENTION_DAYS,
     crashUrl: env.GANTRY_CRASH_URL ?? null,
+  }
+}
+
+function e2bOf(env: Environment): E2bCredentials | null {
+  if (env.GANTRY_E2B_API_KEY === undefined) return null
+  return {
+    apiKey: env.GANTRY_E2B_API_KEY,
+    apiUrl: env.GANTRY_E2B_API_URL,
+    sandboxUrl: env.GANTRY_E2B_SANDBOX_URL,
+    template: env.GANTRY_E2B_TEMPLATE,
   }
 }
 
@@ -159,6 +211,14 @@ function vendor(baseUrl: string | undefined, apiKey: string | undefined): ModelV
 function decode(text: string): Uint8Array<ArrayBuffer> | null {
   try {
     return bytesFromBase64(text)
+  } catch {
+    return null
+  }
+}
+
+function decodeJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
   } catch {
     return null
   }

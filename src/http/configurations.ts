@@ -5,8 +5,10 @@ import {
   ConfigurationRow,
   ConfigurationUpdate,
 } from '../contract/configuration.ts'
+import { AppError } from '../contract/error.ts'
 import { modelRows, parseModel } from '../contract/models.ts'
 import { page, PageQuery } from '../contract/page.ts'
+import { type WarmPool, WarmPoolView } from '../contract/warm-pool.ts'
 import {
   createConfiguration,
   deleteConfiguration,
@@ -39,13 +41,10 @@ export function addConfigurationRoutes(app: App, deps: AppDeps, doors: Doors): v
     async (c) => {
       const { organisationId } = c.get('caller')
       const input = withModelId(c.req.valid('json'))
-      const made = await createConfiguration(
-        deps.db(),
-        deps.crypto,
-        deps.now(),
-        organisationId,
-        input,
-      )
+      mustHaveProvider(input.warmPool)
+      const now = deps.now()
+      const made = await createConfiguration(deps.db(), deps.crypto, now, organisationId, input)
+      if (made.warmPool.size > 0) await watch(made)
       c.header('location', `/v1/configurations/${made.id}`)
       return c.json(made, 201)
     },
@@ -102,8 +101,11 @@ export function addConfigurationRoutes(app: App, deps: AppDeps, doors: Doors): v
     async (c) => {
       const key = { ...c.get('caller'), ...c.req.valid('param') }
       const change = withModelId(c.req.valid('json'))
+      mustHaveProvider(change.warmPool)
       const db = deps.db()
-      return c.json(await updateConfiguration(db, deps.crypto, deps.now(), key, change), 200)
+      const changed = await updateConfiguration(db, deps.crypto, deps.now(), key, change)
+      if (changed.warmPool.size > 0 || change.warmPool) await watch(changed)
+      return c.json(changed, 200)
     },
   )
 
@@ -118,10 +120,42 @@ export function addConfigurationRoutes(app: App, deps: AppDeps, doors: Doors): v
       responses: { 204: { description: 'It is gone' }, ...refusals('not_found') },
     }),
     async (c) => {
-      await deleteConfiguration(deps.db(), { ...c.get('caller'), ...c.req.valid('param') })
+      const key = { ...c.get('caller'), ...c.req.valid('param') }
+      await deleteConfiguration(deps.db(), key)
+      await deps.organisation(key.organisationId).watchWarmPool(key.configurationId)
       return c.body(null, 204)
     },
   )
+
+  app.openapi(
+    createRoute({
+      method: 'get',
+      path: '/v1/configurations/{configurationId}/warm-pool',
+      summary: 'How many sandboxes wait for sessions of a configuration',
+      tags,
+      ...doors.key('read'),
+      request: { params: params.configuration },
+      responses: { 200: json(WarmPoolView, 'The pool'), ...refusals('not_found') },
+    }),
+    async (c) => {
+      const key = { ...c.get('caller'), ...c.req.valid('param') }
+      const { warmPool } = await loadConfiguration(deps.db(), key)
+      const view = await deps.organisation(key.organisationId).warmPool(key.configurationId)
+      return c.json({ ...view, ...warmPool }, 200)
+    },
+  )
+
+  /** If this is lost, the pool hears of it with the next session that is created. */
+  const watch = ({ organisationId, id }: Configuration) =>
+    deps.organisation(organisationId).watchWarmPool(id)
+
+  function mustHaveProvider(pool: WarmPool | undefined): void {
+    if (!pool || pool.size === 0 || deps.config.defaultSandbox !== 'none') return
+    const message = 'This deployment has no default sandbox provider: set GANTRY_DEFAULT_SANDBOX'
+    throw new AppError('unprocessable', `Cannot keep a warm pool: ${message}`, [
+      { path: 'warmPool.size', message },
+    ])
+  }
 
   /** Whatever the spelling, the table's own id is stored; an unknown model is refused. */
   function withModelId<T extends { defaultModel?: string | null | undefined }>(input: T): T {

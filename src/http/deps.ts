@@ -2,9 +2,12 @@ import type { TokenAuthority } from '../adapters/tokens.ts'
 import type { SessionIds } from '../adapters/web-crypto.ts'
 import type { SessionEvent } from '../contract/events.ts'
 import type { ToolDefinition } from '../contract/tool.ts'
-import type { OrganisationApi } from '../core/organisations/organisation.ts'
-import type { Blobs, Clock, Crypto, Db, LedgerStatus, Log } from '../core/ports.ts'
-import type { Caller, SandboxCaller, SessionApi } from '../core/sessions/api.ts'
+import type { OrganisationApi } from '../core/organisations/api.ts'
+import type { WarmSource } from '../core/organisations/ports.ts'
+import type { Blobs, Clock, Crypto, Db, LedgerStatus, Log, WebhookSender } from '../core/ports.ts'
+import type { Providers } from '../core/providers/providers.ts'
+import type { SessionApi } from '../core/sessions/api.ts'
+import type { Caller, SandboxCaller } from '../core/sessions/caller.ts'
 import type { Config } from './config.ts'
 
 /** What a host gives to the app. Made once per isolate or process; nothing in it belongs to one request. */
@@ -26,11 +29,14 @@ export interface AppDeps {
   crypto: Crypto
   ids: SessionIds
   tokens: TokenAuthority
+  webhooks: WebhookSender
+  providers: Providers
+  warm: Pick<WarmSource, 'versionOf'>
   /** The tools that may be called back. */
   tools: readonly ToolDefinition[]
   config: Pick<
     Config,
-    'publicUrl' | 'defaultSandbox' | 'rateLimitPerMinute' | 'models' | 'extraModels'
+    'publicUrl' | 'defaultSandbox' | 'rateLimitPerMinute' | 'models' | 'extraModels' | 'operatorKey'
   >
   host: 'workerd' | 'deno'
   log: Log

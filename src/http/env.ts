@@ -1,7 +1,7 @@
 import type { OpenAPIHono } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import type { ApiKey } from '../contract/key.ts'
-import type { Caller, SandboxCaller } from '../core/sessions/api.ts'
+import type { Caller, SandboxCaller } from '../core/sessions/caller.ts'
 
 /** What the doors have found out about a request. */
 export interface AppEnv {

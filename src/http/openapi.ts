@@ -1,11 +1,14 @@
 import { z } from '@hono/zod-openapi'
 import { ErrorBody, type ErrorCode, errorTable } from '../contract/error.ts'
 import {
-  AskId,
+  ApprovalId,
   ArtifactId,
+  AttemptId,
   CallerKey,
   ConfigurationId,
   KeyId,
+  OperationId,
+  RunId,
   SessionId,
   TurnId,
 } from '../contract/ids.ts'
@@ -38,7 +41,10 @@ export function refusals(...codes: ErrorCode[]) {
 export const params = {
   session: z.object({ sessionId: SessionId }),
   turn: z.object({ turnId: TurnId }),
-  ask: z.object({ sessionId: SessionId, askId: AskId }),
+  run: z.object({ runId: RunId }),
+  approval: z.object({ approvalId: ApprovalId }),
+  operation: z.object({ operationId: OperationId }),
+  attempt: z.object({ attemptId: AttemptId }),
   artifact: z.object({ sessionId: SessionId, artifactId: ArtifactId }),
   key: z.object({ keyId: KeyId }),
   configuration: z.object({ configurationId: ConfigurationId }),
@@ -71,7 +77,7 @@ export function pageOf<T extends { createdAt: number; id: string }>(rows: T[], l
   return { items, nextCursor }
 }
 
-function badCursor(): AppError {
+export function badCursor(): AppError {
   return new AppError('invalid_request', 'Invalid cursor: pass back what the last page gave', [
     { path: 'cursor', message: 'Not a cursor of this list' },
   ])
@@ -91,6 +97,11 @@ export function addDocumentRoute(app: App): void {
     scheme: 'bearer',
     bearerFormat: 'JWT',
     description: 'The token of a session’s sandbox.',
+  })
+  app.openAPIRegistry.registerComponent('securitySchemes', 'operatorKey', {
+    type: 'http',
+    scheme: 'bearer',
+    description: 'The key of whoever runs the deployment (GANTRY_OPERATOR_KEY).',
   })
   // Made when it is first asked for: it costs milliseconds, which no other request should pay.
   let text: string | undefined

@@ -1,14 +1,19 @@
 import { createRoute, z } from '@hono/zod-openapi'
-import { canonicalJson } from '../contract/canonical.ts'
-import { errorCodeOf } from '../contract/error.ts'
 import type { SessionId } from '../contract/ids.ts'
 import { page, PageQuery } from '../contract/page.ts'
-import { Reason, Session, SessionCreate, SessionDiff, SessionRow } from '../contract/session.ts'
+import {
+  Reason,
+  Session,
+  SessionCreate,
+  SessionDiff,
+  SessionRow,
+  SessionStatus,
+} from '../contract/session.ts'
 import { listSessions } from '../core/sessions/list.ts'
-import { prepareSession } from '../core/sessions/prepare.ts'
 import type { Doors } from './auth.ts'
 import type { AppDeps } from './deps.ts'
 import type { App } from './env.ts'
+import { createSession } from './create-session.ts'
 import {
   cursorPair,
   IdempotencyHeader,
@@ -22,7 +27,7 @@ import {
 const tags = ['sessions']
 const ListQuery = PageQuery.extend({
   project: z.string().max(64).optional(),
-  status: z.enum(['open', 'closed']).optional(),
+  status: SessionStatus.optional().describe('Default: all but the warm ones'),
 })
 
 export function addSessionRoutes(app: App, deps: AppDeps, doors: Doors): void {
@@ -40,35 +45,9 @@ export function addSessionRoutes(app: App, deps: AppDeps, doors: Doors): void {
       },
     }),
     async (c) => {
-      const { organisationId, keyId } = c.get('caller')
-      const input = c.req.valid('json')
-      const key = c.req.valid('header')['idempotency-key']
-      const fresh = await deps.ids.mint()
-      const sessionId =
-        key === undefined
-          ? fresh
-          : await deps
-              .organisation(organisationId)
-              .claimCreation(key, await deps.crypto.sha256(canonicalJson(input)), fresh)
-      const prepared = await prepareSession(deps.db(), organisationId, input)
-      const run = input.clientType === 'automation' ? input.automationRunId : undefined
-      const organisation = deps.organisation(organisationId)
-      if (run !== undefined) await organisation.claimRun(run, sessionId)
-      const create = { ...prepared, sessionId, organisationId, keyId }
-      const session = await deps
-        .session(sessionId)
-        .create({
-          ...create,
-          input: { ...input, sandbox: input.sandbox ?? deps.config.defaultSandbox },
-        })
-        .catch(async (error: unknown) => {
-          // A refusal has created nothing. After any other failure the claim stays: the session may be there.
-          if (run !== undefined && errorCodeOf(error) === 'unprocessable') {
-            await organisation.releaseRun(run, sessionId)
-          }
-          throw error
-        })
-      c.header('location', `/v1/sessions/${sessionId}`)
+      const key = c.req.valid('header')['idempotency-key'] ?? null
+      const session = await createSession(deps, c.get('caller'), c.req.valid('json'), key)
+      c.header('location', `/v1/sessions/${session.id}`)
       return c.json(session, 201)
     },
   )
@@ -164,6 +143,24 @@ export function addSessionRoutes(app: App, deps: AppDeps, doors: Doors): void {
         await session.replaceSandbox(c.get('caller'), reason || 'Replaced by its caller'),
         200,
       )
+    },
+  )
+
+  app.openapi(
+    createRoute({
+      method: 'post',
+      path: '/v1/sessions/{sessionId}/retry',
+      summary: 'Start a sandbox again that has failed, was lost or sleeps',
+      tags,
+      ...doors.key('write', { json: true }),
+      request: { params: params.session, body: jsonBody(Reason, false) },
+      responses: { 200: json(Session, 'The session'), ...refusals('not_found', 'wrong_state') },
+    }),
+    async (c) => {
+      const { reason } = Reason.parse(c.req.valid('json'))
+      const session = sessionOf(c.req.valid('param'))
+      const answer = await session.retrySandbox(c.get('caller'), reason || 'Started again')
+      return c.json(answer, 200)
     },
   )
 

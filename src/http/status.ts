@@ -89,6 +89,7 @@ async function ownDeadLetters(
       JSON.stringify(sessionIds),
     )
     .catch(() => [])
-  const own = new Set(rows.map(({ id }) => id))
+  // The organisation writes rows of its own, too.
+  const own = new Set([organisationId, ...rows.map(({ id }) => id)])
   return deadLetters.filter(({ sessionId }) => own.has(sessionId))
 }

@@ -2,7 +2,7 @@ import { createRoute, z } from '@hono/zod-openapi'
 import { page, PageQuery } from '../contract/page.ts'
 import { Session } from '../contract/session.ts'
 import { PromptCreate, Turn } from '../contract/turn.ts'
-import { type Doors, sessionOfTurn } from './auth.ts'
+import { type Doors, sessionOf } from './auth.ts'
 import type { AppDeps } from './deps.ts'
 import type { App } from './env.ts'
 import { cursorNumber, IdempotencyHeader, json, jsonBody, params, refusals } from './openapi.ts'
@@ -92,7 +92,7 @@ export function addTurnRoutes(app: App, deps: AppDeps, doors: Doors): void {
     async (c) => {
       const { turnId } = c.req.valid('param')
       const { wait } = c.req.valid('query')
-      const session = deps.session(sessionOfTurn(turnId) as string)
+      const session = deps.session(sessionOf(turnId))
       const turn =
         wait > 0
           ? await session.waitForTurn(c.get('caller'), turnId, wait * 1000)

@@ -1,5 +1,5 @@
 import { AppError, type ErrorCode } from '../../contract/error.ts'
-import type { SandboxInfo, SandboxProvider, SnapshotInfo } from '../../core/ports.ts'
+import type { ProviderCheck, SandboxInfo, SandboxProvider, SnapshotInfo } from '../../core/ports.ts'
 
 export interface LocalSandboxOptions {
   hostUrl: string
@@ -8,8 +8,15 @@ export interface LocalSandboxOptions {
   root: string
 }
 
+interface Answer {
+  status: number
+  text: string
+}
+
 const createTimeoutMs = 15_000
 const getTimeoutMs = 5_000
+// It starts OpenCode to see whether that runs.
+const checkTimeoutMs = 15_000
 // The host gives the agent ten seconds to end in order.
 const stopTimeoutMs = 30_000
 // Longer than the host's own limits together: whoever asks again joins.
@@ -31,36 +38,46 @@ export function createLocalSandboxes(options: LocalSandboxOptions): SandboxProvi
     },
     create: async (spec) => {
       const path = sandboxPath(spec.sessionId, spec.generation)
-      const response = await ask('PUT', path, createTimeoutMs, spec)
-      if (!response.ok) throw await unexpected(response)
-      return (await response.json()) as SandboxInfo
+      return bodyOf(await ask('PUT', path, createTimeoutMs, spec)) as SandboxInfo
     },
     get: async (sessionId, generation) => {
-      const response = await ask('GET', sandboxPath(sessionId, generation), getTimeoutMs)
-      if (response.status === 404) {
-        await response.body?.cancel()
-        return null
-      }
-      if (!response.ok) throw await unexpected(response)
-      return (await response.json()) as SandboxInfo
+      const answer = await ask('GET', sandboxPath(sessionId, generation), getTimeoutMs)
+      return answer.status === 404 ? null : (bodyOf(answer) as SandboxInfo)
+    },
+    list: async (organisationId) => {
+      const path = `/sandboxes?organisation=${encodeURIComponent(organisationId)}`
+      const body = bodyOf(await ask('GET', path, getTimeoutMs))
+      return (body as { items: SandboxInfo[] }).items
+    },
+    extend: async (sessionId, generation, seconds) => {
+      const path = `${sandboxPath(sessionId, generation)}/lifetime`
+      const answer = await ask('PUT', path, getTimeoutMs, { seconds })
+      if (!isOk(answer)) throw refusal(answer)
     },
     stop: async (sessionId, generation) => {
-      const response = await ask('DELETE', sandboxPath(sessionId, generation), stopTimeoutMs)
-      if (!response.ok) throw await unexpected(response)
-      await response.body?.cancel()
+      const answer = await ask('DELETE', sandboxPath(sessionId, generation), stopTimeoutMs)
+      if (!isOk(answer)) throw trouble(answer)
+    },
+    check: async () => {
+      try {
+        const answer = await ask('GET', '/check', checkTimeoutMs)
+        if (answer.status === 401) return [reached(options.hostUrl), wrongSecret]
+        const { items } = bodyOf(answer) as { items: ProviderCheck[] }
+        return [reached(options.hostUrl), rightSecret, ...items]
+      } catch (error) {
+        return [unreachable(options.hostUrl, (error as Error).message)]
+      }
     },
     snapshot: async ({ organisationId, snapshotId, ...order }) => {
       const path = snapshotPath(organisationId, snapshotId)
-      const response = await ask('PUT', path, snapshotTimeoutMs, order)
-      if (!response.ok) throw await refusal(response)
-      const { bytes } = (await response.json()) as SnapshotInfo
-      return { snapshotId, bytes }
+      const answer = await ask('PUT', path, snapshotTimeoutMs, order)
+      if (!isOk(answer)) throw refusal(answer)
+      return { snapshotId, bytes: (bodyOf(answer) as SnapshotInfo).bytes }
     },
     deleteSnapshot: async (organisationId, snapshotId) => {
       const path = snapshotPath(organisationId, snapshotId)
-      const response = await ask('DELETE', path, stopTimeoutMs)
-      if (!response.ok) throw await unexpected(response)
-      await response.body?.cancel()
+      const answer = await ask('DELETE', path, stopTimeoutMs)
+      if (!isOk(answer)) throw trouble(answer)
     },
   }
 
@@ -69,14 +86,15 @@ export function createLocalSandboxes(options: LocalSandboxOptions): SandboxProvi
     path: string,
     timeoutMs: number,
     body?: object,
-  ): Promise<Response> {
+  ): Promise<Answer> {
     try {
-      return await fetch(`${options.hostUrl}${path}`, {
+      const response = await fetch(`${options.hostUrl}${path}`, {
         method,
         headers: { authorization: `Bearer ${options.secret}`, 'content-type': 'application/json' },
         body: body === undefined ? null : JSON.stringify(body),
         signal: AbortSignal.timeout(timeoutMs),
       })
+      return { status: response.status, text: await response.text() }
     } catch (error) {
       throw new AppError(
         'sandbox_unavailable',
@@ -91,6 +109,47 @@ const sandboxPath = (sessionId: string, generation: number) =>
 const snapshotPath = (organisationId: string, snapshotId: string) =>
   `/snapshots/${organisationId}/${snapshotId}`
 
+const reached = (url: string): ProviderCheck => ({
+  name: 'host',
+  ok: true,
+  message: `The sandbox host at ${url} answers`,
+  hint: null,
+})
+const rightSecret: ProviderCheck = {
+  name: 'secret',
+  ok: true,
+  message: 'The sandbox host accepts the secret',
+  hint: null,
+}
+const wrongSecret: ProviderCheck = {
+  name: 'secret',
+  ok: false,
+  message: 'The sandbox host refuses the secret',
+  hint: 'Give the control plane the secret that the host was started with, as SANDBOX_HOST_SECRET',
+}
+const unreachable = (url: string, message: string): ProviderCheck => ({
+  name: 'host',
+  ok: false,
+  message,
+  hint: `Start the sandbox host ("npm start" does), or correct SANDBOX_HOST_URL: it is ${url}`,
+})
+
+const isOk = ({ status }: Answer) => status >= 200 && status < 300
+
+function bodyOf(answer: Answer): object {
+  const body = isOk(answer) ? jsonOf(answer.text) : undefined
+  if (body === undefined) throw trouble(answer)
+  return body
+}
+
+function jsonOf(text: string): object | undefined {
+  try {
+    return JSON.parse(text) as object
+  } catch {
+    return undefined
+  }
+}
+
 const refusals: Record<number, ErrorCode> = {
   404: 'not_found',
   409: 'wrong_state',
@@ -98,26 +157,14 @@ const refusals: Record<number, ErrorCode> = {
   422: 'unprocessable',
 }
 
-/** What the host says of the snapshot itself is for the agent to read; anything else is the host's trouble. */
-async function refusal(response: Response): Promise<AppError> {
-  const code = refusals[response.status]
-  const text = await response.text()
-  const message = code === undefined ? undefined : messageIn(text)
-  return code === undefined || message === undefined
-    ? trouble(response.status, text)
+/** What the host says of the order itself is for the caller to read; anything else is the host's trouble. */
+function refusal(answer: Answer): AppError {
+  const code = refusals[answer.status]
+  const { message } = (jsonOf(answer.text) ?? {}) as { message?: unknown }
+  return code === undefined || typeof message !== 'string'
+    ? trouble(answer)
     : new AppError(code, message)
 }
 
-function messageIn(text: string): string | undefined {
-  try {
-    const { message } = JSON.parse(text) as { message?: unknown }
-    return typeof message === 'string' ? message : undefined
-  } catch {
-    return undefined
-  }
-}
-
-const unexpected = async (response: Response) => trouble(response.status, await response.text())
-
-const trouble = (status: number, text: string) =>
+const trouble = ({ status, text }: Answer) =>
   new AppError('sandbox_unavailable', `The sandbox host answered ${status}: ${text.slice(0, 300)}`)

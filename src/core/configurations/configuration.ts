@@ -38,8 +38,8 @@ export async function createConfiguration(
       // A repeated statement meets its own id, another caller the name: both change nothing.
       sql: `insert into configurations (id, organisation_id, project, name, repository_url, repository_ref,
               repository_token, default_model, trust_project_config, service_commands, env_files,
-              created_at, updated_at)
-            values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict do nothing`,
+              warm_pool_size, created_at, updated_at)
+            values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict do nothing`,
       values: [
         id,
         organisationId,
@@ -52,6 +52,7 @@ export async function createConfiguration(
         input.trustProjectConfig ? 1 : 0,
         commandsText(input.serviceCommands),
         envFilesText(input.envFiles),
+        input.warmPool.size,
         now,
         now,
       ],
@@ -121,6 +122,7 @@ export async function updateConfiguration(
     sets.push(['trust_project_config = ?', change.trustProjectConfig ? 1 : 0])
   if (change.serviceCommands) sets.push(commandsSet(change.serviceCommands))
   if (change.envFiles) sets.push(envFilesSet(change.envFiles))
+  if (change.warmPool) sets.push(['warm_pool_size = ?', change.warmPool.size])
   if (change.baseSnapshotId !== undefined) sets.push(snapshotSet(change.baseSnapshotId))
   return await applySets(db, now, key, sets, change.name)
 }

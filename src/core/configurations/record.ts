@@ -13,6 +13,7 @@ export interface Row {
   default_model: string | null
   trust_project_config: number
   base_snapshot_id: string | null
+  warm_pool_size: number
   created_at: number
   updated_at: number
 }
@@ -22,7 +23,7 @@ export interface LongRow extends Row {
   env_files: string
 }
 export const columns = `id, organisation_id, project, name, repository_url, repository_ref,
-  repository_token is not null as has_token, default_model, trust_project_config, base_snapshot_id,
+  repository_token is not null as has_token, default_model, trust_project_config, base_snapshot_id, warm_pool_size,
   created_at, updated_at`
 export const longColumns = `${columns}, service_commands, env_files`
 
@@ -52,6 +53,7 @@ export function rowOf(row: Row): ConfigurationRow {
     defaultModel: row.default_model,
     trustProjectConfig: row.trust_project_config === 1,
     baseSnapshotId: row.base_snapshot_id as Configuration['baseSnapshotId'],
+    warmPool: { size: row.warm_pool_size },
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   }

@@ -126,6 +126,14 @@ export function abandonCalls(sql: Sql, now: number, runner: string): void {
   for (const row of lost) giveUp(sql, now, row, closedBefore)
 }
 
+/** Asked for by sandboxes before this one: nobody of them can ask again. */
+export const pendingBefore = (sql: Sql, generation: number): CallRow[] =>
+  sql.all(`select * from calls where state = 'pending' and generation < ? order by n`, generation)
+
+export function abandonFenced(sql: Sql, now: number, rows: readonly CallRow[]): void {
+  for (const row of rows) giveUp(sql, now, row, 'its sandbox was replaced before it settled')
+}
+
 /** Stores the answer and returns the bytes that every caller with this id gets from now on. */
 export function settleCall(
   sql: Sql,

@@ -18,6 +18,7 @@ export type SnapshotContext = Pick<
   | 'provider'
   | 'generatedFiles'
   | 'knownSecrets'
+  | 'orderSnapshot'
   | 'storeSnapshot'
 >
 
@@ -32,11 +33,12 @@ export async function runSaveSnapshot(
   { message = '' }: { message?: string | undefined },
   call: SnapshotContext,
 ): Promise<ToolResult> {
-  const provider = call.provider()
+  const provider = await call.provider()
   if (!provider) throw new AppError('wrong_state', 'Cannot take a snapshot: there is no sandbox')
   const { organisationId, sessionId, generation, configurationId } = call
   const snapshotId = snapshotIdOf(call.operationId)
   const secrets = await call.knownSecrets()
+  call.orderSnapshot(snapshotId)
   const { bytes } = await provider.snapshot({
     snapshotId,
     organisationId,

@@ -22,11 +22,13 @@ export interface CallContext {
   mode: Mode
   configurationId: string | null
   generation: number
-  provider(): SandboxProvider | null
+  provider(): Promise<SandboxProvider | null>
   /** Written from secrets, so they must not leave in a snapshot: paths in the workspace. */
   generatedFiles: readonly string[]
   /** Values that must not leave in a snapshot. */
   knownSecrets(): Promise<KnownSecret[]>
+  /** Before the provider is asked: what is taken and never answered can be deleted later. */
+  orderSnapshot(id: string): void
   storeSnapshot(snapshot: {
     id: string
     target: 'configuration' | 'session'

@@ -20,6 +20,7 @@ export function statementsFor(who: RowOwner, rows: readonly OutboxRow[]): DbStat
     while (rows[to]?.kind === kind) to += 1
     const run = rows.slice(from, to)
     if (kind === 'session.erased') statements.push(...eraseSession(who))
+    else if (kind === 'snapshot.deleted') statements.push(deleteSnapshots(who, run))
     else if (Object.hasOwn(tables, kind)) statements.push(upsert(kind as Kind, who, run))
     else throw new Error(`Unknown outbox row "${kind}"`)
     from = to
@@ -56,6 +57,18 @@ function upsertSql({ name, key, session, payload, fixed }: Table): string {
     where excluded.${session} = ${name}.${session} and excluded.outbox_seq >= ${name}.outbox_seq`
 }
 
+const sessionTables = [
+  'artifacts',
+  'turns',
+  'session_tool_invocations',
+  'automation_runs',
+  'runs',
+  'run_events',
+  'approvals',
+  'operation_attempts',
+  'webhook_deliveries',
+]
+
 /** Content goes only where no other session of the organisation holds it. */
 function eraseSession({ sessionId, organisationId }: RowOwner): DbStatement[] {
   const orphans = `organisation_id = ?1 and sha256 in (select sha256 from artifacts where organisation_id = ?1 and session_id = ?2)
@@ -64,7 +77,7 @@ function eraseSession({ sessionId, organisationId }: RowOwner): DbStatement[] {
   return [
     { sql: `delete from blob_index where ${orphans}`, values },
     { sql: `delete from blobs where ${orphans}`, values },
-    ...['artifacts', 'turns', 'session_tool_invocations', 'automation_runs'].map((table) => ({
+    ...sessionTables.map((table) => ({
       sql: `delete from ${table} where organisation_id = ?1 and session_id = ?2`,
       values,
     })),
@@ -75,6 +88,16 @@ function eraseSession({ sessionId, organisationId }: RowOwner): DbStatement[] {
     },
     { sql: 'delete from sessions where organisation_id = ?1 and id = ?2', values },
   ]
+}
+
+/** What the session has deleted at its provider cannot be started from any more. */
+function deleteSnapshots({ sessionId, organisationId }: RowOwner, rows: OutboxRow[]): DbStatement {
+  const payloads = `[${rows.map(({ payload }) => payload).join(',')}]`
+  return {
+    sql: `delete from snapshots where organisation_id = ? and session_id = ?
+      and id in (select value ->> '$.id' from json_each(?))`,
+    values: [organisationId, sessionId, payloads],
+  }
 }
 
 export function watermarkStatement(sessionId: string, seq: number): DbStatement {

@@ -4,8 +4,8 @@ export interface Table {
   key: readonly string[]
   /** Column by JSON name. */
   payload: Readonly<Record<string, string>>
-  /** What the session's own id is called here. */
-  session: 'id' | 'session_id'
+  /** What the id of the row's owner is called here: a session's, or an organisation's that writes for itself. */
+  session: 'id' | 'session_id' | 'organisation_id'
   /** Column by SQL text, where the payload has nothing to say. */
   fixed?: Readonly<Record<string, string>>
 }
@@ -33,6 +33,7 @@ export const tables = {
     payload: {
       ...same('id', 'state', 'reason'),
       ...times,
+      run_id: 'runId',
       input_tokens: 'inputTokens',
       output_tokens: 'outputTokens',
       started_at: 'startedAt',
@@ -66,6 +67,56 @@ export const tables = {
       content_type: 'contentType',
     },
   },
+  run: {
+    name: 'runs',
+    key: ['id'],
+    session: 'session_id',
+    payload: {
+      ...same('id', 'project', 'intent', 'workflow', 'phase', 'agent', 'subagent', 'adapter'),
+      ...same('model', 'status', 'outcome', 'reason'),
+      ...times,
+      latest_checkpoint_id: 'latestCheckpointId',
+      updated_at: 'updatedAt',
+      completed_at: 'completedAt',
+    },
+  },
+  approval: {
+    name: 'approvals',
+    key: ['id'],
+    session: 'session_id',
+    payload: {
+      ...same('id', 'kind', 'state', 'title', 'asker', 'reason', 'rule', 'quorum', 'actor'),
+      ...times,
+      run_id: 'runId',
+      operation_hash: 'operationHash',
+      deadline_at: 'deadlineAt',
+      resolved_at: 'resolvedAt',
+      resolution_reason: 'resolutionReason',
+    },
+  },
+  attempt: {
+    name: 'operation_attempts',
+    key: ['id'],
+    session: 'session_id',
+    payload: {
+      ...same('id', 'sequence', 'executor', 'status', 'suspect', 'actor', 'reason'),
+      operation_id: 'operationId',
+      run_id: 'runId',
+      approval_id: 'approvalId',
+      reserved_at: 'reservedAt',
+      finished_at: 'finishedAt',
+    },
+  },
+  run_event: {
+    name: 'run_events',
+    key: ['run_id', 'seq'],
+    session: 'session_id',
+    payload: {
+      ...same('seq', 'at', 'kind', 'data', 'hash', 'signature'),
+      run_id: 'runId',
+      previous_hash: 'previousHash',
+    },
+  },
   automation_run: {
     name: 'automation_runs',
     key: ['organisation_id', 'id'],
@@ -78,6 +129,19 @@ export const tables = {
       completed_at: 'completedAt',
     },
   },
+  webhook_delivery: {
+    name: 'webhook_deliveries',
+    key: ['webhook_id', 'id'],
+    session: 'session_id',
+    payload: {
+      ...same('id', 'event', 'state', 'attempts', 'error'),
+      ...times,
+      webhook_id: 'webhookId',
+      run_id: 'runId',
+      last_status: 'lastStatus',
+      updated_at: 'updatedAt',
+    },
+  },
   snapshot: {
     name: 'snapshots',
     key: ['id'],
@@ -87,6 +151,28 @@ export const tables = {
       ...times,
       configuration_id: 'configurationId',
       operation_id: 'operationId',
+    },
+  },
+  sandbox_reservation: {
+    name: 'sandbox_reservations',
+    key: ['organisation_id', 'session_id', 'generation'],
+    session: 'organisation_id',
+    payload: {
+      ...same('generation', 'provider', 'project', 'outcome', 'reason', 'seconds', 'money'),
+      session_id: 'sessionId',
+      granted_at: 'grantedAt',
+      connected_at: 'connectedAt',
+      ended_at: 'endedAt',
+    },
+  },
+  sandbox_action: {
+    name: 'sandbox_actions',
+    key: ['organisation_id', 'outbox_seq'],
+    session: 'organisation_id',
+    payload: {
+      ...same('action', 'generation', 'provider', 'reason', 'actor'),
+      ...times,
+      session_id: 'sessionId',
     },
   },
 } as const satisfies Record<string, Table>

@@ -5,6 +5,8 @@ import type { Crypto, Db, DbStatement } from '../ports.ts'
 const sealedColumns = [
   { table: 'secrets', column: 'sealed' },
   { table: 'configurations', column: 'repository_token' },
+  { table: 'webhooks', column: 'sealed_secret' },
+  { table: 'provider_credentials', column: 'sealed' },
 ] as const
 type SealedColumn = (typeof sealedColumns)[number]
 

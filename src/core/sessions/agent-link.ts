@@ -8,33 +8,30 @@ import {
   maxLinkMessageBytes,
   UpMessage,
 } from '../../contract/link.ts'
-import { isLongerThan } from '../../contract/canonical.ts'
 import type { EventData } from '../../contract/events.ts'
+import type { ModelPrice } from '../../contract/model-table.ts'
+import { isLongerThan } from '../../contract/canonical.ts'
 import { maxQueuedTurns } from '../../contract/turn.ts'
-import { requestEnvVariablesTool } from '../../contract/tools/request-env-variables.ts'
-import { clearDeadline, ensureDeadline, setDeadline } from '../deadlines.ts'
+import { ensureDeadline, setDeadline } from '../deadlines.ts'
 import type { Sql } from '../ports.ts'
-import { denyOpenAsks, receiveAsk } from './asks.ts'
-import { saveDiff } from './artifacts.ts'
+import type { OperationDesk } from '../runs/operation-desk.ts'
+import { reportOf } from '../runs/reports.ts'
+import { ownedId } from '../runs/run.ts'
+import { runOfPrompt } from '../runs/run-turns.ts'
+import { denyOpenAsks } from './asks.ts'
 import { Deltas } from './deltas.ts'
-import { receiveEnvRequest } from './env.ts'
 import type { CommandDesk } from './command-desk.ts'
 import { finishCommand, loadCommand } from './commands.ts'
 import { ackedAgentSeq, appendEvent, newAgentEvents, storeAgentEvent } from './events.ts'
+import type { GateDesk } from './gate-desk.ts'
+import { followEvent, gateBypassed } from './follow.ts'
+import { noteTold } from './generations.ts'
 import type { Kernel } from './kernel.ts'
-import { loseSandbox } from './loss.ts'
-import { loadSession } from './record.ts'
-import { bootMs, changeSandbox } from './sandbox.ts'
-import {
-  addTokens,
-  addTurn,
-  countQueued,
-  endTurn,
-  endTurnHere,
-  runningTurn,
-  startNextTurn,
-  turnIdOf,
-} from './turns.ts'
+import { breakSandbox } from './loss.ts'
+import { isLive, loadSession } from './record.ts'
+import { agentCalled, nowReady } from './readiness.ts'
+import { changeSandbox, isOver } from './sandbox.ts'
+import { addTurn, countQueued, endTurnHere, runningTurn, startNextTurn, turnIdOf } from './turns.ts'
 
 const checkAfterMs = 10_000
 
@@ -44,6 +41,7 @@ export interface LinkEnd {
   reason: string
 }
 
+type Bypass = EventData<'gate.bypassed'>
 type Message<T extends UpMessage['t']> = Extract<UpMessage, { t: T }>
 
 /** The socket to the agent: events and questions come up, commands and answers go down. */
@@ -51,12 +49,16 @@ export class AgentLink {
   readonly #kernel: Kernel
   readonly #deltas: Deltas
   readonly #commands: CommandDesk
+  readonly #gate: GateDesk
+  readonly #operations: OperationDesk
   /** Called when turns may have ended: somebody may be waiting for one. */
   onTurnsChanged: () => void = () => {}
 
-  constructor(kernel: Kernel, commands: CommandDesk) {
+  constructor(kernel: Kernel, commands: CommandDesk, gate: GateDesk, operations: OperationDesk) {
     this.#kernel = kernel
     this.#commands = commands
+    this.#gate = gate
+    this.#operations = operations
     this.#deltas = new Deltas(() => kernel.redactStream())
   }
 
@@ -65,8 +67,7 @@ export class AgentLink {
     await this.#kernel.openSecrets()
     // After the await: the sandbox may have been replaced meanwhile.
     if (!this.#kernel.created) return { code: linkClose.fenced, reason: 'No such session' }
-    const session = this.#kernel.session()
-    if (generation !== session.generation || session.status !== 'open') {
+    if (!this.#speaks(generation)) {
       return {
         code: linkClose.fenced,
         reason: 'This sandbox has been replaced or its session closed',
@@ -82,6 +83,13 @@ export class AgentLink {
     return null
   }
 
+  /** Whether this sandbox is the session's. Asked again in each commit, since much can happen while others are awaited. */
+  #speaks(generation: number): boolean {
+    const session = this.#kernel.session()
+    if (!isLive(session) || isOver(session.sandboxState)) return false
+    return session.generation === generation
+  }
+
   #handle(generation: number, message: Exclude<UpMessage, { t: 'hello' }>): void | Promise<void> {
     switch (message.t) {
       case 'ready':
@@ -93,7 +101,7 @@ export class AgentLink {
       case 'result':
         return this.#result(generation, message)
       case 'ask':
-        return this.#ask(generation, message)
+        return this.#gate.receive(generation, message)
       case 'renew':
         return this.#renew(generation)
     }
@@ -116,14 +124,7 @@ export class AgentLink {
     this.#kernel.forgetSentCommands()
     this.#kernel.commit((sql, now) => {
       appendEvent(sql, now, 'link.connected', { generation, agent: hello.agent })
-      clearDeadline(sql, 'sandbox.create')
-      clearDeadline(sql, 'sandbox.check')
-      const booting = changeSandbox(sql, now, hello.ready ? 'ready' : 'hello', null)
-      // A sandbox that was given up may still call: it gets nothing to do.
-      if (hello.ready && loadSession(sql).sandboxState === 'ready')
-        this.#nowReady(sql, now, generation)
-      // The answer to its creation may have been lost, and with it the deadline that was to follow.
-      if (!hello.ready && booting) ensureDeadline(sql, 'sandbox.boot', now + bootMs)
+      agentCalled(sql, now, generation, hello.ready)
     })
     await this.#kernel.crash('link.greeted')
     return null
@@ -131,7 +132,8 @@ export class AgentLink {
 
   #ready(generation: number, ready: Message<'ready'>): void {
     this.#kernel.commit((sql, now) => {
-      if (changeSandbox(sql, now, 'ready', null)) this.#nowReady(sql, now, generation)
+      this.#gate.saveEnforcement(sql, ready.enforces ?? [])
+      if (changeSandbox(sql, now, 'ready', null)) nowReady(sql, now, generation)
     })
     const { id } = this.#kernel.session()
     this.#kernel.ports.log('info', 'Sandbox ready', {
@@ -141,13 +143,9 @@ export class AgentLink {
     })
   }
 
-  #nowReady(sql: Sql, now: number, generation: number): void {
-    clearDeadline(sql, 'sandbox.boot')
-    startNextTurn(sql, now, generation)
-  }
-
   #failed(reason: string): void {
-    this.#kernel.commit((sql, now) => this.#kernel.answer(loseSandbox(sql, now, 'failed', reason)))
+    this.#kernel.commit((sql, now) => this.#kernel.answer(breakSandbox(sql, now, reason)))
+    this.#kernel.ports.host.closeAgent(linkClose.fenced, 'This sandbox has been given up')
     this.#commands.wakeAll()
     this.onTurnsChanged()
   }
@@ -155,34 +153,23 @@ export class AgentLink {
   async #events(generation: number, { items }: Message<'events'>): Promise<void> {
     await this.#kernel.crash('link.before-store')
     this.#kernel.commit((sql, now) => {
+      if (!this.#speaks(generation)) return
+      const price = this.#price()
       for (const item of newAgentEvents(sql, generation, items)) {
-        this.#follow(
-          sql,
-          now,
-          generation,
-          storeAgentEvent(sql, now, generation, withoutLateEnd(sql, this.#deltas.redact(item))),
-        )
+        const shown = withoutLateEnd(sql, this.#deltas.redact(item))
+        const event = storeAgentEvent(sql, now, generation, shown)
+        if (event.kind === 'gate.bypassed')
+          this.#kernel.answer(gateBypassed(sql, now, generation, event.data as Bypass))
+        else if (followEvent(sql, now, event, price)) this.#turnEnded(sql, now, generation)
       }
     })
     await this.#kernel.crash('link.after-store')
     this.#kernel.send({ t: 'ack', seq: ackedAgentSeq(this.#kernel.ports.sql, generation) })
   }
 
-  /** What an event changes beyond the log. */
-  #follow(sql: Sql, now: number, generation: number, event: AgentEvent): void {
-    if (event.kind === 'tool.started') {
-      const { tool, messageId, callId, input } = event.data as EventData<'tool.started'>
-      if (tool === requestEnvVariablesTool.fileName)
-        receiveEnvRequest(sql, now, `${messageId}/${callId}`, input)
-    }
-    if (event.kind === 'step.finished') {
-      const step = event.data as EventData<'step.finished'>
-      if (step.turnId) addTokens(sql, step.turnId, step.tokens.input, step.tokens.output)
-    }
-    if (event.kind !== 'turn.ended') return
-    const end = event.data as EventData<'turn.ended'>
-    if (end.diff) saveDiff(sql, now, end.diff)
-    if (endTurn(sql, now, end)) this.#turnEnded(sql, now, generation)
+  #price(): ModelPrice | null {
+    const { model } = this.#kernel.session()
+    return this.#kernel.ports.config.models.find(({ id }) => id === model)?.price ?? null
   }
 
   #turnEnded(sql: Sql, now: number, generation: number): void {
@@ -193,6 +180,7 @@ export class AgentLink {
 
   async #result(generation: number, result: Message<'result'>): Promise<void> {
     this.#kernel.commit((sql, now) => {
+      if (!this.#speaks(generation)) return
       const command = loadCommand(sql, result.commandId)
       if (!command) return
       const parsed = commandKinds[command.kind].result.safeParse(result.data ?? {})
@@ -200,6 +188,9 @@ export class AgentLink {
       const error =
         result.error ?? (parsed.success ? 'The command failed' : 'The result has the wrong shape')
       if (!finishCommand(sql, result.commandId, ok, ok ? parsed.data : error)) return
+      if (command.kind === 'execute')
+        this.#operations.finalise(sql, now, command.id, reportOf(ok, parsed.data, error))
+      if (command.kind === 'prompt' && ok) noteTold(sql, generation, now)
       // A prompt that could not be handed to OpenCode has no agent event to end its turn.
       if (command.kind === 'prompt' && !ok) {
         const { turnId, steer, text } = JSON.parse(command.body) as CommandBody<'prompt'>
@@ -211,6 +202,7 @@ export class AgentLink {
     await this.#kernel.crash('command.finished')
     this.#kernel.send({ t: 'resultAck', commandId: result.commandId })
     this.#commands.wake(result.commandId)
+    this.#operations.wake()
   }
 
   /** It came after the turn's last step: what the person said becomes a turn of its own. */
@@ -220,21 +212,15 @@ export class AgentLink {
     const { crypto } = this.#kernel.ports
     addTurn(sql, now, {
       id: turnIdOf(id, crypto.random(8)),
+      runId: runOfPrompt(sql, now, {
+        runId: null,
+        freshRunId: ownedId('run', id, crypto.random(8)),
+        text: prompt,
+      }),
       messageSuffix: crypto.random(14),
       prompt,
     })
     if (sandboxState === 'ready') startNextTurn(sql, now, generation)
-  }
-
-  async #ask(generation: number, question: Message<'ask'>): Promise<void> {
-    const { gate: rules } = this.#kernel.session()
-    this.#kernel.commit((sql, now) => {
-      const running = runningTurn(sql)
-      const turn = running ? { id: running.id, aborting: running.abort_requested === 1 } : null
-      const answer = receiveAsk(sql, now, question, { generation, rules, turn })
-      if (answer) this.#kernel.answer([answer])
-    })
-    await this.#kernel.crash('ask.stored')
   }
 
   async #renew(generation: number): Promise<void> {
@@ -250,8 +236,8 @@ export class AgentLink {
 
   closed(generation: number): void {
     if (!this.#kernel.created || this.#kernel.ports.host.agentConnected()) return
+    if (!this.#speaks(generation)) return
     const session = this.#kernel.session()
-    if (generation !== session.generation || session.status !== 'open') return
     this.#kernel.commit((sql, now) => {
       appendEvent(sql, now, 'link.disconnected', { generation })
       changeSandbox(sql, now, 'link-lost', 'The link to the sandbox is down')

@@ -1,26 +1,28 @@
-import type { Ask, AskAnswer, GateDecision } from '../../contract/ask.ts'
-import { AppError } from '../../contract/error.ts'
-import type { AskId, SessionId } from '../../contract/ids.ts'
+import type { ApprovalTerms } from '../../contract/policy.ts'
+import type { GateDecision } from '../../contract/ask.ts'
 import type { UpMessage } from '../../contract/link.ts'
-import type { GateRules } from '../../contract/session.ts'
+import type { PermissionRecord } from '../../contract/permission-record.ts'
 import { clearDeadline, setDeadline } from '../deadlines.ts'
 import type { Sql } from '../ports.ts'
+import { type ApprovalRow, openApproval, pendingOf, settleApproval } from '../runs/approvals.ts'
+import { addSpending, spentReasons } from '../runs/budget.ts'
+import { ownedId, record } from '../runs/run.ts'
 import { appendEvent } from './events.ts'
+import { loadSession } from './record.ts'
 
 interface AskRow {
   n: number
   id: string
   generation: number
+  turn_id: string | null
   tool: string
   call_id: string
+  /** The whole question while it waits for a budget, else null. */
   input: string
   state: 'open' | 'answered'
   decision: GateDecision | null
   reason: string | null
-  actor: string | null
   asked_at: number
-  deadline_at: number | null
-  answered_at: number | null
 }
 
 export interface Answer {
@@ -29,67 +31,171 @@ export interface Answer {
   reason: string
 }
 
-type Question = Extract<UpMessage, { t: 'ask' }>
+export type Question = Extract<UpMessage, { t: 'ask' }>
 
-/** What the session's own rules say. `ask` parks the question for a person. */
-export function decideGate(
-  rules: GateRules,
-  tool: string,
-): { decision: GateDecision | 'ask'; reason: string } {
-  // The model sees "automation_complete" where the contract says "automation.complete".
-  const has = (names: readonly string[]) =>
-    names.some((name) => name === tool || name.replaceAll('.', '_') === tool)
-  if (has(rules.deny))
-    return { decision: 'deny', reason: `"${tool}" is on the session's deny list` }
-  if (has(rules.ask)) return { decision: 'ask', reason: `"${tool}" needs an answer from a person` }
-  return { decision: 'allow', reason: 'allowed by default' }
+/** What was decided about a question, with all that went into it. */
+export interface Verdict {
+  record: PermissionRecord
+  /** Who is to be asked, where the decision is ask. */
+  terms: ApprovalTerms
+  operationHash: string
+  /** Why nothing may run now: the question waits until there is budget, or its deadline. */
+  spent: string | null
 }
+
+/** How long a question waits for a budget. */
+const budgetPatienceMs = 600_000
 
 /** The answer if there is one already; null while the question is parked. Asking again is harmless. */
 export function receiveAsk(
   sql: Sql,
   now: number,
   question: Question,
-  session: { generation: number; rules: GateRules; turn: { id: string; aborting: boolean } | null },
+  asker: Asker,
+  decide: () => Verdict,
 ): Answer | null {
   const known = loadAsk(sql, question.askId)
   if (known) return answerOf(known)
-  const decided = session.turn?.aborting
-    ? ({ decision: 'deny', reason: 'The turn is being aborted' } as const)
-    : session.turn
-      ? decideGate(session.rules, question.tool)
-      : ({ decision: 'deny', reason: 'No turn is running' } as const)
-  const deadlineAt =
-    decided.decision === 'ask' ? now + session.rules.askTimeoutSeconds * 1000 : null
+  const verdict = decide()
+  insertAsk(sql, now, question, asker)
+  return followVerdict(sql, now, question, asker, verdict)
+}
+
+interface Asker {
+  generation: number
+  turnId: string | null
+  runId: string | null
+}
+
+function followVerdict(
+  sql: Sql,
+  now: number,
+  question: Question,
+  asker: Asker,
+  verdict: Verdict,
+): Answer | null {
+  if (verdict.spent !== null) {
+    parkForBudget(sql, question)
+    return null
+  }
+  const { decision, reason, rule } = verdict.record
+  const decisionSeq =
+    asker.runId && record(sql, now, asker.runId, 'permission-decision', { ...verdict.record })
+  // A question that nobody can be asked about, for want of a run, is refused.
+  if (decision !== 'ask' || !asker.runId || !decisionSeq) {
+    const final = decision === 'allow' ? 'allow' : 'deny'
+    return settleAsk(sql, now, question.askId, { decision: final, reason, rule, actor: 'rule' })
+  }
+  park(sql, now, question, { ...asker, runId: asker.runId }, verdict, decisionSeq)
+  return null
+}
+
+/** Kept whole: it is decided once there is budget. */
+function parkForBudget(sql: Sql, question: Question): void {
+  sql.run('update asks set input = ? where id = ?', JSON.stringify(question), question.askId)
+  armPatience(sql)
+}
+
+const parked = `asks where state = 'open' and input <> 'null'`
+
+export const hasParked = (sql: Sql): boolean =>
+  sql.all(`select 1 from ${parked} limit 1`).length > 0
+
+/** Each waits for its own time. */
+function armPatience(sql: Sql): void {
+  const [first] = sql.all<{ at: number | null }>(`select min(asked_at) as at from ${parked}`)
+  if (first?.at == null) clearDeadline(sql, 'budget.ask')
+  else setDeadline(sql, 'budget.ask', first.at + budgetPatienceMs)
+}
+
+/** There may be budget again. Whatever still finds none goes on waiting; `short`: though none is known to be spent. */
+export function decideParked(
+  sql: Sql,
+  now: number,
+  decide: (question: Question) => Verdict,
+): { answers: Answer[]; short: boolean } {
+  const rows = sql.all<AskRow>(`select * from ${parked} order by n`)
+  const answers = rows.flatMap((row) => {
+    const question = JSON.parse(row.input) as Question
+    const verdict = decide(question)
+    if (verdict.spent !== null) return []
+    sql.run(`update asks set input = 'null' where n = ?`, row.n)
+    const asker = { generation: row.generation, turnId: row.turn_id, runId: runOf(sql, row) }
+    return followVerdict(sql, now, question, asker, verdict) ?? []
+  })
+  armPatience(sql)
+  return { answers, short: hasParked(sql) && spentReasons(sql, now).length === 0 }
+}
+
+const runOf = (sql: Sql, row: AskRow): string | null =>
+  sql.all<{ id: string | null }>('select run_id as id from turns where id = ?', row.turn_id)[0]
+    ?.id ?? null
+
+/** Nobody has raised the budget in time. */
+export function denyParked(sql: Sql, now: number): Answer[] {
+  const reason = 'The budget is spent, and nobody has raised it'
+  const overdue = sql.all<AskRow>(
+    `select * from ${parked} and asked_at <= ? order by n`,
+    now - budgetPatienceMs,
+  )
+  const denial = { decision: 'deny', reason, rule: 'budget', actor: 'deadline' } as const
+  const answers = overdue.flatMap((row) => settleAsk(sql, now, row.id, denial) ?? [])
+  armPatience(sql)
+  return answers
+}
+
+function insertAsk(
+  sql: Sql,
+  now: number,
+  question: Question,
+  asker: { generation: number; turnId: string | null },
+): void {
   sql.run(
-    `insert into asks (id, generation, turn_id, tool, call_id, input, input_hash, state, asked_at, deadline_at)
-     values (?, ?, ?, ?, ?, ?, ?, 'open', ?, ?)`,
+    `insert into asks (id, generation, turn_id, tool, call_id, input, input_hash, state, asked_at)
+     values (?, ?, ?, ?, ?, 'null', ?, 'open', ?)`,
     question.askId,
-    session.generation,
-    session.turn?.id ?? null,
+    asker.generation,
+    asker.turnId,
     question.tool,
     question.callId,
-    JSON.stringify(question.input ?? null),
     question.inputHash,
     now,
-    deadlineAt,
   )
-  if (decided.decision !== 'ask') {
-    return settleAsk(sql, now, question.askId, {
-      ...decided,
-      decision: decided.decision,
-      actor: 'rule',
-    })
-  }
+}
+
+function park(
+  sql: Sql,
+  now: number,
+  question: Question,
+  asker: { generation: number; runId: string },
+  verdict: Verdict,
+  decisionSeq: number,
+): void {
+  const approval = openApproval(sql, now, {
+    // The question's own characters: asked again after a crash, it is the same approval.
+    id: ownedId('apr', loadSession(sql).id, question.askId.slice(-8)),
+    runId: asker.runId,
+    kind: 'gate',
+    asker: { kind: 'sandbox', id: String(asker.generation), owner: null },
+    subject: question.askId,
+    title: question.tool,
+    operation: { tool: question.tool, input: question.input ?? null },
+    operationHash: verdict.operationHash,
+    decisionSeq,
+    decision: verdict.record,
+    terms: verdict.terms,
+    resumable: false,
+  })
   appendEvent(sql, now, 'gate.asked', {
     askId: question.askId,
+    approvalId: approval.id,
     tool: question.tool,
     callId: question.callId,
     input: question.input ?? null,
-    deadlineAt: deadlineAt ?? now,
+    deadlineAt: approval.deadline_at,
   })
-  armAskDeadline(sql)
-  return null
+  // Counted while it waits, so that what is approved later is still within the budget.
+  addSpending(sql, now, { toolCalls: 1 })
 }
 
 /** An answer counts once: whoever comes second learns what was decided. */
@@ -97,18 +203,22 @@ function settleAsk(
   sql: Sql,
   now: number,
   askId: string,
-  answer: { decision: GateDecision; reason: string; actor: string },
+  answer: { decision: GateDecision; reason: string; rule: string; actor: string },
 ): Answer | null {
   const row = loadAsk(sql, askId)
   if (!row || row.state !== 'open') return row ? answerOf(row) : null
   sql.run(
-    `update asks set state = 'answered', decision = ?, reason = ?, actor = ?, answered_at = ? where n = ?`,
+    `update asks set state = 'answered', input = 'null', decision = ?, reason = ?, actor = ?, answered_at = ?
+     where n = ?`,
     answer.decision,
     answer.reason,
     answer.actor,
     now,
     row.n,
   )
+  const counted = sql.all('select 1 from approvals where subject = ? limit 1', askId).length > 0
+  const calls = Number(answer.decision === 'allow') - Number(counted)
+  if (calls !== 0) addSpending(sql, now, { toolCalls: calls })
   appendEvent(sql, now, 'gate.decided', {
     askId,
     tool: row.tool,
@@ -119,62 +229,28 @@ function settleAsk(
   return { askId, decision: answer.decision, reason: answer.reason }
 }
 
-export function answerByPerson(
-  sql: Sql,
-  now: number,
-  askId: string,
-  keyId: string,
-  answer: AskAnswer,
-): Answer {
-  const row = loadAsk(sql, askId)
-  if (!row) throw new AppError('not_found', `No such question: "${askId}"`)
-  if (row.state !== 'open') {
-    throw new AppError(
-      'wrong_state',
-      `Cannot answer "${askId}": it was answered ${row.decision ?? ''} by ${row.actor ?? ''}`,
-    )
-  }
-  const reason =
-    answer.reason || (answer.decision === 'allow' ? 'allowed by a person' : 'denied by a person')
-  const settled = settleAsk(sql, now, askId, { decision: answer.decision, reason, actor: keyId })
-  armAskDeadline(sql)
-  return settled as Answer
-}
-
-export function denyOverdue(sql: Sql, now: number): Answer[] {
-  return denyWhere(sql, now, 'and deadline_at <= ?', [now], 'Nobody answered in time', 'deadline')
+/** A gate's approval has been resolved: its parked call learns of it. */
+export function answerApproved(sql: Sql, now: number, approval: ApprovalRow): Answer | null {
+  if (approval.kind !== 'gate' || approval.state === 'pending') return null
+  return settleAsk(sql, now, approval.subject, {
+    decision: approval.state === 'approved' ? 'allow' : 'deny',
+    reason: approval.resolution_reason ?? '',
+    rule: approval.rule,
+    actor: approval.actor ?? '',
+  })
 }
 
 /** First of all that ends a turn: nothing parked may run afterwards, and a late answer finds it answered. */
 export function denyOpenAsks(sql: Sql, now: number, reason: string, actor: string): Answer[] {
-  return denyWhere(sql, now, '', [], reason, actor)
-}
-
-function denyWhere(
-  sql: Sql,
-  now: number,
-  where: string,
-  values: number[],
-  reason: string,
-  actor: string,
-): Answer[] {
-  const open = sql.all<AskRow>(
-    `select * from asks where state = 'open' ${where} order by n`,
-    ...values,
-  )
-  const answers = open.map((row) =>
-    settleAsk(sql, now, row.id, { decision: 'deny', reason, actor }),
-  )
-  armAskDeadline(sql)
+  const open = sql.all<AskRow>(`select * from asks where state = 'open' order by n`)
+  const answers = open.map((row) => {
+    const approval = pendingOf(sql, row.id)
+    if (approval)
+      settleApproval(sql, now, approval.id, { state: 'cancelled', actor, owner: null, reason })
+    return settleAsk(sql, now, row.id, { decision: 'deny', reason, rule: 'state', actor })
+  })
+  armPatience(sql)
   return answers.filter((answer) => answer !== null)
-}
-
-function armAskDeadline(sql: Sql): void {
-  const at = sql.all<{ at: number | null }>(
-    `select min(deadline_at) as at from asks where state = 'open'`,
-  )[0]?.at
-  if (at === null || at === undefined) clearDeadline(sql, 'ask')
-  else setDeadline(sql, 'ask', at)
 }
 
 function loadAsk(sql: Sql, id: string): AskRow | undefined {
@@ -185,34 +261,4 @@ function answerOf(row: AskRow): Answer | null {
   return row.decision === null
     ? null
     : { askId: row.id, decision: row.decision, reason: row.reason ?? '' }
-}
-
-/** The questions that went to a person, newest first. What a rule decided is in the event log. */
-export function listAsks(sql: Sql, sessionId: string): Ask[] {
-  return sql
-    .all<AskRow>('select * from asks where deadline_at is not null order by n desc limit 200')
-    .map((row) => toAsk(sessionId, row))
-}
-
-export function viewAsk(sql: Sql, sessionId: string, id: string): Ask {
-  const row = loadAsk(sql, id)
-  if (!row) throw new AppError('not_found', `No such question: "${id}"`)
-  return toAsk(sessionId, row)
-}
-
-function toAsk(sessionId: string, row: AskRow): Ask {
-  return {
-    id: row.id as AskId,
-    sessionId: sessionId as SessionId,
-    tool: row.tool,
-    callId: row.call_id,
-    input: JSON.parse(row.input) as unknown,
-    state: row.state,
-    decision: row.decision,
-    reason: row.reason,
-    actor: row.actor,
-    askedAt: row.asked_at,
-    deadlineAt: row.deadline_at,
-    answeredAt: row.answered_at,
-  }
 }

@@ -9,7 +9,10 @@ import {
 } from '../gateway/completion.ts'
 import { addToOutbox } from '../outbox.ts'
 import type { Sql } from '../ports.ts'
+import { createRun } from '../runs/run.ts'
+import type { Answer } from './asks.ts'
 import { appendEvent } from './events.ts'
+import { sealRun } from './stop-run.ts'
 import { runningTurn } from './turns.ts'
 
 export const automationSchema = [
@@ -49,8 +52,19 @@ const closeAfterMs = 2000
 /** The turn that completed the run may have last words; its end hurries the close. */
 const lastWordsMs = 60_000
 
-export function startAutomationRun(sql: Sql, now: number, id: string): void {
-  sql.run(`insert into automation_run (id, state, created_at) values (?, 'running', ?)`, id, now)
+/** What the automation's words are among the words of runs. */
+const endOf = { succeeded: 'completed', failed: 'failed', needs_human: 'blocked' } as const
+
+/** An automation's run is a run like any other; only its endpoint keeps its own words. */
+export function startAutomationRun(sql: Sql, now: number, id: string, runId: string): void {
+  sql.run(
+    `insert into automation_run (id, run_id, state, created_at) values (?, ?, 'running', ?)`,
+    id,
+    runId,
+    now,
+  )
+  const intent = `Automation "${id}"`
+  createRun(sql, now, runId, { intent, workflow: 'automation', implicit: false })
   projectRun(sql, now)
 }
 
@@ -74,9 +88,9 @@ export function completeRun(
   now: number,
   sessionId: string,
   incoming: IncomingCompletion,
-): CompletionDecision {
+): { decision: CompletionDecision; answers: Answer[] } {
   const decision = decideRun(sql, sessionId, incoming)
-  if (decision.kind !== 'record') return decision
+  if (decision.kind !== 'record') return { decision, answers: [] }
   const { outcome } = incoming.payload
   sql.run(
     'update automation_run set state = ?, outcome = ?, completion_id = ?, payload = ?, completed_at = ?',
@@ -91,9 +105,20 @@ export function completeRun(
     completionId: incoming.completionId,
     outcome,
   })
+  const answers = endItsRun(sql, now, incoming.payload)
   projectRun(sql, now)
   setDeadline(sql, 'close', now + (runningTurn(sql) ? lastWordsMs : closeAfterMs))
-  return decision
+  return { decision, answers }
+}
+
+/** What waits in it is over; its turn may have last words. */
+function endItsRun(sql: Sql, now: number, { outcome, summary }: CompletionPayload): Answer[] {
+  const runId = sql.all<{ run_id: string | null }>('select run_id from automation_run')[0]?.run_id
+  if (!runId) return []
+  const reason =
+    outcome === 'needs_human' ? outcome : (summary?.slice(0, 2000).toWellFormed() ?? null)
+  const end = { status: endOf[outcome], reason, actor: 'automation.complete', owner: null }
+  return sealRun(sql, now, runId, end)
 }
 
 export function decideRun(

@@ -2,9 +2,18 @@ import { canonicalJson, isLongerThan } from '../../contract/canonical.ts'
 import { AppError, errorCodeOf, errorTable } from '../../contract/error.ts'
 import { maxArgsBytes, type ToolResult } from '../../contract/tool.ts'
 import { modeRefusal } from '../../contract/tools.ts'
-import { beginCall, failCall, findAnswer, releaseCall, settleCall } from '../gateway/calls.ts'
+import {
+  abandonFenced,
+  beginCall,
+  failCall,
+  findAnswer,
+  pendingBefore,
+  releaseCall,
+  settleCall,
+} from '../gateway/calls.ts'
 import type { CallContext, GatewayTool } from '../gateway/tools.ts'
-import type { CallAnswer, SandboxCaller, ToolCallInput } from './api.ts'
+import type { CallAnswer, ToolCallInput } from './api.ts'
+import type { SandboxCaller } from './caller.ts'
 import { storeArtifacts } from './artifacts.ts'
 import { completeRun, decideRun } from './automation.ts'
 import type { CommandDesk } from './command-desk.ts'
@@ -12,7 +21,7 @@ import { sandboxSession } from './doors.ts'
 import { envFilePath } from './env.ts'
 import type { Kernel } from './kernel.ts'
 import type { SessionRecord } from './record.ts'
-import { storeSnapshot } from './snapshots.ts'
+import { orderSnapshot, storeSnapshot } from './snapshots.ts'
 
 /** Characters, which may be three bytes each, and are quoted once more on their way to libSQL: no row passes 1 MiB. */
 const maxResponseLength = 256 * 1024
@@ -106,6 +115,22 @@ export class CallRunner {
     return { body: await work, replayed: false }
   }
 
+  /** Of replaced sandboxes, except what runs here, or may come again under an id that the agent has chosen. */
+  dropFenced(): void {
+    if (!this.#kernel.created) return
+    const { generation } = this.#kernel.session()
+    const lost = pendingBefore(this.#kernel.ports.sql, generation).filter(
+      ({ tool, tool_call_id }) =>
+        !this.#running.has(`${tool}\n${tool_call_id}`) && !this.#mayComeAgain(tool),
+    )
+    if (lost.length > 0) this.#kernel.commit((sql, now) => abandonFenced(sql, now, lost))
+  }
+
+  #mayComeAgain(name: string): boolean {
+    const tool = this.#kernel.ports.tools.find(({ definition }) => definition.name === name)
+    return tool?.definition.callIdFrom !== undefined
+  }
+
   /** A new id after the close: refused, unless the tool has something to say that changes nothing. */
   #late(tool: GatewayTool, args: unknown, session: SessionRecord): CallAnswer {
     const { sql } = this.#kernel.ports
@@ -173,7 +198,8 @@ export class CallRunner {
 
   #failed(call: Running, key: { tool: string; toolCallId: string }, error: unknown): ToolResult {
     const code = errorCodeOf(error)
-    if (code && errorTable[code].retryable) {
+    const isFenced = call.session.generation < this.#kernel.session().generation
+    if (code && errorTable[code].retryable && (!isFenced || this.#mayComeAgain(key.tool))) {
       this.#kernel.commit((sql) => releaseCall(sql, key))
       throw error
     }
@@ -212,20 +238,26 @@ export class CallRunner {
       mode: session.mode,
       configurationId: session.configurationId,
       generation: session.generation,
-      provider: () => ports.provider(session.provider),
+      provider: () => ports.provider(session.provider, session.organisationId),
       generatedFiles: session.envFiles.map(envFilePath),
       knownSecrets: () => this.#kernel.knownSecrets(),
+      orderSnapshot: (id) => this.#kernel.commit((sql) => orderSnapshot(sql, id, 'call')),
       storeSnapshot: (snapshot) =>
         this.#kernel.commit((sql, now) =>
           storeSnapshot(sql, now, {
             ...snapshot,
+            generation: session.generation,
             configurationId: session.configurationId,
             provider: session.provider,
             operationId,
           }),
         ),
       completeRun: (incoming) =>
-        this.#kernel.commit((sql, now) => completeRun(sql, now, session.id, incoming)),
+        this.#kernel.commit((sql, now) => {
+          const { decision, answers } = completeRun(sql, now, session.id, incoming)
+          this.#kernel.answer(answers)
+          return decision
+        }),
     }
   }
 }

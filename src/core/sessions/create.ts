@@ -3,9 +3,45 @@ import { deriveMode } from '../../contract/mode.ts'
 import { parseModel, reasoningOptions } from '../../contract/models.ts'
 import type { ProviderName } from '../../contract/session.ts'
 import type { CreateSession } from './api.ts'
+import type { Crypto, Sql } from '../ports.ts'
+import { ownedId } from '../runs/run.ts'
+import { saveBudget } from '../runs/budget.ts'
+import { mustHavePrice } from './budget-desk.ts'
+import { savePolicy } from './policy-record.ts'
+import { startAutomationRun } from './automation.ts'
+import type { Kernel } from './kernel.ts'
+import { startSandbox } from './loss.ts'
 import type { SessionPorts } from './ports.ts'
-import type { NewSession } from './record.ts'
-import { knownSecrets, openAll, redactorOf } from './secrets.ts'
+import { insertSession, type NewSession } from './record.ts'
+import { knownSecrets, openAll, redactorOf, saveEnvValues } from './secrets.ts'
+
+/** The first write of all. The same request may arrive twice while the first one is being worked out. */
+export async function createSession(kernel: Kernel, create: CreateSession): Promise<void> {
+  const { ports } = kernel
+  const plan = await planSession(ports, create)
+  if (kernel.created) return
+  kernel.commit((sql, now) => {
+    kernel.createTables()
+    insertSession(sql, now, create, plan)
+    saveEnvValues(sql, now, create.secrets ?? [])
+    savePolicy(sql, create.policy ?? null)
+    if (plan.mode === 'automation') startAutomation(sql, now, create, ports.crypto)
+    // After the run, which waits for it if it is nothing.
+    if (create.input.budget) saveBudget(sql, now, create.input.budget, create.keyId)
+    if (plan.provider !== 'none') startSandbox(sql, now)
+  })
+  await kernel.crash('session.created')
+}
+
+function startAutomation(
+  sql: Sql,
+  now: number,
+  { input, sessionId }: CreateSession,
+  crypto: Crypto,
+): void {
+  const id = input.automationRunId ?? `arn_${crypto.random(20)}`
+  startAutomationRun(sql, now, id, ownedId('run', sessionId, crypto.random(8)))
+}
 
 /** Works out what the session will be, or refuses: nothing is written yet. */
 export async function planSession(ports: SessionPorts, create: CreateSession): Promise<NewSession> {
@@ -17,9 +53,10 @@ export async function planSession(ports: SessionPorts, create: CreateSession): P
   const wanted = input.model ?? configuration?.defaultModel ?? ports.config.defaultModel
   const model = parseModel(wanted, ports.config.models)
   reasoningOptions(model, input.reasoningEffort ?? null)
+  mustHavePrice({ ports }, model.id, input.budget ?? {})
   const repository = await sealRepository(ports, create)
   return {
-    provider: chooseProvider(ports, create),
+    provider: await chooseProvider(ports, create),
     mode,
     model: model.id,
     repository,
@@ -52,9 +89,12 @@ function needsConfiguration(what: string): AppError {
   ])
 }
 
-function chooseProvider(ports: SessionPorts, { input }: CreateSession): ProviderName {
+async function chooseProvider(
+  ports: SessionPorts,
+  { input, organisationId }: CreateSession,
+): Promise<ProviderName> {
   const provider = input.sandbox ?? ports.config.defaultSandbox
-  if (provider === 'none' || ports.provider(provider)) return provider
+  if (provider === 'none' || (await ports.provider(provider, organisationId))) return provider
   throw new AppError('unprocessable', `No sandbox provider "${provider}" is configured`, [
     { path: 'sandbox', message: 'Not configured in this deployment' },
   ])

@@ -1,7 +1,8 @@
 import { AppError } from '../../contract/error.ts'
-import type { Caller, SandboxCaller } from './api.ts'
+import type { Caller, SandboxCaller } from './caller.ts'
 import type { Kernel } from './kernel.ts'
-import type { SessionRecord } from './record.ts'
+import { isLive, type SessionRecord } from './record.ts'
+import { isOver } from './sandbox.ts'
 
 /** Another organisation's session, and one that is being erased, are not there. */
 export function callerSession(
@@ -15,21 +16,27 @@ export function callerSession(
   return session
 }
 
-/** Only the newest sandbox counts. */
+/** Only the newest sandbox counts, and only while the session has not given it up. */
 export function sandboxSession(kernel: Kernel, sandbox: SandboxCaller): SessionRecord {
   const session = callerSession(kernel, sandbox)
   if (session.generation !== sandbox.generation) {
     throw new AppError('old_generation', 'This sandbox has been replaced')
+  }
+  if (isLive(session) && isOver(session.sandboxState)) {
+    throw new AppError('old_generation', `This sandbox has been given up: ${session.sandboxState}`)
   }
   return session
 }
 
 export function openSandboxSession(kernel: Kernel, sandbox: SandboxCaller): SessionRecord {
   const session = sandboxSession(kernel, sandbox)
-  mustBeOpen(session)
+  if (!isLive(session)) mustBeOpen(session)
   return session
 }
 
 export function mustBeOpen(session: SessionRecord): void {
+  if (session.status === 'warm') throw new AppError('wrong_state', `Cannot use it: ${notClaimed}`)
   if (session.status !== 'open') throw new AppError('session_closed', 'The session is closed')
 }
+
+export const notClaimed = 'session is warm. Create one of its configuration to claim it'

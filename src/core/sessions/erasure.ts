@@ -1,19 +1,33 @@
+import { setDeadline } from '../deadlines.ts'
 import { addToOutbox, lastKind } from '../outbox.ts'
+import type { Sql } from '../ports.ts'
 import type { Kernel } from './kernel.ts'
-import type { Lifecycle } from './lifecycle.ts'
+import type { Ending } from './ending.ts'
 import type { OutboxSender } from './outbox-sender.ts'
 import { ownSnapshots } from './snapshots.ts'
+
+/** From here on it is not there for callers; the rest is done by a deadline. */
+export function beginErase(kernel: Kernel): void {
+  kernel.commit(markErased)
+}
+
+/** Inside a commit. */
+export function markErased(sql: Sql, now: number): void {
+  sql.run(`update session set status = 'erased'`)
+  addToOutbox(sql, now, 'session.erased', {})
+  setDeadline(sql, 'erase', now)
+}
 
 /** First the machine and the shared rows, then the record itself: a crash between them starts here again. */
 export async function finishErase(
   kernel: Kernel,
-  lifecycle: Lifecycle,
+  ending: Ending,
   outbox: OutboxSender,
 ): Promise<void> {
   const { ports } = kernel
   const session = kernel.session()
-  if (session.provider !== 'none') await lifecycle.stopAll()
-  const provider = ports.provider(session.provider)
+  if (session.provider !== 'none') await ending.stopAll()
+  const provider = await ports.provider(session.provider, session.organisationId)
   for (const id of ownSnapshots(ports.sql)) {
     await provider?.deleteSnapshot(session.organisationId, id)
   }

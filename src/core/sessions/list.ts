@@ -1,9 +1,10 @@
-import type { SessionRow } from '../../contract/session.ts'
+import type { SessionRow, SessionStatus } from '../../contract/session.ts'
 import type { Db } from '../ports.ts'
 
 export interface SessionFilter {
   project: string | null
-  status: 'open' | 'closed' | null
+  /** Null: all but the warm ones. */
+  status: SessionStatus | null
   /** The last row of the page before. */
   before: { createdAt: number; id: string } | null
   limit: number
@@ -20,7 +21,7 @@ export async function listSessions(
             created_at as createdAt, closed_at as closedAt
      from sessions
      where organisation_id = ?
-       and (? is null or project = ?) and (? is null or status = ?)
+       and (? is null or project = ?) and (case when ? is null then status <> 'warm' else status = ? end)
        and (created_at, id) < (?, ?)
      order by created_at desc, id desc limit ?`,
     organisationId,

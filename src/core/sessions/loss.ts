@@ -1,31 +1,172 @@
 import { clearDeadline, setDeadline } from '../deadlines.ts'
+import type { SandboxEnd } from '../organisations/api.ts'
 import type { Sql } from '../ports.ts'
+import { suspectAll } from '../runs/attempts.ts'
 import { type Answer, denyOpenAsks } from './asks.ts'
 import { dropOpenCommands } from './commands.ts'
+import { appendEvent } from './events.ts'
+import { beginGeneration, endGeneration, isSteady, missingFrom, wasReady } from './generations.ts'
+import { lossText } from './notice.ts'
 import { loadSession } from './record.ts'
-import { changeSandbox } from './sandbox.ts'
+import { changeSandbox, isStarting, nextSandboxState } from './sandbox.ts'
+import { addFailure, beginStart, chooseSource, goOn, hasTriesLeft, setRetryAt } from './start.ts'
 import { endTurnHere, runningTurn } from './turns.ts'
 
-/** The sandbox is gone or failed: nothing parked may run, the turn is interrupted, open commands are answered. */
+/** The next one is asked for when the one before is stopped, at the latest after this time: it is fenced either way. */
+const stopPatienceMs = 60_000
+
+/** Of the sandbox that is watched now. What stops an old one, or tells the organisation, is not among them. */
+const watching = ['boot', 'look', 'check', 'next', 'idle', 'extend'].map(
+  (name) => `sandbox.${name}`,
+)
+export function stopWatching(sql: Sql): void {
+  for (const name of watching) clearDeadline(sql, name)
+}
+
+/** The provider or the agent says that it is over. Work may be gone: it is announced, and by default replaced. */
 export function loseSandbox(
   sql: Sql,
   now: number,
-  cause: 'gone' | 'failed',
+  cause: 'gone' | 'broken',
   reason: string,
 ): Answer[] {
+  const { generation, replacement, snapshotId } = loadSession(sql)
   if (!changeSandbox(sql, now, cause, reason)) return []
-  // What is left of it must not go on working.
-  setDeadline(sql, `sandbox.stop:${loadSession(sql).generation}`, now)
-  const answers = denyOpenAsks(sql, now, 'The sandbox was lost', 'sandbox-lost')
-  interruptTurn(sql, now, reason)
-  dropOpenCommands(sql, `The sandbox was lost: ${reason}`)
-  clearDeadline(sql, 'sandbox.boot')
-  clearDeadline(sql, 'sandbox.check')
-  clearDeadline(sql, 'sandbox.create')
+  if (isSteady(sql, now, generation)) beginStart(sql, now)
+  else addFailure(sql, { at: now, generation, reason }, 'loss')
+  const why: Release = {
+    end: { outcome: 'lost', reason },
+    denial: ['The sandbox was lost', 'sandbox-lost'],
+    words: reason,
+  }
+  if (replacement === 'manual') return letGo(sql, now, generation, why)
+  if (!hasTriesLeft(sql, snapshotId)) return giveUp(sql, now, reason, why)
+  return replaceBy(sql, now, 'replace', why)
+}
+
+/** It did not become ready. Another one is tried, from the next older thing; after enough of them it is given up. */
+export function failStart(sql: Sql, now: number, reason: string): Answer[] {
+  const { generation, snapshotId, sandboxState, replacement } = loadSession(sql)
+  if (nextSandboxState(sandboxState, 'start-failed') === null) return []
+  addFailure(sql, { at: now, generation, reason }, 'boot')
+  // One that has worked before has work in it.
+  const byHand = replacement === 'manual' && wasReady(sql, generation)
+  if (byHand || !hasTriesLeft(sql, snapshotId)) return giveUp(sql, now, reason)
+  return replaceBy(sql, now, 'start-failed', failed(reason))
+}
+
+const failed = (reason: string): Release => ({
+  end: { outcome: 'failed', reason },
+  denial: ['The sandbox failed', 'sandbox-lost'],
+  words: reason,
+})
+
+/** The last reason is shown; the ones before are in the list of the start's failures. */
+export function giveUp(
+  sql: Sql,
+  now: number,
+  reason: string,
+  why: Release = failed(reason),
+): Answer[] {
+  const { generation } = loadSession(sql)
+  if (!changeSandbox(sql, now, 'gave-up', reason)) return []
+  addFailure(sql, { at: now, generation, reason }, 'create')
+  return letGo(sql, now, generation, why)
+}
+
+/** Without a next one. */
+export function letGo(sql: Sql, now: number, generation: number, why: Release): Answer[] {
+  clearDeadline(sql, 'sandbox.start')
+  setRetryAt(sql, null)
+  return release(sql, now, generation, why).answers
+}
+
+/** Its agent says that it cannot go on. */
+export function breakSandbox(sql: Sql, now: number, reason: string): Answer[] {
+  return isStarting(loadSession(sql).sandboxState)
+    ? failStart(sql, now, reason)
+    : loseSandbox(sql, now, 'broken', reason)
+}
+
+export interface Release {
+  end: SandboxEnd
+  /** The reason and the actor with which open asks are denied. */
+  denial: [reason: string, actor: string]
+  /** To whoever waits for a turn or a command. */
+  words: string
+}
+
+/** Nothing parked may run, the turn is interrupted, open commands are answered, what is left is stopped. */
+function release(
+  sql: Sql,
+  now: number,
+  generation: number,
+  { end, denial, words }: Release,
+): { answers: Answer[]; turnId: string | null } {
+  const answers = denyOpenAsks(sql, now, ...denial)
+  const turnId = interruptTurn(sql, now, words)
+  dropOpenCommands(sql, words)
+  suspectAll(sql, now, words)
+  stopWatching(sql)
+  endGeneration(sql, generation, now, end)
+  setDeadline(sql, `sandbox.stop:${generation}`, now)
+  return { answers, turnId }
+}
+
+/** Fence first: from this commit on, whatever the old generation sends is refused. */
+export function replaceBy(
+  sql: Sql,
+  now: number,
+  cause: 'replace' | 'start-failed',
+  why: Release,
+): Answer[] {
+  const before = loadSession(sql)
+  if (!changeSandbox(sql, now, cause, why.end.reason)) return []
+  const { answers, turnId } = release(sql, now, before.generation, why)
+  goOn(sql, now)
+  setDeadline(sql, 'sandbox.next', now + stopPatienceMs)
+  const snapshotId = chooseSource(sql, before.snapshotId)
+  beginGeneration(sql, before.generation + 1, snapshotId)
+  const missing = missingFrom(sql, now, snapshotId)
+  appendEvent(sql, now, 'sandbox.replaced', {
+    from: before.generation,
+    to: before.generation + 1,
+    reason: why.end.reason,
+    snapshotId,
+    snapshotAt: missing.since,
+    interruptedTurnId: turnId,
+    lost: lossText(missing),
+  })
   return answers
 }
 
-export function interruptTurn(sql: Sql, now: number, reason: string): void {
+/** The one before is out of the way. */
+export function requestNext(sql: Sql, now: number): void {
+  clearDeadline(sql, 'sandbox.next')
+  if (changeSandbox(sql, now, 'next', null)) requestCreation(sql, now)
+}
+
+function requestCreation(sql: Sql, now: number): void {
+  setDeadline(sql, `sandbox.create:${loadSession(sql).generation}`, now)
+}
+
+/** A session that sleeps is given a sandbox again, from where it was. */
+export function wakeSandbox(sql: Sql, now: number): void {
+  if (!changeSandbox(sql, now, 'wake', null)) return
+  startSandbox(sql, now)
+}
+
+/** The state says that one is requested. */
+export function startSandbox(sql: Sql, now: number): void {
+  const { generation, snapshotId } = loadSession(sql)
+  beginStart(sql, now)
+  beginGeneration(sql, generation, chooseSource(sql, snapshotId))
+  requestCreation(sql, now)
+}
+
+/** The turn's id, if there was one. */
+export function interruptTurn(sql: Sql, now: number, reason: string): string | null {
   const running = runningTurn(sql)
   if (running) endTurnHere(sql, now, { turnId: running.id, state: 'interrupted', reason })
+  return running?.id ?? null
 }

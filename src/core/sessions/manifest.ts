@@ -9,8 +9,11 @@ import { sessionPrompt } from './prompt.ts'
 import type { SessionRecord } from './record.ts'
 
 /** What this session's sandbox is to contain. */
-export function sessionManifest(ports: SessionPorts, session: SessionRecord): Promise<Manifest> {
-  const provider = ports.provider(session.provider)
+export async function sessionManifest(
+  ports: SessionPorts,
+  session: SessionRecord,
+): Promise<Manifest> {
+  const provider = await ports.provider(session.provider, session.organisationId)
   if (!provider) throw new AppError('wrong_state', 'This session has no sandbox')
   const layout = provider.layout(session.id, session.generation)
   const run = loadAutomationRun(ports.sql)

@@ -7,6 +7,8 @@ import {
   setWatermark,
   unsentRows,
 } from '../outbox.ts'
+import type { OutboxRow } from '../ports.ts'
+import { headText } from '../runs/timeline.ts'
 import type { Kernel } from './kernel.ts'
 
 /** Rows of one burst travel together. */
@@ -59,9 +61,12 @@ export class OutboxSender {
     const session = this.#kernel.session()
     const after = outboxWatermark(ports.sql)
     await this.#kernel.crash('outbox.before-send')
-    const stored = await ports
-      .ledger(session.id)
-      .append({ sessionId: session.id, organisationId: session.organisationId, after, rows })
+    const stored = await ports.ledger(session.id).append({
+      sessionId: session.id,
+      organisationId: session.organisationId,
+      after,
+      rows: rows.map((row) => signHead(row, (text) => ports.crypto.sign(text))),
+    })
     await this.#kernel.crash('outbox.after-send')
     if (stored < after)
       ports.log('warn', 'libSQL has lost rows, sending them again', {
@@ -111,4 +116,16 @@ export class OutboxSender {
   async drain(): Promise<void> {
     await this.#sendAll()
   }
+}
+
+/** An entry of a timeline travels with the signature of the head that it is. */
+function signHead(row: OutboxRow, sign: (text: string) => string): OutboxRow {
+  if (row.kind !== 'run_event') return row
+  const { runId, seq, hash } = JSON.parse(row.payload) as {
+    runId: string
+    seq: number
+    hash: string
+  }
+  const signature = JSON.stringify(sign(headText(runId, seq, hash)))
+  return { ...row, payload: `${row.payload.slice(0, -1)},"signature":${signature}}` }
 }

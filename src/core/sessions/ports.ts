@@ -3,6 +3,7 @@ import type { SessionEvent } from '../../contract/events.ts'
 import type { Model } from '../../contract/models.ts'
 import type { GatewayTool } from '../gateway/tools.ts'
 import type { CrashPoint } from '../crash-points.ts'
+import type { OrganisationApi } from '../organisations/api.ts'
 import type {
   Blobs,
   Clock,
@@ -13,6 +14,7 @@ import type {
   SandboxProvider,
   Sql,
   Tokens,
+  WebhookSender,
 } from '../ports.ts'
 
 /** What the shell around a session does for it: sockets, the one alarm, time. */
@@ -40,11 +42,14 @@ export interface SessionPorts {
   now: Clock
   crypto: Crypto
   tokens: Tokens
+  webhooks: WebhookSender
   /** Made per use: a libSQL client never outlives its event. */
   db(): Db
   blobs(): Blobs
   ledger(sessionId: string): Ledger
-  provider(name: ProviderName): SandboxProvider | null
+  /** With the organisation's own credentials, if it has some. Null: not configured. */
+  provider(name: ProviderName, organisationId: string): Promise<SandboxProvider | null>
+  organisation(id: string): OrganisationApi
   tools: readonly GatewayTool[]
   config: SessionConfig
   log: Log

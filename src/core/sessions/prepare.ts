@@ -1,19 +1,33 @@
 import { AppError } from '../../contract/error.ts'
 import type { SessionCreate } from '../../contract/session.ts'
 import { loadConfiguration } from '../configurations/configuration.ts'
+import { loadPolicyFor } from '../policies/load.ts'
 import type { Db } from '../ports.ts'
 import type { CreateSession, SessionConfiguration } from './api.ts'
 import type { SealedValue } from './secrets.ts'
 
-/** What a session takes from its configuration, read once: from then on it needs libSQL for nothing. */
+export interface PreparedSession extends Required<
+  Pick<CreateSession, 'configuration' | 'secrets' | 'policy'>
+> {
+  /** How many sandboxes of its configuration are kept booted. */
+  warmPoolSize: number
+}
+
+/** What a session takes from its configuration and its policy, read once: from then on it needs libSQL for nothing. */
 export async function prepareSession(
   db: Db,
   organisationId: string,
   input: SessionCreate,
-): Promise<Required<Pick<CreateSession, 'configuration' | 'secrets'>>> {
+): Promise<PreparedSession> {
   const { configurationId } = input
-  if (configurationId === undefined) return { configuration: null, secrets: [] }
-  const configuration = await loadForSession(db, { organisationId, configurationId })
+  if (configurationId === undefined) {
+    const policy = await policyOf(db, organisationId, input.project)
+    return { configuration: null, secrets: [], policy, warmPoolSize: 0 }
+  }
+  const { configuration, warmPoolSize } = await loadForSession(db, {
+    organisationId,
+    configurationId,
+  })
   if (input.project !== 'default' && input.project !== configuration.project) {
     throw new AppError(
       'unprocessable',
@@ -21,20 +35,28 @@ export async function prepareSession(
       [{ path: 'project', message: `Must be "${configuration.project}", or be left out` }],
     )
   }
-  return { configuration, secrets: await loadSealed(db, organisationId, configurationId) }
+  const [secrets, policy] = await Promise.all([
+    loadSealed(db, organisationId, configurationId),
+    policyOf(db, organisationId, configuration.project),
+  ])
+  return { configuration, secrets, policy, warmPoolSize }
 }
+
+/** Null: the built-in one. */
+const policyOf = async (db: Db, organisationId: string, project: string) =>
+  (await loadPolicyFor(db, organisationId, project))?.policy ?? null
 
 async function loadForSession(
   db: Db,
   key: { organisationId: string; configurationId: string },
-): Promise<SessionConfiguration> {
+): Promise<{ configuration: SessionConfiguration; warmPoolSize: number }> {
   const found = await loadConfiguration(db, key)
   const rows = await db.all<{ token: string | null }>(
     'select repository_token as token from configurations where organisation_id = ? and id = ?',
     key.organisationId,
     key.configurationId,
   )
-  return {
+  const configuration = {
     id: found.id,
     project: found.project,
     name: found.name,
@@ -48,6 +70,7 @@ async function loadForSession(
     snapshotId: found.baseSnapshotId,
     envFiles: found.envFiles,
   }
+  return { configuration, warmPoolSize: found.warmPool.size }
 }
 
 /** Still sealed. The configuration's own value hides the organisation's of the same name: '' sorts first. */

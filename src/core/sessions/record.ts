@@ -1,5 +1,15 @@
 import { AppError } from '../../contract/error.ts'
-import type { GateRules, ProviderName, SandboxState } from '../../contract/session.ts'
+import {
+  defaultIdleTimeoutSeconds,
+  type Replacement,
+  type SandboxLimits,
+} from '../../contract/sandbox.ts'
+import type {
+  GateRules,
+  ProviderName,
+  SandboxState,
+  SessionCreate,
+} from '../../contract/session.ts'
 import { addToOutbox } from '../outbox.ts'
 import type { Sql } from '../ports.ts'
 import type { ClientType, Mode } from '../../contract/mode.ts'
@@ -14,8 +24,8 @@ export interface SessionRecord {
   organisationId: string
   project: string
   title: string
-  /** erased: being deleted; to callers it is already gone. */
-  status: 'open' | 'closed' | 'erased'
+  /** warm: booted, for a session to come. erased: being deleted; to callers it is already gone. */
+  status: 'warm' | 'open' | 'closed' | 'erased'
   provider: ProviderName
   sandboxState: SandboxState
   sandboxReason: string | null
@@ -37,19 +47,32 @@ export interface SessionRecord {
   systemPromptMode: SystemPromptMode
   snapshotId: string | null
   envFiles: EnvFile[]
+  image: string | null
+  limits: SandboxLimits
+  /** null: it is never put to sleep. */
+  idleTimeoutSeconds: number | null
+  replacement: Replacement
+  /** The creation that it was claimed for, if it has been warm. */
+  claimedFor: string | null
   createdAt: number
   closedAt: number | null
 }
+
+/** It may have a sandbox. */
+export const isLive = ({ status }: Pick<SessionRecord, 'status'>): boolean =>
+  status === 'open' || status === 'warm'
 
 const columns = `id, organisation_id as organisationId, project, title, status, provider, sandbox_state as sandboxState,
   sandbox_reason as sandboxReason, generation, repository_url as repositoryUrl, repository_ref as repositoryRef,
   repository_token as repositoryToken, model, gate, trust_project_config as trustProjectConfig, marker_nonce as markerNonce,
   configuration_id as configurationId, mode, client_type as clientType, reasoning_effort as reasoningEffort,
   system_prompt as systemPrompt, system_prompt_mode as systemPromptMode, snapshot_id as snapshotId, env_files as envFiles,
+  image, limits, idle_timeout_seconds as idleTimeoutSeconds, replacement, claimed_for as claimedFor,
   created_at as createdAt, closed_at as closedAt`
 
-type Row = Omit<SessionRecord, 'gate' | 'trustProjectConfig' | 'envFiles'> & {
+type Row = Omit<SessionRecord, 'gate' | 'trustProjectConfig' | 'envFiles' | 'limits'> & {
   gate: string
+  limits: string
   trustProjectConfig: number
   envFiles: string
 }
@@ -62,6 +85,7 @@ export function loadSession(sql: Sql): SessionRecord {
     gate: JSON.parse(row.gate) as GateRules,
     trustProjectConfig: row.trustProjectConfig === 1,
     envFiles: JSON.parse(row.envFiles) as EnvFile[],
+    limits: JSON.parse(row.limits) as SandboxLimits,
   }
 }
 
@@ -89,13 +113,15 @@ export function insertSession(
   sql.run(
     `insert into session (id, organisation_id, key_id, project, title, status, provider, sandbox_state, generation,
        repository_url, repository_ref, repository_token, model, gate, trust_project_config, marker_nonce, created_at,
-       configuration_id, mode, client_type, reasoning_effort, system_prompt, system_prompt_mode, snapshot_id, env_files)
-     values (?, ?, ?, ?, ?, 'open', ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+       configuration_id, mode, client_type, reasoning_effort, system_prompt, system_prompt_mode, snapshot_id, env_files,
+       image, limits, idle_timeout_seconds, replacement)
+     values (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     create.sessionId,
     create.organisationId,
     create.keyId,
     project,
     given.title,
+    create.warm ? 'warm' : 'open',
     given.provider,
     given.provider === 'none' ? 'none' : 'requested',
     given.repository?.url ?? null,
@@ -114,6 +140,10 @@ export function insertSession(
     input.system_prompt_mode,
     configuration?.snapshotId ?? null,
     JSON.stringify(configuration?.envFiles ?? []),
+    input.image ?? null,
+    JSON.stringify(input.limits ?? {}),
+    idleSecondsOf(input),
+    input.replacement ?? 'auto',
   )
   appendEvent(sql, now, 'session.created', {
     project,
@@ -122,6 +152,9 @@ export function insertSession(
   })
   projectSession(sql, now)
 }
+
+export const idleSecondsOf = ({ idleTimeoutSeconds }: SessionCreate): number | null =>
+  idleTimeoutSeconds === undefined ? defaultIdleTimeoutSeconds : idleTimeoutSeconds
 
 export function projectSession(sql: Sql, now: number): void {
   const session = loadSession(sql)

@@ -1,7 +1,9 @@
 import type { SandboxState } from '../../contract/session.ts'
+import { setDeadline } from '../deadlines.ts'
 import type { Sql } from '../ports.ts'
+import { addDelivery } from '../webhooks/deliveries.ts'
 import { appendEvent } from './events.ts'
-import { loadSession, projectSession } from './record.ts'
+import { isLive, loadSession, projectSession, type SessionRecord } from './record.ts'
 
 /** One cause per change of state. The table in SPEC.md, area BOX, is this one. */
 export type SandboxCause =
@@ -10,33 +12,59 @@ export type SandboxCause =
   | 'hello'
   | 'ready'
   | 'link-lost'
+  /** The provider does not know it, or its agent has ended. */
   | 'gone'
-  | 'failed'
+  /** Its agent says that it cannot go on. */
+  | 'broken'
+  /** It did not become ready; the next generation is tried. */
+  | 'start-failed'
+  | 'gave-up'
+  | 'hibernate'
+  | 'wake'
+  | 'replace'
+  /** The generation before is stopped, or had its time for it. */
+  | 'next'
   | 'close'
   | 'stopped'
-  | 'replace'
 
 /** From the first sign of the sandbox to ready. */
 export const bootMs = 120_000
 
-const starting = { hello: 'booting', ready: 'ready', failed: 'failed', gone: 'failed' } as const
-const ending = { close: 'stopping', replace: 'requested' } as const
+const ending = { close: 'stopping', replace: 'replacing' } as const
+const calling = { hello: 'booting', ready: 'ready' } as const
+const failing = { 'start-failed': 'replacing', 'gave-up': 'failed' } as const
+const working = { gone: 'lost', broken: 'lost', hibernate: 'stopping' } as const
 
 export const sandboxTransitions: Record<
   SandboxState,
   Partial<Record<SandboxCause, SandboxState>>
 > = {
   none: {},
-  requested: { 'create-sent': 'creating', ...starting, ...ending },
-  creating: { created: 'booting', ...starting, ...ending },
-  booting: { ...starting, ...ending },
-  ready: { hello: 'booting', 'link-lost': 'suspect', gone: 'lost', failed: 'failed', ...ending },
-  suspect: { hello: 'booting', ready: 'ready', gone: 'lost', failed: 'failed', ...ending },
-  lost: ending,
+  requested: { 'create-sent': 'creating', ...calling, 'gave-up': 'failed', ...ending },
+  creating: { created: 'booting', ...calling, ...failing, ...ending },
+  booting: { ...calling, ...failing, ...ending },
+  ready: { hello: 'booting', 'link-lost': 'suspect', ...working, ...ending },
+  suspect: { ...calling, ...working, ...ending },
+  lost: { 'gave-up': 'failed', ...ending },
+  replacing: { next: 'requested', 'gave-up': 'failed', ...ending },
+  stopping: { stopped: 'stopped', replace: 'replacing' },
+  stopped: { wake: 'requested', replace: 'replacing' },
   failed: ending,
-  stopping: { stopped: 'stopped' },
-  stopped: {},
 }
+
+/** Each begins a new generation: from that commit on the one before is refused. */
+const fencing: readonly SandboxCause[] = ['replace', 'start-failed', 'wake']
+
+/** States in which an open session has no sandbox that may speak for it. */
+const over: readonly SandboxState[] = ['lost', 'replacing', 'stopping', 'stopped', 'failed']
+export const isOver = (state: SandboxState): boolean => over.includes(state)
+
+/** There is a machine in which the agent has worked. */
+export const isWorking = (session: SessionRecord): boolean =>
+  isLive(session) && (session.sandboxState === 'ready' || session.sandboxState === 'suspect')
+
+const starting: readonly SandboxState[] = ['requested', 'creating', 'booting', 'replacing']
+export const isStarting = (state: SandboxState): boolean => starting.includes(state)
 
 /** Null where the cause means nothing in this state: late and repeated news change nothing. */
 export function nextSandboxState(state: SandboxState, cause: SandboxCause): SandboxState | null {
@@ -49,12 +77,19 @@ export function changeSandbox(
   cause: SandboxCause,
   reason: string | null,
 ): boolean {
-  const session = loadSession(sql)
-  const state = nextSandboxState(session.sandboxState, cause)
+  const { sandboxState, generation } = loadSession(sql)
+  const state = nextSandboxState(sandboxState, cause)
   if (state === null) return false
-  if (state === session.sandboxState && cause !== 'replace') return true
-  save(sql, now, state, cause === 'replace' ? session.generation + 1 : session.generation, reason)
+  const fences = fencing.includes(cause)
+  if (state === sandboxState && !fences) return true
+  save(sql, now, state, fences ? generation + 1 : generation, reason)
   return true
+}
+
+/** Why it is still in its state. Told again only if there is something new to say. */
+export function explainSandbox(sql: Sql, now: number, reason: string): void {
+  const { sandboxState, sandboxReason, generation } = loadSession(sql)
+  if (sandboxReason !== reason) save(sql, now, sandboxState, generation, reason)
 }
 
 /** The next generation of a session that has no sandbox. */
@@ -78,5 +113,10 @@ function save(
     generation,
   )
   appendEvent(sql, now, 'sandbox.changed', { state, generation, reason })
+  const isWarm = loadSession(sql).status === 'warm'
+  // Nobody's yet: only the pool that it waits in must know.
+  if (isWarm) setDeadline(sql, 'warm', now)
+  else if (state === 'lost')
+    addDelivery(sql, now, { event: 'sandbox.lost', runId: null, data: { generation, reason } })
   projectSession(sql, now)
 }

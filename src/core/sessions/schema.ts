@@ -1,9 +1,15 @@
 import { deadlineSchema } from '../deadlines.ts'
 import { outboxSchema } from '../outbox.ts'
+import { runSchema } from '../runs/schema.ts'
+import { deliverySchema } from '../webhooks/deliveries.ts'
 import { automationSchema } from './automation.ts'
 import { envSchema } from './env.ts'
+import { generationSchema } from './generations.ts'
+import { sliceSchema } from './slice.ts'
+import { policySchema } from './policy-record.ts'
 import { secretsSchema } from './secrets.ts'
-import { snapshotSchema } from './snapshots.ts'
+import { snapshotOrderSchema, snapshotSchema } from './snapshots.ts'
+import { startSchema } from './start.ts'
 import { usageSchema } from './usage.ts'
 
 /** The session's own database. Each entry is one rung, applied once, never edited after a release. */
@@ -129,4 +135,19 @@ export const sessionLadder: readonly (readonly string[])[] = [
     'alter table session add column snapshot_id text',
     `alter table session add column env_files text not null default '[]'`,
   ],
+  [...runSchema, ...policySchema, ...sliceSchema, ...deliverySchema],
+  [
+    ...generationSchema,
+    ...startSchema,
+    ...snapshotOrderSchema,
+    'alter table session add column image text',
+    `alter table session add column limits text not null default '{}'`,
+    // Sessions of earlier releases are left as they are: nobody has told their owners that they would sleep.
+    'alter table session add column idle_timeout_seconds integer',
+    `alter table session add column replacement text not null default 'manual'`,
+    `insert into sandboxes (generation, ready_at)
+     select generation, created_at from session where provider <> 'none'`,
+    `update deadlines set name = name || ':' || (select generation from session) where name = 'sandbox.create'`,
+  ],
+  ['alter table session add column claimed_for text'],
 ]

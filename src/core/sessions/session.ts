@@ -1,73 +1,120 @@
 import type { Artifact } from '../../contract/artifact.ts'
-import type { Ask, AskAnswer } from '../../contract/ask.ts'
-import type { EnvRequest, EnvSubmitted, SandboxEnv } from '../../contract/env.ts'
+import type { EnvRequest, EnvSubmitted } from '../../contract/env.ts'
 import { AppError } from '../../contract/error.ts'
 import type { SessionEvent } from '../../contract/events.ts'
 import { linkClose } from '../../contract/link.ts'
-import type { Manifest } from '../../contract/manifest.ts'
 import type { Session, SessionDiff } from '../../contract/session.ts'
 import type { ToolCall } from '../../contract/tool.ts'
-import type { PromptCreate, Turn } from '../../contract/turn.ts'
-import { type Deadline, releaseTaken, setDeadline } from '../deadlines.ts'
+import { Alarm } from '../alarm.ts'
+import { type Deadline, releaseTaken } from '../deadlines.ts'
 import { abandonCalls, countActiveCalls, listCalls } from '../gateway/calls.ts'
-import { addToOutbox, hasUnsent } from '../outbox.ts'
-import { createSecretFinder } from '../redaction/finder.ts'
+import { hasUnsent } from '../outbox.ts'
+import {
+  type ApprovalApi,
+  approvalDoors,
+  type OperationApi,
+  operationDoors,
+  type RunApi,
+  runDoors,
+} from '../runs/api.ts'
+import { ApprovalDesk } from '../runs/approval-desk.ts'
+import { OperationDesk } from '../runs/operation-desk.ts'
+import { RunDesk } from '../runs/run-desk.ts'
+import { WebhookDesk } from '../webhooks/desk.ts'
+import { lendDoors } from './lend-doors.ts'
 import { AgentLink, type LinkEnd } from './agent-link.ts'
-import { Alarm } from './alarm.ts'
-import type {
-  CallAnswer,
-  Caller,
-  CreateSession,
-  Page,
-  SandboxCaller,
-  SessionApi,
-  ToolCallInput,
+import {
+  type BudgetApi,
+  budgetDoors,
+  type CreateSession,
+  type PolicyApi,
+  policyDoors,
+  type SandboxApi,
+  sandboxDoors,
+  type SessionApi,
+  type TurnApi,
+  turnDoors,
+  type WarmApi,
+  warmDoors,
 } from './api.ts'
+import type { Caller, Page, SandboxCaller } from './caller.ts'
 import { listArtifacts, loadArtifact } from './artifacts.ts'
-import { answerByPerson, denyOverdue, listAsks, viewAsk } from './asks.ts'
-import { startAutomationRun } from './automation.ts'
 import { CallRunner } from './call-runner.ts'
 import { CommandDesk } from './command-desk.ts'
-import { planSession } from './create.ts'
-import { callerSession, openSandboxSession, sandboxSession } from './doors.ts'
+import { createSession } from './create.ts'
+import { callerSession } from './doors.ts'
 import { currentDiff, submitEnv } from './sandbox-desk.ts'
-import { listEnvRequests, sandboxEnv } from './env.ts'
-import { finishErase } from './erasure.ts'
+import { listEnvRequests } from './env.ts'
+import { beginErase, finishErase } from './erasure.ts'
 import { listEvents } from './events.ts'
+import { haltSandbox } from './halt.ts'
 import { Kernel } from './kernel.ts'
-import { Lifecycle } from './lifecycle.ts'
-import { sessionManifest } from './manifest.ts'
 import { OutboxSender } from './outbox-sender.ts'
 import type { SessionPorts } from './ports.ts'
-import { insertSession } from './record.ts'
-import { openValues, saveEnvValues, type SealedValue } from './secrets.ts'
+import { SandboxLife } from './sandbox-life.ts'
+import type { SealedValue } from './secrets.ts'
 import { TurnDesk } from './turn-desk.ts'
-import { addModelUsage, type ModelUsage } from './usage.ts'
+import { SandboxDoors } from './sandbox-doors.ts'
+import { SessionPolicy } from './session-policy.ts'
+import { BudgetDesk } from './budget-desk.ts'
+import { GateDesk } from './gate-desk.ts'
 import { viewSession } from './view.ts'
+import { WarmDesk } from './warm-desk.ts'
 
+/** The doors that its desks lend it. */
+// oxlint-disable-next-line no-unsafe-declaration-merging -- the constructor lends every one of them
+export interface SessionActor
+  extends SandboxApi, WarmApi, TurnApi, BudgetApi, PolicyApi, RunApi, ApprovalApi, OperationApi {}
 /** One session, whole. The hosts around it only carry messages. */
+// oxlint-disable-next-line no-unsafe-declaration-merging -- as above
 export class SessionActor implements SessionApi {
   readonly #kernel: Kernel
   readonly #commands: CommandDesk
   readonly #link: AgentLink
   readonly #calls: CallRunner
-  readonly #lifecycle: Lifecycle
+  readonly #sandbox: SandboxLife
   readonly #outbox: OutboxSender
   readonly #turns: TurnDesk
+  readonly #gate: GateDesk
+  readonly #budget: BudgetDesk
+  readonly #approvals: ApprovalDesk
+  readonly #webhooks: WebhookDesk
+  readonly #operations: OperationDesk
+  readonly #warm: WarmDesk
   readonly #alarm: Alarm
 
   constructor(ports: SessionPorts) {
     this.#kernel = new Kernel(ports)
     this.#commands = new CommandDesk(this.#kernel)
-    this.#link = new AgentLink(this.#kernel, this.#commands)
+    const policy = new SessionPolicy(this.#kernel)
+    this.#budget = new BudgetDesk(this.#kernel, () => {
+      this.#gate.decideParked()
+      this.#turns.startQueued()
+    })
+    this.#operations = new OperationDesk(this.#kernel, this.#commands, policy, this.#budget)
+    this.#gate = new GateDesk(this.#kernel, policy, this.#budget)
+    this.#link = new AgentLink(this.#kernel, this.#commands, this.#gate, this.#operations)
     this.#calls = new CallRunner(this.#kernel, this.#commands)
-    this.#lifecycle = new Lifecycle(this.#kernel, () => {
+    this.#sandbox = new SandboxLife(this.#kernel, () => {
+      this.#calls.dropFenced()
       this.#commands.wakeAll()
       this.#turns.wake()
     })
     this.#outbox = new OutboxSender(this.#kernel)
-    this.#turns = new TurnDesk(this.#kernel)
+    this.#turns = new TurnDesk(this.#kernel, this.#budget)
     this.#link.onTurnsChanged = () => this.#turns.wake()
+    this.#approvals = new ApprovalDesk(this.#kernel, () => this.#gate.decideParked())
+    this.#webhooks = new WebhookDesk(this.#kernel)
+    const sandbox = new SandboxDoors(this.#kernel, this.#calls, this.#gate)
+    this.#warm = new WarmDesk(this.#kernel, () => policy.changed())
+    lendDoors<SandboxApi>(this, sandbox, sandboxDoors)
+    lendDoors<WarmApi>(this, this.#warm, warmDoors)
+    lendDoors<TurnApi>(this, this.#turns, turnDoors)
+    lendDoors<PolicyApi>(this, this.#gate, policyDoors)
+    lendDoors<BudgetApi>(this, this.#budget, budgetDoors)
+    lendDoors<ApprovalApi>(this, this.#approvals, approvalDoors)
+    lendDoors<OperationApi>(this, this.#operations, operationDoors)
+    lendDoors<RunApi>(this, new RunDesk(this.#kernel, () => this.#turns.wake()), runDoors)
     this.#alarm = new Alarm(this.#kernel, (deadline) => this.#meet(deadline))
     if (this.#kernel.created) this.#recover()
   }
@@ -80,6 +127,7 @@ export class SessionActor implements SessionApi {
     const { status, sandboxState, generation } = this.#kernel.session()
     if (status !== 'open' && countActiveCalls(sql) > 0)
       this.#kernel.commit((sql, at) => abandonCalls(sql, at, this.#kernel.instance))
+    this.#calls.dropFenced()
     if (sandboxState === 'ready' && !host.agentConnected()) this.#link.closed(generation)
   }
 
@@ -87,23 +135,7 @@ export class SessionActor implements SessionApi {
 
   async create(create: CreateSession): Promise<Session> {
     if (this.#kernel.created) return this.view(create)
-    const plan = await planSession(this.#kernel.ports, create)
-    // Between the check and here the same request may have arrived twice.
-    if (this.#kernel.created) return this.view(create)
-    this.#kernel.commit((sql, now) => {
-      this.#kernel.createTables()
-      insertSession(sql, now, create, plan)
-      saveEnvValues(sql, now, create.secrets ?? [])
-      if (plan.mode === 'automation') {
-        startAutomationRun(
-          sql,
-          now,
-          create.input.automationRunId ?? `arn_${this.#kernel.ports.crypto.random(20)}`,
-        )
-      }
-      if (plan.provider !== 'none') setDeadline(sql, 'sandbox.create', now)
-    })
-    await this.#kernel.crash('session.created')
+    await createSession(this.#kernel, create)
     return this.view(create)
   }
 
@@ -115,18 +147,14 @@ export class SessionActor implements SessionApi {
   async close(caller: Caller, reason: string): Promise<Session> {
     await this.#kernel.openSecrets()
     callerSession(this.#kernel, caller)
-    this.#lifecycle.close(this.#kernel.redact(reason))
+    this.#sandbox.ending.close(this.#kernel.redact(reason))
     return this.#view()
   }
 
   async erase(caller: Caller): Promise<void> {
     callerSession(this.#kernel, caller)
-    this.#lifecycle.close('deleted')
-    this.#kernel.commit((sql, now) => {
-      sql.run(`update session set status = 'erased'`)
-      addToOutbox(sql, now, 'session.erased', {})
-      setDeadline(sql, 'erase', now)
-    })
+    this.#sandbox.ending.close('deleted')
+    beginErase(this.#kernel)
   }
 
   async replaceSandbox(caller: Caller, reason: string): Promise<Session> {
@@ -134,24 +162,28 @@ export class SessionActor implements SessionApi {
     const session = callerSession(this.#kernel, caller)
     if (session.status !== 'open')
       throw new AppError('wrong_state', 'Cannot replace the sandbox: session is closed')
-    this.#lifecycle.replace(this.#kernel.redact(reason))
+    this.#sandbox.lifecycle.replace(this.#kernel.redact(reason))
     return this.#view()
   }
 
-  prompt(caller: Caller, input: PromptCreate, idempotencyKey: string | null): Promise<Turn> {
-    return this.#turns.prompt(caller, input, idempotencyKey)
+  async retrySandbox(caller: Caller, reason: string): Promise<Session> {
+    await this.#kernel.openSecrets()
+    const session = callerSession(this.#kernel, caller)
+    if (session.status !== 'open')
+      throw new AppError('wrong_state', 'Cannot start the sandbox again: session is closed')
+    this.#sandbox.lifecycle.retry(this.#kernel.redact(reason))
+    return this.#view()
   }
 
-  async turn(caller: Caller, turnId: string): Promise<Turn> {
-    return this.#turns.turn(caller, turnId)
+  async haltSandbox(sandbox: SandboxCaller, reason: string): Promise<void> {
+    await haltSandbox(this.#kernel, sandbox, reason)
+    this.#commands.wakeAll()
+    this.#turns.wake()
   }
 
-  waitForTurn(caller: Caller, turnId: string, waitMs: number): Promise<Turn> {
-    return this.#turns.wait(caller, turnId, waitMs)
-  }
-
-  async turns(caller: Caller, page: Page): Promise<{ items: Turn[]; next: number | null }> {
-    return this.#turns.list(caller, page)
+  async checkSandbox(sandbox: SandboxCaller): Promise<void> {
+    const { generation } = callerSession(this.#kernel, sandbox)
+    if (generation === sandbox.generation) await this.#sandbox.lifecycle.verify()
   }
 
   async abort(caller: Caller): Promise<Session> {
@@ -167,21 +199,6 @@ export class SessionActor implements SessionApi {
   async calls(caller: Caller, page: Page): Promise<{ items: ToolCall[]; next: number | null }> {
     callerSession(this.#kernel, caller)
     return listCalls(this.#kernel.ports.sql, page)
-  }
-
-  async asks(caller: Caller): Promise<Ask[]> {
-    const session = callerSession(this.#kernel, caller)
-    return listAsks(this.#kernel.ports.sql, session.id)
-  }
-
-  async answerAsk(caller: Caller, askId: string, answer: AskAnswer): Promise<Ask> {
-    await this.#kernel.openSecrets()
-    const session = callerSession(this.#kernel, caller)
-    const kept = this.#kernel.redact(answer)
-    this.#kernel.commit((sql, now) =>
-      this.#kernel.answer([answerByPerson(sql, now, askId, caller.keyId, kept)]),
-    )
-    return viewAsk(this.#kernel.ports.sql, session.id, askId)
   }
 
   diff(caller: Caller): Promise<SessionDiff> {
@@ -205,37 +222,6 @@ export class SessionActor implements SessionApi {
   async artifact(caller: Caller, artifactId: string): Promise<Artifact> {
     callerSession(this.#kernel, caller)
     return loadArtifact(this.#kernel.ports.sql, artifactId)
-  }
-
-  // Doors for the sandbox
-
-  async authoriseSandbox(sandbox: SandboxCaller): Promise<void> {
-    openSandboxSession(this.#kernel, sandbox)
-  }
-
-  async admitUpload(sandbox: SandboxCaller, bytes: Uint8Array): Promise<void> {
-    openSandboxSession(this.#kernel, sandbox)
-    const found = createSecretFinder(await this.#kernel.knownSecrets())().push(bytes)
-    if (found !== null) throw new AppError('unprocessable', `Secret "${found}" is in the file`)
-  }
-
-  async manifest(sandbox: SandboxCaller): Promise<Manifest> {
-    return sessionManifest(this.#kernel.ports, openSandboxSession(this.#kernel, sandbox))
-  }
-
-  callTool(sandbox: SandboxCaller, call: ToolCallInput): Promise<CallAnswer> {
-    return this.#calls.call(sandbox, call)
-  }
-
-  async sandboxEnv(sandbox: SandboxCaller): Promise<SandboxEnv> {
-    const { envFiles } = openSandboxSession(this.#kernel, sandbox)
-    const { sql, crypto } = this.#kernel.ports
-    return sandboxEnv(await openValues(sql, crypto), envFiles)
-  }
-
-  async addModelUsage(sandbox: SandboxCaller, usage: ModelUsage): Promise<void> {
-    sandboxSession(this.#kernel, sandbox)
-    this.#kernel.commit((sql) => addModelUsage(sql, usage))
   }
 
   // The host's doors: sockets and the alarm
@@ -278,18 +264,28 @@ export class SessionActor implements SessionApi {
     const work: Record<string, () => void | Promise<void>> = {
       outbox: () => this.#outbox.onDeadline(),
       'outbox.verify': () => this.#outbox.onVerify(),
-      ask: () => this.#kernel.commit((sql, now) => this.#kernel.answer(denyOverdue(sql, now))),
+      approval: () => this.#approvals.onDeadline(),
+      webhook: () => this.#webhooks.onDeadline(argument),
+      budget: () => this.#budget.onClock(),
+      'budget.ask': () => this.#gate.onPatience(),
+      slice: () => this.#budget.onSlice(),
+      'slice.return': () => this.#budget.onReturn(),
+      attempt: () => this.#operations.onDeadline(argument ?? ''),
       'turn.abort': () => this.#turns.onAbortOverdue(),
-      'sandbox.create': () => this.#lifecycle.onCreate(attempt),
-      'sandbox.boot': () => this.#lifecycle.onBoot(),
-      'sandbox.look': () => this.#lifecycle.onLook(),
-      'sandbox.check': () => this.#lifecycle.onCheck(),
-      'sandbox.stop': () => this.#lifecycle.onStop(Number(argument)),
-      close: () => this.#lifecycle.close('The automation run is completed'),
-      purge: () => this.erase({ organisationId, keyId: 'retention' }),
-      erase: () => finishErase(this.#kernel, this.#lifecycle, this.#outbox),
+      ...this.#sandbox.deadlines(Number(argument), attempt),
+      warm: () => this.#warm.onDeadline(),
+      'warm.end': () => this.#warm.onEnd(),
+      close: () => this.#sandbox.ending.close('The automation run is completed'),
+      purge: () => this.erase({ organisationId, keyId: 'retention', owner: '' }),
+      erase: () => this.#erase(),
     }
     return work[kind ?? '']?.()
+  }
+
+  /** What it holds of its organisation's budget goes back first: nobody could return it afterwards. */
+  async #erase(): Promise<void> {
+    await this.#budget.onReturn()
+    await finishErase(this.#kernel, this.#sandbox.ending, this.#outbox)
   }
 
   #view(): Session {

@@ -1,3 +1,4 @@
+import { setDeadline } from '../deadlines.ts'
 import { addToOutbox } from '../outbox.ts'
 import type { Sql } from '../ports.ts'
 import { appendEvent } from './events.ts'
@@ -13,6 +14,16 @@ export const snapshotSchema = [
   )`,
 ] as const
 
+export const snapshotOrderSchema = [
+  // Of two snapshots that of the younger sandbox is the newer one, whichever was stored first.
+  'alter table snapshots add column generation integer not null default 0',
+  // Asked of the provider, and perhaps taken, though its answer never came. Nobody waits for a stale one any more.
+  'create table snapshot_orders (id text primary key, by text not null, stale integer not null default 0)',
+] as const
+
+/** The newest may be inconsistent, so there is one to fall back to. */
+const keptSnapshots = 2
+
 export interface StoredSnapshot {
   id: string
   target: 'configuration' | 'session'
@@ -20,25 +31,35 @@ export interface StoredSnapshot {
   message: string
 }
 
+/** Before the provider is asked: what may have been taken is known, and can be deleted. */
+export function orderSnapshot(sql: Sql, id: string, by: 'call' | 'session'): void {
+  // The session has one under way at a time, and never asks again under an old id: its content would be old, too.
+  if (by === 'session') sql.run(`update snapshot_orders set stale = 1 where by = 'session'`)
+  sql.run('insert or ignore into snapshot_orders (id, by) values (?, ?)', id, by)
+}
+
 /** Asked again with the same id, nothing is stored twice. */
 export function storeSnapshot(
   sql: Sql,
   now: number,
   snapshot: StoredSnapshot & {
+    generation: number
     configurationId: string | null
     provider: string
     operationId: string
   },
 ): void {
   const { id, target, bytes, message } = snapshot
+  sql.run('delete from snapshot_orders where id = ?', id)
   if (sql.all('select 1 from snapshots where id = ?', id).length > 0) return
   sql.run(
-    'insert into snapshots (id, target, bytes, message, created_at) values (?, ?, ?, ?, ?)',
+    'insert into snapshots (id, target, bytes, message, created_at, generation) values (?, ?, ?, ?, ?, ?)',
     id,
     target,
     bytes,
     message,
     now,
+    snapshot.generation,
   )
   appendEvent(sql, now, 'snapshot.stored', { id, target, bytes, message })
   addToOutbox(sql, now, 'snapshot', {
@@ -51,16 +72,46 @@ export function storeSnapshot(
     bytes,
     createdAt: now,
   })
+  if (prunable(sql).length > 0) setDeadline(sql, 'snapshots.prune', now)
 }
 
-/** What a replacement starts from: the session's own newest. */
-export function newestSnapshot(sql: Sql): string | null {
-  return sql.all<{ id: string }>(`select id from snapshots order by n desc limit 1`)[0]?.id ?? null
+const newestFirst = 'order by generation desc, n desc'
+
+/** What a replacement starts from: the session's own newest, then the one before. */
+export function restorable(sql: Sql): string[] {
+  return sql
+    .all<{ id: string }>(`select id from snapshots ${newestFirst} limit ?`, keptSnapshots)
+    .map(({ id }) => id)
 }
 
 /** Those that nobody else starts from: a configuration's base outlives the session that made it. */
 export function ownSnapshots(sql: Sql): string[] {
   return sql
-    .all<{ id: string }>(`select id from snapshots where target = 'session'`)
+    .all<{ id: string }>(
+      `select id from snapshots where target = 'session' union select id from snapshot_orders`,
+    )
     .map(({ id }) => id)
+}
+
+/** Own ones that are older than those that are kept, and what nobody has heard of since it was asked for. */
+export function prunable(sql: Sql): string[] {
+  return sql
+    .all<{ id: string }>(
+      `select id from snapshots where target = 'session'
+         and id not in (select id from snapshots ${newestFirst} limit ?)
+       union select id from snapshot_orders where stale = 1`,
+      keptSnapshots,
+    )
+    .map(({ id }) => id)
+}
+
+export function forgetSnapshot(sql: Sql, now: number, id: string): void {
+  sql.run('delete from snapshot_orders where id = ?', id)
+  sql.run('delete from snapshots where id = ?', id)
+  addToOutbox(sql, now, 'snapshot.deleted', { id })
+}
+
+/** A configuration has been told to start from it: it is no longer the session's to delete. */
+export function giveAway(sql: Sql, id: string): void {
+  sql.run(`update snapshots set target = 'configuration' where id = ?`, id)
 }

@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/error.ts'
 import type { EventData } from '../../contract/events.ts'
-import type { SessionId, TurnId } from '../../contract/ids.ts'
+import type { RunId, SessionId, TurnId } from '../../contract/ids.ts'
 import type { CommandBody } from '../../contract/link.ts'
 import {
   maxQueuedTurns,
@@ -11,13 +11,18 @@ import {
 import { clearDeadline, hurryDeadline, setDeadline } from '../deadlines.ts'
 import { addToOutbox } from '../outbox.ts'
 import type { Sql } from '../ports.ts'
+import { isBlocked, spentReasons, startClock, stopClock } from '../runs/budget.ts'
+import { noteTurnEnded, noteTurnStarted } from '../runs/run-turns.ts'
 import { addCommand, dropOpenSteers, finishCommand, steerPrefix } from './commands.ts'
 import { appendEvent } from './events.ts'
 import { opencodeMessageId } from './message-id.ts'
+import { noticeOf } from './notice.ts'
 
 interface TurnRow {
   n: number
   id: string
+  /** Null in sessions older than runs. */
+  run_id: string | null
   state: TurnState
   prompt: string
   message_id: string
@@ -40,7 +45,7 @@ export const turnIdOf = (sessionId: string, suffix: string) => `trn_${sessionId.
 export function addTurn(
   sql: Sql,
   now: number,
-  turn: { id: string; messageSuffix: string; prompt: string },
+  turn: { id: string; runId: string; messageSuffix: string; prompt: string },
 ): void {
   if (countQueued(sql) >= maxQueuedTurns) {
     throw new AppError(
@@ -49,8 +54,9 @@ export function addTurn(
     )
   }
   sql.run(
-    `insert into turns (id, state, prompt, message_id, created_at) values (?, 'queued', ?, ?, ?)`,
+    `insert into turns (id, run_id, state, prompt, message_id, created_at) values (?, ?, 'queued', ?, ?, ?)`,
     turn.id,
+    turn.runId,
     turn.prompt,
     opencodeMessageId(now, turn.messageSuffix),
     now,
@@ -82,19 +88,25 @@ export function steerTurn(
   return running.id
 }
 
-/** Delivers the oldest queued prompt if no turn is running. The caller knows that the sandbox is ready. */
+/** Delivers the oldest queued prompt if no turn is running and none is to wait for a budget. The caller knows that the sandbox is ready. */
 export function startNextTurn(sql: Sql, now: number, generation: number): void {
-  if (runningTurn(sql)) return
+  if (runningTurn(sql) || spentReasons(sql, now).length > 0) return
   const next = sql.all<TurnRow>(`select * from turns where state = 'queued' order by n limit 1`)[0]
   if (!next) return
+  const notice = noticeOf(sql, now, generation)
   sql.run(`update turns set state = 'running', started_at = ? where n = ?`, now, next.n)
   addCommand(sql, now, {
     id: next.id,
     generation,
     kind: 'prompt',
-    body: promptBody(next.id, next.message_id, next.prompt, false),
+    body: {
+      ...promptBody(next.id, next.message_id, next.prompt, false),
+      ...(notice === null ? {} : { notice }),
+    },
   })
   appendEvent(sql, now, 'turn.started', { turnId: next.id, prompt: next.prompt })
+  noteTurnStarted(sql, now, next.run_id, next.id)
+  startClock(sql, now)
   projectTurn(sql, now, next.id)
 }
 
@@ -126,6 +138,8 @@ export function endTurn(sql: Sql, now: number, end: TurnEnd): boolean {
   hurryDeadline(sql, 'close', now)
   // A prompt that has not been delivered by now must not start OpenCode any more.
   finishCommand(sql, end.turnId, false, 'The turn has ended')
+  stopClock(sql, now)
+  noteTurnEnded(sql, now, row.run_id, { id: row.id, state: end.state, reason: end.reason })
   projectTurn(sql, now, end.turnId)
   return true
 }
@@ -136,23 +150,13 @@ export function endTurnHere(sql: Sql, now: number, end: Omit<TurnEnd, 'text'>): 
   appendEvent(sql, now, 'turn.ended', { ...end, text: null, diff: null })
 }
 
+/** Of the running turn and of all that wait. */
 export function requestAbort(sql: Sql, now: number, generation: number): void {
-  for (const row of sql.all<TurnRow>(`select * from turns where state = 'queued' order by n`)) {
-    sql.run(
-      `update turns set state = 'aborted', reason = ?, ended_at = ? where n = ?`,
-      'aborted while queued',
-      now,
-      row.n,
-    )
-    appendEvent(sql, now, 'turn.ended', {
-      turnId: row.id,
-      state: 'aborted',
-      reason: 'aborted while queued',
-      text: null,
-      diff: null,
-    })
-    projectTurn(sql, now, row.id)
-  }
+  dropQueued(sql, now, null)
+  abortRunning(sql, now, generation)
+}
+
+export function abortRunning(sql: Sql, now: number, generation: number): void {
   // What was to be merged would otherwise come back as a turn of its own.
   dropOpenSteers(sql, 'The turn was aborted')
   const running = runningTurn(sql)
@@ -165,6 +169,27 @@ export function requestAbort(sql: Sql, now: number, generation: number): void {
     body: { turnId: running.id },
   })
   setDeadline(sql, 'turn.abort', now + abortGraceMs)
+}
+
+/** Of one run, or of all. */
+export function dropQueued(sql: Sql, now: number, runId: string | null): void {
+  const reason = 'aborted while queued'
+  const queued = sql.all<TurnRow>(
+    `select * from turns where state = 'queued' and (?1 is null or run_id = ?1) order by n`,
+    runId,
+  )
+  for (const row of queued) {
+    sql.run(
+      `update turns set state = 'aborted', reason = ?, ended_at = ? where n = ?`,
+      reason,
+      now,
+      row.n,
+    )
+    const end = { turnId: row.id, state: 'aborted', reason, text: null, diff: null } as const
+    appendEvent(sql, now, 'turn.ended', end)
+    noteTurnEnded(sql, now, row.run_id, { id: row.id, state: 'aborted', reason })
+    projectTurn(sql, now, row.id)
+  }
 }
 
 export function addTokens(sql: Sql, turnId: string, input: number, output: number): void {
@@ -183,6 +208,9 @@ export function runningTurn(sql: Sql): TurnRow | undefined {
 export function countQueued(sql: Sql): number {
   return sql.all<{ c: number }>(`select count(*) as c from turns where state = 'queued'`)[0]?.c ?? 0
 }
+
+/** Whether a queued turn waits for the sandbox, and not for a budget. */
+export const wantsSandbox = (sql: Sql): boolean => countQueued(sql) > 0 && !isBlocked(sql)
 
 function loadTurnRow(sql: Sql, id: string): TurnRow | undefined {
   return sql.all<TurnRow>('select * from turns where id = ?', id)[0]
@@ -220,6 +248,7 @@ function toTurn(sql: Sql, sessionId: string, row: TurnRow): Turn {
   return {
     id: row.id as TurnId,
     sessionId: sessionId as SessionId,
+    runId: row.run_id as RunId | null,
     state: row.state,
     position: row.state === 'queued' ? ahead() : null,
     prompt: row.prompt,
@@ -237,6 +266,7 @@ function projectTurn(sql: Sql, now: number, id: string): void {
   if (!row) return
   addToOutbox(sql, now, 'turn', {
     id: row.id,
+    runId: row.run_id,
     state: row.state,
     reason: row.reason,
     inputTokens: row.input_tokens,
@@ -245,31 +275,4 @@ function projectTurn(sql: Sql, now: number, id: string): void {
     startedAt: row.started_at,
     endedAt: row.ended_at,
   })
-}
-
-/** A key seen before: the turn that it made, or a refusal if it came with another body. */
-export function findPromptKey(sql: Sql, key: string, body: string): string | null {
-  const row = sql.all<{ body: string; turn_id: string }>(
-    'select body, turn_id from prompt_keys where key = ?',
-    key,
-  )[0]
-  if (!row) return null
-  if (row.body === body) return row.turn_id
-  throw new AppError('key_conflict', `Idempotency-Key "${key}" was used with another prompt`)
-}
-
-export function savePromptKey(
-  sql: Sql,
-  now: number,
-  key: string,
-  body: string,
-  turnId: string,
-): void {
-  sql.run(
-    'insert into prompt_keys (key, body, turn_id, created_at) values (?, ?, ?, ?)',
-    key,
-    body,
-    turnId,
-    now,
-  )
 }

@@ -5,27 +5,36 @@ import { outboxLag } from '../outbox.ts'
 import type { Sql } from '../ports.ts'
 import { loadAutomationRun } from './automation.ts'
 import { lastEventSeq } from './events.ts'
+import { loadGeneration } from './generations.ts'
 import { promptOrigin } from './prompt.ts'
 import { loadSession } from './record.ts'
+import { loadStart } from './start.ts'
 import { countQueued, runningTurn } from './turns.ts'
 import { totalUsage } from './usage.ts'
 
 /** The session as its callers see it. */
 export function viewSession(sql: Sql, now: number, connected: boolean): Session {
   const record = loadSession(sql)
+  const start = loadStart(sql)
   return {
     id: record.id as SessionId,
     organisationId: record.organisationId as OrganisationId,
     project: record.project,
     title: record.title,
-    status: record.status === 'open' ? 'open' : 'closed',
+    status: record.status === 'erased' ? 'closed' : record.status,
     sandbox: {
       provider: record.provider,
       state: record.sandboxState,
       generation: record.generation,
       connected,
       reason: record.sandboxReason,
+      failures: start.failures,
+      retryAt: start.retryAt,
+      endsAt: loadGeneration(sql, record.generation)?.endsAt ?? null,
     },
+    idleTimeoutSeconds: record.idleTimeoutSeconds,
+    replacement: record.replacement,
+    limits: record.limits,
     repository:
       record.repositoryUrl === null
         ? null

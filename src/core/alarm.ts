@@ -1,42 +1,55 @@
-import { type Deadline, takeDue } from '../deadlines.ts'
-import type { Kernel } from './kernel.ts'
+import type { CrashPointName } from './crash-points.ts'
+import { type Deadline, takeDue } from './deadlines.ts'
+import type { Clock, Log, Sql } from './ports.ts'
 
 /** If this instance dies over the work of a deadline, and nobody comes by earlier, it comes back after this time. */
 const leaseMs = 10_000
 
-/** The one alarm of a session, shared by all its deadlines. */
+/** Whose deadlines they are: a session, an organisation. */
+export interface AlarmOwner {
+  /** False: there is no database yet, so nothing can be due. */
+  readonly created: boolean
+  readonly instance: string
+  readonly ports: { sql: Sql; now: Clock; log: Log }
+  alarmFired(): void
+  /** Arms the next alarm. */
+  commit(work: () => void): void
+  crash?(name: CrashPointName): Promise<void> | undefined
+}
+
+/** The one alarm of an object, shared by all its deadlines. */
 export class Alarm {
-  readonly #kernel: Kernel
+  readonly #owner: AlarmOwner
   readonly #work: (deadline: Deadline) => void | Promise<void>
   /** Deadlines that this instance is at work on: they come back while it takes long, and are left to it. */
   readonly #atWork = new Set<string>()
 
-  constructor(kernel: Kernel, work: (deadline: Deadline) => void | Promise<void>) {
-    this.#kernel = kernel
+  constructor(owner: AlarmOwner, work: (deadline: Deadline) => void | Promise<void>) {
+    this.#owner = owner
     this.#work = work
   }
 
   /** Never throws: the platform gives up on an alarm that fails a few times. */
   async fired(): Promise<void> {
-    if (!this.#kernel.created) return
-    this.#kernel.alarmFired()
-    const { sql, now } = this.#kernel.ports
-    const { instance } = this.#kernel
+    if (!this.#owner.created) return
+    this.#owner.alarmFired()
+    const { sql, now } = this.#owner.ports
+    const { instance } = this.#owner
     const due = takeDue(sql, now(), instance, leaseMs).filter(
       ({ name, runner }) => !(runner === instance && this.#atWork.has(name)),
     )
     // Arms the next one before anything is done about these.
-    this.#kernel.commit(() => {})
+    this.#owner.commit(() => {})
     await Promise.all(due.map((deadline) => this.#run(deadline)))
   }
 
   async #run(deadline: Deadline): Promise<void> {
     this.#atWork.add(deadline.name)
     try {
-      await this.#kernel.crash('deadline.taken')
+      await this.#owner.crash?.('deadline.taken')
       await this.#work(deadline)
     } catch (error) {
-      this.#kernel.ports.log('warn', 'Deadline failed, will come again', {
+      this.#owner.ports.log('warn', 'Deadline failed, will come again', {
         name: deadline.name,
         attempt: deadline.attempt,
         error: error instanceof Error ? error.message : String(error),

@@ -1,0 +1,232 @@
+import { createHash } from 'node:crypto'
+import { isAbsolute } from 'node:path'
+import { canonicalJson } from '../../src/contract/canonical.ts'
+import type { CommandBody } from '../../src/contract/link.ts'
+import type {
+  Enforcement,
+  ExecutionReport,
+  IsolationPlan,
+  MergeReport,
+  Operation,
+} from '../../src/contract/operation.ts'
+import { crashPoint } from '../crash-points.ts'
+import { killMarked } from '../processes.ts'
+import { shorten } from '../shorten.ts'
+import { Attempts, type Ended, type Known } from './attempts.ts'
+import { edit } from './edit.ts'
+import { fetchUrl } from './fetch.ts'
+import { runGit, runInWorktree } from './git-command.ts'
+import { mergeCommit, removeBranch } from './merge.ts'
+import { type Outcome, reportOf } from './outcome.ts'
+import { attemptMark, cleanEnvironment, type Place } from './place.ts'
+import { type Held, probeEnforcement } from './probe.ts'
+import { listFolder, readFile, type Upload } from './read.ts'
+import { branchOf, openRepository, removeFolder, type Repository } from './repository.ts'
+import { type Run, runEnclosed } from './run.ts'
+
+export interface ExecutorOptions {
+  /** The agent's own: what was begun and how it ended. */
+  folder: string
+  /** Waits until the sandbox is ready. */
+  place: () => Promise<Place>
+  probePlace: Pick<Place, 'owner' | 'path' | 'marks'>
+  upload: Upload
+  maxReportBytes: number
+}
+type Body = CommandBody<'execute'>
+
+const maxOutputBytes = 512 * 1024
+const mergeMs = 120_000
+
+/** Carries out operations by their plan, each attempt at most once. */
+export class Executor {
+  readonly #options: ExecutorOptions
+  readonly #attempts: Attempts
+  readonly #running = new Map<string, Promise<ExecutionReport>>()
+  #held: Promise<Held> | undefined
+  /** Two of them would trip over the workspace's references and index. */
+  #gitQueue: Promise<unknown> = Promise.resolve()
+
+  constructor(options: ExecutorOptions) {
+    this.#options = options
+    this.#attempts = new Attempts(options.folder)
+  }
+
+  async enforces(): Promise<Enforcement[]> {
+    return (await this.#probe()).enforces
+  }
+
+  execute(body: Body): Promise<ExecutionReport> {
+    const running = this.#running.get(body.attemptId)
+    if (running) return running
+    const started = this.#once(body).finally(() => this.#running.delete(body.attemptId))
+    this.#running.set(body.attemptId, started)
+    return started
+  }
+
+  merge({ attemptId, branch }: CommandBody<'merge'>): Promise<MergeReport> {
+    return this.#withGit(async () => {
+      const known = this.#attempts.known(attemptId)
+      if (known?.state !== 'ended' || known.commit === null || branch !== branchOf(attemptId))
+        throw new Error(`Cannot merge "${branch}": no attempt of this sandbox has made it`)
+      return this.#attempts.merged(attemptId) ?? (await this.#merge(attemptId, known.commit))
+    })
+  }
+
+  async #merge(attemptId: string, commit: string): Promise<MergeReport> {
+    return this.#inRepository(attemptId, mergeMs, async (repository) => {
+      const merge = await mergeCommit(repository, attemptId, commit)
+      if (!merge.merged) return merge
+      this.#attempts.rememberMerge(attemptId, merge)
+      await removeBranch(repository, attemptId)
+      return merge
+    })
+  }
+
+  async #once(body: Body): Promise<ExecutionReport> {
+    // Looking may be repeated, and is not remembered.
+    if (body.plan.strategy === 'workspace') return (await this.#perform(body)).report
+    const { attemptId } = body
+    // Before it is begun: what waits for a sandbox that never comes was not begun.
+    const place = await this.#options.place()
+    const digest = createHash('sha256').update(canonicalJson(body.operation)).digest('hex')
+    const known = this.#attempts.begin(attemptId, digest)
+    if (known) return this.#answerAgain(attemptId, known, digest, place)
+    await crashPoint('execute.begun')
+    const ended = await this.#perform(body)
+    this.#attempts.end(attemptId, ended)
+    await crashPoint('execute.done')
+    return ended.report
+  }
+
+  async #answerAgain(
+    attemptId: string,
+    known: Known,
+    digest: string,
+    place: Place,
+  ): Promise<ExecutionReport> {
+    if (known.digest !== '' && known.digest !== digest)
+      throw new Error(`Cannot execute "${attemptId}": it was begun with another operation`)
+    if (known.state === 'ended') return known.report
+    await killMarked({ mark: `${attemptMark}=${attemptId}`, uid: undefined })
+    await removeFolder(place, attemptId, Date.now() + mergeMs)
+    const error = 'It was begun, and the agent ended before it did: nobody can say how far it came'
+    const report: ExecutionReport = { ...reportOf({ error, enforced: [] }, 0), status: 'unknown' }
+    this.#attempts.end(attemptId, { report, commit: null })
+    return report
+  }
+
+  /** Never throws: whatever goes wrong is how the attempt ended. */
+  async #perform(body: Body): Promise<Ended> {
+    const startedAt = Date.now()
+    const outcome = await this.#dispatch(body).catch(
+      // Its message alone: a cause may name paths that nobody asked about.
+      (error: Error): Outcome => ({ error: error.message.slice(0, 4000), enforced: [] }),
+    )
+    const whole = reportOf(outcome, Date.now() - startedAt)
+    const { value, shortened } = shorten(whole, this.#options.maxReportBytes)
+    const report = shortened ? { ...value, truncated: true } : whole
+    return { report, commit: outcome.commit ?? null }
+  }
+
+  async #dispatch(body: Body): Promise<Outcome> {
+    const plan = withinLimits(body.plan)
+    const held = await this.#probe()
+    refuseUnheld(plan, held)
+    const place = await this.#options.place()
+    const { operation } = body
+    const boundary = { place, sessionPaths: plan.pathConstraints.filter(isAbsolute) }
+    switch (`${plan.strategy} ${operation.operation}`) {
+      case 'workspace read-file':
+        return readFile(boundary, target(operation), plan.limits.outputBytes, this.#options.upload)
+      case 'workspace list-folder':
+        return listFolder(boundary, operation.targetPath ?? '.', plan.limits.outputBytes)
+      case 'git-worktree write-file':
+      case 'git-worktree delete-file':
+      case 'git-worktree apply-patch':
+      case 'git-worktree git':
+      case 'git-worktree run':
+        return this.#inWorktree(body, plan, place, held)
+      case 'process-sandbox run':
+        return runEnclosed({ ...runOf(body, plan, place, held), folder: place.workspace })
+      case 'process-sandbox fetch':
+        return fetchUrl(operation.url ?? '', plan, this.#options.upload)
+      default:
+        throw new Error(`Cannot execute "${operation.operation}" by the plan "${plan.strategy}"`)
+    }
+  }
+
+  #inWorktree(body: Body, plan: IsolationPlan, place: Place, held: Held): Promise<Outcome> {
+    const { attemptId, operation } = body
+    const { upload } = this.#options
+    return this.#withGit(() =>
+      this.#inRepository(attemptId, plan.limits.timeoutMs, (repository) => {
+        if (operation.operation === 'git')
+          return runGit(repository, attemptId, operation.args ?? [], { held, plan }, upload)
+        if (operation.operation === 'run')
+          return runInWorktree(repository, attemptId, runOf(body, plan, place, held), upload)
+        return edit(repository, attemptId, operation, upload)
+      }),
+    )
+  }
+
+  async #inRepository<T>(
+    attemptId: string,
+    timeoutMs: number,
+    work: (repository: Repository) => Promise<T>,
+  ): Promise<T> {
+    const place = await this.#options.place()
+    try {
+      return await work(await openRepository(place, attemptId, Date.now() + timeoutMs))
+    } finally {
+      await removeFolder(place, attemptId, Date.now() + mergeMs)
+    }
+  }
+
+  #withGit<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#gitQueue.then(work)
+    this.#gitQueue = done.catch(() => undefined)
+    return done
+  }
+
+  #probe(): Promise<Held> {
+    const { owner, path, marks } = this.#options.probePlace
+    const environment = cleanEnvironment({ owner, path, marks, home: '/', workspace: '/' }, 'probe')
+    this.#held ??= probeEnforcement(owner, environment)
+    return this.#held
+  }
+}
+
+function target({ operation, targetPath }: Operation): string {
+  if (targetPath === undefined)
+    throw new Error(`Cannot execute "${operation}": it needs a targetPath`)
+  return targetPath
+}
+
+const runOf = (body: Body, plan: IsolationPlan, place: Place, held: Held): Omit<Run, 'folder'> => ({
+  place,
+  attemptId: body.attemptId,
+  held,
+  plan,
+  command: body.operation.command ?? '',
+  environment: {
+    PATH: place.path,
+    HOME: place.home,
+    LANG: 'C.UTF-8',
+    ...body.operation.environment,
+  },
+})
+
+const withinLimits = (plan: IsolationPlan): IsolationPlan => ({
+  ...plan,
+  limits: { ...plan.limits, outputBytes: Math.min(plan.limits.outputBytes, maxOutputBytes) },
+})
+
+/** What the plan counts on and nobody has let go of. */
+function refuseUnheld({ enforce, notEnforced }: IsolationPlan, held: Held): void {
+  const missing = enforce.filter(
+    (each) => !notEnforced.includes(each) && !held.enforces.includes(each),
+  )
+  if (missing.length > 0)
+    throw new Error(`Cannot execute: this sandbox cannot hold it to ${missing.join(', ')}`)
+}

@@ -1,0 +1,1 @@
+"""Sandboxes of Gantry at Modal. `auth`, `shapes`, `states` and `web` need nothing but Python."""

@@ -1,0 +1,60 @@
+import { z } from 'zod'
+
+export const Category = z.enum([
+  'read',
+  'edit',
+  'shell',
+  'git',
+  'network',
+  'memory',
+  'external-directory',
+  'provider-tool',
+  'secrets',
+])
+export type Category = z.infer<typeof Category>
+
+export const Decision = z.enum(['allow', 'ask', 'deny'])
+export type Decision = z.infer<typeof Decision>
+
+/** What makes a request ask even where its category is allowed. */
+export const Risk = z.enum(['destructive', 'external', 'privileged', 'ambiguous'])
+export type Risk = z.infer<typeof Risk>
+
+/**
+ * What the policy decides on, complete: recorded with every decision, so that another policy can be tried on it later.
+ * Paths are absolute and lexically normal.
+ */
+export const PermissionRequest = z.object({
+  category: Category,
+  operation: z.string(),
+  /** As the model sees it; null for an operation of the API. */
+  tool: z.string().nullable(),
+  agent: z.string().nullable(),
+  subagent: z.string().nullable(),
+  mode: z.string(),
+  workspaceRoot: z.string(),
+  /** Inside the boundary though not in the workspace: the env file, OpenCode's tool-output folder. */
+  sessionPaths: z.array(z.string()),
+  paths: z.array(z.string()),
+  command: z.string().nullable(),
+  /** Where the command starts. Absent: in the workspace. */
+  cwd: z.string().optional(),
+  /** What "~" and $HOME mean. */
+  home: z.string().optional(),
+  hosts: z.array(z.string()),
+  risks: z.array(Risk),
+})
+export type PermissionRequest = z.infer<typeof PermissionRequest>
+
+export const PermissionDecision = z.object({
+  decision: Decision,
+  reason: z.string(),
+  /** Which rule decided: "boundary", "default:shell", "sandbox-default@1#4", "override:build", "grant:apr_…" */
+  rule: z.string(),
+  policy: z.object({ name: z.string(), version: z.number().int() }),
+})
+export type PermissionDecision = z.infer<typeof PermissionDecision>
+
+/** An agent's own word on categories. A subagent can only tighten its parent's. */
+export const PermissionOverrides = z.partialRecord(Category, Decision)
+export type PermissionOverrides = z.infer<typeof PermissionOverrides>

@@ -1,0 +1,48 @@
+import { z } from 'zod'
+import { Text } from './ids.ts'
+import { Category, PermissionDecision, PermissionOverrides, Risk } from './permission.ts'
+import { PolicyPut } from './stored-policy.ts'
+
+const Path = Text(4096, 1).startsWith('/', { error: 'Must be an absolute path' })
+
+/** A request as a session would make it; what is absent is as in a session that works in /home/user/workspace. */
+export const SampleRequest = z.strictObject({
+  category: Category,
+  operation: Text(100, 1).default('sample'),
+  tool: Text(200, 1).nullable().default(null),
+  agent: Text(200, 1).nullable().default(null),
+  subagent: Text(200, 1).nullable().default(null),
+  mode: Text(100, 1).default('coding'),
+  workspaceRoot: Path.default('/home/user/workspace'),
+  sessionPaths: z.array(Path).max(20).default([]),
+  paths: z.array(Path).max(200).default([]),
+  command: Text(64 * 1024)
+    .nullable()
+    .default(null),
+  cwd: Path.optional(),
+  home: Path.default('/home/user'),
+  hosts: z.array(Text(300, 1)).max(200).default([]),
+  risks: z.array(Risk).max(Risk.options.length).default([]),
+})
+export type SampleRequest = z.infer<typeof SampleRequest>
+
+export const PolicyCheck = z.strictObject({
+  source: PolicyPut.shape.source,
+  format: PolicyPut.shape.format,
+  requests: z.array(SampleRequest).max(100).default([]),
+  overrides: z
+    .strictObject({
+      agent: PermissionOverrides.nullable().default(null),
+      subagent: PermissionOverrides.nullable().default(null),
+    })
+    .optional()
+    .describe('What would come with every request'),
+})
+export type PolicyCheck = z.infer<typeof PolicyCheck>
+
+export const PolicyChecked = z.object({
+  name: z.string(),
+  rules: z.number().int().describe('How many it has'),
+  decisions: z.array(PermissionDecision).describe('One per request, in order'),
+})
+export type PolicyChecked = z.infer<typeof PolicyChecked>

@@ -1,0 +1,126 @@
+import { z } from 'zod'
+import { KeyId, Text } from './ids.ts'
+import { Category, Decision, PermissionOverrides, Risk } from './permission.ts'
+
+export const maxPolicyBytes = 256 * 1024
+export const maxPolicyRules = 500
+
+const name = (what: string) =>
+  z.string().regex(/^[a-z][a-z0-9._-]{0,63}$/, {
+    error: `${what} is lower-case letters, digits, ".", "_" and "-", and starts with a letter`,
+  })
+
+const oneOrMore = <T extends z.ZodType>(item: T, expected: string) =>
+  z.union([item, z.array(item).min(1).max(100)], { error: `Expected ${expected}, or a list of it` })
+
+const enumOrMore = <T extends string>(options: readonly T[]) =>
+  oneOrMore(z.enum(options), `one of ${options.join(', ')}`)
+
+const Glob = Text(500, 1)
+const globOrMore = oneOrMore(Glob, 'text of at most 500 characters')
+const exactOrMore = oneOrMore(Text(200, 1), 'text of at most 200 characters')
+
+const PathGlob = Glob.refine((glob) => !glob.split('/').includes('..'), {
+  error: 'Must not contain ".."',
+})
+
+const Escalation = z.strictObject({
+  afterSeconds: z.number().int().min(1).max(86_400),
+  group: name('A group'),
+})
+
+const terms = {
+  group: name('A group')
+    .optional()
+    .describe('Who may answer; absent: every key with scope approve'),
+  quorum: z.number().int().min(1).max(20).optional().describe('Distinct owners; default 1'),
+  escalate: Escalation.optional().describe('From then on this group may answer too'),
+}
+const TimeoutSeconds = z.number().int().min(1).max(86_400)
+
+/**
+ * What a rule is about. A field that is absent matches everything; a list matches if one of it does. `*` stands for any
+ * text and `?` for one character; nothing else is special.
+ */
+export const PolicyMatch = z.strictObject({
+  category: enumOrMore(Category.options).optional(),
+  tool: globOrMore.optional().describe('As the model sees it; operations of the API have none'),
+  path: oneOrMore(PathGlob, 'a path pattern without ".."')
+    .optional()
+    .describe(
+      'Relative to the workspace, absolute, or "~/…"; "*" stays in one folder, "**" does not',
+    ),
+  command: globOrMore
+    .optional()
+    .describe('One simple command, its words joined by single spaces; "npm *" also matches "npm"'),
+  host: globOrMore.optional().describe('"*.example.com" does not match "example.com"'),
+  agent: exactOrMore.optional(),
+  subagent: exactOrMore.optional(),
+  mode: exactOrMore.optional(),
+  risks: enumOrMore(Risk.options)
+    .optional()
+    .describe('Has one of these; an allow covers no risk that it does not list'),
+})
+export type PolicyMatch = z.infer<typeof PolicyMatch>
+
+export const RuleApproval = z.strictObject({ timeoutSeconds: TimeoutSeconds.optional(), ...terms })
+export type RuleApproval = z.infer<typeof RuleApproval>
+
+export const PolicyRule = z.strictObject({
+  id: name('A rule id').optional(),
+  match: PolicyMatch,
+  decision: Decision,
+  reason: Text(500).optional(),
+  approval: RuleApproval.optional(),
+})
+export type PolicyRule = z.infer<typeof PolicyRule>
+
+/** As it is written. The last rule that matches decides; what no rule matches falls to the category's default. */
+export const PolicyDocument = z.strictObject({
+  name: name('A policy name'),
+  description: Text(2000).optional(),
+  approvals: z
+    .strictObject({ timeoutSeconds: TimeoutSeconds.default(600), ...terms })
+    .default({ timeoutSeconds: 600 }),
+  groups: z.record(name('A group'), z.array(KeyId).min(1).max(100)).default({}),
+  overrides: z
+    .strictObject({
+      agents: z.record(Text(200, 1), PermissionOverrides).default({}),
+      subagents: z.record(Text(200, 1), PermissionOverrides).default({}),
+    })
+    .default({ agents: {}, subagents: {} }),
+  rules: z.array(PolicyRule).max(maxPolicyRules).default([]),
+})
+export type PolicyDocument = z.infer<typeof PolicyDocument>
+
+/** What a session's own gate lists add. They tighten and never loosen. */
+export const GateTightening = z.object({
+  deny: z.array(z.string()),
+  ask: z.array(z.string()),
+  askTimeoutSeconds: z.number().int(),
+})
+export type GateTightening = z.infer<typeof GateTightening>
+
+/** A document as it is stored: its version is counted there. */
+export const Policy = PolicyDocument.extend({
+  version: z.number().int().min(1),
+  gate: GateTightening.optional(),
+})
+export type Policy = z.infer<typeof Policy>
+
+export const PolicyError = z.object({
+  line: z.number().int(),
+  column: z.number().int(),
+  path: z.string().describe('Such as rules.3.match.category'),
+  message: z.string(),
+})
+export type PolicyError = z.infer<typeof PolicyError>
+
+/** Who must answer an approval, and until when. */
+export const ApprovalTerms = z.object({
+  timeoutSeconds: z.number().int(),
+  group: z.array(z.string()).nullable().describe('Key ids; null: every key with scope approve'),
+  quorum: z.number().int(),
+  escalate: z.object({ afterSeconds: z.number().int(), group: z.array(z.string()) }).nullable(),
+})
+export type ApprovalTerms = z.infer<typeof ApprovalTerms>

@@ -1,0 +1,64 @@
+/** Paths are text here: nothing is looked up. The sandbox compares real paths before it acts. */
+
+export interface Boundary {
+  workspaceRoot: string
+  sessionPaths: readonly string[]
+}
+
+/** Absolute, without "." and "..", without a slash at the end. */
+export function normalPath(path: string): string {
+  const kept: string[] = []
+  for (const part of path.split('/')) {
+    if (part === '' || part === '.') continue
+    if (part === '..') kept.pop()
+    else kept.push(part)
+  }
+  return `/${kept.join('/')}`
+}
+
+export const resolvePath = (from: string, path: string): string =>
+  normalPath(path.startsWith('/') ? path : `${from}/${path}`)
+
+/** Of a path as a person or a program writes it. Without a known home, "~" is a folder that nothing contains. */
+export function expandHome(path: string, home: string | undefined): string {
+  if (path === '~' || path.startsWith('~/')) return `${home ?? '/~'}${path.slice(1)}`
+  return path
+}
+
+export const isWithin = (path: string, folder: string): boolean =>
+  path === folder || folder === '/' || path.startsWith(`${folder}/`)
+
+export const isSessionPath = (path: string, { sessionPaths }: Boundary): boolean =>
+  sessionPaths.some((allowed) => isWithin(path, allowed))
+
+export const isInside = (path: string, boundary: Boundary): boolean =>
+  isWithin(path, boundary.workspaceRoot) || isSessionPath(path, boundary)
+
+const secretFiles = new Set([
+  ...['.envrc', '.netrc', '_netrc', '.pypirc', '.pgpass', '.my.cnf', '.git-credentials'],
+  ...['id_rsa', 'id_dsa', 'id_ecdsa', 'id_ed25519', 'credentials', '.credentials', 'admin-key'],
+  ...['credentials.json', '.credentials.json', 'secrets.json', 'secrets.yml', 'secrets.yaml'],
+  ...['secrets.toml', '.secrets', '.htpasswd'],
+])
+const secretFolders = new Set(['.aws', '.ssh', '.gnupg', '.kube', '.azure', '.gantry'])
+/** Made to be read: they hold names, not values. */
+const envTemplates = /^\.env\.(?:[\w-]+\.)*(?:example|sample|template|dist|defaults?)$/
+const secretEndings = /\.(?:p12|pfx|jks|keystore|kdbx|key)$/
+const secretPlaces =
+  /\/(?:\.docker\/config\.json|\.config\/gh\/hosts\.yml)$|\/\.config\/gcloud(?:\/|$)/
+
+/** Whether the file holds credentials, by its name. */
+export function isSecretPath(path: string): boolean {
+  const lower = path.toLowerCase()
+  const parts = lower.split('/')
+  const file = parts.at(-1) ?? ''
+  if (file === '.env' || file.startsWith('.env.') || file.startsWith('.env*'))
+    return !envTemplates.test(file)
+  if (file === 'environ') return lower.startsWith('/proc/')
+  return (
+    secretFiles.has(file) ||
+    secretEndings.test(file) ||
+    secretPlaces.test(lower) ||
+    parts.some((part) => secretFolders.has(part))
+  )
+}

@@ -1,0 +1,105 @@
+import type { Category, Decision, PermissionRequest, Risk } from '../../contract/permission.ts'
+import type { Policy, PolicyMatch, PolicyRule } from '../../contract/policy.ts'
+import { matchesCommand, matchesPath, matchesText, pathGlob, textGlob } from './globs.ts'
+
+/** The smallest thing that is decided: one command on one path or host. */
+export interface Act {
+  category: Category
+  command: string | null
+  path: string | null
+  host: string | null
+  risks: readonly Risk[]
+}
+
+export interface Rule {
+  /** NAME@VERSION#ID, or the rule's place in the document if it has no id. */
+  name: string
+  decision: Decision
+  reason: string | undefined
+  names: ReadonlySet<Category> | null
+  hasPath: boolean
+  /** Risks that an allow covers. */
+  covers: ReadonlySet<Risk>
+  matches: (act: Act, request: PermissionRequest) => boolean
+}
+
+export interface Rules {
+  list: readonly Rule[]
+  /** Whether paths and hosts have to be looked at one by one. */
+  byPath: boolean
+  byHost: boolean
+}
+
+const compiled = new WeakMap<readonly PolicyRule[], Rules & { of: string }>()
+
+/**
+ * Policies are data and do not change once they are loaded, so their patterns are read once; and again only if the same
+ * list belongs to another version.
+ */
+export function rulesOf(policy: Policy): Rules {
+  const of = `${policy.name}@${policy.version}`
+  const known = compiled.get(policy.rules)
+  if (known?.of === of) return known
+  const rules = {
+    of,
+    list: policy.rules.map((rule, index) => compile(rule, ruleName(policy, rule, index))),
+    byPath: policy.rules.some(({ match }) => match.path !== undefined),
+    byHost: policy.rules.some(({ match }) => match.host !== undefined),
+  }
+  compiled.set(policy.rules, rules)
+  return rules
+}
+
+export const ruleName = (policy: Policy, rule: PolicyRule, index: number): string =>
+  `${policy.name}@${policy.version}#${rule.id ?? index}`
+
+const listOf = <T>(value: T | T[] | undefined): T[] | null =>
+  value === undefined ? null : Array.isArray(value) ? value : [value]
+
+function compile({ match, decision, reason }: PolicyRule, name: string): Rule {
+  const names = listOf(match.category)
+  const risks = new Set(listOf(match.risks) ?? [])
+  const tests = testsOf(match)
+  return {
+    name,
+    decision,
+    reason,
+    names: names && new Set(names),
+    hasPath: match.path !== undefined,
+    covers: risks,
+    matches: (act, request) => tests.every((test) => test(act, request)),
+  }
+}
+
+type Test = (act: Act, request: PermissionRequest) => boolean
+
+/** One test per field that the rule has; a list matches if one of it does. */
+function testsOf(match: PolicyMatch): Test[] {
+  const test = <T>(value: T | T[] | undefined, make: (item: T) => Test): Test[] => {
+    const each = listOf(value)?.map(make)
+    return each ? [(act, request) => each.some((one) => one(act, request))] : []
+  }
+  return [
+    ...test(match.category, (category) => (act) => act.category === category),
+    ...test(match.risks, (risk) => (act) => act.risks.includes(risk)),
+    ...test(match.mode, (mode) => (_, request) => request.mode === mode),
+    ...test(match.agent, (agent) => (_, request) => request.agent === agent),
+    ...test(match.subagent, (subagent) => (_, request) => request.subagent === subagent),
+    ...test(match.tool, (tool) => {
+      const glob = textGlob(tool)
+      return (_, request) => request.tool !== null && matchesText(glob, request.tool)
+    }),
+    ...test(match.path, (path) => {
+      const glob = pathGlob(path)
+      return (act, request) => act.path !== null && matchesPath(glob, act.path, request)
+    }),
+    ...test(match.command, (command) => {
+      const glob = textGlob(command)
+      return (act) => act.command !== null && matchesCommand(glob, act.command)
+    }),
+    ...test(match.host, (host) => {
+      const glob = textGlob(host.toLowerCase())
+      return (act) => act.host !== null && matchesText(glob, act.host)
+    }),
+  ]
+}

@@ -1,0 +1,33 @@
+import type { TestExpression } from 'unbash'
+import { argOf, type Surroundings, textOf } from './arg.ts'
+import { plainSegment } from './flow.ts'
+import { locate } from './locate.ts'
+import type { Segment } from './segment.ts'
+
+const asksForFile = /^-[a-hkprsuwxLNOGS]$/
+
+/** The files that `[[ … ]]` asks about. */
+export function testSegments(
+  expression: TestExpression,
+  around: Surroundings,
+  isInside: (path: string) => boolean,
+): Segment[] {
+  const inner = (part: TestExpression) => testSegments(part, around, isInside)
+  switch (expression.type) {
+    case 'TestLogical':
+      return expression.operands.flatMap(inner)
+    case 'TestNot':
+      return inner(expression.operand)
+    case 'TestGroup':
+      return inner(expression.expression)
+    case 'TestBinary':
+      return []
+    default: {
+      if (!asksForFile.test(expression.operator)) return []
+      const target = argOf(expression.operand, around)
+      const { paths, findings } = locate(target, around, isInside)
+      const segment = plainSegment(`[[ ${expression.operator} ${textOf([target])} ]]`, findings)
+      return [{ ...segment, paths: paths.map((path) => ({ path, read: false })) }]
+    }
+  }
+}

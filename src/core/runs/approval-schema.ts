@@ -1,0 +1,43 @@
+export const approvalSchema = [
+  `create table approvals (
+    n integer primary key,
+    id text not null unique,
+    run_id text not null,
+    kind text not null,
+    state text not null,
+    asker_kind text not null,
+    asker_id text not null,
+    asker_owner text,
+    subject text not null,
+    title text not null,
+    operation text not null,
+    operation_hash text not null,
+    decision_seq integer not null,
+    reason text not null,
+    rule text not null,
+    policy text not null,
+    group_keys text,
+    quorum integer not null,
+    escalates_at integer,
+    escalation_keys text,
+    escalated integer not null default 0,
+    resumable integer not null,
+    created_at integer not null,
+    deadline_at integer not null,
+    resolved_at integer,
+    actor text,
+    actor_owner text,
+    resolution_reason text
+  )`,
+  'create index approvals_by_run on approvals (run_id)',
+  `create index approvals_open on approvals (deadline_at) where state = 'pending'`,
+  // One vote per person, whichever of their keys they used.
+  `create table votes (
+    approval_id text not null,
+    owner text not null,
+    key_id text not null,
+    reason text not null,
+    at integer not null,
+    primary key (approval_id, owner)
+  )`,
+] as const

@@ -1,0 +1,291 @@
+import type { Approval, ApprovalResolve, ApprovalState } from '../../contract/approval.ts'
+import type { ApprovalTerms } from '../../contract/policy.ts'
+import { AppError } from '../../contract/error.ts'
+import type { ApprovalId, RunId, SessionId } from '../../contract/ids.ts'
+import type { PermissionDecision } from '../../contract/permission.ts'
+import { clearDeadline, setDeadline } from '../deadlines.ts'
+import { addToOutbox } from '../outbox.ts'
+import type { Sql } from '../ports.ts'
+import { appendEvent } from '../sessions/events.ts'
+import { loadSession } from '../sessions/record.ts'
+import { addDelivery } from '../webhooks/deliveries.ts'
+import { rowsThatFit } from './rows-that-fit.ts'
+import { record } from './run.ts'
+import { stopWaiting, waitFor } from './waits.ts'
+
+export interface ApprovalRow {
+  n: number
+  id: string
+  run_id: string
+  kind: 'gate' | 'operation'
+  state: ApprovalState
+  asker_kind: 'sandbox' | 'key'
+  asker_id: string
+  asker_owner: string | null
+  subject: string
+  title: string
+  operation: string
+  operation_hash: string
+  decision_seq: number
+  reason: string
+  rule: string
+  policy: string
+  group_keys: string | null
+  quorum: number
+  escalates_at: number | null
+  escalation_keys: string | null
+  escalated: number
+  resumable: number
+  created_at: number
+  deadline_at: number
+  resolved_at: number | null
+  actor: string | null
+  actor_owner: string | null
+  resolution_reason: string | null
+}
+
+export interface NewApproval {
+  id: string
+  runId: string
+  kind: 'gate' | 'operation'
+  asker: { kind: 'sandbox' | 'key'; id: string; owner: string | null }
+  subject: string
+  title: string
+  operation: unknown
+  operationHash: string
+  decisionSeq: number
+  decision: PermissionDecision
+  terms: ApprovalTerms
+  resumable: boolean
+}
+
+/** The run needs a person from now on. */
+export function openApproval(sql: Sql, now: number, approval: NewApproval): ApprovalRow {
+  const { asker, decision, terms } = approval
+  const escalatesAt = terms.escalate && now + terms.escalate.afterSeconds * 1000
+  sql.run(
+    `insert into approvals (id, run_id, kind, state, asker_kind, asker_id, asker_owner, subject, title, operation,
+       operation_hash, decision_seq, reason, rule, policy, group_keys, quorum, escalates_at, escalation_keys, resumable,
+       created_at, deadline_at)
+     values (?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    approval.id,
+    approval.runId,
+    approval.kind,
+    asker.kind,
+    asker.id,
+    asker.owner,
+    approval.subject,
+    approval.title,
+    JSON.stringify(approval.operation ?? null),
+    approval.operationHash,
+    approval.decisionSeq,
+    decision.reason,
+    decision.rule,
+    JSON.stringify(decision.policy),
+    terms.group && JSON.stringify(terms.group),
+    terms.quorum,
+    escalatesAt,
+    terms.escalate && JSON.stringify(terms.escalate.group),
+    approval.resumable ? 1 : 0,
+    now,
+    now + terms.timeoutSeconds * 1000,
+  )
+  const row = mustApproval(sql, approval.id)
+  record(sql, now, row.run_id, 'permission.requested', {
+    approvalId: row.id,
+    title: row.title,
+    operationHash: row.operation_hash,
+    decisionSeq: row.decision_seq,
+    deadlineAt: row.deadline_at,
+  })
+  waitFor(sql, now, row.run_id, row.id, `Approval needed: ${row.title}`)
+  appendEvent(sql, now, 'approval.requested', {
+    approvalId: row.id,
+    runId: row.run_id,
+    title: row.title,
+    deadlineAt: row.deadline_at,
+  })
+  tellWebhooks(sql, now, row)
+  projectApproval(sql, now, row.id)
+  armApprovals(sql)
+  return row
+}
+
+/** Nobody watches a stream for ten minutes. */
+function tellWebhooks(sql: Sql, now: number, row: ApprovalRow): void {
+  const { id: approvalId, run_id: runId, title, reason, deadline_at: deadlineAt } = row
+  const data = { approvalId, title, reason, deadlineAt }
+  addDelivery(sql, now, { event: 'approval.requested', runId, data })
+}
+
+export interface Resolution {
+  state: Exclude<ApprovalState, 'pending'>
+  actor: string
+  owner: string | null
+  reason: string
+  remember?: ApprovalResolve['remember'] | null
+}
+
+/** Once: null if it was resolved before. */
+export function settleApproval(
+  sql: Sql,
+  now: number,
+  id: string,
+  resolution: Resolution,
+): ApprovalRow | null {
+  const row = mustApproval(sql, id)
+  if (row.state !== 'pending') return null
+  const { state, actor, owner, reason } = resolution
+  sql.run(
+    `update approvals set state = ?, actor = ?, actor_owner = ?, resolution_reason = ?, resolved_at = ? where n = ?`,
+    state,
+    actor,
+    owner,
+    reason,
+    now,
+    row.n,
+  )
+  const kind = state === 'approved' ? 'permission.approved' : 'permission.denied'
+  const votes = votesOf(sql, id).map(({ keyId, owner: voter }) => ({ keyId, owner: voter }))
+  const { remember = null } = resolution
+  record(sql, now, row.run_id, kind, {
+    approvalId: id,
+    state,
+    actor,
+    owner,
+    reason,
+    votes,
+    remember,
+  })
+  stopWaiting(sql, now, row.run_id, id, `${row.title} was ${state}`)
+  appendEvent(sql, now, 'approval.resolved', { approvalId: id, runId: row.run_id, state, actor })
+  projectApproval(sql, now, id)
+  armApprovals(sql)
+  return mustApproval(sql, id)
+}
+
+export function overdueApprovals(sql: Sql, now: number): ApprovalRow[] {
+  return sql.all<ApprovalRow>(
+    `select * from approvals where state = 'pending' and deadline_at <= ? order by n`,
+    now,
+  )
+}
+
+/** From now on the second group may resolve it as well. */
+export function escalateDue(sql: Sql, now: number): void {
+  const due = sql.all<ApprovalRow>(
+    `select * from approvals where state = 'pending' and escalated = 0 and escalates_at <= ? order by n`,
+    now,
+  )
+  for (const row of due) {
+    sql.run('update approvals set escalated = 1 where n = ?', row.n)
+    const { id: approvalId, run_id: runId, title, deadline_at: deadlineAt } = row
+    record(sql, now, runId, 'permission.requested', { approvalId, title, escalated: true })
+    appendEvent(sql, now, 'approval.requested', { approvalId, runId, title, deadlineAt })
+    tellWebhooks(sql, now, row)
+  }
+  armApprovals(sql)
+}
+
+export function pendingOfRun(sql: Sql, runId: string): ApprovalRow[] {
+  return sql.all<ApprovalRow>(
+    `select * from approvals where run_id = ? and state = 'pending' order by n`,
+    runId,
+  )
+}
+
+export function pendingOf(sql: Sql, subject: string): ApprovalRow | undefined {
+  return sql.all<ApprovalRow>(
+    `select * from approvals where subject = ? and state = 'pending'`,
+    subject,
+  )[0]
+}
+
+/** The next moment at which time alone resolves one. */
+export function armApprovals(sql: Sql): void {
+  const at = sql.all<{ at: number | null }>(
+    `select min(case when escalated = 0 then min(deadline_at, coalesce(escalates_at, deadline_at))
+       else deadline_at end) as at from approvals where state = 'pending'`,
+  )[0]?.at
+  if (at === null || at === undefined) clearDeadline(sql, 'approval')
+  else setDeadline(sql, 'approval', at)
+}
+
+export function mustApproval(sql: Sql, id: string): ApprovalRow {
+  const row = sql.all<ApprovalRow>('select * from approvals where id = ?', id)[0]
+  if (!row) throw new AppError('not_found', `No such approval: "${id}"`)
+  return row
+}
+
+export function listApprovals(sql: Sql, runId: string | null): Approval[] {
+  const from = 'approvals where ?1 is null or run_id = ?1'
+  const query = { from, by: 'n desc', size: 'length(operation)', limit: 200 }
+  return rowsThatFit<ApprovalRow>(sql, query, runId).map((row) => toApproval(sql, row))
+}
+
+export function toApproval(sql: Sql, row: ApprovalRow): Approval {
+  return {
+    id: row.id as ApprovalId,
+    runId: row.run_id as RunId,
+    sessionId: loadSession(sql).id as SessionId,
+    kind: row.kind,
+    state: row.state,
+    asker: { kind: row.asker_kind, id: row.asker_id, owner: row.asker_owner },
+    subject: row.subject,
+    title: row.title,
+    operation: JSON.parse(row.operation) as unknown,
+    operationHash: row.operation_hash,
+    decisionSeq: row.decision_seq,
+    reason: row.reason,
+    rule: row.rule,
+    policy: JSON.parse(row.policy) as Approval['policy'],
+    group: keysOf(row.group_keys),
+    quorum: row.quorum,
+    escalatesAt: row.escalates_at,
+    escalation: keysOf(row.escalation_keys),
+    votes: votesOf(sql, row.id),
+    resumable: row.resumable === 1,
+    createdAt: row.created_at,
+    deadlineAt: row.deadline_at,
+    resolution:
+      row.resolved_at === null
+        ? null
+        : {
+            actor: row.actor ?? '',
+            owner: row.actor_owner,
+            reason: row.resolution_reason ?? '',
+            at: row.resolved_at,
+          },
+  }
+}
+
+export const keysOf = (text: string | null): string[] | null =>
+  text === null ? null : (JSON.parse(text) as string[])
+
+export function votesOf(sql: Sql, approvalId: string): Approval['votes'] {
+  return sql.all<Approval['votes'][number]>(
+    'select key_id as keyId, owner, reason, at from votes where approval_id = ? order by at',
+    approvalId,
+  )
+}
+
+function projectApproval(sql: Sql, now: number, id: string): void {
+  const approval = toApproval(sql, mustApproval(sql, id))
+  addToOutbox(sql, now, 'approval', {
+    id,
+    runId: approval.runId,
+    kind: approval.kind,
+    state: approval.state,
+    title: approval.title,
+    asker: approval.asker.kind,
+    reason: approval.reason,
+    rule: approval.rule,
+    operationHash: approval.operationHash,
+    quorum: approval.quorum,
+    createdAt: approval.createdAt,
+    deadlineAt: approval.deadlineAt,
+    resolvedAt: approval.resolution?.at ?? null,
+    actor: approval.resolution?.actor ?? null,
+    resolutionReason: approval.resolution?.reason ?? null,
+  })
+}

@@ -1,0 +1,218 @@
+import {
+  type Amounts,
+  type Budget,
+  type BudgetView,
+  limitOf,
+  measureNames,
+  measures,
+  noAmounts,
+  shown,
+} from '../../contract/budget.ts'
+import { clearDeadline, setDeadline } from '../deadlines.ts'
+import type { Sql } from '../ports.ts'
+import { appendEvent } from '../sessions/events.ts'
+import { loadSlice } from '../sessions/slice.ts'
+import { openRun, openRuns, record } from './run.ts'
+import { isWaitingFor, stopWaiting, waitFor } from './waits.ts'
+
+export const budgetSchema = [
+  `create table budget (
+    limits text not null,
+    wall_ms integer not null default 0,
+    tool_calls integer not null default 0,
+    tokens integer not null default 0,
+    money_micros integer not null default 0,
+    -- Since when a turn runs whose time is not in wall_ms yet.
+    running_since integer,
+    -- Names of measures of which 80 % are told.
+    warned text not null default '[]',
+    -- Why the organisation gives no more; empty while it does.
+    shared_reason text not null default '',
+    -- Whether runs wait for it.
+    blocked integer not null default 0
+  )`,
+  `insert into budget (limits) values ('{}')`,
+] as const
+
+const warnAt = 0.8
+/** The name under which a run waits for it. */
+export const budgetWait = 'budget'
+
+interface BudgetRow {
+  limits: string
+  wall_ms: number
+  tool_calls: number
+  tokens: number
+  money_micros: number
+  running_since: number | null
+  warned: string
+  shared_reason: string
+  blocked: number
+}
+
+function load(sql: Sql): BudgetRow {
+  const row = sql.all<BudgetRow>('select * from budget')[0]
+  if (!row) throw new Error('The row of the budget is gone')
+  return row
+}
+
+const limitsOf = (row: BudgetRow) => JSON.parse(row.limits) as Budget
+
+function amountsOf(row: BudgetRow, now: number): Amounts {
+  const running = row.running_since === null ? 0 : Math.max(0, now - row.running_since)
+  return {
+    wallMs: row.wall_ms + running,
+    toolCalls: row.tool_calls,
+    tokens: row.tokens,
+    moneyMicros: row.money_micros,
+  }
+}
+
+export const usedAmounts = (sql: Sql, now: number): Amounts => amountsOf(load(sql), now)
+
+/** Why nothing more may run. Empty while something may. */
+export const spentReasons = (sql: Sql, now: number): string[] => reasonsOf(load(sql), now)
+
+function reasonsOf(row: BudgetRow, now: number): string[] {
+  const used = amountsOf(row, now)
+  const limits = limitsOf(row)
+  const own = measures
+    .filter((measure) => used[measure] >= (limitOf(limits, measure) ?? Infinity))
+    .map((measure) => `The session's budget of ${measureNames[measure].name} is spent`)
+  return row.shared_reason === '' ? own : [...own, row.shared_reason]
+}
+
+/** Runs and queued turns wait until it is raised. */
+export const isBlocked = (sql: Sql): boolean => load(sql).blocked === 1
+
+export function viewBudget(sql: Sql, now: number): BudgetView {
+  const row = load(sql)
+  return {
+    limits: limitsOf(row),
+    used: shown(amountsOf(row, now)),
+    spent: reasonsOf(row, now),
+  }
+}
+
+/** Raised or lowered. Whatever was told of the old one is told again of the new one. */
+export function saveBudget(sql: Sql, now: number, limits: Budget, actor: string): void {
+  sql.run(`update budget set limits = ?, warned = '[]'`, JSON.stringify(limits))
+  const run = openRun(sql)
+  if (run) record(sql, now, run.id, 'budget.raised', { limits, actor })
+  followBudget(sql, now)
+}
+
+export function setSharedReason(sql: Sql, now: number, reason: string): void {
+  sql.run('update budget set shared_reason = ?', reason)
+  followBudget(sql, now)
+}
+
+export function addSpending(sql: Sql, now: number, spent: Partial<Amounts>): void {
+  const { toolCalls, tokens, moneyMicros } = { ...noAmounts, ...spent }
+  sql.run(
+    'update budget set tool_calls = tool_calls + ?, tokens = tokens + ?, money_micros = money_micros + ?',
+    toolCalls,
+    tokens,
+    moneyMicros,
+  )
+  const row = load(sql)
+  // Every tool comes by here: mostly there is nothing that it could reach.
+  if (row.limits !== '{}' || row.blocked === 1) followBudget(sql, now)
+}
+
+/** Time counts while a turn runs that waits for no budget. */
+export function startClock(sql: Sql, now: number): void {
+  sql.run(
+    `update budget set running_since = coalesce(running_since, ?)
+     where blocked = 0 and exists (select 1 from turns where state = 'running')`,
+    now,
+  )
+  armClock(sql, now)
+}
+
+export function stopClock(sql: Sql, now: number): void {
+  holdClock(sql, now)
+  followBudget(sql, now)
+}
+
+function holdClock(sql: Sql, now: number): void {
+  sql.run(
+    `update budget set wall_ms = wall_ms + max(0, ? - running_since), running_since = null
+     where running_since is not null`,
+    now,
+  )
+  clearDeadline(sql, 'budget')
+}
+
+/** Tells of 80 %, makes every open run wait at 100 %, and lets them go on once there is room again. */
+export function followBudget(sql: Sql, now: number): void {
+  const row = load(sql)
+  warn(sql, now, row)
+  const [reason] = reasonsOf(row, now)
+  if (reason !== undefined) block(sql, now, row, reason)
+  else if (row.blocked === 1) release(sql, now)
+  else armClock(sql, now)
+}
+
+function warn(sql: Sql, now: number, row: BudgetRow): void {
+  const limits = limitsOf(row)
+  const used = amountsOf(row, now)
+  const due = measures.flatMap((measure) => {
+    const limit = limitOf(limits, measure)
+    const { name, unit } = measureNames[measure]
+    if (limit === null || used[measure] < limit * warnAt) return []
+    return [{ measure: name, used: used[measure] / unit, limit: limit / unit }]
+  })
+  tellWarnings(sql, now, due)
+}
+
+/** Each measure once, however often its 80 % are seen. */
+export function tellWarnings(
+  sql: Sql,
+  now: number,
+  warnings: readonly { measure: string; used: number; limit: number }[],
+): void {
+  const warned = JSON.parse(load(sql).warned) as string[]
+  const fresh = warnings.filter(({ measure }) => !warned.includes(measure))
+  if (fresh.length === 0) return
+  const told = [...warned, ...fresh.map(({ measure }) => measure)]
+  sql.run('update budget set warned = ?', JSON.stringify(told))
+  const run = openRun(sql)
+  for (const data of fresh) {
+    appendEvent(sql, now, 'budget.warned', data)
+    if (run) record(sql, now, run.id, 'budget.warned', data)
+  }
+}
+
+/** The time that a person takes to raise it is not used up: the clock stands meanwhile. */
+function block(sql: Sql, now: number, row: BudgetRow, reason: string): void {
+  if (row.blocked === 0) {
+    holdClock(sql, now)
+    sql.run('update budget set blocked = 1')
+    appendEvent(sql, now, 'budget.spent', { reason })
+  }
+  for (const run of openRuns(sql)) {
+    if (isWaitingFor(run, budgetWait)) continue
+    waitFor(sql, now, run.id, budgetWait, budgetWait)
+    record(sql, now, run.id, 'budget.spent', { reason })
+  }
+}
+
+function release(sql: Sql, now: number): void {
+  sql.run('update budget set blocked = 0')
+  for (const { id } of openRuns(sql)) stopWaiting(sql, now, id, budgetWait, 'There is budget again')
+  startClock(sql, now)
+}
+
+/** The moment at which the running turn's time alone reaches 80 % or all of it, or the end of what the organisation gave. */
+function armClock(sql: Sql, now: number): void {
+  const { running_since: since, wall_ms: before, limits } = load(sql)
+  const limit = limitOf(JSON.parse(limits) as Budget, 'wallMs')
+  const slice = loadSlice(sql)
+  const amounts = limit === null ? [] : [limit * warnAt, limit]
+  if (slice.number > 0) amounts.push(slice.since.wallMs + slice.granted.wallMs)
+  const moments = since === null ? [] : amounts.map((ms) => Math.ceil(since + ms - before))
+  const next = moments.filter((at) => at > now).toSorted((a, b) => a - b)[0]
+  if (next === undefined) clearDeadline(sql, 'budget')
+  else setDeadline(sql, 'budget', next)
+}

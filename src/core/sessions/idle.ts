@@ -1,0 +1,113 @@
+import { linkClose } from '../../contract/link.ts'
+import { clearDeadline, setDeadline } from '../deadlines.ts'
+import type { Sql } from '../ports.ts'
+import { idleSince } from './activity.ts'
+import { appendEvent } from './events.ts'
+import { loadGeneration, noteKept } from './generations.ts'
+import type { Kernel } from './kernel.ts'
+import { letGo } from './loss.ts'
+import type { SessionRecord } from './record.ts'
+import { changeSandbox, isWorking } from './sandbox.ts'
+import { type Saving, snapshotMs } from './saving.ts'
+
+const maxTries = 3
+const tryAgainMs = 5 * 60_000
+
+/** Puts a sandbox to sleep that nobody uses. Its files are kept; a prompt wakes it. */
+export class Idle {
+  readonly #kernel: Kernel
+  readonly #saving: Saving
+  readonly #onLoss: () => void
+
+  constructor(kernel: Kernel, saving: Saving, onLoss: () => void) {
+    this.#kernel = kernel
+    this.#saving = saving
+    this.#onLoss = onLoss
+  }
+
+  async onDeadline(): Promise<void> {
+    const session = this.#kernel.session()
+    const { sql, now } = this.#kernel.ports
+    if (!isWorking(session) || session.idleTimeoutSeconds === null) return this.#again(null)
+    const idleMs = session.idleTimeoutSeconds * 1000
+    const since = this.since(session)
+    // If it is in use now it cannot have been idle for long enough any earlier.
+    if (since === null || since + idleMs > now()) return this.#again((since ?? now()) + idleMs)
+    const { keptSince, keptTries } = loadGeneration(sql, session.generation) ?? noTries
+    const tries = keptSince === since ? keptTries : 0
+    // Sleep without a snapshot would lose its work: it is kept until its lifetime ends.
+    if (tries >= maxTries) return this.#again(now() + idleMs)
+    this.#again(now() + snapshotMs + tryAgainMs)
+    const failure = await this.sleep(session, since, `Nobody used it for ${idleMs / 1000} s`)
+    if (failure !== null) this.#keep(session, { since, tries: tries + 1 }, failure)
+  }
+
+  since({ generation }: SessionRecord): number | null {
+    return idleSince(this.#kernel.ports.sql, this.#kernel.instance, generation)
+  }
+
+  /** Null: it sleeps, or somebody has begun to use it meanwhile, and its work is saved either way. */
+  async sleep(seen: SessionRecord, since: number, reason: string): Promise<string | null> {
+    const taken = await this.#saving.take(seen, 'Before sleep')
+    if (!taken.ok) return taken.reason
+    const asleep = this.#kernel.commit((sql, now) => {
+      taken.store()
+      if (this.#isOther(seen, since)) return this.#setAgain(sql, now)
+      if (!changeSandbox(sql, now, 'hibernate', reason)) return false
+      this.#kernel.answer(
+        letGo(sql, now, seen.generation, {
+          end: { outcome: 'stopped', reason },
+          denial: ['The sandbox goes to sleep', 'idle'],
+          words: 'The sandbox goes to sleep',
+        }),
+      )
+      const { id: snapshotId, bytes } = taken
+      appendEvent(sql, now, 'sandbox.hibernated', {
+        generation: seen.generation,
+        snapshotId,
+        bytes,
+        reason,
+      })
+      return true
+    })
+    if (asleep) this.#kernel.ports.host.closeAgent(linkClose.fenced, 'This sandbox goes to sleep')
+    this.#onLoss()
+    return null
+  }
+
+  #isOther(seen: SessionRecord, since: number): boolean {
+    const session = this.#kernel.session()
+    return session.generation !== seen.generation || this.since(session) !== since
+  }
+
+  #setAgain(sql: Sql, now: number): false {
+    const { idleTimeoutSeconds } = this.#kernel.session()
+    if (idleTimeoutSeconds !== null)
+      setDeadline(sql, 'sandbox.idle', now + idleTimeoutSeconds * 1000)
+    return false
+  }
+
+  /** Never silently: people see why it goes on running. */
+  #keep(
+    { generation }: SessionRecord,
+    kept: { since: number; tries: number },
+    reason: string,
+  ): void {
+    if (this.#kernel.session().generation !== generation) return
+    this.#kernel.commit((sql, now) => {
+      const retryAt = kept.tries < maxTries ? now + kept.tries * tryAgainMs : null
+      noteKept(sql, generation, kept)
+      appendEvent(sql, now, 'sandbox.kept', { generation, reason, retryAt })
+      if (retryAt === null) this.#setAgain(sql, now)
+      else setDeadline(sql, 'sandbox.idle', retryAt)
+    })
+  }
+
+  #again(at: number | null): void {
+    this.#kernel.commit((sql) =>
+      at === null ? clearDeadline(sql, 'sandbox.idle') : setDeadline(sql, 'sandbox.idle', at),
+    )
+  }
+}
+
+const noTries = { keptSince: null, keptTries: 0 }

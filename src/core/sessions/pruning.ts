@@ -1,0 +1,32 @@
+import { clearDeadline } from '../deadlines.ts'
+import type { Kernel } from './kernel.ts'
+import { providerOf } from './outside.ts'
+import { forgetSnapshot, giveAway, prunable } from './snapshots.ts'
+
+/** Deletes the session's own snapshots that are older than the two it keeps. Repeated until none is left. */
+export async function pruneSnapshots(kernel: Kernel): Promise<void> {
+  const { organisationId } = kernel.session()
+  const provider = await providerOf(kernel)
+  for (const id of prunable(kernel.ports.sql)) {
+    // A person may have made it the base of a configuration.
+    if (await isBase(kernel, organisationId, id)) kernel.commit((sql) => giveAway(sql, id))
+    else {
+      await provider.deleteSnapshot(organisationId, id)
+      kernel.commit((sql, now) => forgetSnapshot(sql, now, id))
+    }
+  }
+  kernel.commit((sql) => {
+    if (prunable(sql).length === 0) clearDeadline(sql, 'snapshots.prune')
+  })
+}
+
+async function isBase(kernel: Kernel, organisationId: string, id: string): Promise<boolean> {
+  const rows = await kernel.ports
+    .db()
+    .all(
+      'select 1 from configurations where organisation_id = ? and base_snapshot_id = ?',
+      organisationId,
+      id,
+    )
+  return rows.length > 0
+}

@@ -1,0 +1,225 @@
+import type { IsolationPlan, Operation } from '../../contract/operation.ts'
+import type { PermissionDecision, PermissionRequest } from '../../contract/permission.ts'
+import type { PermissionRecord } from '../../contract/permission-record.ts'
+import type { Policy } from '../../contract/policy.ts'
+import { toolFileName } from '../../contract/tools.ts'
+import { approvalTerms } from '../permissions/approval-terms.ts'
+import { evaluatePermission } from '../permissions/evaluate.ts'
+import { withGateRules } from '../permissions/gate-rules.ts'
+import { mustAsk, planIsolation } from '../permissions/isolation.ts'
+import { type RequestContext, requestOfOperation, requestOfTool } from '../permissions/operation.ts'
+import { operationDefault, sandboxDefault } from '../permissions/sandbox-default.ts'
+import type { Sql } from '../ports.ts'
+import { spentReasons, usedAmounts } from '../runs/budget.ts'
+import { findGrant, findOperationGrant } from '../runs/grants.ts'
+import type { OperationVerdict } from '../runs/operation-decision.ts'
+import { mustRun, type RunRow } from '../runs/run.ts'
+import { hashText } from '../runs/timeline.ts'
+import { hasEnded } from '../runs/transitions.ts'
+import type { Question, Verdict } from './asks.ts'
+import type { Kernel } from './kernel.ts'
+import { loadPlace, loadPolicy, type Place } from './policy-record.ts'
+import type { SessionRecord } from './record.ts'
+import { hasRoom, loadSlice } from './slice.ts'
+import { runningTurn } from './turns.ts'
+
+/** The turn that a question belongs to. */
+export interface AskingTurn {
+  id: string
+  runId: string
+  aborting: boolean
+  /** It has only last words left. */
+  runEnded: boolean
+}
+
+/** Sessions older than runs may have a turn without one: nobody can be asked about it then. */
+export function askingTurn(sql: Sql): AskingTurn | null {
+  const turn = runningTurn(sql)
+  if (!turn?.run_id) return null
+  const { id, run_id: runId, abort_requested: aborting } = turn
+  return { id, runId, aborting: aborting === 1, runEnded: hasEnded(mustRun(sql, runId).status) }
+}
+
+/** What this session may do: its policy, its own gate lists, and where it is. Asked for every tool, so all is kept at hand. */
+export class SessionPolicy {
+  readonly #kernel: Kernel
+  #policy: Policy | null | undefined
+  #place: Place | undefined
+
+  constructor(kernel: Kernel) {
+    this.#kernel = kernel
+  }
+
+  /** Something of it was saved. */
+  changed(): void {
+    this.#policy = undefined
+    this.#place = undefined
+  }
+
+  /** The document that counts, if there is one. */
+  document(): Policy | null {
+    if (this.#policy === undefined) this.#policy = loadPolicy(this.#kernel.ports.sql)
+    return this.#policy
+  }
+
+  /** Where nothing can run the policy is not asked; a remembered approval spares its question. */
+  decideQuestion(
+    sql: Sql,
+    now: number,
+    arrivedAt: number,
+    question: Question,
+    turn: AskingTurn | null,
+  ): Verdict {
+    const session = this.#kernel.session()
+    const policy = withGateRules(this.document() ?? sandboxDefault, session.gate)
+    const request = this.#requestOf(question, session)
+    const operationHash = hashOfQuestion(question)
+    const { by, grant, ...decision } = judge()
+    const record: PermissionRecord = {
+      by,
+      grant,
+      request,
+      overrides: null,
+      gate: session.gate,
+      ...decision,
+      latencyMs: now - arrivedAt,
+      askId: question.askId,
+      operationId: null,
+    }
+    const spent = turn && decision.decision !== 'deny' ? whyNothingRuns(sql, now) : null
+    return { record, terms: approvalTerms(policy, decision.rule), operationHash, spent }
+
+    function judge(): Decided {
+      const state = { by: 'state', grant: null, rule: 'state', policy: nameOf(policy) } as const
+      if (!turn) return { ...state, decision: 'deny', reason: 'No turn is running' }
+      if (turn.aborting) return { ...state, decision: 'deny', reason: 'The turn is being aborted' }
+      const decided = evaluatePermission(request, policy)
+      const granted =
+        decided.decision === 'ask' ? findGrant(sql, now, operationHash, turn.runId) : null
+      if (granted !== null) return byGrant(decided, granted)
+      if (decided.decision === 'ask' && turn.runEnded)
+        return { ...state, decision: 'deny', reason: 'The run has ended: nobody can be asked' }
+      return { by: 'policy', grant: null, ...decided }
+    }
+  }
+
+  /** What an input does not show in full cannot be read; where its paths really lead counts as well. */
+  #requestOf(question: Question, session: SessionRecord): PermissionRequest {
+    const { tool, input, agent = null, subagent = null } = question
+    const contractTools = this.#kernel.ports.tools.map(({ definition }) => toolFileName(definition))
+    const context = this.#context(session, agent, subagent)
+    const request = requestOfTool({ tool, input, contractTools, ...context })
+    const real = (question.realPaths ?? []).filter((path) => !request.paths.includes(path))
+    const unreadable = question.shortened && !request.risks.includes('ambiguous')
+    return {
+      ...request,
+      paths: [...request.paths, ...real],
+      risks: unreadable ? [...request.risks, 'ambiguous'] : request.risks,
+    }
+  }
+
+  judge(
+    sql: Sql,
+    now: number,
+    run: RunRow,
+    operation: Operation,
+    operationId: string,
+  ): OperationVerdict {
+    const policy = this.document() ?? operationDefault
+    const request = this.#requestOfOperation(operation, run.agent, run.subagent)
+    const evaluated = evaluatePermission(request, policy)
+    const plan = this.#planOf(request, operation, evaluated)
+    const tightened = mustAsk(plan) ? tighten(evaluated, plan) : evaluated
+    const granted =
+      tightened.decision === 'ask' ? findOperationGrant(sql, now, operation, plan, run.id) : null
+    const by = tightened === evaluated ? 'policy' : 'state'
+    const decision: Decided =
+      granted === null ? { by, grant: null, ...tightened } : byGrant(tightened, granted)
+    const record: PermissionRecord = {
+      request,
+      overrides: null,
+      gate: null,
+      ...decision,
+      latencyMs: 0,
+      askId: null,
+      operationId: operationId as PermissionRecord['operationId'],
+    }
+    return { record, terms: approvalTerms(policy, decision.rule), plan }
+  }
+
+  plan(operation: Operation): IsolationPlan {
+    const policy = this.document() ?? operationDefault
+    const request = this.#requestOfOperation(operation, null, null)
+    return this.#planOf(request, operation, evaluatePermission(request, policy))
+  }
+
+  #requestOfOperation(operation: Operation, agent: string | null, subagent: string | null) {
+    return requestOfOperation(operation, this.#context(this.#kernel.session(), agent, subagent))
+  }
+
+  #planOf(
+    request: PermissionRequest,
+    operation: Operation,
+    decision: PermissionDecision,
+  ): IsolationPlan {
+    const { timeoutMs, network } = operation
+    const { enforces: enforceable } = this.#loadPlace()
+    return planIsolation(request, { enforceable, decision, timeoutMs, network })
+  }
+
+  #context(session: SessionRecord, agent: string | null, subagent: string | null): RequestContext {
+    const { layout } = this.#loadPlace()
+    const home = layout?.home ?? '/home/user'
+    return {
+      agent,
+      subagent,
+      mode: session.mode,
+      workspaceRoot: layout?.workspace ?? `${home}/workspace`,
+      sessionPaths: [
+        layout?.envFile ?? '/tmp/.proliferate_env.json',
+        `${home}/.local/share/opencode/tool-output`,
+      ],
+      home,
+    }
+  }
+
+  #loadPlace(): Place {
+    this.#place ??= loadPlace(this.#kernel.ports.sql)
+    return this.#place
+  }
+}
+
+type Decided = PermissionDecision & Pick<PermissionRecord, 'by' | 'grant'>
+
+/** A remembered approval spares the question, and nothing else: what is denied stays denied. */
+function byGrant(decided: PermissionDecision, approvalId: string): Decided {
+  return {
+    ...decided,
+    by: 'grant',
+    grant: approvalId as NonNullable<PermissionRecord['grant']>,
+    decision: 'allow',
+    reason: `Approved before: "${approvalId}"`,
+    rule: `grant:${approvalId}`,
+  }
+}
+
+/** Where its paths really lead is part of it: behind a link there may be something else tomorrow. */
+const hashOfQuestion = ({ tool, inputHash, realPaths = [] }: Question): string =>
+  hashText(JSON.stringify([tool, inputHash, ...realPaths.toSorted()]))
+
+function whyNothingRuns(sql: Sql, now: number): string | null {
+  const [reason] = spentReasons(sql, now)
+  if (reason !== undefined) return reason
+  return hasRoom(loadSlice(sql), usedAmounts(sql, now))
+    ? null
+    : "The session's part of the organisation's budget is used up"
+}
+
+const nameOf = ({ name, version }: Policy) => ({ name, version })
+
+/** What the sandbox cannot hold it to is for a person to accept. */
+function tighten(decision: PermissionDecision, plan: IsolationPlan): PermissionDecision {
+  if (decision.decision !== 'allow') return decision
+  const reason = `The sandbox cannot enforce: ${plan.notEnforced.join(', ')}`
+  return { ...decision, decision: 'ask', reason, rule: 'isolation' }
+}

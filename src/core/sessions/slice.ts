@@ -1,0 +1,44 @@
+import { type Amounts, measures, noAmounts } from '../../contract/budget.ts'
+import type { Sql } from '../ports.ts'
+
+export const sliceSchema = [
+  // What the organisation has given, and what the session had used when it was given. Number 0: nothing yet.
+  'create table slice (number integer not null, granted text not null, since text not null)',
+  `insert into slice values (0, '{}', '{}')`,
+] as const
+
+export interface Slice {
+  number: number
+  granted: Amounts
+  since: Amounts
+}
+
+export function hasRoom(slice: Slice, used: Amounts): boolean {
+  const spent = difference(used, slice.since)
+  return slice.number > 0 && measures.every((one) => spent[one] < slice.granted[one])
+}
+
+export function loadSlice(sql: Sql): Slice {
+  const row = sql.all<{ number: number; granted: string; since: string }>('select * from slice')[0]
+  return {
+    number: row?.number ?? 0,
+    granted: { ...noAmounts, ...(JSON.parse(row?.granted ?? '{}') as Amounts) },
+    since: { ...noAmounts, ...(JSON.parse(row?.since ?? '{}') as Amounts) },
+  }
+}
+
+export function saveSlice(sql: Sql, { number, granted, since }: Slice): void {
+  sql.run(
+    'update slice set number = ?, granted = ?, since = ?',
+    number,
+    JSON.stringify(granted),
+    JSON.stringify(since),
+  )
+}
+
+const combine = (one: Amounts, other: Amounts, sign: 1 | -1): Amounts =>
+  Object.fromEntries(
+    measures.map((measure) => [measure, one[measure] + sign * other[measure]]),
+  ) as Amounts
+export const sum = (one: Amounts, other: Amounts) => combine(one, other, 1)
+export const difference = (one: Amounts, other: Amounts) => combine(one, other, -1)

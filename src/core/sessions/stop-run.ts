@@ -1,0 +1,30 @@
+import type { Sql } from '../ports.ts'
+import { closeRun, type RunClose } from '../runs/close-runs.ts'
+import { type Answer, denyOpenAsks } from './asks.ts'
+import { abortRunning, dropQueued, runningTurn } from './turns.ts'
+
+/** Ends a run with all that is under way in it: nothing parked may run any more, and then its turn is aborted. */
+export function stopRun(
+  sql: Sql,
+  now: number,
+  generation: number,
+  runId: string,
+  end: RunClose,
+): Answer[] {
+  const isRunning = runningTurn(sql)?.run_id === runId
+  const answers = sealRun(sql, now, runId, end)
+  if (isRunning) abortRunning(sql, now, generation)
+  return answers
+}
+
+/** Ends it with all that waits in it; its turn may have last words. */
+export function sealRun(sql: Sql, now: number, runId: string, end: RunClose): Answer[] {
+  const answers =
+    runningTurn(sql)?.run_id === runId
+      ? denyOpenAsks(sql, now, `The run is ${end.status}`, 'run-end')
+      : []
+  // Before its queue is dropped: a run that a prompt made would end with its last turn, and not as it is to.
+  closeRun(sql, now, runId, end)
+  dropQueued(sql, now, runId)
+  return answers
+}
