@@ -3,6 +3,12 @@ import { defineConfig } from 'vitest/config'
 
 const node = { environment: 'node', testTimeout: 20_000, hookTimeout: 60_000 } as const
 
+/** Real machines of the vendors' doubles, deaths in every phase, many sessions: too long for every run. `npm run test:long` */
+const long = [
+  'test/adapters/{e2b-{hosts,provider,snapshot,start},modal-{provider,sandboxes,snapshots}}.test.ts',
+  'test/e2e/{e2b-agent,modal-agent,providers,recovery,zombie,fleet,lifecycle,warm-pool}.test.ts',
+]
+
 export default defineConfig({
   test: {
     // Most of the time is spent waiting for servers, so a little more than the two cores of a small machine.
@@ -17,6 +23,7 @@ export default defineConfig({
             'test/*.test.ts',
             'test/{contract,core,adapters,http,sandbox-agent,local}/**/*.test.ts',
           ],
+          exclude: long,
         },
       },
       {
@@ -62,10 +69,13 @@ export default defineConfig({
           ...node,
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
-          exclude: ['test/e2e/park.test.ts'],
+          exclude: ['test/e2e/park.test.ts', ...long],
           testTimeout: 120_000,
           maxWorkers: 2,
         },
+      },
+      {
+        test: { ...node, name: 'long', include: long, testTimeout: 300_000, maxWorkers: 2 },
       },
       {
         // Waits for more than five minutes and does nothing meanwhile, so it runs beside everything else.

@@ -56,8 +56,8 @@ const rules: { files: RegExp; may: string; allowed: Allowed }[] = [
   { files: layers.contract, may: 'zod and itself', allowed: within(/^zod$/, layers.contract) },
   {
     files: layers.core,
-    may: 'zod, contract and itself',
-    allowed: within(/^zod$/, layers.contract, layers.core),
+    may: 'zod, pure libraries, contract and itself',
+    allowed: within(/^(zod|yaml|unbash|@noble\/hashes\/.*)$/, layers.contract, layers.core),
   },
   {
     files: layers.adapters,

@@ -28,9 +28,9 @@ const checks: { name: string; args: string[] }[] = [
 
 // Kills and real OpenCodes come last: they want the machine for themselves.
 const stages: { projects: string[]; minutes: number }[] = [
-  { projects: ['unit', 'workers', 'blackbox'], minutes: 5 },
+  { projects: ['unit', 'workers', 'blackbox'], minutes: 7 },
   { projects: ['chaos'], minutes: 5 },
-  { projects: ['e2e'], minutes: 6 },
+  { projects: ['e2e'], minutes: 9 },
 ]
 
 const scratch = mkdtempSync(join(tmpdir(), 'gantry-run-'))
@@ -47,10 +47,10 @@ onParentGone(() => process.exit(130))
 const given = process.argv.slice(2)
 const counts: Counts[] = []
 if (given.length > 0) {
-  counts.push(await runTests(given, 15))
+  counts.push(await runTests(given, 45))
 } else {
   // Mostly waits, for longer than any stage takes.
-  const parked = runTests(['--project', 'park'], 9, 'collect')
+  const parked = runTests(['--project', 'park'], 12, 'collect')
   counts.push(...(await Promise.all(checks.map(runCheck))))
   for (const { projects, minutes } of stages) {
     counts.push(

@@ -11,7 +11,7 @@ describe.each(hosts)('doors on %s', (host) => {
   const stack = useStack(host)
   let kit: DoorKit
   beforeAll(async () => {
-    const { tokenKeys, sealKeys } = parseConfig(stack().env)
+    const { tokenKeys, sealKeys, operatorKey } = parseConfig(stack().env)
     const crypto = createCrypto(sealKeys)
     const stranger = await createOrganisation(stack().db, crypto, Date.now(), 'stranger')
     const key = { name: 'stranger', owner: 'stranger', scopes: ['admin' as const] }
@@ -20,6 +20,7 @@ describe.each(hosts)('doors on %s', (host) => {
       adminKey: stack().adminKey,
       strangerKey: (await createKey(stack().db, crypto, Date.now(), stranger, key)).secret,
       tokenKeys,
+      operatorKey: operatorKey ?? '',
     })
   })
   doorSuite(host, () => kit)

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from 'vitest'
 import type { Session } from '../../src/contract/session.ts'
-import { mintToken, notice, question, TestAgent } from '../support/agent.ts'
+import { approvalOf, mintToken, notice, question, TestAgent } from '../support/agent.ts'
 import { type FakeSandboxHost, startFakeSandboxHost } from '../support/sandbox-host.ts'
 import { hosts, request, until, useStack } from '../support/stack.ts'
 
@@ -21,7 +21,7 @@ describe.each(hosts)('a replaced sandbox on %s', (host) => {
       view,
       events: await get('/events?limit=500'),
       calls: await get('/calls'),
-      asks: await get('/asks'),
+      approvals: await get('/approvals'),
     }
   }
 
@@ -111,18 +111,19 @@ describe.each(hosts)('a replaced sandbox on %s', (host) => {
     link.send(question(askId, 'bash'))
     await until(
       async () =>
-        (await stack().api('GET', `/v1/sessions/${session.id}/asks`)).json.items.length === 1,
+        (await stack().api('GET', `/v1/sessions/${session.id}/approvals`)).json.items.length === 1,
     )
     await stack().api('POST', `/v1/sessions/${session.id}/replace`, { reason: 'test' })
     expect((await stack().api('GET', `/v1/turns/${turn.json.id}?wait=5`)).json).toMatchObject({
       state: 'interrupted',
     })
-    const late = await stack().api('POST', `/v1/sessions/${session.id}/asks/${askId}`, {
-      decision: 'allow',
+    const approvalId = approvalOf(session.id, askId)
+    const late = await stack().api('POST', `/v1/approvals/${approvalId}/resolve`, {
+      resolution: 'approved',
     })
     expect([late.status, late.json.error.code]).toEqual([409, 'wrong_state'])
-    const { json } = await stack().api('GET', `/v1/sessions/${session.id}/asks`)
-    expect(json.items[0]).toMatchObject({ decision: 'deny', actor: 'replace' })
+    const { json } = await stack().api('GET', `/v1/approvals/${approvalId}`)
+    expect(json).toMatchObject({ state: 'cancelled', resolution: { actor: 'replace' } })
     // Denied before the socket was closed.
     expect(link.messages).toContainEqual(
       expect.objectContaining({ t: 'answer', askId, decision: 'deny' }),

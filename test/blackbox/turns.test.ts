@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from 'vitest'
 import type { SessionEvent } from '../../src/contract/events.ts'
 import type { Session } from '../../src/contract/session.ts'
 import type { Turn } from '../../src/contract/turn.ts'
-import { agentEvent, question, TestAgent } from '../support/agent.ts'
+import { agentEvent, approvalOf, question, TestAgent } from '../support/agent.ts'
 import { type FakeSandboxHost, startFakeSandboxHost } from '../support/sandbox-host.ts'
 import { hosts, until, useStack } from '../support/stack.ts'
 
@@ -24,6 +24,8 @@ describe.each(hosts)('turns on %s', (host) => {
   const turnOf = async (id: string, wait = 0) =>
     (await stack().api('GET', `/v1/turns/${id}?wait=${wait}`)).json as Turn
   const askId = (n: number) => `ask_${String(n).padStart(20, '0')}`
+  const resolve = (session: Session, n: number, resolution: 'approved' | 'rejected') =>
+    stack().api('POST', `/v1/approvals/${approvalOf(session.id, askId(n))}/resolve`, { resolution })
 
   async function open(input: Record<string, unknown> = {}) {
     const session = await stack().createSession({ sandbox: 'local', ...input })
@@ -139,7 +141,7 @@ describe.each(hosts)('turns on %s', (host) => {
     const second = (await prompt('two')).json as Turn
     await command(first.id)
     agent.send(question(askId(1), 'bash'))
-    await until(async () => (await api('GET', session, '/asks')).json.items.length === 1)
+    await until(async () => (await api('GET', session, '/approvals')).json.items.length === 1)
     agent.send({ t: 'result', commandId: first.id, ok: false, error: 'OpenCode refused' })
     expect(await turnOf(first.id, 5)).toMatchObject({ state: 'failed', reason: 'OpenCode refused' })
     expect(await agent.next('answer')).toMatchObject({ askId: askId(1), decision: 'deny' })
@@ -152,7 +154,7 @@ describe.each(hosts)('turns on %s', (host) => {
     const queued = (await prompt('two')).json as Turn
     await command(running.id)
     agent.send(question(askId(1), 'bash'))
-    await until(async () => (await api('GET', session, '/asks')).json.items.length === 1)
+    await until(async () => (await api('GET', session, '/approvals')).json.items.length === 1)
     expect((await api('POST', session, '/abort', {})).status).toBe(200)
     const abort = await command(`abort_${running.id}`)
     const answer = await agent.next('answer')
@@ -164,7 +166,7 @@ describe.each(hosts)('turns on %s', (host) => {
     expect(await agent.next('answer', (answer) => answer.askId === askId(2))).toMatchObject({
       decision: 'deny',
     })
-    const late = await api('POST', session, `/asks/${askId(1)}`, { decision: 'allow' })
+    const late = await resolve(session, 1, 'approved')
     expect(late.status).toBe(409)
     end(running.id, 'aborted')
     expect(await turnOf(running.id, 5)).toMatchObject({ state: 'aborted' })
@@ -184,15 +186,20 @@ describe.each(hosts)('turns on %s', (host) => {
     const answered = (n: number) => agent.next('answer', (answer) => answer.askId === askId(n))
     expect(await answered(1)).toMatchObject({ decision: 'deny' })
     expect(await answered(2)).toMatchObject({ decision: 'allow' })
-    const { json } = await api('GET', session, '/asks')
-    expect(json.items).toMatchObject([{ id: askId(3), state: 'open', input: { command: 'ls' } }])
+    const { json } = await api('GET', session, '/approvals')
+    expect(json.items).toMatchObject([
+      {
+        subject: askId(3),
+        state: 'pending',
+        operation: { tool: 'bash', input: { command: 'ls' } },
+      },
+    ])
     const answers = await Promise.all(
-      ['allow', 'deny', 'allow'].map((decision) =>
-        api('POST', session, `/asks/${askId(3)}`, { decision }),
-      ),
+      (['approved', 'rejected', 'approved'] as const).map((word) => resolve(session, 3, word)),
     )
     expect(answers.map(({ status }) => status).sort((a, b) => a - b)).toEqual([200, 409, 409])
-    const winner = answers.find(({ status }) => status === 200)?.json.decision
+    const won = answers.find(({ status }) => status === 200)?.json.state
+    const winner = won === 'approved' ? 'allow' : 'deny'
     expect(await answered(3)).toMatchObject({ decision: winner })
     // Asked again after a reconnect, the answer is the same.
     const second = new TestAgent(stack().url, session.id, await stack().token(session))
@@ -209,22 +216,20 @@ describe.each(hosts)('turns on %s', (host) => {
       decision: 'deny',
       reason: 'Nobody answered in time',
     })
-    const { json } = await api('GET', session, '/asks')
-    expect(json.items[0]).toMatchObject({ actor: 'deadline', decision: 'deny' })
+    const { json } = await api('GET', session, '/approvals')
+    expect(json.items[0]).toMatchObject({ state: 'rejected', resolution: { actor: 'deadline' } })
   })
 
   test('[GATE5] an ask survives a restart of the control plane', async () => {
     const { prompt, agent, session } = await open({ gate: { ask: ['bash'] } })
     await prompt('go')
     agent.send(question(askId(1), 'bash'))
-    await until(async () => (await api('GET', session, '/asks')).json.items.length === 1)
+    await until(async () => (await api('GET', session, '/approvals')).json.items.length === 1)
     await stack().restart()
     const again = new TestAgent(stack().url, session.id, await stack().token(session))
     await again.greet()
     again.send(question(askId(1), 'bash'))
-    expect((await api('POST', session, `/asks/${askId(1)}`, { decision: 'allow' })).status).toBe(
-      200,
-    )
+    expect((await resolve(session, 1, 'approved')).status).toBe(200)
     expect(await again.next('answer')).toMatchObject({ askId: askId(1), decision: 'allow' })
   })
 
@@ -232,7 +237,7 @@ describe.each(hosts)('turns on %s', (host) => {
     const { prompt, agent, session } = await open({ gate: { ask: ['bash'] } })
     const turn = (await prompt('go')).json as Turn
     agent.send(question(askId(1), 'bash'))
-    await until(async () => (await api('GET', session, '/asks')).json.items.length === 1)
+    await until(async () => (await api('GET', session, '/approvals')).json.items.length === 1)
     const waiting = turnOf(turn.id, 20)
     const closed = [
       await api('POST', session, '/close', { reason: 'done' }),
@@ -255,7 +260,7 @@ describe.each(hosts)('turns on %s', (host) => {
   })
 
   test('[BOX4] [TURN10] an agent that fails loses the sandbox: its turn is interrupted, prompts are refused until a replacement', async () => {
-    const { prompt, agent, session, command } = await open()
+    const { prompt, agent, session, command } = await open({ replacement: 'manual' })
     const turn = (await prompt('go')).json as Turn
     const queued = (await prompt('later')).json as Turn
     await command(turn.id)
@@ -269,9 +274,9 @@ describe.each(hosts)('turns on %s', (host) => {
     expect(refused.json.error.message).toContain(`/v1/sessions/${session.id}/replace`)
     await until(() => !sandboxHost.running.has(`${session.id}.1`))
 
-    // What is left of it may still call: it gets nothing to do.
+    // What is left of it may still call: it is turned away.
     const undead = new TestAgent(stack().url, session.id, await stack().token(session))
-    await undead.greet()
+    expect(await undead.opened()).toBe(false)
     expect(await turnOf(queued.id)).toMatchObject({ state: 'queued' })
 
     await api('POST', session, '/replace', {})

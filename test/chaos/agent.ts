@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { CollectedFile } from '../../src/contract/artifact.ts'
 import type { AgentEventKind } from '../../src/contract/events.ts'
+import type { ExecutionReport } from '../../src/contract/operation.ts'
 import {
   type AgentEvent,
   type CommandBody,
@@ -10,6 +11,7 @@ import {
   type UpMessage,
 } from '../../src/contract/link.ts'
 import type { Client, Complain } from './client.ts'
+import { type Execution, reportOf } from './executions.ts'
 import type { Random } from './random.ts'
 
 type Down<T extends DownMessage['t']> = Extract<DownMessage, { t: T }>
@@ -36,6 +38,8 @@ export class ChaosAgent {
   readonly decisions = new Map<string, string>()
   /** The message ids under which each turn's prompt came. */
   readonly prompts = new Map<string, Set<string>>()
+  /** Every operation that it has carried out. */
+  readonly executions: Execution[] = []
   fenced = false
   links = 0
 
@@ -47,6 +51,8 @@ export class ChaosAgent {
   readonly #acknowledged = new Set<string>()
   readonly #asks = new Map<string, { question: Up<'ask'>; answered: () => void }>()
   readonly #aborted = new Set<string>()
+  /** Attempts that were begun: they are not begun again, however often they are delivered. */
+  readonly #begun = new Set<string>()
 
   constructor(options: AgentOptions) {
     this.options = options
@@ -160,6 +166,7 @@ export class ChaosAgent {
       )
     this.#ack(ackedSeq)
     this.#welcomed = true
+    this.#send({ t: 'ready', bootMs: 1, enforces: ['real-path', 'output'] })
     this.#sendEvents(ackedSeq)
     for (const result of this.#results.values()) {
       if (!this.#acknowledged.has(result.commandId)) this.#send(result)
@@ -179,20 +186,40 @@ export class ChaosAgent {
   async #command({ id, kind, body }: Down<'command'>): Promise<void> {
     const known = this.#results.get(id)
     if (known) return this.#send(known)
+    if (this.#begun.has(id)) return
+    if (kind === 'execute') this.#begun.add(id)
     const turn = kind === 'prompt' ? (body as CommandBody<'prompt'>) : null
     if (turn) this.#received(turn)
     if (kind === 'abort') this.#aborted.add(String((body as CommandBody<'abort'>).turnId))
-    const data =
-      kind === 'collect'
-        ? { files: [await this.#upload(id)] }
-        : kind === 'prompt'
-          ? { sent: true }
-          : emptyDiff
+    const data = await this.#carryOut(id, kind, body)
     if (this.#results.has(id)) return
     const result: Up<'result'> = { t: 'result', commandId: id, ok: true, data }
     this.#results.set(id, result)
     this.#send(result)
     if (turn) await this.#work(turn)
+  }
+
+  async #carryOut(
+    id: string,
+    kind: Down<'command'>['kind'],
+    body: Record<string, unknown>,
+  ): Promise<Record<string, unknown>> {
+    if (kind === 'collect') return { files: [await this.#upload(id)] }
+    if (kind === 'execute') return this.#execute(body as CommandBody<'execute'>)
+    return kind === 'prompt' ? { sent: true } : emptyDiff
+  }
+
+  async #execute({ attemptId, operation }: CommandBody<'execute'>): Promise<ExecutionReport> {
+    const { random } = this.options
+    await sleep(random.below(40))
+    const execution: Execution = {
+      attemptId,
+      label: operation.targetPath ?? '',
+      status: random.chance(0.8) ? 'succeeded' : random.chance(0.7) ? 'failed' : 'unknown',
+      nonce: random.id(20),
+    }
+    this.executions.push(execution)
+    return reportOf(execution)
   }
 
   #received({ turnId, messageId }: CommandBody<'prompt'>): void {
@@ -225,7 +252,8 @@ export class ChaosAgent {
       tool: 'bash',
       callId: 'c',
       opencodeSessionId: 'oc',
-      input: {},
+      // The second asks a person.
+      input: { command: this.options.random.chance(0.8) ? 'echo' : 'rm -rf build' },
       inputHash: '0'.repeat(64),
     }
     return new Promise((resolve) => {

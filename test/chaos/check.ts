@@ -6,6 +6,7 @@ import type { Session } from '../../src/contract/session.ts'
 import type { Status } from '../../src/contract/status.ts'
 import type { ChaosAgent } from './agent.ts'
 import { checkCalls, groupBy } from './check-calls.ts'
+import { checkOperations } from './check-operations.ts'
 import type { Scene } from './scene.ts'
 
 /** Every promise, against what the outside has counted. Stops the control plane to read its files. */
@@ -15,6 +16,7 @@ export async function checkAll(scene: Scene, objectsDir: string): Promise<Record
     lives: scene.lives.length,
   }
   await checkCalls(scene, counts)
+  await checkOperations(scene, counts)
   for (const agent of scene.agents)
     await checkEvents(scene, agent.options.sessionId, [agent], counts)
   for (const life of scene.lives) await checkLife(scene, life, counts)

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { executionsOf } from './check-operations.ts'
 import type { Scene } from './scene.ts'
 
 /** Waits, asking libSQL only, until every session has done and sent by itself what it had to. */
@@ -9,6 +10,7 @@ export async function drained(scene: Scene, withinMs: number): Promise<number> {
     left = [
       ...(await callsLeft(scene)),
       ...(await livesLeft(scene)),
+      ...(await attemptsLeft(scene)),
       ...scene.agents.filter((agent) => !agent.settled).map(() => 'unacknowledged events'),
     ]
     if (left.length === 0) return Date.now() - startedAt
@@ -26,6 +28,16 @@ async function callsLeft(scene: Scene): Promise<string[]> {
   return row?.known === calls && row.pending === 0
     ? []
     : [`${row?.known} of ${calls} calls, ${row?.pending} of them pending`]
+}
+
+async function attemptsLeft(scene: Scene): Promise<string[]> {
+  const executed = scene.operators.flatMap((operator) => executionsOf(scene, operator)).length
+  const [row] = await scene.db.all<{ known: number; reserved: number }>(
+    `select count(*) as known, coalesce(sum(status = 'reserved'), 0) as reserved from operation_attempts`,
+  )
+  return row?.known === executed && row.reserved === 0
+    ? []
+    : [`${row?.known} of ${executed} attempts, ${row?.reserved} of them reserved`]
 }
 
 async function livesLeft(scene: Scene): Promise<string[]> {

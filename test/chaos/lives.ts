@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Approval } from '../../src/contract/approval.ts'
 import type { Session } from '../../src/contract/session.ts'
 import type { Turn } from '../../src/contract/turn.ts'
 import type { Client, Complain } from './client.ts'
@@ -47,18 +48,31 @@ export async function live(
       return complain(`One prompt key gave ${first?.id} and ${again?.id}`)
     life.turnIds.push(first.id)
     if (abort) await client.json('POST', `/v1/sessions/${life.sessionId}/abort`)
-    const turn = await ended(first.id)
+    const turn = await ended(life.sessionId, first.id)
     if (!abort && turn && turn.state !== 'completed')
       complain(`${turn.id} is ${turn.state}: ${turn.reason}`)
   }
 
-  async function ended(turnId: string): Promise<Turn | null> {
+  async function ended(sessionId: string, turnId: string): Promise<Turn | null> {
     for (const startedAt = Date.now(); Date.now() - startedAt < 60_000; await sleep(20)) {
-      const turn = await client.json<Turn>('GET', `/v1/turns/${turnId}?wait=5`)
+      await approve(sessionId)
+      const turn = await client.json<Turn>('GET', `/v1/turns/${turnId}?wait=1`)
       if (turn && turn.state !== 'queued' && turn.state !== 'running') return turn
     }
     complain(`${turnId} has not ended`)
     return null
+  }
+
+  async function approve(sessionId: string): Promise<void> {
+    const path = `/v1/sessions/${sessionId}/approvals`
+    const page = await client.json<{ items: Approval[] }>('GET', path)
+    for (const { id, state } of page?.items ?? []) {
+      if (state !== 'pending') continue
+      const vote = { resolution: 'approved' }
+      const { status, text } = await client.send('POST', `/v1/approvals/${id}/resolve`, vote)
+      // 409: the answer to an earlier try was lost, or the turn was aborted meanwhile.
+      if (status !== 200 && status !== 409) complain(`Cannot approve ${id}: ${status} ${text}`)
+    }
   }
 
   async function end(life: Life): Promise<void> {

@@ -18,23 +18,47 @@ export async function startChaosHost(
 ): Promise<ChaosHost> {
   const agents = new Map<string, ChaosAgent>()
   const stopped = new Set<string>()
+  const specs: SandboxSpec[] = []
+  const infoOf = (sessionId: string, generation: number): SandboxInfo => ({
+    sessionId,
+    generation,
+    state: stopped.has(`${sessionId}.${generation}`) ? 'exited' : 'running',
+    reason: null,
+    startedAt: 0,
+  })
 
   const server = createServer((request, response) => {
     response.on('error', () => undefined)
     void serve(request, response)
   })
   const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    const [, , sessionId = '', generation = ''] = (request.url ?? '').split('/')
+    const { pathname, searchParams } = new URL(request.url ?? '', 'http://host')
+    const [, , sessionId = '', generation = '', lifetime] = pathname.split('/')
     const key = `${sessionId}.${generation}`
     const body = await readAll(request)
     if (body === null) return
-    const answer = (status: number, info?: SandboxInfo) =>
+    const answer = (status: number, content?: object) =>
       response
         .writeHead(status, { 'content-type': 'application/json' })
-        .end(info && JSON.stringify(info))
+        .end(content && JSON.stringify(content))
+    if (sessionId === '') {
+      const theirs = specs.filter(
+        (spec) => spec.organisationId === searchParams.get('organisation'),
+      )
+      answer(200, { items: theirs.map((spec) => infoOf(spec.sessionId, spec.generation)) })
+      return
+    }
+    if (lifetime !== undefined) {
+      const isAlive = agents.has(key) && !stopped.has(key)
+      answer(isAlive ? 204 : 404, isAlive ? undefined : { message: 'It does not run' })
+      return
+    }
     if (request.method === 'PUT') {
-      if (!agents.has(key) && !stopped.has(key))
-        agents.set(key, startAgent(JSON.parse(body) as SandboxSpec))
+      if (!agents.has(key) && !stopped.has(key)) {
+        const spec = JSON.parse(body) as SandboxSpec
+        specs.push(spec)
+        agents.set(key, startAgent(spec))
+      }
     } else if (request.method === 'DELETE') {
       stopped.add(key)
       agents.get(key)?.stop()
@@ -45,8 +69,7 @@ export async function startChaosHost(
       answer(404)
       return
     }
-    const state = stopped.has(key) ? 'exited' : 'running'
-    answer(200, { sessionId, generation: Number(generation), state, reason: null })
+    answer(200, infoOf(sessionId, Number(generation)))
   }
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {

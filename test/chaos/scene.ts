@@ -7,6 +7,7 @@ import type { CrashServer } from './crash-server.ts'
 import type { EffectsServer } from './effects-server.ts'
 import type { Killer } from './killer.ts'
 import type { Life } from './lives.ts'
+import type { Operator } from './operations.ts'
 import type { ChaosHost } from './sandbox-host.ts'
 
 /** Everything that takes part in a storm. */
@@ -21,6 +22,8 @@ export interface Scene {
   callers: Caller[]
   /** Agents of the callers' sessions, which have no sandbox. */
   agents: ChaosAgent[]
+  /** In sessions of their own, which have a sandbox. */
+  operators: Operator[]
   lives: Life[]
   problems: string[]
   complain: (problem: string) => void

@@ -18,6 +18,7 @@ import { drained } from './drained.ts'
 import { startEffectsServer } from './effects-server.ts'
 import { Killer, nameOf } from './killer.ts'
 import { live } from './lives.ts'
+import { createOperators } from './operators.ts'
 import { createPlan } from './plan.ts'
 import { createRandom, type Random } from './random.ts'
 import type { Report } from './report.ts'
@@ -105,6 +106,7 @@ async function createScene(
       SANDBOX_HOST_URL: host.url,
       SANDBOX_HOST_SECRET: 'chaos',
       SANDBOX_ROOT: '/nowhere',
+      GANTRY_LIMITS: JSON.stringify({ sandboxesPerHour: 100_000, hoursPerDay: 240_000 }),
     },
     onDeath: (error) => complain(error.message),
   })
@@ -124,7 +126,9 @@ async function createScene(
     if (!session) throw new Error('Cannot create a session')
     const claims = { sessionId: session.id, organisationId: session.organisationId, generation: 1 }
     const { token } = await tokens.mint(claims)
-    agents.push(startAgent({ ...claims, token }))
+    const agent = startAgent({ ...claims, token })
+    agents.push(agent)
+    endings.push(async () => agent.stop())
     for (let j = 0; j < callersPerSession; j++) {
       const own = createRandom(random.below(2 ** 31))
       callers.push(
@@ -132,6 +136,7 @@ async function createScene(
       )
     }
   }
+  const operators = await createOperators({ admin, clientOf, random, complain })
   return {
     stack,
     db,
@@ -142,7 +147,12 @@ async function createScene(
     admin,
     callers,
     agents,
-    lives: [],
+    operators,
+    lives: operators.map(({ options }) => ({
+      sessionId: options.sessionId,
+      turnIds: [],
+      end: 'open',
+    })),
     problems,
     complain,
   }
@@ -155,6 +165,7 @@ async function blow(scene: Scene, options: StormOptions, random: Random): Promis
   const isGoing = () => going
   const work = [
     ...scene.callers.map((caller) => caller.run(isGoing)),
+    ...scene.operators.map((operator) => operator.run(isGoing)),
     ...scene.agents.map((agent) => chatter(agent, isGoing)),
     ...Array.from({ length: lifeCount }, () =>
       live(

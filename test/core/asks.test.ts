@@ -1,9 +1,8 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { GateDecision } from '../../src/contract/ask.ts'
 import type { Turn } from '../../src/contract/turn.ts'
-import { decideGate } from '../../src/core/sessions/asks.ts'
-import { agentEvent, question } from '../support/agent.ts'
-import { testCaller, TestSession } from '../support/session.ts'
+import { agentEvent, approvalOf, question } from '../support/agent.ts'
+import { testCaller, TestSession, testSessionId } from '../support/session.ts'
 
 let session: TestSession
 let turn: Turn
@@ -25,32 +24,19 @@ const answers = () =>
     .filter((message) => message.t === 'answer')
     .map(({ askId, decision }) => [askId, decision])
 const person = (n: number, decision: GateDecision) =>
-  session.actor.answerAsk(testCaller, id(n), { decision, reason: '' })
+  session.actor.resolveApproval(testCaller, approvalOf(testSessionId, id(n)), {
+    resolution: decision === 'allow' ? 'approved' : 'rejected',
+    reason: '',
+  })
 const stored = async () =>
-  (await session.actor.asks(testCaller)).map(({ state, decision, actor }) => [
+  (await session.actor.approvals(testCaller, null)).map(({ state, resolution }) => [
     state,
-    decision,
-    actor,
+    resolution?.actor ?? null,
   ])
 const decided = async () =>
   (await session.actor.events(testCaller, 0, 500))
     .filter(({ kind }) => kind === 'gate.decided')
     .map(({ data }) => data)
-
-test('[GATE2] deny wins over ask; what is on no list is allowed', () => {
-  const rules = { deny: ['a', 'b'], ask: ['b', 'c'], askTimeoutSeconds: 1 }
-  expect(['a', 'b', 'c', 'd'].map((tool) => decideGate(rules, tool).decision)).toEqual([
-    'deny',
-    'deny',
-    'ask',
-    'allow',
-  ])
-})
-
-test('[GATE2] a rule may spell a tool as the contract does', () => {
-  const rules = { deny: ['automation.complete'], ask: [], askTimeoutSeconds: 1 }
-  expect(decideGate(rules, 'automation_complete').decision).toBe('deny')
-})
 
 test('[GATE8] every decision is one event, with tool, decision, reason, actor and waiting time', async () => {
   await ask(1, 'webfetch')
@@ -65,7 +51,7 @@ test('[GATE8] every decision is one event, with tool, decision, reason, actor an
       tool: 'bash',
       decision: 'allow',
       actor: testCaller.keyId,
-      reason: 'allowed by a person',
+      reason: 'approved by tester',
       waitedMs: 500,
     },
   ])
@@ -89,15 +75,15 @@ test('[GATE2] each question has its own deadline, and the alarm stands at the fi
   await ask(1)
   session.now += 30_000
   await ask(2)
-  expect(session.deadlines()['ask']).toBe(session.now + 30_000)
+  expect(session.deadlines()['approval']).toBe(session.now + 30_000)
   await session.pass(30_000)
   expect(await stored()).toEqual([
-    ['open', null, null],
-    ['answered', 'deny', 'deadline'],
+    ['pending', null],
+    ['rejected', 'deadline'],
   ])
   await expect(person(1, 'allow')).rejects.toMatchObject({ code: 'wrong_state' })
   await person(2, 'allow')
-  expect(session.deadlines()).not.toHaveProperty('ask')
+  expect(session.deadlines()).not.toHaveProperty('approval')
 })
 
 describe('[GATE4] what ends a turn denies every open ask first', () => {
@@ -138,14 +124,14 @@ describe('[GATE4] what ends a turn denies every open ask first', () => {
     await ask(2)
     await act()
     expect(await stored()).toEqual([
-      ['answered', 'deny', actor],
-      ['answered', 'deny', actor],
+      ['cancelled', actor],
+      ['cancelled', actor],
     ])
     expect(answers()).toEqual([
       [id(1), 'deny'],
       [id(2), 'deny'],
     ])
-    expect(session.deadlines()).not.toHaveProperty('ask')
+    expect(session.deadlines()).not.toHaveProperty('approval')
     await expect(person(1, 'allow')).rejects.toMatchObject({ code: 'wrong_state' })
   })
 

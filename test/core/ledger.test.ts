@@ -105,6 +105,43 @@ describe('writing', () => {
     expect(await stored()).toEqual(['a settled 3', 'b settled 4'])
   })
 
+  test('[LIFE14] a snapshot that was deleted is gone, also if its rows come again; another session’s stays', async () => {
+    const snapshot = (seq: number, id: string): OutboxRow => ({
+      seq,
+      kind: 'snapshot',
+      createdAt: seq,
+      payload: JSON.stringify({
+        id: `${id}_${sessionId}`,
+        configurationId: null,
+        provider: 'local',
+        operationId: `op_${id}_${sessionId}`,
+        message: '',
+        bytes: 1,
+        createdAt: 1,
+      }),
+    })
+    const deleted = (seq: number, id: string): OutboxRow => ({
+      seq,
+      kind: 'snapshot.deleted',
+      createdAt: seq,
+      payload: JSON.stringify({ id }),
+    })
+    const other = `${sessionId}_other`
+    await append(0, [snapshot(1, 'theirs')], other)
+    const rows = [
+      snapshot(1, 'a'),
+      snapshot(2, 'b'),
+      deleted(3, `a_${sessionId}`),
+      deleted(4, `theirs_${sessionId}`),
+    ]
+    for (let time = 0; time < 2; time += 1)
+      await libsql.db().batch(statementsFor({ sessionId, organisationId }, rows))
+    const left = await libsql
+      .db()
+      .all<{ id: string }>('select id from snapshots where id like ? order by id', `%${sessionId}`)
+    expect(left.map(({ id }) => id)).toEqual([`b_${sessionId}`, `theirs_${sessionId}`])
+  })
+
   test('[OUT3] texts come through as they are', async () => {
     const odd = 'a"b\\c\n\u2028\u{1f600}\u0001'
     await append(0, [call(1, odd, 'settled', { output: JSON.stringify({ odd }), error: odd })])

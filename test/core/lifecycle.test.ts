@@ -1,5 +1,10 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { testCaller, TestSession } from '../support/session.ts'
+import { defaultModelId } from '../../src/contract/models.ts'
+import { migrate } from '../../src/core/migrate.ts'
+import { generationSchema } from '../../src/core/sessions/generations.ts'
+import { sessionLadder } from '../../src/core/sessions/schema.ts'
+import { sandboxSpec } from '../support/sandbox-spec.ts'
+import { testCaller, TestSession, testSessionId } from '../support/session.ts'
 
 let session: TestSession
 beforeEach(async () => {
@@ -10,6 +15,19 @@ const state = async () => {
   const { sandbox } = await session.actor.view(testCaller)
   return sandbox.state
 }
+const events = (kind: string) =>
+  session.sql
+    .all<{ data: string }>('select data from events where kind = ? order by seq', kind)
+    .map(({ data }) => JSON.parse(data) as Record<string, unknown>)
+/** What the provider runs. */
+const generations = () => [...session.sandboxes.running.values()].map(({ spec }) => spec.generation)
+async function manual(): Promise<TestSession> {
+  const made = new TestSession()
+  await made.create({ sandbox: 'local', replacement: 'manual' })
+  await made.pass(0)
+  await made.connect()
+  return made
+}
 const { promise: never } = Promise.withResolvers<void>()
 
 describe('starting', () => {
@@ -17,14 +35,35 @@ describe('starting', () => {
     session.sandboxes.gate = never
     await session.pass(0)
     expect([session.sandboxes.orders, await state()]).toEqual([['create 1'], 'creating'])
-    expect(session.deadlines()).toHaveProperty('sandbox.create')
-    // The instance dies here: the next one creates the same generation again, which gives the same sandbox.
+    expect(session.deadlines()).toHaveProperty(['sandbox.create:1'])
+    // The instance dies here: the next one asks first whether anything came of it.
     session.sandboxes.gate = Promise.resolve()
     session.restart()
     await session.pass(0)
-    expect([session.sandboxes.orders, await state()]).toEqual([['create 1', 'create 1'], 'booting'])
+    expect([session.sandboxes.orders, await state()]).toEqual([
+      ['create 1', 'get 1', 'create 1'],
+      'booting',
+    ])
     expect(session.sandboxes.running.size).toBe(1)
-    expect(session.deadlines()).not.toHaveProperty('sandbox.create')
+    expect(session.deadlines()).not.toHaveProperty(['sandbox.create:1'])
+  })
+
+  test('[LIFE3] a sandbox that was created by an instance that died over it is found, not created again', async () => {
+    session.sandboxes.gate = never
+    await session.pass(0)
+    session.sandboxes.place(sandboxSpec())
+    session.restart()
+    session.sandboxes.gate = Promise.resolve()
+    await session.pass(0)
+    expect([session.sandboxes.orders, await state()]).toEqual([['create 1', 'get 1'], 'booting'])
+  })
+
+  test('[LIFE3] an answer that is lost leads to the same sandbox', async () => {
+    session.sandboxes.losesAnswers = 1
+    await session.pass(5000)
+    expect(await state()).toBe('booting')
+    expect([...session.sandboxes.running.keys()]).toHaveLength(1)
+    expect((await session.actor.view(testCaller)).sandbox.generation).toBe(1)
   })
 
   test('[BOX2] a provider that is away is tried five times, then the sandbox has failed and says why', async () => {
@@ -35,6 +74,7 @@ describe('starting', () => {
     expect(sandbox).toMatchObject({
       state: 'failed',
       reason: 'Cannot create the sandbox: The provider is away',
+      failures: [{ generation: 1, reason: 'Cannot create the sandbox: The provider is away' }],
     })
   })
 
@@ -48,54 +88,93 @@ describe('starting', () => {
     ])
   })
 
-  test('[BOX1] not ready within 120 s is failed, and what is left is stopped', async () => {
+  test('[BOX1] not ready within 120 s: it is fenced and stopped, and the next one is tried', async () => {
     await session.pass(0)
     await session.connect({ ready: false })
     await session.pass(120_000)
-    expect(await state()).toBe('failed')
-    await session.pass(0)
-    expect(session.sandboxes.running.size).toBe(0)
+    expect((await session.actor.view(testCaller)).sandbox).toMatchObject({
+      state: 'booting',
+      generation: 2,
+      failures: [{ generation: 1, reason: 'Not ready within 120 s' }],
+    })
+    expect(generations()).toEqual([2])
   })
 
-  test('[BOX3] a sandbox that ends while it boots, before its agent has called, is failed within seconds', async () => {
+  test('[BOX3] a sandbox that ends while it boots, before its agent has called, is given up within seconds', async () => {
     await session.pass(0)
-    session.sandboxes.running.set(1, {
-      sessionId: 's',
-      generation: 1,
-      state: 'exited',
-      reason: 'Cannot make the workspace',
-    })
+    session.sandboxes.say(1, 'exited', 'Cannot make the workspace')
     await session.pass(5000)
     expect((await session.actor.view(testCaller)).sandbox).toMatchObject({
-      state: 'failed',
-      reason: 'Cannot make the workspace',
+      generation: 2,
+      failures: [{ reason: 'Cannot make the workspace' }],
     })
-    await session.pass(5000)
+    await session.connect({ generation: 2 })
     expect(session.deadlines()).not.toHaveProperty('sandbox.look')
   })
 
   test('[BOX8] waiting for a place to boot does not count', async () => {
     await session.pass(0)
-    session.sandboxes.running.set(1, {
-      sessionId: 's',
-      generation: 1,
-      state: 'queued',
-      reason: null,
-    })
+    session.sandboxes.say(1, 'queued')
     await session.pass(600_000)
     expect(await state()).toBe('booting')
-    session.sandboxes.running.set(1, {
-      sessionId: 's',
-      generation: 1,
-      state: 'exited',
-      reason: 'no memory',
+    session.sandboxes.say(1, 'exited', 'no memory')
+    await session.pass(20_000)
+    expect((await session.actor.view(testCaller)).sandbox).toMatchObject({
+      generation: 2,
+      failures: [{ reason: 'no memory' }],
     })
+  })
+})
+
+describe('an agent that starts again', () => {
+  test('[LIFE2] does not pay for the failures of a start long ago', async () => {
+    await session.pass(0)
+    for (const generation of [1, 2]) {
+      session.sandboxes.say(generation, 'exited', 'no')
+      await session.pass(5000)
+    }
+    await session.connect({ generation: 3 })
+    await session.pass(3_600_000 / 4)
+    await session.connect({ generation: 3, ready: false })
+    await session.pass(120_000)
+    expect((await session.actor.view(testCaller)).sandbox).toMatchObject({
+      state: 'booting',
+      generation: 4,
+      failures: [{ generation: 3, reason: 'Not ready within 120 s' }],
+    })
+  })
+
+  test('[LIFE5] is not replaced by itself if that is left to people', async () => {
+    session = await manual()
+    await session.connect({ ready: false })
     await session.pass(120_000)
     expect((await session.actor.view(testCaller)).sandbox).toMatchObject({
       state: 'failed',
-      reason: 'no memory',
+      generation: 1,
     })
   })
+})
+
+test('[LIFE18] a session of an earlier release goes on as it was', async () => {
+  const rung = sessionLadder.findIndex((statements) => statements.includes(generationSchema[0]))
+  const old = new TestSession()
+  migrate(old.sql, sessionLadder.slice(0, rung))
+  old.sql.run(
+    `insert into session (id, organisation_id, key_id, project, title, status, provider, sandbox_state, generation, gate,
+       trust_project_config, marker_nonce, created_at, model)
+     values (?, ?, '', 'default', '', 'open', 'local', 'requested', 3, '{"deny":[],"ask":[],"askTimeoutSeconds":600}', 0, '', 1, ?)`,
+    testSessionId,
+    testCaller.organisationId,
+    defaultModelId,
+  )
+  old.sql.run(`insert into deadlines (name, at) values ('sandbox.create', 1)`)
+  old.restart()
+  await old.actor.close(testCaller, 'x')
+  const again = await old.actor.view(testCaller)
+  expect(again).toMatchObject({ idleTimeoutSeconds: null, replacement: 'manual' })
+  await old.pass(60_000)
+  expect((await old.actor.view(testCaller)).sandbox.state).toBe('stopped')
+  expect(old.deadlines()).not.toHaveProperty(['sandbox.create:3'])
 })
 
 describe('news that come while the provider is asked', () => {
@@ -152,11 +231,24 @@ describe('a missing link', () => {
     await session.pass(300_000)
     expect(await state()).toBe('suspect')
     session.sandboxes.fails = 0
-    await session.pass(300_000)
-    expect(await state()).toBe('lost')
+    await session.pass(31_000)
+    expect(events('sandbox.changed').map((change) => change['state'])).toContain('lost')
+  })
+
+  test('[LIFE4] a provider that cannot be asked is asked less and less often, but at least every 30 s', async () => {
+    await session.cut()
+    session.sandboxes.fails = Infinity
+    const before = session.sandboxes.orders.length
+    await session.pass(10_000 + 1000 + 2000 + 4000)
+    expect(session.sandboxes.orders.length - before).toBe(4)
+    await session.pass(600_000)
+    const more = session.sandboxes.orders.length - before - 4
+    expect(more).toBeGreaterThanOrEqual(19)
+    expect(more).toBeLessThanOrEqual(22)
   })
 
   test('[BOX4] a true not-found loses it: the turn is interrupted and what is left is stopped', async () => {
+    session = await manual()
     const turn = await session.actor.prompt(testCaller, { text: 'x', steer: false }, null)
     await session.cut()
     session.sandboxes.running.clear()
@@ -172,18 +264,21 @@ describe('a missing link', () => {
     })
   })
 
-  test('[BOX4] a lost sandbox that calls again is given no turn', async () => {
+  test('[BOX4] a lost sandbox that calls again is refused and given no turn', async () => {
+    session = await manual()
     await session.actor.prompt(testCaller, { text: 'x', steer: false }, null)
     const queued = await session.actor.prompt(testCaller, { text: 'y', steer: false }, null)
     await session.cut()
     session.sandboxes.running.clear()
     await session.pass(10_000)
     await session.connect()
+    expect(session.linked).toBe(false)
     expect([await state(), (await session.actor.turn(testCaller, queued.id)).state]).toEqual([
       'lost',
       'queued',
     ])
     expect(session.commands()).toEqual([])
+    await expect(session.call('noop', 'x')).rejects.toMatchObject({ code: 'old_generation' })
   })
 })
 
@@ -200,7 +295,8 @@ describe('ending', () => {
       resolve()
       await session.settle()
       await session.pass(60_000)
-      expect([...session.sandboxes.running.keys()]).toEqual(act === 'close' ? [] : [2])
+      expect(generations()).toEqual(act === 'close' ? [] : [2])
+      expect(session.organisation.live()).toEqual(act === 'close' ? [] : [2])
     },
   )
 

@@ -1,26 +1,26 @@
 import { expect, test } from 'vitest'
-import { keepCreationsMs, OrganisationActor } from '../../src/core/organisations/organisation.ts'
-import { memorySql } from '../support/sql.ts'
+import { keepCreationsMs } from '../../src/core/organisations/creations.ts'
+import { TestDeployment } from '../support/organisation.ts'
 
 test('[SES] a creation key stands for one session for a day', async () => {
-  let now = 1000
-  const sql = memorySql()
-  const organisation = new OrganisationActor(sql, () => now)
+  const world = new TestDeployment()
+  const organisation = world.org
   expect(await organisation.claimCreation('k', 'body', 'ses_1')).toBe('ses_1')
-  now += keepCreationsMs
+  world.now += keepCreationsMs
   expect(await organisation.claimCreation('k', 'body', 'ses_2')).toBe('ses_1')
   // A new instance over the same database: the object was evicted.
-  const again = new OrganisationActor(sql, () => now)
+  world.crash()
+  const again = world.org
   expect(await again.claimCreation('k', 'body', 'ses_3')).toBe('ses_1')
   await expect(again.claimCreation('k', 'other', 'ses_3')).rejects.toMatchObject({
     code: 'key_conflict',
   })
-  now += 1
+  world.now += 1
   expect(await again.claimCreation('k', 'other', 'ses_3')).toBe('ses_3')
 })
 
 test('[TOOL5] an automation run belongs to the session that claimed it first, until that is deleted', async () => {
-  const organisation = new OrganisationActor(memorySql(), () => 1000)
+  const organisation = new TestDeployment().org
   await organisation.claimRun('run', 'ses_1')
   await organisation.claimRun('run', 'ses_1')
   const refused = { code: 'wrong_state' }

@@ -144,12 +144,13 @@ class Story {
       )
     },
     answer: async () => {
-      const open = (await this.session.actor.asks(testCaller)).filter(
-        ({ state }) => state === 'open',
+      const open = (await this.session.actor.approvals(testCaller, null)).filter(
+        ({ state }) => state === 'pending',
       )
       const one = open[this.#random(Math.max(1, open.length))]
-      const decision = this.#random(2) === 0 ? 'allow' : 'deny'
-      if (one) await this.session.actor.answerAsk(testCaller, one.id, { decision, reason: '' })
+      const resolution = this.#random(2) === 0 ? 'approved' : 'rejected'
+      if (one)
+        await this.session.actor.resolveApproval(testCaller, one.id, { resolution, reason: '' })
     },
     abort: () => this.session.actor.abort(testCaller),
     fail: () => this.#random(3) === 0 && this.#up({ t: 'failed', reason: 'x' }),
@@ -157,8 +158,6 @@ class Story {
       const { sandbox } = await this.session.actor.view(testCaller)
       if (!['failed', 'lost'].includes(sandbox.state) && this.#random(4) > 0) return
       await this.session.actor.replaceSandbox(testCaller, 'x')
-      this.#generation += 1
-      this.#agentSeq = 0
     },
     provider: () => {
       this.session.sandboxes.fails = this.#random(3)
@@ -206,9 +205,19 @@ class Story {
       this.#highestGeneration,
     )
     this.#highestGeneration = sandbox.generation
+    // A lost one is replaced by itself: the next agent is the new one's.
+    if (this.#generation !== sandbox.generation) this.#agentSeq = 0
+    this.#generation = sandbox.generation
     if (count(`asks where state = 'open'`) > 0)
-      expect(deadlines, 'an open ask has a deadline').toHaveProperty('ask')
-    expect(count(`asks where state = 'open' and deadline_at is null`)).toBe(0)
+      expect(deadlines, 'an open ask has a deadline').toHaveProperty('approval')
+    expect(count(`asks where state = 'open'`), 'each open ask has its approval').toBe(
+      count(`approvals where state = 'pending'`),
+    )
+    expect(
+      count(`runs where status not in ('completed', 'failed', 'blocked', 'cancelled')`) > 0 ||
+        count(`turns where state in ('queued', 'running')`) === 0,
+      'a turn is in an open run',
+    ).toBe(true)
     if (outbox.pending > 0)
       expect(
         'outbox' in deadlines || 'outbox.verify' in deadlines,
@@ -220,8 +229,8 @@ class Story {
       Object.keys(deadlines).length === 0 ? null : Math.min(...Object.values(deadlines)),
     )
     const stuck = {
-      requested: 'sandbox.create',
-      creating: 'sandbox.create',
+      requested: `sandbox.create:${sandbox.generation}`,
+      creating: `sandbox.create:${sandbox.generation}`,
       booting: 'sandbox.boot',
       suspect: 'sandbox.check',
     }

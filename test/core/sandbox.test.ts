@@ -11,7 +11,8 @@ import {
 
 const causes: SandboxCause[] = [
   ...(['create-sent', 'created', 'hello', 'ready', 'link-lost'] as const),
-  ...(['gone', 'failed', 'close', 'stopped', 'replace'] as const),
+  ...(['gone', 'broken', 'start-failed', 'gave-up', 'hibernate', 'wake'] as const),
+  ...(['replace', 'next', 'close', 'stopped'] as const),
 ]
 
 /** The table of SPEC.md, area BOX: `| states | cause, cause -> state; … |`. */
@@ -53,5 +54,10 @@ describe('[BOX1] sandbox states', () => {
     SandboxState.options.flatMap((state) => causes.map((cause) => [state, cause] as const)),
   )('%s + %s is as SPEC says', (state, cause) => {
     expect(nextSandboxState(state, cause)).toBe(spec.get(`${state} ${cause}`) ?? null)
+  })
+
+  test('every state of an open session but none has an exit', () => {
+    for (const state of SandboxState.options.filter((name) => name !== 'none'))
+      expect(Object.keys(sandboxTransitions[state]), state).toContain('replace')
   })
 })

@@ -111,15 +111,10 @@ test('[SEC9] what a provider says of a sandbox is stored without secrets', async
   const session = new TestSession()
   await createWith(session, {}, [await sealed(session, 'A', 'aaaa-secret-aaaa')])
   await session.pass(0)
-  session.sandboxes.running.set(1, {
-    sessionId: 's',
-    generation: 1,
-    state: 'exited',
-    reason: 'Last words: aaaa-secret-aaaa',
-  })
+  session.sandboxes.say(1, 'exited', 'Last words: aaaa-secret-aaaa')
   await session.pass(6000)
   const { sandbox } = await session.actor.view(testCaller)
-  expect(sandbox).toMatchObject({ state: 'failed', reason: 'Last words: [secret:A]' })
+  expect(sandbox.failures).toMatchObject([{ reason: 'Last words: [secret:A]' }])
   expect(everything(session)).not.toContain('aaaa-secret-aaaa')
 })
 
@@ -162,7 +157,7 @@ describe('a link of a session with secrets, just after it woke', () => {
     await replaced
     expect(await end).toMatchObject({ code: 4403 })
     const { sandbox } = await session.actor.view(testCaller)
-    expect(sandbox).toMatchObject({ generation: 2, state: 'requested' })
+    expect(sandbox).toMatchObject({ generation: 2, state: 'replacing' })
   })
 })
 

@@ -51,7 +51,6 @@ describe('queue', () => {
       'interrupted',
       'queued',
     ])
-    await session.actor.replaceSandbox(testCaller, 'test')
     await session.pass(0)
     await session.connect({ generation: 2 })
     expect(session.commands().map(({ id }) => id)).toEqual([queued.id])

@@ -19,6 +19,14 @@ const badBodies: Record<string, { body: string | Uint8Array; status: number; pat
   'more than a megabyte': { body: JSON.stringify({ a: 'x'.repeat(2 ** 20) }), status: 413 },
 }
 
+/** Who may come in, so that a refusal is the body's. */
+const visitors = {
+  public: 'an admin',
+  key: 'an admin',
+  sandbox: 'the sandbox',
+  operator: 'the operator',
+} as const
+
 const routes = await loadRoutes()
 
 /** Every route with a JSON body x everything that is wrong with one. */
@@ -27,7 +35,7 @@ export function badInputSuite(host: string, open: () => DoorKit): void {
     for (const route of routes.filter(({ takesJson }) => takesJson)) {
       test(`${route.method} ${route.path} refuses it with a code and a path`, async () => {
         const kit = open()
-        const visitor = route.door.kind === 'sandbox' ? 'the sandbox' : 'an admin'
+        const visitor = visitors[route.door.kind]
         const headers = {
           authorization: `Bearer ${kit.visitors[visitor]}`,
           'content-type': 'application/json',

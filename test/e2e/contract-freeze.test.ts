@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { readdirSync } from 'node:fs'
 import { afterAll, expect, test } from 'vitest'
 import { random } from '../support/random.ts'
@@ -68,9 +69,17 @@ test(`[SNAP1] [SNAP9] [CALL3] [CALL16] link and callback are cut while snapshots
   const ended = (await box.eventsOf('call.ended')).map(({ toolCallId }) => toolCallId)
   expect(ended.sort()).toEqual(calls.map(({ toolCallId }) => toolCallId).sort())
 
-  expect(readdirSync(snapshotFolder(stack())).sort()).toEqual(ids)
+  // Of all of them the two newest are kept.
+  const kept = (await box.eventsOf('snapshot.stored'))
+    .slice(-2)
+    .map(({ id }) => id)
+    .sort()
+  await until('only the newest two are left', 60_000, async () => {
+    const rows = await dbOf(stack()).all<{ id: string }>('select id from snapshots order by id')
+    const listed = rows.map(({ id }) => id)
+    const stored = readdirSync(snapshotFolder(stack())).sort()
+    return isDeepStrictEqual(listed, kept) && isDeepStrictEqual(stored, kept)
+  })
   expect(readdirSync(snapshotFolder(stack(), '.drafts'))).toEqual([])
   await outboxEmpty(box)
-  const rows = await dbOf(stack()).all<{ id: string }>('select id from snapshots order by id')
-  expect(rows.map(({ id }) => id)).toEqual(ids)
 }, 240_000)

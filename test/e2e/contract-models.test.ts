@@ -3,7 +3,7 @@ import { mintToken } from '../support/agent.ts'
 import { request } from '../support/stack.ts'
 import { filesWith, found } from './contract-kit.ts'
 import { startVendor, type Vendor } from './contract-vendor.ts'
-import { bash, Box, environOf, until, useRealStack, write } from './support.ts'
+import { anythingGoes, bash, Box, environOf, until, useRealStack, write } from './support.ts'
 
 let vendor: Vendor
 const stack = useRealStack('workerd', async () => {
@@ -22,12 +22,13 @@ test('[MODE8] [API6] [HOST5] model calls are counted per session, and the key of
     })
   await counted(other, 0)
   const before = vendor.usage()
-  const box = await Box.open(stack())
+  const box = await Box.open(stack(), await anythingGoes(stack()))
   await box.run([
     { text: 'I write.', reasoning: 'What to write?', ...write('a.txt', 'a\n') },
     bash('env; cat /proc/$PPID/environ | tr "\\0" "\\n"; cat $OPENCODE_CONFIG_DIR/opencode.json'),
     { text: 'Written.' },
   ])
+  expect(await box.eventsOf('tool.failed')).toEqual([])
   // Told to the session at the end of each answer, a moment after OpenCode has it.
   await counted(box, before.requests)
   const said = vendor.usage()

@@ -24,27 +24,57 @@ export interface DoorKitOptions {
   strangerKey: string
   /** The deployment's keys for sandbox tokens. */
   tokenKeys: SecretKey[]
+  operatorKey: string
 }
 
 export type DoorKit = Awaited<ReturnType<typeof createDoorKit>>
 
 /** Everybody who may stand at a door, and a session behind it whose sandbox has been replaced once. */
-export async function createDoorKit({ send, adminKey, strangerKey, tokenKeys }: DoorKitOptions) {
-  const call = async (method: string, path: string, body?: object) => {
-    const headers = { authorization: `Bearer ${adminKey}`, 'content-type': 'application/json' }
-    const answer = await send(method, path, headers, JSON.stringify(body ?? {}))
+export async function createDoorKit({
+  send,
+  adminKey,
+  strangerKey,
+  tokenKeys,
+  operatorKey,
+}: DoorKitOptions) {
+  const call = async (method: string, path: string, body?: object, key = adminKey) => {
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+    const text = method === 'GET' ? undefined : JSON.stringify(body ?? {})
+    const answer = await send(method, path, headers, text)
     if (answer.status >= 300) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`)
     return (answer.text === '' ? null : JSON.parse(answer.text)) as Record<string, string>
   }
   const makeSession = () => call('POST', '/v1/sessions', { sandbox: 'none' })
   const makeKey = (...scopes: Scope[]) => call('POST', '/v1/keys', { name: 'door', scopes })
+  const askFor = async (runId: string) => {
+    const operation = { category: 'edit', operation: 'write-file', targetPath: 'a', content: '' }
+    const asked = await call('POST', `/v1/runs/${runId}/operations`, { operation })
+    return asked as { id: string; approvalId: string }
+  }
   const session = await makeSession()
   const sessionId = session['id'] as string
   const organisationId = session['organisationId'] as string
   const other = (await makeSession())['id'] as string
   await call('POST', `/v1/sessions/${sessionId}/replace`)
+  const run = await call('POST', `/v1/sessions/${sessionId}/runs`, { intent: 'doors' })
+  const runId = run['id'] as string
+  const waiting = await askFor(runId)
+  const { id: operationId, approvalId } = await askFor(runId)
+  const somebody = { name: 'door', owner: 'somebody else', scopes: ['approve'] }
+  const approver = (await call('POST', '/v1/keys', somebody))['secret'] as string
+  const vote = { resolution: 'approved' }
+  await call('POST', `/v1/approvals/${approvalId}/resolve`, vote, approver)
+  await call('POST', `/v1/approvals/${approvalId}/resume`)
+  const attempted = await call('GET', `/v1/operations/${operationId}`)
+  const [attempt] = attempted['attempts'] as unknown as { id: string }[]
   const configuration = await call('POST', '/v1/configurations', { name: `door ${sessionId}` })
   await call('PUT', '/v1/secrets/DOOR_SECRET', { value: 'known to its organisation' })
+  const webhook = await call('POST', '/v1/webhooks', {
+    url: 'https://example.com/',
+    events: ['run.ended'],
+    // No session is in it, so nothing is ever posted.
+    project: 'no-such-project',
+  })
   const revoked = await makeKey('admin')
   const remove = await send('DELETE', `/v1/keys/${revoked['id']}`, {
     authorization: `Bearer ${adminKey}`,
@@ -71,6 +101,13 @@ export async function createDoorKit({ send, adminKey, strangerKey, tokenKeys }: 
     adminKey,
     keyId: (await makeKey('read'))['id'] as string,
     configurationId: configuration['id'] as string,
+    webhookId: webhook['id'] as string,
+    runId,
+    operationId,
+    attemptId: attempt?.id ?? '',
+    /** Asked for by the admin, and not answered. */
+    approvalId: waiting.approvalId,
+    approver,
     /** Where each of these must be refused, see doors.ts. */
     visitors: {
       nobody: undefined,
@@ -79,6 +116,7 @@ export async function createDoorKit({ send, adminKey, strangerKey, tokenKeys }: 
       'a revoked key': revoked['secret'] as string,
       'an admin of another organisation': strangerKey,
       'an admin': adminKey,
+      'the operator': operatorKey,
       'a key with read': (await makeKey('read'))['secret'] as string,
       'a key with write': (await makeKey('write'))['secret'] as string,
       'a key with write and approve': (await makeKey('write', 'approve'))['secret'] as string,

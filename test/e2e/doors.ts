@@ -21,11 +21,21 @@ function refusalsAt({ path, door }: Route): Partial<Record<Visitor, ErrorCode>> 
       'the replaced sandbox': 'forbidden',
       'the sandbox with an expired token': 'token_expired',
       'a token that is not a sandbox’s': 'forbidden',
-      ...(path.includes(':') ? { 'an admin of another organisation': 'not_found' } : {}),
+      // The names of providers are everybody's; what is behind them is each organisation's own.
+      ...(path.includes(':') && !path.startsWith('/v1/providers/')
+        ? { 'an admin of another organisation': 'not_found' }
+        : {}),
       ...(door.scope === 'read' ? {} : { 'a key with read': 'forbidden' }),
       ...(door.scope === 'approve' ? { 'a key with write': 'forbidden' } : {}),
       ...(door.scope === 'admin' ? { 'a key with write and approve': 'forbidden' } : {}),
+      // Who asked does not approve, neither with that key nor with another one of the same owner.
+      ...(path.endsWith('/resolve')
+        ? { 'an admin': 'forbidden', 'a key with write and approve': 'forbidden' }
+        : {}),
     }
+  }
+  if (door.kind === 'operator') {
+    return { ...strangers, 'an admin': 'unauthenticated', 'the sandbox': 'unauthenticated' }
   }
   const isLink = path.endsWith('/link')
   return {
@@ -76,6 +86,15 @@ export function doorSuite(host: string, open: () => DoorKit): void {
     test('[AUTH] nobody who was refused has changed anything', async () => {
       expect(await open().lastEventSeq()).toBe(eventsBefore)
     })
+
+    test('[APR4] [APR2] what was refused to everybody else can be resolved by another owner, once', async () => {
+      const { send, approvalId, approver } = open()
+      const headers = { authorization: `Bearer ${approver}`, 'content-type': 'application/json' }
+      const resolve = (resolution: string) =>
+        send('POST', `/v1/approvals/${approvalId}/resolve`, headers, JSON.stringify({ resolution }))
+      expect((await resolve('approved')).status).toBe(200)
+      expect((await resolve('rejected')).status).toBe(409)
+    })
   })
 }
 
@@ -99,29 +118,43 @@ function visit(kit: DoorKit, route: Route, visitor: Visitor) {
 /** A body that would be taken, so that a refusal is the door's. */
 function goodBody({ configurationId }: DoorKit, path: string): string {
   if (path.endsWith('/tools/:toolName')) return '{"tool_call_id":"door","args":{}}'
-  if (path.endsWith('/asks/:askId')) return '{"decision":"allow"}'
+  if (path.endsWith('/runs')) return '{"intent":"i"}'
+  if (path === '/v1/runs/:runId/events') return '{"kind":"memory.read"}'
+  if (path.endsWith('/operations') || path.endsWith('/operations/plan'))
+    return '{"operation":{"category":"read","operation":"read-file","targetPath":"a"}}'
+  if (path.endsWith('/abandon')) return '{"reason":"r"}'
+  if (path.endsWith('/resolve')) return '{"resolution":"approved"}'
+  if (path === '/v1/runs/:runId') return '{"status":"planned"}'
+  if (path.endsWith('/finish')) return '{"status":"cancelled"}'
+  if (path.endsWith('/checkpoints')) return '{"label":"l","state":1}'
   if (path.endsWith('/prompts')) return '{"text":"hello"}'
   if (path.endsWith('/env')) return '{"values":[{"key":"A","value":"v"}]}'
   if (path.endsWith('/tokens')) return '{"lifetimeSeconds":60}'
+  if (path === '/v1/budgets') return '{"limits":{}}'
   if (path === '/v1/keys') return '{"name":"n","scopes":["read"]}'
   if (path === '/v1/configurations') return '{"name":"n"}'
   // One's own names are free to everybody, so a stranger is met at the configuration.
   if (path === '/v1/secrets/:name') return JSON.stringify({ value: 'v', configurationId })
+  if (path === '/v1/providers/e2b/credentials') return '{"apiKey":"e2b_of_the_door"}'
+  if (path === '/v1/providers/modal/credentials')
+    return '{"url":"https://example.com","secret":"of the door"}'
   return '{}'
 }
 
-export function fillPath(
-  kit: Pick<DoorKit, 'sessionId' | 'keyId' | 'configurationId'>,
-  path: string,
-): string {
+/** With things that are there, so that a stranger's not-found is the door's. */
+export function fillPath(kit: DoorKit, path: string): string {
   const values: Record<string, string> = {
     sessionId: kit.sessionId,
     turnId: `trn_${kit.sessionId.slice(4)}${'0'.repeat(8)}`,
-    askId: `ask_${'0'.repeat(20)}`,
+    runId: kit.runId,
+    approvalId: kit.approvalId,
+    operationId: kit.operationId,
+    attemptId: kit.attemptId,
     artifactId: `art_${'0'.repeat(20)}`,
     keyId: kit.keyId,
     configurationId: kit.configurationId,
-    name: 'DOOR_SECRET',
+    webhookId: kit.webhookId,
+    name: path.startsWith('/v1/providers/') ? 'e2b' : 'DOOR_SECRET',
     toolName: 'verify',
     provider: 'litellm',
     path: 'chat/completions',

@@ -30,7 +30,8 @@ test('[GATE2] [GATE3] [GATE8] deny and ask lists: the model learns the reason, a
     { text: 'I went on.' },
   ])
   const first = await box.parked()
-  expect(first).toMatchObject({ tool: 'bash', input: { command: 'echo first > first.txt' } })
+  const input = { command: 'echo first > first.txt' }
+  expect(first).toMatchObject({ operation: { tool: 'bash', input } })
   expect((await box.answer(first, 'deny', 'not that one')).status).toBe(200)
   const second = await until('the second question', 30_000, async () => {
     const ask = await box.parked()
@@ -80,7 +81,7 @@ describe('[GATE4] [TURN8] abort while a question is parked, then a late allow: n
     const box = await Box.open(stack(), { model, gate: { ask: [tool] } })
     const turn = await box.prompt([{ calls: [{ name: tool, args }] }, { text: 'Done.' }])
     const ask = await box.parked()
-    expect(ask).toMatchObject({ tool, input: args })
+    expect(ask).toMatchObject({ operation: { tool, input: args } })
     const [abort, late] = await Promise.all([
       box.post('/abort'),
       // Sent so that it arrives right behind the abort.

@@ -117,7 +117,7 @@ test('[GATE7] [GATE1] [BOX5] [CALL15] a hostile repository: the gate holds, its 
     { text: 'Done with the hostile repository.' },
   ])
   const ask = await box.parked()
-  expect(ask.input).toMatchObject({ command })
+  expect(ask.operation).toMatchObject({ input: { command } })
   await box.answer(ask, 'allow')
   expect(await box.ended(turn)).toMatchObject({ state: 'completed' })
 
@@ -169,13 +169,15 @@ test('[GATE7] [GATE6] trusted by the session, its plugin is loaded: the gate is 
     { text: 'Done.' },
   ])
   const rewritten = await box.parked()
-  expect(rewritten.input).toMatchObject({ command: 'echo rewritten > rewritten.txt' })
+  expect(rewritten.operation).toMatchObject({
+    input: { command: 'echo rewritten > rewritten.txt' },
+  })
   await box.answer(rewritten, 'deny')
   const later = await until('the second question', 30_000, async () => {
     const ask = await box.parked()
-    return ask.id !== rewritten.id && Date.now() - ask.askedAt > 1000 && ask
+    return ask.id !== rewritten.id && Date.now() - ask.createdAt > 1000 && ask
   })
-  expect(later.input).toMatchObject({ command: 'echo later > later.txt' })
+  expect(later.operation).toMatchObject({ input: { command: 'echo later > later.txt' } })
   await box.answer(later, 'allow')
   expect(await box.ended(turn)).toMatchObject({ state: 'completed' })
   expect((await box.eventsOf('tool.failed')).at(-1)?.error).toContain('changed after it was asked')

@@ -6,7 +6,11 @@ export interface Route {
   method: string
   /** With `:name` for parameters. */
   path: string
-  door: { kind: 'public' } | { kind: 'key'; scope: Scope } | { kind: 'sandbox' }
+  door:
+    | { kind: 'public' }
+    | { kind: 'key'; scope: Scope }
+    | { kind: 'sandbox' }
+    | { kind: 'operator' }
   takesJson: boolean
 }
 
@@ -47,5 +51,6 @@ function doorOf(operation: Operation | undefined): Route['door'] {
   const [scheme] = operation?.security ?? []
   const scope = scheme?.['apiKey']?.[0]
   if (scope !== undefined) return { kind: 'key', scope }
+  if (scheme?.['operatorKey']) return { kind: 'operator' }
   return scheme?.['sandboxToken'] ? { kind: 'sandbox' } : { kind: 'public' }
 }

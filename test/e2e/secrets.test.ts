@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import {
+  anythingGoes,
   argvOf,
   bash,
   Box,
@@ -60,7 +61,7 @@ const filesWith = (folder: string, secrets: string[]): string[] =>
   })
 
 test('[AUTH10] [BOX9] [LOC8] the token and the admin key are in no environment, file, event, log or command line', async () => {
-  const box = await Box.open(stack())
+  const box = await Box.open(stack(), await anythingGoes(stack()))
   const turn = await box.run([
     write('.proliferate/.verification/a.txt', 'a'),
     verify(),
@@ -70,6 +71,7 @@ test('[AUTH10] [BOX9] [LOC8] the token and the admin key are in no environment, 
     ),
   ])
   expect(turn.state).toBe('completed')
+  expect(await box.eventsOf('tool.failed')).toEqual([])
   const token = tokenPattern.exec(tap.sent())?.[1] as string
   expect(token).toBeDefined()
   const secrets = [
@@ -110,7 +112,8 @@ test('[AUTH10] [BOX9] [LOC8] the token and the admin key are in no environment, 
 test.runIf(isRoot)(
   '[HOST4] [LOC6] [LOC10] [LOC11] from the shell of OpenCode every port refuses, and neither state nor neighbours can be read',
   async () => {
-    const [box, neighbour] = await Promise.all([Box.open(stack()), Box.open(stack())])
+    const project = await anythingGoes(stack())
+    const [box, neighbour] = await Promise.all([Box.open(stack(), project), Box.open(stack())])
     await neighbour.run([write('private.txt', 'neighbour-secret')])
     const pids = [...stackProcesses(stack().mark), process.pid]
     const ports = portsOf(pids)

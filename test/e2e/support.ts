@@ -7,8 +7,9 @@ import { findProcesses, sandboxMark, sleep, stackMark } from '../../local/proces
 import { script, type ScriptStep } from '../../local/scripted-model.ts'
 import type { ChatMessage } from '../../local/scripted-reply.ts'
 import { type Stack, type StackOptions, startStack } from '../../local/stack.ts'
-import type { Ask } from '../../src/contract/ask.ts'
+import type { Approval } from '../../src/contract/approval.ts'
 import type { EventData, EventKind, SessionEvent } from '../../src/contract/events.ts'
+import { Category, Risk } from '../../src/contract/permission.ts'
 import type { Session } from '../../src/contract/session.ts'
 import { type Turn, turnEnds } from '../../src/contract/turn.ts'
 import { type Answer, type Host, request } from '../support/stack.ts'
@@ -153,23 +154,27 @@ export class Box {
   }
 
   /** The question that waits for a person. */
-  parked(): Promise<Ask> {
+  parked(): Promise<Approval> {
     return until('a parked question', 30_000, async () => {
-      const { items } = (await this.get('/asks')).json as { items: Ask[] }
-      return items.find((ask) => ask.state === 'open')
+      const { items } = (await this.get('/approvals')).json as { items: Approval[] }
+      return items.find(({ state }) => state === 'pending')
     })
   }
 
-  answer(ask: Ask, decision: 'allow' | 'deny', reason = ''): Promise<Answer> {
-    return this.post(`/asks/${ask.id}`, { decision, reason })
+  answer(approval: Approval, decision: 'allow' | 'deny', reason = ''): Promise<Answer> {
+    const resolution = decision === 'allow' ? 'approved' : 'rejected'
+    const path = `/v1/approvals/${approval.id}/resolve`
+    return request('POST', `${this.stack.url}${path}`, this.stack.adminKey, { resolution, reason })
   }
 
   /** What bash printed. */
   async bash(command: string): Promise<string> {
     const turn = await this.run([bash(command)])
     expect(turn).toMatchObject({ state: 'completed' })
-    const done = (await this.eventsOf('tool.completed')).findLast((one) => one.turnId === turn.id)
-    return done?.output ?? ''
+    const isOf = ({ turnId }: { turnId: string | null }) => turnId === turn.id
+    const failed = (await this.eventsOf('tool.failed')).find(isOf)
+    if (failed) throw new Error(`The command has failed: ${failed.error}`)
+    return (await this.eventsOf('tool.completed')).findLast(isOf)?.output ?? ''
   }
 
   folder(name = ''): string {
@@ -195,6 +200,22 @@ export class Box {
     if (found === undefined) throw new Error('No agent runs')
     return found
   }
+}
+
+/** The project of sessions that try what no sensible policy allows: what is left to stop them is the sandbox. */
+export async function anythingGoes(stack: Place): Promise<{ project: string }> {
+  const everywhere = { category: 'external-directory', path: '/**' }
+  const everything = { category: Category.options.filter((each) => each !== everywhere.category) }
+  const risks = Risk.options
+  const rules = [everything, everywhere]
+    .flatMap((match) => [match, { ...match, risks }])
+    .map((match) => ({ match, decision: 'allow' }))
+  const source = JSON.stringify({ name: 'anything', rules })
+  const project = 'anything'
+  const body = { project, format: 'json', source }
+  const answer = await request('PUT', `${stack.url}/v1/policies`, stack.adminKey, body)
+  if (answer.status !== 200) throw new Error(`Cannot store the policy: ${answer.text}`)
+  return { project }
 }
 
 const noAnswer: Pick<Answer, 'json' | 'status'> = { json: null, status: 0 }

@@ -90,7 +90,7 @@ test('[TURN9] [TURN6] OpenCode killed in mid-turn: interrupted, restarted, nothi
 })
 
 test('[BOX3] [BOX4] [TURN10] [SES9] agent killed: lost with the reason, 409, replaced; the old generation is refused at every door', async () => {
-  const box = await Box.open(stack())
+  const box = await Box.open(stack(), { replacement: 'manual' })
   const turn = await box.prompt([bash('sleep 616')])
   await box.seen('tool.started')
   const left = () => box.processes().length

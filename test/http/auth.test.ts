@@ -47,7 +47,7 @@ describe('API keys', () => {
     const probes: Record<Scope, [string, string]> = {
       read: ['GET', '/v1/sessions'],
       write: ['POST', '/v1/sessions'],
-      approve: ['POST', '/v1/sessions/x/asks/y'],
+      approve: ['POST', '/v1/approvals/x/resolve'],
       admin: ['GET', '/v1/keys'],
     }
     const opens: Record<Scope, Scope[]> = {

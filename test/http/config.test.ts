@@ -16,10 +16,15 @@ test('the least environment has defaults for the rest', () => {
     libsql: { url: 'http://127.0.0.1:8080', token: null },
     publicUrl: 'http://127.0.0.1:8787',
     sandboxHost: null,
+    e2b: null,
+    modal: null,
+    deploymentLabel: 'gantry',
     defaultSandbox: 'none',
     models: { anthropic: null, litellm: null },
     extraModels: [],
     rateLimitPerMinute: 3000,
+    firewall: { breakerFailures: 5, reconcileSeconds: 60, graceSeconds: 120 },
+    operatorKey: null,
     retentionDays: 30,
     crashUrl: null,
   })
@@ -37,21 +42,33 @@ test('a whole environment', () => {
     SANDBOX_HOST_SECRET: 'h',
     SANDBOX_ROOT: '/var/sandboxes',
     GANTRY_DEFAULT_SANDBOX: 'local',
+    GANTRY_E2B_API_KEY: 'e2b_key_of_ours',
+    GANTRY_E2B_API_URL: 'http://127.0.0.1:3/',
+    GANTRY_MODAL_URL: 'http://127.0.0.1:4/',
+    GANTRY_MODAL_SECRET: 'modal secret',
+    GANTRY_DEPLOYMENT_LABEL: 'stage-1',
     ANTHROPIC_API_KEY: 'ak',
     GANTRY_MODEL_BASE_URL: 'http://127.0.0.1:2/v1',
     GANTRY_MODEL_API_KEY: 'mk',
     GANTRY_MODEL: 'scripted',
     RATE_LIMIT_PER_MINUTE: '10',
+    GANTRY_LIMITS: '{"moneyPerDay": 5, "prices": {"modal": 0.3}}',
+    GANTRY_OPERATOR_KEY: 'o'.repeat(32),
   })
   expect(config).toMatchObject({
     libsql: { token: 't' },
     sandboxHost: { url: 'http://127.0.0.1:1', secret: 'h', root: '/var/sandboxes' },
+    e2b: { apiKey: 'e2b_key_of_ours', apiUrl: 'http://127.0.0.1:3', template: 'gantry' },
+    modal: { url: 'http://127.0.0.1:4', secret: 'modal secret' },
+    deploymentLabel: 'stage-1',
     defaultSandbox: 'local',
     models: {
       anthropic: { baseUrl: 'https://api.anthropic.com', apiKey: 'ak' },
       litellm: { baseUrl: 'http://127.0.0.1:2/v1', apiKey: 'mk' },
     },
     rateLimitPerMinute: 10,
+    firewall: { moneyPerDay: 5, prices: { modal: 0.3 }, graceSeconds: 120 },
+    operatorKey: 'o'.repeat(32),
   })
 })
 
@@ -67,7 +84,18 @@ for (const [name, value, message] of [
   ['GANTRY_DEFAULT_SANDBOX', 'local', 'SANDBOX_HOST_URL: is needed'],
   ['SANDBOX_HOST_URL', 'http://x', 'SANDBOX_HOST_SECRET: is needed with SANDBOX_HOST_URL'],
   ['GANTRY_MODEL_BASE_URL', 'http://x', 'GANTRY_MODEL_API_KEY: is needed'],
+  ['GANTRY_MODAL_URL', 'http://x', 'GANTRY_MODAL_SECRET: is needed'],
+  ['GANTRY_MODAL_SECRET', 'hunter2', 'GANTRY_MODAL_SECRET: Must have at least 8'],
+  ['GANTRY_E2B_API_KEY', 'hunter2', 'GANTRY_E2B_API_KEY: Must have at least 8'],
+  ['GANTRY_DEPLOYMENT_LABEL', 'Hunter 2', 'GANTRY_DEPLOYMENT_LABEL: Must be lower-case'],
   ['RATE_LIMIT_PER_MINUTE', 'hunter2', 'RATE_LIMIT_PER_MINUTE: Must be a number'],
+  ['GANTRY_LIMITS', 'hunter2', 'GANTRY_LIMITS: Must be a JSON object'],
+  [
+    'GANTRY_LIMITS',
+    '{"moneyPerDay":"hunter2"}',
+    'GANTRY_LIMITS: Must be a JSON object of limits, wrong at "moneyPerDay"',
+  ],
+  ['GANTRY_OPERATOR_KEY', 'hunter2', 'GANTRY_OPERATOR_KEY: Must have at least 32'],
 ] as const) {
   test(`${name}=${value ?? ''} is refused by name, without its value`, () => {
     const parse = () => parseConfig({ ...least, [name]: value })

@@ -41,6 +41,7 @@ test('[CONF1] a configuration is made with its defaults and can be read again', 
     serviceCommands: [],
     envFiles: [],
     baseSnapshotId: null,
+    warmPool: { size: 0 },
     createdAt: app.deps.now(),
     updatedAt: app.deps.now(),
   })

@@ -2,7 +2,7 @@ import { beforeAll } from 'vitest'
 import { badInputSuite } from '../e2e/bad-input.ts'
 import { createDoorKit, type DoorKit, type Send } from '../e2e/door-kit.ts'
 import { doorSuite } from '../e2e/doors.ts'
-import { createTestApp } from '../support/app.ts'
+import { createTestApp, testOperatorKey } from '../support/app.ts'
 import { useLibsql } from '../support/libsql.ts'
 
 const libsql = useLibsql()
@@ -24,6 +24,7 @@ beforeAll(async () => {
     adminKey: (await makeKey(await makeOrganisation(), 'admin')).secret,
     strangerKey: (await makeKey(await makeOrganisation(), 'admin')).secret,
     tokenKeys,
+    operatorKey: testOperatorKey,
   })
 })
 

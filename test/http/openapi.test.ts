@@ -19,6 +19,10 @@ const testApp = createTestApp({
 const document = (await testApp.call('GET', '/openapi.json')).json as Document
 // Middleware for every route is listed too, under the method ALL.
 const routes = testApp.app.routes.filter(({ method }) => method !== 'ALL')
+const schemeOf = (path: string) => {
+  if (path.startsWith('/v1/deployment/')) return 'operatorKey'
+  return path.startsWith('/v1/') ? 'apiKey' : 'sandboxToken'
+}
 const documentPath = (path: string) => path.replaceAll(/:(\w+)(\{[^}]+\})?/g, '{$1}')
 
 test('the document is OpenAPI 3.1', () => {
@@ -34,8 +38,8 @@ for (const name of new Set(routes.map(({ method, path }) => `${method} ${path}`)
     const operation = document.paths[documentPath(path)]?.[method.toLowerCase()]
     expect(operation).toBeDefined()
     const doors = (operation?.security ?? []).flatMap((scheme) => Object.keys(scheme))
-    expect(doors).toEqual(isPublic ? [] : [path.startsWith('/v1/') ? 'apiKey' : 'sandboxToken'])
-    if (path.startsWith('/v1/')) expect(operation?.security?.[0]?.['apiKey']).toHaveLength(1)
+    expect(doors).toEqual(isPublic ? [] : [schemeOf(path)])
+    if (schemeOf(path) === 'apiKey') expect(operation?.security?.[0]?.['apiKey']).toHaveLength(1)
   })
 }
 

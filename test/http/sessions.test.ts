@@ -104,7 +104,7 @@ describe('one session', () => {
 
   test('lists what it has, in the same shape everywhere', async () => {
     const { json } = await create()
-    for (const list of ['turns', 'calls', 'asks', 'artifacts']) {
+    for (const list of ['turns', 'calls', 'approvals', 'artifacts']) {
       const answer = await app.call('GET', `/v1/sessions/${json.id}/${list}`, key)
       expect([list, answer.status, answer.json]).toEqual([
         list,

@@ -19,6 +19,7 @@ import { openFolders } from '../../local/sandbox-users.ts'
 import { claimUids } from '../../local/uids.ts'
 import { createLocalSandboxes } from '../../src/adapters/sandboxes/local.ts'
 import type { SandboxInfo, SandboxSpec } from '../../src/core/ports.ts'
+import { sandboxSpec } from '../support/sandbox-spec.ts'
 import { tempDir, until } from './support.ts'
 
 const secret = 'a-secret-for-the-host'
@@ -92,16 +93,7 @@ async function host(overrides: Partial<HostOptions> = {}) {
 }
 
 function spec(sessionId = ids[0] ?? '', mode = '', more: Partial<SandboxSpec> = {}): SandboxSpec {
-  return {
-    sessionId,
-    organisationId: 'org_0',
-    generation: 1,
-    gatewayUrl: `http://127.0.0.1:1/${mode}`,
-    token: 'the-token-of-this-sandbox',
-    repository: null,
-    snapshotId: null,
-    ...more,
-  }
+  return sandboxSpec({ sessionId, gatewayUrl: `http://127.0.0.1:1/${mode}`, ...more })
 }
 
 const marked = (name: string) => findProcesses({ marks: [`GANTRY_SANDBOX=${name}`] })
@@ -192,22 +184,18 @@ test.runIf(!isRoot)('[LOC4] folders that even their owner may not write to go, t
   expect(existsSync(join(root, `${id}.1`))).toBe(false)
 })
 
-test('[LOC5] a host that starts again ends what an earlier one left, and knows none of it', async () => {
+test('[LOC5] a host that starts again ends what an earlier one left, and says so', async () => {
   const first = await host()
   const id = ids[0] ?? ''
-  mkdirSync(join(first.root, `${id}.1`))
-  const left = spawn('sleep', ['60'], {
-    env: { PATH: process.env['PATH'], GANTRY_SANDBOX: `${id}.1` },
-  })
-  onTestFinished(() => void left.kill('SIGKILL'))
-  await until(() => marked(`${id}.1`).length === 1)
+  await first.put(spec(id, 'orphan'))
+  await first.running(id)
+  await until(() => marked(`${id}.1`).length === 2)
   const second = await host({ root: first.root })
   expect(marked(`${id}.1`)).toEqual([])
-  expect(await second.get(id)).toBeNull()
-  expect(await second.put(spec())).toMatchObject({
-    state: 'exited',
-    reason: 'The sandbox host was restarted',
-  })
+  const ended = { state: 'exited', reason: 'The sandbox host was restarted' }
+  expect(await second.get(id)).toMatchObject(ended)
+  expect(await second.put(spec(id))).toMatchObject(ended)
+  expect(marked(`${id}.1`)).toEqual([])
 })
 
 test('[LOC8] an agent that ends is reported with its last words, without the secrets in them', async () => {

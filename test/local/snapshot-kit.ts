@@ -19,6 +19,7 @@ import { openFolders } from '../../local/sandbox-users.ts'
 import type { Uids } from '../../local/uids.ts'
 import { createLocalSandboxes } from '../../src/adapters/sandboxes/local.ts'
 import type { SandboxProvider, SnapshotInput } from '../../src/core/ports.ts'
+import { sandboxSpec } from '../support/sandbox-spec.ts'
 import { tempDir, until } from './support.ts'
 
 const secret = 'a-secret-for-the-host'
@@ -130,15 +131,8 @@ export function benchOf(
     ask: (method, path) =>
       fetch(`${host.url}${path}`, { method, headers: { authorization: `Bearer ${secret}` } }),
     start: async (sessionId, snapshotId = null, organisationId = organisation) => {
-      await provider.create({
-        sessionId,
-        organisationId,
-        generation: 1,
-        gatewayUrl: 'http://127.0.0.1:1/',
-        token: `token-of-${sessionId}`,
-        repository: null,
-        snapshotId,
-      })
+      const token = `token-of-${sessionId}`
+      await provider.create(sandboxSpec({ sessionId, organisationId, token, snapshotId }))
       const booted = join(root, `${sessionId}.1`, 'agent', 'boot.json')
       await until(() => existsSync(booted))
       return boxOf(root, `${sessionId}.1`)

@@ -6,6 +6,7 @@ import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import { binary, root as repository } from '../../local/binaries.ts'
 import { findProcesses, isStopped } from '../../local/processes.ts'
 import { claimUids } from '../../local/uids.ts'
+import { sandboxSpec } from '../support/sandbox-spec.ts'
 import {
   benchOf,
   type Box,
@@ -344,13 +345,7 @@ describe('restoring', () => {
     await provider.deleteSnapshot(otherOrganisation, first)
     expect((await ask('GET', `/snapshots/${organisation}/${first}`)).status).toBe(200)
 
-    const spec = {
-      sessionId: two,
-      generation: 1,
-      gatewayUrl: 'http://127.0.0.1:1/',
-      token: 'another-token',
-    }
-    await provider.create({ ...spec, ...foreign, repository: null, snapshotId: first })
+    await provider.create(sandboxSpec({ sessionId: two, ...foreign, snapshotId: first }))
     const info = await until(async () => {
       const found = await provider.get(two, 1)
       return found?.state === 'exited' ? found : null
@@ -401,7 +396,7 @@ describe('deaths', () => {
     const next = await startBench(uids, { root: options.root })
     expect(next.drafts()).toEqual([])
     expect((await next.ask('GET', `/snapshots/${organisation}/${first}`)).status).toBe(404)
-    await expect(next.take(first, one)).rejects.toMatchObject({ code: 'not_found' })
+    await expect(next.take(first, one)).rejects.toMatchObject({ code: 'wrong_state' })
   })
 
   test('[SNAP8] when the process that takes it is killed, the sandbox moves again and the next try succeeds', async () => {

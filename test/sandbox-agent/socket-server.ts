@@ -1,13 +1,16 @@
 import { createHash } from 'node:crypto'
-import { createServer } from 'node:http'
+import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
 
 /** As much of a WebSocket server as a test of the link needs: short text messages, closing with a code, cutting. */
-export async function serveSockets(onMessage: (message: string, peer: Peer) => void) {
+export async function serveSockets(
+  onMessage: (message: string, peer: Peer) => void,
+  onRequest: RequestListener = (_request, response) => void response.writeHead(404).end(),
+) {
   const peers: Peer[] = []
   const state = { refuse: false, opened: 0 }
-  const server = createServer((_request, response) => response.writeHead(404).end())
+  const server = createServer(onRequest)
   server.on('upgrade', (request, socket: Socket) => {
     state.opened += 1
     socket.on('error', () => undefined)

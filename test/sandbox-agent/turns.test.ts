@@ -11,6 +11,7 @@ const prompt = { turnId: 'trn_1', messageId: 'msg_1', text: 'Hello', steer: fals
 /** An OpenCode that is idle, and is there once `arrive` is called. */
 function setUp() {
   const requests: string[] = []
+  const bodies: unknown[] = []
   const emitted: { kind: string; data: object }[] = []
   const answers: Record<string, unknown> = {
     '/session': { id: 'ses_1' },
@@ -19,8 +20,9 @@ function setUp() {
     '/session/ses_1/message': [],
   }
   const opencode = {
-    request: async (method: string, path: string) => {
+    request: async (method: string, path: string, body?: unknown) => {
       requests.push(`${method} ${path}`)
+      if (path.endsWith('/prompt_async')) bodies.push(body)
       return answers[path] ?? null
     },
   } as unknown as OpenCode
@@ -36,7 +38,7 @@ function setUp() {
     afterTurn: () => {},
     title: 'Test',
   })
-  return { turns, requests, emitted, arrive: () => resolve(opencode) }
+  return { turns, requests, bodies, emitted, arrive: () => resolve(opencode) }
 }
 
 it('[TURN8] a turn that is aborted while its prompt waits for OpenCode is never sent', async () => {
@@ -49,4 +51,36 @@ it('[TURN8] a turn that is aborted while its prompt waits for OpenCode is never 
     .poll(() => emitted, { timeout: 10_000 })
     .toMatchObject([{ kind: 'turn.ended', data: { turnId: 'trn_1', state: 'aborted' } }])
   expect(requests.filter((line) => line.includes('prompt_async'))).toEqual([])
+})
+
+it('[LIFE7] what the model must know first goes before what the user said, and is marked as not theirs', async () => {
+  const { turns, bodies, arrive } = setUp()
+  arrive()
+  await turns.prompt({ ...prompt, notice: 'The sandbox is a new one' })
+  expect(bodies).toEqual([
+    {
+      messageID: 'msg_1',
+      parts: [
+        { type: 'text', text: 'The sandbox is a new one', synthetic: true },
+        { type: 'text', text: 'Hello' },
+      ],
+    },
+  ])
+})
+
+it('[BOX10] a turn that ends because its sandbox is stopped was interrupted: nobody has aborted it', async () => {
+  const { turns, emitted, arrive } = setUp()
+  arrive()
+  await turns.prompt(prompt)
+  await turns.abortAndWait('received SIGTERM', 10_000)
+  expect(emitted).toMatchObject([{ data: { turnId: 'trn_1', state: 'interrupted' } }])
+})
+
+it('[TURN8] aborted before its sandbox is stopped, it stays aborted', async () => {
+  const { turns, emitted, arrive } = setUp()
+  arrive()
+  await turns.prompt(prompt)
+  await turns.abort('trn_1', 'enough')
+  await turns.abortAndWait('received SIGTERM', 10_000)
+  expect(emitted).toMatchObject([{ data: { state: 'aborted', reason: 'enough' } }])
 })

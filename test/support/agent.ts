@@ -109,10 +109,21 @@ export function agentEvent(
   return { seq, at: seq, kind, data }
 }
 
+/** The approval that a parked question becomes: it carries the session's characters and the question's. */
+export const approvalOf = (sessionId: string, askId: string) =>
+  `apr_${sessionId.slice(4)}${askId.slice(-8)}`
+
+/** Inputs that are harmless, so that only a rule about the tool makes them ask. */
+const harmless: Record<string, unknown> = {
+  bash: { command: 'ls' },
+  read: { filePath: 'a.txt' },
+  webfetch: { url: 'https://example.test/' },
+}
+
 export function question(
   askId: string,
   tool: string,
-  input: unknown = {},
+  input: unknown = harmless[tool] ?? {},
 ): Extract<UpMessage, { t: 'ask' }> {
   return {
     t: 'ask',

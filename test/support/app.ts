@@ -1,15 +1,20 @@
+import { Firewall } from '../../src/contract/limits.ts'
 import { modelRows } from '../../src/contract/models.ts'
 import { createBlobs } from '../../src/adapters/blobs.ts'
+import { createProviders, type DirectoryOptions } from '../../src/adapters/sandboxes/directory.ts'
 import { createTokens } from '../../src/adapters/tokens.ts'
 import { createCrypto, createSessionIds } from '../../src/adapters/web-crypto.ts'
+import { createWebhookSender } from '../../src/adapters/webhook-sender.ts'
 import type { SessionEvent } from '../../src/contract/events.ts'
 import type { Scope } from '../../src/contract/key.ts'
 import { gatewayTool } from '../../src/core/gateway/tools.ts'
 import { createKey, createOrganisation } from '../../src/core/keys/key.ts'
 import { LedgerActor } from '../../src/core/ledger/ledger.ts'
 import { OrganisationActor } from '../../src/core/organisations/organisation.ts'
-import type { Db, Log } from '../../src/core/ports.ts'
+import type { Db, Log, SandboxProvider } from '../../src/core/ports.ts'
+import type { Providers } from '../../src/core/providers/providers.ts'
 import { SessionActor } from '../../src/core/sessions/session.ts'
+import { createWarmSource } from '../../src/core/sessions/warm-source.ts'
 import { type AppDeps, createApp } from '../../src/http/app.ts'
 import { z } from 'zod'
 import { secretKey } from './keys.ts'
@@ -19,7 +24,15 @@ export interface TestAppOptions {
   db: () => Db
   rateLimitPerMinute?: number
   models?: AppDeps['config']['models']
+  operatorKey?: string | null
+  publicUrl?: string
+  /** Accounts of the deployment at sandbox providers. */
+  directory?: Partial<DirectoryOptions>
+  /** The provider `local`, and the default one. */
+  sandboxes?: SandboxProvider
 }
+
+export const testOperatorKey = 'o'.repeat(32)
 
 /** Answers with its arguments; every run is counted. */
 export const echoTool = {
@@ -33,7 +46,15 @@ export const echoTool = {
 } as const
 
 /** The real app over real actors and a real libSQL server, in this process. */
-export function createTestApp({ db, rateLimitPerMinute = 100_000, models }: TestAppOptions) {
+export function createTestApp({
+  db,
+  rateLimitPerMinute = 100_000,
+  models,
+  operatorKey = testOperatorKey,
+  publicUrl = 'http://gantry.test',
+  directory,
+  sandboxes,
+}: TestAppOptions) {
   let clock = Date.now()
   const now = () => clock
   const keys = [secretKey('k1')]
@@ -56,7 +77,23 @@ export function createTestApp({ db, rateLimitPerMinute = 100_000, models }: Test
     repeatable: true,
     run: () => ({ success: true, result: '' }),
   })
-  const config = { publicUrl: 'http://gantry.test', defaultSandbox: 'none' as const }
+  const defaultSandbox = sandboxes ? ('local' as const) : ('none' as const)
+  const config = { publicUrl, defaultSandbox }
+  const sessionConfig = {
+    ...config,
+    defaultModel: 'scripted',
+    models: modelRows(),
+    retentionMs: 86_400_000,
+  }
+  const remote = createProviders({
+    ...{ local: null, e2b: null, modal: null, label: 'test', db, crypto, now },
+    ...directory,
+  })
+  const providers: Providers = {
+    ...remote,
+    find: async (name, id) => (name === 'local' && sandboxes) || remote.find(name, id),
+  }
+  const warm = createWarmSource({ db, crypto, ids, config: sessionConfig })
 
   const watchers = new Map<string, Set<(events: SessionEvent[]) => void>>()
   const watchersOf = (id: string) => watchers.get(id) ?? watchers.set(id, new Set()).get(id)!
@@ -81,26 +118,44 @@ export function createTestApp({ db, rateLimitPerMinute = 100_000, models }: Test
       now,
       crypto,
       tokens,
+      webhooks: createWebhookSender({ publicUrl }),
       db,
       blobs,
       ledger: () => ledger,
-      provider: () => null,
+      provider: (name, organisationId) => providers.find(name, organisationId),
+      organisation: (id) => organisation(id),
       tools: [echo, verify],
-      config: { ...config, defaultModel: 'scripted', models: modelRows(), retentionMs: 86_400_000 },
+      config: sessionConfig,
       log,
     })
     sessions.set(id, actor)
     return actor
   }
   const organisations = new Map<string, OrganisationActor>()
+  function organisation(id: string): OrganisationActor {
+    const known = organisations.get(id)
+    if (known) return known
+    const actor = new OrganisationActor({
+      id,
+      sql: memorySql(),
+      host: { arm: () => {} },
+      now,
+      crypto,
+      provider: (name, organisationId) => providers.find(name, organisationId),
+      warm,
+      session,
+      organisation,
+      ledger: () => ledger,
+      firewall: Firewall.parse({}),
+      log,
+    })
+    organisations.set(id, actor)
+    return actor
+  }
 
   const deps: AppDeps = {
     session,
-    organisation(id) {
-      const actor = organisations.get(id) ?? new OrganisationActor(memorySql(), now)
-      organisations.set(id, actor)
-      return actor
-    },
+    organisation,
     openLink: async (id, { expired, ...sandbox }) => {
       await session(id).authoriseSandbox(sandbox)
       // Node's Response has no 101, and no socket either.
@@ -123,10 +178,14 @@ export function createTestApp({ db, rateLimitPerMinute = 100_000, models }: Test
     crypto,
     ids,
     tokens,
+    webhooks: createWebhookSender({ publicUrl }),
+    providers,
+    warm,
     tools: [echoTool, verify.definition],
     config: {
       ...config,
       rateLimitPerMinute,
+      operatorKey,
       models: models ?? { anthropic: null, litellm: null },
       extraModels: [],
     },
@@ -145,6 +204,9 @@ export function createTestApp({ db, rateLimitPerMinute = 100_000, models }: Test
     logs,
     tokenKeys: keys,
     watchersOf,
+    /** Those that were asked for so far. */
+    sessions,
+    actorOf: organisation,
     echoRuns: () => echoRuns,
     pass: (ms: number) => void (clock += ms),
     settle: async () => void (await Promise.allSettled(deferred.splice(0))),

@@ -1,99 +1,53 @@
-import { createHash } from 'node:crypto'
 import { createCrypto } from '../../src/adapters/web-crypto.ts'
 import { type DownMessage, type UpMessage } from '../../src/contract/link.ts'
 import { defaultModelId, modelRows } from '../../src/contract/models.ts'
 import { SessionCreate } from '../../src/contract/session.ts'
 import type { GatewayTool } from '../../src/core/gateway/tools.ts'
-import type { Ledger, LedgerAppend, SandboxInfo, SandboxProvider } from '../../src/core/ports.ts'
+import type { OrganisationApi } from '../../src/core/organisations/api.ts'
+import type { Crypto, SandboxProvider } from '../../src/core/ports.ts'
 import { SessionActor } from '../../src/core/sessions/session.ts'
 import { secretKey } from './keys.ts'
+import { MemoryOrganisation } from './memory-organisation.ts'
+import { MemoryLedger } from './memory-ledger.ts'
+import { MemorySandboxes } from './memory-sandboxes.ts'
 import { memorySql } from './sql.ts'
 import { testTools } from './tools.ts'
-
-/** libSQL's side in memory: keeps rows by number, may be away, may lose its last writes. */
-export class MemoryLedger implements Ledger {
-  readonly rows = new Map<number, LedgerAppend['rows'][number]>()
-  away = false
-  appends = 0
-
-  async append(input: LedgerAppend): Promise<number> {
-    this.appends += 1
-    if (this.away) throw Object.assign(new Error('away'), { code: 'storage_unavailable' })
-    const stored = Math.max(0, ...this.rows.keys())
-    if (stored < input.after) return stored
-    for (const row of input.rows) this.rows.set(row.seq, row)
-    return input.rows.at(-1)?.seq ?? input.after
-  }
-
-  lose(count: number): void {
-    for (const seq of [...this.rows.keys()].sort((a, b) => b - a).slice(0, count))
-      this.rows.delete(seq)
-  }
-}
-
-/** Keeps books only. `orders` are what it was told, `fails` makes the next ones fail. */
-export class MemorySandboxes implements SandboxProvider {
-  readonly orders: string[] = []
-  readonly running = new Map<number, SandboxInfo>()
-  fails = 0
-  /** Each order waits for it. */
-  gate: Promise<void> = Promise.resolve()
-
-  layout = () => ({
-    home: '/h',
-    workspace: '/w',
-    configDir: '/c',
-    envFile: '/e',
-    hostname: '127.0.0.1',
-    port: 0,
-  })
-
-  async create({
-    sessionId,
-    generation,
-  }: {
-    sessionId: string
-    generation: number
-  }): Promise<SandboxInfo> {
-    await this.#order(`create ${generation}`)
-    const known = this.running.get(generation)
-    const info: SandboxInfo = known ?? { sessionId, generation, state: 'running', reason: null }
-    this.running.set(generation, info)
-    return info
-  }
-  async get(_: string, generation: number): Promise<SandboxInfo | null> {
-    await this.#order(`get ${generation}`)
-    return this.running.get(generation) ?? null
-  }
-  async stop(_: string, generation: number): Promise<void> {
-    await this.#order(`stop ${generation}`)
-    this.running.delete(generation)
-  }
-  async snapshot({ snapshotId }: { snapshotId: string }) {
-    await this.#order(`snapshot ${snapshotId}`)
-    return { snapshotId, bytes: 0 }
-  }
-  async deleteSnapshot(_: string, snapshotId: string): Promise<void> {
-    await this.#order(`delete ${snapshotId}`)
-  }
-  async #order(order: string): Promise<void> {
-    this.orders.push(order)
-    await this.gate
-    if (this.fails-- > 0) throw new Error('The provider is away')
-  }
-}
 
 export const testSessionId = `ses_${'1'.repeat(30)}`
 export const testCaller = {
   organisationId: `org_${'1'.repeat(20)}`,
   keyId: `key_${'1'.repeat(20)}`,
+  owner: 'tester',
+}
+
+/** WebCrypto works on threads, for which no number of turns is long enough: `pending` says whether it does. */
+function watchedCrypto(pending: Set<Promise<unknown>>): Crypto {
+  const watch = async <T>(work: Promise<T>): Promise<T> => {
+    const done = work.catch(() => undefined).finally(() => pending.delete(done))
+    pending.add(done)
+    return work
+  }
+  const real = createCrypto([secretKey('s')])
+  return {
+    ...real,
+    // Ids are longer. What is as short as this is the jitter of a delay: without it tests know every time.
+    random: (length) => (length <= 2 ? '0'.repeat(length) : real.random(length)),
+    sha256: (data) => watch(real.sha256(data)),
+    seal: (text) => watch(real.seal(text)),
+    unseal: (sealed) => watch(real.unseal(sealed)),
+  }
 }
 
 /** One whole session over its ports, with a clock that only tests move and a socket that only tests hold. */
 export class TestSession {
   readonly sql = memorySql()
   readonly ledger = new MemoryLedger()
-  readonly sandboxes = new MemorySandboxes()
+  readonly organisation = new MemoryOrganisation()
+  /** Snapshots from which configurations start. */
+  readonly bases = new Set<string>()
+  readonly sandboxes = new MemorySandboxes(() => this.now)
+  /** Tests may put something in between. */
+  provider: SandboxProvider = this.sandboxes
   readonly logs: string[] = []
   /** What the agent has been sent on its present link. */
   sent: DownMessage[] = []
@@ -105,11 +59,8 @@ export class TestSession {
   actor: SessionActor
   readonly #deferred = new Set<Promise<void>>()
   readonly #sleepers: { at: number; wake: () => void }[] = []
-  /** Without the thread pool of WebCrypto, so that everything settles within a known number of turns. */
-  readonly crypto = {
-    ...createCrypto([secretKey('s')]),
-    sha256: async (data: string | Uint8Array) => createHash('sha256').update(data).digest('hex'),
-  }
+  readonly #sealing = new Set<Promise<unknown>>()
+  readonly crypto = watchedCrypto(this.#sealing)
   readonly #tools: readonly GatewayTool[]
 
   constructor(tools: readonly GatewayTool[] = testTools) {
@@ -148,20 +99,37 @@ export class TestSession {
       },
       now: () => this.now,
       crypto: this.crypto,
+      webhooks: {
+        refusal: () => null,
+        post: () => {
+          throw new Error('No webhooks here')
+        },
+      },
       tokens: {
         mint: async ({ generation }) => ({
           token: `token of ${generation}`,
           expiresAt: this.now + 3_600_000,
         }),
       },
-      db: () => {
-        throw new Error('No libSQL here')
-      },
+      db: () => ({
+        // Questions that a session has to it: the head of a timeline, and whether a snapshot is the base of a configuration.
+        all: async <T extends object>(statement: string, ...values: unknown[]) => {
+          if (statement.includes('from run_events'))
+            return this.ledger.heads(String(values[0])) as T[]
+          if (!statement.includes('base_snapshot_id'))
+            throw new Error(`No libSQL here: ${statement}`)
+          return (this.bases.has(String(values.at(-1))) ? [{}] : []) as T[]
+        },
+        batch: async () => {
+          throw new Error('No libSQL here')
+        },
+      }),
       blobs: () => {
         throw new Error('No blobs here')
       },
       ledger: () => this.ledger,
-      provider: (name) => (name === 'local' ? this.sandboxes : null),
+      provider: async (name) => (name === 'local' ? this.provider : null),
+      organisation: () => this.organisation as unknown as OrganisationApi,
       tools: this.#tools,
       config: {
         publicUrl: 'http://gantry.test',
@@ -197,9 +165,10 @@ export class TestSession {
 
   /** Lets everything that is under way come to its next stop. */
   async settle(): Promise<void> {
-    for (let quiet = 0; quiet < 3; quiet++) {
-      while (this.#deferred.size > 0) await Promise.race(this.#deferred)
-      await new Promise((resolve) => setImmediate(resolve))
+    for (let quietTurns = 0; quietTurns < 3;) {
+      const busy = [...this.#deferred, ...this.#sealing]
+      quietTurns = busy.length === 0 ? quietTurns + 1 : 0
+      await (busy.length === 0 ? new Promise(setImmediate) : Promise.race(busy))
     }
   }
 

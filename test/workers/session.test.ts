@@ -16,7 +16,7 @@ import type { SessionApi } from '../../src/core/sessions/api.ts'
 
 const env = bindings as unknown as Env & Record<string, string>
 const organisationId = `org_${'1'.repeat(20)}`
-const caller = { organisationId, keyId: `key_${'1'.repeat(20)}` }
+const caller = { organisationId, keyId: `key_${'1'.repeat(20)}`, owner: 'tester' }
 const sandbox = { organisationId, generation: 1 }
 
 type Stub = DurableObjectStub<SessionObject>

@@ -10,7 +10,8 @@ import { createOrganisation } from '../../../src/core/keys/key.ts'
 import { runSaveSnapshot, type SnapshotContext } from '../../../src/core/gateway/save-snapshot.ts'
 import { secretKey } from '../../support/keys.ts'
 import { useLibsql } from '../../support/libsql.ts'
-import { MemorySandboxes } from '../../support/session.ts'
+import { MemorySandboxes } from '../../support/memory-sandboxes.ts'
+import { sandboxSpec } from '../../support/sandbox-spec.ts'
 
 const { db } = useLibsql()
 const crypto = createCrypto([secretKey('s')])
@@ -18,6 +19,7 @@ let organisationId: string
 beforeAll(async () => {
   organisationId = await createOrganisation(db(), crypto, 1, 'test')
 })
+const sessionId = `ses_${'1'.repeat(30)}`
 const snapshotId = `snp_${'x'.repeat(20)}`
 
 async function makeConfiguration(name: string): Promise<string> {
@@ -27,9 +29,11 @@ async function makeConfiguration(name: string): Promise<string> {
 
 function contextOf(more: Partial<SnapshotContext> = {}) {
   const sandboxes = new MemorySandboxes()
+  sandboxes.place(sandboxSpec({ sessionId, organisationId }))
   const stored: object[] = []
+  const ordered: string[] = []
   const context: SnapshotContext = {
-    sessionId: `ses_${'1'.repeat(30)}`,
+    sessionId,
     organisationId,
     operationId: `op_${'x'.repeat(20)}`,
     now: () => 1,
@@ -37,9 +41,10 @@ function contextOf(more: Partial<SnapshotContext> = {}) {
     mode: 'coding',
     configurationId: null,
     generation: 1,
-    provider: () => sandboxes,
+    provider: async () => sandboxes,
     generatedFiles: [],
     knownSecrets: async () => [],
+    orderSnapshot: (id) => void ordered.push(id),
     storeSnapshot: (snapshot) => void stored.push(snapshot),
     ...more,
   }
@@ -85,7 +90,9 @@ test('[SNAP9] what the provider refuses is passed on, and nothing is recorded', 
   const { context, sandboxes, stored } = contextOf()
   sandboxes.fails = 1
   await expect(runSaveSnapshot({}, context)).rejects.toThrow('away')
-  await expect(runSaveSnapshot({}, { ...context, provider: () => null })).rejects.toMatchObject({
+  await expect(
+    runSaveSnapshot({}, { ...context, provider: async () => null }),
+  ).rejects.toMatchObject({
     code: 'wrong_state',
   })
   expect(stored).toEqual([])

@@ -1,0 +1,1 @@
+from modal_errors import *  # noqa: F403
