@@ -1,6 +1,7 @@
 import { createTokens } from '../src/adapters/tokens.ts'
 import { parseConfig } from '../src/http/config.ts'
 import type { Stack } from '../local/stack.ts'
+import { api } from './api.ts'
 import { type Load, run, type Timing } from './load.ts'
 import type { Row } from './table.ts'
 
@@ -14,19 +15,15 @@ const body = (id: string) => JSON.stringify({ tool_call_id: id, args: {} })
 
 /** A session without a sandbox, and the token that a sandbox of it would hold. */
 export async function createTarget(stack: Stack): Promise<Target> {
-  const answer = await fetch(`${stack.url}/v1/sessions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${stack.adminKey}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ sandbox: 'none' }),
-  })
-  const { id } = (await answer.json()) as { id: string }
-  const tokens = createTokens(parseConfig(stack.env).tokenKeys, Date.now)
-  const { token } = await tokens.mint({
-    sessionId: id,
-    organisationId: stack.organisationId,
-    generation: 1,
-  })
+  const { id } = (await api(stack, 'POST', '/v1/sessions', { sandbox: 'none' })) as { id: string }
+  const token = await sandboxToken(stack, id)
   return { sessionId: id, token }
+}
+
+export async function sandboxToken(stack: Stack, sessionId: string): Promise<string> {
+  const tokens = createTokens(parseConfig(stack.env).tokenKeys, Date.now)
+  const { organisationId } = stack
+  return (await tokens.mint({ sessionId, organisationId, generation: 1 })).token
 }
 
 const call = (target: Target, id: string) => ({

@@ -10,12 +10,12 @@ const window = 8
 /** Events per second from one agent into one session, against the same bytes into a bare object that stores them. */
 export async function measureEvents(stack: Stack, base: Stack): Promise<Row> {
   const bare = async () => {
-    const socket = await open(`${base.url}/link/events-${Math.random()}`, {})
+    const socket = await openSocket(`${base.url}/link/events-${Math.random()}`, {})
     return pump(socket)
   }
   const first = await bare()
   const target = await createTarget(stack)
-  const socket = await open(`${stack.url}/sandbox/${target.sessionId}/link`, {
+  const socket = await openSocket(`${stack.url}/sandbox/${target.sessionId}/link`, {
     authorization: `Bearer ${target.token}`,
   })
   socket.send(
@@ -33,7 +33,7 @@ export async function measureEvents(stack: Stack, base: Stack): Promise<Row> {
   }
 }
 
-function open(url: string, headers: Record<string, string>): Promise<WebSocket> {
+export function openSocket(url: string, headers: Record<string, string>): Promise<WebSocket> {
   const socket = new WebSocket(url.replace('http', 'ws'), { headers })
   return new Promise((resolve, reject) => {
     socket.addEventListener('open', () => resolve(socket))

@@ -25,10 +25,15 @@ export async function run(url: string, load: Load): Promise<Timing> {
   await Promise.all(Array.from({ length: load.clients }, client))
   const seconds = (performance.now() - started) / 1000
   agent.destroy()
-  times.sort((a, b) => a - b)
+  return { ...timingOf(times), perSecond: load.requests / seconds }
+}
+
+export function timingOf(times: readonly number[]): Timing {
+  const sorted = times.toSorted((a, b) => a - b)
   const at = (share: number) =>
-    times[Math.min(times.length - 1, Math.floor(times.length * share))] ?? 0
-  return { p50: at(0.5), p99: at(0.99), perSecond: load.requests / seconds }
+    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0
+  const seconds = sorted.reduce((sum, ms) => sum + ms, 0) / 1000
+  return { p50: at(0.5), p99: at(0.99), perSecond: sorted.length / seconds }
 }
 
 function timed(url: string, agent: Agent, call: ReturnType<Load['make']>): Promise<number> {

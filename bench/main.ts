@@ -6,6 +6,8 @@ import { root } from '../local/binaries.ts'
 import { startStack } from '../local/stack.ts'
 import { measureCalls, measureGrowth, measureReplay } from './calls.ts'
 import { measureEvents } from './events.ts'
+import { measureFleet } from './fleet.ts'
+import { measureGate } from './gate.ts'
 import { measureSizes } from './sizes.ts'
 import { measureStart } from './start.ts'
 import { printTable, type Row } from './table.ts'
@@ -15,6 +17,7 @@ const { values } = parseArgs({
     /** Names of the parts to run; default all. */
     only: { type: 'string' },
     calls: { type: 'string', default: '100000' },
+    sessions: { type: 'string', default: '50' },
   },
 })
 const wanted = (part: string) => values.only === undefined || values.only.split(',').includes(part)
@@ -39,11 +42,13 @@ try {
   if (wanted('calls')) rows.push(...(await measureCalls(stack, base)))
   if (wanted('replay')) rows.push(...(await measureReplay(stack, base)))
   if (wanted('events')) rows.push(await measureEvents(stack, base))
+  if (wanted('gate')) rows.push(...(await measureGate(join(folder, 'gate'), base)))
   if (wanted('growth')) rows.push(await measureGrowth(stack, Number(values.calls)))
   await stack.stop()
   await base.stop()
   if (wanted('start')) rows.push(...(await measureStart(join(folder, 'start'))))
   printTable(rows)
+  if (wanted('fleet')) await measureFleet(join(folder, 'fleet'), Number(values.sessions))
   if (wanted('sizes')) {
     for (const { name, bytes, limit } of await measureSizes()) {
       const met = bytes < limit ? 'yes' : 'NO'

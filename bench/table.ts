@@ -12,6 +12,7 @@ export interface Row {
 }
 
 export function printTable(rows: Row[]): void {
+  if (rows.length === 0) return
   const cells = rows.map((row) => {
     const base = (row.base + row.baseAgain) / 2
     const ratio = row.ours / base
@@ -26,7 +27,11 @@ export function printTable(rows: Row[]): void {
       row.within ? (row.within(ratio) ? 'yes' : 'NO') : '',
     ]
   })
-  const head = ['measure', 'ours', 'baseline', 'unit', 'ratio', 'noise', 'aim', 'met']
+  printColumns([['measure', 'ours', 'baseline', 'unit', 'ratio', 'noise', 'aim', 'met'], ...cells])
+}
+
+/** The first row is the head. */
+export function printColumns([head = [], ...cells]: string[][]): void {
   const widths = head.map((title, column) =>
     Math.max(title.length, ...cells.map((row) => row[column]?.length ?? 0)),
   )

@@ -1,0 +1,100 @@
+import type { Stack } from '../local/stack.ts'
+import { startStack } from '../local/stack.ts'
+import { startFakeSandboxHost } from '../test/support/sandbox-host.ts'
+import { api } from './api.ts'
+import { sandboxToken } from './calls.ts'
+import { openSocket } from './events.ts'
+import { type Timing, timingOf } from './load.ts'
+import type { Row } from './table.ts'
+
+const warmUp = 300
+const questions = 2000
+
+/** An allow from question to answer over the link, against a message to a bare object that stores it and answers. */
+export async function measureGate(stateDir: string, base: Stack): Promise<Row[]> {
+  const sandboxes = await startFakeSandboxHost()
+  const stack = await startStack({
+    stateDir,
+    host: 'workerd',
+    sandboxes: false,
+    model: 'none',
+    env: { ...sandboxes.env, RATE_LIMIT_PER_MINUTE: '100000000' },
+  })
+  try {
+    const bare = async () => {
+      const socket = await openSocket(`${base.url}/link/gate-${Math.random()}`, {})
+      return measure(socket, (n) => ({ items: [{ seq: n, ...question(n) }] }))
+    }
+    const first = await bare()
+    const ours = await measure(await openTurn(stack), question)
+    const again = await bare()
+    return (['p50', 'p99'] as const).map((at) => ({
+      measure: `gate, an allow over the link, ${at}`,
+      ours: ours[at],
+      base: first[at],
+      baseAgain: again[at],
+      unit: 'ms',
+      aim: at === 'p50' ? '<= 2' : '',
+      ...(at === 'p50' && { within: (ratio: number) => ratio <= 2 }),
+    }))
+  } finally {
+    await stack.erase()
+    sandboxes.close()
+  }
+}
+
+/** A session with a turn that runs, and the link of its sandbox. */
+async function openTurn(stack: Stack): Promise<WebSocket> {
+  const { id } = (await api(stack, 'POST', '/v1/sessions', { sandbox: 'local' })) as { id: string }
+  await api(stack, 'POST', `/v1/sessions/${id}/prompts`, { text: 'go' })
+  const socket = await openSocket(`${stack.url}/sandbox/${id}/link`, {
+    authorization: `Bearer ${await sandboxToken(stack, id)}`,
+  })
+  const greeted = next(socket)
+  socket.send(
+    JSON.stringify({ t: 'hello', protocols: [1], agent: 'bench', boot: 'bench', ready: true }),
+  )
+  await greeted
+  await new Promise((resolve) => setTimeout(resolve, 500))
+  return socket
+}
+
+const question = (n: number) => ({
+  t: 'ask',
+  askId: `ask_${String(n).padStart(20, '0')}`,
+  tool: 'bash',
+  callId: `call_${n}`,
+  opencodeSessionId: 'ses_bench',
+  agent: 'build',
+  input: { command: 'npm test -- --run src/app.test.ts', description: 'Run the tests' },
+  shortened: false,
+  realPaths: [],
+  inputHash: 'a'.repeat(64),
+})
+
+/** One after the other: a tool waits for its answer. */
+async function measure(socket: WebSocket, make: (n: number) => object): Promise<Timing> {
+  const times: number[] = []
+  for (let n = 1; n <= warmUp + questions; n++) {
+    const answered = next(socket)
+    const started = performance.now()
+    socket.send(JSON.stringify(make(n)))
+    await answered
+    if (n > warmUp) times.push(performance.now() - started)
+  }
+  socket.close()
+  return timingOf(times)
+}
+
+function next(socket: WebSocket): Promise<void> {
+  return new Promise((resolve) => {
+    const hear = ({ data }: MessageEvent) => {
+      const { t, decision } = JSON.parse(String(data)) as { t: string; decision?: string }
+      if (t === 'command') return
+      if (decision === 'deny') throw new Error('The gate denied what it was to allow')
+      socket.removeEventListener('message', hear)
+      resolve()
+    }
+    socket.addEventListener('message', hear)
+  })
+}
