@@ -20,6 +20,8 @@ export interface Fleet {
   totalMs: number
   turns: Turn[]
   sessions: Session[]
+  /** Why a sandbox was replaced by another one. */
+  replaced: string[]
 }
 
 /** All are there at the same time: the first is closed when the last has answered. */
@@ -57,6 +59,7 @@ export async function runFleet(stack: Stack, count: number): Promise<Fleet> {
     totalMs: since(),
     turns,
     sessions,
+    replaced: moments.flatMap(({ replaced }) => replaced),
   }
 }
 
@@ -68,12 +71,20 @@ async function turnEnded(stack: Stack, id: string): Promise<Turn> {
 }
 
 /** From the session's own log, so that nobody has to look all the time. */
-async function momentsOf(stack: Stack, id: string): Promise<{ ready: number; done: number }> {
+async function momentsOf(
+  stack: Stack,
+  id: string,
+): Promise<{ ready: number; done: number; replaced: string[] }> {
   const path = `/v1/sessions/${id}/events?limit=500`
   const { items } = (await api(stack, 'GET', path)) as { items: SessionEvent[] }
   const find = (kind: string, state: string) =>
     items.find((event) => event.kind === kind && event.data['state'] === state)?.at ?? Number.NaN
-  return { ready: find('sandbox.changed', 'ready'), done: find('turn.ended', 'completed') }
+  const replaced = items.filter(({ kind }) => kind === 'sandbox.replaced')
+  return {
+    ready: find('sandbox.changed', 'ready'),
+    done: find('turn.ended', 'completed'),
+    replaced: replaced.map(({ data }) => String(data['reason'])),
+  }
 }
 
 async function stopped(stack: Stack, id: string): Promise<Session> {

@@ -1,6 +1,6 @@
-import { build } from 'esbuild'
+import { build, type Plugin } from 'esbuild'
 
-/** Bundles a Worker's entry the way wrangler does, in a tenth of its time. */
+/** Bundles a Worker's entry the way wrangler does, in a tenth of its time and without what nobody reads. */
 export async function buildWorker(
   entry: string,
   outfile: string,
@@ -21,5 +21,16 @@ export async function buildWorker(
     keepNames: true,
     sourcemap: 'linked',
     logLevel: 'error',
+    plugins: [englishOnly],
   })
+}
+
+/** zod's namespace carries its messages in forty languages, a sixth of the whole bundle. */
+const englishOnly: Plugin = {
+  name: 'english-only',
+  setup(setup) {
+    setup.onLoad({ filter: /[\\/]zod[\\/]v4[\\/]locales[\\/]index\.js$/ }, () => ({
+      contents: "export { default as en } from './en.js'",
+    }))
+  },
 }

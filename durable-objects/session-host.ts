@@ -5,6 +5,7 @@ import type { SessionHost } from '../src/core/sessions/ports.ts'
 export interface LinkAttachment {
   generation: number
   greeted: boolean
+  since: number
 }
 
 const open = 1
@@ -34,6 +35,14 @@ export function createSessionHost(ctx: DurableObjectState): SessionHost {
     agentConnected() {
       return (agent()?.deserializeAttachment() as LinkAttachment | undefined)?.greeted === true
     },
+    agentHeardAt() {
+      const socket = agent()
+      if (!socket) return null
+      const pingedAt = ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0
+      // One that an earlier release has accepted does not say since when.
+      const { since = Date.now() } = socket.deserializeAttachment() as Partial<LinkAttachment>
+      return Math.max(pingedAt, since)
+    },
     watched: () => ctx.getWebSockets('watch').length > 0,
     publish(events) {
       const text = JSON.stringify(events)
@@ -57,7 +66,8 @@ export function acceptLink(ctx: DurableObjectState, generation: number): WebSock
   const pair = new WebSocketPair()
   for (const old of ctx.getWebSockets('link')) old.close(linkClose.superseded, 'Connected again')
   ctx.acceptWebSocket(pair[1], ['link'])
-  pair[1].serializeAttachment({ generation, greeted: false } satisfies LinkAttachment)
+  const attachment: LinkAttachment = { generation, greeted: false, since: Date.now() }
+  pair[1].serializeAttachment(attachment)
   return pair[0]
 }
 

@@ -30,7 +30,8 @@ export const HostOptions = z.object({
   /** First and last user id for sandboxes; absent: they run as this process's user. */
   uids: z.tuple([z.number().int(), z.number().int()]).optional(),
   bootPlaces: z.number().int().positive().default(availableParallelism()),
-  queueDeadlineMs: z.number().default(300_000),
+  /** As long as the queue moves, who gives up would only stand at its end again: this is for fifty on a slow machine. */
+  queueDeadlineMs: z.number().default(900_000),
   cloneDeadlineMs: z.number().default(180_000),
   bootReleaseMs: z.number().default(60_000),
   stopGraceMs: z.number().default(10_000),

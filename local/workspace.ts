@@ -45,7 +45,7 @@ export async function makeWorkspace(options: WorkspaceOptions): Promise<void> {
   }
   const inside = (...args: string[]) => git('-C', options.path, ...args)
   if (source !== null && source.ref !== null) await inside('checkout', '--quiet', source.ref, '--')
-  if (!(await hasCommit(inside))) {
+  if (source === null || !(await hasCommit(inside))) {
     await inside('commit', '--quiet', '--allow-empty', '--message', 'Initial commit')
   }
 }

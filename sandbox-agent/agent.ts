@@ -86,7 +86,7 @@ export class Agent {
       onCommand: ({ id, kind, body }) => this.#commands.receive(id, kind, body),
       factsOf: (ask) => ({
         ...this.#names.of(ask.sessionID),
-        realPaths: realPathsOf(ask.input, this.#supervisor.layout.workspace, [
+        ...realPathsOf(ask.input, this.#supervisor.layout.workspace, [
           this.#supervisor.layout.home,
           this.#supervisor.layout.envFile,
         ]),
@@ -128,9 +128,11 @@ export class Agent {
     this.#relayUrl = await this.#relay.listen()
     this.#uplink.start()
     try {
-      const manifest = await this.#plane.fetch('manifest', Manifest)
+      const [manifest] = await Promise.all([
+        this.#plane.fetch('manifest', Manifest),
+        this.#supervisor.endLeftovers(),
+      ])
       await crashPoint('manifest.fetched')
-      await this.#supervisor.endLeftovers()
       const [enforces] = await Promise.all([
         this.#executor.enforces(),
         this.#supervisor.start(manifest),
@@ -210,7 +212,9 @@ export class Agent {
           return {}
         },
         execute: (body) => this.#executor.execute(body),
+        cancel: (body) => this.#executor.cancel(body),
         merge: (body) => this.#executor.merge(body),
+        discard: (body) => this.#executor.discard(body),
         stop: async ({ reason }) => {
           setTimeout(() => void this.stop(reason), 200) // the result goes out first
           return {}

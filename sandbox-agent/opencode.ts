@@ -63,12 +63,12 @@ export class OpenCode {
     try {
       await options.onSpawn?.()
       await opencode.#listening(deadline)
-      await opencode.#refusesStrangers(deadline)
-      await opencode.#loaded(deadline)
-      const health = (await opencode.request('GET', '/global/health')) as {
-        version?: string
-      } | null
-      opencode.version = health?.version ?? 'unknown'
+      // At once: the first request is what makes it load its tools.
+      await Promise.all([
+        opencode.#loaded(deadline),
+        opencode.#refusesStrangers(deadline),
+        opencode.#learnVersion(),
+      ])
     } catch (error) {
       opencode.kill()
       throw error
@@ -165,6 +165,11 @@ export class OpenCode {
       return response.status
     })
     if (status !== 401) throw new Error(`OpenCode answers without its password: ${status}`)
+  }
+
+  async #learnVersion(): Promise<void> {
+    const health = (await this.request('GET', '/global/health')) as { version?: string } | null
+    this.version = health?.version ?? 'unknown'
   }
 
   async #loaded(deadline: number): Promise<void> {

@@ -7,6 +7,7 @@ import type { Ask, Gate } from './gate.ts'
 import { Link, type LinkOptions } from './link.ts'
 import { messageOf, sleep } from './log.ts'
 import type { Result, Results } from './memory.ts'
+import type { RealPaths } from './real-paths.ts'
 import { shorten } from './shorten.ts'
 import type { Spool } from './spool.ts'
 import type { Token } from './token.ts'
@@ -24,7 +25,7 @@ export interface UplinkOptions extends Pick<LinkOptions, 'url' | 'boot' | 'onFen
   gate: Gate
   onCommand: (command: Extract<DownMessage, { t: 'command' }>) => Promise<void>
   /** What else is known of a question: who asks, and where its paths lead. */
-  factsOf: (ask: Ask) => { agent?: string; subagent?: string; realPaths: string[] }
+  factsOf: (ask: Ask) => { agent?: string; subagent?: string } & RealPaths
 }
 
 /** What goes up arrives: events, results and questions are sent again after each reconnect until they are answered. */
@@ -101,6 +102,7 @@ export class Uplink {
     if (ask.answer !== null) return
     // The hash is over the whole input; a very long one is shown shortened.
     const { value: input, shortened } = shorten(ask.input)
+    const facts = this.#options.factsOf(ask)
     this.#link.send({
       t: 'ask',
       askId: AskId.parse(ask.askId),
@@ -108,9 +110,9 @@ export class Uplink {
       tool: ask.tool.slice(0, 200),
       callId: ask.callId.slice(0, 200),
       opencodeSessionId: ask.sessionID.slice(0, 100),
-      ...this.#options.factsOf(ask),
+      ...facts,
       input,
-      shortened,
+      shortened: shortened || facts.shortened,
       inputHash: ask.inputHash,
     })
   }

@@ -8,7 +8,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import type { ExecutionReport, MergeReport } from '../../src/contract/operation.ts'
+import type { DiscardReport, ExecutionReport, MergeReport } from '../../src/contract/operation.ts'
 
 /** How an attempt ended, and the commit that its branch stood at: what is merged later is what was reported now. */
 export interface Ended {
@@ -69,6 +69,14 @@ export class Attempts {
     this.#write(attemptId, 'merged', merge)
   }
 
+  discarded(attemptId: string): DiscardReport | undefined {
+    return this.#read(attemptId, 'discarded') ?? undefined
+  }
+
+  rememberDiscard(attemptId: string, discard: DiscardReport): void {
+    this.#write(attemptId, 'discarded', discard)
+  }
+
   /** undefined: there is none. null: it cannot be read. */
   #read<K extends FileKind>(attemptId: string, kind: K): Files[K] | null | undefined {
     let text: string
@@ -111,5 +119,6 @@ interface Files {
   begun: { digest: string }
   ended: Ended
   merged: MergeReport
+  discarded: DiscardReport
 }
 type FileKind = keyof Files

@@ -3,6 +3,7 @@ import { isAbsolute } from 'node:path'
 import { canonicalJson } from '../../src/contract/canonical.ts'
 import type { CommandBody } from '../../src/contract/link.ts'
 import type {
+  DiscardReport,
   Enforcement,
   ExecutionReport,
   IsolationPlan,
@@ -16,7 +17,7 @@ import { Attempts, type Ended, type Known } from './attempts.ts'
 import { edit } from './edit.ts'
 import { fetchUrl } from './fetch.ts'
 import { runGit, runInWorktree } from './git-command.ts'
-import { mergeCommit, removeBranch } from './merge.ts'
+import { dropBranch, mergeCommit, removeBranch } from './merge.ts'
 import { type Outcome, reportOf } from './outcome.ts'
 import { attemptMark, cleanEnvironment, type Place } from './place.ts'
 import { type Held, probeEnforcement } from './probe.ts'
@@ -42,7 +43,7 @@ const mergeMs = 120_000
 export class Executor {
   readonly #options: ExecutorOptions
   readonly #attempts: Attempts
-  readonly #running = new Map<string, Promise<ExecutionReport>>()
+  readonly #running = new Map<string, { report: Promise<ExecutionReport>; stop: AbortController }>()
   #held: Promise<Held> | undefined
   /** Two of them would trip over the workspace's references and index. */
   #gitQueue: Promise<unknown> = Promise.resolve()
@@ -57,19 +58,53 @@ export class Executor {
   }
 
   execute(body: Body): Promise<ExecutionReport> {
-    const running = this.#running.get(body.attemptId)
-    if (running) return running
-    const started = this.#once(body).finally(() => this.#running.delete(body.attemptId))
-    this.#running.set(body.attemptId, started)
-    return started
+    const { attemptId } = body
+    const running = this.#running.get(attemptId)
+    if (running) return running.report
+    const stop = new AbortController()
+    const report = this.#once(body, stop.signal).finally(() => this.#running.delete(attemptId))
+    this.#running.set(attemptId, { report, stop })
+    return report
+  }
+
+  /** What runs is ended; what was not begun is from now on ended, also if it is delivered later. */
+  async cancel({ attemptId }: CommandBody<'cancel'>): Promise<Record<string, never>> {
+    const running = this.#running.get(attemptId)
+    if (running) running.stop.abort()
+    else if (!this.#attempts.begin(attemptId, '')) this.#attempts.end(attemptId, notBegun)
+    return {}
+  }
+
+  /** Only what was reported is dropped: anybody in the sandbox can move a branch. */
+  discard({ attemptId, branch }: CommandBody<'discard'>): Promise<DiscardReport> {
+    return this.#withGit(async () => {
+      const commit = this.#commitOf(attemptId, branch, 'discard')
+      if (this.#attempts.merged(attemptId))
+        throw new Error(`Cannot discard "${branch}": it is merged`)
+      const known = this.#attempts.discarded(attemptId)
+      if (known) return known
+      return this.#inRepository(attemptId, mergeMs, async (repository) => {
+        const dropped = await dropBranch(repository, attemptId, commit)
+        const discard = { discarded: true, commit: dropped ? commit : null }
+        this.#attempts.rememberDiscard(attemptId, discard)
+        return discard
+      })
+    })
+  }
+
+  #commitOf(attemptId: string, branch: string, verb: string): string {
+    const known = this.#attempts.known(attemptId)
+    if (known?.state === 'ended' && known.commit !== null && branch === branchOf(attemptId))
+      return known.commit
+    throw new Error(`Cannot ${verb} "${branch}": no attempt of this sandbox has made it`)
   }
 
   merge({ attemptId, branch }: CommandBody<'merge'>): Promise<MergeReport> {
     return this.#withGit(async () => {
-      const known = this.#attempts.known(attemptId)
-      if (known?.state !== 'ended' || known.commit === null || branch !== branchOf(attemptId))
-        throw new Error(`Cannot merge "${branch}": no attempt of this sandbox has made it`)
-      return this.#attempts.merged(attemptId) ?? (await this.#merge(attemptId, known.commit))
+      const commit = this.#commitOf(attemptId, branch, 'merge')
+      if (this.#attempts.discarded(attemptId))
+        throw new Error(`Cannot merge "${branch}": it was discarded`)
+      return this.#attempts.merged(attemptId) ?? (await this.#merge(attemptId, commit))
     })
   }
 
@@ -83,9 +118,9 @@ export class Executor {
     })
   }
 
-  async #once(body: Body): Promise<ExecutionReport> {
+  async #once(body: Body, stop: AbortSignal): Promise<ExecutionReport> {
     // Looking may be repeated, and is not remembered.
-    if (body.plan.strategy === 'workspace') return (await this.#perform(body)).report
+    if (body.plan.strategy === 'workspace') return (await this.#perform(body, stop)).report
     const { attemptId } = body
     // Before it is begun: what waits for a sandbox that never comes was not begun.
     const place = await this.#options.place()
@@ -93,7 +128,7 @@ export class Executor {
     const known = this.#attempts.begin(attemptId, digest)
     if (known) return this.#answerAgain(attemptId, known, digest, place)
     await crashPoint('execute.begun')
-    const ended = await this.#perform(body)
+    const ended = await this.#perform(body, stop)
     this.#attempts.end(attemptId, ended)
     await crashPoint('execute.done')
     return ended.report
@@ -117,9 +152,10 @@ export class Executor {
   }
 
   /** Never throws: whatever goes wrong is how the attempt ended. */
-  async #perform(body: Body): Promise<Ended> {
+  async #perform(body: Body, stop: AbortSignal): Promise<Ended> {
+    if (stop.aborted) return notBegun
     const startedAt = Date.now()
-    const outcome = await this.#dispatch(body).catch(
+    const outcome = await this.#dispatch(body, stop).catch(
       // Its message alone: a cause may name paths that nobody asked about.
       (error: Error): Outcome => ({ error: error.message.slice(0, 4000), enforced: [] }),
     )
@@ -129,7 +165,7 @@ export class Executor {
     return { report, commit: outcome.commit ?? null }
   }
 
-  async #dispatch(body: Body): Promise<Outcome> {
+  async #dispatch(body: Body, stop: AbortSignal): Promise<Outcome> {
     const plan = withinLimits(body.plan)
     const held = await this.#probe()
     refuseUnheld(plan, held)
@@ -146,28 +182,30 @@ export class Executor {
       case 'git-worktree apply-patch':
       case 'git-worktree git':
       case 'git-worktree run':
-        return this.#inWorktree(body, plan, place, held)
+        return this.#inWorktree(body, plan, place, { held, stop })
       case 'process-sandbox run':
-        return runEnclosed({ ...runOf(body, plan, place, held), folder: place.workspace })
+        return runEnclosed({ ...runOf(body, plan, place, { held, stop }), folder: place.workspace })
       case 'process-sandbox fetch':
-        return fetchUrl(operation.url ?? '', plan, this.#options.upload)
+        return fetchUrl(operation.url ?? '', plan, this.#options.upload, stop)
       default:
         throw new Error(`Cannot execute "${operation.operation}" by the plan "${plan.strategy}"`)
     }
   }
 
-  #inWorktree(body: Body, plan: IsolationPlan, place: Place, held: Held): Promise<Outcome> {
+  #inWorktree(body: Body, plan: IsolationPlan, place: Place, means: Means): Promise<Outcome> {
     const { attemptId, operation } = body
     const { upload } = this.#options
-    return this.#withGit(() =>
-      this.#inRepository(attemptId, plan.limits.timeoutMs, (repository) => {
+    return this.#withGit(() => {
+      // It may have waited for others.
+      if (means.stop.aborted) throw new Error(beforeItBegan)
+      return this.#inRepository(attemptId, plan.limits.timeoutMs, (repository) => {
         if (operation.operation === 'git')
-          return runGit(repository, attemptId, operation.args ?? [], { held, plan }, upload)
+          return runGit(repository, attemptId, operation.args ?? [], { ...means, plan }, upload)
         if (operation.operation === 'run')
-          return runInWorktree(repository, attemptId, runOf(body, plan, place, held), upload)
+          return runInWorktree(repository, attemptId, runOf(body, plan, place, means), upload)
         return edit(repository, attemptId, operation, upload)
-      }),
-    )
+      })
+    })
   }
 
   async #inRepository<T>(
@@ -203,10 +241,23 @@ function target({ operation, targetPath }: Operation): string {
   return targetPath
 }
 
-const runOf = (body: Body, plan: IsolationPlan, place: Place, held: Held): Omit<Run, 'folder'> => ({
+type Means = Pick<Run, 'held'> & { stop: AbortSignal }
+
+const beforeItBegan = 'It was cancelled before it began'
+const notBegun: Ended = {
+  report: reportOf({ error: beforeItBegan, enforced: [] }, 0),
+  commit: null,
+}
+
+const runOf = (
+  body: Body,
+  plan: IsolationPlan,
+  place: Place,
+  means: Means,
+): Omit<Run, 'folder'> => ({
+  ...means,
   place,
   attemptId: body.attemptId,
-  held,
   plan,
   command: body.operation.command ?? '',
   environment: {

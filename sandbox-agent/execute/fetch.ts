@@ -8,7 +8,12 @@ import { isText, showBytes } from './show.ts'
  * One GET by the agent itself, without credentials. A redirect is told and not followed: somebody decided about this
  * address and no other.
  */
-export async function fetchUrl(url: string, plan: IsolationPlan, upload: Upload): Promise<Outcome> {
+export async function fetchUrl(
+  url: string,
+  plan: IsolationPlan,
+  upload: Upload,
+  stop: AbortSignal,
+): Promise<Outcome> {
   if (!plan.network) throw new Error('Cannot fetch: the plan allows no network')
   const { timeoutMs, outputBytes } = plan.limits
   const enforced: Outcome['enforced'] = ['time', 'output']
@@ -16,7 +21,7 @@ export async function fetchUrl(url: string, plan: IsolationPlan, upload: Upload)
     const response = await fetch(url, {
       redirect: 'manual',
       headers: { accept: '*/*', 'user-agent': 'gantry' },
-      signal: AbortSignal.timeout(timeoutMs),
+      signal: AbortSignal.any([AbortSignal.timeout(timeoutMs), stop]),
     })
     const { content, whole } = await readBody(response)
     const error = describeStatus(response)
@@ -36,8 +41,11 @@ export async function fetchUrl(url: string, plan: IsolationPlan, upload: Upload)
   }
 }
 
-const whyNot = (error: unknown, timeoutMs: number) =>
-  (error as Error).name === 'TimeoutError' ? `no end after ${timeoutMs} ms` : messageOf(error)
+function whyNot(error: unknown, timeoutMs: number): string {
+  const { name } = error as Error
+  if (name === 'TimeoutError') return `no end after ${timeoutMs} ms`
+  return name === 'AbortError' ? 'it was cancelled' : messageOf(error)
+}
 
 /** Counted after decompression, so that a small answer cannot become a large one. */
 async function readBody(response: Response): Promise<{ content: Buffer; whole: boolean }> {

@@ -6,7 +6,7 @@ import type { Upload } from './read.ts'
 import { branchRef, inPrivate, makeGitDir, type Repository, runAs } from './repository.ts'
 import { quote, type Run, runEnclosed } from './run.ts'
 
-type Walls = Pick<Run, 'held' | 'plan'>
+type Walls = Pick<Run, 'held' | 'plan' | 'stop'>
 
 /** A git command over the workspace as it is, or, if it changes something, over a checkout of the attempt's own. */
 export async function runGit(

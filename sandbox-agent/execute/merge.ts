@@ -40,17 +40,37 @@ export async function removeBranch(
   await tryGit(context, ['update-ref', '-d', branchRef(attemptId)], { gitDir })
 }
 
+/** False if it was gone already. */
+export async function dropBranch(
+  repository: Repository,
+  attemptId: string,
+  commit: string,
+): Promise<boolean> {
+  const found = await findBranch(repository, attemptId)
+  if (found === '') return false
+  mustBeReported(found, attemptId, commit, 'discard')
+  const { context, gitDir } = repository
+  await git(context, ['update-ref', '-d', branchRef(attemptId), commit], { gitDir })
+  return true
+}
+
 /** What was shown is what is merged: anybody in the sandbox can move a branch. */
 async function checkBranch(
   repository: Repository,
   attemptId: string,
   commit: string,
 ): Promise<void> {
-  const { context, gitDir } = repository
-  const args = ['rev-parse', '--quiet', '--verify', branchRef(attemptId)]
-  const found = (await tryGit(context, args, { gitDir })).stdout.toString('utf8').trim()
+  mustBeReported(await findBranch(repository, attemptId), attemptId, commit, 'merge')
+}
+
+function mustBeReported(found: string, attemptId: string, commit: string, verb: string): void {
   if (found !== commit)
-    throw new Error(`Cannot merge "${branchOf(attemptId)}": it is no longer what was reported`)
+    throw new Error(`Cannot ${verb} "${branchOf(attemptId)}": it is no longer what was reported`)
+}
+
+async function findBranch({ context, gitDir }: Repository, attemptId: string): Promise<string> {
+  const args = ['rev-parse', '--quiet', '--verify', branchRef(attemptId)]
+  return (await tryGit(context, args, { gitDir })).stdout.toString('utf8').trim()
 }
 
 async function isAncestor(

@@ -18,6 +18,8 @@ export interface Run {
   command: string
   folder: string
   environment: Record<string, string>
+  /** Nobody wants it any more. */
+  stop?: AbortSignal | undefined
 }
 
 const graceMs = 2000
@@ -100,6 +102,10 @@ class Watch {
     const closed = new Promise((resolve) => this.#child.once('close', resolve))
     const timer = setTimeout(() => this.#timeOut(timeoutMs), timeoutMs)
     const census = setInterval(() => this.#look(), lookEveryMs)
+    const { stop } = this.#run
+    const onStop = () => this.#ask('It was cancelled')
+    stop?.addEventListener('abort', onStop)
+    if (stop?.aborted) onStop()
     try {
       const { code, signal } = await this.#exit()
       await this.#killAll()
@@ -108,6 +114,7 @@ class Watch {
     } finally {
       clearTimeout(timer)
       clearInterval(census)
+      stop?.removeEventListener('abort', onStop)
       this.#child.stdout?.destroy()
       this.#child.stderr?.destroy()
     }
@@ -133,7 +140,12 @@ class Watch {
   }
 
   #timeOut(timeoutMs: number): void {
-    this.#why ??= `It had not ended after ${timeoutMs} ms`
+    this.#ask(`It had not ended after ${timeoutMs} ms`)
+  }
+
+  /** It may put things in order first. */
+  #ask(why: string): void {
+    this.#why ??= why
     kill(-(this.#child.pid ?? 0), 'SIGTERM')
     setTimeout(() => this.#end(''), graceMs).unref()
   }

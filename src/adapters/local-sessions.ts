@@ -144,13 +144,14 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
 
   function link(sessionId: string, generation: number, socket: LinkSocket): LinkEvents {
     const own = socketsOf(sessionId)
-    own.accept(socket)
+    own.accept(socket, now())
     const failed = (error: unknown) => {
       log('error', 'A link failed', { sessionId, error: String(error) })
       socket.close(linkClose.broke, 'Connect again')
     }
     return {
       message(data) {
+        own.heard(socket, now())
         if (data === linkPing) return socket.send(linkPong)
         if (!own.holds(socket)) return
         const text = typeof data === 'string' ? data : ''
@@ -175,6 +176,7 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
       closeAgent: (code, reason) => own()?.closeAgent(code, reason),
       agentGreeted: () => own()?.greet(),
       agentConnected: () => own()?.connected() ?? false,
+      agentHeardAt: () => own()?.heardAt() ?? null,
       watched: () => own()?.watched() ?? false,
       publish: (events) => own()?.publish(events),
       sleep: (ms) => hold(new Promise((resolve) => setTimeout(resolve, ms))),

@@ -14,13 +14,22 @@ const stopping = 1000
 
 /** The agent's socket and the watchers of one session. They stay while the session itself sleeps. */
 export class SessionSockets {
-  #link: { socket: LinkSocket; greeted: boolean } | null = null
+  #link: { socket: LinkSocket; greeted: boolean; heardAt: number } | null = null
   readonly #watchers = new Set<EventFeed>()
 
   /** An older one is superseded. */
-  accept(socket: LinkSocket): void {
+  accept(socket: LinkSocket, now: number): void {
     this.#link?.socket.close(linkClose.superseded, 'Connected again')
-    this.#link = { socket, greeted: false }
+    this.#link = { socket, greeted: false, heardAt: now }
+  }
+
+  /** Something has come by this socket, if only a ping. */
+  heard(socket: LinkSocket, now: number): void {
+    if (this.#link?.socket === socket) this.#link.heardAt = now
+  }
+
+  heardAt(): number | null {
+    return this.#link?.socket.readyState === open ? this.#link.heardAt : null
   }
 
   /** False if it was not, or no longer, the agent's. */

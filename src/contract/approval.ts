@@ -41,6 +41,10 @@ export const Approval = z.object({
   resumable: z.boolean().describe('Whether an operation waits for it'),
   createdAt: z.number(),
   deadlineAt: z.number(),
+  remembered: z
+    .object({ scope: z.enum(['run', 'session']), expiresAt: z.number() })
+    .nullable()
+    .describe('Until then exactly this operation is allowed again; revoking ends it at once'),
   resolution: z
     .object({
       actor: z.string().describe('A key id, "deadline", or the act that ended it'),
@@ -74,3 +78,6 @@ export const ApprovalResolve = z.strictObject({
     .describe('Allow exactly this operation again without asking'),
 })
 export type ApprovalResolve = z.infer<typeof ApprovalResolve>
+
+export const ApprovalRevoke = z.strictObject({ reason: Text(2000, 1) })
+export type ApprovalRevoke = z.infer<typeof ApprovalRevoke>

@@ -46,7 +46,7 @@ export const listPricesAsOf = '2026-06-27'
 
 const seconds = (unset: number) => z.number().int().min(1).max(86_400).default(unset)
 
-/** What a deployment says about all of its organisations: `GANTRY_LIMITS`, as JSON. */
+/** What a deployment says about all of its organisations: `GANTRY_LIMITS`, as JSON. A limit set here is the most that one can have. */
 export const Firewall = z.strictObject({
   ...Limits.partial().shape,
   prices: z
@@ -84,7 +84,7 @@ export const LimitsView = z.object({
     'What holds: in a project the tighter one of its own and the organisation’s',
   ),
   set: Limits.partial().describe('What was set here'),
-  defaults: Limits.describe('What the deployment says'),
+  defaults: Limits.describe('What the deployment says; what it has set itself cannot be passed'),
   usage: Usage,
   breakers: z.array(Breaker),
   prices: Prices.describe('USD for one hour of one sandbox'),

@@ -4,7 +4,8 @@ import { CollectedFile } from './artifact.ts'
 import { type AgentEventKind, agentEventKinds } from './events.ts'
 import { AskId, AttemptId } from './ids.ts'
 import { DiffReport } from './diff.ts'
-import { Enforcement, ExecutionReport, IsolationPlan, MergeReport, Operation } from './operation.ts'
+import { DiscardReport, Enforcement, ExecutionReport } from './operation.ts'
+import { IsolationPlan, MergeReport, Operation } from './operation.ts'
 
 /** Spoken by this release, newest first. An agent one version older works. */
 export const linkProtocols = [1] as const
@@ -45,8 +46,12 @@ export const commandKinds = {
     body: z.object({ attemptId: AttemptId, operation: Operation, plan: IsolationPlan }),
     result: ExecutionReport,
   },
+  /** Ends the attempt if it runs, and if it was not begun, for good. Its own result says how it ended. */
+  cancel: { body: z.object({ attemptId: AttemptId }), result: z.object({}) },
   /** Brings the branch of an attempt into the workspace. What is merged already is merged. */
   merge: { body: z.object({ attemptId: AttemptId, branch: z.string() }), result: MergeReport },
+  /** Drops the branch of an attempt. What is dropped already is dropped. */
+  discard: { body: z.object({ attemptId: AttemptId, branch: z.string() }), result: DiscardReport },
   stop: { body: z.object({ reason: z.string() }), result: z.object({}) },
 } as const
 export type CommandKind = keyof typeof commandKinds

@@ -49,6 +49,14 @@ export type Operation = z.infer<typeof Operation>
 export const Strategy = z.enum(['workspace', 'git-worktree', 'process-sandbox', 'denied'])
 export type Strategy = z.infer<typeof Strategy>
 
+/** What each of them can carry out. Everything else is decided and recorded, and has nobody to do it. */
+export const executors: Record<Strategy, readonly Operation['operation'][]> = {
+  workspace: ['read-file', 'list-folder'],
+  'git-worktree': ['write-file', 'delete-file', 'apply-patch', 'git', 'run'],
+  'process-sandbox': ['run', 'fetch'],
+  denied: [],
+}
+
 /** What a sandbox can hold a process to. Its agent says which of them it has, once it is ready. */
 export const Enforcement = z.enum(['network', 'memory', 'processes', 'time', 'output', 'real-path'])
 export type Enforcement = z.infer<typeof Enforcement>
@@ -97,6 +105,12 @@ export const MergeReport = z.object({
   conflicts: z.array(z.string()),
 })
 export type MergeReport = z.infer<typeof MergeReport>
+
+export const DiscardReport = z.object({
+  discarded: z.boolean(),
+  commit: z.string().nullable().describe('What the branch stood at; null: it was gone already'),
+})
+export type DiscardReport = z.infer<typeof DiscardReport>
 
 export const RetryPolicy = z.enum([
   'never',

@@ -104,6 +104,7 @@ export const runEventKinds = [
   'permission.requested',
   'permission.approved',
   'permission.denied',
+  'permission.revoked',
   'operation-execution',
   'budget.warned',
   'budget.spent',

@@ -80,6 +80,11 @@ export function takeDue(sql: Sql, now: number, runner: string, leaseMs: number):
   })
 }
 
+/** Whether somebody is at work on it, as far as this instance knows: what a lost one had taken is released at its start. */
+export function isTaken(sql: Sql, name: string): boolean {
+  return sql.all('select 1 from deadlines where name = ? and runner is not null', name).length > 0
+}
+
 /** What a lost instance was at work on is due now. False if there is nothing like that. */
 export function releaseTaken(sql: Sql, now: number, runner: string): boolean {
   const taken = sql.all('select 1 from deadlines where runner <> ? limit 1', runner)

@@ -1,4 +1,3 @@
-import { ensureDeadline } from './deadlines.ts'
 import type { OutboxRow, Sql } from './ports.ts'
 
 export const outboxSchema = [
@@ -14,7 +13,12 @@ export const outboxSchema = [
 ] as const
 
 /** The alarm is only the safety net: the shell flushes a few milliseconds after the commit. */
-const safetyNetMs = 5000
+export const safetyNetMs = 5000
+
+/** A row and the promise to send it are one statement: this is on the path of every call, twice. */
+export const promiseTrigger = `create trigger outbox_promise after insert on outbox begin
+  insert or ignore into deadlines (name, at) values ('outbox', new.created_at + ${safetyNetMs});
+end`
 /** libSQL may lose its last writes with its machine: sent rows are kept this long to be sent again. */
 const keepSentMs = 60 * 60_000
 const maxBatchRows = 500
@@ -27,7 +31,6 @@ export function addToOutbox(sql: Sql, now: number, kind: string, payload: object
     JSON.stringify(payload),
     now,
   )
-  ensureDeadline(sql, 'outbox', now + safetyNetMs)
 }
 
 export function outboxWatermark(sql: Sql): number {

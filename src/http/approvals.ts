@@ -1,5 +1,5 @@
 import { createRoute, z } from '@hono/zod-openapi'
-import { Approval, ApprovalResolve, ApprovalState } from '../contract/approval.ts'
+import { Approval, ApprovalResolve, ApprovalRevoke, ApprovalState } from '../contract/approval.ts'
 import { ApprovalId, RunId, SessionId } from '../contract/ids.ts'
 import { page, PageQuery } from '../contract/page.ts'
 import { listInbox } from '../core/runs/inbox.ts'
@@ -123,6 +123,24 @@ export function addApprovalRoutes(app: App, deps: AppDeps, doors: Doors): void {
       const session = deps.session(sessionOf(approvalId))
       const vote = c.req.valid('json')
       return c.json(await session.resolveApproval(c.get('caller'), approvalId, vote), 200)
+    },
+  )
+
+  app.openapi(
+    createRoute({
+      method: 'post',
+      path: '/v1/approvals/{approvalId}/revoke',
+      summary: 'End what was remembered: the operation is asked about again',
+      tags,
+      ...doors.key('approve', { json: true }),
+      request: { params: params.approval, body: jsonBody(ApprovalRevoke, true) },
+      responses: { 200: json(Approval, 'The approval'), ...refusals('not_found', 'wrong_state') },
+    }),
+    async (c) => {
+      const { approvalId } = c.req.valid('param')
+      const session = deps.session(sessionOf(approvalId))
+      const revoke = c.req.valid('json')
+      return c.json(await session.revokeApproval(c.get('caller'), approvalId, revoke), 200)
     },
   )
 }

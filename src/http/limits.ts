@@ -39,7 +39,10 @@ export function addLimitsRoutes(app: App, deps: AppDeps, doors: Doors): void {
       tags,
       ...doors.key('admin', { json: true }),
       request: { query: ProjectQuery, body: jsonBody(LimitsChange, true) },
-      responses: { 200: json(LimitsView, 'The limits'), ...refusals('invalid_request') },
+      responses: {
+        200: json(LimitsView, 'The limits'),
+        ...refusals('invalid_request', 'unprocessable'),
+      },
     }),
     async (c) => {
       const project = c.req.valid('query').project ?? null

@@ -2,6 +2,7 @@ import { createRoute, z } from '@hono/zod-openapi'
 import { Text } from '../contract/ids.ts'
 import {
   Attempt,
+  DiscardReport,
   IsolationPlan,
   MergeReport,
   Operation,
@@ -43,7 +44,7 @@ export function addOperationRoutes(app: App, deps: AppDeps, doors: Doors): void 
       request: { params: params.run, headers: IdempotencyHeader, body: jsonBody(Execute, true) },
       responses: {
         201: json(OperationRecord, 'The operation'),
-        ...refusals('not_found', 'wrong_state', 'key_conflict', 'session_closed'),
+        ...refusals('not_found', 'wrong_state', 'key_conflict', 'session_closed', 'too_large'),
       },
     }),
     async (c) => {
@@ -206,6 +207,25 @@ export function addOperationRoutes(app: App, deps: AppDeps, doors: Doors): void 
     async (c) => {
       const { attemptId } = c.req.valid('param')
       return c.json(await sessionWith(attemptId).mergeAttempt(c.get('caller'), attemptId), 200)
+    },
+  )
+
+  app.openapi(
+    createRoute({
+      method: 'post',
+      path: '/v1/attempts/{attemptId}/discard',
+      summary: "Drop an attempt's worktree branch: it cannot be merged any more",
+      tags,
+      ...doors.key('write'),
+      request: { params: params.attempt },
+      responses: {
+        200: json(DiscardReport, 'What came of it'),
+        ...refusals('not_found', 'wrong_state', 'session_closed', 'sandbox_unavailable'),
+      },
+    }),
+    async (c) => {
+      const { attemptId } = c.req.valid('param')
+      return c.json(await sessionWith(attemptId).discardAttempt(c.get('caller'), attemptId), 200)
     },
   )
 }

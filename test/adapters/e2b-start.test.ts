@@ -87,6 +87,18 @@ describe.skipIf(why !== null)(`start of a sandbox at E2B${why ?? ''}`, { timeout
     expect(agentsOf(world, spec.sessionId)).toBe(1)
   })
 
+  test('[E2B18] a machine in which nothing was launched is not said to start: the next create goes on with it', async () => {
+    const spec = world.spec({})
+    world.double.fault({ route: 'GET /sandboxes/:id', status: 500 })
+    await expect(world.provider.create(spec)).rejects.toMatchObject({ code: 'sandbox_unavailable' })
+    expect(world.boxes(spec.sessionId, 1)).toHaveLength(1)
+    expect(await world.provider.get(spec.sessionId, 1)).toBeNull()
+    expect(await world.provider.list(spec.organisationId)).toHaveLength(1)
+    await world.provider.create(spec)
+    await running(spec.sessionId)
+    expect(world.boxes(spec.sessionId, 1)).toHaveLength(1)
+  })
+
   test('[E2B4] a private repository is cloned, and its credential is nowhere afterwards', async () => {
     const git = await serveGit('name', 'repository-token-4711')
     world.double.ports.push(git.port)

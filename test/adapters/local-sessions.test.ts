@@ -217,6 +217,20 @@ describe('sockets', () => {
     expect((await sessions.session('ses_a').view(caller)).sandbox.connected).toBe(true)
   })
 
+  test('[LIFE21] a ping is a sign of life of the present socket only', () => {
+    const sockets = new SessionSockets()
+    const [old, next] = [fakeSocket(), fakeSocket()]
+    expect(sockets.heardAt()).toBeNull()
+    sockets.accept(old, 1)
+    sockets.heard(old, 2)
+    expect(sockets.heardAt()).toBe(2)
+    sockets.accept(next, 3)
+    sockets.heard(old, 9)
+    expect(sockets.heardAt()).toBe(3)
+    next.readyState = 2
+    expect(sockets.heardAt()).toBeNull()
+  })
+
   test('[LINK4] an old generation is fenced', async () => {
     const { sessions } = start({})
     await create(sessions, 'ses_a')

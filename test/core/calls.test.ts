@@ -3,10 +3,10 @@ import {
   type BeginInput,
   beginCall,
   failCall,
-  listCalls,
   releaseCall,
   settleCall,
 } from '../../src/core/gateway/calls.ts'
+import { listCalls } from '../../src/core/gateway/call-list.ts'
 import { migrate } from '../../src/core/migrate.ts'
 import { outboxLag, unsentRows } from '../../src/core/outbox.ts'
 import { listEvents } from '../../src/core/sessions/events.ts'

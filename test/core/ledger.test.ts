@@ -262,6 +262,38 @@ describe('loss', () => {
     await append(0, rows)
     expect(await stored()).toEqual([])
   })
+
+  test('[LIFE22] an erased session leaves the snapshot that a configuration starts from', async () => {
+    const names = ['base', 'other'].map((name) => `${name}_${sessionId}`)
+    const snapshots = names.map((id, index) => ({
+      seq: index + 1,
+      kind: 'snapshot',
+      createdAt: 1,
+      payload: JSON.stringify({
+        id,
+        operationId: `op_${id}`,
+        provider: 'local',
+        message: 'm',
+        bytes: 1,
+        createdAt: 1,
+      }),
+    }))
+    await append(0, snapshots)
+    await libsql.db().batch([
+      {
+        sql: `insert or ignore into organisations (id, name, created_at) values (?, 'n', 1)`,
+        values: [organisationId],
+      },
+      {
+        sql: `insert into configurations (id, organisation_id, project, name, trust_project_config, service_commands, env_files,
+            base_snapshot_id, created_at, updated_at) values (?, ?, 'p', 'n', 0, '[]', '[]', ?, 1, 1)`,
+        values: [`cfg_${sessionId}`, organisationId, names[0] ?? ''],
+      },
+    ])
+    await append(2, [{ seq: 3, kind: 'session.erased', payload: '{}', createdAt: 3 }])
+    const left = await libsql.db().all('select id from snapshots where session_id = ?', sessionId)
+    expect(left).toEqual([{ id: names[0] }])
+  })
 })
 
 test('[OUT1] a session always has the same shard, and all shards are used', () => {

@@ -362,6 +362,19 @@ describe('snapshots', () => {
     ])
   })
 
+  test('[LIFE22] deleting a session leaves the one of its two newest that a configuration starts from', async () => {
+    const session = await readySession()
+    const kept = await storeSnapshot(session, 'k')
+    const own = await storeSnapshot(session, 'm')
+    session.bases.add(kept)
+    await session.actor.erase(testCaller)
+    await session.pass(60_000)
+    expect(session.erased).toBe(true)
+    const left = [...session.sandboxes.snapshots.keys()]
+    expect(left.some((name) => name.endsWith(kept))).toBe(true)
+    expect(left.some((name) => name.endsWith(own))).toBe(false)
+  })
+
   test('[LIFE14] a restored sandbox keeps both', async () => {
     const session = await readySession()
     await storeSnapshot(session, 'a')

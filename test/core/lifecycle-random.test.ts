@@ -22,7 +22,7 @@ const steps = 60
 const weights = {
   ...{ prompt: 4, connect: 12, end: 5, pass: 14, notices: 2, call: 2, fail: 1, cut: 2, view: 1 },
   ...{ weather: 6, release: 4, vanish: 3, exit: 2, organisation: 3, snapshots: 1, restart: 4 },
-  ...{ replace: 2, retry: 3, abort: 1 },
+  ...{ replace: 2, retry: 3, abort: 1, silence: 1 },
 }
 const weighted = Object.entries(weights).flatMap(([name, weight]) =>
   Array.from({ length: weight }, () => name as keyof typeof weights),
@@ -37,7 +37,7 @@ const exits: Record<string, (generation: number) => string[]> = {
   creating: (generation) => [`sandbox.create:${generation}`, 'sandbox.start'],
   booting: () => ['sandbox.boot', 'sandbox.start'],
   suspect: () => ['sandbox.check'],
-  ready: () => ['sandbox.idle', 'sandbox.extend'],
+  ready: () => ['sandbox.idle', 'sandbox.extend', 'sandbox.pulse'],
   replacing: () => ['sandbox.next', 'sandbox.start'],
   stopping: (generation) => [`sandbox.stop:${generation}`],
 }
@@ -116,6 +116,7 @@ class Story {
       this.#random(3) === 0 && this.session.actor.replaceSandbox(testCaller, 'by hand'),
     retry: () => this.session.actor.retrySandbox(testCaller, 'again'),
     abort: () => this.session.actor.abort(testCaller),
+    silence: () => void (this.session.silentSince = this.session.now),
   }
 
   /** Some machine calls, perhaps an old one: it does not know that it is. */
@@ -125,6 +126,7 @@ class Story {
     const caller = { organisationId: testCaller.organisationId, generation }
     await this.session.actor.authoriseSandbox(caller)
     this.#linked = generation
+    this.session.silentSince = null
     await this.session.connect({ ready, generation })
   }
 
@@ -230,11 +232,12 @@ class Story {
     this.#line.release()
     await session.settle()
     for (let round = 0; round < 60; round += 1) {
-      // A link does not outlive its machine.
-      if (session.linked && !this.#isAlive(this.#linked)) await session.cut(this.#linked)
+      // A link may outlive its machine, but nothing is heard of that any more.
+      if (session.linked && !this.#isAlive(this.#linked)) session.silentSince ??= session.now
       await session.pass(30_000)
       const { sandbox } = await viewOf(session)
-      const resting = { ready: session.linked, failed: true, stopped: true, lost: true }
+      const isHeard = session.linked && session.silentSince === null
+      const resting = { ready: isHeard, failed: true, stopped: true, lost: true }
       const rests = resting[sandbox.state as keyof typeof resting] ?? false
       if (rests && !Object.keys(session.deadlines()).some((name) => /stop:|create:/.test(name)))
         return this.#checkRest()

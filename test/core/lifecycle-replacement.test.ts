@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { agentEvent } from '../support/agent.ts'
 import {
   answer,
   eventsOf,
@@ -62,6 +63,21 @@ describe('a lost sandbox', () => {
       },
     ])
     expect(specs(session)).toEqual([[2, snapshotId]])
+  })
+
+  test('[LIFE6] a turn that its agent had ended, being told to stop, is named as interrupted, but not again when the next one is lost', async () => {
+    const session = await readySession()
+    const running = await prompt(session)
+    const end = { turnId: running.id, state: 'interrupted', reason: 'The sandbox was stopped' }
+    const data = { ...end, text: null, diff: null }
+    await session.receive({ t: 'events', items: [agentEvent(1, 'turn.ended', data)] })
+    await vanish(session)
+    await session.pass(1000)
+    await session.connect({ generation: 2 })
+    await vanish(session, 2)
+    expect(
+      eventsOf(session, 'sandbox.replaced').map(({ interruptedTurnId }) => interruptedTurnId),
+    ).toEqual([running.id, null])
   })
 
   test('[LIFE6] without a snapshot all of it is lost, and that is said', async () => {

@@ -124,6 +124,20 @@ describe('starting', () => {
       failures: [{ reason: 'no memory' }],
     })
   })
+
+  test('[BOX8] one that gets its place at the last moment has all of its time from then on', async () => {
+    await session.pass(0)
+    session.sandboxes.say(1, 'queued')
+    await session.pass(238_000)
+    session.sandboxes.say(1, 'running')
+    await session.pass(100_000)
+    expect([await state(), generations()]).toEqual(['booting', [1]])
+    await session.pass(30_000)
+    expect((await session.actor.view(testCaller)).sandbox).toMatchObject({
+      generation: 2,
+      failures: [{ reason: 'Not ready within 120 s' }],
+    })
+  })
 })
 
 describe('an agent that starts again', () => {

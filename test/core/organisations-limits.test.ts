@@ -123,7 +123,8 @@ describe('each limit at its edge', () => {
   test.each(['sandboxesPerHour', 'concurrentSandboxes', 'hoursPerDay', 'moneyPerDay'] as const)(
     '[FIRE3] %s of zero refuses, and only a person can change it',
     async (name) => {
-      const world = new TestDeployment({ [name]: 0 })
+      const world = new TestDeployment()
+      await world.org.setLimits(null, { [name]: 0 }, 'key')
       expect(await world.reserve('a')).toMatchObject({ granted: false, retryAt: null })
       expect((await world.reserve('a')).granted).toBe(false)
       await world.org.setLimits(null, { [name]: 1 }, 'key')
@@ -153,10 +154,10 @@ describe('organisation and project', () => {
 
   test('[FIRE4] what is set is replaced whole; what is left out is the deployment’s again', async () => {
     const world = new TestDeployment({ hoursPerDay: 5 })
-    await world.org.setLimits(null, { hoursPerDay: 7, moneyPerDay: 9 }, 'key')
+    await world.org.setLimits(null, { hoursPerDay: 3, moneyPerDay: 9 }, 'key')
     expect(await world.org.limits(null)).toMatchObject({
-      limits: { ...defaultLimits, hoursPerDay: 7, moneyPerDay: 9 },
-      set: { hoursPerDay: 7, moneyPerDay: 9 },
+      limits: { ...defaultLimits, hoursPerDay: 3, moneyPerDay: 9 },
+      set: { hoursPerDay: 3, moneyPerDay: 9 },
       defaults: { ...defaultLimits, hoursPerDay: 5 },
     })
     await world.org.setLimits(null, { moneyPerDay: 9 }, 'key')
@@ -165,6 +166,31 @@ describe('organisation and project', () => {
       hoursPerDay: 5,
       moneyPerDay: 9,
     })
+  })
+
+  test('[FIRE20] what the deployment has set is the most that an admin can set; its defaults can be passed', async () => {
+    const world = new TestDeployment({ concurrentSandboxes: 2 })
+    await expect(
+      world.org.setLimits(null, { concurrentSandboxes: 3, sandboxesPerHour: 5 }, 'key'),
+    ).rejects.toMatchObject({
+      code: 'unprocessable',
+      details: [{ path: 'concurrentSandboxes', message: 'At most 2' }],
+    })
+    expect((await world.org.limits(null)).set).toEqual({})
+    await world.org.setLimits(null, { concurrentSandboxes: 2, sandboxesPerHour: 5000 }, 'key')
+    expect((await world.org.limits(null)).limits).toMatchObject({
+      concurrentSandboxes: 2,
+      sandboxesPerHour: 5000,
+    })
+  })
+
+  test('[FIRE20] what was set before the deployment allowed less does not count', async () => {
+    const world = new TestDeployment({ concurrentSandboxes: 2 })
+    await world.org.setLimits(null, {}, 'key')
+    world.sql().run(`update limits set body = '{"concurrentSandboxes":50}'`)
+    expect((await world.org.worstCase(null)).concurrentSandboxes).toBe(2)
+    for (const id of ['a', 'b']) expect((await world.reserve(id)).granted).toBe(true)
+    expect((await world.reserve('c')).granted).toBe(false)
   })
 
   test('[FIRE4] every limit of a project counts only what is in it', async () => {

@@ -147,6 +147,18 @@ describe('claiming', () => {
     expect(running(world)).toBe(1)
   })
 
+  test('[WARM13] one whose machine has died unnoticed is not given; the session is made cold', async () => {
+    const world = await filled(1)
+    const id = onlyId(world)
+    world.fleet.sessions.get(id)!.silentSince = world.fleet.now
+    world.fleet.world.now += 60_001
+    expect(await world.claim('ses_new')).toBeNull()
+    await world.fleet.pass(60_000)
+    expect(world.fleet.sessions.get(id)?.erased).toBe(true)
+    await world.connect()
+    expect([await world.pool, running(world)]).toMatchObject([{ ready: 1 }, 1])
+  })
+
   test('[WARM6] only those that are ready are given', async () => {
     const world = new WarmWorld()
     await world.org.watchWarmPool(configurationId)

@@ -122,7 +122,7 @@ function goodBody({ configurationId }: DoorKit, path: string): string {
   if (path === '/v1/runs/:runId/events') return '{"kind":"memory.read"}'
   if (path.endsWith('/operations') || path.endsWith('/operations/plan'))
     return '{"operation":{"category":"read","operation":"read-file","targetPath":"a"}}'
-  if (path.endsWith('/abandon')) return '{"reason":"r"}'
+  if (path.endsWith('/abandon') || path.endsWith('/revoke')) return '{"reason":"r"}'
   if (path.endsWith('/resolve')) return '{"resolution":"approved"}'
   if (path === '/v1/runs/:runId') return '{"status":"planned"}'
   if (path.endsWith('/finish')) return '{"status":"cancelled"}'

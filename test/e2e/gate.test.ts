@@ -103,6 +103,25 @@ describe('[GATE4] [TURN8] abort while a question is parked, then a late allow: n
   })
 })
 
+test('[POL15] [GATE13] a patch is held to every file that OpenCode would write, however its headings are spelled', async () => {
+  const box = await Box.open(stack(), { model: 'litellm/gpt-5.2' })
+  const outside = box.folder('by-a-patch.txt')
+  const files = ['*** Add File: fine.txt', '+x', `*** Add File:${outside}`, '+x']
+  const patchText = ['*** Begin Patch', ...files, '*** End Patch'].join('\n')
+  const turn = await box.prompt([
+    { calls: [{ name: 'apply_patch', args: { patchText } }] },
+    { text: 'It did not go through.' },
+  ])
+  expect(await box.ended(turn)).toMatchObject({ state: 'completed' })
+  const [failed] = await box.eventsOf('tool.failed')
+  expect(failed?.error).toContain(`Outside the workspace: ${outside}`)
+  expect(failed?.error).toContain('Do it another way')
+  expect([outside, box.folder('workspace/fine.txt')].map((path) => existsSync(path))).toEqual([
+    false,
+    false,
+  ])
+})
+
 test('[BOX5] [GATE6] a gate that was tampered with between turns is restored and reported before the next one', async () => {
   const box = await Box.open(stack(), { gate: { deny: ['bash'] } })
   expect(await box.run('Hello')).toMatchObject({ state: 'completed' })

@@ -143,3 +143,35 @@ test('[EXEC12] [EXEC14] a command has a network only where its plan says so, as 
     report?.enforced.includes('network') ? 'reached: 1\n' : 'reached: 0\n',
   )
 })
+
+test('[ATT25] [EXEC27] what a worktree holds can be discarded, and then not merged', async () => {
+  const file = {
+    category: 'edit',
+    operation: 'write-file',
+    targetPath: 'dropped.txt',
+    content: 'x',
+  }
+  const [attempt] = (await approved(file)).attempts
+  const post = (step: string) => api(stack(), 'POST', `/attempts/${attempt?.id}/${step}`)
+  const first = await post('discard')
+  expect([first.status, first.json]).toMatchObject([200, { discarded: true }])
+  expect((await post('discard')).json).toEqual(first.json)
+  expect((await post('merge')).status).toBe(422)
+  expect(existsSync(box.folder('workspace/dropped.txt'))).toBe(false)
+})
+
+test('[ATT22] [EXEC26] cancelling the run ends the command that it had sent to the sandbox', async () => {
+  const created = await api(stack(), 'POST', `/sessions/${box.id}/runs`, { intent: 'To cancel' })
+  run = created.json as Run
+  const command = 'touch begun; sleep 300; touch after'
+  const asked = await operate({ category: 'shell', operation: 'run', command, timeoutMs: 400_000 })
+  expect((await approve(asked)).status).toBe(200)
+  expect((await resume(asked)).status).toBe(200)
+  await expect.poll(() => existsSync(box.folder('workspace/begun')), { timeout: 30_000 }).toBe(true)
+  const finish = await api(stack(), 'POST', `/runs/${run.id}/finish`, { status: 'cancelled' })
+  expect(finish.status).toBe(200)
+  expect((await settled(asked)).attempts).toMatchObject([
+    { status: 'failed', report: { error: 'It was cancelled', exitCode: null } },
+  ])
+  expect(existsSync(box.folder('workspace/after'))).toBe(false)
+})

@@ -253,6 +253,17 @@ describe('under the built-in policy', () => {
       read: expect.stringContaining('Outside the workspace: /etc/passwd'),
       write: expect.stringContaining('Outside the workspace: /etc/gantry-was-here'),
     })
+    // Nothing is there yet: writing through the link would make it.
+    const made = standard.folder('made-by-a-link')
+    symlinkSync(made, standard.folder('workspace/dangling'))
+    const next = await prompt(standard, use('write', { filePath: 'dangling', content: 'x' }), {
+      text: 'Nor that.',
+    })
+    expect(await standard.ended(next)).toMatchObject({ state: 'completed' })
+    expect(await endings(standard, next)).toEqual({
+      write: expect.stringContaining('Outside the workspace: '),
+    })
+    expect(existsSync(made)).toBe(false)
   })
 
   test("[GATE1] [GATE2] a repository's tool, an MCP server's and the network ask; the contract's tools do not", async () => {

@@ -4,39 +4,41 @@ import type { AddressInfo } from 'node:net'
 import { expect } from 'vitest'
 import { findProcesses, sandboxMark, signalProcess } from '../../local/processes.ts'
 import type { Stack } from '../../local/stack.ts'
+import type { Session } from '../../src/contract/session.ts'
 import type { Turn } from '../../src/contract/turn.ts'
 import { marked, requestsOf, tool } from './contract-kit.ts'
 import { argvOf, bash, Box, stackProcesses, until, write } from './support.ts'
 
-/** A tool's call waits at this point: its effects have happened, its answer is not written. */
-const heldPoint = '/call.ran'
+/** What waits has happened; its answer is not written. */
+type Point = 'call.ran' | 'sandbox.created'
 
 export interface Holder {
   url: string
-  /** From now on calls wait, until they are let go. */
-  hold(): void
-  held(): number
+  /** From now on whatever comes to this point waits, until all are let go. */
+  hold(point?: Point): void
+  held(point?: Point): number
   letGo(): void
   close(): void
 }
 
 /** Where the control plane asks at its crash points whether it may go on. */
 export async function startHolder(): Promise<Holder> {
-  const waiting: ServerResponse[] = []
-  let holding = false
+  const waiting = new Map<string, ServerResponse[]>()
   const server = createServer((request, response) => {
     request.resume()
-    if (holding && request.url === heldPoint) waiting.push(response)
+    const held = waiting.get(request.url?.slice(1) ?? '')
+    if (held) held.push(response)
     else response.end()
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    hold: () => void (holding = true),
-    held: () => waiting.length,
+    hold: (point = 'call.ran') => void waiting.set(point, []),
+    held: (point = 'call.ran') => waiting.get(point)?.length ?? 0,
     letGo() {
-      holding = false
-      for (const response of waiting.splice(0)) response.end()
+      const all = [...waiting.values()].flat()
+      waiting.clear()
+      for (const response of all) response.end()
     },
     close() {
       server.closeAllConnections()
@@ -57,6 +59,17 @@ export interface Stage {
 
 /** Each is brought to its point, and stays there. */
 export const phases = {
+  /** The host works on it, and the session does not know. */
+  creating: async ({ stack, holder }: Stage): Promise<Scene> => {
+    holder.hold('sandbox.created')
+    const box = await Box.create(stack)
+    // The creation that is held may be another one's.
+    await until('its creation is held', 60_000, () => {
+      return existsSync(box.folder()) && holder.held('sandbox.created') > 0
+    })
+    expect((await box.view()).sandbox.state).toBe('creating')
+    return { box, turn: null }
+  },
   booting: async ({ stack }: Stage): Promise<Scene> => {
     const box = await Box.create(stack)
     await until('its agent has started', 60_000, () => findAgent(box))
@@ -102,7 +115,7 @@ async function openBox(stack: Stack): Promise<Box> {
   return box
 }
 
-/** The host has its creation and does not answer. */
+/** The host is asked for it and does not hear. */
 export async function creatingBox(stack: Stack): Promise<Box> {
   signalProcess(stack.sandboxHost?.pid() ?? 0, 'SIGSTOP')
   const box = await Box.create(stack)
@@ -122,20 +135,30 @@ export const findTaker = (stack: Stack): number | undefined =>
   )
 
 export const deaths = {
-  agent: async (box: Box) => signalProcess(box.agentPid(), 'SIGKILL'),
+  agent: async (box: Box) =>
+    signalProcess(await until('its agent runs', 60_000, () => findAgent(box)), 'SIGKILL'),
   OpenCode: async (box: Box) => signalProcess(await box.opencodePid(), 'SIGKILL'),
-  folder: async (box: Box) => rmSync(box.folder(), { recursive: true, force: true }),
+  // Again, as long as somebody writes into it.
+  folder: async (box: Box) =>
+    rmSync(box.folder(), { recursive: true, force: true, maxRetries: 10, retryDelay: 20 }),
 }
 
 /** The sandbox works, and is of this generation. */
 export async function readyAs(box: Box, generation: number): Promise<void> {
-  await until(`generation ${generation} of ${box.id} is ready`, 90_000, async () => {
+  let seen: Session['sandbox'] | undefined
+  const look = async () => {
     const { sandbox } = await box.view()
+    seen = sandbox
     if (sandbox.state === 'failed') throw new Error(`It has failed: ${sandbox.reason}`)
     expect(sandbox.generation).toBeLessThanOrEqual(generation)
     box.generation = sandbox.generation
     return sandbox.state === 'ready' && sandbox.connected && box.generation === generation
-  })
+  }
+  await until(`generation ${generation} of ${box.id} is ready`, 90_000, look).catch(
+    (error: unknown) => {
+      throw new Error(`${(error as Error).message}: ${JSON.stringify(seen)}`, { cause: error })
+    },
+  )
 }
 
 /** What the model was told before the prompt, by Gantry, when it was prompted once more. */

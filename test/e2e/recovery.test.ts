@@ -28,15 +28,19 @@ afterAll(() => holder?.close())
 type Death = keyof typeof deaths | 'host'
 type Scenes = Record<Phase, Scene>
 
-/** One session at each point. The one that boots comes last: it does not wait. */
+/** One session at each point. Those that start come last: they do not wait. */
 async function prepare(): Promise<Scenes> {
   holder.hold()
   const stage = { stack: stack(), holder }
-  const { booting, ...others } = phases
+  const { booting, creating, ...others } = phases
   const made = await Promise.all(
     Object.entries(others).map(async ([phase, begin]) => [phase, await begin(stage)] as const),
   )
-  const all = [...made, ['booting', await booting(stage)] as const]
+  const all = [
+    ...made,
+    ['booting', await booting(stage)] as const,
+    ['creating', await creating(stage)] as const,
+  ]
   for (const [, { box }] of all) onTestFinished(async () => void (await box.post('/close')))
   return Object.fromEntries(all) as Scenes
 }
@@ -46,7 +50,7 @@ async function strike(death: Death, scenes: Scenes): Promise<void> {
   await Promise.all(Object.values(scenes).map(({ box }) => deaths[death](box)))
 }
 
-/** One more session waits for the answer to its creation, and never gets it. */
+/** One more session has asked for its creation, and never gets an answer. */
 async function strikeHost(): Promise<void> {
   const { sandboxHost } = stack()
   if (sandboxHost === null) throw new Error('There is no sandbox host')
@@ -60,8 +64,9 @@ async function strikeHost(): Promise<void> {
   }, 90_000)
 }
 
+const hasStarted = (phase: string) => phase !== 'creating' && phase !== 'booting'
 /** Whether the sandbox outlives it: its agent starts OpenCode again. */
-const survives = (phase: string, death: Death) => death === 'OpenCode' && phase !== 'booting'
+const survives = (phase: string, death: Death) => death === 'OpenCode' && hasStarted(phase)
 
 async function expectRecovered(phase: string, { box, turn }: Scene, death: Death): Promise<void> {
   if (turn) expect(await box.ended(turn, 90_000)).toMatchObject({ state: 'interrupted' })
@@ -76,7 +81,7 @@ async function expectRecovered(phase: string, { box, turn }: Scene, death: Death
 
 /** People and the model hear what is lost. Nothing is, and nobody is told, if nothing had begun. */
 async function expectReplaced(phase: string, { box, turn }: Scene, told: string): Promise<void> {
-  const worked = phase !== 'booting'
+  const worked = hasStarted(phase)
   const lost = worked ? 'All files' : 'Nothing of the workspace'
   expect(await box.eventsOf('sandbox.replaced')).toMatchObject([
     { from: 1, to: 2, lost: expect.stringContaining(lost), interruptedTurnId: turn?.id ?? null },
@@ -109,7 +114,7 @@ async function expectOnce({ 'mid-tool': tool, 'mid-snapshot': snapshot }: Scenes
 }
 
 test.each<Death>(['agent', 'OpenCode', 'folder', 'host'])(
-  '[LIFE17] [LIFE6] [LIFE7] [CALL17] %s gone while sessions boot, idle, think, use tools and are saved: each recovers, effects are once, the model is told',
+  '[LIFE17] [LIFE6] [LIFE7] [CALL17] %s gone while sessions are created, boot, idle, think, use tools and are saved: each recovers, effects are once, the model is told',
   async (death) => {
     const scenes = await prepare()
     await strike(death, scenes)

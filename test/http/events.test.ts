@@ -161,7 +161,8 @@ describe('a feed that repeats, skips and lags', () => {
       events,
       async () => false,
       () => {},
-      20,
+      // Long enough for a busy machine to bring the first event.
+      500,
     )
     const text = await new Response(stream).text()
     expect(text).toContain('id: 1\n')

@@ -273,6 +273,37 @@ describe('[ATT7] operations', () => {
     expect(await outcome('POST', execute, writer)).toEqual([409, 'wrong_state'])
     const merge = `/v1/attempts/${resumed.attempts[0].id}/merge`
     expect(await outcome('POST', merge, writer)).toEqual([409, 'wrong_state'])
+    const discard = `/v1/attempts/${resumed.attempts[0].id}/discard`
+    expect(await outcome('POST', discard, writer)).toEqual([409, 'wrong_state'])
+  })
+
+  test('[APR8] revoking needs scope approve and something that is remembered', async () => {
+    const { id: runId } = await makeRun()
+    const { approvalId } = await askFor(runId)
+    const at = `/v1/approvals/${approvalId}`
+    await ok(200, 'POST', `${at}/resolve`, approver, {
+      resolution: 'approved',
+      remember: { scope: 'session' },
+    })
+    const why = { reason: 'no longer' }
+    expect(await outcome('POST', `${at}/revoke`, writer, why)).toEqual([403, 'forbidden'])
+    expect(await outcome('POST', `${at}/revoke`, approver, {})).toEqual([400, 'invalid_request'])
+    expect((await ok(200, 'GET', at, reader)).remembered).toMatchObject({ scope: 'session' })
+    await ok(200, 'POST', `${at}/revoke`, approver, why)
+    expect(await outcome('POST', `${at}/revoke`, approver, why)).toEqual([409, 'wrong_state'])
+    expect((await askFor(runId)).decision).toBe('ask')
+  })
+
+  test('[ATT23] what does not fit the link is refused, and nothing is recorded', async () => {
+    const { id: runId } = await makeRun()
+    const operation = {
+      ...{ category: 'edit', operation: 'write-file', targetPath: 'a' },
+      content: '\u0001'.repeat(200_000),
+    }
+    expect(await outcome('POST', `/v1/runs/${runId}/operations`, writer, { operation })).toEqual([
+      413,
+      'too_large',
+    ])
   })
 
   test('the same key is the same operation', async () => {
@@ -336,6 +367,8 @@ test("[AUTH2] readers write nothing, and another organisation's ids are not foun
     ['POST', `/v1/attempts/${attemptId}/execute`],
     ['POST', `/v1/attempts/${attemptId}/abandon`, { reason: 'x' }],
     ['POST', `/v1/attempts/${attemptId}/merge`],
+    ['POST', `/v1/attempts/${attemptId}/discard`],
+    ['POST', `/v1/approvals/${approvalId}/revoke`, { reason: 'x' }],
     ['PUT', `/v1/sessions/${sessionId}/budget`, {}],
     ['POST', `/v1/sessions/${sessionId}/policy`],
   ]

@@ -66,6 +66,7 @@ it('[LIFE7] what the model must know first goes before what the user said, and i
       ],
     },
   ])
+  await turns.abortAndWait('the test is over', 10_000)
 })
 
 it('[BOX10] a turn that ends because its sandbox is stopped was interrupted: nobody has aborted it', async () => {

@@ -129,7 +129,7 @@ describe("the gate's plugin", () => {
     expect(bodies[2]).toMatchObject({ confirm: true })
   })
 
-  it('throws when the allow was withdrawn meanwhile', async () => {
+  it('[GATE13] throws, with a way out, when the allow was withdrawn meanwhile', async () => {
     const { url } = await serve((_request, response, nth) =>
       json(
         response,
@@ -138,7 +138,9 @@ describe("the gate's plugin", () => {
       ),
     )
     pointAt(url)
-    await expect(before(await plugin())).rejects.toThrow('Gantry refused "bash": aborted')
+    await expect(before(await plugin())).rejects.toThrow(
+      'Gantry refused "bash": aborted. Do it another way inside the workspace, or say',
+    )
   })
 
   it.each([

@@ -108,6 +108,7 @@ export function createTestApp({
         sendToAgent: () => false,
         closeAgent: () => {},
         agentConnected: () => false,
+        agentHeardAt: () => Date.now(),
         agentGreeted: () => false,
         watched: () => watchersOf(id).size > 0,
         publish: (events) => watchersOf(id).forEach((send) => send(events)),

@@ -52,6 +52,8 @@ export class TestSession {
   /** What the agent has been sent on its present link. */
   sent: DownMessage[] = []
   linked = false
+  /** Its machine is gone or stands still, and its socket does not know. */
+  silentSince: number | null = null
   greeted = false
   now = 1_000_000
   armedAt: number | null = null
@@ -80,6 +82,7 @@ export class TestSession {
         closeAgent: () => void (this.linked = this.greeted = false),
         agentGreeted: () => void (this.greeted = true),
         agentConnected: () => this.linked && this.greeted,
+        agentHeardAt: () => (this.linked ? (this.silentSince ?? this.now) : null),
         watched: () => false,
         publish: () => {},
         // The outbox gathers for a moment; everything longer waits for the clock.

@@ -8,6 +8,7 @@ import { env as bindings } from 'cloudflare:workers'
 import { describe, expect, test } from 'vitest'
 import type { Env } from '../../durable-objects/env.ts'
 import type { SessionObject } from '../../durable-objects/session.ts'
+import { createSessionHost } from '../../durable-objects/session-host.ts'
 import { durableSql } from '../../durable-objects/sqlite.ts'
 import { createSessionIds } from '../../src/adapters/web-crypto.ts'
 import { SessionCreate } from '../../src/contract/session.ts'
@@ -190,6 +191,30 @@ describe('the link', () => {
     const events = await doors.events(caller, 0, 50)
     expect(events.filter(({ kind }) => kind === 'link.disconnected')).toEqual([])
     expect(events.at(-1)).toMatchObject({ kind: 'agent.notice', data: { message: 'after' } })
+  })
+
+  test('[LIFE21] a ping that wakes nobody is a sign of life, also for the next instance', async () => {
+    const { stub } = await newSession()
+    const heardAt = () =>
+      runInDurableObject(stub, (_, state) => createSessionHost(state).agentHeardAt())
+    expect(await heardAt()).toBeNull()
+    const { webSocket } = await stub.fetch('https://session/link?generation=1', {
+      headers: { upgrade: 'websocket' },
+    })
+    const answers: unknown[] = []
+    webSocket?.addEventListener('message', ({ data }) => answers.push(data))
+    webSocket?.accept()
+    const connectedAt = (await heardAt()) ?? 0
+    expect(Math.abs(Date.now() - connectedAt)).toBeLessThan(10_000)
+    await scheduler.wait(50)
+    webSocket?.send('ping')
+    await until(async () => answers.includes('pong'))
+    const pingedAt = (await heardAt()) ?? 0
+    expect(pingedAt).toBeGreaterThan(connectedAt)
+    await evictDurableObject(stub)
+    expect(await heardAt()).toBe(pingedAt)
+    webSocket?.close(1000)
+    await until(async () => (await heardAt()) === null)
   })
 
   test('[EVT6] a watcher sees what happens after an eviction, and what it has missed it asks for', async () => {

@@ -13,6 +13,8 @@ begun() {
 now=$(date +%s)
 echo $((now + $1)) > "$state/deadline"
 launch_by=$((now + 180))
+# Files come before the agent, and may be many.
+restore_by=$((now + 600))
 gone_at=
 while sleep 1; do
   now=$(date +%s)
@@ -23,6 +25,7 @@ while sleep 1; do
   elif read -r pid start 2> /dev/null < "$state/launch/process" && [ -n "$start" ]; then
     [ "$(begun "$pid" 2> /dev/null)" = "$start" ] || gone_at=$now
   else
+    [ ! -e "$state/restoring" ] || launch_by=$restore_by
     [ "$now" -lt "$launch_by" ] || exit 12
   fi
 done

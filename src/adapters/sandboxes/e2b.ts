@@ -122,7 +122,7 @@ export function createE2bSandboxes(options: E2bOptions): SandboxProvider {
     return oldest ?? null
   }
 
-  /** null: it has gone since it was listed. */
+  /** null: it has gone since it was listed, or nobody has launched anything in it: then the next create does. */
   async function look(found: E2bListed): Promise<SandboxInfo | null> {
     const info = infoOf(found)
     if (info.state === 'exited') return info
@@ -134,7 +134,7 @@ export function createE2bSandboxes(options: E2bOptions): SandboxProvider {
       const { stdout } = await envd.run(access, command, statusMs)
       return stateIn(stdout)
     })
-    return now === 'gone' ? null : { ...info, ...now }
+    return now === 'gone' || now === 'unlaunched' ? null : { ...info, ...now }
   }
 
   /** Its daemon cannot be told from a gone one by its silence: the vendor is asked. */
@@ -162,10 +162,11 @@ export function createE2bSandboxes(options: E2bOptions): SandboxProvider {
 }
 
 /** What the status script says. */
-function stateIn(stdout: string): Pick<SandboxInfo, 'state' | 'reason'> {
+function stateIn(stdout: string): Pick<SandboxInfo, 'state' | 'reason'> | 'unlaunched' {
   const [state, ...words] = stdout.split('\n')
+  if (state === 'none') return 'unlaunched'
   if (state === 'running') return { state, reason: null }
-  if (state === 'none' || state === 'preparing') return { state: 'queued', reason: null }
+  if (state === 'preparing') return { state: 'queued', reason: null }
   if (state === 'exited') return { state, reason: `The agent ended:\n${words.join('\n')}`.trim() }
   throw unavailable('The sandbox at E2B does not answer as expected')
 }

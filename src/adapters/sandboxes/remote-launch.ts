@@ -103,7 +103,8 @@ exec env -i PATH="$search" HOME=/root LANG=C.UTF-8 ${node} ${agent} <&9 9<&-
 
 /** Says in its first line: none, preparing, running or exited; then, of what has ended, its last words. */
 export const statusScript = `state=${stateDir}
-[ -e "$state/launch/process" ] || { echo none; exit 0; }
+[ -e "$state/launch" ] || { echo none; exit 0; }
+[ -e "$state/launch/process" ] || { echo preparing; exit 0; }
 read -r pid begun < "$state/launch/process"
 now() { local all; read -r all < "/proc/$1/stat" || return; set -- \${all##*) }; [ "$1" = Z ] || echo "\${20}"; }
 if [ "$(now "$pid" 2>/dev/null)" = "$begun" ]; then

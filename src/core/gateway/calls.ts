@@ -1,4 +1,4 @@
-import type { CallState, ToolCall, ToolResult } from '../../contract/tool.ts'
+import type { CallState, ToolResult } from '../../contract/tool.ts'
 import { addToOutbox } from '../outbox.ts'
 import type { Sql } from '../ports.ts'
 import { appendEvent } from '../sessions/events.ts'
@@ -28,7 +28,7 @@ export interface BeginInput {
 
 const closedBefore = 'the session was closed before it settled'
 
-interface CallRow {
+export interface CallRow {
   n: number
   tool: string
   tool_call_id: string
@@ -46,29 +46,46 @@ interface CallRow {
   settled_at: number | null
 }
 
-/** Decides and commits in one step: when this says `run`, the pending row is written. */
+/** What stays as it was begun. */
+type Begun = Pick<CallRow, (typeof begunColumns)[number]>
+const begunColumns = [
+  'tool',
+  'tool_call_id',
+  'operation_id',
+  'args',
+  'generation',
+  'attempts',
+  'started_at',
+] as const
+
+interface End {
+  state: 'settled' | 'failed' | 'unknown'
+  response: string | null
+  error: string | null
+  success: boolean | null
+}
+
+/** Inside the caller's commit, like everything here that writes: when this says `run`, the pending row is there. */
 export function beginCall(sql: Sql, now: number, input: BeginInput): Begin {
-  return sql.transaction(() => {
-    const begun = input.sessionOpen ? startCall(sql, now, input) : undefined
-    if (begun) return begun
-    const row = loadCall(sql, input.tool, input.toolCallId)
-    if (!row) return { kind: 'closed' }
-    if (row.args_hash !== input.argsHash) return recordConflict(sql, now, row)
-    if (row.response !== null) return { kind: 'replay', body: row.response }
-    if (row.state === 'pending' && input.running) return { kind: 'join' }
-    if (!input.sessionOpen) return giveUp(sql, now, row, closedBefore)
-    if (row.state === 'pending' && row.runner === null) return runAgain(sql, now, row, input)
-    if (input.repeatable) return runAgain(sql, now, row, input)
-    const cause = row.state === 'failed' ? 'it failed half-way' : 'the process that ran it was lost'
-    return giveUp(sql, now, row, cause)
-  })
+  const begun = input.sessionOpen ? startCall(sql, now, input) : undefined
+  if (begun) return begun
+  const row = loadCall(sql, input.tool, input.toolCallId)
+  if (!row) return { kind: 'closed' }
+  if (row.args_hash !== input.argsHash) return recordConflict(sql, now, row)
+  if (row.response !== null) return { kind: 'replay', body: row.response }
+  if (row.state === 'pending' && input.running) return { kind: 'join' }
+  if (!input.sessionOpen) return giveUp(sql, now, row, closedBefore)
+  if (row.state === 'pending' && row.runner === null) return runAgain(sql, now, row, input)
+  if (input.repeatable) return runAgain(sql, now, row, input)
+  const cause = row.state === 'failed' ? 'it failed half-way' : 'the process that ran it was lost'
+  return giveUp(sql, now, row, cause)
 }
 
 /** Undefined if the id is known. One statement decides, since most ids are new. */
 function startCall(sql: Sql, now: number, input: BeginInput): Begin | undefined {
-  const row = sql.all<CallRow>(
+  const inserted = sql.all<{ n: number }>(
     `insert into calls (tool, tool_call_id, operation_id, args, args_hash, state, runner, generation, attempts, started_at)
-     values (?, ?, ?, ?, ?, 'pending', ?, ?, 1, ?) on conflict do nothing returning *`,
+     values (?, ?, ?, ?, ?, 'pending', ?, ?, 1, ?) on conflict do nothing returning n`,
     input.tool,
     input.toolCallId,
     input.operationId,
@@ -77,8 +94,17 @@ function startCall(sql: Sql, now: number, input: BeginInput): Begin | undefined 
     input.runner,
     input.generation,
     now,
-  )[0]
-  return row && announceStart(sql, now, row)
+  )
+  if (inserted.length === 0) return undefined
+  return announceStart(sql, now, {
+    tool: input.tool,
+    tool_call_id: input.toolCallId,
+    operation_id: input.operationId,
+    args: input.args,
+    generation: input.generation,
+    attempts: 1,
+    started_at: now,
+  })
 }
 
 function runAgain(sql: Sql, now: number, row: CallRow, input: BeginInput): Begin {
@@ -90,8 +116,8 @@ function runAgain(sql: Sql, now: number, row: CallRow, input: BeginInput): Begin
   return announceStart(sql, now, again)
 }
 
-function announceStart(sql: Sql, now: number, row: CallRow): Begin {
-  projectCall(sql, now, row)
+function announceStart(sql: Sql, now: number, row: Begun): Begin {
+  projectCall(sql, now, row, { state: 'pending', response: null, error: null, settledAt: null })
   const started = { operationId: row.operation_id, attempt: row.attempts }
   appendEvent(sql, now, 'call.started', {
     tool: row.tool,
@@ -113,7 +139,12 @@ function giveUp(sql: Sql, now: number, row: CallRow, cause: string): Begin {
     result: `Outcome unknown: ${cause}, and "${row.tool}" must not run twice. Check what it changed before you call it again with a new id`,
   }
   const body = JSON.stringify(answer)
-  endCall(sql, now, row, { state: 'unknown', response: body, error: cause, success: false })
+  endCall(sql, now, keyOf(row), {
+    state: 'unknown',
+    response: body,
+    error: cause,
+    success: false,
+  })
   return { kind: 'replay', body }
 }
 
@@ -141,20 +172,14 @@ export function settleCall(
   key: { tool: string; toolCallId: string; runner: string },
   result: ToolResult,
 ): string {
-  return sql.transaction(() => {
-    const row = loadCall(sql, key.tool, key.toolCallId)
-    if (!row) throw new Error(`Cannot settle call "${key.toolCallId}": it was never begun`)
-    // Somebody else has ended it while this runner was thought dead: the first answer stays.
-    if (row.response !== null) return row.response
-    const body = JSON.stringify(result)
-    endCall(sql, now, row, {
-      state: 'settled',
-      response: body,
-      error: null,
-      success: result.success,
-    })
+  const body = JSON.stringify(result)
+  const { success } = result
+  if (endCall(sql, now, key, { state: 'settled', response: body, error: null, success }))
     return body
-  })
+  const row = loadCall(sql, key.tool, key.toolCallId)
+  if (!row) throw new Error(`Cannot settle call "${key.toolCallId}": it was never begun`)
+  // Somebody else has ended it while this runner was thought dead: the first answer stays.
+  return row.response ?? body
 }
 
 /** The handler threw: a bug, answered 500. The same id runs again only if the handler may be repeated. */
@@ -164,15 +189,11 @@ export function failCall(
   key: { tool: string; toolCallId: string },
   error: string,
 ): void {
-  sql.transaction(() => {
-    const row = loadCall(sql, key.tool, key.toolCallId)
-    if (!row || row.response !== null) return
-    endCall(sql, now, row, {
-      state: 'failed',
-      response: null,
-      error: error.slice(0, 2000),
-      success: null,
-    })
+  endCall(sql, now, key, {
+    state: 'failed',
+    response: null,
+    error: error.slice(0, 2000),
+    success: null,
   })
 }
 
@@ -185,26 +206,25 @@ export function releaseCall(sql: Sql, key: { tool: string; toolCallId: string })
   )
 }
 
+/** False if it has its answer already, or was never begun. */
 function endCall(
   sql: Sql,
   now: number,
-  row: CallRow,
-  end: {
-    state: 'settled' | 'failed' | 'unknown'
-    response: string | null
-    error: string | null
-    success: boolean | null
-  },
-): void {
-  const ended = sql.all<CallRow>(
-    'update calls set state = ?, runner = null, response = ?, error = ?, settled_at = ? where n = ? returning *',
+  key: { tool: string; toolCallId: string },
+  end: End,
+): boolean {
+  const row = sql.all<Begun>(
+    `update calls set state = ?, runner = null, response = ?, error = ?, settled_at = ?
+     where tool = ? and tool_call_id = ? and response is null returning ${begunColumns.join(', ')}`,
     end.state,
     end.response,
     end.error,
     now,
-    row.n,
-  )[0] as CallRow
-  projectCall(sql, now, ended)
+    key.tool,
+    key.toolCallId,
+  )[0]
+  if (!row) return false
+  projectCall(sql, now, row, { ...end, settledAt: now })
   appendEvent(sql, now, 'call.ended', {
     tool: row.tool,
     toolCallId: row.tool_call_id,
@@ -213,23 +233,38 @@ function endCall(
     success: end.success,
     durationMs: now - row.started_at,
   })
+  return true
 }
 
+const keyOf = ({ tool, tool_call_id }: CallRow) => ({ tool, toolCallId: tool_call_id })
+
 /** Both states of a call reach `session_tool_invocations`. */
-function projectCall(sql: Sql, now: number, row: CallRow): void {
+function projectCall(
+  sql: Sql,
+  now: number,
+  row: Begun,
+  {
+    state,
+    response,
+    error,
+    settledAt,
+  }: Pick<CallRow, 'state' | 'response' | 'error'> & {
+    settledAt: number | null
+  },
+): void {
   addToOutbox(sql, now, 'call', {
     tool: row.tool,
     toolCallId: row.tool_call_id,
     operationId: row.operation_id,
     generation: row.generation,
-    status: row.state,
+    status: state,
     attempts: row.attempts,
     input: row.args,
-    output: row.response,
-    error: row.error,
-    durationMs: row.settled_at === null ? null : row.settled_at - row.started_at,
+    output: response,
+    error,
+    durationMs: settledAt === null ? null : settledAt - row.started_at,
     startedAt: row.started_at,
-    completedAt: row.settled_at,
+    completedAt: settledAt,
   })
 }
 
@@ -261,37 +296,4 @@ export function countActiveCalls(sql: Sql): number {
   return (
     sql.all<{ c: number }>(`select count(*) as c from calls where state = 'pending'`)[0]?.c ?? 0
   )
-}
-
-export function listCalls(
-  sql: Sql,
-  page: { limit: number; after: number | null },
-): { items: ToolCall[]; next: number | null } {
-  const rows = sql.all<CallRow>(
-    'select * from calls where n > ? order by n limit ?',
-    page.after ?? 0,
-    page.limit + 1,
-  )
-  const shown = rows.slice(0, page.limit)
-  return {
-    items: shown.map(toToolCall),
-    next: rows.length > page.limit ? (shown.at(-1)?.n ?? null) : null,
-  }
-}
-
-function toToolCall(row: CallRow): ToolCall {
-  return {
-    tool: row.tool,
-    toolCallId: row.tool_call_id,
-    operationId: row.operation_id,
-    state: row.state,
-    generation: row.generation,
-    attempts: row.attempts,
-    conflicts: row.conflicts,
-    args: JSON.parse(row.args) as unknown,
-    response: row.response === null ? null : (JSON.parse(row.response) as ToolResult),
-    error: row.error,
-    startedAt: row.started_at,
-    settledAt: row.settled_at,
-  }
 }

@@ -82,8 +82,10 @@ function eraseSession({ sessionId, organisationId }: RowOwner): DbStatement[] {
       values,
     })),
     {
-      // A configuration's base stays.
-      sql: 'delete from snapshots where organisation_id = ?1 and session_id = ?2 and configuration_id is null',
+      // A configuration's base stays, wherever it came from.
+      sql: `delete from snapshots where organisation_id = ?1 and session_id = ?2 and configuration_id is null
+        and id not in (select base_snapshot_id from configurations
+          where organisation_id = ?1 and base_snapshot_id is not null)`,
       values,
     },
     { sql: 'delete from sessions where organisation_id = ?1 and id = ?2', values },

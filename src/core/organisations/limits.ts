@@ -1,3 +1,4 @@
+import { AppError } from '../../contract/error.ts'
 import {
   defaultLimits,
   type Firewall,
@@ -59,8 +60,21 @@ export function scopesOf(sql: Sql, firewall: Firewall, project: string): [Scope,
   ]
 }
 
+/** What the deployment has set itself is the most that its organisations can have; its defaults they may change. */
 export function organisationLimits(sql: Sql, firewall: Firewall): Limits {
-  return complete(deploymentLimits(firewall), loadLimits(sql, null))
+  const limits = complete(deploymentLimits(firewall), loadLimits(sql, null))
+  for (const name of limitNames) limits[name] = Math.min(limits[name], firewall[name] ?? Infinity)
+  return limits
+}
+
+export function refuseAbove(firewall: Firewall, change: LimitsChange): void {
+  const above = limitNames.filter((name) => (change[name] ?? 0) > (firewall[name] ?? Infinity))
+  if (above.length === 0) return
+  throw new AppError(
+    'unprocessable',
+    'Cannot set the limits: the deployment allows less',
+    above.map((path) => ({ path, message: `At most ${firewall[path]}` })),
+  )
 }
 
 /** In a project the tighter one of each pair. */

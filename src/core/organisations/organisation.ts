@@ -44,6 +44,7 @@ import {
   effectiveLimits,
   loadLimits,
   pricesOf,
+  refuseAbove,
   saveLimits,
   usageOf,
 } from './limits.ts'
@@ -136,6 +137,7 @@ export class OrganisationActor implements OrganisationApi {
     change: LimitsChange,
     actor: string,
   ): Promise<LimitsView> {
+    if (project === null) refuseAbove(this.#kernel.ports.firewall, change)
     this.#kernel.commit((sql, now) => saveLimits(sql, now, project, change, actor))
     return this.limits(project)
   }

@@ -1,5 +1,5 @@
 import { deadlineSchema } from '../deadlines.ts'
-import { outboxSchema } from '../outbox.ts'
+import { outboxSchema, promiseTrigger } from '../outbox.ts'
 import { budgetsSchema } from './budgets.ts'
 import { warmSchema } from './warm-rows.ts'
 
@@ -71,4 +71,5 @@ export const organisationLadder: readonly (readonly string[])[] = [
     'create table members (organisation_id text primary key, told_version integer not null)',
   ],
   warmSchema,
+  [promiseTrigger],
 ]

@@ -1,4 +1,10 @@
-import type { Enforcement, IsolationPlan, Strategy } from '../../contract/operation.ts'
+import {
+  type Enforcement,
+  executors,
+  type IsolationPlan,
+  Operation,
+  type Strategy,
+} from '../../contract/operation.ts'
 import type { Decision, PermissionRequest } from '../../contract/permission.ts'
 import { type Step, stepsOf } from './acts.ts'
 import type { Rules } from './rules.ts'
@@ -36,10 +42,20 @@ export function planIsolation(request: PermissionRequest, options: PlanOptions):
     notEnforced,
     limitations: [
       ...limitations[strategy],
+      ...missing(request, strategy),
       ...notEnforced.map((each) => `This sandbox cannot enforce: ${each}`),
     ],
   }
 }
+
+const missing = ({ operation }: PermissionRequest, strategy: Strategy): string[] => {
+  const known = Operation.shape.operation.safeParse(operation)
+  const has = !known.success || executors[strategy].includes(known.data)
+  return has || strategy === 'denied' ? [] : [noExecutor(operation, strategy)]
+}
+
+export const noExecutor = (operation: string, strategy: Strategy): string =>
+  `There is no executor for "${operation}" by ${strategy}`
 
 /** What cannot be enforced is a person's decision, even where the policy allows the operation. */
 export const mustAsk = ({ strategy, notEnforced }: IsolationPlan): boolean =>

@@ -3,6 +3,7 @@ import type { Category, PermissionRequest, Risk } from '../../contract/permissio
 import { hostOf } from './hosts.ts'
 import { diffPaths, patchPaths } from './patches.ts'
 import { expandHome, isSecretPath, isSessionPath, resolvePath } from './paths.ts'
+import { literalArg } from './shell/arg.ts'
 import { assignmentFindings } from './shell/assignments.ts'
 
 /** Where the session is and who acts in it. */
@@ -184,8 +185,11 @@ function meaningOf(operation: Operation): Meaning {
 
 const quoted = (word: string): string => `'${word.replaceAll("'", String.raw`'\''`)}'`
 
+/** Where programs are looked for decides what the command's names mean. */
 const steered = ({ environment = {} }: Operation): Risk[] =>
-  Object.keys(environment).some((name) => assignmentFindings(name, null).length > 0)
+  Object.entries(environment).some(
+    ([name, value]) => name === 'PATH' || assignmentFindings(name, literalArg(value)).length > 0,
+  )
     ? ['ambiguous']
     : []
 

@@ -1,11 +1,9 @@
-/** The files that a patch names; null if none can be told. */
+import { namedByPatch } from '../../contract/patch-headings.ts'
 
-/** OpenCode's own format: `*** Update File: a.txt` */
+/** OpenCode's own format. A heading without a name, or none at all: it cannot be told. */
 export function patchPaths(text: string): string[] | null {
-  const paths = [...text.matchAll(/^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$/gm)]
-    .map(([, path]) => path?.trim() ?? '')
-    .filter((path) => path !== '')
-  return paths.length > 0 ? paths : null
+  const paths = namedByPatch(text)
+  return paths.length > 0 && !paths.includes('') ? paths : null
 }
 
 const heading = /^(?:--- |\+\+\+ |rename (?:from|to) |copy (?:from|to) )(.*)$/

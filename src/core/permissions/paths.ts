@@ -1,3 +1,5 @@
+import { matchesText, textGlob } from './text-globs.ts'
+
 /** Paths are text here: nothing is looked up. The sandbox compares real paths before it acts. */
 
 export interface Boundary {
@@ -47,11 +49,28 @@ const secretEndings = /\.(?:p12|pfx|jks|keystore|kdbx|key)$/
 const secretPlaces =
   /\/(?:\.docker\/config\.json|\.config\/gh\/hosts\.yml)$|\/\.config\/gcloud(?:\/|$)/
 
+/** What a pattern for hidden files is most likely after. */
+const hiddenSecrets = ['.env', '.env.local', '.envrc', '.netrc', '.ssh', '.aws', '.gnupg']
+
+/** `.e*`, `.[e]nv`, `.e{nv,x}`; what is no pattern is compared by name. */
+function mayNameSecret(part: string): boolean {
+  if (!/^\.[^/]*[*?[{]/.test(part) || part.length > maxPattern) return false
+  const listed = [...part.matchAll(/\{([^{}]*)\}/g)].flatMap(([whole, list = '']) =>
+    list.split(',').map((item) => part.replace(whole, item)),
+  )
+  return [part, ...listed].some((each) => hiddenSecrets.some((name) => fits(each, name)))
+}
+
+const maxPattern = 100
+const fits = (pattern: string, name: string): boolean =>
+  matchesText(textGlob(pattern.replaceAll(/\[[^\]]*\]/g, '?')), name)
+
 /** Whether the file holds credentials, by its name. */
 export function isSecretPath(path: string): boolean {
   const lower = path.toLowerCase()
   const parts = lower.split('/')
   const file = parts.at(-1) ?? ''
+  if (lower.includes('/.') && parts.some(mayNameSecret)) return true
   if (file === '.env' || file.startsWith('.env.') || file.startsWith('.env*'))
     return !envTemplates.test(file)
   if (file === 'environ') return lower.startsWith('/proc/')

@@ -1,6 +1,7 @@
 import type { Category, Decision, PermissionRequest, Risk } from '../../contract/permission.ts'
 import type { Policy, PolicyMatch, PolicyRule } from '../../contract/policy.ts'
-import { matchesCommand, matchesPath, matchesText, pathGlob, textGlob } from './globs.ts'
+import { matchesPath, pathGlob } from './globs.ts'
+import { matchesCommand, matchesText, textGlob } from './text-globs.ts'
 
 /** The smallest thing that is decided: one command on one path or host. */
 export interface Act {

@@ -18,14 +18,22 @@ const namesOfContractTools = contractTools.flatMap((tool) => [
   ...tool.aliases,
 ])
 
+/** What the agent has started itself. By these names only: any other spelling may be somewhere else. */
+const loopback = {
+  host: ['localhost', '127.0.0.1', '::1', '0.0.0.0'],
+  // Not ssh and its like: they would run commands that nobody has judged.
+  command: ['curl *', 'wget *', 'http *', 'xh *'],
+}
+
 /** For sessions without a policy document. Risks ask, because no rule lists one. */
 export const sandboxDefault: Policy = {
   ...empty,
   name: 'sandbox-default',
   description:
-    'Work inside the workspace is allowed; what is destructive, privileged or unclear asks; secrets and other folders are denied',
+    'Work inside the workspace and requests to the sandbox itself are allowed; what is destructive, privileged or unclear asks; secrets and other folders are denied',
   rules: [
     { id: 'workspace', match: { category: ['read', 'edit', 'shell', 'git'] }, decision: 'allow' },
+    { id: 'loopback', match: { category: 'network', ...loopback }, decision: 'allow' },
     {
       id: 'bookkeeping',
       match: { category: 'provider-tool', tool: bookkeepingTools },

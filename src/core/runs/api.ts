@@ -1,6 +1,7 @@
-import type { Approval, ApprovalResolve } from '../../contract/approval.ts'
+import type { Approval, ApprovalResolve, ApprovalRevoke } from '../../contract/approval.ts'
 import type {
   Attempt,
+  DiscardReport,
   IsolationPlan,
   MergeReport,
   Operation,
@@ -76,11 +77,14 @@ export interface ApprovalApi {
   approvals(caller: Caller, runId: string | null): Promise<Approval[]>
   approval(caller: Caller, approvalId: string): Promise<Approval>
   resolveApproval(caller: Caller, approvalId: string, vote: ApprovalResolve): Promise<Approval>
+  /** Ends what was remembered. */
+  revokeApproval(caller: Caller, approvalId: string, revoke: ApprovalRevoke): Promise<Approval>
 }
 const approvalNames: Record<keyof ApprovalApi, true> = {
   approvals: true,
   approval: true,
   resolveApproval: true,
+  revokeApproval: true,
 }
 export const approvalDoors = Object.keys(approvalNames) as (keyof ApprovalApi)[]
 
@@ -103,6 +107,8 @@ export interface OperationApi {
   /** Runs an attempt that was admitted. */
   executeAttempt(caller: Caller, attemptId: string): Promise<OperationRecord>
   mergeAttempt(caller: Caller, attemptId: string): Promise<MergeReport>
+  /** Drops its branch: it cannot be merged any more. */
+  discardAttempt(caller: Caller, attemptId: string): Promise<DiscardReport>
 }
 const operationNames: Record<keyof OperationApi, true> = {
   executeOperation: true,
@@ -114,5 +120,6 @@ const operationNames: Record<keyof OperationApi, true> = {
   admitRetry: true,
   executeAttempt: true,
   mergeAttempt: true,
+  discardAttempt: true,
 }
 export const operationDoors = Object.keys(operationNames) as (keyof OperationApi)[]

@@ -1,4 +1,5 @@
-import type { Approval, ApprovalResolve } from '../../contract/approval.ts'
+import type { Approval, ApprovalResolve, ApprovalRevoke } from '../../contract/approval.ts'
+import { AppError } from '../../contract/error.ts'
 import type { Caller } from '../sessions/caller.ts'
 import { answerApproved } from '../sessions/asks.ts'
 import { callerSession } from '../sessions/doors.ts'
@@ -12,8 +13,8 @@ import {
   settleApproval,
   toApproval,
 } from './approvals.ts'
-import { addGrant } from './grants.ts'
-import { mustRun } from './run.ts'
+import { addGrant, endGrant } from './grants.ts'
+import { mustRun, record } from './run.ts'
 import { voteOn } from './vote.ts'
 
 /** Where people resolve what waits for them, and where time does. */
@@ -48,6 +49,9 @@ export class ApprovalDesk implements ApprovalApi {
     await this.#kernel.openSecrets()
     callerSession(this.#kernel, caller)
     const vote = this.#kernel.redact(sent)
+    // Time has decided, though its alarm is late.
+    const { sql: store, now: clock } = this.#kernel.ports
+    if (overdueApprovals(store, clock()).length > 0) this.onDeadline()
     const approval = this.#kernel.commit((sql, now) => {
       const row = voteOn(sql, now, approvalId, caller, vote)
       if (row.state === 'approved' && vote.remember) addGrant(sql, now, row, vote.remember)
@@ -57,6 +61,23 @@ export class ApprovalDesk implements ApprovalApi {
     })
     this.#onRoom()
     return approval
+  }
+
+  /** What was remembered is asked about again from now on. What runs already is not stopped by it. */
+  async revokeApproval(caller: Caller, id: string, { reason }: ApprovalRevoke): Promise<Approval> {
+    callerSession(this.#kernel, caller)
+    await this.#kernel.openSecrets()
+    callerSession(this.#kernel, caller)
+    const { keyId: actor, owner } = caller
+    const why = this.#kernel.redact(reason)
+    return this.#kernel.commit((sql, now) => {
+      const row = mustApproval(sql, id)
+      if (!endGrant(sql, now, id))
+        throw new AppError('wrong_state', `Cannot revoke "${id}": it is not remembered`)
+      const told = { approvalId: id, operationHash: row.operation_hash, actor, owner, reason: why }
+      record(sql, now, row.run_id, 'permission.revoked', told)
+      return toApproval(sql, row)
+    })
   }
 
   /** Whatever nobody has answered in time is rejected: nothing waits for ever. */

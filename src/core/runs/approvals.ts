@@ -9,6 +9,7 @@ import type { Sql } from '../ports.ts'
 import { appendEvent } from '../sessions/events.ts'
 import { loadSession } from '../sessions/record.ts'
 import { addDelivery } from '../webhooks/deliveries.ts'
+import { grantOf } from './grants.ts'
 import { rowsThatFit } from './rows-that-fit.ts'
 import { record } from './run.ts'
 import { stopWaiting, waitFor } from './waits.ts'
@@ -245,6 +246,7 @@ export function toApproval(sql: Sql, row: ApprovalRow): Approval {
     escalation: keysOf(row.escalation_keys),
     votes: votesOf(sql, row.id),
     resumable: row.resumable === 1,
+    remembered: grantOf(sql, row.id),
     createdAt: row.created_at,
     deadlineAt: row.deadline_at,
     resolution:

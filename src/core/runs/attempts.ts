@@ -179,6 +179,24 @@ export function suspectAll(sql: Sql, now: number, reason: string): void {
   for (const { id } of rows) suspectAttempt(sql, now, id, reason)
 }
 
+/** Whoever ended the run wants nothing more of it. The sandbox is told; how an attempt ends, its own result says. */
+export function cancelAttempts(sql: Sql, now: number, runId: string, actor: string): void {
+  const rows = sql.all<AttemptRow>(
+    `select * from attempts where run_id = ? and status = 'reserved' and dispatched = 1 order by n`,
+    runId,
+  )
+  for (const row of rows) {
+    tellToStop(sql, now, row)
+    recordExecution(sql, now, row, { status: 'cancelling', actor })
+  }
+}
+
+function tellToStop(sql: Sql, now: number, { id }: AttemptRow): void {
+  const { generation } = loadSession(sql)
+  const body = { attemptId: id as AttemptId }
+  addCommand(sql, now, { id: `cancel_${id}`, generation, kind: 'cancel', body })
+}
+
 /** For recovery only: nothing is executed or retried. */
 export function abandonAttempt(
   sql: Sql,
@@ -197,6 +215,8 @@ export function abandonAttempt(
     row.n,
   )
   finishCommand(sql, id, false, 'The attempt was abandoned')
+  // It may run all the same, and a retry may come next.
+  if (row.dispatched === 1) tellToStop(sql, now, row)
   settle(sql, now, row, `Attempt ${row.sequence} was abandoned`)
   recordExecution(sql, now, row, { status: 'abandoned', ...by, executorInvoked: false })
   projectAttempt(sql, now, id)

@@ -11,7 +11,7 @@ import {
 import { clearDeadline, setDeadline } from '../deadlines.ts'
 import type { Sql } from '../ports.ts'
 import { appendEvent } from '../sessions/events.ts'
-import { loadSlice } from '../sessions/slice.ts'
+import { hasRoom, loadSlice, sliceOf, type SliceRow } from '../sessions/slice.ts'
 import { openRun, openRuns, record } from './run.ts'
 import { isWaitingFor, stopWaiting, waitFor } from './waits.ts'
 
@@ -82,6 +82,22 @@ function reasonsOf(row: BudgetRow, now: number): string[] {
   return row.shared_reason === '' ? own : [...own, row.shared_reason]
 }
 
+export interface Room {
+  hasRoom: boolean
+  /** Why nothing may run. */
+  reasons: string[]
+}
+
+/** Of the session's slice. In one look, since every tool comes by here. */
+export function lookForRoom(sql: Sql, now: number): Room {
+  const row = sql.all<BudgetRow & SliceRow>('select * from budget, slice')[0]
+  if (!row) throw new Error('The row of the budget is gone')
+  return {
+    hasRoom: hasRoom(sliceOf(row), amountsOf(row, now)),
+    reasons: reasonsOf(row, now),
+  }
+}
+
 /** Runs and queued turns wait until it is raised. */
 export const isBlocked = (sql: Sql): boolean => load(sql).blocked === 1
 
@@ -109,15 +125,15 @@ export function setSharedReason(sql: Sql, now: number, reason: string): void {
 
 export function addSpending(sql: Sql, now: number, spent: Partial<Amounts>): void {
   const { toolCalls, tokens, moneyMicros } = { ...noAmounts, ...spent }
-  sql.run(
-    'update budget set tool_calls = tool_calls + ?, tokens = tokens + ?, money_micros = money_micros + ?',
+  const row = sql.all<Pick<BudgetRow, 'limits' | 'blocked'>>(
+    `update budget set tool_calls = tool_calls + ?, tokens = tokens + ?, money_micros = money_micros + ?
+     returning limits, blocked`,
     toolCalls,
     tokens,
     moneyMicros,
-  )
-  const row = load(sql)
+  )[0]
   // Every tool comes by here: mostly there is nothing that it could reach.
-  if (row.limits !== '{}' || row.blocked === 1) followBudget(sql, now)
+  if (row?.limits !== '{}' || row.blocked === 1) followBudget(sql, now)
 }
 
 /** Time counts while a turn runs that waits for no budget. */

@@ -1,5 +1,6 @@
 import { AppError } from '../../contract/error.ts'
-import type { Attempt } from '../../contract/operation.ts'
+import { type Attempt, executors } from '../../contract/operation.ts'
+import { noExecutor } from '../permissions/isolation.ts'
 import type { Sql } from '../ports.ts'
 import { mustHaveBudget } from '../sessions/budget-desk.ts'
 import type { Kernel } from '../sessions/kernel.ts'
@@ -69,6 +70,8 @@ function missingExecutor(kernel: Kernel, row: OperationRow): string | null {
   const { operation, plan } = workOf(row)
   if (provider === 'none') return 'This session has no sandbox'
   if (sandboxState === 'failed' || sandboxState === 'lost') return `The sandbox is ${sandboxState}`
-  if (operation.operation === 'other') return 'There is no executor for it'
-  return plan.strategy === 'denied' ? 'Its isolation plan denies it' : null
+  if (plan.strategy === 'denied') return 'Its isolation plan denies it'
+  return executors[plan.strategy].includes(operation.operation)
+    ? null
+    : noExecutor(operation.operation, plan.strategy)
 }

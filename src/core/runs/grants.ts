@@ -1,9 +1,5 @@
-import type { ApprovalResolve } from '../../contract/approval.ts'
-import type { IsolationPlan, Operation } from '../../contract/operation.ts'
+import type { Approval, ApprovalResolve } from '../../contract/approval.ts'
 import type { Sql } from '../ports.ts'
-import { type ApprovalRow, mustApproval } from './approvals.ts'
-import { mustOperation, workOf } from './operations.ts'
-import { hashText } from './timeline.ts'
 
 export const grantSchema = [
   `create table grants (
@@ -20,7 +16,7 @@ export const grantSchema = [
 export function addGrant(
   sql: Sql,
   now: number,
-  approval: ApprovalRow,
+  approval: { id: string; operation_hash: string; run_id: string },
   { scope, expiresInSeconds }: NonNullable<ApprovalResolve['remember']>,
 ): void {
   sql.run(
@@ -32,34 +28,31 @@ export function addGrant(
   )
 }
 
-/** The approval that still covers it. */
-export function findGrant(
-  sql: Sql,
-  now: number,
-  operationHash: string,
-  runId: string,
-): string | null {
-  return (
-    sql.all<{ id: string }>(
+/** The approvals that still cover it. */
+export function findGrants(sql: Sql, now: number, operationHash: string, runId: string): string[] {
+  return sql
+    .all<{ id: string }>(
       `select approval_id as id from grants
-       where operation_hash = ? and expires_at > ? and (run_id is null or run_id = ?) limit 1`,
+       where operation_hash = ? and expires_at > ? and (run_id is null or run_id = ?)`,
       operationHash,
       now,
       runId,
-    )[0]?.id ?? null
-  )
+    )
+    .map(({ id }) => id)
 }
 
-/** One that was approved under a plan that held it to no more than this one does. */
-export function findOperationGrant(
-  sql: Sql,
-  now: number,
-  operation: Operation,
-  { notEnforced }: IsolationPlan,
-  runId: string,
-): string | null {
-  const granted = findGrant(sql, now, hashText(JSON.stringify(operation)), runId)
-  if (granted === null) return null
-  const { plan } = workOf(mustOperation(sql, mustApproval(sql, granted).subject))
-  return notEnforced.every((each) => plan.notEnforced.includes(each)) ? granted : null
+export function grantOf(sql: Sql, approvalId: string): Approval['remembered'] {
+  const [row] = sql.all<{ run_id: string | null; expires_at: number }>(
+    'select run_id, expires_at from grants where approval_id = ?',
+    approvalId,
+  )
+  return row ? { scope: row.run_id === null ? 'session' : 'run', expiresAt: row.expires_at } : null
+}
+
+/** It is over now. False if it was before. */
+export function endGrant(sql: Sql, now: number, approvalId: string): boolean {
+  const grant = grantOf(sql, approvalId)
+  if (!grant || grant.expiresAt <= now) return false
+  sql.run('update grants set expires_at = ? where approval_id = ?', now, approvalId)
+  return true
 }

@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/error.ts'
 import type {
   Attempt,
+  DiscardReport,
   ExecutionReport,
   IsolationPlan,
   MergeReport,
@@ -26,7 +27,7 @@ import {
   suspectAttempt,
 } from './attempts.ts'
 import { dispatch, reserveNext, startAttempt } from './dispatch.ts'
-import { mustOperation, toOperation } from './operations.ts'
+import { mustFitLink, mustOperation, toOperation } from './operations.ts'
 import { type OperationVerdict, recordDecision } from './operation-decision.ts'
 import { evaluateRetry } from './retry.ts'
 import { mustOpenRun, ownedId, record, type RunRow } from './run.ts'
@@ -60,6 +61,7 @@ export class OperationDesk implements OperationApi {
   ): Promise<OperationRecord> {
     await this.#enter(caller)
     const operation = this.#kernel.redact(sent)
+    mustFitLink(operation)
     const { evaluateOnly, idempotencyKey: key } = options
     const body = JSON.stringify([runId, evaluateOnly, operation])
     const fresh = {
@@ -181,25 +183,32 @@ export class OperationDesk implements OperationApi {
   }
 
   async mergeAttempt(caller: Caller, id: string): Promise<MergeReport> {
+    const { attempt, body } = await this.#branchOf(caller, id, 'merge')
+    const merged = await this.#commands.ask('merge', `merge_${this.#newId('cmd')}`, body)
+    this.#recordStep(caller, attempt, merged.merged ? 'merged' : 'not-merged', merged)
+    return merged
+  }
+
+  async discardAttempt(caller: Caller, id: string): Promise<DiscardReport> {
+    const { attempt, body } = await this.#branchOf(caller, id, 'discard')
+    const dropped = await this.#commands.ask('discard', `discard_${this.#newId('cmd')}`, body)
+    this.#recordStep(caller, attempt, 'discarded', dropped)
+    return dropped
+  }
+
+  async #branchOf(caller: Caller, id: string, verb: string) {
     mustBeOpen(await this.#enter(caller))
     const attempt = loadAttempt(this.#kernel.ports.sql, id)
     const branch = attempt.report?.branch
     if (attempt.status !== 'succeeded' || !branch)
-      throw new AppError('wrong_state', `Attempt "${id}" has nothing to merge`)
-    const merged = await this.#commands.ask('merge', `merge_${this.#newId('cmd')}`, {
-      attemptId: attempt.id,
-      branch,
-    })
-    this.#kernel.commit((sql, now) =>
-      record(sql, now, attempt.runId, 'operation-execution', {
-        operationId: attempt.operationId,
-        attemptId: id,
-        status: merged.merged ? 'merged' : 'not-merged',
-        ...merged,
-        actor: caller.keyId,
-      }),
-    )
-    return merged
+      throw new AppError('wrong_state', `Attempt "${id}" has nothing to ${verb}`)
+    return { attempt, body: { attemptId: attempt.id, branch } }
+  }
+
+  #recordStep(caller: Caller, attempt: Attempt, status: string, outcome: object): void {
+    const { id: attemptId, operationId, runId } = attempt
+    const told = { operationId, attemptId, status, ...outcome, actor: caller.keyId }
+    this.#kernel.commit((sql, now) => record(sql, now, runId, 'operation-execution', told))
   }
 
   /** The sandbox's result, inside the commit that stores it. */

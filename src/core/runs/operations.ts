@@ -1,5 +1,7 @@
+import { isLongerThan } from '../../contract/canonical.ts'
 import { AppError } from '../../contract/error.ts'
 import type { ApprovalId, OperationId, RunId } from '../../contract/ids.ts'
+import { maxLinkMessageBytes } from '../../contract/link.ts'
 import type { IsolationPlan, Operation, OperationRecord } from '../../contract/operation.ts'
 import type { PermissionDecision } from '../../contract/permission.ts'
 import type { Sql } from '../ports.ts'
@@ -67,6 +69,18 @@ export function mustOperation(sql: Sql, id: string): OperationRow {
   const row = sql.all<OperationRow>('select * from operations where id = ?', id)[0]
   if (!row) throw new AppError('not_found', `No such operation: "${id}"`)
   return row
+}
+
+/** Beside it in the message: its plan. */
+const maxOperationBytes = maxLinkMessageBytes - 64 * 1024
+
+/** Before anything is recorded: nobody is to approve what could never be sent. */
+export function mustFitLink(operation: Operation): void {
+  if (!isLongerThan(JSON.stringify(operation), maxOperationBytes)) return
+  const most = `${maxOperationBytes / 1024} KiB of JSON`
+  throw new AppError('too_large', `Cannot execute "${operation.operation}": it has over ${most}`, [
+    { path: 'operation', message: `At most ${most}` },
+  ])
 }
 
 export function workOf(row: OperationRow): { operation: Operation; plan: IsolationPlan } {

@@ -54,7 +54,8 @@ async function ask(question) {
 
 function demandAllow(tool, answer) {
   if (answer?.decision === 'allow') return
-  throw new Error('Gantry refused "' + tool + '": ' + (answer?.reason || 'no reason given'))
+  const next = 'Do it another way inside the workspace, or say in your answer what you need and why'
+  throw new Error('Gantry refused "' + tool + '": ' + (answer?.reason || 'no reason given') + '. ' + next)
 }
 
 export default async () => ({

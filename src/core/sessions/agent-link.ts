@@ -12,7 +12,6 @@ import type { EventData } from '../../contract/events.ts'
 import type { ModelPrice } from '../../contract/model-table.ts'
 import { isLongerThan } from '../../contract/canonical.ts'
 import { maxQueuedTurns } from '../../contract/turn.ts'
-import { ensureDeadline, setDeadline } from '../deadlines.ts'
 import type { Sql } from '../ports.ts'
 import type { OperationDesk } from '../runs/operation-desk.ts'
 import { reportOf } from '../runs/reports.ts'
@@ -29,11 +28,9 @@ import { noteTold } from './generations.ts'
 import type { Kernel } from './kernel.ts'
 import { breakSandbox } from './loss.ts'
 import { isLive, loadSession } from './record.ts'
-import { agentCalled, nowReady } from './readiness.ts'
+import { agentCalled, linkLost, nowReady } from './readiness.ts'
 import { changeSandbox, isOver } from './sandbox.ts'
 import { addTurn, countQueued, endTurnHere, runningTurn, startNextTurn, turnIdOf } from './turns.ts'
-
-const checkAfterMs = 10_000
 
 /** Why the socket must be closed. */
 export interface LinkEnd {
@@ -237,17 +234,7 @@ export class AgentLink {
   closed(generation: number): void {
     if (!this.#kernel.created || this.#kernel.ports.host.agentConnected()) return
     if (!this.#speaks(generation)) return
-    const session = this.#kernel.session()
-    this.#kernel.commit((sql, now) => {
-      appendEvent(sql, now, 'link.disconnected', { generation })
-      changeSandbox(sql, now, 'link-lost', 'The link to the sandbox is down')
-      // A missing socket is not a dead machine: the provider is asked before anything is given up.
-      if (session.sandboxState === 'ready' || session.sandboxState === 'suspect') {
-        setDeadline(sql, 'sandbox.check', now + checkAfterMs)
-      } else if (session.sandboxState === 'booting') {
-        ensureDeadline(sql, 'sandbox.boot', now + checkAfterMs)
-      }
-    })
+    this.#kernel.commit(linkLost)
   }
 }
 

@@ -31,6 +31,13 @@ export interface Answer {
   reason: string
 }
 
+interface Decided {
+  decision: GateDecision
+  reason: string
+  rule: string
+  actor: string
+}
+
 export type Question = Extract<UpMessage, { t: 'ask' }>
 
 /** What was decided about a question, with all that went into it. */
@@ -57,8 +64,19 @@ export function receiveAsk(
   const known = loadAsk(sql, question.askId)
   if (known) return answerOf(known)
   const verdict = decide()
-  insertAsk(sql, now, question, asker)
-  return followVerdict(sql, now, question, asker, verdict)
+  const decision = verdict.spent === null ? verdict.record.decision : 'ask'
+  if (decision === 'ask') {
+    insertAsk(sql, now, question, asker, null)
+    return followVerdict(sql, now, question, asker, verdict)
+  }
+  // Answered at once, as most are: the same as below in half the statements.
+  if (asker.runId) record(sql, now, asker.runId, 'permission-decision', { ...verdict.record })
+  const { reason, rule } = verdict.record
+  const answer = { decision, reason, rule, actor: 'rule' }
+  insertAsk(sql, now, question, asker, answer)
+  if (decision === 'allow') addSpending(sql, now, { toolCalls: 1 })
+  tellDecided(sql, now, { ...question, askedAt: now }, answer)
+  return { askId: question.askId, decision, reason }
 }
 
 interface Asker {
@@ -149,10 +167,12 @@ function insertAsk(
   now: number,
   question: Question,
   asker: { generation: number; turnId: string | null },
+  answer: Decided | null,
 ): void {
   sql.run(
-    `insert into asks (id, generation, turn_id, tool, call_id, input, input_hash, state, asked_at)
-     values (?, ?, ?, ?, ?, 'null', ?, 'open', ?)`,
+    `insert into asks (id, generation, turn_id, tool, call_id, input, input_hash, asked_at, state, decision, reason, actor,
+       answered_at)
+     values (?, ?, ?, ?, ?, 'null', ?, ?, ?, ?, ?, ?, ?)`,
     question.askId,
     asker.generation,
     asker.turnId,
@@ -160,6 +180,11 @@ function insertAsk(
     question.callId,
     question.inputHash,
     now,
+    answer ? 'answered' : 'open',
+    answer?.decision ?? null,
+    answer?.reason ?? null,
+    answer?.actor ?? null,
+    answer ? now : null,
   )
 }
 
@@ -199,12 +224,7 @@ function park(
 }
 
 /** An answer counts once: whoever comes second learns what was decided. */
-function settleAsk(
-  sql: Sql,
-  now: number,
-  askId: string,
-  answer: { decision: GateDecision; reason: string; rule: string; actor: string },
-): Answer | null {
+function settleAsk(sql: Sql, now: number, askId: string, answer: Decided): Answer | null {
   const row = loadAsk(sql, askId)
   if (!row || row.state !== 'open') return row ? answerOf(row) : null
   sql.run(
@@ -219,14 +239,21 @@ function settleAsk(
   const counted = sql.all('select 1 from approvals where subject = ? limit 1', askId).length > 0
   const calls = Number(answer.decision === 'allow') - Number(counted)
   if (calls !== 0) addSpending(sql, now, { toolCalls: calls })
-  appendEvent(sql, now, 'gate.decided', {
-    askId,
-    tool: row.tool,
-    callId: row.call_id,
-    ...answer,
-    waitedMs: now - row.asked_at,
-  })
+  const { tool, call_id: callId, asked_at: askedAt } = row
+  tellDecided(sql, now, { askId, tool, callId, askedAt }, answer)
   return { askId, decision: answer.decision, reason: answer.reason }
+}
+
+interface Asked {
+  askId: string
+  tool: string
+  callId: string
+  askedAt: number
+}
+
+function tellDecided(sql: Sql, now: number, asked: Asked, answer: Decided): void {
+  const { askId, tool, callId, askedAt } = asked
+  appendEvent(sql, now, 'gate.decided', { askId, tool, callId, ...answer, waitedMs: now - askedAt })
 }
 
 /** A gate's approval has been resolved: its parked call learns of it. */

@@ -6,6 +6,8 @@ import type { BudgetAnswer, BudgetClaim } from '../organisations/api.ts'
 import type { Sql } from '../ports.ts'
 import {
   followBudget,
+  lookForRoom,
+  type Room,
   saveBudget,
   setSharedReason,
   spentReasons,
@@ -18,7 +20,7 @@ import type { Caller } from './caller.ts'
 import { callerSession, mustBeOpen } from './doors.ts'
 import type { Kernel } from './kernel.ts'
 import { messageOf, organisationOf } from './outside.ts'
-import { difference, hasRoom, loadSlice, saveSlice, sum } from './slice.ts'
+import { difference, loadSlice, saveSlice, sum } from './slice.ts'
 
 /** So often while something waits for the answer, and ever more rarely while nothing does. */
 const askAgainMs = 3000
@@ -54,28 +56,30 @@ export class BudgetDesk implements BudgetApi {
   }
 
   /** A commit for what costs: in it there is room in the session's slice, or a reason why there is none. */
-  async spend<T>(work: (sql: Sql, now: number) => T): Promise<T> {
+  async spend<T>(work: (sql: Sql, now: number, room: Room) => T): Promise<T> {
     for (;;) {
-      const asking = this.#ensureSlice()
-      if (asking) await asking
-      // Looked at again after a wait: others may have taken all of it.
-      if (!asking || this.#isAnswered()) return this.#kernel.commit(work)
+      const room = this.#look()
+      if (room.hasRoom || !this.#isOpen())
+        return this.#kernel.commit((sql, now) => work(sql, now, room))
+      await this.#takeSliceOnce()
+      // Looked at again after the wait: others may have taken all of it.
+      const left = this.#look()
+      if (left.hasRoom || left.reasons.length > 0 || !this.#isOpen())
+        return this.#kernel.commit((sql, now) => work(sql, now, left))
     }
   }
 
-  #isAnswered(): boolean {
+  #look(): Room {
     const { sql, now } = this.#kernel.ports
-    return !this.#isOpen() || this.#hasRoom() || spentReasons(sql, now()).length > 0
-  }
-
-  #hasRoom(): boolean {
-    const { sql, now } = this.#kernel.ports
-    return hasRoom(loadSlice(sql), usedAmounts(sql, now()))
+    return lookForRoom(sql, now())
   }
 
   /** Mostly there is nothing to wait for. */
   #ensureSlice(): Promise<void> | undefined {
-    if (this.#hasRoom() || !this.#isOpen()) return undefined
+    return this.#look().hasRoom || !this.#isOpen() ? undefined : this.#takeSliceOnce()
+  }
+
+  #takeSliceOnce(): Promise<void> {
     this.#asking ??= this.#takeSlice().finally(() => (this.#asking = null))
     return this.#asking
   }

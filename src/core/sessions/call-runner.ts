@@ -13,6 +13,7 @@ import {
 } from '../gateway/calls.ts'
 import type { CallContext, GatewayTool } from '../gateway/tools.ts'
 import type { CallAnswer, ToolCallInput } from './api.ts'
+import { hashText } from '../runs/timeline.ts'
 import type { SandboxCaller } from './caller.ts'
 import { storeArtifacts } from './artifacts.ts'
 import { completeRun, decideRun } from './automation.ts'
@@ -25,6 +26,8 @@ import { orderSnapshot, storeSnapshot } from './snapshots.ts'
 
 /** Characters, which may be three bytes each, and are quoted once more on their way to libSQL: no row passes 1 MiB. */
 const maxResponseLength = 256 * 1024
+const longText = 8192
+const slowMs = 10_000
 
 interface Running {
   tool: GatewayTool
@@ -60,9 +63,10 @@ export class CallRunner {
         { path: 'args', message: `At most ${maxArgsBytes} bytes` },
       ])
     }
-    const argsHash = await this.#kernel.ports.crypto.sha256(args)
-    await this.#kernel.openSecrets()
-    // After the await: the session may have been closed or replaced meanwhile.
+    const argsHash = await this.#hash(args)
+    const opening = this.#kernel.openSecrets()
+    if (opening) await opening
+    // After the awaits: the session may have been closed or replaced meanwhile.
     const session = sandboxSession(this.#kernel, sandbox)
     const answer = findAnswer(this.#kernel.ports.sql, call.tool, call.toolCallId, argsHash)
     if (answer !== null) return { body: answer, replayed: true }
@@ -115,6 +119,11 @@ export class CallRunner {
     return { body: await work, replayed: false }
   }
 
+  /** The platform's hash is quicker, but the way to it costs more than a short text. */
+  #hash(text: string): string | Promise<string> {
+    return text.length > longText ? this.#kernel.ports.crypto.sha256(text) : hashText(text)
+  }
+
   /** Of replaced sandboxes, except what runs here, or may come again under an id that the agent has chosen. */
   dropFenced(): void {
     if (!this.#kernel.created) return
@@ -165,13 +174,17 @@ export class CallRunner {
     )
     const settled = this.#kernel.crash('call.settled')
     if (settled) await settled
-    this.#kernel.ports.log('info', 'Tool call settled', {
-      tool: key.tool,
-      toolCallId: key.toolCallId,
-      sessionId: call.session.id,
-      success: result.success,
-      durationMs: this.#kernel.ports.now() - startedAt,
-    })
+    // Each call is an event and a row of the ledger; the log has those that an operator may look for.
+    const durationMs = this.#kernel.ports.now() - startedAt
+    if (!result.success || durationMs > slowMs) {
+      this.#kernel.ports.log('info', 'Tool call settled', {
+        tool: key.tool,
+        toolCallId: key.toolCallId,
+        sessionId: call.session.id,
+        success: result.success,
+        durationMs,
+      })
+    }
     return body
   }
 

@@ -28,11 +28,36 @@ export class Creation {
   /** Its deadline stays until it is done, also if it is no longer wanted: something may come of what was sent. */
   async onDeadline(generation: number, attempt: number): Promise<void> {
     if (!this.#isWanted(generation)) return this.#leave(generation)
+    if (this.#lostRunner(generation) && (await this.#isSettled(generation, attempt))) return
     const reservation = await this.#reserve(generation, attempt)
     if (!reservation) return
-    const step = this.#kernel.commit((sql, now) => this.#granted(sql, now, generation, reservation))
-    if (step !== 'stop') await this.#send(generation, attempt, step === 'look-first')
+    const mayCreate = this.#kernel.commit((sql, now) =>
+      this.#granted(sql, now, generation, reservation),
+    )
+    if (mayCreate) await this.#send(generation, attempt)
     this.#onLoss()
+  }
+
+  /** Sent by an instance that is gone: it may be there. */
+  #lostRunner(generation: number): boolean {
+    const sentBy = loadGeneration(this.#kernel.ports.sql, generation)?.sentBy ?? null
+    return sentBy !== null && sentBy !== this.#kernel.instance
+  }
+
+  /** Looking is no creation, and its place is held already: however often a runner is lost, it costs no try. */
+  async #isSettled(generation: number, attempt: number): Promise<boolean> {
+    try {
+      const { id } = this.#kernel.session()
+      const found = await (await providerOf(this.#kernel)).get(id, generation)
+      await this.#kernel.openSecrets()
+      if (found) this.#created(generation, found)
+      else if (this.#isWanted(generation)) return false
+      else this.#leave(generation)
+    } catch (error) {
+      await this.#putOff(generation, attempt, `Cannot look for the sandbox: ${messageOf(error)}`)
+    }
+    this.#onLoss()
+    return true
   }
 
   #isWanted(generation: number): boolean {
@@ -71,18 +96,12 @@ export class Creation {
     return null
   }
 
-  #granted(
-    sql: Sql,
-    now: number,
-    generation: number,
-    reservation: Reservation,
-  ): 'stop' | 'send' | 'look-first' {
+  #granted(sql: Sql, now: number, generation: number, reservation: Reservation): boolean {
     if (!reservation.granted) return this.#refused(sql, now, generation, reservation)
     if (loadStart(sql).creates >= maxCreates) {
       this.#end(sql, generation, giveUp(sql, now, 'All creations have led to nothing'))
-      return 'stop'
+      return false
     }
-    const sentBy = loadGeneration(sql, generation)?.sentBy ?? null
     const endsAt = now + this.#lifetimeMs(reservation.lifetimeSeconds)
     countCreate(sql)
     noteSent(sql, generation, {
@@ -91,7 +110,7 @@ export class Creation {
       leaseUntil: leaseEnd(now, endsAt),
     })
     changeSandbox(sql, now, 'create-sent', null)
-    return sentBy !== null && sentBy !== this.#kernel.instance ? 'look-first' : 'send'
+    return true
   }
 
   #lifetimeMs(grantedSeconds: number): number {
@@ -104,10 +123,10 @@ export class Creation {
     now: number,
     generation: number,
     { reason, retryAt }: Extract<Reservation, { granted: false }>,
-  ): 'stop' {
+  ): false {
     if (retryAt === null) {
       this.#end(sql, generation, giveUp(sql, now, reason))
-      return 'stop'
+      return false
     }
     const at = Math.max(retryAt, now + 1000)
     explainSandbox(sql, now, `Waiting for a place: ${reason}`)
@@ -115,16 +134,13 @@ export class Creation {
     setDeadline(sql, `sandbox.create:${generation}`, at)
     // Who only waits for a place may wait for long; a start in which something has failed ends in its time.
     if (loadStart(sql).failures.length === 0) putOffStart(sql, at)
-    return 'stop'
+    return false
   }
 
-  /** A runner that was lost may have created it: then it is found, and not created again. */
-  async #send(generation: number, attempt: number, lookFirst: boolean): Promise<void> {
-    const { id } = this.#kernel.session()
+  async #send(generation: number, attempt: number): Promise<void> {
     try {
       const provider = await providerOf(this.#kernel)
-      const found = lookFirst ? await provider.get(id, generation) : null
-      const info = found ?? (await provider.create(await this.#spec(generation)))
+      const info = await provider.create(await this.#spec(generation))
       await this.#kernel.crash('sandbox.created')
       await this.#kernel.openSecrets()
       this.#created(generation, info)
@@ -216,7 +232,9 @@ export class Creation {
       addFailure(sql, { at: now, generation, reason }, 'create')
       explainSandbox(sql, now, reason)
       const at = now + retryMs(attempt, crypto)
-      if (loadStart(sql).creates >= maxCreates) this.#end(sql, generation, giveUp(sql, now, reason))
+      // The last one may have come true while nobody was there to hear of it.
+      const isLast = loadStart(sql).creates >= maxCreates && !this.#lostRunner(generation)
+      if (isLast) this.#end(sql, generation, giveUp(sql, now, reason))
       else setDeadline(sql, `sandbox.create:${generation}`, at, attempt + 1)
     })
     this.#onLoss()

@@ -1,4 +1,4 @@
-import { clearDeadline, deadlinesOf, setDeadline } from '../deadlines.ts'
+import { clearDeadline, deadlinesOf, isTaken, setDeadline } from '../deadlines.ts'
 import { abandonCalls } from '../gateway/calls.ts'
 import type { Sql } from '../ports.ts'
 import { suspectAll } from '../runs/attempts.ts'
@@ -43,7 +43,10 @@ export class Ending {
   async #stop(generation: number): Promise<void> {
     const { id } = this.#kernel.session()
     const provider = await providerOf(this.#kernel)
+    const creating = isTaken(this.#kernel.ports.sql, `sandbox.create:${generation}`)
     await provider.stop(id, generation)
+    // What was ordered may come into being after this stop: it is stopped again, and keeps its place until then.
+    if (creating) throw new Error('It is still being created')
     const own = loadGeneration(this.#kernel.ports.sql, generation)
     await organisationOf(this.#kernel).sandboxEnded(id, generation, {
       outcome: own?.outcome ?? 'stopped',
@@ -64,9 +67,11 @@ export class Ending {
 
   /** Every generation that may still have a machine. */
   async stopAll(): Promise<void> {
-    const { generation } = this.#kernel.session()
+    const { generation, sandboxState } = this.#kernel.session()
     const stopping = deadlinesOf(this.#kernel.ports.sql, 'sandbox.stop').map(Number)
-    for (const each of new Set([...stopping, generation])) await this.#stop(each)
+    // What its provider has stopped needs no provider any more, which may be long gone.
+    const current = sandboxState === 'stopped' ? [] : [generation]
+    for (const each of new Set([...stopping, ...current])) await this.#stop(each)
   }
 
   close(reason: string): void {

@@ -4,6 +4,7 @@ import type { Sql } from '../ports.ts'
 import type { Kernel } from './kernel.ts'
 import type { Ending } from './ending.ts'
 import type { OutboxSender } from './outbox-sender.ts'
+import { isBase } from './pruning.ts'
 import { ownSnapshots } from './snapshots.ts'
 
 /** From here on it is not there for callers; the rest is done by a deadline. */
@@ -29,6 +30,7 @@ export async function finishErase(
   if (session.provider !== 'none') await ending.stopAll()
   const provider = await ports.provider(session.provider, session.organisationId)
   for (const id of ownSnapshots(ports.sql)) {
+    if (await isBase(kernel, session.organisationId, id)) continue
     await provider?.deleteSnapshot(session.organisationId, id)
   }
   // Again, as the last word: a call may have ended since, also while this is sent, and its row must not outlive the session.

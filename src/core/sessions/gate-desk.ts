@@ -27,13 +27,13 @@ export class GateDesk implements PolicyApi {
 
   async receive(generation: number, question: Question): Promise<void> {
     const arrivedAt = this.#kernel.ports.now()
-    await this.#budget.spend((sql, now) => {
+    await this.#budget.spend((sql, now, room) => {
       // While the organisation was asked the sandbox may have been replaced.
       if (this.#kernel.session().generation !== generation) return
       const turn = askingTurn(sql)
       const asker = { generation, turnId: turn?.id ?? null, runId: turn?.runId ?? null }
       const answer = receiveAsk(sql, now, question, asker, () =>
-        this.#policy.decideQuestion(sql, now, arrivedAt, question, turn),
+        this.#policy.decideQuestion(sql, now, arrivedAt, question, turn, room),
       )
       if (answer) this.#kernel.answer([answer])
     })

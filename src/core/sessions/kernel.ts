@@ -3,6 +3,7 @@ import type { DownMessage } from '../../contract/link.ts'
 import type { CrashPointName } from '../crash-points.ts'
 import { nextDeadline } from '../deadlines.ts'
 import { isMigrated, migrate } from '../migrate.ts'
+import { safetyNetMs } from '../outbox.ts'
 import type { Sql } from '../ports.ts'
 import type { DeltaRedactor, KnownSecret, Redactor } from '../redaction.ts'
 import type { Answer } from './asks.ts'
@@ -12,6 +13,7 @@ import type { SessionPorts } from './ports.ts'
 import { loadSession, type SessionRecord } from './record.ts'
 import { sessionLadder } from './schema.ts'
 import { knownSecrets, openValues, redactorOf } from './secrets.ts'
+import { type Watched, Writes } from './writes.ts'
 
 /**
  * Decide and commit, then act. Effects are read off the tables after each commit (events to publish, commands to send,
@@ -31,7 +33,9 @@ export class Kernel {
   #sentCommands = new Set<string>()
   #answers: Answer[] = []
   #session: SessionRecord | undefined
-  #committing = false
+  /** Whether there may be something to send, or another deadline, that nobody has looked for yet. */
+  #commandsWritten = true
+  #deadlinesWritten = true
   /** undefined: never opened. null: there is nothing to hide. */
   #redactor: Redactor | null | undefined
   /** How often the secrets have changed, and which of these states the redactor knows. */
@@ -40,7 +44,8 @@ export class Kernel {
   #opening: Promise<void> | null = null
 
   constructor(ports: SessionPorts) {
-    this.ports = ports
+    const { sql } = new Writes(ports.sql, (table) => this.#wrote(table))
+    this.ports = { ...ports, sql }
     this.instance = ports.crypto.random(20)
     this.#created = isMigrated(ports.sql)
     if (this.#created) {
@@ -59,10 +64,9 @@ export class Kernel {
     this.#created = true
   }
 
-  /** Kept between commits: every door asks for it, and only commits change it. */
+  /** Kept until its row is written: every door asks for it. */
   session(): SessionRecord {
     if (!this.#created) throw new AppError('not_found', 'No such session')
-    if (this.#committing) return loadSession(this.ports.sql)
     this.#session ??= loadSession(this.ports.sql)
     return this.#session
   }
@@ -120,15 +124,27 @@ export class Kernel {
     if (this.#forgotten) throw new AppError('not_found', 'No such session')
     const now = this.ports.now()
     this.#answers = []
-    this.#session = undefined
-    this.#committing = true
+    const outcome = this.#transact(() => work(this.ports.sql, now))
+    this.#act()
+    return outcome
+  }
+
+  #wrote(table: Watched): void {
+    if (table === 'session') this.#session = undefined
+    if (table === 'commands') this.#commandsWritten = true
+    if (table === 'deadlines') this.#deadlinesWritten = true
+    // A row brings its own deadline, which matters only if nothing is armed before it.
+    if (table === 'outbox' && !(this.#armedAt && this.#armedAt <= this.ports.now() + safetyNetMs))
+      this.#deadlinesWritten = true
+  }
+
+  #transact<T>(work: () => T): T {
     try {
-      const outcome = this.ports.sql.transaction(() => work(this.ports.sql, now))
-      this.#committing = false
-      this.#act()
-      return outcome
-    } finally {
-      this.#committing = false
+      return this.ports.sql.transaction(work)
+    } catch (error) {
+      // The row is as it was before, whatever was read meanwhile.
+      this.#session = undefined
+      throw error
     }
   }
 
@@ -149,6 +165,7 @@ export class Kernel {
   /** A new link knows nothing of what was sent on the old one. */
   forgetSentCommands(): void {
     this.#sentCommands.clear()
+    this.#commandsWritten = true
   }
 
   crash(name: CrashPointName): Promise<void> | undefined {
@@ -176,16 +193,19 @@ export class Kernel {
   }
 
   #sendCommands(): void {
-    if (!this.ports.host.agentConnected()) return
+    if (!this.#commandsWritten || !this.ports.host.agentConnected()) return
     for (const command of openCommands(this.ports.sql)) {
       if (this.#sentCommands.has(command.id)) continue
       const body = JSON.parse(command.body) as Record<string, unknown>
       if (!this.send({ t: 'command', id: command.id, kind: command.kind, body })) return
       this.#sentCommands.add(command.id)
     }
+    this.#commandsWritten = false
   }
 
   #arm(): void {
+    if (!this.#deadlinesWritten) return
+    this.#deadlinesWritten = false
     const at = nextDeadline(this.ports.sql)
     if (at === this.#armedAt) return
     this.#armedAt = at
@@ -195,5 +215,6 @@ export class Kernel {
   /** The alarm has fired, so nothing is armed any more. */
   alarmFired(): void {
     this.#armedAt = undefined
+    this.#deadlinesWritten = true
   }
 }

@@ -18,6 +18,7 @@ import {
   wakeSandbox,
 } from './loss.ts'
 import { messageOf, organisationOf, providerOf, retryMs } from './outside.ts'
+import { isSilent, linkLost, pulseMs } from './readiness.ts'
 import type { SessionRecord } from './record.ts'
 import { bootMs, isOver, isStarting, isWorking, moveOn } from './sandbox.ts'
 import { beginStart, putOffStart, startMs } from './start.ts'
@@ -56,16 +57,12 @@ export class Lifecycle {
     this.#kernel.commit((sql, now) => requestNext(sql, now))
   }
 
-  /** Not ready in time. Waiting for a place to boot does not count: the host has its own limit for that. */
+  /** Not ready in time. */
   async onBoot(): Promise<void> {
     const session = this.#seen('booting', 'sandbox.boot')
     if (!session) return
     const info = await this.#ask(session)
-    if (info?.state === 'queued')
-      this.#kernel.commit((sql, now) => {
-        setDeadline(sql, 'sandbox.boot', now + bootMs)
-        putOffStart(sql, now)
-      })
+    if (info?.state === 'queued') this.#putOffBoot()
     else await this.#lose(session, failStart, info, `Not ready within ${bootMs / 1000} s`)
   }
 
@@ -76,8 +73,30 @@ export class Lifecycle {
     const info = await this.#ask(session)
     this.#kernel.commit((sql, now) => setDeadline(sql, 'sandbox.look', now + lookMs))
     if (info === null) await this.#lose(session, failStart, null, 'The sandbox is gone')
+    else if (info.state === 'queued') this.#putOffBoot()
     else if (info.state === 'exited')
       await this.#lose(session, failStart, info, 'The agent ended while starting')
+  }
+
+  /** Waiting for a place to boot does not count: its time begins when it has one, and the host has a limit of its own. */
+  #putOffBoot(): void {
+    if (!this.#seen('booting', 'sandbox.boot')) return
+    this.#kernel.commit((sql, now) => {
+      setDeadline(sql, 'sandbox.boot', now + bootMs)
+      putOffStart(sql, now)
+    })
+  }
+
+  /** A socket may look open for an hour after its other end is gone. */
+  onPulse(): void {
+    if (!this.#seen('ready', 'sandbox.pulse')) return
+    const { ports } = this.#kernel
+    const silent = isSilent(ports)
+    if (silent) ports.host.closeAgent(linkClose.broke, 'Nothing was heard of the agent')
+    this.#kernel.commit((sql, now) => {
+      if (silent) linkLost(sql, now)
+      setDeadline(sql, 'sandbox.pulse', now + pulseMs)
+    })
   }
 
   /** A missing socket is not a dead machine, and a provider that cannot be asked says nothing. */

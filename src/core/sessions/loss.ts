@@ -5,18 +5,25 @@ import { suspectAll } from '../runs/attempts.ts'
 import { type Answer, denyOpenAsks } from './asks.ts'
 import { dropOpenCommands } from './commands.ts'
 import { appendEvent } from './events.ts'
-import { beginGeneration, endGeneration, isSteady, missingFrom, wasReady } from './generations.ts'
+import {
+  beginGeneration,
+  endGeneration,
+  isSteady,
+  loadGeneration,
+  missingFrom,
+  wasReady,
+} from './generations.ts'
 import { lossText } from './notice.ts'
 import { loadSession } from './record.ts'
 import { changeSandbox, isStarting, nextSandboxState } from './sandbox.ts'
 import { addFailure, beginStart, chooseSource, goOn, hasTriesLeft, setRetryAt } from './start.ts'
-import { endTurnHere, runningTurn } from './turns.ts'
+import { endTurnHere, interruptedSince, runningTurn } from './turns.ts'
 
 /** The next one is asked for when the one before is stopped, at the latest after this time: it is fenced either way. */
 const stopPatienceMs = 60_000
 
 /** Of the sandbox that is watched now. What stops an old one, or tells the organisation, is not among them. */
-const watching = ['boot', 'look', 'check', 'next', 'idle', 'extend'].map(
+const watching = ['boot', 'look', 'check', 'next', 'idle', 'extend', 'pulse'].map(
   (name) => `sandbox.${name}`,
 )
 export function stopWatching(sql: Sql): void {
@@ -134,10 +141,16 @@ export function replaceBy(
     reason: why.end.reason,
     snapshotId,
     snapshotAt: missing.since,
-    interruptedTurnId: turnId,
+    interruptedTurnId: turnId ?? interruptedIn(sql, before.generation),
     lost: lossText(missing),
   })
   return answers
+}
+
+/** An agent that is told to end says that its turn is interrupted before anybody else knows of the end. */
+function interruptedIn(sql: Sql, generation: number): string | null {
+  const readyAt = loadGeneration(sql, generation)?.readyAt ?? null
+  return readyAt === null ? null : interruptedSince(sql, readyAt)
 }
 
 /** The one before is out of the way. */

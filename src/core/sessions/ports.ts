@@ -26,6 +26,8 @@ export interface SessionHost {
   /** The connected agent has said hello: from now on it counts as connected. */
   agentGreeted(): void
   agentConnected(): boolean
+  /** When it last gave a sign of life; its pings count, and wake nobody. Null: no socket is open. */
+  agentHeardAt(): number | null
   /** Whether anybody watches: then every event is handed to `publish` once, in order. */
   watched(): boolean
   publish(events: SessionEvent[]): void

@@ -20,7 +20,8 @@ export async function pruneSnapshots(kernel: Kernel): Promise<void> {
   })
 }
 
-async function isBase(kernel: Kernel, organisationId: string, id: string): Promise<boolean> {
+/** A configuration starts from it, whoever took it. */
+export async function isBase(kernel: Kernel, organisationId: string, id: string): Promise<boolean> {
   const rows = await kernel.ports
     .db()
     .all(

@@ -1,11 +1,21 @@
 import { clearDeadline, ensureDeadline, setDeadline } from '../deadlines.ts'
 import type { Sql } from '../ports.ts'
+import { appendEvent } from './events.ts'
 import { isSteady, loadGeneration, noteConnected, noteReady } from './generations.ts'
 import { nextExtension } from './lease.ts'
+import type { SessionPorts } from './ports.ts'
 import { loadSession } from './record.ts'
 import { bootMs, changeSandbox, isWorking } from './sandbox.ts'
 import { beginStart, goOn, setRetryAt } from './start.ts'
 import { startNextTurn } from './turns.ts'
+
+/** An agent pings every 15 s, and gives its socket up after 40 s of silence. */
+export const pulseMs = 60_000
+export function isSilent({ host, now }: Pick<SessionPorts, 'host' | 'now'>): boolean {
+  const heardAt = host.agentHeardAt()
+  return heardAt === null || now() - heardAt > pulseMs
+}
+const checkAfterMs = 10_000
 
 /** The agent has said hello. The answer to its creation may have been lost, and with it the deadlines that follow. */
 export function agentCalled(sql: Sql, now: number, generation: number, isReady: boolean): void {
@@ -29,7 +39,18 @@ export function nowReady(sql: Sql, now: number, generation: number): void {
   const { idleTimeoutSeconds } = loadSession(sql)
   if (idleTimeoutSeconds !== null)
     ensureDeadline(sql, 'sandbox.idle', now + idleTimeoutSeconds * 1000)
+  ensureDeadline(sql, 'sandbox.pulse', now + pulseMs)
   const own = loadGeneration(sql, generation)
   if (own?.leaseUntil) ensureDeadline(sql, 'sandbox.extend', nextExtension(own, now))
   startNextTurn(sql, now, generation)
+}
+
+/** A missing socket is not a dead machine: the provider is asked before anything is given up. */
+export function linkLost(sql: Sql, now: number): void {
+  const { generation, sandboxState } = loadSession(sql)
+  appendEvent(sql, now, 'link.disconnected', { generation })
+  changeSandbox(sql, now, 'link-lost', 'The link to the sandbox is down')
+  if (sandboxState === 'ready' || sandboxState === 'suspect')
+    setDeadline(sql, 'sandbox.check', now + checkAfterMs)
+  else if (sandboxState === 'booting') ensureDeadline(sql, 'sandbox.boot', now + checkAfterMs)
 }

@@ -34,6 +34,7 @@ export class SandboxLife {
       'sandbox.boot': () => this.lifecycle.onBoot(),
       'sandbox.look': () => this.lifecycle.onLook(),
       'sandbox.start': () => this.lifecycle.onStartOverdue(),
+      'sandbox.pulse': () => this.lifecycle.onPulse(),
       'sandbox.check': () => this.lifecycle.onCheck(attempt),
       'sandbox.next': () => this.lifecycle.onNext(),
       'sandbox.idle': () => this.#idle.onDeadline(),

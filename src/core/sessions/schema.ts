@@ -1,5 +1,5 @@
 import { deadlineSchema } from '../deadlines.ts'
-import { outboxSchema } from '../outbox.ts'
+import { outboxSchema, promiseTrigger } from '../outbox.ts'
 import { runSchema } from '../runs/schema.ts'
 import { deliverySchema } from '../webhooks/deliveries.ts'
 import { automationSchema } from './automation.ts'
@@ -150,4 +150,5 @@ export const sessionLadder: readonly (readonly string[])[] = [
     `update deadlines set name = name || ':' || (select generation from session) where name = 'sandbox.create'`,
   ],
   ['alter table session add column claimed_for text'],
+  [promiseTrigger],
 ]

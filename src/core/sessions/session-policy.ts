@@ -10,18 +10,16 @@ import { mustAsk, planIsolation } from '../permissions/isolation.ts'
 import { type RequestContext, requestOfOperation, requestOfTool } from '../permissions/operation.ts'
 import { operationDefault, sandboxDefault } from '../permissions/sandbox-default.ts'
 import type { Sql } from '../ports.ts'
-import { spentReasons, usedAmounts } from '../runs/budget.ts'
-import { findGrant, findOperationGrant } from '../runs/grants.ts'
+import { lookForRoom, type Room } from '../runs/budget.ts'
 import type { OperationVerdict } from '../runs/operation-decision.ts'
-import { mustRun, type RunRow } from '../runs/run.ts'
+import { findRemembered, findRememberedOperation } from '../runs/remembered.ts'
+import type { RunRow } from '../runs/run.ts'
 import { hashText } from '../runs/timeline.ts'
 import { hasEnded } from '../runs/transitions.ts'
 import type { Question, Verdict } from './asks.ts'
 import type { Kernel } from './kernel.ts'
 import { loadPlace, loadPolicy, type Place } from './policy-record.ts'
 import type { SessionRecord } from './record.ts'
-import { hasRoom, loadSlice } from './slice.ts'
-import { runningTurn } from './turns.ts'
 
 /** The turn that a question belongs to. */
 export interface AskingTurn {
@@ -34,10 +32,13 @@ export interface AskingTurn {
 
 /** Sessions older than runs may have a turn without one: nobody can be asked about it then. */
 export function askingTurn(sql: Sql): AskingTurn | null {
-  const turn = runningTurn(sql)
-  if (!turn?.run_id) return null
-  const { id, run_id: runId, abort_requested: aborting } = turn
-  return { id, runId, aborting: aborting === 1, runEnded: hasEnded(mustRun(sql, runId).status) }
+  const turn = sql.all<{ id: string; runId: string; aborting: number; status: RunRow['status'] }>(
+    `select turns.id, run_id as runId, abort_requested as aborting, runs.status from turns join runs on runs.id = run_id
+     where turns.state = 'running' limit 1`,
+  )[0]
+  if (!turn) return null
+  const { id, runId, aborting, status } = turn
+  return { id, runId, aborting: aborting === 1, runEnded: hasEnded(status) }
 }
 
 /** What this session may do: its policy, its own gate lists, and where it is. Asked for every tool, so all is kept at hand. */
@@ -69,6 +70,7 @@ export class SessionPolicy {
     arrivedAt: number,
     question: Question,
     turn: AskingTurn | null,
+    room = lookForRoom(sql, now),
   ): Verdict {
     const session = this.#kernel.session()
     const policy = withGateRules(this.document() ?? sandboxDefault, session.gate)
@@ -86,7 +88,7 @@ export class SessionPolicy {
       askId: question.askId,
       operationId: null,
     }
-    const spent = turn && decision.decision !== 'deny' ? whyNothingRuns(sql, now) : null
+    const spent = turn && decision.decision !== 'deny' ? whyNothingRuns(room) : null
     return { record, terms: approvalTerms(policy, decision.rule), operationHash, spent }
 
     function judge(): Decided {
@@ -94,12 +96,15 @@ export class SessionPolicy {
       if (!turn) return { ...state, decision: 'deny', reason: 'No turn is running' }
       if (turn.aborting) return { ...state, decision: 'deny', reason: 'The turn is being aborted' }
       const decided = evaluatePermission(request, policy)
-      const granted =
-        decided.decision === 'ask' ? findGrant(sql, now, operationHash, turn.runId) : null
+      const granted = decided.decision === 'ask' ? spared(turn.runId, decided.rule) : null
       if (granted !== null) return byGrant(decided, granted)
       if (decided.decision === 'ask' && turn.runEnded)
         return { ...state, decision: 'deny', reason: 'The run has ended: nobody can be asked' }
       return { by: 'policy', grant: null, ...decided }
+    }
+
+    function spared(runId: string, rule: string): string | null {
+      return findRemembered(sql, now, { operationHash, runId, terms: approvalTerms(policy, rule) })
     }
   }
 
@@ -130,8 +135,11 @@ export class SessionPolicy {
     const evaluated = evaluatePermission(request, policy)
     const plan = this.#planOf(request, operation, evaluated)
     const tightened = mustAsk(plan) ? tighten(evaluated, plan) : evaluated
+    const asked = { runId: run.id, terms: approvalTerms(policy, tightened.rule) }
     const granted =
-      tightened.decision === 'ask' ? findOperationGrant(sql, now, operation, plan, run.id) : null
+      tightened.decision === 'ask'
+        ? findRememberedOperation(sql, now, operation, plan, asked)
+        : null
     const by = tightened === evaluated ? 'policy' : 'state'
     const decision: Decided =
       granted === null ? { by, grant: null, ...tightened } : byGrant(tightened, granted)
@@ -207,12 +215,8 @@ function byGrant(decided: PermissionDecision, approvalId: string): Decided {
 const hashOfQuestion = ({ tool, inputHash, realPaths = [] }: Question): string =>
   hashText(JSON.stringify([tool, inputHash, ...realPaths.toSorted()]))
 
-function whyNothingRuns(sql: Sql, now: number): string | null {
-  const [reason] = spentReasons(sql, now)
-  if (reason !== undefined) return reason
-  return hasRoom(loadSlice(sql), usedAmounts(sql, now))
-    ? null
-    : "The session's part of the organisation's budget is used up"
+function whyNothingRuns({ reasons: [reason], hasRoom }: Room): string | null {
+  return reason ?? (hasRoom ? null : "The session's part of the organisation's budget is used up")
 }
 
 const nameOf = ({ name, version }: Policy) => ({ name, version })

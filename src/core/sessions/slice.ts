@@ -18,8 +18,17 @@ export function hasRoom(slice: Slice, used: Amounts): boolean {
   return slice.number > 0 && measures.every((one) => spent[one] < slice.granted[one])
 }
 
+export interface SliceRow {
+  number: number
+  granted: string
+  since: string
+}
+
 export function loadSlice(sql: Sql): Slice {
-  const row = sql.all<{ number: number; granted: string; since: string }>('select * from slice')[0]
+  return sliceOf(sql.all<SliceRow>('select * from slice')[0])
+}
+
+export function sliceOf(row: SliceRow | undefined): Slice {
   return {
     number: row?.number ?? 0,
     granted: { ...noAmounts, ...(JSON.parse(row?.granted ?? '{}') as Amounts) },

@@ -1,4 +1,5 @@
 import type { Sql } from '../ports.ts'
+import { cancelAttempts } from '../runs/attempts.ts'
 import { closeRun, type RunClose } from '../runs/close-runs.ts'
 import { type Answer, denyOpenAsks } from './asks.ts'
 import { abortRunning, dropQueued, runningTurn } from './turns.ts'
@@ -11,6 +12,8 @@ export function stopRun(
   runId: string,
   end: RunClose,
 ): Answer[] {
+  // Completed is no order to stop: what was asked for may still end well.
+  if (end.status !== 'completed') cancelAttempts(sql, now, runId, end.actor)
   const isRunning = runningTurn(sql)?.run_id === runId
   const answers = sealRun(sql, now, runId, end)
   if (isRunning) abortRunning(sql, now, generation)

@@ -205,6 +205,14 @@ export function runningTurn(sql: Sql): TurnRow | undefined {
   return sql.all<TurnRow>(`select * from turns where state = 'running' limit 1`)[0]
 }
 
+/** The newest that has begun, if it was interrupted at or after this time. */
+export function interruptedSince(sql: Sql, since: number): string | null {
+  const last = sql.all<TurnRow>(
+    'select * from turns where started_at is not null order by n desc limit 1',
+  )[0]
+  return last?.state === 'interrupted' && (last.ended_at ?? 0) >= since ? last.id : null
+}
+
 export function countQueued(sql: Sql): number {
   return sql.all<{ c: number }>(`select count(*) as c from turns where state = 'queued'`)[0]?.c ?? 0
 }

@@ -11,6 +11,7 @@ import { endGeneration } from './generations.ts'
 import type { Kernel } from './kernel.ts'
 import { stopWatching } from './loss.ts'
 import { organisationOf } from './outside.ts'
+import { isSilent } from './readiness.ts'
 import type { SessionRecord } from './record.ts'
 import { viewSession } from './view.ts'
 import { fitsWarm, openWarm } from './warm.ts'
@@ -32,8 +33,10 @@ export class WarmDesk implements WarmApi {
     const plan = await planSession(this.#kernel.ports, create)
     const session = callerSession(this.#kernel, create)
     if (session.status !== 'warm') return this.#claimedBy(create)
+    // A machine that has just died may still look ready.
+    const isAlive = session.sandboxState === 'ready' && !isSilent(this.#kernel.ports)
     const adopted = this.#kernel.commit((sql, now) => {
-      const fits = session.sandboxState === 'ready' && fitsWarm(sql, create, plan)
+      const fits = isAlive && fitsWarm(sql, create, plan)
       if (fits) openWarm(sql, now, create, plan)
       else drop(sql, now, session, 'It does not fit the session that claimed it')
       return fits

@@ -72,6 +72,24 @@ describe('tools', () => {
     expect(PermissionRequest.parse(asked)).toEqual(asked)
   })
 
+  test.each([
+    ['without a space', '*** Update File:/etc/x'],
+    ['a move without a space', '*** Update File: src/a\n*** Move to:../../x'],
+    ['a carriage return in the name', '*** Add File: a\r/../../../x'],
+    ['a line separator in the name', '*** Add File: a\u2028/../../../x'],
+  ])('[POL15] apply_patch reads headings as OpenCode does: %s', (_, heading) => {
+    const patchText = `*** Begin Patch\n*** Add File: src/ok\n+x\n${heading}\n*** End Patch`
+    expect(decideTool('apply_patch', { patchText })).toMatchObject({
+      decision: 'deny',
+      rule: 'boundary',
+    })
+  })
+
+  test('[POL15] a heading without a name makes all of it unclear', () => {
+    const patchText = '*** Begin Patch\n*** Add File: a\n+x\n*** Delete File:\n*** End Patch'
+    expect(decideTool('apply_patch', { patchText }).decision).toBe('ask')
+  })
+
   test('[POL15] apply_patch is about every file that it names', () => {
     const patchText = [
       '*** Begin Patch',
@@ -230,6 +248,13 @@ describe('operations of the API', () => {
     expect(run({ CI: '1' })).toEqual([])
     expect(run({ LD_PRELOAD: 'x' })).toEqual(['ambiguous'])
     expect(run({ BASH_ENV: 'x' })).toEqual(['ambiguous'])
+    for (const environment of [
+      { PATH: './bin' },
+      { NODE_OPTIONS: '--require ./x' },
+      { https_proxy: 'x' },
+    ])
+      expect(run(environment)).toEqual(['ambiguous'])
+    expect(run({ PAGER: 'cat', NODE_OPTIONS: '--max-old-space-size=64' })).toEqual([])
   })
 
   test('[POL17] [POL18] operations fall to the defaults of their categories', () => {

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { Enforcement } from '../../../src/contract/operation.ts'
-import { operations, other, policyOf, RunWorld } from '../../support/run-world.ts'
+import { operations, other, person, policyOf, RunWorld } from '../../support/run-world.ts'
 import { testCaller } from '../../support/session.ts'
 
 let world: RunWorld
@@ -147,5 +147,80 @@ describe('[APR6] an operation of the API is remembered as well', () => {
       decision: 'deny',
       attempts: [],
     })
+  })
+})
+
+describe('[APR8] what was remembered can be revoked', () => {
+  const revoke = (id: string) => world.actor.revokeApproval(other, id, { reason: 'no longer' })
+
+  test('from then on it is asked about again, with a record', async () => {
+    const turn = await world.prompt()
+    const id = await approve('session')
+    expect(await world.approval(id)).toMatchObject({
+      state: 'approved',
+      remembered: { scope: 'session', expiresAt: world.now + 3_600_000 },
+    })
+    expect(await again()).toBe('allow')
+    expect(await revoke(id)).toMatchObject({ remembered: { expiresAt: world.now } })
+    expect(await again()).toBeNull()
+    expect(await world.entries(turn.runId ?? '', 'permission.revoked')).toMatchObject([
+      { approvalId: id, actor: other.keyId, owner: other.owner, reason: 'no longer' },
+    ])
+    expect(await world.verify(turn.runId ?? '')).toMatchObject({ ok: true })
+  })
+
+  test('once, and only what is remembered still', async () => {
+    await world.prompt()
+    const plain = world.approvalId(await world.ask('bash', undefined, hash('2')))
+    await expect(revoke(plain)).rejects.toMatchObject({ code: 'wrong_state' })
+    await world.resolve(plain)
+    await expect(revoke(plain)).rejects.toMatchObject({ code: 'wrong_state' })
+    const id = await approve('session', 60)
+    await revoke(id)
+    await expect(revoke(id)).rejects.toMatchObject({ code: 'wrong_state' })
+    const expired = await approve('session', 60)
+    world.now += 60_000
+    await expect(revoke(expired)).rejects.toMatchObject({ code: 'wrong_state' })
+  })
+
+  test('of several that cover it, each by itself', async () => {
+    const { id } = await world.createRun()
+    const operation = operations.ask
+    const ids: string[] = []
+    const asked = [await world.execute(id, operation), await world.execute(id, operation)]
+    for (const { approvalId } of asked) {
+      ids.push(approvalId ?? '')
+      await world.resolve(approvalId ?? '', 'approved', other, remember('session'))
+    }
+    await revoke(ids[0] ?? '')
+    expect(await world.execute(id, operation)).toMatchObject({ rule: `grant:${ids[1]}` })
+    await revoke(ids[1] ?? '')
+    expect((await world.execute(id, operation)).decision).toBe('ask')
+  })
+})
+
+describe('[APR9] a remembered approval holds only where its giver alone may still approve', () => {
+  const askFor = (approval: Record<string, unknown>, groups: Record<string, string[]> = {}) =>
+    policyOf({ groups, rules: [{ match: { tool: 'bash' }, decision: 'ask', approval }] })
+
+  test('not where several people must', async () => {
+    world = await new RunWorld().begin()
+    await world.prompt()
+    await world.actor.setPolicy(testCaller, askFor({}))
+    await approve('session')
+    expect(await again()).toBe('allow')
+    await world.actor.setPolicy(testCaller, askFor({ quorum: 2 }))
+    expect(await again()).toBeNull()
+  })
+
+  test('not where a group must that the giver is not in', async () => {
+    world = await new RunWorld().begin()
+    await world.prompt()
+    await world.actor.setPolicy(testCaller, askFor({}))
+    await approve('session')
+    await world.actor.setPolicy(testCaller, askFor({ group: 'g' }, { g: [person('5').keyId] }))
+    expect(await again()).toBeNull()
+    await world.actor.setPolicy(testCaller, askFor({ group: 'g' }, { g: [other.keyId] }))
+    expect(await again()).toBe('allow')
   })
 })

@@ -194,7 +194,12 @@ describe('decisions', () => {
     const policy = policyOf({ rules: [{ match: { category: 'memory' }, decision: 'allow' }] })
     await world.actor.setPolicy(testCaller, policy)
     expect(await world.execute(runId, { category: 'memory', operation: 'other' })).toMatchObject({
-      attempts: [{ status: 'failed', report: { error: 'There is no executor for it' } }],
+      attempts: [
+        {
+          status: 'failed',
+          report: { error: 'There is no executor for "other" by process-sandbox' },
+        },
+      ],
     })
   })
 
@@ -211,6 +216,8 @@ describe('decisions', () => {
       () => world.actor.admitRetry(strange, id, 'after-failure'),
       () => world.actor.executeAttempt(strange, attempt),
       () => world.actor.mergeAttempt(strange, attempt),
+      () => world.actor.discardAttempt(strange, attempt),
+      () => world.actor.revokeApproval(strange, approvalId, { reason: 'x' }),
     ]
     for (const act of acts) await expect(act()).rejects.toMatchObject(refused('not_found'))
   })

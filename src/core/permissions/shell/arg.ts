@@ -58,12 +58,17 @@ function partValue(part: WordPart, around: Surroundings, variables: string[]): s
     case 'ParameterExpansion': {
       if (part.prefix === '#' || part.operation?.operator?.endsWith('+')) return hole
       const plain = !part.operation && !part.prefix && !part.index
-      return variable(part.parameter, around, variables, plain)
+      const value = variable(part.parameter, around, variables, plain)
+      return climbs(part) ? `/${hole}` : value
     }
     default:
       return hole
   }
 }
+
+/** `${PWD%/*}` is the folder above. */
+const climbs = ({ parameter, operation }: Extract<WordPart, { type: 'ParameterExpansion' }>) =>
+  parameter === 'PWD' && /^(?:%|\/)/.test(operation?.operator ?? '')
 
 function variable(
   name: string,

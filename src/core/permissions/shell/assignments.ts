@@ -1,13 +1,25 @@
+import { isSecretPath } from '../paths.ts'
 import { type Arg, hole, isKnown, literalArg, type Surroundings } from './arg.ts'
 import { ambiguous, type Finding } from './finding.ts'
 import { isProgramPath, locate } from './locate.ts'
 
 /** Variables that make a harmless command run something else. */
 const steering = new Set([
-  ...['LD_PRELOAD', 'LD_AUDIT', 'DYLD_INSERT_LIBRARIES', 'BASH_ENV', 'ENV', 'SHELLOPTS', 'PS4'],
+  ...[
+    'LD_PRELOAD',
+    'LD_AUDIT',
+    'DYLD_INSERT_LIBRARIES',
+    'BASH_ENV',
+    'ENV',
+    'SHELLOPTS',
+    'PS0',
+    'PS1',
+    'PS4',
+  ],
   ...['BASHOPTS', 'PROMPT_COMMAND', 'CDPATH', 'GIT_SSH', 'GIT_SSH_COMMAND', 'GIT_EXTERNAL_DIFF'],
   ...['GIT_ASKPASS', 'SSH_ASKPASS', 'GIT_EXEC_PATH', 'GIT_PROXY_COMMAND', 'PYTHONSTARTUP'],
   ...['PERL5OPT', 'PERL5DB', 'RUBYOPT', 'JAVA_TOOL_OPTIONS', '_JAVA_OPTIONS', 'BASH_FUNC'],
+  ...['LESSOPEN', 'LESSCLOSE', 'TAR_OPTIONS', 'CURL_HOME', 'WGETRC'],
 ])
 /** Programs that others start: harmless with a value that does nothing. */
 const programs = new Set(['EDITOR', 'VISUAL', 'GIT_EDITOR', 'GIT_SEQUENCE_EDITOR', 'PAGER'])
@@ -15,8 +27,11 @@ const idle = new Set(['', 'cat', 'true', ':', 'less', 'more', '/bin/true', '/bin
 
 export function assignmentFindings(name: string, value: Arg | null): Finding[] {
   const text = value?.value ?? ''
+  if (hidesSubstitution(text)) return [ambiguous(hidden)]
   const set = `"${name}" decides what other programs run`
   if (steering.has(name) || name.startsWith('GIT_CONFIG')) return [ambiguous(set)]
+  if (/^(?:https?|ftp|all)_proxy$/i.test(name) && text !== '')
+    return [ambiguous(`"${name}" sends requests somewhere else`)]
   if (programs.has(name) || name.endsWith('PAGER')) {
     return value && isKnown(value) && idle.has(text) ? [] : [ambiguous(set)]
   }
@@ -27,6 +42,10 @@ export function assignmentFindings(name: string, value: Arg | null): Finding[] {
     return [ambiguous(set)]
   return []
 }
+
+/** Arithmetic evaluates a variable's text as an expression, and with it a substitution in an array index. */
+export const hidden = 'A substitution is hidden in an array index'
+export const hidesSubstitution = (text: string): boolean => /\[[^\]]*(?:\$\(|`)/.test(text)
 
 /** `NAME=value` as a plain word, for `env` and its like. */
 export function assignmentOf(arg: Arg): { name: string; value: string } | null {
@@ -47,6 +66,12 @@ export function assignedOutside(
     .flatMap((text) => locate(text, around, isInside).paths)
     .find((path) => !isInside(path) && !isProgramPath(path))
   return outside ? [ambiguous(`"${name}" is set to a path outside: ${outside}`)] : []
+}
+
+/** Set by itself, it is there for the commands that follow. Files of variables are named for one command all the time. */
+export function assignedSecret(name: string, arg: Arg): Finding[] {
+  const isSecret = isKnown(arg) && arg.value !== '' && isSecretPath(`/${arg.value}`)
+  return isSecret ? [ambiguous(`"${name}" is set to a file of secrets: ${arg.value}`)] : []
 }
 
 const installed = /^\/(?:usr|bin|sbin|opt|snap|nix|home\/linuxbrew)(?:\/|$)/

@@ -1,14 +1,17 @@
 import type { Arg } from './arg.ts'
 import type { Nested } from './finding.ts'
 
-const runs = new Set(['-exec', '-execdir', '-ok', '-okdir'])
+const findRuns = new Set(['-exec', '-execdir', '-ok', '-okdir'])
+const fdRuns = new Set(['-x', '--exec', '-X', '--exec-batch'])
+const runsOf: Record<string, ReadonlySet<string>> = { find: findRuns, fd: fdRuns, fdfind: fdRuns }
 
-/** `find` runs what stands between -exec and ";" or "+"; the rest are its own arguments. */
+/** `find` runs what stands between -exec and ";" or "+", and `fd` likewise; the rest are its own arguments. */
 export function findParts(
   program: string,
   args: readonly Arg[],
 ): { args: Arg[]; nested: Nested[] } {
-  if (program !== 'find') return { args: [...args], nested: [] }
+  const runs = Object.hasOwn(runsOf, program) ? runsOf[program] : undefined
+  if (!runs) return { args: [...args], nested: [] }
   const own: Arg[] = []
   const nested: Nested[] = []
   for (let index = 0; index < args.length; index += 1) {

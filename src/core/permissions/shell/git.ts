@@ -18,6 +18,9 @@ export interface GitUse {
 /** Settings that run nothing. */
 const harmlessSettings =
   /^(?:user|color|advice|init|log|branch|push|pull|fetch|rebase|merge|status|diff\.(?:algorithm|renames|context|nopre)|column|help|i18n|safe|commit\.(?:gpgsign|verbose|template)|tag\.gpgsign|core\.(?:quotepath|autocrlf|eol|filemode|ignorecase|abbrev|safecrlf|longpaths|preloadindex|untrackedcache|commentchar)|remote\.[\w.-]+\.(?:url|fetch)|submodule|gc|pack|http\.(?:postbuffer|version|lowspeed\w+)|feature|index|receive|lfs)(?:\.|=|$)/i
+/** Among them, those that name a command after all, or a folder of hooks. */
+const runningSettings =
+  /^[^=]*\.(?:driver|cmd|command|helper|textconv|program|templatedir)(?:=|$)|=\s*(?:!|ext::)/i
 const globalValues = optionSet('C c git-dir work-tree namespace super-prefix config-env exec-path')
 /** Per subcommand: in a cluster such as `-uf`, a letter that takes a value would hide the next one. */
 const subcommandValues: Record<string, ReadonlySet<string>> = {
@@ -78,7 +81,8 @@ function globalFindings(globals: Parsed): Finding[] {
 }
 
 const isHarmless = (setting: string): boolean =>
-  harmlessSettings.test(setting) || /^core\.pager=(?:cat|less)?$/i.test(setting)
+  (harmlessSettings.test(setting) && !runningSettings.test(setting)) ||
+  /^core\.pager=(?:cat|less)?$/i.test(setting)
 
 const everything = new Set(['.', './', '*', ':/', ':', '..'])
 const namesAll = (operands: readonly Arg[]) => operands.some(({ value }) => everything.has(value))
@@ -117,7 +121,8 @@ function subFindings(name: string, parsed: Parsed, args: readonly Arg[]): Findin
   const findings: Finding[] = []
   const loses = Object.hasOwn(losses, name) ? losses[name] : undefined
   if (loses?.(parsed, args)) findings.push(destructive(`"git ${name}" discards work for good`))
-  if (['push', 'send-email', 'svn', 'p4'].includes(name))
+  const pushes = ['lfs', 'subtree'].includes(name) && args[0]?.value === 'push'
+  if (pushes || ['push', 'send-email', 'svn', 'p4'].includes(name))
     findings.push(external(`"git ${name}" publishes`))
   if (name === 'config' && setsProgram(parsed))
     findings.push(ambiguous('A git setting decides what other programs run'))

@@ -88,7 +88,7 @@ const looksLikePath = (value: string): boolean =>
   value.includes('/') ||
   /^\.{1,2}$/.test(value) ||
   /^\.?[\w@-]+(?:\.[\w*-]+)+$/.test(value) ||
-  /^\.\w/.test(value) ||
+  /^\.[\w[{?*]/.test(value) ||
   /^id_(?:rsa|dsa|ecdsa|ed25519)$/.test(value)
 
 /** `{/etc,x}/passwd`, `{..,.}/x` */

@@ -20,10 +20,21 @@ const rerouting = [
   '--config',
   '--resolve',
   '--connect-to',
+  '--proxy1.0',
+  '--socks4',
+  '--socks4a',
   '--socks5',
+  '--socks5-hostname',
   '--preproxy',
   '--unix-socket',
+  '--abstract-unix-socket',
 ]
+/** Options that mean something harmless to curl. */
+const reroutingOf: Record<string, readonly string[]> = {
+  wget: ['e', 'i', 'H', '--execute', '--input-file', '--use-askpass', '--span-hosts'],
+  aria2c: ['i', '--input-file', '--on-download-complete', '--on-download-start'],
+  lynx: ['exec', '--exec', '--cfg'],
+}
 
 const remoteShells = new Set('ssh mosh sftp telnet ftp lftp tftp nc ncat netcat'.split(' '))
 const remoteValues = optionSet('i p l o F J L R D b c E e I m O Q S W w P u')
@@ -31,14 +42,14 @@ const copiers = new Set(['scp', 'rsync', 'rclone'])
 const lookups = new Set('ping ping6 traceroute dig nslookup host whois nmap mtr'.split(' '))
 /** They reach services whose addresses are in their settings. */
 const clouds = new Set(
-  'gh hub glab aws gcloud gsutil az kubectl helm heroku vercel netlify fly flyctl firebase doctl stripe sshfs socat terraform tofu pulumi ansible ansible-playbook'.split(
+  'gh hub glab aws gcloud gsutil az kubectl helm heroku vercel netlify fly flyctl firebase doctl stripe sshfs socat terraform tofu pulumi ansible ansible-playbook mail mailx mutt sendmail msmtp swaks xdg-open'.split(
     ' ',
   ),
 )
 
 /** How a command uses the network by itself; null if it does not, as far as its name tells. */
 export function networkUse(program: string, args: readonly Arg[]): NetworkUse | null {
-  if (fetchers.has(program)) return fetchUse(parseOptions(args, fetchValues))
+  if (fetchers.has(program)) return fetchUse(program, parseOptions(args, fetchValues))
   if (remoteShells.has(program)) return remoteUse(args)
   if (copiers.has(program)) return copyUse(program, args)
   if (lookups.has(program)) {
@@ -57,13 +68,14 @@ const hostOfText = (text: string): string =>
     ? unknownHost
     : (hostOf(text) ?? unknownHost)
 
-function fetchUse(parsed: Parsed): NetworkUse {
+function fetchUse(program: string, parsed: Parsed): NetworkUse {
   const addresses = [...parsed.operands, ...valuesOf(parsed, 'url')].filter(
     ({ value }) =>
       !/^(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS)$/.test(value) && !/^file:/i.test(value),
   )
   const hosts = addresses.map(({ value }) => hostOfAddress(value))
-  const findings = hasFlag(parsed, ...rerouting)
+  const own = Object.hasOwn(reroutingOf, program) ? (reroutingOf[program] ?? []) : []
+  const findings = hasFlag(parsed, ...rerouting, ...own)
     ? [ambiguous('An option sends the request somewhere else')]
     : []
   return { hosts: hosts.length > 0 ? hosts : [unknownHost], findings }

@@ -1,4 +1,4 @@
-import { type Arg, literalArg } from './arg.ts'
+import { type Arg, isKnown, literalArg } from './arg.ts'
 import { optionSet } from './options.ts'
 
 /** What an argument is to its command: a file whose content is taken, a file that is only named or written, or no path. */
@@ -18,12 +18,14 @@ interface Grammar {
 const text: Grammar = { text: true }
 const names: Grammar = { names: 'all' }
 const target: Grammar = { names: 'last' }
-const pattern: Grammar = {
+/** One letter means different things to different programs: what one takes for text is a folder to the next. */
+const patternValues = 'e regexp m A B C max-count include exclude exclude-dir'
+const pattern: Grammar = { first: true, values: optionSet(`${patternValues} d`) }
+const typedPattern: Grammar = {
   first: true,
-  values: optionSet('e regexp m A B C max-count d t g glob include exclude exclude-dir type r'),
+  values: optionSet(`${patternValues} t T g G glob iglob type type-not r replace`),
 }
-const program: Grammar = { first: true, values: optionSet('e expression F v') }
-const code: Grammar = { values: optionSet('e E c m p pe eval print command execute r') }
+const code = (values: string): Grammar => ({ values: optionSet(values) })
 
 const each = (grammar: Grammar, commands: string): [string, Grammar][] =>
   commands.split(' ').map((command) => [command, grammar])
@@ -36,10 +38,16 @@ const grammars = new Map<string, Grammar>([
   ...each(text, 'echo printf print expr seq sleep tr kill export unset read shift let type'),
   ...each(text, 'which whereis man date basename dirname true false exit return wait : eval trap'),
   ...each(text, 'alias local declare typeset readonly hash command jobs fg bg umask ulimit'),
-  ...each(pattern, 'grep egrep fgrep rg ag ack zgrep'),
-  ...each(program, 'sed gsed awk gawk mawk nawk'),
+  ...each(pattern, 'grep egrep fgrep zgrep'),
+  ...each(typedPattern, 'rg ag ack'),
+  ...each({ first: true, values: optionSet('e expression') }, 'sed gsed'),
+  ...each({ first: true, values: optionSet('e F v') }, 'awk gawk mawk nawk'),
   ...each({ first: true, values: optionSet('arg argjson') }, 'jq yq'),
-  ...each(code, 'python python2 python3 node perl ruby php bun deno psql mysql mariadb lua'),
+  ...each(code('c m'), 'python python2 python3'),
+  ...each(code('e p pe eval print'), 'node bun deno'),
+  ...each(code('e E'), 'perl ruby lua'),
+  ...each(code('r B R E'), 'php'),
+  ...each(code('c e command execute'), 'psql mysql mariadb'),
   ...each(names, 'touch rm unlink mkdir rmdir chmod chown ls stat tee test [ realpath readlink'),
   ...each(target, 'cp mv install ln'),
   ...gitEach(names, 'add rm mv check-ignore update-index ls-files status restore checkout'),
@@ -50,7 +58,7 @@ const grammars = new Map<string, Grammar>([
   ),
   ['cut', { values: optionSet('d f c b delimiter fields output-delimiter') }],
   ['sort', { values: optionSet('t k field-separator key') }],
-  ['column', { values: optionSet('s t o separator') }],
+  ['column', { values: optionSet('s o separator output-separator') }],
   ['paste', { values: optionSet('d delimiters') }],
   ['xargs', { values: optionSet('I d E n L P s') }],
   ['find', { values: optionSet('name iname path ipath wholename regex iregex type perm size') }],
@@ -76,7 +84,10 @@ const comparison = /^!?=~?=?$/
  */
 export function usesOf(command: string, args: readonly Arg[], captured: boolean): Use[] {
   const grammar = grammars.get(command) ?? {}
-  if (grammar.text) return args.map(() => (captured && printers.has(command) ? 'read' : 'text'))
+  if (grammar.text) {
+    const handsOn = captured ? printers.has(command) : setsVariable(command, args)
+    return args.map((arg) => (handsOn ? 'read' : isGlob(arg) ? 'name' : 'text'))
+  }
   const uses = args.map((_, index) => useOf(grammar, args, index))
   const operands = uses.flatMap((use, index) =>
     use === 'read' && !/^-./.test(args[index]?.value ?? '') ? [index] : [],
@@ -88,6 +99,14 @@ export function usesOf(command: string, args: readonly Arg[], captured: boolean)
   for (const index of namedOnly(grammar, operands)) uses[index] = 'name'
   return uses
 }
+
+/** `printf -v x /etc/passwd`: what it prints is used later. */
+const setsVariable = (command: string, args: readonly Arg[]): boolean =>
+  command === 'printf' && args[0]?.value.startsWith('-v') === true
+
+/** The shell looks into folders for it, whatever the command makes of the names. */
+const isGlob = ({ value, text: written }: Arg): boolean =>
+  value === written && /[*?[]/.test(value) && value.includes('/')
 
 const givesPattern = (args: readonly Arg[]): boolean =>
   args.some(({ value }) => /^(?:-e|-f|--regexp|--expression|--file)/.test(value))
@@ -109,7 +128,9 @@ function useOf(grammar: Grammar, args: readonly Arg[], index: number): Use {
 function takesText(values: ReadonlySet<string>, option: string): boolean {
   const name = /^-{1,2}([\w-]+)$/.exec(option)?.[1]
   if (name === undefined) return false
-  return values.has(name) || (!option.startsWith('--') && values.has(name.slice(-1)))
+  if (values.has(name) || option.startsWith('--')) return values.has(name)
+  // In `-Fe` the "e" is the value of -F, not an option.
+  return name.split('').findIndex((letter) => values.has(letter)) === name.length - 1
 }
 
 /** `-F/`, `-d/`, `--regexp=/x` */
@@ -117,6 +138,20 @@ function isGlued(values: ReadonlySet<string>, value: string): boolean {
   const name = /^--([\w-]+)=/.exec(value)?.[1] ?? /^-(\w)./.exec(value)?.[1]
   return name !== undefined && values.has(name)
 }
+
+const fileCommands = new Set(
+  'rm unlink rmdir mkdir touch mv cp ln install cat tac nl head tail less more stat ls tee truncate shred wc diff cmp base64 xxd od hexdump strings'.split(
+    ' ',
+  ),
+)
+
+/** To commands that take nothing but files, a plain name is a file. Numbers are mostly values of options. */
+export const asOperand = (program: string, arg: Arg): Arg =>
+  fileCommands.has(program) ? asFile(arg) : arg
+
+/** A name without a slash or a dot, which is a word elsewhere. */
+export const asFile = (arg: Arg): Arg =>
+  isKnown(arg) && /^[A-Za-z_][\w@+-]*$/.test(arg.value) ? { ...arg, value: `./${arg.value}` } : arg
 
 /** The texts in an argument that may be paths: in `--out=x`, `if=x`, `-Ix`, `@x`, `/a:/b` and `file:///x`, too. */
 export function pathTexts(arg: Arg): Arg[] {

@@ -3,6 +3,7 @@ import { hostOf, unknownHost } from '../hosts.ts'
 import { type Arg, argOf, isKnown, type Surroundings } from './arg.ts'
 import { ambiguous, destructive, type Finding, type Stdin } from './finding.ts'
 import { locate } from './locate.ts'
+import { asFile } from './operands.ts'
 import { operatorAt } from './parse.ts'
 import { isBlockDevice } from './risks.ts'
 import type { SegmentPath } from './segment.ts'
@@ -54,7 +55,7 @@ function readTarget(result: Redirects, operator: string, target: Arg, where: Whe
   if (reads) result.stdin = { kind: 'unknown' }
   const remote = /^\/dev\/(?:tcp|udp)\/([^/]*)/.exec(target.value)
   if (remote) return void result.hosts.push(hostOf(remote[1] ?? '') ?? unknownHost)
-  const { paths, findings } = locate(target, where.around, where.isInside)
+  const { paths, findings } = locate(asFile(target), where.around, where.isInside)
   result.findings.push(...findings)
   for (const path of paths) {
     if (isBlockDevice(path)) result.findings.push(destructive('It writes to a device'))

@@ -1,6 +1,7 @@
 import { type Arg, isKnown } from './arg.ts'
 import { ambiguous, destructive, external, type Finding, privileged } from './finding.ts'
 import { hasFlag, optionSet, parseOptions } from './options.ts'
+import { runningFindings } from './running-options.ts'
 
 const set = (names: string): ReadonlySet<string> => new Set(names.split(' '))
 
@@ -42,7 +43,7 @@ export function riskFindings(program: string, args: readonly Arg[], fed: boolean
     findings.push(ambiguous('A substitution is hidden in an array index'))
   if (args.some(({ value }) => isBlockDevice(value.replace(/^\w+=/, ''))))
     findings.push(destructive('It names a device'))
-  findings.push(...(special(program)?.(args, fed) ?? []))
+  findings.push(...runningFindings(program, args), ...(special(program)?.(args, fed) ?? []))
   const publishing = Object.hasOwn(publishes, program) ? publishes[program] : undefined
   if (publishing && args.some(({ value }) => publishing.has(value)))
     findings.push(external('It publishes or changes something outside'))
@@ -59,7 +60,7 @@ const feeding: Check = (_, fed) => (fed ? [destructive('Nobody sees what it is g
 
 const checks: Record<string, Check> = {
   rm: removal,
-  unlink: feeding,
+  unlink: (args, fed) => [...feeding(args, fed), ...unknownTarget(args)],
   rmdir: feeding,
   mv: feeding,
   chmod: (args, fed) => [
@@ -88,17 +89,11 @@ const checks: Record<string, Check> = {
     args.some(({ value }) => value === 'delete') ? [destructive('Deletes resources')] : [],
   hash: (args) => (args.some(({ value }) => value === '-p') ? [redefines] : []),
   enable: () => [redefines],
-  mapfile: (args) => (args.some(({ value }) => value === '-C') ? [redefines] : []),
-  readarray: (args) => (args.some(({ value }) => value === '-C') ? [redefines] : []),
-  tar: (args) =>
-    args.some(({ value }) =>
-      /^--(?:checkpoint-action|to-command|use-compress|info-script|rsh)|^-[a-zA-Z]*I$/.test(value),
-    )
-      ? [ambiguous('An option says what is run')]
-      : [],
-  socat: (args) =>
-    args.some(({ value }) => /^(?:exec|system|shell):/i.test(value))
-      ? [ambiguous('An address says what is run')]
+  alias: (args) => (args.some(({ value }) => value.includes('=')) ? [redefines] : []),
+  rimraf: () => [destructive('Removes whole folders')],
+  cmake: (args) =>
+    args[0]?.value === '-E' && /^(?:rm|remove|remove_directory)$/.test(args[1]?.value ?? '')
+      ? [destructive('Removes files')]
       : [],
 }
 const redefines = ambiguous('It changes what a command name means')
@@ -111,6 +106,10 @@ function removal(args: readonly Arg[], fed: boolean): Finding[] {
   if (fed) return [destructive('Nobody sees what it is given')]
   if (parsed.operands.some(({ value }) => sweeping.test(value)))
     return [destructive('Removes everything')]
+  return unknownTarget(args)
+}
+
+function unknownTarget(args: readonly Arg[]): Finding[] {
   return args.every((arg) => isKnown(arg) && !arg.expands)
     ? []
     : [ambiguous('What is removed is known only when it runs')]

@@ -18,12 +18,24 @@ export function secretWhy(program: string, args: readonly Arg[]): string | null 
       .find((variable) => secretVariable.test(variable))
     if (name) return `It prints "${name}"`
   }
+  if (
+    program === 'jq' &&
+    args.some(({ value }, at) => jqEnvironment.test(value) && !isNamed(args, at))
+  )
+    return 'It prints environment variables'
   if (program === 'ps' && args.some(({ value }) => /^[a-z]*e[a-z]*$/.test(value)))
     return 'It prints the environment of processes'
   return tokenPrinters.some((words) => startsWith(program, args, words))
     ? 'It prints a credential'
     : null
 }
+
+/** Not a field of that name, and not one variable of it. */
+const jqEnvironment = /(?:^|[^\w.$"'-])env\b(?![."':])|\$ENV\b(?!\.)/
+
+/** `--arg env prod` */
+const isNamed = (args: readonly Arg[], at: number): boolean =>
+  /^--(?:arg|argjson|slurpfile|rawfile)$/.test(args[at - 1]?.value ?? '')
 
 const startsWith = (program: string, args: readonly Arg[], [name, ...rest]: readonly string[]) =>
   program === name && rest.every((word, index) => args[index]?.value === word)
@@ -36,6 +48,7 @@ const tokenPrinters = [
   ['aws', 'configure', 'get'],
   ['npm', 'token'],
   ['security', 'find-generic-password'],
+  ['gpg', '--export-secret-keys'],
   ['pass', 'show'],
   ['op', 'read'],
   ['vault', 'read'],

@@ -73,11 +73,12 @@ function shellRun(args: readonly Arg[], stdin: Stdin): Run {
       break
     }
     if (!/^[-+]./.test(value)) break
-    if (/^--(?:rcfile|init-file)$/.test(value)) return unclear('The shell reads a file first')
+    if (/^--(?:rcfile|init-file)(?:=|$)/.test(value)) return unclear('The shell reads a file first')
     if (value.startsWith('--')) continue
     takesScript ||= value.startsWith('-') && value.includes('c')
     fromStdin ||= value.includes('s')
     if (/[oO]/.test(value)) index += 1
+    if (args[index]?.value === 'expand_aliases') return unclear('Names may mean something else')
   }
   const operand = args[index]
   if (takesScript) return scriptRun(operand ?? null, 'sh -c')
@@ -127,9 +128,14 @@ function codeTexts(program: string, args: readonly Arg[], { code }: { code: RegE
   const glued = args.filter(({ value }) => gluedCode.test(value) && !code.test(value))
   const isText = /awk$|sed$/.test(program)
   const first = isText && after.length === 0 ? firstOperand(args) : []
-  const texts = [...after, ...first].map(({ value }) => value)
+  // `sqlite3 x.db 'drop table y'`
+  const rest = program === 'sqlite3' ? operandsAfterFirst(args) : []
+  const texts = [...after, ...first, ...rest].map(({ value }) => value)
   return [...texts, ...glued.map(({ value }) => value.replace(gluedOption, ''))]
 }
+
+const operandsAfterFirst = (args: readonly Arg[]): Arg[] =>
+  args.filter(({ value }) => !value.startsWith('-')).slice(1)
 
 function firstOperand(args: readonly Arg[]): Arg[] {
   const takesValue = /^-(?:F|v|f)$/

@@ -4,7 +4,7 @@ import { findParts } from './find.ts'
 import { gitUse } from './git.ts'
 import { isInterpreterPath, isProgramPath, isSystemPath, locate } from './locate.ts'
 import { networkUse } from './network.ts'
-import { pathTexts, usesOf } from './operands.ts'
+import { asOperand, pathTexts, usesOf } from './operands.ts'
 import { riskFindings } from './risks.ts'
 import { secretWhy } from './secrets.ts'
 import type { Segment, SegmentPath } from './segment.ts'
@@ -109,7 +109,7 @@ export function locateAll(program: string, args: readonly Arg[], at: Situation):
   for (const [index, arg] of args.entries()) {
     if (uses[index] === 'text') continue
     const read = uses[index] === 'read'
-    for (const text of pathTexts(arg)) {
+    for (const text of pathTexts(asOperand(program, arg))) {
       const { paths, findings } = locate(text, at.around, at.isInside)
       result.findings.push(...findings)
       for (const path of paths)

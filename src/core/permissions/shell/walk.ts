@@ -2,7 +2,7 @@ import type { AndOr, Command, CommandNode, CompoundList, Pipeline, Redirection }
 import type { Function as ShellFunction } from 'unbash'
 import type { Statement, SyntaxNode } from 'unbash'
 import { type Arg, argOf, isKnown, literalArg, type Surroundings } from './arg.ts'
-import { assignedOutside, assignmentFindings } from './assignments.ts'
+import { assignedOutside, assignedSecret, assignmentFindings } from './assignments.ts'
 import { type Extras, readCommand } from './command.ts'
 import { ambiguous, type Finding, type Stdin } from './finding.ts'
 import { type Flow, maxDepth, maxFolders, maxPaths, maxSegments, plainSegment } from './flow.ts'
@@ -229,12 +229,14 @@ class Walk implements Reading {
     const assignments = [...node.prefix, ...node.suffix].filter(
       (part) => part.type === 'Assignment',
     )
+    const stays = !node.name || declares.test(node.name.value)
     for (const { name, value } of assignments) {
       const values = (value.type === 'Word' ? [value] : value.elements).map((word) =>
         argOf(word, this.#around(flow)),
       )
       findings.push(...assignmentFindings(name, values[0] ?? null))
       findings.push(...values.flatMap((arg) => this.#assigned(name, arg, flow)))
+      if (stays) findings.push(...values.flatMap((arg) => assignedSecret(name, arg)))
     }
     const extras = { ...redirects, findings: [...redirects.findings, ...findings] }
     const words = [...(node.name ? [node.name] : []), ...node.args].map((part) =>
@@ -259,7 +261,8 @@ class Walk implements Reading {
     assignedOutside(name, arg, this.#around(flow), this.isInside)
 
   #noteLoopWord(arg: Arg, flow: Flow): void {
-    const findings = this.#assigned('The loop', arg, flow)
+    const name = 'The loop'
+    const findings = [...this.#assigned(name, arg, flow), ...assignedSecret(name, arg)]
     if (findings.length > 0) this.add(plainSegment(arg.text, findings))
   }
 
@@ -292,4 +295,5 @@ class Walk implements Reading {
     })
 }
 
+const declares = /^(?:export|declare|typeset|readonly|local)$/
 const same = (folders: readonly string[]): Outcome => ({ done: folders, failed: folders })

@@ -1,0 +1,36 @@
+import type { ToolCall, ToolResult } from '../../contract/tool.ts'
+import type { Sql } from '../ports.ts'
+import type { CallRow } from './calls.ts'
+
+export function listCalls(
+  sql: Sql,
+  page: { limit: number; after: number | null },
+): { items: ToolCall[]; next: number | null } {
+  const rows = sql.all<CallRow>(
+    'select * from calls where n > ? order by n limit ?',
+    page.after ?? 0,
+    page.limit + 1,
+  )
+  const shown = rows.slice(0, page.limit)
+  return {
+    items: shown.map(toToolCall),
+    next: rows.length > page.limit ? (shown.at(-1)?.n ?? null) : null,
+  }
+}
+
+function toToolCall(row: CallRow): ToolCall {
+  return {
+    tool: row.tool,
+    toolCallId: row.tool_call_id,
+    operationId: row.operation_id,
+    state: row.state,
+    generation: row.generation,
+    attempts: row.attempts,
+    conflicts: row.conflicts,
+    args: JSON.parse(row.args) as unknown,
+    response: row.response === null ? null : (JSON.parse(row.response) as ToolResult),
+    error: row.error,
+    startedAt: row.started_at,
+    settledAt: row.settled_at,
+  }
+}
