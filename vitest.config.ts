@@ -1,5 +1,6 @@
 import { cloudflareTest } from '@cloudflare/vitest-plugin'
 import { defineConfig } from 'vitest/config'
+import { SlowFirst } from './test/support/slow-first.ts'
 
 const node = { environment: 'node', testTimeout: 60_000, hookTimeout: 120_000 } as const
 
@@ -14,6 +15,7 @@ export default defineConfig({
     // Most of the time is spent waiting for servers, so a little more than the two cores of a small machine.
     maxWorkers: 3,
     silent: 'passed-only',
+    sequence: { sequencer: SlowFirst },
     projects: [
       {
         test: {

@@ -35,8 +35,9 @@ export { type Config, parseConfig } from './config.ts'
 /** Call it once per isolate: the caches of auth.ts live as long as the app. */
 export function createApp(deps: AppDeps): OpenAPIHono<AppEnv> {
   const app = new OpenAPIHono<AppEnv>({ defaultHook: refuseInvalid })
+  const nextRequestId = createRequestIds(deps)
   app.use(async (c, next) => {
-    const requestId = `req_${deps.crypto.random(20)}`
+    const requestId = nextRequestId()
     c.set('requestId', requestId)
     c.header('x-request-id', requestId)
     c.header('x-content-type-options', 'nosniff')
@@ -73,4 +74,15 @@ export function createApp(deps: AppDeps): OpenAPIHono<AppEnv> {
   addModelRoutes(app, deps, doors)
   addDocumentRoute(app)
   return app
+}
+
+/** Random once per isolate and counted from there: it is only a name for the logs. */
+function createRequestIds({ crypto }: AppDeps): () => string {
+  let isolate = ''
+  let count = 0
+  return () => {
+    // Not earlier: a Worker has no randomness before its first request.
+    isolate ||= crypto.random(12)
+    return `req_${isolate}${(count++).toString(36).padStart(8, '0')}`
+  }
 }

@@ -112,6 +112,21 @@ describe('starting', () => {
     expect(session.deadlines()).not.toHaveProperty('sandbox.look')
   })
 
+  test('[LIFE17] one that calls before the answer to its creation and dies while it boots is missed within seconds', async () => {
+    session.sandboxes.losesAnswers = 1
+    await session.pass(0)
+    expect(await state()).toBe('creating')
+    await session.connect({ ready: false })
+    expect(await state()).toBe('booting')
+    session.sandboxes.say(1, 'exited', 'killed')
+    await session.cut(1)
+    await session.pass(10_000)
+    expect((await session.actor.view(testCaller)).sandbox).toMatchObject({
+      generation: 2,
+      failures: [{ reason: expect.stringContaining('did not arrive') }, { reason: 'killed' }],
+    })
+  })
+
   test('[BOX8] waiting for a place to boot does not count', async () => {
     await session.pass(0)
     session.sandboxes.say(1, 'queued')

@@ -156,7 +156,7 @@ async function expectOnce(box: Box, driven: Driven, { point, ends }: Case): Prom
 
 describe.concurrent('an agent', { timeout: 300_000 }, () => {
   test.for(booting)(
-    '[BOX10] [LIFE2] [TURN2] killed while it boots, at hit $hit of $point: the next one does all the work, once',
+    '[BOX11] [LIFE2] [TURN2] killed while it boots, at hit $hit of $point: the next one does all the work, once',
     async (aim) => {
       const { box, ...driven } = await struck(aim)
       expect(driven.turn).toMatchObject({ state: 'completed', text: 'All done.' })
@@ -167,7 +167,7 @@ describe.concurrent('an agent', { timeout: 300_000 }, () => {
   )
 
   test.for(working)(
-    '[BOX10] [BOX4] [CALL7] [LINK2] [LIFE7] killed at hit $hit of $point: the next one is ready, effects are once or unknown, the model is told',
+    '[BOX11] [BOX4] [CALL7] [LINK2] [LIFE7] killed at hit $hit of $point: the next one is ready, effects are once or unknown, the model is told',
     async (aim) => {
       const { box, ...driven } = await struck(aim)
       const isAfter = aim.point === 'turn.after-end'
@@ -183,7 +183,7 @@ describe.concurrent('an agent', { timeout: 300_000 }, () => {
   )
 })
 
-test('[BOX10] every crash point of the agent was hit and has killed one', () => {
+test('[BOX11] every crash point of the agent was hit and has killed one', () => {
   const missed = crashPoints.filter((point) => !crashes.kills.has(point))
   expect(missed).toEqual([])
 })

@@ -9,10 +9,8 @@ import { nextExtension, leaseEnd } from './lease.ts'
 import { failStart, giveUp } from './loss.ts'
 import { messageOf, organisationOf, providerOf, retryMs } from './outside.ts'
 import { isLive } from './record.ts'
-import { bootMs, changeSandbox, explainSandbox, isOver } from './sandbox.ts'
+import { bootMs, changeSandbox, explainSandbox, isOver, lookMs } from './sandbox.ts'
 import { addFailure, countCreate, loadStart, maxCreates, putOffStart, setRetryAt } from './start.ts'
-
-export const lookMs = 5000
 
 /** From a granted place to a sandbox that the provider knows. Each step may be the last one of its instance. */
 export class Creation {

@@ -6,7 +6,6 @@ import { suspectAll } from '../runs/attempts.ts'
 import type { Answer } from './asks.ts'
 import { denyOpenAsks } from './asks.ts'
 import { dropOpenCommands } from './commands.ts'
-import { lookMs } from './creation.ts'
 import type { Kernel } from './kernel.ts'
 import {
   failStart,
@@ -20,7 +19,7 @@ import {
 import { messageOf, organisationOf, providerOf, retryMs } from './outside.ts'
 import { isSilent, linkLost, pulseMs } from './readiness.ts'
 import type { SessionRecord } from './record.ts'
-import { bootMs, isOver, isStarting, isWorking, moveOn } from './sandbox.ts'
+import { bootMs, isOver, isStarting, isWorking, lookMs, moveOn } from './sandbox.ts'
 import { beginStart, putOffStart, startMs } from './start.ts'
 
 const recheckMs = 15_000

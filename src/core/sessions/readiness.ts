@@ -5,7 +5,7 @@ import { isSteady, loadGeneration, noteConnected, noteReady } from './generation
 import { nextExtension } from './lease.ts'
 import type { SessionPorts } from './ports.ts'
 import { loadSession } from './record.ts'
-import { bootMs, changeSandbox, isWorking } from './sandbox.ts'
+import { bootMs, changeSandbox, isWorking, lookMs } from './sandbox.ts'
 import { beginStart, goOn, setRetryAt } from './start.ts'
 import { startNextTurn } from './turns.ts'
 
@@ -27,6 +27,7 @@ export function agentCalled(sql: Sql, now: number, generation: number, isReady: 
   if (isReady && loadSession(sql).sandboxState === 'ready') nowReady(sql, now, generation)
   if (isReady || !changed) return
   ensureDeadline(sql, 'sandbox.boot', now + bootMs)
+  ensureDeadline(sql, 'sandbox.look', now + lookMs)
   if (isWorking(before) && isSteady(sql, now, generation)) beginStart(sql, now)
   else goOn(sql, now)
 }

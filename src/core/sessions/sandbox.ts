@@ -29,6 +29,8 @@ export type SandboxCause =
 
 /** From the first sign of the sandbox to ready. */
 export const bootMs = 120_000
+/** How often the provider is asked about one that boots. */
+export const lookMs = 5000
 
 const ending = { close: 'stopping', replace: 'replacing' } as const
 const calling = { hello: 'booting', ready: 'ready' } as const
