@@ -18,7 +18,8 @@ export async function buildWorker(
     external: ['cloudflare:*', 'node:*'],
     define: { 'process.env.NODE_ENV': '"production"' },
     minify: options.minify ?? false,
-    keepNames: true,
+    // Names would be set anew on every closure that is made, on the path of every call.
+    keepNames: false,
     sourcemap: 'linked',
     logLevel: 'error',
     plugins: [englishOnly],

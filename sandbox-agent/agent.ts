@@ -115,7 +115,11 @@ export class Agent {
       beforePrompt: () => this.#beforePrompt(),
       diff: () => this.#diff(eventDiffBytes),
       killOpenCode: () => this.#supervisor.kill(),
-      afterTurn: () => this.#uplink.afterEmitted(() => this.#spool.compact()),
+      afterTurn: (forget) =>
+        this.#uplink.afterEmitted(() => {
+          forget()
+          this.#spool.compact()
+        }),
       title: `Gantry ${boot.sessionId}`,
     })
     this.#executor = this.#createExecutor()

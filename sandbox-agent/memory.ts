@@ -39,6 +39,11 @@ export class Memory {
     writeFileSync(`${this.#path}.new`, JSON.stringify(this.#value), { mode: 0o600 })
     renameSync(`${this.#path}.new`, this.#path)
   }
+
+  /** Unless the next turn has begun. */
+  forget(turnId: string): void {
+    if (this.#value.turn?.turnId === turnId) this.save({ turn: null })
+  }
 }
 
 function readJson(path: string): Partial<Remembered> {

@@ -14,6 +14,8 @@ const endKinds = new Set<string>(['message.text', 'tool.completed', 'tool.failed
 export interface ToldParts {
   started: string[]
   ended: string[]
+  /** The end of the turn itself. */
+  over: boolean
 }
 
 /** The events of this generation, numbered without gaps, kept on disk until the control plane has stored them. */
@@ -64,7 +66,8 @@ export class Spool {
     const events = this.#pending.filter((event) => event.data['turnId'] === turnId)
     const partIds = (kinds: Set<string>) =>
       events.filter((event) => kinds.has(event.kind)).map((event) => String(event.data['partId']))
-    return { started: partIds(startKinds), ended: partIds(endKinds) }
+    const over = events.some(({ kind }) => kind === 'turn.ended')
+    return { started: partIds(startKinds), ended: partIds(endKinds), over }
   }
 
   after(seq: number, maxItems: number): AgentEvent[] {

@@ -41,7 +41,8 @@ export interface TurnsOptions {
   beforePrompt: () => Promise<void>
   diff: () => Promise<DiffReport | null>
   killOpenCode: () => void
-  afterTurn: () => void
+  /** Once the end is on the disk: what is forgotten before it would never end. */
+  afterTurn: (forget: () => void) => void
   title: string
 }
 
@@ -87,7 +88,7 @@ export class Turns {
     // A prompt sent twice under one id would double the user's text.
     const known = await opencode.request('GET', `/session/${sessionId}/message/${body.messageId}`)
     if (known !== null) return { sent: false }
-    const turn = this.#begin(body, sessionId, Date.now(), { started: [], ended: [] })
+    const turn = this.#begin(body, sessionId, Date.now())
     if (this.#abortedEarly.delete(body.turnId)) {
       await this.abort(body.turnId)
       return { sent: false }
@@ -169,6 +170,7 @@ export class Turns {
     const left = this.#options.memory.value.turn
     const sessionId = this.#options.memory.value.opencodeSessionId
     if (!left) return
+    if (told.over) return this.#options.memory.forget(left.turnId)
     this.#options.memory.save({ announceLoss: true })
     const body = { turnId: left.turnId, messageId: left.messageIds[0] ?? '' }
     const turn = this.#begin(body, sessionId ?? '', left.startedAt, told)
@@ -182,20 +184,21 @@ export class Turns {
     body: Pick<CommandBody<'prompt'>, 'turnId' | 'messageId'>,
     sessionId: string,
     startedAt: number,
-    told: ToldParts,
+    told?: ToldParts,
   ): Turn {
     const { emit, gate } = this.#options
     const teller = new Teller({
       turnId: body.turnId,
       rootSession: sessionId,
       emit,
-      told,
+      ...(told && { told }),
       onTool: (part, state) => check.see(part, state),
     })
     const check = new ToolCheck(
       gate,
       () => this.#turn === turn && turn.aborted === null,
-      (part) => this.#bypassed(turn, part),
+      // What the gate had allowed is not known to this process.
+      (part) => told === undefined && this.#bypassed(turn, part),
     )
     const alarm = new Alarm()
     const turn: Turn = {
@@ -280,9 +283,8 @@ export class Turns {
       value.diff = { ...value.diff, truncated: true }
     emit('turn.ended', value)
     this.#turn = null
-    memory.save({ turn: null })
     await crashPoint('turn.after-end')
-    this.#options.afterTurn()
+    this.#options.afterTurn(() => memory.forget(turn.turnId))
   }
 
   async #reconcile(turn: Turn, reason: string): Promise<Message[]> {

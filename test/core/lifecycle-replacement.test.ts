@@ -121,6 +121,16 @@ describe('a lost sandbox', () => {
     expect(noticeIn(session)).toContain('Note from Gantry')
   })
 
+  test('[LIFE7] the first sandbox has lost nothing, also if its first prompt did not reach the model', async () => {
+    const session = await readySession()
+    const failed = await prompt(session)
+    await session.receive({ t: 'result', commandId: failed.id, ok: false, error: 'no' })
+    session.sent = []
+    await prompt(session)
+    expect(session.commands()).toHaveLength(1)
+    expect(noticeIn(session)).toBeUndefined()
+  })
+
   test('[LIFE7] a model that has not worked yet is told nothing', async () => {
     const session = await readySession()
     await vanish(session)

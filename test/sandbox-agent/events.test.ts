@@ -134,6 +134,7 @@ describe('the telling of a turn', () => {
     const told = {
       started: partIds(['tool.started']),
       ended: partIds(['message.text', 'tool.completed', 'tool.failed', 'step.finished']),
+      over: false,
     }
     const rest = tell(recording, { told })
     expect([...ends(before), ...ends(rest)].sort()).toEqual(ends(whole).sort())

@@ -88,7 +88,11 @@ describe('the spool', () => {
     spool.append('tool.failed', { ...part, partId: 'p1', error: 'x', durationMs: 1 }, 0)
     spool.append('tool.started', { ...part, partId: 'p2' }, 0)
     spool.append('tool.started', { ...part, partId: 'p3', turnId: 't2' }, 0)
-    expect(new Spool(file).partsOf('t1')).toEqual({ started: ['p1', 'p2'], ended: ['p1'] })
+    const told = { started: ['p1', 'p2'], ended: ['p1'], over: false }
+    expect(new Spool(file).partsOf('t1')).toEqual(told)
+    const end = { state: 'completed', reason: null, text: null, diff: null } as const
+    spool.append('turn.ended', { ...end, turnId: 't1' }, 0)
+    expect(new Spool(file).partsOf('t1')).toEqual({ ...told, over: true })
   })
 })
 

@@ -117,6 +117,22 @@ describe('eviction', () => {
     })
   })
 
+  test('[CALL4] replays are found whether they come after many new ids or after each other', async () => {
+    const { doors } = await newSession()
+    const ids = Array.from({ length: 40 }, (_, n) => `id-${n}`)
+    const firsts = []
+    for (const id of ids) firsts.push(await call(doors, 'noop', id, { text: id }))
+    expect(firsts.filter(({ replayed }) => replayed)).toEqual([])
+    for (const [n, id] of ids.entries())
+      expect(await call(doors, 'noop', id, { text: id })).toEqual({
+        body: firsts[n]?.body,
+        replayed: true,
+      })
+    await expect(call(doors, 'noop', 'id-0', { text: 'other' })).rejects.toMatchObject({
+      code: 'call_conflict',
+    })
+  })
+
   test('[CALL7] between the pending row and the effect: unknown, or the same operation again', async () => {
     const { stub, doors } = await newSession()
     // The row as an instance leaves it that dies right after its commit.

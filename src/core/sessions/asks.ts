@@ -61,22 +61,20 @@ export function receiveAsk(
   asker: Asker,
   decide: () => Verdict,
 ): Answer | null {
-  const known = loadAsk(sql, question.askId)
-  if (known) return answerOf(known)
   const verdict = decide()
   const decision = verdict.spent === null ? verdict.record.decision : 'ask'
-  if (decision === 'ask') {
-    insertAsk(sql, now, question, asker, null)
-    return followVerdict(sql, now, question, asker, verdict)
+  const { reason, rule } = verdict.record
+  const answer = decision === 'ask' ? null : { decision, reason, rule, actor: 'rule' }
+  if (!insertAsk(sql, now, question, asker, answer)) {
+    const known = loadAsk(sql, question.askId)
+    return known ? answerOf(known) : null
   }
+  if (!answer) return followVerdict(sql, now, question, asker, verdict)
   // Answered at once, as most are: the same as below in half the statements.
   if (asker.runId) record(sql, now, asker.runId, 'permission-decision', { ...verdict.record })
-  const { reason, rule } = verdict.record
-  const answer = { decision, reason, rule, actor: 'rule' }
-  insertAsk(sql, now, question, asker, answer)
   if (decision === 'allow') addSpending(sql, now, { toolCalls: 1 })
   tellDecided(sql, now, { ...question, askedAt: now }, answer)
-  return { askId: question.askId, decision, reason }
+  return { askId: question.askId, decision: answer.decision, reason }
 }
 
 interface Asker {
@@ -162,17 +160,18 @@ export function denyParked(sql: Sql, now: number): Answer[] {
   return answers
 }
 
+/** False if it is known already. */
 function insertAsk(
   sql: Sql,
   now: number,
   question: Question,
   asker: { generation: number; turnId: string | null },
   answer: Decided | null,
-): void {
-  sql.run(
+): boolean {
+  const inserted = sql.all(
     `insert into asks (id, generation, turn_id, tool, call_id, input, input_hash, asked_at, state, decision, reason, actor,
        answered_at)
-     values (?, ?, ?, ?, ?, 'null', ?, ?, ?, ?, ?, ?, ?)`,
+     values (?, ?, ?, ?, ?, 'null', ?, ?, ?, ?, ?, ?, ?) on conflict do nothing returning n`,
     question.askId,
     asker.generation,
     asker.turnId,
@@ -186,6 +185,7 @@ function insertAsk(
     answer?.actor ?? null,
     answer ? now : null,
   )
+  return inserted.length > 0
 }
 
 function park(

@@ -17,6 +17,7 @@ import { hashText } from '../runs/timeline.ts'
 import type { SandboxCaller } from './caller.ts'
 import { storeArtifacts } from './artifacts.ts'
 import { completeRun, decideRun } from './automation.ts'
+import { fitting, invalidArguments, refuseConflict } from './call-answers.ts'
 import type { CommandDesk } from './command-desk.ts'
 import { sandboxSession } from './doors.ts'
 import { envFilePath } from './env.ts'
@@ -24,10 +25,9 @@ import type { Kernel } from './kernel.ts'
 import type { SessionRecord } from './record.ts'
 import { orderSnapshot, storeSnapshot } from './snapshots.ts'
 
-/** Characters, which may be three bytes each, and are quoted once more on their way to libSQL: no row passes 1 MiB. */
-const maxResponseLength = 256 * 1024
 const longText = 8192
 const slowMs = 10_000
+const replayMemory = 16
 
 interface Running {
   tool: GatewayTool
@@ -42,6 +42,8 @@ export class CallRunner {
   readonly #kernel: Kernel
   readonly #commands: CommandDesk
   readonly #running = new Map<string, Promise<string>>()
+  /** How many calls in a row were new. */
+  #untilReplayed = 0
 
   constructor(kernel: Kernel, commands: CommandDesk) {
     this.#kernel = kernel
@@ -68,7 +70,7 @@ export class CallRunner {
     if (opening) await opening
     // After the awaits: the session may have been closed or replaced meanwhile.
     const session = sandboxSession(this.#kernel, sandbox)
-    const answer = findAnswer(this.#kernel.ports.sql, call.tool, call.toolCallId, argsHash)
+    const answer = this.#lookFirst(call, argsHash)
     if (answer !== null) return { body: answer, replayed: true }
     const key = `${call.tool}\n${call.toolCallId}`
     const begin = this.#kernel.commit((sql, now) =>
@@ -88,6 +90,7 @@ export class CallRunner {
     )
     switch (begin.kind) {
       case 'replay':
+        this.#untilReplayed = 0
         return { body: begin.body, replayed: true }
       case 'join':
         return { body: (await this.#running.get(key)) ?? '', replayed: true }
@@ -117,6 +120,17 @@ export class CallRunner {
       .finally(() => this.#running.get(key) === work && this.#running.delete(key))
     this.#running.set(key, work)
     return { body: await work, replayed: false }
+  }
+
+  /**
+   * A replay that is found before anything is written is the cheapest, but most ids are new. So it is looked for first
+   * only while replays have been seen; the begin of a call finds it as well.
+   */
+  #lookFirst({ tool, toolCallId }: ToolCallInput, argsHash: string): string | null {
+    if (this.#untilReplayed >= replayMemory) return null
+    const answer = findAnswer(this.#kernel.ports.sql, tool, toolCallId, argsHash)
+    this.#untilReplayed = answer === null ? this.#untilReplayed + 1 : 0
+    return answer
   }
 
   /** The platform's hash is quicker, but the way to it costs more than a short text. */
@@ -273,28 +287,4 @@ export class CallRunner {
         }),
     }
   }
-}
-
-function refuseConflict(tool: GatewayTool, call: ToolCallInput): CallAnswer {
-  const message = `tool_call_id "${call.toolCallId}" was used for "${call.tool}" with other arguments`
-  if (tool.definition.onConflict === 'refuse') throw new AppError('call_conflict', message)
-  return {
-    body: JSON.stringify({ success: false, result: message } satisfies ToolResult),
-    replayed: false,
-  }
-}
-
-function invalidArguments(error: {
-  issues: { path: PropertyKey[]; message: string }[]
-}): ToolResult {
-  const list = error.issues.map(
-    (issue) => `${issue.path.map(String).join('.') || 'args'}: ${issue.message}`,
-  )
-  return { success: false, result: `Invalid arguments: ${list.join(', ')}` }
-}
-
-function fitting(result: ToolResult): ToolResult {
-  const { length } = JSON.stringify(result)
-  if (length > maxResponseLength) throw new Error(`The answer has ${length} characters`)
-  return result
 }

@@ -11,7 +11,7 @@ import type { Caller } from './caller.ts'
 import { callerSession, mustBeOpen } from './doors.ts'
 import type { Kernel } from './kernel.ts'
 import { saveEnforcement, saveLayout, savePolicy } from './policy-record.ts'
-import { askingTurn, type SessionPolicy } from './session-policy.ts'
+import type { SessionPolicy } from './session-policy.ts'
 
 /** Where every tool of the sandbox asks. Nothing here waits for libSQL. */
 export class GateDesk implements PolicyApi {
@@ -30,7 +30,7 @@ export class GateDesk implements PolicyApi {
     await this.#budget.spend((sql, now, room) => {
       // While the organisation was asked the sandbox may have been replaced.
       if (this.#kernel.session().generation !== generation) return
-      const turn = askingTurn(sql)
+      const turn = this.#policy.askingTurn()
       const asker = { generation, turnId: turn?.id ?? null, runId: turn?.runId ?? null }
       const answer = receiveAsk(sql, now, question, asker, () =>
         this.#policy.decideQuestion(sql, now, arrivedAt, question, turn, room),
@@ -44,7 +44,7 @@ export class GateDesk implements PolicyApi {
   decideParked(): void {
     if (!hasParked(this.#kernel.ports.sql)) return
     this.#kernel.commit((sql, now) => {
-      const turn = askingTurn(sql)
+      const turn = this.#policy.askingTurn()
       const decide = (question: Question) =>
         this.#policy.decideQuestion(sql, now, now, question, turn)
       const { answers, short } = decideParked(sql, now, decide)

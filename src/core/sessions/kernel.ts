@@ -36,6 +36,7 @@ export class Kernel {
   /** Whether there may be something to send, or another deadline, that nobody has looked for yet. */
   #commandsWritten = true
   #deadlinesWritten = true
+  #turnsState = 0
   /** undefined: never opened. null: there is nothing to hide. */
   #redactor: Redactor | null | undefined
   /** How often the secrets have changed, and which of these states the redactor knows. */
@@ -69,6 +70,11 @@ export class Kernel {
     if (!this.#created) throw new AppError('not_found', 'No such session')
     this.#session ??= loadSession(this.ports.sql)
     return this.#session
+  }
+
+  /** Another number as soon as turns or runs may have changed. */
+  get turnsState(): number {
+    return this.#turnsState
   }
 
   /** The database is gone: from here on this object was never created. */
@@ -131,6 +137,7 @@ export class Kernel {
 
   #wrote(table: Watched): void {
     if (table === 'session') this.#session = undefined
+    if (table === 'turns' || table === 'runs') this.#turnsState += 1
     if (table === 'commands') this.#commandsWritten = true
     if (table === 'deadlines') this.#deadlinesWritten = true
     // A row brings its own deadline, which matters only if nothing is armed before it.
@@ -142,8 +149,9 @@ export class Kernel {
     try {
       return this.ports.sql.transaction(work)
     } catch (error) {
-      // The row is as it was before, whatever was read meanwhile.
+      // The rows are as they were before, whatever was read meanwhile.
       this.#session = undefined
+      this.#turnsState += 1
       throw error
     }
   }

@@ -19,6 +19,8 @@ export function lossText({ since, anything }: Missing): string {
  * other files than it left. Null if there was no conversation, or if it was told already.
  */
 export function noticeOf(sql: Sql, now: number, generation: number): string | null {
+  // The first one replaces nothing, whether or not a prompt has reached it yet.
+  if (generation === 1) return null
   const own = loadGeneration(sql, generation)
   if (!own || own.toldAt !== null) return null
   const turns = lastTurns(sql)

@@ -30,22 +30,13 @@ export interface AskingTurn {
   runEnded: boolean
 }
 
-/** Sessions older than runs may have a turn without one: nobody can be asked about it then. */
-export function askingTurn(sql: Sql): AskingTurn | null {
-  const turn = sql.all<{ id: string; runId: string; aborting: number; status: RunRow['status'] }>(
-    `select turns.id, run_id as runId, abort_requested as aborting, runs.status from turns join runs on runs.id = run_id
-     where turns.state = 'running' limit 1`,
-  )[0]
-  if (!turn) return null
-  const { id, runId, aborting, status } = turn
-  return { id, runId, aborting: aborting === 1, runEnded: hasEnded(status) }
-}
-
 /** What this session may do: its policy, its own gate lists, and where it is. Asked for every tool, so all is kept at hand. */
 export class SessionPolicy {
   readonly #kernel: Kernel
   #policy: Policy | null | undefined
   #place: Place | undefined
+  #turn: AskingTurn | null = null
+  #turnState = -1
 
   constructor(kernel: Kernel) {
     this.#kernel = kernel
@@ -61,6 +52,16 @@ export class SessionPolicy {
   document(): Policy | null {
     if (this.#policy === undefined) this.#policy = loadPolicy(this.#kernel.ports.sql)
     return this.#policy
+  }
+
+  /** The turn that runs, if there is one. */
+  askingTurn(): AskingTurn | null {
+    const { turnsState, ports } = this.#kernel
+    if (this.#turnState !== turnsState) {
+      this.#turn = loadAskingTurn(ports.sql)
+      this.#turnState = turnsState
+    }
+    return this.#turn
   }
 
   /** Where nothing can run the policy is not asked; a remembered approval spares its question. */
@@ -195,6 +196,17 @@ export class SessionPolicy {
     this.#place ??= loadPlace(this.#kernel.ports.sql)
     return this.#place
   }
+}
+
+/** Sessions older than runs may have a turn without one: nobody can be asked about it then. */
+function loadAskingTurn(sql: Sql): AskingTurn | null {
+  const turn = sql.all<{ id: string; runId: string; aborting: number; status: RunRow['status'] }>(
+    `select turns.id, run_id as runId, abort_requested as aborting, runs.status from turns join runs on runs.id = run_id
+     where turns.state = 'running' limit 1`,
+  )[0]
+  if (!turn) return null
+  const { id, runId, aborting, status } = turn
+  return { id, runId, aborting: aborting === 1, runEnded: hasEnded(status) }
 }
 
 type Decided = PermissionDecision & Pick<PermissionRecord, 'by' | 'grant'>
