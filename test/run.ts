@@ -15,6 +15,13 @@ interface Counts {
   failed: number
 }
 
+interface Part {
+  projects: string[]
+  minutes: number
+  again: boolean
+  output?: 'collect'
+}
+
 interface Outcome extends Counts {
   /** Files with a failure. */
   files: string[]
@@ -31,13 +38,16 @@ const checks: { name: string; args: string[] }[] = [
   { name: 'format', args: ['oxfmt/bin/oxfmt', '--check'] },
 ]
 
-// Kills and real OpenCodes come last: they want the machine for themselves. A stage whose tests wait for real servers with
-// a limit may run its failed files once more, alone: on a busy machine a wait can pass its limit. Kills never: one failure
-// in two hundred is what they look for.
-const stages: { projects: string[]; minutes: number; again: boolean }[] = [
-  { projects: ['unit', 'workers', 'blackbox'], minutes: 7, again: true },
-  { projects: ['chaos'], minutes: 5, again: false },
-  { projects: ['e2e'], minutes: 9, again: true },
+// One after the other; the parts of a stage at once. Real OpenCodes come last: they mostly want the machine for themselves,
+// but leave enough of it for the kills. A stage whose tests wait for real servers with a limit may run its failed files
+// once more, alone: on a busy machine a wait can pass its limit. Kills never: one failure in two hundred is what they
+// look for.
+const stages: Part[][] = [
+  [{ projects: ['unit', 'workers', 'blackbox'], minutes: 7, again: true }],
+  [
+    { projects: ['e2e'], minutes: 9, again: true },
+    { projects: ['chaos'], minutes: 6, again: false, output: 'collect' },
+  ],
 ]
 const mostAgain = 3
 
@@ -60,7 +70,7 @@ if (given.length > 0) {
   // Mostly waits, for longer than any stage takes.
   const parked = runTests(['--project', 'park'], 12, 'collect')
   counts.push(...(await Promise.all(checks.map(runCheck))))
-  for (const stage of stages) counts.push(await runStage(stage))
+  for (const stage of stages) counts.push(...(await Promise.all(stage.map(runPart))))
   counts.push(await parked)
 }
 const sum = (pick: keyof Counts) => counts.reduce((all, one) => all + one[pick], 0)
@@ -77,9 +87,9 @@ async function runCheck({
   return { passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1 }
 }
 
-async function runStage({ projects, minutes, again }: (typeof stages)[number]): Promise<Counts> {
+async function runPart({ projects, minutes, again, output }: Part): Promise<Counts> {
   const args = projects.flatMap((name) => ['--project', name])
-  const first = await runTests(args, minutes)
+  const first = await runTests(args, minutes, output)
   if (!again || first.files.length === 0 || first.files.length > mostAgain) return first
   console.log(`\n↻ once more, alone: ${first.files.join(', ')}`)
   const second = await runTests([...args, '--maxWorkers=1', ...first.files], 4)

@@ -1,0 +1,3 @@
+import { contractOn } from './contract-modes-suite.ts'
+
+contractOn('deno')
