@@ -7,6 +7,7 @@ import type { Sql } from '../ports.ts'
 import { type ApprovalRow, openApproval, pendingOf, settleApproval } from '../runs/approvals.ts'
 import { addSpending, spentReasons } from '../runs/budget.ts'
 import { ownedId, record } from '../runs/run.ts'
+import { hashText } from '../runs/timeline.ts'
 import { appendEvent } from './events.ts'
 import { loadSession } from './record.ts'
 
@@ -45,13 +46,16 @@ export interface Verdict {
   record: PermissionRecord
   /** Who is to be asked, where the decision is ask. */
   terms: ApprovalTerms
-  operationHash: string
   /** Why nothing may run now: the question waits until there is budget, or its deadline. */
   spent: string | null
 }
 
 /** How long a question waits for a budget. */
 const budgetPatienceMs = 600_000
+
+/** Where its paths really lead is part of it: behind a link there may be something else tomorrow. */
+export const hashOfQuestion = ({ tool, inputHash, realPaths = [] }: Question): string =>
+  hashText(JSON.stringify([tool, inputHash, ...realPaths.toSorted()]))
 
 /** The answer if there is one already; null while the question is parked. Asking again is harmless. */
 export function receiveAsk(
@@ -205,7 +209,7 @@ function park(
     subject: question.askId,
     title: question.tool,
     operation: { tool: question.tool, input: question.input ?? null },
-    operationHash: verdict.operationHash,
+    operationHash: hashOfQuestion(question),
     decisionSeq,
     decision: verdict.record,
     terms: verdict.terms,

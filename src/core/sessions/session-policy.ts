@@ -14,9 +14,8 @@ import { lookForRoom, type Room } from '../runs/budget.ts'
 import type { OperationVerdict } from '../runs/operation-decision.ts'
 import { findRemembered, findRememberedOperation } from '../runs/remembered.ts'
 import type { RunRow } from '../runs/run.ts'
-import { hashText } from '../runs/timeline.ts'
 import { hasEnded } from '../runs/transitions.ts'
-import type { Question, Verdict } from './asks.ts'
+import { hashOfQuestion, type Question, type Verdict } from './asks.ts'
 import type { Kernel } from './kernel.ts'
 import { loadPlace, loadPolicy, type Place } from './policy-record.ts'
 import type { SessionRecord } from './record.ts'
@@ -76,7 +75,6 @@ export class SessionPolicy {
     const session = this.#kernel.session()
     const policy = withGateRules(this.document() ?? sandboxDefault, session.gate)
     const request = this.#requestOf(question, session)
-    const operationHash = hashOfQuestion(question)
     const { by, grant, ...decision } = judge()
     const record: PermissionRecord = {
       by,
@@ -90,7 +88,7 @@ export class SessionPolicy {
       operationId: null,
     }
     const spent = turn && decision.decision !== 'deny' ? whyNothingRuns(room) : null
-    return { record, terms: approvalTerms(policy, decision.rule), operationHash, spent }
+    return { record, terms: approvalTerms(policy, decision.rule), spent }
 
     function judge(): Decided {
       const state = { by: 'state', grant: null, rule: 'state', policy: nameOf(policy) } as const
@@ -105,6 +103,7 @@ export class SessionPolicy {
     }
 
     function spared(runId: string, rule: string): string | null {
+      const operationHash = hashOfQuestion(question)
       return findRemembered(sql, now, { operationHash, runId, terms: approvalTerms(policy, rule) })
     }
   }
@@ -222,10 +221,6 @@ function byGrant(decided: PermissionDecision, approvalId: string): Decided {
     rule: `grant:${approvalId}`,
   }
 }
-
-/** Where its paths really lead is part of it: behind a link there may be something else tomorrow. */
-const hashOfQuestion = ({ tool, inputHash, realPaths = [] }: Question): string =>
-  hashText(JSON.stringify([tool, inputHash, ...realPaths.toSorted()]))
 
 function whyNothingRuns({ reasons: [reason], hasRoom }: Room): string | null {
   return reason ?? (hasRoom ? null : "The session's part of the organisation's budget is used up")
