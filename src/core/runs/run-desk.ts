@@ -14,7 +14,7 @@ import {
 } from '../../contract/run.ts'
 import type { Sql } from '../ports.ts'
 import type { Caller, Page } from '../sessions/caller.ts'
-import { callerSession, mustBeOpen } from '../sessions/doors.ts'
+import { enterAndOpen, callerSession, mustBeOpen } from '../sessions/doors.ts'
 import type { Kernel } from '../sessions/kernel.ts'
 import { stopRun } from '../sessions/stop-run.ts'
 import type { RunApi, RunRecord } from './api.ts'
@@ -51,7 +51,7 @@ export class RunDesk implements RunApi {
   }
 
   async createRun(caller: Caller, sent: RunCreate, key: string | null): Promise<Run> {
-    await this.#enter(caller)
+    await enterAndOpen(this.#kernel, caller)
     const input = this.#kernel.redact(sent)
     const fresh = this.#newId('run')
     return this.#kernel.commit((sql, now) => {
@@ -95,7 +95,7 @@ export class RunDesk implements RunApi {
   }
 
   async changeRun(caller: Caller, runId: string, sent: RunChange): Promise<Run> {
-    await this.#enter(caller)
+    await enterAndOpen(this.#kernel, caller)
     const { status, phase, reason } = this.#kernel.redact(sent)
     return this.#kernel.commit((sql, now) => {
       const run = mustOpenRun(sql, runId)
@@ -117,7 +117,7 @@ export class RunDesk implements RunApi {
   }
 
   async finishRun(caller: Caller, runId: string, sent: RunFinish): Promise<Run> {
-    await this.#enter(caller)
+    await enterAndOpen(this.#kernel, caller)
     const { status, outcome = status, reason } = this.#kernel.redact(sent)
     if (outcome !== status)
       throw new AppError('unprocessable', `The outcome must be "${status}", as the status is`, [
@@ -138,7 +138,7 @@ export class RunDesk implements RunApi {
   }
 
   async addRunEvent(caller: Caller, runId: string, sent: RunEventAdd): Promise<RunEvent> {
-    await this.#enter(caller)
+    await enterAndOpen(this.#kernel, caller)
     const { kind, data } = this.#kernel.redact(sent)
     if (isLongerThan(JSON.stringify(data), maxRunEventBytes))
       throw new AppError('too_large', 'An entry has at most 64 KiB of JSON', [
@@ -152,14 +152,14 @@ export class RunDesk implements RunApi {
   }
 
   async addCheckpoint(caller: Caller, runId: string, sent: CheckpointCreate): Promise<Checkpoint> {
-    await this.#enter(caller)
+    await enterAndOpen(this.#kernel, caller)
     const checkpoint = this.#kernel.redact(sent)
     const id = this.#newId('chk')
     return this.#kernel.commit((sql, now) => addCheckpoint(sql, now, runId, id, checkpoint))
   }
 
   async resumeRun(caller: Caller, runId: string, checkpointId: string | null) {
-    await this.#enter(caller)
+    await enterAndOpen(this.#kernel, caller)
     return this.#kernel.commit((sql, now) => resumeFrom(sql, now, runId, checkpointId))
   }
 
@@ -178,12 +178,6 @@ export class RunDesk implements RunApi {
     return checkTimeline(runId, rows, head ?? null, (text, signature) =>
       ports.crypto.isSigned(text, signature),
     )
-  }
-
-  async #enter(caller: Caller) {
-    callerSession(this.#kernel, caller)
-    await this.#kernel.openSecrets()
-    return callerSession(this.#kernel, caller)
   }
 
   #newId(prefix: string): string {

@@ -16,6 +16,13 @@ export function callerSession(
   return session
 }
 
+/** For doors that store what callers say. Looked at again after the wait: it may have been deleted meanwhile. */
+export async function enterAndOpen(kernel: Kernel, caller: Caller): Promise<SessionRecord> {
+  callerSession(kernel, caller)
+  await kernel.openSecrets()
+  return callerSession(kernel, caller)
+}
+
 /** Only the newest sandbox counts, and only while the session has not given it up. */
 export function sandboxSession(kernel: Kernel, sandbox: SandboxCaller): SessionRecord {
   const session = callerSession(kernel, sandbox)
