@@ -2,8 +2,9 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import type { Boot } from '../src/contract/manifest.ts'
+import type { Boot, Manifest } from '../src/contract/manifest.ts'
 import type { SandboxInfo, SandboxSpec } from '../src/core/ports.ts'
+import { exitOf, fetchManifest, leanNode, saysReady } from './agent-process.ts'
 import { type AgentLog, openAgentLog, redact } from './agent-log.ts'
 import { killProcesses, sandboxMark, sleep, stackMark, type Wanted, within } from './processes.ts'
 import type { Limits } from './limits.ts'
@@ -16,16 +17,6 @@ import { clearTemporary } from './uids.ts'
 import { makeWorkspace } from './workspace.ts'
 
 const run = promisify(execFile)
-
-/** The agent mostly waits and passes bytes on: it runs without compilers and helper threads, a fifth smaller. */
-const leanNode = [
-  '--max-semi-space-size=1',
-  '--single-threaded-gc',
-  '--no-opt',
-  '--no-maglev',
-  '--no-sparkplug',
-  '--v8-pool-size=0',
-]
 
 export interface SandboxSettings {
   /** Folder of all sandboxes. */
@@ -79,7 +70,7 @@ export function wantedOf(root: string, name: string, uid: number | undefined): W
   }
 }
 
-/** Starts it in the background: workspace, then a place to boot, then the agent. */
+/** Starts it in the background: a place to boot, then the agent, and the workspace while the agent's process starts. */
 export function startSandbox(
   settings: SandboxSettings,
   spec: SandboxSpec,
@@ -155,15 +146,21 @@ export function startSandbox(
     makeFolders(folder, uid, record)
     if (spec.image !== null)
       throw new Error(`Cannot boot "${spec.image}": the local provider has no images`)
-    await (spec.snapshotId === null ? makeWorkspaceOf(spec.repository) : restore(spec.snapshotId))
-    const filled = [join(folder, 'workspace'), ...(spec.snapshotId === null ? [] : [homeFolder])]
-    if (uid !== undefined) await run('chown', ['-hR', `${uid}:${uid}`, ...filled])
+    // A clone waits for the network: no place is held for that.
+    const isClone = spec.snapshotId === null && spec.repository !== null
+    if (isClone) await fill()
     const release = await takePlace()
     try {
-      await runAgent(release)
+      await runAgent(release, isClone ? async () => {} : fill)
     } finally {
       release()
     }
+  }
+
+  async function fill(): Promise<void> {
+    await (spec.snapshotId === null ? makeWorkspaceOf(spec.repository) : restore(spec.snapshotId))
+    const filled = [join(folder, 'workspace'), ...(spec.snapshotId === null ? [] : [homeFolder])]
+    if (uid !== undefined) await run('chown', ['-hR', `${uid}:${uid}`, ...filled])
   }
 
   async function makeWorkspaceOf(repository: SandboxSpec['repository']): Promise<void> {
@@ -200,31 +197,43 @@ export function startSandbox(
     }
   }
 
-  async function runAgent(release: () => void): Promise<void> {
+  /** The agent does nothing before it has its boot document; meanwhile the rest is done. */
+  async function runAgent(release: () => void, prepare: () => Promise<void>): Promise<void> {
     cancelled.signal.throwIfAborted()
     const log = openAgentLog(join(settings.stateDir, `${name}.log`), secrets)
-    const [command = '', ...args] = settings.limits.wrap(
-      [settings.node, ...leanNode, settings.agentFile],
-      spec.limits.processes,
-    )
-    const agent = spawn(command, args, {
-      cwd: join(folder, 'agent'),
-      detached: true,
-      stdio: ['pipe', 'pipe', 'pipe'],
-      env: agentEnvironment(),
-    })
+    const agent = spawnAgent()
     child = agent
-    state = 'running'
     const timer = setTimeout(release, settings.bootReleaseMs)
     const onLine = (line: string) => void (saysReady(line) && release())
     log.follow(agent.stdout, onLine)
     log.follow(agent.stderr, onLine)
     agent.stdin.on('error', () => undefined) // its death is seen below
-    agent.stdin.end(`${JSON.stringify(bootDocument())}\n`)
-    const how = await exitOf(agent)
-    clearTimeout(timer)
-    release()
-    await exit(`The agent ended with ${how}`, log)
+    const ended = exitOf(agent)
+    try {
+      const [manifest] = await Promise.all([fetchManifest(spec, cancelled.signal), prepare()])
+      agent.stdin.end(`${JSON.stringify(bootDocument(manifest))}\n`)
+      state = 'running'
+      const how = await ended
+      release()
+      await exit(`The agent ended with ${how}`, log)
+    } catch (error) {
+      await exit(redact((error as Error).message, secrets), log)
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  function spawnAgent() {
+    const [command = '', ...args] = settings.limits.wrap(
+      [settings.node, ...leanNode, settings.agentFile],
+      spec.limits.processes,
+    )
+    return spawn(command, args, {
+      cwd: join(folder, 'agent'),
+      detached: true,
+      stdio: ['pipe', 'pipe', 'pipe'],
+      env: agentEnvironment(),
+    })
   }
 
   /** Once: whatever the sandbox has left running is ended, too. */
@@ -265,7 +274,7 @@ export function startSandbox(
     return { ...env, ...marks() }
   }
 
-  function bootDocument(): Boot {
+  function bootDocument(manifest: Manifest | undefined): Boot {
     return {
       gatewayUrl: spec.gatewayUrl,
       sessionId: spec.sessionId,
@@ -276,24 +285,7 @@ export function startSandbox(
       path: settings.path,
       ...(uid === undefined ? {} : { uid, gid: uid }),
       mark: settings.mark,
+      ...(manifest === undefined ? {} : { manifest }),
     }
   }
 }
-
-function saysReady(line: string): boolean {
-  if (!line.includes('"ready"')) return false
-  try {
-    const { msg, message } = JSON.parse(line) as { msg?: unknown; message?: unknown }
-    return (msg ?? message) === 'ready'
-  } catch {
-    return false
-  }
-}
-
-const exitOf = (child: ChildProcess) =>
-  new Promise<string>((resolve) => {
-    child.once('error', (error) => resolve(error.message))
-    child.once('exit', (code, signal) =>
-      resolve(signal === null ? `exit code ${code}` : `signal ${signal}`),
-    )
-  })

@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import { chmodSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Boot, Manifest } from '../src/contract/manifest.ts'
+import { type Boot, Manifest, SandboxEnv } from '../src/contract/manifest.ts'
 import type { DiffReport } from '../src/contract/diff.ts'
-import { SandboxEnv } from '../src/contract/env.ts'
 import { AgentNames } from './agent-names.ts'
 import { collect, uploadFile } from './collect.ts'
 import { Commands } from './commands.ts'
@@ -130,19 +129,20 @@ export class Agent {
     setInterval(() => this.#turns.tick(), 50)
     setInterval(() => this.#gate.tick(), 1000)
     this.#relayUrl = await this.#relay.listen()
-    this.#uplink.start()
+    // Not before OpenCode's process, unless the manifest is still to be fetched: that may need a new token from the link.
+    setImmediate(() => this.#uplink.start())
     try {
       const [manifest] = await Promise.all([
-        this.#plane.fetch('manifest', Manifest),
+        this.#boot.manifest ?? this.#plane.fetch('manifest', Manifest),
         this.#supervisor.endLeftovers(),
       ])
       await crashPoint('manifest.fetched')
-      const [enforces] = await Promise.all([
-        this.#executor.enforces(),
+      const [, enforces] = await Promise.all([
         this.#supervisor.start(manifest),
-        this.#rememberBase(manifest),
+        meanwhile(() => this.#executor.enforces()),
+        // In this order: what the base tree has seen stays in the sandbox's own store, and goes into snapshots.
+        meanwhile(() => this.#rememberBase(manifest)).then(() => this.#applyEnv()),
       ])
-      await this.#applyEnv()
       await this.#turns.endForgotten(this.#toldBefore)
       await crashPoint('ready.before')
       const bootMs = Date.now() - this.#startedAt
@@ -284,4 +284,10 @@ export class Agent {
       ? null
       : takeDiff(this.#diffOptions(this.#supervisor.layout), baseTree, maxBytes)
   }
+}
+
+/** Once OpenCode's process is there: it boots for seconds, and what is done in that time costs none. */
+async function meanwhile<T>(work: () => Promise<T>): Promise<T> {
+  await new Promise((resolve) => setImmediate(resolve))
+  return work()
 }

@@ -1,6 +1,5 @@
 import { basename, dirname } from 'node:path'
-import type { SandboxEnv } from '../src/contract/env.ts'
-import type { Layout } from '../src/contract/manifest.ts'
+import type { Layout, SandboxEnv } from '../src/contract/manifest.ts'
 import { Folder, type Owner } from './folder.ts'
 
 const maxBytes = 8 * 1024 * 1024

@@ -1,4 +1,5 @@
-import { type AgentEventKind, type EventData, maxDeltasPerSecond } from '../src/contract/events.ts'
+import { type AgentEventKind, maxDeltasPerSecond } from '../src/contract/agent-events.ts'
+import type { EventData } from '../src/contract/events.ts'
 import type { ToolPart } from './gate.ts'
 import type { OpenCodeEvent } from './opencode.ts'
 import { shorten } from './shorten.ts'

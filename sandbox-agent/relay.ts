@@ -1,18 +1,14 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
-import {
-  createServer,
-  type IncomingMessage,
-  request as httpRequest,
-  type Server,
-  type ServerResponse,
-} from 'node:http'
-import { request as httpsRequest } from 'node:https'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { AskId } from '../src/contract/ids.ts'
 import { maxArgsBytes, ToolCallback } from '../src/contract/tool.ts'
 import type { Answer, Gate, Question } from './gate.ts'
 import { log, messageOf } from './log.ts'
 import { callUpstream, type Outcome, type UpstreamOptions } from './upstream.ts'
+
+// An import of it would load fetch and WebSocket with it, and OpenCode would start that much later.
+const http = process.getBuiltinModule('node:http')
 
 export interface RelayOptions {
   gatewayUrl: string
@@ -38,7 +34,7 @@ export class Relay {
 
   constructor(options: RelayOptions) {
     this.#options = options
-    this.#server = createServer((request, response) => {
+    this.#server = http.createServer((request, response) => {
       this.#serve(request, response).catch((error: unknown) => {
         log('relay.failed', { reason: messageOf(error) })
         if (!response.headersSent)
@@ -138,7 +134,8 @@ export class Relay {
     // Never the request's own target: put behind a host name, "pany://x/llm/" would make another host of it.
     const url = new URL(`${this.#options.gatewayUrl}${path}`)
     const { host: _host, 'x-api-key': _key, connection: _connection, ...headers } = request.headers
-    const send = url.protocol === 'https:' ? httpsRequest : httpRequest
+    const { request: send } =
+      url.protocol === 'https:' ? process.getBuiltinModule('node:https') : http
     const upstream = send(url, {
       method: request.method,
       headers: { ...headers, authorization: `Bearer ${this.#options.token()}` },

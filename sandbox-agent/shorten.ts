@@ -1,4 +1,4 @@
-import { maxEventBytes } from '../src/contract/events.ts'
+import { maxEventBytes } from '../src/contract/agent-events.ts'
 
 /** Room for the event's own fields around its data. */
 const envelopeBytes = 2048

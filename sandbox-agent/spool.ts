@@ -1,4 +1,5 @@
-import type { AgentEventKind, EventData } from '../src/contract/events.ts'
+import type { AgentEventKind } from '../src/contract/agent-events.ts'
+import type { EventData } from '../src/contract/events.ts'
 import type { AgentEvent } from '../src/contract/link.ts'
 import { Journal } from './journal.ts'
 

@@ -1,4 +1,5 @@
-import type { AgentEventKind, EventData } from '../src/contract/events.ts'
+import type { AgentEventKind } from '../src/contract/agent-events.ts'
+import type { EventData } from '../src/contract/events.ts'
 import { AskId } from '../src/contract/ids.ts'
 import { type DownMessage, maxLinkMessageBytes } from '../src/contract/link.ts'
 import type { Enforcement } from '../src/contract/operation.ts'

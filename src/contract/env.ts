@@ -45,12 +45,3 @@ export const EnvRequest = z.object({
   closedAt: z.number().nullable(),
 })
 export type EnvRequest = z.infer<typeof EnvRequest>
-
-/** For the agent alone: what belongs into the sandbox's env file, and the files that the configuration asks for. */
-export const SandboxEnv = z.object({
-  values: z.record(z.string(), z.string()),
-  files: z.array(
-    z.object({ path: z.string().describe('Relative to the workspace'), content: z.string() }),
-  ),
-})
-export type SandboxEnv = z.infer<typeof SandboxEnv>

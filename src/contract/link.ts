@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { GateDecision } from './ask.ts'
 import { CollectedFile } from './artifact.ts'
-import { type AgentEventKind, agentEventKinds } from './events.ts'
+import { type AgentEventKind, agentEventKinds } from './agent-events.ts'
 import { AskId, AttemptId } from './ids.ts'
 import { DiffReport } from './diff.ts'
 import { DiscardReport, Enforcement, ExecutionReport } from './operation.ts'

@@ -58,5 +58,16 @@ export const Boot = z.object({
   gid: z.number().int().optional(),
   /** In the environment of OpenCode and all its children, so that they can be found again. */
   mark: z.string(),
+  /** From a host that has fetched it already; absent: the agent asks for it. */
+  manifest: Manifest.optional(),
 })
 export type Boot = z.infer<typeof Boot>
+
+/** For the agent alone: what belongs into the sandbox's env file, and the files that the configuration asks for. */
+export const SandboxEnv = z.object({
+  values: z.record(z.string(), z.string()),
+  files: z.array(
+    z.object({ path: z.string().describe('Relative to the workspace'), content: z.string() }),
+  ),
+})
+export type SandboxEnv = z.infer<typeof SandboxEnv>

@@ -1,9 +1,5 @@
-import {
-  defaultVerificationFolder,
-  maxArtifactBytes,
-  maxArtifactFiles,
-  maxArtifactTotalBytes,
-} from './tool.ts'
+import { maxArtifactBytes, maxArtifactFiles, maxArtifactTotalBytes } from './tool.ts'
+import { defaultVerificationFolder } from './tools/verify.ts'
 
 export interface PromptPlace {
   repositoryName: string | null

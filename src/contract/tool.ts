@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import { CallerKey } from './ids.ts'
-import { allModes, type Mode } from './mode.ts'
-import { isInnerPath } from './tools/paths.ts'
+import type { Mode } from './mode.ts'
 
 /** What a gateway tool answers; a `success: false` is an answer like any other and is replayed. */
 export const ToolResult = z.object({
@@ -65,35 +64,6 @@ export interface ContractTool<A extends z.ZodType = z.ZodType> extends ToolDefin
   modes: readonly Mode[]
   fileName: string
 }
-
-export const defaultVerificationFolder = '.proliferate/.verification'
-
-export const verifyTool = {
-  name: 'verify',
-  aliases: [],
-  domain: 'gateway',
-  modes: allModes,
-  fileName: 'verify',
-  args: z.strictObject({
-    folder: z
-      .string()
-      .min(1)
-      .max(500)
-      .refine(isInnerPath, { error: 'Must be a relative path inside the workspace' })
-      .optional()
-      .describe(
-        `Folder with the evidence files, relative to the workspace. Default: ${defaultVerificationFolder}`,
-      ),
-  }),
-  description:
-    'Upload verification evidence (screenshots, logs, test output) so that a person can review it.',
-  guidance: [
-    `Put the evidence of your work into ${defaultVerificationFolder}/ (or another folder that you name), then call this tool once.`,
-    'Good evidence: test output, a screenshot of the changed page, a log that shows the fix. At most 100 files, 8 MiB each, 32 MiB in all.',
-    'The answer names the place where the files are stored. If the folder is empty, nothing is stored and the answer says so.',
-  ].join('\n'),
-  onConflict: 'refuse',
-} as const satisfies ContractTool
 
 export const maxArgsBytes = 256 * 1024
 export const maxArtifactBytes = 8 * 1024 * 1024

@@ -1,11 +1,12 @@
 import { z } from 'zod'
 import type { Mode } from './mode.ts'
-import { type ContractTool, type ToolDefinition, verifyTool } from './tool.ts'
+import type { ContractTool, ToolDefinition } from './tool.ts'
 import { automationCompleteTool } from './tools/automation-complete.ts'
 import { requestEnvVariablesTool } from './tools/request-env-variables.ts'
 import { saveEnvFilesTool } from './tools/save-env-files.ts'
 import { saveServiceCommandsTool } from './tools/save-commands.ts'
 import { saveSnapshotTool } from './tools/save-snapshot.ts'
+import { verifyTool } from './tools/verify.ts'
 
 export {
   automationCompleteTool,

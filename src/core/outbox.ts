@@ -55,6 +55,10 @@ export function unsentRows(sql: Sql): OutboxRow[] {
   return fits.length > 0 ? fits : rows.slice(0, 1)
 }
 
+export function lastSeq(sql: Sql): number {
+  return sql.all<{ seq: number | null }>('select max(seq) as seq from outbox')[0]?.seq ?? 0
+}
+
 /** What the newest row is about, sent or not. */
 export function lastKind(sql: Sql): string | null {
   return (

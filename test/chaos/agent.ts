@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { CollectedFile } from '../../src/contract/artifact.ts'
-import type { AgentEventKind } from '../../src/contract/events.ts'
+import type { AgentEventKind } from '../../src/contract/agent-events.ts'
 import type { ExecutionReport } from '../../src/contract/operation.ts'
 import {
   type AgentEvent,

@@ -3,6 +3,7 @@ import {
   type BeginInput,
   beginCall,
   failCall,
+  findAnswer,
   releaseCall,
   settleCall,
 } from '../../src/core/gateway/calls.ts'
@@ -19,8 +20,8 @@ const input: BeginInput = {
   tool: 'tool',
   toolCallId: 'id',
   operationId: 'op_1',
+  sent: '{}',
   args: '{}',
-  argsHash: 'hash',
   generation: 1,
   runner: 'here',
   running: false,
@@ -86,7 +87,7 @@ describe('beginCall: every state x hash x runner x open x repeatable', () => {
         ...input,
         runner: one.runner === 'nobody' ? 'elsewhere' : 'here',
         running: one.runner === 'here' && one.state === 'pending',
-        argsHash: one.hash === 'same' ? 'hash' : 'other',
+        sent: one.hash === 'same' ? '{}' : '{"other":1}',
         operationId: 'op_2',
         sessionOpen: one.open,
         repeatable: one.repeatable,
@@ -124,6 +125,31 @@ describe('beginCall: every state x hash x runner x open x repeatable', () => {
         })
     },
   )
+})
+
+describe('arguments with a secret in them', () => {
+  const secret = { ...input, sent: '{"text":"hunter22"}', args: '{"text":"[secret:PW]"}' }
+
+  test('[CALL3] are compared as they were sent, and not kept', () => {
+    const sql = given('absent', 'here')
+    beginCall(sql, 1, secret)
+    const body = settleCall(sql, 2, key, settled)
+    expect(beginCall(sql, 3, secret)).toEqual({ kind: 'replay', body })
+    expect(findAnswer(sql, 'tool', 'id', secret.sent)).toBe(body)
+    const other = { ...secret, sent: '{"text":"hunter23"}' }
+    expect(beginCall(sql, 4, other)).toEqual({ kind: 'conflict' })
+    expect(findAnswer(sql, 'tool', 'id', other.sent)).toBeNull()
+    // What is kept is not what was sent.
+    expect(beginCall(sql, 5, { ...input, sent: secret.args })).toEqual({ kind: 'conflict' })
+    expect(JSON.stringify(sql.all('select * from calls'))).not.toContain('hunter22')
+  })
+
+  test('[CALL3] are the same call after the secret has become known', () => {
+    const sql = given('absent', 'here')
+    beginCall(sql, 1, { ...secret, args: secret.sent })
+    const body = settleCall(sql, 2, key, settled)
+    expect(beginCall(sql, 3, secret)).toEqual({ kind: 'replay', body })
+  })
 })
 
 describe('ends of a call', () => {

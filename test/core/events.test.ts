@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest'
-import { maxEventBytes } from '../../src/contract/events.ts'
+import { maxEventBytes } from '../../src/contract/agent-events.ts'
 import type { AgentEvent } from '../../src/contract/link.ts'
 import { agentEvent, notice } from '../support/agent.ts'
 import { testCaller, TestSession } from '../support/session.ts'

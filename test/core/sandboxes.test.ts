@@ -4,7 +4,8 @@ import { z } from 'zod'
 import { idAlphabet } from '../../src/contract/ids.ts'
 import { Manifest } from '../../src/contract/manifest.ts'
 import { modelRows, parseModel } from '../../src/contract/models.ts'
-import { type ToolDefinition, verifyTool } from '../../src/contract/tool.ts'
+import type { ToolDefinition } from '../../src/contract/tool.ts'
+import { verifyTool } from '../../src/contract/tools/verify.ts'
 import { buildManifest, type ManifestInput } from '../../src/core/sandboxes/manifest.ts'
 
 const crypto = {

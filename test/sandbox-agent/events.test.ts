@@ -4,7 +4,7 @@ import { type Message, Teller } from '../../sandbox-agent/events.ts'
 import type { OpenCodeEvent } from '../../sandbox-agent/opencode.ts'
 import { shorten } from '../../sandbox-agent/shorten.ts'
 import type { ToldParts } from '../../sandbox-agent/spool.ts'
-import { agentEventKinds, maxEventBytes } from '../../src/contract/events.ts'
+import { agentEventKinds, maxEventBytes } from '../../src/contract/agent-events.ts'
 
 /** Event streams and message lists of real turns of OpenCode. */
 interface Recording {

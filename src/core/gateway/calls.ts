@@ -1,6 +1,7 @@
 import type { CallState, ToolResult } from '../../contract/tool.ts'
 import { addToOutbox } from '../outbox.ts'
 import type { Sql } from '../ports.ts'
+import { hashText } from '../runs/timeline.ts'
 import { appendEvent } from '../sessions/events.ts'
 
 /** What a callback finds when it arrives. Every branch is a row of the table in SPEC.md, area CALL. */
@@ -15,8 +16,10 @@ export interface BeginInput {
   tool: string
   toolCallId: string
   operationId: string
+  /** What was sent, as canonical JSON. */
+  sent: string
+  /** The same without secrets, which is what is kept. */
   args: string
-  argsHash: string
   generation: number
   /** The instance that would run it. A pending row of another instance has lost its runner, at once. */
   runner: string
@@ -71,7 +74,7 @@ export function beginCall(sql: Sql, now: number, input: BeginInput): Begin {
   if (begun) return begun
   const row = loadCall(sql, input.tool, input.toolCallId)
   if (!row) return { kind: 'closed' }
-  if (row.args_hash !== input.argsHash) return recordConflict(sql, now, row)
+  if (!isSent(row, input.sent)) return recordConflict(sql, now, row)
   if (row.response !== null) return { kind: 'replay', body: row.response }
   if (row.state === 'pending' && input.running) return { kind: 'join' }
   if (!input.sessionOpen) return giveUp(sql, now, row, closedBefore)
@@ -80,6 +83,12 @@ export function beginCall(sql: Sql, now: number, input: BeginInput): Begin {
   const cause = row.state === 'failed' ? 'it failed half-way' : 'the process that ran it was lost'
   return giveUp(sql, now, row, cause)
 }
+
+/** Of a call whose arguments are kept as they were sent. Those of which a secret was taken out are compared by a hash. */
+const asSent = ''
+
+const isSent = (row: Pick<CallRow, 'args' | 'args_hash'>, sent: string): boolean =>
+  row.args_hash === asSent ? row.args === sent : row.args_hash === hashText(sent)
 
 /** Undefined if the id is known. One statement decides, since most ids are new. */
 function startCall(sql: Sql, now: number, input: BeginInput): Begin | undefined {
@@ -90,7 +99,7 @@ function startCall(sql: Sql, now: number, input: BeginInput): Begin | undefined 
     input.toolCallId,
     input.operationId,
     input.args,
-    input.argsHash,
+    input.args === input.sent ? asSent : hashText(input.sent),
     input.runner,
     input.generation,
     now,
@@ -273,15 +282,14 @@ export function findAnswer(
   sql: Sql,
   tool: string,
   toolCallId: string,
-  argsHash: string,
+  sent: string,
 ): string | null {
-  const row = sql.all<{ response: string | null }>(
-    'select response from calls where tool = ? and tool_call_id = ? and args_hash = ?',
+  const row = sql.all<Pick<CallRow, 'args' | 'args_hash' | 'response'>>(
+    'select args, args_hash, response from calls where tool = ? and tool_call_id = ?',
     tool,
     toolCallId,
-    argsHash,
   )[0]
-  return row?.response ?? null
+  return row && isSent(row, sent) ? row.response : null
 }
 
 function loadCall(sql: Sql, tool: string, toolCallId: string): CallRow | undefined {

@@ -1,11 +1,10 @@
 import {
-  defaultVerificationFolder,
   maxArtifactBytes,
   maxArtifactFiles,
   maxArtifactTotalBytes,
   type ToolResult,
-  verifyTool,
 } from '../../contract/tool.ts'
+import { defaultVerificationFolder, verifyTool } from '../../contract/tools/verify.ts'
 import type { CollectedFile } from '../../contract/artifact.ts'
 import { AppError } from '../../contract/error.ts'
 import { type CallContext, gatewayTool } from './tools.ts'

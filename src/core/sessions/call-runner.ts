@@ -13,7 +13,6 @@ import {
 } from '../gateway/calls.ts'
 import type { CallContext, GatewayTool } from '../gateway/tools.ts'
 import type { CallAnswer, ToolCallInput } from './api.ts'
-import { hashText } from '../runs/timeline.ts'
 import type { SandboxCaller } from './caller.ts'
 import { storeArtifacts } from './artifacts.ts'
 import { completeRun, decideRun } from './automation.ts'
@@ -25,7 +24,6 @@ import type { Kernel } from './kernel.ts'
 import type { SessionRecord } from './record.ts'
 import { orderSnapshot, storeSnapshot } from './snapshots.ts'
 
-const longText = 8192
 const slowMs = 10_000
 const replayMemory = 16
 
@@ -59,28 +57,28 @@ export class CallRunner {
       sandboxSession(this.#kernel, sandbox)
       return { body: JSON.stringify(invalidArguments(parsed.error)), replayed: false }
     }
-    const args = canonicalJson(parsed.success ? parsed.data : call.args)
-    if (isLongerThan(args, maxArgsBytes)) {
+    const args: unknown = parsed.success ? parsed.data : call.args
+    const sent = canonicalJson(args)
+    if (isLongerThan(sent, maxArgsBytes)) {
       throw new AppError('too_large', `The arguments are larger than ${maxArgsBytes} bytes`, [
         { path: 'args', message: `At most ${maxArgsBytes} bytes` },
       ])
     }
-    const argsHash = await this.#hash(args)
     const opening = this.#kernel.openSecrets()
     if (opening) await opening
-    // After the awaits: the session may have been closed or replaced meanwhile.
+    // After the wait: the session may have been closed or replaced meanwhile.
     const session = sandboxSession(this.#kernel, sandbox)
-    const answer = this.#lookFirst(call, argsHash)
+    const answer = this.#lookFirst(call, sent)
     if (answer !== null) return { body: answer, replayed: true }
+    const kept = this.#kernel.redact(args)
     const key = `${call.tool}\n${call.toolCallId}`
     const begin = this.#kernel.commit((sql, now) =>
       beginCall(sql, now, {
         tool: call.tool,
         toolCallId: call.toolCallId,
         operationId: `op_${this.#kernel.ports.crypto.random(20)}`,
-        // Compared by the hash of what was sent; kept without secrets.
-        args: canonicalJson(this.#kernel.redact(parsed.success ? parsed.data : call.args)),
-        argsHash,
+        sent,
+        args: kept === args ? sent : canonicalJson(kept),
         generation: sandbox.generation,
         runner: this.#kernel.instance,
         running: this.#running.has(key),
@@ -126,16 +124,11 @@ export class CallRunner {
    * A replay that is found before anything is written is the cheapest, but most ids are new. So it is looked for first
    * only while replays have been seen; the begin of a call finds it as well.
    */
-  #lookFirst({ tool, toolCallId }: ToolCallInput, argsHash: string): string | null {
+  #lookFirst({ tool, toolCallId }: ToolCallInput, sent: string): string | null {
     if (this.#untilReplayed >= replayMemory) return null
-    const answer = findAnswer(this.#kernel.ports.sql, tool, toolCallId, argsHash)
+    const answer = findAnswer(this.#kernel.ports.sql, tool, toolCallId, sent)
     this.#untilReplayed = answer === null ? this.#untilReplayed + 1 : 0
     return answer
-  }
-
-  /** The platform's hash is quicker, but the way to it costs more than a short text. */
-  #hash(text: string): string | Promise<string> {
-    return text.length > longText ? this.#kernel.ports.crypto.sha256(text) : hashText(text)
   }
 
   /** Of replaced sandboxes, except what runs here, or may come again under an id that the agent has chosen. */

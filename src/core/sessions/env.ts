@@ -1,5 +1,6 @@
-import type { EnvRequest, SandboxEnv } from '../../contract/env.ts'
+import type { EnvRequest } from '../../contract/env.ts'
 import { AppError } from '../../contract/error.ts'
+import type { SandboxEnv } from '../../contract/manifest.ts'
 import { maxSessionSealedBytes } from '../../contract/secret.ts'
 import type { EnvFile } from '../../contract/tools/save-env-files.ts'
 import {

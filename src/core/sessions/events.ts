@@ -1,11 +1,5 @@
-import {
-  type AgentEventKind,
-  agentEventKinds,
-  type EventData,
-  type EventKind,
-  maxEventBytes,
-  type SessionEvent,
-} from '../../contract/events.ts'
+import { type AgentEventKind, agentEventKinds, maxEventBytes } from '../../contract/agent-events.ts'
+import type { EventData, EventKind, SessionEvent } from '../../contract/events.ts'
 import type { AgentEvent } from '../../contract/link.ts'
 import type { Sql } from '../ports.ts'
 

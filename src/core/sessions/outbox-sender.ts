@@ -1,6 +1,7 @@
 import { backoffMs, clearDeadline, setDeadline } from '../deadlines.ts'
 import {
   hasUnsent,
+  lastSeq,
   nextVerification,
   outboxLag,
   outboxWatermark,
@@ -37,7 +38,7 @@ export class OutboxSender {
   async #gatherAndSend(): Promise<void> {
     try {
       await this.#kernel.ports.host.sleep(gatherMs)
-      await this.#sendAll()
+      await this.#sendAll(this.#newest())
       this.#failures = 0
     } catch (error) {
       this.#putOff(error)
@@ -48,8 +49,17 @@ export class OutboxSender {
     this.#wake()
   }
 
-  async #sendAll(): Promise<void> {
-    for (let rows = this.#unsent(); rows.length > 0; rows = this.#unsent()) await this.#append(rows)
+  /** What comes meanwhile and is newer travels with the next burst: a busy session would send row by row. */
+  async #sendAll(newest = Infinity): Promise<void> {
+    for (;;) {
+      const rows = this.#unsent()
+      if (rows[0] === undefined || rows[0].seq > newest) return
+      await this.#append(rows)
+    }
+  }
+
+  #newest(): number {
+    return this.#kernel.created ? lastSeq(this.#kernel.ports.sql) : 0
   }
 
   #unsent() {

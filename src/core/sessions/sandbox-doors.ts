@@ -1,6 +1,5 @@
-import type { SandboxEnv } from '../../contract/env.ts'
 import { AppError } from '../../contract/error.ts'
-import type { Manifest } from '../../contract/manifest.ts'
+import type { Manifest, SandboxEnv } from '../../contract/manifest.ts'
 import { createSecretFinder } from '../redaction/finder.ts'
 import type { CallAnswer, SandboxApi, ToolCallInput } from './api.ts'
 import type { CallRunner } from './call-runner.ts'

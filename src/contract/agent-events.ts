@@ -1,0 +1,62 @@
+import { z } from 'zod'
+import { DiffReport } from './diff.ts'
+import { turnEnds } from './turn.ts'
+
+const turnId = z.string().nullable()
+const part = { turnId, sessionId: z.string(), messageId: z.string(), partId: z.string() }
+const toolPart = { ...part, tool: z.string(), callId: z.string(), input: z.unknown() }
+
+/** What only the sandbox can tell. Order and completeness are the agent's; the session numbers and stores them. */
+export const agentEventKinds = {
+  'opencode.started': z.object({ version: z.string(), startMs: z.number(), restart: z.boolean() }),
+  'opencode.died': z.object({ code: z.number().nullable(), signal: z.string().nullable() }),
+  /** Coalesced to at most four a second per part. A hint: `message.text` has the whole text. */
+  'message.delta': z.object({ ...part, field: z.string(), delta: z.string() }),
+  'message.text': z.object({ ...part, text: z.string(), reasoning: z.boolean() }),
+  'tool.started': z.object(toolPart),
+  'tool.completed': z.object({
+    ...toolPart,
+    title: z.string(),
+    output: z.string(),
+    truncated: z.boolean(),
+    durationMs: z.number(),
+  }),
+  'tool.failed': z.object({ ...toolPart, error: z.string(), durationMs: z.number() }),
+  'step.finished': z.object({
+    ...part,
+    reason: z.string(),
+    tokens: z.object({
+      input: z.number(),
+      output: z.number(),
+      reasoning: z.number(),
+      cacheRead: z.number(),
+      cacheWrite: z.number(),
+    }),
+    cost: z.number(),
+  }),
+  'gate.bypassed': z.object({ ...toolPart }),
+  'manifest.applied': z.object({
+    version: z.string(),
+    files: z.array(
+      z.object({
+        path: z.string(),
+        sha256: z.string(),
+        action: z.enum(['written', 'kept', 'skipped', 'repaired', 'removed']),
+      }),
+    ),
+  }),
+  'turn.ended': z.object({
+    turnId: z.string(),
+    state: z.enum(turnEnds),
+    reason: z.string().nullable(),
+    text: z.string().nullable(),
+    diff: DiffReport.nullable(),
+  }),
+  'agent.notice': z.object({ message: z.string() }),
+} as const
+
+export type AgentEventKind = keyof typeof agentEventKinds
+
+/** No event is larger: the agent shortens long outputs and says so. */
+export const maxEventBytes = 256 * 1024
+export const maxDeltasPerSecond = 4
