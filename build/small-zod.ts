@@ -1,10 +1,11 @@
 import { en } from 'zod/locales'
 import * as mini from 'zod/mini'
+import { _default as withDefault } from 'zod/mini'
 
 /**
  * What the contract uses of zod, for the agent's bundle: the same schemas, checks and messages out of zod's core, without
  * the weight of a `z` on which everything can be chained to everything. It knows only what the agent's files of the
- * contract use, and test/build/small-zod.test.ts compares it with the whole.
+ * contract use, and test/sandbox-agent/small-zod.test.ts compares it with the whole.
  */
 export const z = {
   array: mini.array,
@@ -32,14 +33,14 @@ const chain = {
     return mini.nullable(this)
   },
   default(this: mini.ZodMiniType, value: unknown) {
-    return mini._default(this, value)
+    return withDefault(this, value)
   },
   /** For documents, which the agent does not write. */
   describe(this: mini.ZodMiniType) {
     return this
   },
   refine(this: mini.ZodMiniType, isRight: (value: unknown) => boolean, params: Params) {
-    return this
+    return this.check(mini.refine(isRight, params))
   },
   regex(this: mini.ZodMiniString, pattern: RegExp, params?: Params) {
     return this.check(mini.regex(pattern, params))

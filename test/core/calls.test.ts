@@ -130,7 +130,7 @@ describe('beginCall: every state x hash x runner x open x repeatable', () => {
 describe('arguments with a secret in them', () => {
   const secret = { ...input, sent: '{"text":"hunter22"}', args: '{"text":"[secret:PW]"}' }
 
-  test('[CALL3] are compared as they were sent, and not kept', () => {
+  test('[CALL6] are compared as they were sent, and not kept', () => {
     const sql = given('absent', 'here')
     beginCall(sql, 1, secret)
     const body = settleCall(sql, 2, key, settled)
@@ -144,7 +144,7 @@ describe('arguments with a secret in them', () => {
     expect(JSON.stringify(sql.all('select * from calls'))).not.toContain('hunter22')
   })
 
-  test('[CALL3] are the same call after the secret has become known', () => {
+  test('[CALL6] are the same call after the secret has become known', () => {
     const sql = given('absent', 'here')
     beginCall(sql, 1, { ...secret, args: secret.sent })
     const body = settleCall(sql, 2, key, settled)

@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest'
 import { nextDeadline, setDeadline } from '../../src/core/deadlines.ts'
 import { migrate } from '../../src/core/migrate.ts'
-import { addToOutbox, safetyNetMs } from '../../src/core/outbox.ts'
-import type { Sql } from '../../src/core/ports.ts'
+import { addToOutbox, hasUnsent, safetyNetMs } from '../../src/core/outbox.ts'
+import type { LedgerAppend, Sql } from '../../src/core/ports.ts'
 import { Kernel } from '../../src/core/sessions/kernel.ts'
+import { OutboxSender } from '../../src/core/sessions/outbox-sender.ts'
 import type { SessionPorts } from '../../src/core/sessions/ports.ts'
 import { sessionLadder } from '../../src/core/sessions/schema.ts'
 import { type Watched, Writes } from '../../src/core/sessions/writes.ts'
@@ -68,6 +69,47 @@ test('[OUT1] a row is promised although only something later was armed', () => {
   kernel.commit((sql) => setDeadline(sql, 'purge', 900_000))
   kernel.commit((sql, now) => addToOutbox(sql, now, 'call', {}))
   expect(armed).toEqual([900_000, 1000 + safetyNetMs])
+})
+
+test('[OUT7] what is written while a burst is under way goes with the next one', async () => {
+  const { kernel, sql } = setUp()
+  const bursts: number[][] = []
+  let write = 5
+  const add = () => kernel.commit((sql, now) => addToOutbox(sql, now, 'call', {}))
+  const deferred: Promise<unknown>[] = []
+  const sleeps: (() => void)[] = []
+  Object.assign(kernel.ports, {
+    host: {
+      ...kernel.ports.host,
+      defer: (work: Promise<unknown>) => void deferred.push(work),
+      sleep: () => new Promise<void>((resolve) => sleeps.push(resolve)),
+    },
+    ledger: () => ({
+      // A busy session: something is written while each batch is on its way.
+      append: async ({ rows }: LedgerAppend) => {
+        bursts.push(rows.map(({ seq }) => seq))
+        if (write-- > 0) add()
+        return rows.at(-1)?.seq ?? 0
+      },
+    }),
+  })
+  const sender = new OutboxSender(kernel)
+  add()
+  add()
+  sleeps.shift()?.()
+  await deferred.shift()
+  expect(bursts).toEqual([[1, 2]])
+  add()
+  sleeps.shift()?.()
+  await deferred.shift()
+  expect(bursts).toEqual([
+    [1, 2],
+    [3, 4],
+  ])
+  // Closing waits for all of it.
+  write = 2
+  await sender.drain()
+  expect([bursts.slice(2), hasUnsent(sql)]).toEqual([[[5], [6], [7]], false])
 })
 
 test.each<[string, Watched | null]>([

@@ -72,7 +72,7 @@ const pairs = await Promise.all(
 )
 
 describe('in the bundle of the agent', () => {
-  test('are the schemas that it parses with', () => {
+  test('[BOX12] are the schemas that it parses with', () => {
     const names = pairs.flat().map(({ name }) => name.split('/').at(-1))
     expect(names).toContain('link.ts.DownMessage')
     expect(names).toContain('link.ts.commandKinds.execute.body')
@@ -81,7 +81,7 @@ describe('in the bundle of the agent', () => {
   })
 
   for (const { name, schema, other } of pairs.flat()) {
-    test(`${name} takes, refuses and says what the contract does`, () => {
+    test(`[BOX12] ${name} takes, refuses and says what the contract does`, () => {
       const samples = samplesOf(schema, random(7))
       const differing = samples.filter(
         (value) => !isDeepStrictEqual(outcome(other, value), outcome(schema, value)),
@@ -95,7 +95,7 @@ describe('the bundle of the agent', async () => {
   const path = join(folder, 'agent', 'agent.mjs')
   await buildAgent(path)
 
-  test('is one file of less than 150 000 bytes that imports only Node', () => {
+  test('[BOX12] is one file of less than 150 000 bytes that imports only Node', () => {
     expect(readdirSync(join(folder, 'agent'))).toEqual(['agent.mjs'])
     expect(statSync(path).size).toBeLessThan(150_000)
     const imports = Object.values(bundle.outputs).flatMap((output) => output.imports)
@@ -103,7 +103,7 @@ describe('the bundle of the agent', async () => {
     for (const { path: name } of imports) expect(name).toMatch(/^node:/)
   })
 
-  test('says in words what is wrong with its boot document', () => {
+  test('[BOX12] says in words what is wrong with its boot document', () => {
     const { status, stderr } = spawnSync(binary('node'), [path], { input: '{}', encoding: 'utf8' })
     expect(status).toBe(1)
     expect(stderr).toContain('Invalid input: expected string, received undefined')

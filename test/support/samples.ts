@@ -1,5 +1,7 @@
 import type { z } from 'zod'
 
+type Def = z.core.$ZodTypes['_zod']['def']
+
 const ids = (prefix: string) => [20, 30, 38].map((length) => `${prefix}_${'0'.repeat(length)}`)
 
 /** Right for some schema, wrong for the others, or on the edge of a limit. */
@@ -18,16 +20,18 @@ const leaves: unknown[] = [
 
 /** Values that the schema takes, and each of them again with one place of it wrong. */
 export function samplesOf(schema: z.ZodType, random: () => number): unknown[] {
-  const { def } = (schema as unknown as z.core.$ZodTypes)._zod
+  const def = defOf(schema)
   const count = def.type === 'union' ? def.options.length * 3 : 3
   const right = Array.from({ length: count }, () => sampleOf(schema, random))
   return right.flatMap((value) => [value, ...spoiled(value)])
 }
 
+const defOf = (schema: z.core.$ZodType) => (schema as unknown as { def: Def }).def
+
 function sampleOf(schema: z.core.$ZodType, random: () => number): unknown {
   const pick = <T>(values: readonly T[]) => values[Math.floor(random() * values.length)] as T
   const inner = (part: z.core.$ZodType) => sampleOf(part, random)
-  const { def } = (schema as z.core.$ZodTypes)._zod
+  const def = defOf(schema)
   switch (def.type) {
     case 'object': {
       const fields = Object.entries(def.shape).map(([key, part]) => [key, inner(part)])

@@ -34,3 +34,13 @@ function toToolCall(row: CallRow): ToolCall {
     settledAt: row.settled_at,
   }
 }
+
+export function countActiveCalls(sql: Sql): number {
+  return (
+    sql.all<{ c: number }>(`select count(*) as c from calls where state = 'pending'`)[0]?.c ?? 0
+  )
+}
+
+/** Asked for by sandboxes before this one: nobody of them can ask again. */
+export const pendingBefore = (sql: Sql, generation: number): CallRow[] =>
+  sql.all(`select * from calls where state = 'pending' and generation < ? order by n`, generation)

@@ -166,10 +166,6 @@ export function abandonCalls(sql: Sql, now: number, runner: string): void {
   for (const row of lost) giveUp(sql, now, row, closedBefore)
 }
 
-/** Asked for by sandboxes before this one: nobody of them can ask again. */
-export const pendingBefore = (sql: Sql, generation: number): CallRow[] =>
-  sql.all(`select * from calls where state = 'pending' and generation < ? order by n`, generation)
-
 export function abandonFenced(sql: Sql, now: number, rows: readonly CallRow[]): void {
   for (const row of rows) giveUp(sql, now, row, 'its sandbox was replaced before it settled')
 }
@@ -298,10 +294,4 @@ function loadCall(sql: Sql, tool: string, toolCallId: string): CallRow | undefin
     tool,
     toolCallId,
   )[0]
-}
-
-export function countActiveCalls(sql: Sql): number {
-  return (
-    sql.all<{ c: number }>(`select count(*) as c from calls where state = 'pending'`)[0]?.c ?? 0
-  )
 }

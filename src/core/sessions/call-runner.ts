@@ -7,10 +7,10 @@ import {
   beginCall,
   failCall,
   findAnswer,
-  pendingBefore,
   releaseCall,
   settleCall,
 } from '../gateway/calls.ts'
+import { pendingBefore } from '../gateway/call-list.ts'
 import type { CallContext, GatewayTool } from '../gateway/tools.ts'
 import type { CallAnswer, ToolCallInput } from './api.ts'
 import type { SandboxCaller } from './caller.ts'

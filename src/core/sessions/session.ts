@@ -7,8 +7,8 @@ import type { Session, SessionDiff } from '../../contract/session.ts'
 import type { ToolCall } from '../../contract/tool.ts'
 import { Alarm } from '../alarm.ts'
 import { type Deadline, releaseTaken } from '../deadlines.ts'
-import { listCalls } from '../gateway/call-list.ts'
-import { abandonCalls, countActiveCalls } from '../gateway/calls.ts'
+import { countActiveCalls, listCalls } from '../gateway/call-list.ts'
+import { abandonCalls } from '../gateway/calls.ts'
 import { hasUnsent } from '../outbox.ts'
 import {
   type ApprovalApi,

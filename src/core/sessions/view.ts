@@ -1,6 +1,6 @@
 import type { ConfigurationId, OrganisationId, SessionId, TurnId } from '../../contract/ids.ts'
 import type { Session } from '../../contract/session.ts'
-import { countActiveCalls } from '../gateway/calls.ts'
+import { countActiveCalls } from '../gateway/call-list.ts'
 import { outboxLag } from '../outbox.ts'
 import type { Sql } from '../ports.ts'
 import { loadAutomationRun } from './automation.ts'
