@@ -18,7 +18,7 @@ export interface Doors {
   /** For API keys of this scope; a session id in the path must be one of ours. `json`: the route reads a body. */
   key(scope: Scope, options?: { json: boolean }): Door<'apiKey'>
   /** For the sandbox of the session in the path, or of any session where the path names none. */
-  sandbox(options?: { json?: boolean; mayBeExpired?: boolean }): Door<'sandboxToken'>
+  sandbox(options?: { json?: boolean; mayBeExpired?: boolean }): SandboxDoor
   /** For whoever runs the deployment, by the one key of its configuration. Without one there is no such route. */
   operator(options?: { json: boolean }): Door<'operatorKey'>
   forgetKey(keyId: string): void
@@ -27,6 +27,11 @@ export interface Doors {
 export interface Door<K extends string> {
   security: Record<K, string[]>[]
   middleware: Middleware[]
+}
+
+export interface SandboxDoor extends Door<'sandboxToken'> {
+  /** The same check for a route that is its own middleware. */
+  enter(c: AppContext): Promise<AppEnv['Variables']['sandbox']>
 }
 
 export function createDoors(deps: AppDeps): Doors {
@@ -89,30 +94,25 @@ export function createDoors(deps: AppDeps): Doors {
     await next()
   }
 
-  function enterAsSandbox(mayBeExpired: boolean): Middleware {
-    return async (c, next) => {
-      const token = bearer(c)
-      if (apiKeyPattern.test(token)) {
-        await activeKey(token)
-        throw notSandbox()
-      }
-      const check = await deps.tokens.verify(token)
-      if (check.state === 'invalid')
-        throw new AppError('unauthenticated', 'This token is not valid')
-      if (check.state === 'expired' && !mayBeExpired) throw expired()
-      const { sub, org, gen, source } = check.claims
-      if (source !== 'sandbox') throw notSandbox()
-      if ((c.req.param('sessionId') ?? sub) !== sub) {
-        throw new AppError('other_session', 'This token belongs to another session')
-      }
-      c.set('sandbox', {
-        sessionId: sub,
-        organisationId: org,
-        generation: gen,
-        expired: check.state === 'expired',
-      })
-      await next()
+  async function enterAsSandbox(
+    c: AppContext,
+    mayBeExpired: boolean,
+  ): Promise<AppEnv['Variables']['sandbox']> {
+    const token = bearer(c)
+    if (apiKeyPattern.test(token)) {
+      await activeKey(token)
+      throw notSandbox()
     }
+    const check = await deps.tokens.verify(token)
+    if (check.state === 'invalid') throw new AppError('unauthenticated', 'This token is not valid')
+    const isExpired = check.state === 'expired'
+    if (isExpired && !mayBeExpired) throw expired()
+    const { sub, org, gen, source } = check.claims
+    if (source !== 'sandbox') throw notSandbox()
+    if ((c.req.param('sessionId') ?? sub) !== sub) {
+      throw new AppError('other_session', 'This token belongs to another session')
+    }
+    return { sessionId: sub, organisationId: org, generation: gen, expired: isExpired }
   }
 
   const enterAsOperator: Middleware = async (c, next) => {
@@ -137,10 +137,18 @@ export function createDoors(deps: AppDeps): Doors {
       security: [{ apiKey: [scope] }],
       middleware: [enterWithKey(scope), checkSessionId, ...(json ? [readJson] : [])],
     }),
-    sandbox: ({ json = false, mayBeExpired = false } = {}) => ({
-      security: [{ sandboxToken: [] }],
-      middleware: [enterAsSandbox(mayBeExpired), ...(json ? [readJson] : [])],
-    }),
+    sandbox: ({ json = false, mayBeExpired = false } = {}) => {
+      const enter = (c: AppContext) => enterAsSandbox(c, mayBeExpired)
+      const remember: Middleware = async (c, next) => {
+        c.set('sandbox', await enter(c))
+        await next()
+      }
+      return {
+        security: [{ sandboxToken: [] }],
+        middleware: [remember, ...(json ? [readJson] : [])],
+        enter,
+      }
+    },
     forgetKey: (keyId) => keys.forget(keyId),
   }
 }

@@ -1,6 +1,6 @@
 import type { MiddlewareHandler } from 'hono'
 import { AppError, type ErrorDetail } from '../contract/error.ts'
-import type { AppEnv } from './env.ts'
+import type { AppContext, AppEnv } from './env.ts'
 import { invalid } from './errors.ts'
 
 export const maxJsonBytes = 1024 * 1024
@@ -60,13 +60,17 @@ export function tooLarge(maxBytes: number): AppError {
 }
 
 /**
- * Reads and checks a JSON body before any schema sees it, and leaves its text where Hono's validator looks for it.
- * What passes is well-formed all the way down, so it can be stored, hashed and logged without surprises.
+ * Reads and checks a JSON body before any schema sees it; undefined if it is empty. What passes is well-formed all the
+ * way down, so it can be stored, compared and logged without surprises.
  */
+export async function readJsonBody(c: AppContext): Promise<{ text: string; value: unknown }> {
+  const text = decode(await readBody(c.req.raw, maxJsonBytes))
+  return { text, value: text === '' ? undefined : checkJson(c.req.header('content-type'), text) }
+}
+
+/** Leaves the text where Hono's validator looks for it. */
 export const readJson: MiddlewareHandler<AppEnv> = async (c, next) => {
-  const bytes = await readBody(c.req.raw, maxJsonBytes)
-  const text = decode(bytes)
-  if (text !== '') checkJson(c.req.header('content-type'), text)
+  const { text } = await readJsonBody(c)
   // Hono keeps promises here, whatever its types say.
   c.req.bodyCache.text = Promise.resolve(text) as unknown as string
   await next()
@@ -80,7 +84,7 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-function checkJson(contentType: string | undefined, text: string): void {
+function checkJson(contentType: string | undefined, text: string): unknown {
   if (!/^application\/json\s*(;|$)/i.test(contentType ?? '')) {
     throw invalid([{ path: '', message: 'The content-type must be application/json' }])
   }
@@ -92,6 +96,7 @@ function checkJson(contentType: string | undefined, text: string): void {
   }
   const flaw = findFlaw(value, 0)
   if (flaw) throw invalid([detail(flaw)])
+  return value
 }
 
 interface Flaw {
