@@ -33,6 +33,11 @@ export function addToOutbox(sql: Sql, now: number, kind: string, payload: object
   )
 }
 
+/** For what changes soon again and is kept anyway: the row says which it is, and what is sent is how it is by then. */
+export function nameInOutbox(sql: Sql, now: number, kind: string, n: number): void {
+  sql.run('insert into outbox (kind, payload, created_at) values (?, ?, ?)', kind, String(n), now)
+}
+
 export function outboxWatermark(sql: Sql): number {
   return sql.all<{ watermark: number }>('select watermark from outbox_mark')[0]?.watermark ?? 0
 }
@@ -44,12 +49,17 @@ export function hasUnsent(sql: Sql): boolean {
   )
 }
 
-export function unsentRows(sql: Sql): OutboxRow[] {
-  const rows = sql.all<OutboxRow>(
+/** `describe`: gives rows that only name something their payload. */
+export function unsentRows(
+  sql: Sql,
+  describe = (rows: OutboxRow[]): OutboxRow[] => rows,
+): OutboxRow[] {
+  const found = sql.all<OutboxRow>(
     `select seq, kind, payload, created_at as createdAt from outbox
      where seq > (select watermark from outbox_mark) order by seq limit ?`,
     maxBatchRows,
   )
+  const rows = describe(found)
   let bytes = 0
   const fits = rows.filter((row) => (bytes += row.payload.length) <= maxBatchBytes)
   return fits.length > 0 ? fits : rows.slice(0, 1)

@@ -8,11 +8,16 @@ import {
   settleCall,
 } from '../../src/core/gateway/calls.ts'
 import { listCalls } from '../../src/core/gateway/call-list.ts'
+import { describeCalls } from '../../src/core/gateway/call-rows.ts'
 import { migrate } from '../../src/core/migrate.ts'
-import { outboxLag, unsentRows } from '../../src/core/outbox.ts'
+import { addToOutbox, outboxLag, unsentRows } from '../../src/core/outbox.ts'
+import type { Sql } from '../../src/core/ports.ts'
 import { listEvents } from '../../src/core/sessions/events.ts'
 import { sessionLadder } from '../../src/core/sessions/schema.ts'
 import { memorySql } from '../support/sql.ts'
+
+const unsent = (sql: Sql) => unsentRows(sql, (rows) => describeCalls(sql, rows))
+const sent = (sql: Sql) => unsent(sql).map(({ payload }) => JSON.parse(payload) as unknown)
 
 const key = { tool: 'tool', toolCallId: 'id', runner: 'here' }
 const settled = { success: true, result: 'the answer' }
@@ -120,9 +125,7 @@ describe('beginCall: every state x hash x runner x open x repeatable', () => {
       }
       // What was decided is in the outbox by the same commit.
       if (before?.state !== after?.state)
-        expect(JSON.parse(unsentRows(sql).at(-1)?.payload ?? '')).toMatchObject({
-          status: after?.state,
-        })
+        expect(sent(sql).at(-1)).toMatchObject({ status: after?.state })
     },
   )
 })
@@ -169,13 +172,48 @@ describe('ends of a call', () => {
     expect(beginCall(sql, 3, input)).toEqual({ kind: 'replay', body })
   })
 
-  test('[CALL2] both states of a call are in the outbox, in order, and in the log', () => {
-    const sql = given('settled', 'here')
-    expect(unsentRows(sql).map(({ payload }) => JSON.parse(payload).status)).toEqual([
-      'pending',
-      'settled',
+  test('[CALL2] a call is sent as it is, once per batch, and both its states are in the log', () => {
+    const sql = given('pending', 'here')
+    expect(sent(sql)).toEqual([
+      {
+        tool: 'tool',
+        toolCallId: 'id',
+        operationId: 'op_1',
+        generation: 1,
+        status: 'pending',
+        attempts: 1,
+        input: '{}',
+        output: null,
+        error: null,
+        durationMs: null,
+        startedAt: 1,
+        completedAt: null,
+      },
     ])
+    addToOutbox(sql, 2, 'turn', { id: 'trn' })
+    settleCall(sql, 3, key, settled)
+    expect(sent(sql)).toMatchObject([
+      { id: 'trn' },
+      { status: 'settled', output: JSON.stringify(settled), durationMs: 2, completedAt: 3 },
+    ])
+    // The last number of a batch is always in it: it becomes the watermark.
+    expect(unsent(sql).map(({ seq }) => seq)).toEqual([2, 3])
     expect(listEvents(sql, 0, 9).map(({ kind }) => kind)).toEqual(['call.started', 'call.ended'])
-    expect(outboxLag(sql, 5)).toEqual({ pending: 2, lagMs: 4 })
+    expect(outboxLag(sql, 5)).toEqual({ pending: 3, lagMs: 4 })
+  })
+
+  test('[CALL2] a call that runs again has not ended, whatever it was before', () => {
+    const sql = given('failed', 'here')
+    expect(sent(sql)).toMatchObject([{ status: 'failed', error: 'boom', completedAt: 2 }])
+    beginCall(sql, 3, { ...input, repeatable: true })
+    expect(sent(sql)).toMatchObject([
+      { status: 'pending', error: null, attempts: 2, durationMs: null, completedAt: null },
+    ])
+  })
+
+  test('[CALL2] rows that an earlier release has left in the outbox are sent as they are', () => {
+    const sql = given('settled', 'here')
+    addToOutbox(sql, 4, 'call', { toolCallId: 'older' })
+    expect(sent(sql)).toMatchObject([{ toolCallId: 'id' }, { toolCallId: 'older' }])
   })
 })

@@ -1,5 +1,5 @@
 import type { CallState, ToolResult } from '../../contract/tool.ts'
-import { addToOutbox } from '../outbox.ts'
+import { nameInOutbox } from '../outbox.ts'
 import type { Sql } from '../ports.ts'
 import { hashText } from '../runs/timeline.ts'
 import { appendEvent } from '../sessions/events.ts'
@@ -49,14 +49,13 @@ export interface CallRow {
   settled_at: number | null
 }
 
-/** What stays as it was begun. */
+/** What is told of a call when it begins and ends. */
 type Begun = Pick<CallRow, (typeof begunColumns)[number]>
 const begunColumns = [
+  'n',
   'tool',
   'tool_call_id',
   'operation_id',
-  'args',
-  'generation',
   'attempts',
   'started_at',
 ] as const
@@ -104,13 +103,12 @@ function startCall(sql: Sql, now: number, input: BeginInput): Begin | undefined 
     input.generation,
     now,
   )
-  if (inserted.length === 0) return undefined
+  if (!inserted[0]) return undefined
   return announceStart(sql, now, {
+    n: inserted[0].n,
     tool: input.tool,
     tool_call_id: input.toolCallId,
     operation_id: input.operationId,
-    args: input.args,
-    generation: input.generation,
     attempts: 1,
     started_at: now,
   })
@@ -126,7 +124,7 @@ function runAgain(sql: Sql, now: number, row: CallRow, input: BeginInput): Begin
 }
 
 function announceStart(sql: Sql, now: number, row: Begun): Begin {
-  projectCall(sql, now, row, { state: 'pending', response: null, error: null, settledAt: null })
+  nameInOutbox(sql, now, 'call', row.n)
   const started = { operationId: row.operation_id, attempt: row.attempts }
   appendEvent(sql, now, 'call.started', {
     tool: row.tool,
@@ -229,7 +227,7 @@ function endCall(
     key.toolCallId,
   )[0]
   if (!row) return false
-  projectCall(sql, now, row, { ...end, settledAt: now })
+  nameInOutbox(sql, now, 'call', row.n)
   appendEvent(sql, now, 'call.ended', {
     tool: row.tool,
     toolCallId: row.tool_call_id,
@@ -242,36 +240,6 @@ function endCall(
 }
 
 const keyOf = ({ tool, tool_call_id }: CallRow) => ({ tool, toolCallId: tool_call_id })
-
-/** Both states of a call reach `session_tool_invocations`. */
-function projectCall(
-  sql: Sql,
-  now: number,
-  row: Begun,
-  {
-    state,
-    response,
-    error,
-    settledAt,
-  }: Pick<CallRow, 'state' | 'response' | 'error'> & {
-    settledAt: number | null
-  },
-): void {
-  addToOutbox(sql, now, 'call', {
-    tool: row.tool,
-    toolCallId: row.tool_call_id,
-    operationId: row.operation_id,
-    generation: row.generation,
-    status: state,
-    attempts: row.attempts,
-    input: row.args,
-    output: response,
-    error,
-    durationMs: settledAt === null ? null : settledAt - row.started_at,
-    startedAt: row.started_at,
-    completedAt: settledAt,
-  })
-}
 
 /** The stored answer for exactly these arguments, found without writing anything. */
 export function findAnswer(

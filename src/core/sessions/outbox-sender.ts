@@ -1,4 +1,5 @@
 import { backoffMs, clearDeadline, setDeadline } from '../deadlines.ts'
+import { describeCalls } from '../gateway/call-rows.ts'
 import {
   hasUnsent,
   lastSeq,
@@ -63,7 +64,8 @@ export class OutboxSender {
   }
 
   #unsent() {
-    return this.#kernel.created ? unsentRows(this.#kernel.ports.sql) : []
+    const { sql } = this.#kernel.ports
+    return this.#kernel.created ? unsentRows(sql, (rows) => describeCalls(sql, rows)) : []
   }
 
   async #append(rows: ReturnType<typeof unsentRows>): Promise<void> {

@@ -1,0 +1,45 @@
+import type { OutboxRow, Sql } from '../ports.ts'
+import type { CallRow } from './calls.ts'
+
+/**
+ * Calls are named in the outbox when they begin and when they end. What goes to libSQL is each call as it is now, once
+ * per batch: most have ended by then, and their arguments and answers are kept and sent a single time.
+ */
+export function describeCalls(sql: Sql, rows: readonly OutboxRow[]): OutboxRow[] {
+  const newest = new Map(rows.filter(isName).map(({ payload, seq }) => [payload, seq]))
+  if (newest.size === 0) return [...rows]
+  const payloads = payloadsOf(sql, [...newest.keys()])
+  return rows
+    .filter((row) => !isName(row) || newest.get(row.payload) === row.seq)
+    .map((row) => (isName(row) ? { ...row, payload: payloads.get(row.payload) as string } : row))
+}
+
+/** Rows of earlier releases bring their payload themselves. */
+const isName = ({ kind, payload }: OutboxRow) => kind === 'call' && !payload.startsWith('{')
+
+function payloadsOf(sql: Sql, numbers: string[]): Map<string, string> {
+  const calls = sql.all<CallRow>(
+    'select * from calls where n in (select value from json_each(?))',
+    `[${numbers.join(',')}]`,
+  )
+  return new Map(calls.map((call) => [String(call.n), JSON.stringify(payloadOf(call))]))
+}
+
+function payloadOf(row: CallRow) {
+  // One that runs again still has the time at which it failed.
+  const settledAt = row.state === 'pending' ? null : row.settled_at
+  return {
+    tool: row.tool,
+    toolCallId: row.tool_call_id,
+    operationId: row.operation_id,
+    generation: row.generation,
+    status: row.state,
+    attempts: row.attempts,
+    input: row.args,
+    output: row.response,
+    error: row.error,
+    durationMs: settledAt === null ? null : settledAt - row.started_at,
+    startedAt: row.started_at,
+    completedAt: settledAt,
+  }
+}
