@@ -119,6 +119,7 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
       sessions.use(sessionId, (session) => {
         session.checkWatcher(caller)
         const feed = socketsOf(sessionId).watch(() => forgetUnused(sessionId))
+        session.watchStarted()
         if (stopping) closeSockets()
         return feed
       }),

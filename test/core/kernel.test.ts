@@ -118,6 +118,7 @@ test.each<[string, Watched | null]>([
   ['insert or ignore into deadlines (name, at) values (?, ?)', 'deadlines'],
   ['delete from deadlines where name = ?', 'deadlines'],
   ['update runs set status = ?', 'runs'],
+  ['insert into calls (tool) values (?)', 'calls'],
   ['insert into automation_runs (id) values (?)', null],
   ['insert into session_policy (body) values (?)', null],
   ['select * from session', null],

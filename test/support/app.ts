@@ -169,6 +169,7 @@ export function createTestApp({
         start(controller) {
           send = (events) => events.forEach((event) => controller.enqueue(event))
           watchersOf(id).add(send)
+          session(id).watchStarted()
         },
         cancel: () => void watchersOf(id).delete(send),
       })

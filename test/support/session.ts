@@ -65,6 +65,19 @@ export class TestSession {
   readonly crypto = watchedCrypto(this.#sealing)
   readonly #tools: readonly GatewayTool[]
 
+  /** Rows that libSQL has not, though it has newer ones. Of those that name a call the newest is enough. */
+  missingRows(): number[] {
+    const rows = this.sql.all<{ seq: number; kind: string; payload: string }>(
+      'select seq, kind, payload from outbox order by seq',
+    )
+    const newest = new Map(rows.map(({ kind, payload, seq }) => [`${kind} ${payload}`, seq]))
+    const last = Math.max(0, ...this.ledger.rows.keys())
+    return rows
+      .filter(({ seq }) => seq <= last && !this.ledger.rows.has(seq))
+      .filter(({ seq, kind, payload }) => kind !== 'call' || newest.get(`call ${payload}`) === seq)
+      .map(({ seq }) => seq)
+  }
+
   constructor(tools: readonly GatewayTool[] = testTools) {
     this.#tools = tools
     this.actor = this.#start()

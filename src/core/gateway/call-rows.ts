@@ -1,6 +1,16 @@
 import type { OutboxRow, Sql } from '../ports.ts'
 import type { CallRow } from './calls.ts'
 
+/** As in `nameInOutbox`, by the statement that begins or ends the call: this is on the path of each, twice. */
+export const callTriggers = [
+  `create trigger call_begun after insert on calls begin
+    insert into outbox (kind, payload, created_at) values ('call', new.n, new.started_at);
+  end`,
+  `create trigger call_ended after update of state on calls when new.state <> 'pending' begin
+    insert into outbox (kind, payload, created_at) values ('call', new.n, new.settled_at);
+  end`,
+] as const
+
 /**
  * Calls are named in the outbox when they begin and when they end. What goes to libSQL is each call as it is now, once
  * per batch: most have ended by then, and their arguments and answers are kept and sent a single time.

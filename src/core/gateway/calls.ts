@@ -49,16 +49,7 @@ export interface CallRow {
   settled_at: number | null
 }
 
-/** What is told of a call when it begins and ends. */
-type Begun = Pick<CallRow, (typeof begunColumns)[number]>
-const begunColumns = [
-  'n',
-  'tool',
-  'tool_call_id',
-  'operation_id',
-  'attempts',
-  'started_at',
-] as const
+type Begun = Pick<CallRow, 'tool' | 'tool_call_id' | 'operation_id' | 'attempts'>
 
 interface End {
   state: 'settled' | 'failed' | 'unknown'
@@ -91,7 +82,7 @@ const isSent = (row: Pick<CallRow, 'args' | 'args_hash'>, sent: string): boolean
 
 /** Undefined if the id is known. One statement decides, since most ids are new. */
 function startCall(sql: Sql, now: number, input: BeginInput): Begin | undefined {
-  const inserted = sql.all<{ n: number }>(
+  const inserted = sql.all(
     `insert into calls (tool, tool_call_id, operation_id, args, args_hash, state, runner, generation, attempts, started_at)
      values (?, ?, ?, ?, ?, 'pending', ?, ?, 1, ?) on conflict do nothing returning n`,
     input.tool,
@@ -103,14 +94,12 @@ function startCall(sql: Sql, now: number, input: BeginInput): Begin | undefined 
     input.generation,
     now,
   )
-  if (!inserted[0]) return undefined
+  if (inserted.length === 0) return undefined
   return announceStart(sql, now, {
-    n: inserted[0].n,
     tool: input.tool,
     tool_call_id: input.toolCallId,
     operation_id: input.operationId,
     attempts: 1,
-    started_at: now,
   })
 }
 
@@ -120,11 +109,11 @@ function runAgain(sql: Sql, now: number, row: CallRow, input: BeginInput): Begin
     input.runner,
     row.n,
   )[0] as CallRow
+  nameInOutbox(sql, now, 'call', again.n)
   return announceStart(sql, now, again)
 }
 
 function announceStart(sql: Sql, now: number, row: Begun): Begin {
-  nameInOutbox(sql, now, 'call', row.n)
   const started = { operationId: row.operation_id, attempt: row.attempts }
   appendEvent(sql, now, 'call.started', {
     tool: row.tool,
@@ -216,9 +205,9 @@ function endCall(
   key: { tool: string; toolCallId: string },
   end: End,
 ): boolean {
-  const row = sql.all<Begun>(
+  const row = sql.all<Pick<CallRow, 'operation_id' | 'started_at'>>(
     `update calls set state = ?, runner = null, response = ?, error = ?, settled_at = ?
-     where tool = ? and tool_call_id = ? and response is null returning ${begunColumns.join(', ')}`,
+     where tool = ? and tool_call_id = ? and response is null returning operation_id, started_at`,
     end.state,
     end.response,
     end.error,
@@ -227,10 +216,9 @@ function endCall(
     key.toolCallId,
   )[0]
   if (!row) return false
-  nameInOutbox(sql, now, 'call', row.n)
   appendEvent(sql, now, 'call.ended', {
-    tool: row.tool,
-    toolCallId: row.tool_call_id,
+    tool: key.tool,
+    toolCallId: key.toolCallId,
     operationId: row.operation_id,
     state: end.state,
     success: end.success,

@@ -29,6 +29,7 @@ export class Kernel {
   #created: boolean
   #forgotten = false
   #published = 0
+  #mayBeWatched = true
   #armedAt: number | null | undefined
   #sentCommands = new Set<string>()
   #answers: Answer[] = []
@@ -140,8 +141,9 @@ export class Kernel {
     if (table === 'turns' || table === 'runs') this.#turnsState += 1
     if (table === 'commands') this.#commandsWritten = true
     if (table === 'deadlines') this.#deadlinesWritten = true
-    // A row brings its own deadline, which matters only if nothing is armed before it.
-    if (table === 'outbox' && !(this.#armedAt && this.#armedAt <= this.ports.now() + safetyNetMs))
+    // A row of the outbox, which a call brings too, has its own deadline. It matters only if nothing is armed before it.
+    const isSent = table === 'outbox' || table === 'calls'
+    if (isSent && !(this.#armedAt && this.#armedAt <= this.ports.now() + safetyNetMs))
       this.#deadlinesWritten = true
   }
 
@@ -167,6 +169,7 @@ export class Kernel {
 
   /** A new watcher reads what there is so far. */
   watchStarted(): void {
+    this.#mayBeWatched = true
     this.#published = lastEventSeq(this.ports.sql)
   }
 
@@ -190,7 +193,10 @@ export class Kernel {
 
   #publish(): void {
     const { sql, host } = this.ports
-    if (!host.watched()) return
+    // Asking the host costs as much as a statement, and nobody can have come meanwhile.
+    if (!this.#mayBeWatched) return
+    this.#mayBeWatched = host.watched()
+    if (!this.#mayBeWatched) return
     for (;;) {
       const events = listEvents(sql, this.#published, 200)
       const last = events.at(-1)

@@ -1,4 +1,5 @@
 import { deadlineSchema } from '../deadlines.ts'
+import { callTriggers } from '../gateway/call-rows.ts'
 import { outboxSchema, promiseTrigger } from '../outbox.ts'
 import { runSchema } from '../runs/schema.ts'
 import { deliverySchema } from '../webhooks/deliveries.ts'
@@ -151,4 +152,5 @@ export const sessionLadder: readonly (readonly string[])[] = [
   ],
   ['alter table session add column claimed_for text'],
   [promiseTrigger],
+  callTriggers,
 ]

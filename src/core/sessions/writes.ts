@@ -1,6 +1,6 @@
 import type { Sql } from '../ports.ts'
 
-const watched = ['session', 'commands', 'deadlines', 'outbox', 'turns', 'runs'] as const
+const watched = ['session', 'commands', 'deadlines', 'outbox', 'calls', 'turns', 'runs'] as const
 export type Watched = (typeof watched)[number]
 
 const pattern = new RegExp(`\\b(?:update|into|delete from) (${watched.join('|')})\\b`)
