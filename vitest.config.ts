@@ -13,7 +13,7 @@ const long = [
 export default defineConfig({
   test: {
     // Most of the time is spent waiting for servers, so a little more than the two cores of a small machine.
-    maxWorkers: 3,
+    maxWorkers: 4,
     silent: 'passed-only',
     sequence: { sequencer: SlowFirst },
     projects: [

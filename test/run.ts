@@ -69,9 +69,9 @@ if (given.length > 0) {
 } else {
   // Mostly waits, for longer than any stage takes.
   const parked = runTests(['--project', 'park'], 12, 'collect')
-  counts.push(...(await Promise.all(checks.map(runCheck))))
+  const checked = Promise.all(checks.map(runCheck))
   for (const stage of stages) counts.push(...(await Promise.all(stage.map(runPart))))
-  counts.push(await parked)
+  counts.push(...(await checked), await parked)
 }
 const sum = (pick: keyof Counts) => counts.reduce((all, one) => all + one[pick], 0)
 console.log(`${sum('passed')} passed, ${sum('failed')} failed`)
