@@ -9,10 +9,11 @@ import { script } from '../local/scripted-model.ts'
 import { startStack, type Stack } from '../local/stack.ts'
 import { api } from './api.ts'
 import { sandboxToken } from './calls.ts'
+import { readyAs, seen, type Seen } from './ready.ts'
 import { bareNodeRss, rssOf } from './sizes.ts'
 import type { Row } from './table.ts'
 
-const rounds = 5
+const rounds = 7
 
 /** Until a session is ready, against the same OpenCode with the same files until it knows the same tools. */
 export async function measureStart(stateDir: string): Promise<Row[]> {
@@ -112,14 +113,6 @@ async function measureMemory(stack: Stack): Promise<Row> {
   }
 }
 
-interface Seen {
-  id: string
-  sandbox: { state: string; reason: string | null; generation: number }
-}
-
-const seen = async (stack: Stack, id: string) =>
-  (await api(stack, 'GET', `/v1/sessions/${id}`)) as Seen
-
 async function timeSession(stack: Stack, input: object): Promise<number> {
   const { id, ms } = await startSession(stack, input)
   await closeSession(stack, id)
@@ -144,15 +137,6 @@ async function timeNext(
   await end(generation)
   await readyAs(stack, id, generation + 1)
   return performance.now() - started
-}
-
-async function readyAs(stack: Stack, id: string, generation: number): Promise<void> {
-  for (;;) {
-    const { sandbox } = await seen(stack, id)
-    if (sandbox.state === 'ready' && sandbox.generation === generation) return
-    if (sandbox.state === 'failed') throw new Error(`The sandbox failed: ${sandbox.reason}`)
-    await sleep(20)
-  }
 }
 
 function killSandbox(id: string, generation: number): void {

@@ -7,6 +7,8 @@ const keptLines = 12
 export interface AgentLog {
   /** Reads a stream line by line into the file. */
   follow(stream: Readable, onLine?: (line: string) => void): void
+  /** Resolves when everything that was followed has been read to its end. */
+  read(): Promise<void>
   /** The last lines, for a person who asks why it ended. */
   tail(): string
   close(): void
@@ -21,6 +23,7 @@ export function openAgentLog(
   let fd: number | undefined = openSync(path, 'a', 0o600)
   let size = fstatSync(fd).size
   const last: string[] = []
+  const read: Promise<void>[] = []
   const write = (line: string) => {
     const clean = redact(line, secrets)
     last.push(clean.slice(0, 500))
@@ -48,7 +51,9 @@ export function openAgentLog(
       })
       stream.on('end', () => void (rest !== '' && write(rest)))
       stream.on('error', () => undefined)
+      read.push(new Promise((resolve) => stream.once('close', resolve)))
     },
+    read: async () => void (await Promise.all(read)),
     tail: () => last.join('\n'),
     close: () => {
       if (fd !== undefined) closeSync(fd)

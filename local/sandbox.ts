@@ -6,7 +6,7 @@ import type { Boot, Manifest } from '../src/contract/manifest.ts'
 import type { SandboxInfo, SandboxSpec } from '../src/core/ports.ts'
 import { exitOf, fetchManifest, leanNode, saysReady } from './agent-process.ts'
 import { type AgentLog, openAgentLog, redact } from './agent-log.ts'
-import { killProcesses, sandboxMark, sleep, stackMark, type Wanted, within } from './processes.ts'
+import { killProcesses, sandboxMark, stackMark, type Wanted, within } from './processes.ts'
 import type { Limits } from './limits.ts'
 import { emptyFolder, makeFolders } from './sandbox-folders.ts'
 import { recordFile, sandboxName, type SandboxRecord, saveRecord } from './sandbox-record.ts'
@@ -70,7 +70,7 @@ export function wantedOf(root: string, name: string, uid: number | undefined): W
   }
 }
 
-/** Starts it in the background: a place to boot, then the agent, and the workspace while the agent's process starts. */
+/** Starts it in the background: workspace, then a place to boot, then the agent; the first beside the last if a place is free. */
 export function startSandbox(
   settings: SandboxSettings,
   spec: SandboxSpec,
@@ -148,10 +148,11 @@ export function startSandbox(
       throw new Error(`Cannot boot "${spec.image}": the local provider has no images`)
     // A clone waits for the network: no place is held for that.
     const isClone = spec.snapshotId === null && spec.repository !== null
-    if (isClone) await fill()
-    const release = await takePlace()
+    const place = isClone ? undefined : settings.slots.takeFree()
+    if (place === undefined) await fill()
+    const release = place ?? (await takePlace())
     try {
-      await runAgent(release, isClone ? async () => {} : fill)
+      await runAgent(release, place === undefined ? async () => {} : fill)
     } finally {
       release()
     }
@@ -239,7 +240,7 @@ export function startSandbox(
   /** Once: whatever the sandbox has left running is ended, too. */
   function exit(why: string, log?: AgentLog): Promise<void> {
     over ??= (async () => {
-      if (log !== undefined) await sleep(30) // its last lines are still in the pipe
+      if (log !== undefined) await within(log.read(), 30) // its last lines are still in the pipe
       const tail = log?.tail() ?? ''
       state = 'exited'
       reason = cancelled.signal.aborted ? endedBecause() : tail === '' ? why : `${why}:\n${tail}`

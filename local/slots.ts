@@ -1,5 +1,7 @@
 /** A fixed number of places, given out in the order of asking. */
 export interface Slots {
+  /** undefined: none is free, or others wait. */
+  takeFree(): (() => void) | undefined
   /** Resolves with the way to give the place back; rejects when the signal fires first. */
   take(signal: AbortSignal): Promise<() => void>
 }
@@ -20,14 +22,18 @@ export function createSlots(count: number): Slots {
       release()
     }
   }
+  const takeFree = () => {
+    if (free === 0) return undefined
+    free -= 1
+    return once()
+  }
   return {
+    takeFree,
     take: (signal) =>
       new Promise((resolve, reject) => {
         if (signal.aborted) return reject(signal.reason as Error)
-        if (free > 0) {
-          free -= 1
-          return resolve(once())
-        }
+        const place = takeFree()
+        if (place !== undefined) return resolve(place)
         const leave = () => {
           waiting.splice(waiting.indexOf(enter), 1)
           reject(signal.reason as Error)

@@ -12,6 +12,7 @@ import { applyEnv } from './env-files.ts'
 import { type DiffOptions, readBaseTree, takeDiff } from './diff.ts'
 import { Executor } from './execute/executor.ts'
 import { Gate } from './gate.ts'
+import { becomeLean } from './lean.ts'
 import { hideFromLogs, log, messageOf } from './log.ts'
 import { Memory, Results } from './memory.ts'
 import { killMarked, type Marked } from './processes.ts'
@@ -130,7 +131,10 @@ export class Agent {
     setInterval(() => this.#gate.tick(), 1000)
     this.#relayUrl = await this.#relay.listen()
     // Not before OpenCode's process, unless the manifest is still to be fetched: that may need a new token from the link.
-    setImmediate(() => this.#uplink.start())
+    setImmediate(() => {
+      becomeLean()
+      this.#uplink.start()
+    })
     try {
       const [manifest] = await Promise.all([
         this.#boot.manifest ?? this.#plane.fetch('manifest', Manifest),

@@ -1,26 +1,11 @@
 import { text } from 'node:stream/consumers'
-import { setFlagsFromString } from 'node:v8'
 import { Boot } from '../src/contract/manifest.ts'
 import { Agent } from './agent.ts'
 import { crashPoint } from './crash-points.ts'
 import { log, messageOf } from './log.ts'
 
-/**
- * The agent mostly waits and passes bytes on: without the compilers it is a fifth smaller. On the command line these
- * flags would make Node compile its own modules anew at each start, instead of taking them from its cache.
- */
-const leanFlags = [
-  '--no-opt',
-  '--no-maglev',
-  '--no-sparkplug',
-  // fetch parses HTTP in WebAssembly: compiling that again, for speed, costs 13 MB.
-  '--no-wasm-tier-up',
-  '--no-wasm-dynamic-tiering',
-]
-
 // The token comes by standard input: what is in the environment can be read by every process of the same user.
 async function main(): Promise<void> {
-  for (const flag of leanFlags) setFlagsFromString(flag)
   // Only looked for: to touch it would load it, before OpenCode is started.
   if (!('WebSocket' in globalThis)) {
     throw new Error(

@@ -233,6 +233,57 @@ test('[LOC9] no more sandboxes boot at once than there are places; waiting too l
   expect((await get(four))?.reason).toContain('No place to boot within 1.5 s')
 })
 
+test.each(['right', 'forbidden', 'nonsense', 'silent'] as const)(
+  '[LOC23] the agent is given the manifest only if the control plane answers with one: %s',
+  async (how) => {
+    const manifest = {
+      version: '0'.repeat(64),
+      layout: { home: '', workspace: '', configDir: '', envFile: '', hostname: '', port: 0 },
+      files: [],
+      absent: [],
+      environment: {},
+      marker: 'gantry_gate_x',
+      toolIds: [],
+      model: 'a/b',
+      trustProjectConfig: false,
+    }
+    const { put, running, root } = await host()
+    const id = ids[0] ?? ''
+    const seen: unknown[] = []
+    const plane = createServer((request, response) => {
+      seen.push([request.url, request.headers.authorization])
+      if (how === 'silent') return
+      response.statusCode = how === 'forbidden' ? 403 : 200
+      response.end(JSON.stringify(how === 'nonsense' ? { version: 1 } : manifest))
+    }).listen(0, '127.0.0.1')
+    await until(() => plane.listening)
+    onTestFinished(() => plane.closeAllConnections())
+    const gatewayUrl = `http://127.0.0.1:${(plane.address() as AddressInfo).port}`
+    await put(spec(id, '', { gatewayUrl, token: 'the-token' }))
+    await running(id)
+    expect(seen).toEqual([[`/sandbox/${id}/manifest`, 'Bearer the-token']])
+    const { boot } = JSON.parse(
+      readFileSync(join(root, `${id}.1`, 'agent', 'boot.json'), 'utf8'),
+    ) as { boot: { manifest?: object } }
+    expect(boot.manifest).toEqual(how === 'right' ? manifest : undefined)
+    plane.close()
+  },
+)
+
+test('[LOC24] an agent whose files cannot be made is ended without having been told anything', async () => {
+  const { put, get, root, folder } = await host()
+  const id = ids[0] ?? ''
+  await put(spec(id, '', { snapshotId: `snp_${'0'.repeat(20)}` }))
+  const ended = await until(async () => {
+    const info = await get(id)
+    return info?.state === 'exited' ? info : null
+  })
+  expect(ended.reason).toContain('not found')
+  await until(() => marked(`${id}.1`).length === 0)
+  expect(existsSync(join(root, `${id}.1`, 'agent', 'boot.json'))).toBe(false)
+  expect(readFileSync(join(folder, 'agents', `${id}.1.log`), 'utf8')).toBe('')
+})
+
 test('[LOC4] a workspace is a git repository with a commit, or a clone at the ref', async () => {
   const { put, get, running, root } = await host()
   const git = (cwd: string, ...args: string[]) =>
