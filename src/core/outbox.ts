@@ -23,6 +23,7 @@ end`
 const keepSentMs = 60 * 60_000
 const maxBatchRows = 500
 const maxBatchBytes = 768 * 1024
+const describedAtOnce = 64
 
 export function addToOutbox(sql: Sql, now: number, kind: string, payload: object): void {
   sql.run(
@@ -49,21 +50,43 @@ export function hasUnsent(sql: Sql): boolean {
   )
 }
 
-/** `describe`: gives rows that only name something their payload. */
+/** What others have is a JSON object. */
+export const isName = ({ payload }: OutboxRow): boolean => !payload.startsWith('{')
+
+/**
+ * `describe` gives rows that only name something their payload. A few at a time: they may be large, and what does not
+ * fit into this batch would be read in vain.
+ */
 export function unsentRows(
   sql: Sql,
   describe = (rows: OutboxRow[]): OutboxRow[] => rows,
 ): OutboxRow[] {
-  const found = sql.all<OutboxRow>(
-    `select seq, kind, payload, created_at as createdAt from outbox
-     where seq > (select watermark from outbox_mark) order by seq limit ?`,
-    maxBatchRows,
+  const found = newestNames(
+    sql.all<OutboxRow>(
+      `select seq, kind, payload, created_at as createdAt from outbox
+       where seq > (select watermark from outbox_mark) order by seq limit ?`,
+      maxBatchRows,
+    ),
   )
-  const rows = describe(found)
+  const batch: OutboxRow[] = []
   let bytes = 0
-  const fits = rows.filter((row) => (bytes += row.payload.length) <= maxBatchBytes)
-  return fits.length > 0 ? fits : rows.slice(0, 1)
+  for (let from = 0; from < found.length; from += describedAtOnce) {
+    for (const row of describe(found.slice(from, from + describedAtOnce))) {
+      bytes += row.payload.length
+      if (bytes > maxBatchBytes && batch.length > 0) return batch
+      batch.push(row)
+    }
+  }
+  return batch
 }
+
+/** What is named several times is sent once, at the last of its places. */
+function newestNames(rows: OutboxRow[]): OutboxRow[] {
+  const newest = new Map(rows.filter(isName).map((row) => [nameOf(row), row.seq]))
+  return rows.filter((row) => !isName(row) || newest.get(nameOf(row)) === row.seq)
+}
+
+const nameOf = ({ kind, payload }: OutboxRow) => `${kind} ${payload}`
 
 export function lastSeq(sql: Sql): number {
   return sql.all<{ seq: number | null }>('select max(seq) as seq from outbox')[0]?.seq ?? 0

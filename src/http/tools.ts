@@ -67,7 +67,7 @@ const callbackRoute = ({ security }: SandboxDoor) =>
   })
 
 async function readCall(c: AppContext, toolNames: Map<string, string>): Promise<ToolCallInput> {
-  const { value } = await readJsonBody(c)
+  const { value = {} } = await readJsonBody(c)
   const callback = ToolCallback.safeParse(value)
   if (!callback.success) refuseCallback(callback.error.issues)
   const name = c.req.param('toolName') ?? ''

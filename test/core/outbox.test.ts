@@ -12,11 +12,13 @@ import { isMigrated, migrate } from '../../src/core/migrate.ts'
 import {
   addToOutbox,
   hasUnsent,
+  nameInOutbox,
   outboxLag,
   outboxWatermark,
   setWatermark,
   unsentRows,
 } from '../../src/core/outbox.ts'
+import type { OutboxRow } from '../../src/core/ports.ts'
 import { sessionLadder } from '../../src/core/sessions/schema.ts'
 import { memorySql } from '../support/sql.ts'
 
@@ -29,6 +31,35 @@ function database() {
 const seqs = (sql: ReturnType<typeof database>) => unsentRows(sql).map(({ seq }) => seq)
 
 describe('outbox', () => {
+  test('[OUT3] what is named several times is sent once, and only what fits is described', () => {
+    const sql = database()
+    for (const n of [1, 2, 1]) nameInOutbox(sql, n, 'thing', n)
+    addToOutbox(sql, 4, 'turn', { a: 1 })
+    const large = { text: 'x'.repeat(100_000) }
+    for (let n = 10; n < 400; n++) nameInOutbox(sql, n, 'thing', n)
+    const asked: string[] = []
+    const describeThings = (rows: OutboxRow[]) =>
+      rows.map((row) => {
+        if (row.kind !== 'thing') return row
+        asked.push(row.payload)
+        return { ...row, payload: JSON.stringify({ n: row.payload, ...large }) }
+      })
+    const sent = unsentRows(sql, describeThings)
+    expect(sent.map(({ seq, payload }) => [seq, payload.slice(0, 9)])).toEqual([
+      [2, '{"n":"2",'],
+      [3, '{"n":"1",'],
+      [4, '{"a":1}'],
+      [5, '{"n":"10"'],
+      [6, '{"n":"11"'],
+      [7, '{"n":"12"'],
+      [8, '{"n":"13"'],
+      [9, '{"n":"14"'],
+    ])
+    expect(asked.length).toBeLessThan(100)
+    setWatermark(sql, 5, 9)
+    expect(unsentRows(sql, describeThings)[0]?.seq).toBe(10)
+  })
+
   test('[OUT1] rows are numbered in the order of the commits, and what rolls back leaves no number behind', () => {
     const sql = database()
     addToOutbox(sql, 1, 'session', { n: 1 })

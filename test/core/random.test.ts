@@ -291,6 +291,16 @@ class Story {
     expect(view.sandbox.state).toBe('stopped')
     expect(session.sandboxes.running.size).toBe(0)
     await this.check()
+    const kept = session.sql.all(
+      `select tool, tool_call_id as toolCallId, state as status, attempts, response as output from calls order by n`,
+    )
+    const stored = session.ledger.projected<Record<string, unknown>>('call', (call) =>
+      JSON.stringify([call['tool'], call['toolCallId']]),
+    )
+    expect(stored.length, 'libSQL has every call').toBe(kept.length)
+    expect(stored, 'as it is in the session').toEqual(
+      expect.arrayContaining(kept.map((call) => expect.objectContaining(call))),
+    )
   }
 }
 

@@ -18,6 +18,7 @@ const everything = (session: TestSession) =>
     session.sql.all('select * from calls'),
     session.sql.all('select * from turns'),
     session.sql.all('select * from outbox'),
+    [...session.ledger.rows.values()],
     session.logs,
   ])
 

@@ -36,6 +36,23 @@ describe('POST /proliferate/:sessionId/tools/:toolName', () => {
     expect(again.text).toBe(first.text)
   })
 
+  test('[CALL1] a replaced sandbox is told so, however large its arguments or empty its body', async () => {
+    const replaced = (await app.deps.tokens.mint({ sessionId, organisationId, generation: 7 }))
+      .token
+    const large = { tool_call_id: 'large', args: { text: 'x'.repeat(256 * 1024) } }
+    const codes = async (body: unknown) =>
+      Promise.all(
+        [replaced, token].map(async (each) => (await callBack(body, each)).json.error.code),
+      )
+    expect(await codes(large)).toEqual(['old_generation', 'too_large'])
+    expect(await codes('')).toEqual(['old_generation', 'invalid_request'])
+    const none = await app.call('POST', path(), token)
+    expect(none.json.error).toMatchObject({
+      message: 'Missing or invalid tool_call_id',
+      details: [{ path: 'tool_call_id' }],
+    })
+  })
+
   test('an alias is the same tool', async () => {
     const first = await callBack({ tool_call_id: 'b', args: {} })
     const again = await callBack({ tool_call_id: 'b', args: {} }, token, 'echo_alias')

@@ -1,3 +1,4 @@
+import { isName } from '../outbox.ts'
 import type { OutboxRow, Sql } from '../ports.ts'
 import type { CallRow } from './calls.ts'
 
@@ -12,20 +13,21 @@ export const callTriggers = [
 ] as const
 
 /**
- * Calls are named in the outbox when they begin and when they end. What goes to libSQL is each call as it is now, once
- * per batch: most have ended by then, and their arguments and answers are kept and sent a single time.
+ * Calls are named in the outbox when they begin and when they end. What goes to libSQL is each call as it is now: most
+ * have ended by then, and their arguments and answers are kept and sent a single time.
  */
 export function describeCalls(sql: Sql, rows: readonly OutboxRow[]): OutboxRow[] {
-  const newest = new Map(rows.filter(isName).map(({ payload, seq }) => [payload, seq]))
-  if (newest.size === 0) return [...rows]
-  const payloads = payloadsOf(sql, [...newest.keys()])
-  return rows
-    .filter((row) => !isName(row) || newest.get(row.payload) === row.seq)
-    .map((row) => (isName(row) ? { ...row, payload: payloads.get(row.payload) as string } : row))
+  const named = rows.filter(isNamedCall).map(({ payload }) => payload)
+  if (named.length === 0) return [...rows]
+  const payloads = payloadsOf(sql, named)
+  return rows.map((row) =>
+    // A call is never deleted before its session; if it were, its row would become a dead letter.
+    isNamedCall(row) ? { ...row, payload: payloads.get(row.payload) ?? '{}' } : row,
+  )
 }
 
 /** Rows of earlier releases bring their payload themselves. */
-const isName = ({ kind, payload }: OutboxRow) => kind === 'call' && !payload.startsWith('{')
+const isNamedCall = (row: OutboxRow) => row.kind === 'call' && isName(row)
 
 function payloadsOf(sql: Sql, numbers: string[]): Map<string, string> {
   const calls = sql.all<CallRow>(

@@ -60,6 +60,8 @@ export class CallRunner {
     const args: unknown = parsed.success ? parsed.data : call.args
     const sent = canonicalJson(args)
     if (isLongerThan(sent, maxArgsBytes)) {
+      // A replaced sandbox is refused before anything is said of its request.
+      sandboxSession(this.#kernel, sandbox)
       throw new AppError('too_large', `The arguments are larger than ${maxArgsBytes} bytes`, [
         { path: 'args', message: `At most ${maxArgsBytes} bytes` },
       ])

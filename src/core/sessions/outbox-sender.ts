@@ -52,9 +52,9 @@ export class OutboxSender {
 
   /** What comes meanwhile and is newer travels with the next burst: a busy session would send row by row. */
   async #sendAll(newest = Infinity): Promise<void> {
-    for (;;) {
+    while (this.#kernel.created && outboxWatermark(this.#kernel.ports.sql) < newest) {
       const rows = this.#unsent()
-      if (rows[0] === undefined || rows[0].seq > newest) return
+      if (rows.length === 0) return
       await this.#append(rows)
     }
   }
@@ -106,7 +106,7 @@ export class OutboxSender {
   /** The alarm's part: what the quick path did not manage. */
   async onDeadline(): Promise<void> {
     this.#notBefore = 0
-    if (!this.#sending && this.#unsent().length > 0) {
+    if (!this.#sending && hasUnsent(this.#kernel.ports.sql)) {
       this.#sending = true
       await this.#gatherAndSend()
     }
