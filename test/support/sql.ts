@@ -1,15 +1,20 @@
-import { DatabaseSync } from 'node:sqlite'
+import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import type { Sql, SqlValue } from '../../src/core/ports.ts'
 
 /** One small database in memory. */
 export function memorySql(): Sql {
   const db = new DatabaseSync(':memory:')
   let depth = 0
+  const prepared = new Map<string, StatementSync>()
+  const prepare = (statement: string) => {
+    const known = prepared.get(statement) ?? db.prepare(statement)
+    prepared.set(statement, known)
+    return known
+  }
   return {
-    run: (statement, ...values) => void db.prepare(statement).run(...values),
+    run: (statement, ...values) => void prepare(statement).run(...values),
     all: <T extends object>(statement: string, ...values: SqlValue[]) =>
-      db
-        .prepare(statement)
+      prepare(statement)
         .all(...values)
         .map((row) => ({ ...row })) as T[],
     transaction: (work) => {
