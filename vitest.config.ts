@@ -7,7 +7,7 @@ const node = { environment: 'node', testTimeout: 60_000, hookTimeout: 120_000 } 
 /** Real machines of the vendors' doubles, deaths in every phase, many sessions: too long for every run. `npm run test:long` */
 const long = [
   'test/adapters/{e2b-{hosts,provider,snapshot,start},modal-{provider,sandboxes,snapshots}}.test.ts',
-  'test/e2e/{contract-freeze,contract-modes-deno,agent-crashes,e2b-agent,modal-agent,providers,recovery,zombie,fleet,lifecycle,warm-pool}.test.ts',
+  'test/e2e/{contract-{freeze,models,modes-deno,organisations},agent-crashes,e2b-agent,modal-agent,providers,recovery,zombie,fleet,lifecycle,warm-pool}.test.ts',
 ]
 
 export default defineConfig({

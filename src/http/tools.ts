@@ -12,8 +12,8 @@ import { detailOf, invalid } from './errors.ts'
 import { json, jsonBody, refusals } from './openapi.ts'
 
 /**
- * The hot path: registered as it is documented, but one function instead of the usual row of steps, each of which costs
- * as much as all that this one does. The checks are the same, in the same order.
+ * The hot path: documented like every route, but one function instead of the usual six steps, which were a third of what
+ * a replay costs. The checks are the same, in the same order.
  */
 export function addToolRoutes(app: App, deps: AppDeps, doors: Doors): void {
   const toolNames = namesOf(deps.tools)

@@ -10,7 +10,6 @@ const slow = [
   'local/fleet',
   'e2e/policy',
   'e2e/gate',
-  'e2e/contract-freeze',
   'sandbox-agent/execute-merge',
   'core/runs/organisation-budgets',
   'blackbox/outage',
