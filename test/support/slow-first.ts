@@ -7,7 +7,6 @@ const slow = [
   'e2e/turns',
   'local/snapshots',
   'adapters/local-sandboxes',
-  'local/fleet',
   'e2e/policy',
   'e2e/gate',
   'sandbox-agent/execute-merge',
