@@ -2,7 +2,7 @@ import type { ChildProcess } from 'node:child_process'
 import { Manifest } from '../src/contract/manifest.ts'
 import type { SandboxSpec } from '../src/core/ports.ts'
 
-/** The agent needs no helper threads. It does without more by itself: see sandbox-agent/main.ts. */
+/** The agent needs no helper threads. It does without more by itself: see sandbox-agent/lean.ts. */
 export const leanNode = ['--max-semi-space-size=1', '--single-threaded-gc', '--v8-pool-size=0']
 
 const fetchMs = 2000

@@ -3,6 +3,7 @@ import { nextDeadline, setDeadline } from '../../src/core/deadlines.ts'
 import { migrate } from '../../src/core/migrate.ts'
 import { addToOutbox, hasUnsent, safetyNetMs } from '../../src/core/outbox.ts'
 import type { LedgerAppend, Sql } from '../../src/core/ports.ts'
+import { appendEvent } from '../../src/core/sessions/events.ts'
 import { Kernel } from '../../src/core/sessions/kernel.ts'
 import { OutboxSender } from '../../src/core/sessions/outbox-sender.ts'
 import type { SessionPorts } from '../../src/core/sessions/ports.ts'
@@ -69,6 +70,28 @@ test('[OUT1] a row is promised although only something later was armed', () => {
   kernel.commit((sql) => setDeadline(sql, 'purge', 900_000))
   kernel.commit((sql, now) => addToOutbox(sql, now, 'call', {}))
   expect(armed).toEqual([900_000, 1000 + safetyNetMs])
+})
+
+test('[EVT1] who begins to watch gets what is committed from then on, however long nobody has', () => {
+  const { kernel } = setUp()
+  const published: number[] = []
+  let isWatched = false
+  Object.assign(kernel.ports.host, {
+    watched: () => isWatched,
+    publish: (events: { seq: number }[]) => void published.push(...events.map(({ seq }) => seq)),
+  })
+  const tell = () =>
+    kernel.commit((sql, now) => appendEvent(sql, now, 'agent.notice', { message: 'x' }))
+  tell()
+  tell()
+  isWatched = true
+  kernel.watchStarted()
+  tell()
+  tell()
+  expect(published).toEqual([3, 4])
+  isWatched = false
+  tell()
+  expect(published).toEqual([3, 4])
 })
 
 test('[OUT7] what is written while a burst is under way goes with the next one', async () => {

@@ -142,8 +142,8 @@ export class Kernel {
     if (table === 'commands') this.#commandsWritten = true
     if (table === 'deadlines') this.#deadlinesWritten = true
     // A row of the outbox, which a call brings too, has its own deadline. It matters only if nothing is armed before it.
-    const isSent = table === 'outbox' || table === 'calls'
-    if (isSent && !(this.#armedAt && this.#armedAt <= this.ports.now() + safetyNetMs))
+    const fillsOutbox = table === 'outbox' || table === 'calls'
+    if (fillsOutbox && !(this.#armedAt && this.#armedAt <= this.ports.now() + safetyNetMs))
       this.#deadlinesWritten = true
   }
 
