@@ -1,15 +1,21 @@
 import { cloudflareTest } from '@cloudflare/vitest-plugin'
 import { defineConfig } from 'vitest/config'
+import { longOnly, longToo } from './test/support/long-files.ts'
 import { SlowFirst } from './test/support/slow-first.ts'
 
-const node = { environment: 'node', testTimeout: 60_000, hookTimeout: 120_000 } as const
+/** Limits that a busy machine keeps: nothing depends on speed. */
+const node = {
+  environment: 'node',
+  testTimeout: 180_000,
+  hookTimeout: 240_000,
+  expect: { poll: { timeout: 30_000 } },
+} as const
 
-/** Real machines of the vendors' doubles, deaths in every phase, many sessions: too long for every run. `npm run test:long` */
-const long = [
-  'test/local/fleet.test.ts',
-  'test/adapters/{e2b-{hosts,provider,snapshot,start},modal-{provider,sandboxes,snapshots}}.test.ts',
-  'test/e2e/{contract-{freeze,models,modes-deno,organisations},agent-crashes,e2b-agent,modal-agent,providers,recovery,zombie,fleet,lifecycle,warm-pool}.test.ts',
-]
+/** The order of tests within a file must not matter. `npm test` prints the seed. */
+const shuffled = {
+  shuffle: { files: false, tests: true },
+  seed: Number(process.env['GANTRY_SEED'] ?? 1),
+}
 
 export default defineConfig({
   test: {
@@ -22,6 +28,7 @@ export default defineConfig({
         test: {
           ...node,
           name: 'core',
+          sequence: shuffled,
           // No test replaces a module, so files can share what they import; it halves the time. Threads are quicker
           // still, where nothing starts processes.
           isolate: false,
@@ -33,9 +40,13 @@ export default defineConfig({
         test: {
           ...node,
           name: 'unit',
+          sequence: shuffled,
           isolate: false,
-          include: ['test/*.test.ts', 'test/{adapters,http,sandbox-agent,local}/**/*.test.ts'],
-          exclude: long,
+          include: [
+            'test/*.test.ts',
+            'test/{adapters,hosts,http,sandbox-agent,local,runner}/**/*.test.ts',
+          ],
+          exclude: longOnly,
         },
       },
       {
@@ -55,21 +66,25 @@ export default defineConfig({
           name: 'workers',
           globalSetup: ['./test/support/workers-setup.ts'],
           include: ['test/workers/**/*.test.ts'],
-          testTimeout: 60_000,
+          testTimeout: 180_000,
         },
       },
       {
         test: {
           ...node,
           name: 'blackbox',
+          sequence: { groupOrder: 4 },
+          // One after the other in one process, which has one stack per host for all of them.
+          isolate: false,
+          fileParallelism: false,
           include: ['test/blackbox/**/*.test.ts'],
-          testTimeout: 60_000,
         },
       },
       {
         test: {
           ...node,
           name: 'chaos',
+          sequence: { groupOrder: 2 },
           include: ['test/chaos/**/*.test.ts'],
           testTimeout: 300_000,
           fileParallelism: false,
@@ -80,19 +95,27 @@ export default defineConfig({
         test: {
           ...node,
           name: 'e2e',
+          // What a file imports stays for the next one: they share a stack.
+          isolate: false,
+          // Projects of another width come one after the other.
+          sequence: { groupOrder: 1 },
           include: ['test/e2e/**/*.test.ts'],
-          exclude: ['test/e2e/park.test.ts', ...long],
-          testTimeout: 120_000,
+          exclude: longOnly,
+          testTimeout: 300_000,
           maxWorkers: 2,
         },
       },
       {
         // One after the other: fifty sandboxes leave nothing of a small machine to anybody else.
-        test: { ...node, name: 'long', include: long, testTimeout: 300_000, maxWorkers: 1 },
-      },
-      {
-        // Waits for more than five minutes and does nothing meanwhile, so it runs beside everything else.
-        test: { ...node, name: 'park', include: ['test/e2e/park.test.ts'] },
+        test: {
+          ...node,
+          name: 'long',
+          sequence: { groupOrder: 3 },
+          env: { GANTRY_LONG: '1' },
+          include: process.env['GANTRY_LONG'] === '1' ? [...longOnly, ...longToo] : longOnly,
+          testTimeout: 300_000,
+          maxWorkers: 1,
+        },
       },
     ],
   },

@@ -1,4 +1,4 @@
-import type { Stack } from '../local/stack.ts'
+import type { Stack } from '../local/stack/stack.ts'
 
 /** As the newcomer's admin. */
 export async function api(

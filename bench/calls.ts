@@ -1,6 +1,6 @@
 import { createTokens } from '../src/adapters/tokens.ts'
-import { parseConfig } from '../src/http/config.ts'
-import type { Stack } from '../local/stack.ts'
+import { parseConfig } from '../src/config.ts'
+import type { Stack } from '../local/stack/stack.ts'
 import { api } from './api.ts'
 import { type Load, run, type Timing } from './load.ts'
 import type { Row } from './table.ts'

@@ -1,4 +1,4 @@
-import type { Stack } from '../local/stack.ts'
+import type { Stack } from '../local/stack/stack.ts'
 import { createTarget } from './calls.ts'
 import type { Row } from './table.ts'
 

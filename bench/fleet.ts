@@ -1,9 +1,9 @@
 import { readdirSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { findProcesses, sleep, stackMark } from '../local/processes.ts'
-import { script } from '../local/scripted-model.ts'
-import { startStack, type Stack } from '../local/stack.ts'
+import { findProcesses, sleep, stackMark } from '../local/processes/processes.ts'
+import { script } from '../local/model/scripted-model.ts'
+import { startStack, type Stack } from '../local/stack/stack.ts'
 import type { SessionEvent } from '../src/contract/events.ts'
 import type { Session } from '../src/contract/session.ts'
 import { type Turn, turnEnds } from '../src/contract/turn.ts'
@@ -97,7 +97,7 @@ async function stopped(stack: Stack, id: string): Promise<Session> {
 
 /** What there is of a stack and its sandboxes: processes, folders, and what their users left elsewhere. */
 export function thingsOf(stack: Stack): { processes: number[]; folders: string[] } {
-  const place = stack.sandboxPlace
+  const place = stack.sandboxSite
   const [first, last] = place?.uids ?? [0, -1]
   const uids = Array.from({ length: last - first + 1 }, (_, n) => first + n)
   const temporary = readdirSync(tmpdir()).filter((name) => uids.includes(ownerOf(name)))

@@ -1,5 +1,5 @@
-import type { Stack } from '../local/stack.ts'
-import { startStack } from '../local/stack.ts'
+import type { Stack } from '../local/stack/stack.ts'
+import { startStack } from '../local/stack/stack.ts'
 import { startFakeSandboxHost } from '../test/support/sandbox-host.ts'
 import { api } from './api.ts'
 import { sandboxToken } from './calls.ts'

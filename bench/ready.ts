@@ -1,5 +1,5 @@
 import type { SessionEvent } from '../src/contract/events.ts'
-import type { Stack } from '../local/stack.ts'
+import type { Stack } from '../local/stack/stack.ts'
 import { readStream } from '../test/support/sse.ts'
 import { api } from './api.ts'
 

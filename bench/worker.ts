@@ -2,8 +2,8 @@ import { z } from 'zod'
 import { SessionObject as GantrySession } from '../durable-objects/session.ts'
 import type { Env } from '../durable-objects/env.ts'
 
-import { gatewayTools } from '../src/core/gateway/registry.ts'
-import { gatewayTool } from '../src/core/gateway/tools.ts'
+import { gatewayTools } from '../src/core/session/calls/tools/registry.ts'
+import { gatewayTool } from '../src/core/session/calls/tools/tool.ts'
 import { createWorker } from '../src/worker.ts'
 
 export { LedgerObject, OrganisationObject } from '../src/worker.ts'

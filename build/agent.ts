@@ -1,8 +1,13 @@
 import { build, type Plugin } from 'esbuild'
 import { fileURLToPath } from 'node:url'
+import { buildOnce } from './once.ts'
 
 /** Bundles the sandbox agent into one file that needs nothing but Node. */
 export async function buildAgent(outfile: string): Promise<void> {
+  await buildOnce('agent', outfile, bundle)
+}
+
+async function bundle(outfile: string): Promise<void> {
   await build({
     entryPoints: [fileURLToPath(new URL('../sandbox-agent/main.ts', import.meta.url))],
     outfile,

@@ -1,6 +1,7 @@
 import type { z } from 'zod'
 import type { ContractTool } from '../src/contract/tool.ts'
 import { contractTools, toolFileName, toolJsonSchema } from '../src/contract/tools.ts'
+import { table } from './markdown.ts'
 
 type Schema = z.core.JSONSchema.JSONSchema
 
@@ -111,10 +112,4 @@ function limitsOf(schema: Schema): string {
 function range(min: number | undefined, max: number | undefined, unit: string): string {
   if (max === undefined) return ''
   return min ? `${min} to ${max} ${unit}` : `at most ${max} ${unit}`
-}
-
-function table(head: string[], rows: string[][]): string {
-  const line = (cells: string[]) =>
-    `| ${cells.map((cell) => cell.replaceAll('|', '\\|').replaceAll('\n', ' ')).join(' | ')} |`
-  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n')
 }

@@ -1,11 +1,16 @@
 import { build, type Plugin } from 'esbuild'
+import { buildOnce } from './once.ts'
 
 /** Bundles a Worker's entry the way wrangler does, in a tenth of its time and without what nobody reads. */
 export async function buildWorker(
   entry: string,
   outfile: string,
-  options: { minify?: boolean } = {},
+  { minify = false }: { minify?: boolean } = {},
 ): Promise<void> {
+  await buildOnce(`worker ${entry} ${minify}`, outfile, (path) => bundle(entry, path, minify))
+}
+
+async function bundle(entry: string, outfile: string, minify: boolean): Promise<void> {
   await build({
     entryPoints: [entry],
     outfile,
@@ -17,7 +22,7 @@ export async function buildWorker(
     mainFields: ['browser', 'module', 'main'],
     external: ['cloudflare:*', 'node:*'],
     define: { 'process.env.NODE_ENV': '"production"' },
-    minify: options.minify ?? false,
+    minify,
     // Names would be set anew on every closure that is made, on the path of every call.
     keepNames: false,
     sourcemap: 'linked',

@@ -1,26 +1,52 @@
-import type { OrganisationApi } from '../src/core/organisations/api.ts'
+import type { OrganisationApi } from '../src/core/organisation/record/api.ts'
 import type { Ledger, LedgerStatus } from '../src/core/ports.ts'
-import type { SessionApi } from '../src/core/sessions/api.ts'
-import type { Caller } from '../src/core/sessions/caller.ts'
-import { parseConfig } from '../src/http/config.ts'
+import { type Carry, remoteApi } from '../src/core/actor/remote.ts'
+import type { SessionApi } from '../src/core/session/api.ts'
+import type { Caller } from '../src/core/session/record/caller.ts'
+import { type ConfigRead, notConfigured, readConfig } from '../src/config.ts'
 import { createParts, type Parts } from '../src/parts.ts'
 
 /** Typed by what the objects offer, not by their classes, which need this very file. */
 type Objects<T> = DurableObjectNamespace<T & Rpc.DurableObjectBranded>
 
-export interface Env {
-  SESSION: Objects<SessionApi & { checkWatcher(caller: Caller): Promise<void> }>
-  ORGANISATION: Objects<OrganisationApi>
-  LEDGER: Objects<Ledger & { status(): Promise<LedgerStatus> }>
+/** Every call of an Api comes by one method. */
+interface Asked {
+  ask(room: string, method: string, args: unknown[]): Promise<unknown>
 }
+
+export interface Env {
+  SESSION: Objects<Asked & { checkWatcher(caller: Caller): Promise<void> }>
+  ORGANISATION: Objects<Asked>
+  LEDGER: Objects<Ledger & { status(organisationId: string): Promise<LedgerStatus> }>
+}
+
+/** What callers may ask of a session, wherever its object lives. */
+export const sessionApi = (env: Env, id: string): SessionApi =>
+  apiOf(() => env.SESSION.getByName(id)) as SessionApi
+
+export const organisationApi = (env: Env, id: string): OrganisationApi =>
+  apiOf(() => env.ORGANISATION.getByName(id)) as OrganisationApi
+
+/** The promises are plain ones: the platform's are more than that, and its types know none of something unknown. */
+const apiOf = (object: () => unknown): object =>
+  remoteApi(async (...call) => await (object() as { ask: Carry }).ask(...call))
 
 let parts: Parts | undefined
 
 /** Once per isolate: the environment does not change under a running one, and keys are imported once. */
 export function partsOf(env: Env): Parts {
-  parts ??= createParts(parseConfig(textBindings(env)))
+  parts ??= newParts(env)
   return parts
 }
+
+/** Throws `not_configured` while variables are missing. */
+export function newParts(env: Env): Parts {
+  const { config, problems } = configOf(env)
+  if (config === null) throw notConfigured(problems)
+  return createParts(config)
+}
+
+export const configOf = (env: Env): ConfigRead => readConfig(textBindings(env))
 
 function textBindings(env: Env): Record<string, string> {
   return Object.fromEntries(

@@ -20,7 +20,7 @@ export class LedgerObject extends DurableObject<Env> implements Ledger {
   append(input: LedgerAppend) {
     return this.#actor.append(input)
   }
-  status() {
-    return this.#actor.status()
+  status(organisationId: string) {
+    return this.#actor.status(organisationId)
   }
 }

@@ -1,45 +1,40 @@
 import { DurableObject } from 'cloudflare:workers'
 import { ledgerShard, ledgerShards } from '../src/core/ledger/ledger.ts'
-import { type OrganisationApi, organisationDoors } from '../src/core/organisations/api.ts'
-import { OrganisationActor } from '../src/core/organisations/organisation.ts'
-import { addDoors } from './doors.ts'
-import { type Env, partsOf } from './env.ts'
+import { OrganisationActor } from '../src/core/organisation/organisation.ts'
+import { askRoom } from '../src/core/actor/remote.ts'
+import { type Env, organisationApi, partsOf, sessionApi } from './env.ts'
+import { Opened } from './opened.ts'
 import { durableSql } from './sqlite.ts'
 
-// oxlint-disable-next-line no-unsafe-declaration-merging -- addDoors puts every one of them on the prototype
-export interface OrganisationObject extends OrganisationApi {}
-/** What must be counted or claimed across the sessions of one organisation. */
-// oxlint-disable-next-line no-unsafe-declaration-merging -- as above
+/** What must be counted or claimed across the sessions of one organisation. It carries calls and alarms to its actor. */
 export class OrganisationObject extends DurableObject<Env> {
-  static {
-    addDoors<OrganisationApi, OrganisationObject>(
-      this.prototype,
-      organisationDoors,
-      (object) => object.#actor,
-    )
-  }
-  readonly #actor: OrganisationActor
+  readonly #opened: Opened<OrganisationActor>
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
-    const parts = partsOf(env)
-    this.#actor = new OrganisationActor({
-      ...parts,
-      id: nameOf(ctx.id),
-      sql: durableSql(ctx.storage),
-      host: {
-        arm: (at) => void (at === null ? ctx.storage.deleteAlarm() : ctx.storage.setAlarm(at)),
-      },
-      now: () => Date.now(),
-      session: (id) => env.SESSION.getByName(id),
-      organisation: (id) => env.ORGANISATION.getByName(id),
-      ledger: (id) => env.LEDGER.getByName(`ledger-${ledgerShard(id, ledgerShards)}`),
-    })
+    const create = () =>
+      new OrganisationActor({
+        ...partsOf(env),
+        id: nameOf(ctx.id),
+        sql: durableSql(ctx.storage),
+        host: {
+          arm: (at) => void (at === null ? ctx.storage.deleteAlarm() : ctx.storage.setAlarm(at)),
+        },
+        now: () => Date.now(),
+        session: (id) => sessionApi(env, id),
+        organisation: (id) => organisationApi(env, id),
+        ledger: (id) => env.LEDGER.getByName(`ledger-${ledgerShard(id, ledgerShards)}`),
+      })
+    this.#opened = new Opened(ctx, create)
   }
 
-  override async alarm(): Promise<void> {
-    // Not awaited: a slow provider must not hold up the other deadlines. Each comes back by itself if it is lost.
-    this.ctx.waitUntil(this.#actor.runDue())
+  /** Every call of the organisation's Api comes by here. */
+  async ask(room: string, method: string, args: unknown[]): Promise<unknown> {
+    return askRoom(this.#opened.actor.api, room, method, args)
+  }
+
+  override alarm(): Promise<void> {
+    return this.#opened.alarm()
   }
 }
 

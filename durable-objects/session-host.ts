@@ -1,5 +1,5 @@
 import { linkClose } from '../src/contract/link.ts'
-import type { SessionHost } from '../src/core/sessions/ports.ts'
+import type { SessionHost } from '../src/core/session/record/ports.ts'
 
 /** Survives hibernation with the socket. */
 export interface LinkAttachment {

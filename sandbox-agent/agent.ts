@@ -1,33 +1,36 @@
+// The agent of one sandbox: it connects the rooms. Upwards there is the link to the session, downwards the relay and
+// OpenCode, and between them what must survive a restart. `run` brings the sandbox up and reports it as ready or
+// failed; `stop` leaves nothing behind: questions are denied, the turn is aborted, OpenCode and every marked process
+// are ended. main.ts starts it.
+
 import { randomBytes } from 'node:crypto'
 import { chmodSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Boot, Manifest, SandboxEnv } from '../src/contract/manifest.ts'
-import type { DiffReport } from '../src/contract/diff.ts'
-import { AgentNames } from './agent-names.ts'
-import { collect, uploadFile } from './collect.ts'
+import { turnPatience } from '../src/contract/turn.ts'
+import { AgentNames } from './opencode/agent-names.ts'
+import { Changes } from './evidence/changes.ts'
+import { collect } from './evidence/collect.ts'
 import { Commands } from './commands.ts'
-import { ControlPlane } from './control-plane.ts'
+import { ControlPlane } from './link/control-plane.ts'
 import { crashPoint } from './crash-points.ts'
-import { applyEnv } from './env-files.ts'
-import { type DiffOptions, readBaseTree, takeDiff } from './diff.ts'
+import { applyEnv } from './workspace/env-files.ts'
 import { Executor } from './execute/executor.ts'
-import { Gate } from './gate.ts'
+import { Gate } from './gate/gate.ts'
 import { becomeLean } from './lean.ts'
 import { hideFromLogs, log, messageOf } from './log.ts'
-import { Memory, Results } from './memory.ts'
+import { Memory, Results } from './memory/memory.ts'
 import { killMarked, type Marked } from './processes.ts'
-import { realPathsOf } from './real-paths.ts'
-import { Relay } from './relay.ts'
+import { realPathsOf } from './gate/real-paths.ts'
+import { Relay } from './gate/relay.ts'
 import { shorten } from './shorten.ts'
-import { Spool, type ToldParts } from './spool.ts'
-import { Supervisor } from './supervisor.ts'
-import { Token } from './token.ts'
-import { Turns } from './turns.ts'
-import { maxPayloadBytes, Uplink } from './uplink.ts'
+import { Spool, type ToldParts } from './memory/spool.ts'
+import { Supervisor } from './opencode/supervisor.ts'
+import { Token } from './link/token.ts'
+import { uploadFile } from './link/upload.ts'
+import { Turns } from './turn/turns.ts'
+import { maxPayloadBytes, Uplink } from './link/uplink.ts'
 
-const eventDiffBytes = 200 * 1024
-
-/** Everything of one sandbox: the link up, the relay and OpenCode down, and what must survive in between. */
 export class Agent {
   readonly #boot: Boot
   readonly #startedAt = Date.now()
@@ -45,6 +48,7 @@ export class Agent {
   readonly #names = new AgentNames()
   readonly #relay: Relay
   readonly #supervisor: Supervisor
+  readonly #changes: Changes
   readonly #turns: Turns
   readonly #executor: Executor
   readonly #commands: Commands
@@ -52,6 +56,8 @@ export class Agent {
   #relayUrl = ''
   #envApplied: Promise<void> = Promise.resolve()
   #stopping = false
+  #becameReady = () => {}
+  readonly #isReady = new Promise<void>((resolve) => (this.#becameReady = resolve))
 
   constructor(boot: Boot, exit: (code: number) => void) {
     this.#boot = boot
@@ -91,6 +97,7 @@ export class Agent {
           this.#supervisor.layout.envFile,
         ]),
       }),
+      currentTurn: () => this.#turns.current,
       onFenced: (reason) => void this.stop(reason),
       isFenced: () => this.#plane.isFenced(),
     })
@@ -107,18 +114,21 @@ export class Agent {
       onDied: () => this.#turns.opencodeDied(),
       onFailed: (reason) => this.#fail(reason),
     })
+    this.#changes = new Changes(this.#memory, this.#supervisor, this.#marks())
     this.#turns = new Turns({
-      emit: this.#uplink.emit,
+      emit: this.#changes.emitTo(this.#uplink.emit),
       gate: this.#gate,
       memory: this.#memory,
       opencode: () => this.#supervisor.opencode(),
       beforePrompt: () => this.#beforePrompt(),
-      diff: () => this.#diff(eventDiffBytes),
+      diff: () => this.#changes.atTurnEnd(),
       killOpenCode: () => this.#supervisor.kill(),
+      modelBytes: () => this.#relay.modelBytes,
+      patience: { ...turnPatience, ...boot.patience },
       afterTurn: (forget) =>
         this.#uplink.afterEmitted(() => {
           forget()
-          this.#spool.compact()
+          this.#spool.compactIfRoom()
         }),
       title: `Gantry ${boot.sessionId}`,
     })
@@ -129,8 +139,11 @@ export class Agent {
   async run(): Promise<void> {
     setInterval(() => this.#turns.tick(), 50)
     setInterval(() => this.#gate.tick(), 1000)
+    setInterval(() => this.#uplink.alive(), turnPatience.aliveEveryMs)
     this.#relayUrl = await this.#relay.listen()
-    // Not before OpenCode's process, unless the manifest is still to be fetched: that may need a new token from the link.
+    // After OpenCode's process is started, if the manifest is here; otherwise at once, because fetching it may need a
+    // new
+    // token from the link.
     setImmediate(() => {
       becomeLean()
       this.#uplink.start()
@@ -144,20 +157,21 @@ export class Agent {
       const [, enforces] = await Promise.all([
         this.#supervisor.start(manifest),
         meanwhile(() => this.#executor.enforces()),
-        // In this order: what the base tree has seen stays in the sandbox's own store, and goes into snapshots.
-        meanwhile(() => this.#rememberBase(manifest)).then(() => this.#applyEnv()),
+        // The base first: files that it has seen stay in the sandbox's own store and get into snapshots, and env values
+        // must not.
+        meanwhile(() => this.#changes.rememberBase(manifest)).then(() => this.#applyEnv()),
       ])
       await this.#turns.endForgotten(this.#toldBefore)
       await crashPoint('ready.before')
       const bootMs = Date.now() - this.#startedAt
       log('ready', { bootMs, enforces })
       this.#uplink.ready(bootMs, enforces)
+      this.#becameReady()
     } catch (error) {
       this.#fail(messageOf(error))
     }
   }
 
-  /** Nothing is left behind: questions denied, turn aborted, OpenCode ended, every marked process killed. */
   async stop(reason: string): Promise<void> {
     if (this.#stopping) return
     this.#stopping = true
@@ -189,8 +203,8 @@ export class Agent {
     }
     return new Executor({
       folder: join(stateDir, 'attempts'),
-      probePlace: own,
-      place: async () => {
+      probeSite: own,
+      site: async () => {
         await this.#supervisor.opencode()
         return { ...own, ...this.#supervisor.layout }
       },
@@ -202,16 +216,20 @@ export class Agent {
   #createCommands(): Commands {
     return new Commands(
       {
-        prompt: (body) => this.#turns.prompt(body),
-        abort: async ({ turnId }) => {
-          await this.#turns.abort(turnId)
+        prompt: async (body) => {
+          const sent = this.#turns.prompt(body)
+          this.#uplink.alive()
+          return { ...(await sent), beats: this.#uplink.beats }
+        },
+        abort: async ({ turnId, reason }) => {
+          await this.#turns.abort(turnId, reason)
           return {}
         },
         collect: async (body) => ({
           files: await collect(this.#supervisor.layout.workspace, body, this.#plane.upload),
         }),
         diff: async () => {
-          const diff = (await this.#diff(undefined)) ?? { patch: '', files: [], truncated: false }
+          const diff = (await this.#changes.diff()) ?? { patch: '', files: [], truncated: false }
           const { value, shortened } = shorten(diff, maxPayloadBytes)
           return shortened ? { ...value, truncated: true } : diff
         },
@@ -234,13 +252,13 @@ export class Agent {
   }
 
   async #beforePrompt(): Promise<void> {
-    if (!this.#uplink.isReady) throw new Error('The sandbox is not ready')
+    await this.#isReady
     await this.#supervisor.verify()
   }
 
   /** The values are never in a command or an event: they are fetched when they are written. */
   #applyEnv(): Promise<void> {
-    // One after the other: an answer that is older must not be written last.
+    // One after the other: an older answer must not be written last.
     const applied = this.#envApplied.then(() => this.#fetchEnv())
     this.#envApplied = applied.catch(() => undefined)
     return applied
@@ -266,31 +284,11 @@ export class Agent {
     const { mark, sessionId, generation } = this.#boot
     return { GANTRY_MARK: mark, GANTRY_SANDBOX: `${sessionId}.${generation}` }
   }
-
-  #diffOptions({ home, workspace }: Manifest['layout']): DiffOptions {
-    return {
-      workspace,
-      gitDir: `${home}/.gantry-diff.git`,
-      owner: this.#supervisor.owner,
-      environment: { PATH: process.env['PATH'] ?? '/usr/bin:/bin', HOME: home, ...this.#marks() },
-      excluded: this.#memory.value.copies.map((path) => path.slice(workspace.length + 1)),
-    }
-  }
-
-  async #rememberBase({ layout }: Manifest): Promise<void> {
-    if (this.#memory.value.baseTree !== null) return
-    this.#memory.save({ baseTree: await readBaseTree(this.#diffOptions(layout)) })
-  }
-
-  async #diff(maxBytes: number | undefined): Promise<DiffReport | null> {
-    const { baseTree } = this.#memory.value
-    return baseTree === null
-      ? null
-      : takeDiff(this.#diffOptions(this.#supervisor.layout), baseTree, maxBytes)
-  }
 }
 
-/** Once OpenCode's process is there: it boots for seconds, and what is done in that time costs none. */
+/**
+ * Runs the work once OpenCode's process is started: OpenCode boots for seconds, and the work delays nobody meanwhile.
+ */
 async function meanwhile<T>(work: () => Promise<T>): Promise<T> {
   await new Promise((resolve) => setImmediate(resolve))
   return work()

@@ -1,3 +1,7 @@
+// Carries out the commands of the control plane, each command id once. A command that comes again gets the stored
+// result; one whose result was acknowledged before is refused. A command that fails is a result, too. The uplink
+// delivers commands here.
+
 import {
   type CommandKind,
   type CommandBody,
@@ -6,11 +10,10 @@ import {
 } from '../src/contract/link.ts'
 import { crashPoint } from './crash-points.ts'
 import { log, messageOf } from './log.ts'
-import type { Result, Results } from './memory.ts'
+import type { Result, Results } from './memory/memory.ts'
 
 export type Executors = { [K in CommandKind]: (body: CommandBody<K>) => Promise<CommandResult<K>> }
 
-/** Carries out each command id once and remembers its result until the control plane has it. */
 export class Commands {
   readonly #executors: Executors
   readonly #results: Results
@@ -35,13 +38,16 @@ export class Commands {
     if (this.#results.isDone(id))
       return this.#sendResult(id, { ok: false, error: 'Already carried out' })
     this.#running.add(id)
-    await crashPoint('command.received')
-    const result = await this.#execute(kind, body)
-    await crashPoint('command.executed')
-    this.#results.add(id, result)
-    this.#running.delete(id)
+    try {
+      await crashPoint('command.received')
+      const result = await this.#execute(kind, body)
+      await crashPoint('command.executed')
+      this.#results.add(id, result)
+    } finally {
+      this.#running.delete(id)
+    }
     await crashPoint('command.recorded')
-    this.#sendResult(id, result)
+    this.#sendResult(id, this.#results.get(id) ?? { ok: false, error: 'The result is lost' })
   }
 
   async #execute(kind: CommandKind, body: unknown): Promise<Result> {

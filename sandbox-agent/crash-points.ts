@@ -1,4 +1,7 @@
-/** Where a crash test may stop the agent: it hears of each place by one request, and kills before it answers. */
+/**
+ * Where a crash test may stop the agent. At each point the agent sends one request to the test, and the test kills the
+ * agent before it answers.
+ */
 export const crashPoints = [
   'boot.read',
   'manifest.fetched',

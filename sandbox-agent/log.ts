@@ -1,4 +1,4 @@
-export type Log = (message: string, fields?: Record<string, unknown>) => void
+type Log = (message: string, fields?: Record<string, unknown>) => void
 
 const secrets = new Set<string>()
 

@@ -1,14 +1,16 @@
-import { createLocalSessions, type LocalSessions } from './adapters/local-sessions.ts'
+// The Deno host: the same app as on Cloudflare, with every session as an actor of this one process. It serves HTTP and
+// the agents' WebSockets, and on a signal closes the sockets, lets requests end for two seconds, and closes the actors.
+
+import { createLocalSessions, type LocalSessions } from './hosts/deno/sessions.ts'
 import { linkClose } from './contract/link.ts'
-import { gatewayTools } from './core/gateway/registry.ts'
-import type { GatewayTool } from './core/gateway/tools.ts'
+import { gatewayTools } from './core/session/calls/tools/registry.ts'
+import type { GatewayTool } from './core/session/calls/tools/tool.ts'
 import { type AppDeps, createApp, parseConfig } from './http/app.ts'
 import { createParts } from './parts.ts'
 
 /** For requests that are under way; what is committed is safe anyway. */
 const stopWithinMs = 2000
 
-/** The Deno host: the same app, with every session as an actor of this one process. */
 export function serve(tools: readonly GatewayTool[] = gatewayTools): void {
   try {
     start(tools)
@@ -45,8 +47,8 @@ function start(tools: readonly GatewayTool[]): void {
   })
   const server = Deno.serve(
     {
-      hostname: '127.0.0.1',
-      port: Number(environment['PORT'] ?? 8787),
+      hostname: environment['GANTRY_HOST'] ?? '127.0.0.1',
+      port: portOf(environment['PORT']),
       onListen: ({ hostname, port }) =>
         parts.log('info', 'Listening', { url: `http://${hostname}:${port}` }),
     },
@@ -58,6 +60,12 @@ function start(tools: readonly GatewayTool[]): void {
     await Promise.race([server.shutdown(), timeout])
     sessions.close()
   })
+}
+
+function portOf(text = '8787'): number {
+  const port = Number(text)
+  if (Number.isInteger(port) && port > 0 && port < 65_536) return port
+  throw new Error('Cannot start: PORT must be a whole number from 1 to 65535')
 }
 
 /** Once: Ctrl-C comes twice under a task runner that passes it on. */
@@ -74,7 +82,7 @@ function onSignal(stop: () => Promise<void>): void {
 
 function openLink(sessions: LocalSessions): AppDeps['openLink'] {
   return async (sessionId, caller, request) => {
-    await sessions.session(sessionId).authoriseSandbox(caller)
+    await sessions.session(sessionId).agent.authorise(caller)
     const renewal = caller.expired ? await sessions.newToken(sessionId, caller.generation) : null
     const { socket, response } = Deno.upgradeWebSocket(request)
     socket.addEventListener('open', () => {

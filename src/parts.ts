@@ -4,15 +4,24 @@ import { createProviders } from './adapters/sandboxes/directory.ts'
 import { createTokens, type TokenAuthority } from './adapters/tokens.ts'
 import { createCrypto, createSessionIds, type SessionIds } from './adapters/web-crypto.ts'
 import { createWebhookSender } from './adapters/webhook-sender.ts'
-import type { CrashPoint } from './core/crash-points.ts'
-import type { Blobs, Crypto, Db, Log, SandboxProvider, WebhookSender } from './core/ports.ts'
-import type { WarmSource } from './core/organisations/ports.ts'
-import type { Providers } from './core/providers/providers.ts'
-import type { SessionConfig } from './core/sessions/ports.ts'
-import { createWarmSource } from './core/sessions/warm-source.ts'
-import type { Config } from './http/config.ts'
+import type { CrashPoint } from './core/actor/crash-points.ts'
+import {
+  type Blobs,
+  type Crypto,
+  type Db,
+  type Log,
+  type LogLevel,
+  logLevels,
+  type SandboxProvider,
+  type WebhookSender,
+} from './core/ports.ts'
+import type { WarmSource } from './core/organisation/record/ports.ts'
+import type { Providers } from './core/registry/providers.ts'
+import type { SessionConfig } from './core/session/record/ports.ts'
+import { createWarmSource } from './core/verbs/warm-source.ts'
+import { type Config, defaultModelOf } from './config.ts'
 import type { Firewall } from './contract/limits.ts'
-import { defaultModelId, modelRows, scriptedModelId } from './contract/models.ts'
+import { modelRows } from './contract/models.ts'
 import type { ProviderName } from './contract/session.ts'
 
 /** The adapters of one deployment, the same for every host. */
@@ -51,7 +60,7 @@ export function createParts(config: Config): Parts {
   const sessionConfig = {
     publicUrl: config.publicUrl,
     defaultSandbox: config.defaultSandbox,
-    defaultModel: defaultModel(config),
+    defaultModel: defaultModelOf(config),
     models: modelRows(config.extraModels),
     retentionMs: config.retentionDays * 24 * 60 * 60_000,
   }
@@ -68,21 +77,28 @@ export function createParts(config: Config): Parts {
     providers,
     provider: (name, organisationId) => providers.find(name, organisationId),
     warm: createWarmSource({ db, crypto, ids, config: sessionConfig }),
-    log: logLine,
+    log: createLog(config.logLevel),
     crash: crashUrl ? createCrashPoint(crashUrl) : undefined,
   }
 }
 
-function defaultModel({ models, extraModels }: Config): string {
-  return extraModels[0] ?? (models.anthropic ? defaultModelId : scriptedModelId)
-}
-
-/** One JSON line per fact, for people and for log stores. */
-const logLine: Log = (level, message, fields) => {
-  const line = JSON.stringify({ at: new Date().toISOString(), level, message, ...fields })
-  if (level === 'error') console.error(line)
-  else if (level === 'warn') console.warn(line)
-  else console.log(line)
+/**
+ * One JSON line per fact, for people and for log stores. What is below the level costs next to nothing. Never throws: under
+ * Deno the console does, on a full disk.
+ */
+export function createLog(least: LogLevel): Log {
+  const lowest = logLevels.indexOf(least)
+  return (level, message, fields) => {
+    if (logLevels.indexOf(level) < lowest) return
+    const line = JSON.stringify({ at: new Date().toISOString(), level, message, ...fields })
+    try {
+      if (level === 'error') console.error(line)
+      else if (level === 'warn') console.warn(line)
+      else console.log(line)
+    } catch {
+      // There is nowhere left to say it.
+    }
+  }
 }
 
 /** A crash test's server decides here whether this process lives on. */

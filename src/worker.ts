@@ -1,13 +1,15 @@
 import { waitUntil } from 'cloudflare:workers'
-import { type Env, partsOf } from '../durable-objects/env.ts'
+import { configOf, type Env, organisationApi, partsOf, sessionApi } from '../durable-objects/env.ts'
 import { EventFeed } from './adapters/event-feed.ts'
+import { createCrypto } from './adapters/web-crypto.ts'
 import type { SessionEvent } from './contract/events.ts'
 import type { ToolDefinition } from './contract/tool.ts'
-import { gatewayTools } from './core/gateway/registry.ts'
+import { gatewayTools } from './core/session/calls/tools/registry.ts'
 import { ledgerShards, sumLedgerStatus } from './core/ledger/ledger.ts'
 import type { LedgerStatus } from './core/ports.ts'
-import { createApp } from './http/app.ts'
-import type { App } from './http/env.ts'
+import { createApp, createUnconfiguredApp } from './http/app.ts'
+import type { App } from './http/kit/env.ts'
+import { createLog } from './parts.ts'
 
 export { LedgerObject } from '../durable-objects/ledger.ts'
 export { OrganisationObject } from '../durable-objects/organisation.ts'
@@ -27,27 +29,31 @@ export function createWorker(
 }
 
 function createCloudflareApp(env: Env, definitions: readonly ToolDefinition[]): App {
+  const { problems } = configOf(env)
+  if (problems.length > 0)
+    return createUnconfiguredApp({ crypto: createCrypto([]), log: createLog('info') }, problems)
   const parts = partsOf(env)
-  const session = (id: string) => env.SESSION.getByName(id)
+  const session = (id: string) => sessionApi(env, id)
   return createApp({
     ...parts,
     session,
-    organisation: (id) => env.ORGANISATION.getByName(id),
+    organisation: (id) => organisationApi(env, id),
     async openLink(sessionId, caller, request) {
-      await session(sessionId).authoriseSandbox(caller)
+      await session(sessionId).agent.authorise(caller)
       const path = caller.expired ? 'renew' : 'link'
       const url = `https://session/${path}?generation=${caller.generation}`
-      return session(sessionId).fetch(new Request(url, { headers: request.headers }))
+      return env.SESSION.getByName(sessionId).fetch(new Request(url, { headers: request.headers }))
     },
     async watch(sessionId, caller) {
-      await session(sessionId).checkWatcher(caller)
-      const answer = await session(sessionId).fetch('https://session/watch', {
+      const object = env.SESSION.getByName(sessionId)
+      await object.checkWatcher(caller)
+      const answer = await object.fetch('https://session/watch', {
         headers: { upgrade: 'websocket' },
       })
       if (!answer.webSocket) throw new Error('The session did not open a feed')
       return eventsOf(answer.webSocket)
     },
-    ledgerStatus: () => ledgerStatus(env),
+    ledgerStatus: (organisationId) => ledgerStatus(env, organisationId),
     tools: definitions,
     host: 'workerd',
     now: () => Date.now(),
@@ -66,9 +72,9 @@ function eventsOf(socket: WebSocket): ReadableStream<SessionEvent> {
   return feed.stream
 }
 
-async function ledgerStatus(env: Env): Promise<LedgerStatus> {
+async function ledgerStatus(env: Env, organisationId: string): Promise<LedgerStatus> {
   const shards = Array.from({ length: ledgerShards }, (_, shard) =>
-    env.LEDGER.getByName(`ledger-${shard}`).status(),
+    env.LEDGER.getByName(`ledger-${shard}`).status(organisationId),
   )
   return sumLedgerStatus(await Promise.all(shards))
 }

@@ -1,160 +1,163 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join, relative } from 'node:path'
-import { binary, root } from '../local/binaries.ts'
-import { onParentGone } from '../local/parent.ts'
-import { signalProcess } from '../local/processes.ts'
+import { setPriority } from 'node:os'
+import { join } from 'node:path'
+import { root } from '../local/binaries.ts'
+import { onParentGone } from '../local/processes/parent.ts'
+import { signalProcess } from '../local/processes/processes.ts'
+import { writeLongRun } from './runner/long-run.ts'
+import { everything, type Part, vitest } from './runner/parts.ts'
+import { lineOf, nothing, type Outcome, readReport, sumOf } from './runner/reports.ts'
+import { findRoom, knownWords } from './runner/rooms.ts'
+import { createRunFolder } from './runner/run-folder.ts'
 
-// Everything that must hold, in one run: types, lint, format, tests. With arguments (`npm test -- test/core`) only the
-// tests that they name. The last line counts all of it.
+// Everything that must hold, in one run: types, lint, format, tests. With arguments only the tests that they name: a word
+// (`npm test -- calls`), a path (`npm test -- test/core`), or whatever vitest takes. The last line counts all of it.
 
-interface Counts {
-  passed: number
-  failed: number
-}
+/** So many tests at once: most of the time is spent waiting for servers, so more than the two cores of a small machine. */
+const capacity = 5
+/** Of the long run: it only waits, for more than five minutes, so it waits beside the others. */
+const waiting = 'test/e2e/park.test.ts'
+/** A run of tests that does not come to an end is ended. */
+const maxMinutes = 45
 
-interface Part {
-  projects: string[]
-  minutes: number
-  again: boolean
-  output?: 'collect'
-}
-
-interface Outcome extends Counts {
-  /** Files with a failure. */
-  files: string[]
-}
-
-const checks: { name: string; args: string[] }[] = [
-  { name: 'types', args: ['typescript/bin/tsc', '--noEmit'] },
-  {
-    name: 'types of the Worker',
-    args: ['typescript/bin/tsc', '--noEmit', '-p', 'tsconfig.worker.json'],
-  },
-  { name: 'types of the core', args: ['typescript/bin/tsc', '--noEmit', '-p', 'src/core'] },
-  { name: 'lint', args: ['oxlint/bin/oxlint', '--type-aware'] },
-  { name: 'format', args: ['oxfmt/bin/oxfmt', '--check'] },
-]
-
-// One after the other; the parts of a stage at once. Real OpenCodes come last: they mostly want the machine for themselves,
-// but leave enough of it for the kills. A stage whose tests wait for real servers with a limit may run its failed files
-// once more, alone: on a busy machine a wait can pass its limit. Kills never: one failure in two hundred is what they
-// look for.
-const stages: Part[][] = [
-  [{ projects: ['core', 'unit', 'workers', 'blackbox'], minutes: 7, again: true }],
-  [
-    { projects: ['e2e'], minutes: 9, again: true },
-    { projects: ['chaos'], minutes: 6, again: false, output: 'collect' },
-  ],
-]
-const mostAgain = 3
-
-const scratch = mkdtempSync(join(tmpdir(), 'gantry-run-'))
+const seed = findSeed()
+const folder = createRunFolder()
 const children = new Set<ChildProcess>()
-const endAll = () => children.forEach(endGroup)
-process.on('exit', () => {
-  endAll()
-  rmSync(scratch, { recursive: true, force: true })
-})
+let ending = false
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
-  process.on(signal, () => process.exit(130))
-onParentGone(() => process.exit(130))
+  process.on(signal, () => void endAll(130))
+onParentGone(() => void endAll(130))
 
 const given = process.argv.slice(2)
-const counts: Counts[] = []
-if (given.length > 0) {
-  counts.push(await runTests(given, 45))
-} else {
-  // Mostly waits, for longer than any stage takes.
-  const parked = runTests(['--project', 'park'], 12, 'collect')
-  const checked = Promise.all(checks.map(runCheck))
-  for (const stage of stages) counts.push(...(await Promise.all(stage.map(runPart))))
-  counts.push(...(await checked), await parked)
-}
-const sum = (pick: keyof Counts) => counts.reduce((all, one) => all + one[pick], 0)
-console.log(`${sum('passed')} passed, ${sum('failed')} failed`)
-process.exit(sum('failed') === 0 ? 0 : 1)
+const outcomes = await runGiven()
+for (const title of outcomes.flatMap(({ skips }) => skips)) console.log(`skipped: ${title}`)
+const left = await folder.left(10_000)
+for (const command of left) console.log(`✗ left running: ${command}`)
+const total = sumOf([...outcomes, { ...nothing, failed: left.length }])
+console.log(lineOf(total))
+await endAll(total.failed === 0 ? 0 : 1)
 
-async function runCheck({
-  name,
-  args: [file = '', ...args],
-}: (typeof checks)[number]): Promise<Counts> {
-  const { code, output } = await run(file, args, 3, 'collect')
-  if (code !== 0) console.log(`\n✗ ${name}\n${output}`)
-  else console.log(`✓ ${name}`)
-  return { passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1 }
+async function runGiven(): Promise<Outcome[]> {
+  console.log(`Seed ${seed}: GANTRY_SEED=${seed} npm test repeats it`)
+  if (given.length === 0) return runParts(everything)
+  if (given[0] === '--long') return runLong(given.slice(1))
+  const filters = given.some((argument) => argument.startsWith('-'))
+    ? given
+    : given.flatMap(filesOf)
+  return [await runTests('tests', vitest(...filters), 'show')]
 }
 
-async function runPart({ projects, minutes, again, output }: Part): Promise<Counts> {
-  const args = projects.flatMap((name) => ['--project', name])
-  const first = await runTests(args, minutes, output)
-  if (!again || first.files.length === 0 || first.files.length > mostAgain) return first
-  console.log(`\n↻ once more, alone: ${first.files.join(', ')}`)
-  const second = await runTests([...args, '--maxWorkers=1', ...first.files], 4)
-  if (second.failed > 0 || second.passed === 0) return first
-  console.log(`↻ passed alone after ${first.failed} failed at first: ${first.files.join(', ')}`)
-  return { passed: first.passed + first.failed, failed: 0 }
+/** `calls` becomes the files of its room; a path stays as it is. */
+function filesOf(argument: string): string[] {
+  if (/[/.]/.test(argument)) return [argument]
+  const { files, others } = findRoom(argument)
+  if (files.length === 0) {
+    console.log(`Cannot find tests of "${argument}". Known: ${knownWords().join(', ')}, or a path`)
+    process.exit(2)
+  }
+  if (others.length > 0) console.log(`Start servers, so only by path: ${others.join(' ')}`)
+  return files
+}
+
+/** With paths: only those, and the table has only their rows anew. */
+async function runLong(filters: string[]): Promise<Outcome[]> {
+  process.env['GANTRY_LONG'] = '1'
+  const part = (...args: string[]) =>
+    runTests('long run', vitest('--project', 'long', ...args), 'show')
+  const outcomes = await Promise.all(
+    filters.length > 0 ? [part(...filters)] : [part(`--exclude=${waiting}`), part(waiting)],
+  )
+  console.log(writeLongRun(outcomes.flatMap(({ files }) => files)))
+  return outcomes
+}
+
+/** In order, as many at once as there is room for. */
+async function runParts(parts: readonly Part[]): Promise<Outcome[]> {
+  const waiting = [...parts]
+  const results: Promise<Outcome>[] = []
+  const running = new Set<Promise<unknown>>()
+  let free = capacity
+  while (waiting.length > 0 && !ending) {
+    const at = waiting.findIndex(({ width }) => width <= free)
+    if (at === -1) {
+      await Promise.race(running)
+      continue
+    }
+    const [part] = waiting.splice(at, 1) as [Part]
+    free -= part.width
+    const result = runPart(part)
+    results.push(result)
+    const done: Promise<unknown> = result.then(() => {
+      free += part.width
+      running.delete(done)
+    })
+    running.add(done)
+  }
+  return Promise.all(results)
+}
+
+async function runPart(part: Part): Promise<Outcome> {
+  if (part.isTests) return runTests(part.name, part, 'collect')
+  const startedAt = Date.now()
+  const { code, output } = await run(part, 'collect')
+  const outcome = { ...nothing, passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1 }
+  say(part.name, outcome, startedAt, output)
+  return outcome
 }
 
 async function runTests(
-  args: string[],
-  minutes: number,
-  output: 'show' | 'collect' = 'show',
+  name: string,
+  command: Command,
+  output: 'show' | 'collect',
 ): Promise<Outcome> {
-  const report = join(scratch, `${randomUUID()}.json`)
+  const startedAt = Date.now()
+  const report = join(folder.path, `${randomUUID()}.json`)
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`]
-  const vitest = ['run', '--passWithNoTests', ...reporters, ...args]
-  const { code, output: shown } = await run('vitest/vitest.mjs', vitest, minutes, output)
-  if (output === 'collect') console.log(shown)
-  const found = readReport(report)
-  // An error outside of any test, or no report at all: a failure all the same.
-  if (code !== 0 && found.failed === 0) {
-    console.log(`✗ vitest ended with ${code ?? `no result after ${minutes} minutes`}`)
-    return { ...found, failed: 1 }
-  }
+  const args = [...command.args, ...reporters]
+  const { code, output: shown } = await run({ ...command, args }, output)
+  const found = outcomeOf(code, readReport(report), args)
+  if (output === 'collect') say(name, found, startedAt, shown)
   return found
 }
 
-interface Report {
-  numPassedTests: number
-  numFailedTests: number
-  testResults: { name: string; status: string; assertionResults: { status: string }[] }[]
-}
-
-function readReport(path: string): Outcome {
-  if (!existsSync(path)) return { passed: 0, failed: 0, files: [] }
-  const report = JSON.parse(readFileSync(path, 'utf8')) as Report
-  const failed = report.testResults.filter(({ status }) => status === 'failed')
-  // A file that cannot be loaded, or whose set-up fails, has no failed test of its own.
-  const broken = failed.filter(
-    ({ assertionResults }) => !assertionResults.some((test) => test.status === 'failed'),
+function outcomeOf(code: number | null, found = nothing, args: readonly string[]): Outcome {
+  // What a pattern of titles leaves out is not skipped.
+  const isPart = args.some((argument) => /^(-t|--testNamePattern)/.test(argument))
+  const outcome = isPart ? { ...found, skipped: 0, skips: [] } : found
+  if (code === 0 || outcome.failed > 0) return outcome
+  // An error outside of any test, or no report at all: a failure all the same.
+  console.log(
+    `✗ vitest ended ${code === null ? 'by a signal' : `with ${code}`} and no report of a failure`,
   )
-  return {
-    passed: report.numPassedTests,
-    failed: report.numFailedTests + broken.length,
-    files: failed.map(({ name }) => relative(root, name)),
-  }
+  return { ...outcome, failed: 1 }
 }
 
-/** One tool of node_modules under our Node. `code` is null if it had to be ended. */
+function say(name: string, outcome: Outcome, startedAt: number, output: string): void {
+  const seconds = ((Date.now() - startedAt) / 1000).toFixed(0)
+  if (outcome.failed > 0) console.log(`\n${output}`)
+  console.log(`${outcome.failed > 0 ? '✗' : '✓'} ${name}: ${lineOf(outcome)} in ${seconds} s`)
+}
+
+type Command = Pick<Part, 'program' | 'args' | 'nice'>
+
+/** `code` is null if it had to be ended. */
 function run(
-  file: string,
-  args: string[],
-  minutes: number,
+  { program, args, nice }: Command,
   output: 'show' | 'collect',
 ): Promise<{ code: number | null; output: string }> {
-  const child = spawn(binary('node'), [join(root, 'node_modules', file), ...args], {
+  const child = spawn(program, args, {
     cwd: root,
     detached: true,
+    env: { ...process.env, ...folder.environment, GANTRY_SEED: String(seed) },
     stdio: output === 'show' ? ['ignore', 'inherit', 'inherit'] : ['ignore', 'pipe', 'pipe'],
   })
   children.add(child)
+  if (nice && child.pid !== undefined) setPriority(child.pid, 10)
   let text = ''
   child.stdout?.on('data', (chunk: Buffer) => (text += chunk.toString()))
   child.stderr?.on('data', (chunk: Buffer) => (text += chunk.toString()))
-  const timer = setTimeout(() => endGroup(child), minutes * 60_000)
+  const timer = setTimeout(() => endGroup(child), maxMinutes * 60_000)
   return new Promise((resolve) => {
     child.once('error', (error) => resolve({ code: 1, output: error.message }))
     child.once('close', (code) => {
@@ -167,4 +170,24 @@ function run(
 
 function endGroup(child: ChildProcess): void {
   if (child.pid !== undefined && child.exitCode === null) signalProcess(-child.pid, 'SIGKILL')
+}
+
+async function endAll(code: number): Promise<void> {
+  if (ending) return
+  ending = true
+  children.forEach(endGroup)
+  await folder.end()
+  process.exit(code)
+}
+
+/** Another one with each commit, so that random tests try new things, and the same one for the same commit. */
+function findSeed(): number {
+  const given = Number(process.env['GANTRY_SEED'])
+  if (Number.isInteger(given) && given > 0) return given
+  try {
+    const commit = execFileSync('git', ['rev-parse', 'HEAD'], { cwd: root, encoding: 'utf8' })
+    return Number.parseInt(commit.slice(0, 7), 16)
+  } catch {
+    return Math.floor(Date.now() / 86_400_000)
+  }
 }

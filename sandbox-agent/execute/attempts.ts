@@ -1,3 +1,7 @@
+// The agent's own record of attempts. One file says that an attempt was begun, a second how it ended. The first is on
+// the disk before anything happens, so an attempt without the second was cut off, and nobody can say how far it came.
+// More files remember a merge and a discard. Only the executor uses it.
+
 import {
   closeSync,
   fsyncSync,
@@ -20,10 +24,6 @@ export type Known =
   | { state: 'begun'; digest: string }
   | ({ state: 'ended'; digest: string } & Ended)
 
-/**
- * One file says that an attempt was begun, a second how it ended. The first is on the disk before anything happens, so
- * an attempt without the second was cut off, and nobody can say how far it came.
- */
 export class Attempts {
   readonly #folder: string
 

@@ -1,3 +1,8 @@
+// Carries out operations by their isolation plan, each attempt at most once; only reading may be repeated. An attempt
+// is on the disk before anything happens; one that was begun and cut off is reported as unknown and never repeated. A
+// plan that counts on an enforcement that this sandbox does not have is refused. Git work runs one after the other. The
+// agent calls it for the commands execute, cancel, merge and discard.
+
 import { createHash } from 'node:crypto'
 import { isAbsolute } from 'node:path'
 import { canonicalJson } from '../../src/contract/canonical.ts'
@@ -14,23 +19,23 @@ import { crashPoint } from '../crash-points.ts'
 import { killMarked } from '../processes.ts'
 import { shorten } from '../shorten.ts'
 import { Attempts, type Ended, type Known } from './attempts.ts'
-import { edit } from './edit.ts'
-import { fetchUrl } from './fetch.ts'
-import { runGit, runInWorktree } from './git-command.ts'
-import { dropBranch, mergeCommit, removeBranch } from './merge.ts'
-import { type Outcome, reportOf } from './outcome.ts'
-import { attemptMark, cleanEnvironment, type Place } from './place.ts'
-import { type Held, probeEnforcement } from './probe.ts'
-import { listFolder, readFile, type Upload } from './read.ts'
-import { branchOf, openRepository, removeFolder, type Repository } from './repository.ts'
-import { type Run, runEnclosed } from './run.ts'
+import { edit } from './git/edit.ts'
+import { fetchUrl } from './read/fetch.ts'
+import { runGit, runInWorktree } from './git/command.ts'
+import { dropBranch, mergeCommit, removeBranch } from './git/merge.ts'
+import { type Outcome, reportOf } from './run/outcome.ts'
+import { attemptMark, cleanEnvironment, type Site } from './run/site.ts'
+import { type Held, probeEnforcement } from './run/probe.ts'
+import { listFolder, readFile, type Upload } from './read/read.ts'
+import { branchOf, openRepository, removeFolder, type Repository } from './git/repository.ts'
+import { type Run, runEnclosed } from './run/run.ts'
 
-export interface ExecutorOptions {
+interface ExecutorOptions {
   /** The agent's own: what was begun and how it ended. */
   folder: string
   /** Waits until the sandbox is ready. */
-  place: () => Promise<Place>
-  probePlace: Pick<Place, 'owner' | 'path' | 'marks'>
+  site: () => Promise<Site>
+  probeSite: Pick<Site, 'owner' | 'path' | 'marks'>
   upload: Upload
   maxReportBytes: number
 }
@@ -39,13 +44,14 @@ type Body = CommandBody<'execute'>
 const maxOutputBytes = 512 * 1024
 const mergeMs = 120_000
 
-/** Carries out operations by their plan, each attempt at most once. */
 export class Executor {
   readonly #options: ExecutorOptions
   readonly #attempts: Attempts
   readonly #running = new Map<string, { report: Promise<ExecutionReport>; stop: AbortController }>()
   #held: Promise<Held> | undefined
-  /** Two of them would trip over the workspace's references and index. */
+  /**
+   * Git work runs one after the other: two at once would disturb each other in the workspace's references and index.
+   */
   #gitQueue: Promise<unknown> = Promise.resolve()
 
   constructor(options: ExecutorOptions) {
@@ -67,7 +73,7 @@ export class Executor {
     return report
   }
 
-  /** What runs is ended; what was not begun is from now on ended, also if it is delivered later. */
+  /** Ends a running attempt. One that was not begun counts as ended from now on, also if it is delivered later. */
   async cancel({ attemptId }: CommandBody<'cancel'>): Promise<Record<string, never>> {
     const running = this.#running.get(attemptId)
     if (running) running.stop.abort()
@@ -75,7 +81,7 @@ export class Executor {
     return {}
   }
 
-  /** Only what was reported is dropped: anybody in the sandbox can move a branch. */
+  /** Drops the branch only if it is still what was reported: anybody in the sandbox can move it. */
   discard({ attemptId, branch }: CommandBody<'discard'>): Promise<DiscardReport> {
     return this.#withGit(async () => {
       const commit = this.#commitOf(attemptId, branch, 'discard')
@@ -122,11 +128,11 @@ export class Executor {
     // Looking may be repeated, and is not remembered.
     if (body.plan.strategy === 'workspace') return (await this.#perform(body, stop)).report
     const { attemptId } = body
-    // Before it is begun: what waits for a sandbox that never comes was not begun.
-    const place = await this.#options.place()
+    // First this: an attempt that waits for a sandbox that never becomes ready was not begun.
+    const site = await this.#options.site()
     const digest = createHash('sha256').update(canonicalJson(body.operation)).digest('hex')
     const known = this.#attempts.begin(attemptId, digest)
-    if (known) return this.#answerAgain(attemptId, known, digest, place)
+    if (known) return this.#answerAgain(attemptId, known, digest, site)
     await crashPoint('execute.begun')
     const ended = await this.#perform(body, stop)
     this.#attempts.end(attemptId, ended)
@@ -138,13 +144,13 @@ export class Executor {
     attemptId: string,
     known: Known,
     digest: string,
-    place: Place,
+    site: Site,
   ): Promise<ExecutionReport> {
     if (known.digest !== '' && known.digest !== digest)
       throw new Error(`Cannot execute "${attemptId}": it was begun with another operation`)
     if (known.state === 'ended') return known.report
     await killMarked({ mark: `${attemptMark}=${attemptId}`, uid: undefined })
-    await removeFolder(place, attemptId, Date.now() + mergeMs)
+    await removeFolder(site, attemptId, Date.now() + mergeMs)
     const error = 'It was begun, and the agent ended before it did: nobody can say how far it came'
     const report: ExecutionReport = { ...reportOf({ error, enforced: [] }, 0), status: 'unknown' }
     this.#attempts.end(attemptId, { report, commit: null })
@@ -169,9 +175,9 @@ export class Executor {
     const plan = withinLimits(body.plan)
     const held = await this.#probe()
     refuseUnheld(plan, held)
-    const place = await this.#options.place()
+    const site = await this.#options.site()
     const { operation } = body
-    const boundary = { place, sessionPaths: plan.pathConstraints.filter(isAbsolute) }
+    const boundary = { site, sessionPaths: plan.pathConstraints.filter(isAbsolute) }
     switch (`${plan.strategy} ${operation.operation}`) {
       case 'workspace read-file':
         return readFile(boundary, target(operation), plan.limits.outputBytes, this.#options.upload)
@@ -182,9 +188,9 @@ export class Executor {
       case 'git-worktree apply-patch':
       case 'git-worktree git':
       case 'git-worktree run':
-        return this.#inWorktree(body, plan, place, { held, stop })
+        return this.#inWorktree(body, plan, site, { held, stop })
       case 'process-sandbox run':
-        return runEnclosed({ ...runOf(body, plan, place, { held, stop }), folder: place.workspace })
+        return runEnclosed({ ...runOf(body, plan, site, { held, stop }), folder: site.workspace })
       case 'process-sandbox fetch':
         return fetchUrl(operation.url ?? '', plan, this.#options.upload, stop)
       default:
@@ -192,7 +198,7 @@ export class Executor {
     }
   }
 
-  #inWorktree(body: Body, plan: IsolationPlan, place: Place, means: Means): Promise<Outcome> {
+  #inWorktree(body: Body, plan: IsolationPlan, site: Site, means: Means): Promise<Outcome> {
     const { attemptId, operation } = body
     const { upload } = this.#options
     return this.#withGit(() => {
@@ -202,7 +208,7 @@ export class Executor {
         if (operation.operation === 'git')
           return runGit(repository, attemptId, operation.args ?? [], { ...means, plan }, upload)
         if (operation.operation === 'run')
-          return runInWorktree(repository, attemptId, runOf(body, plan, place, means), upload)
+          return runInWorktree(repository, attemptId, runOf(body, plan, site, means), upload)
         return edit(repository, attemptId, operation, upload)
       })
     })
@@ -213,11 +219,11 @@ export class Executor {
     timeoutMs: number,
     work: (repository: Repository) => Promise<T>,
   ): Promise<T> {
-    const place = await this.#options.place()
+    const site = await this.#options.site()
     try {
-      return await work(await openRepository(place, attemptId, Date.now() + timeoutMs))
+      return await work(await openRepository(site, attemptId, Date.now() + timeoutMs))
     } finally {
-      await removeFolder(place, attemptId, Date.now() + mergeMs)
+      await removeFolder(site, attemptId, Date.now() + mergeMs)
     }
   }
 
@@ -228,7 +234,7 @@ export class Executor {
   }
 
   #probe(): Promise<Held> {
-    const { owner, path, marks } = this.#options.probePlace
+    const { owner, path, marks } = this.#options.probeSite
     const environment = cleanEnvironment({ owner, path, marks, home: '/', workspace: '/' }, 'probe')
     this.#held ??= probeEnforcement(owner, environment)
     return this.#held
@@ -249,20 +255,15 @@ const notBegun: Ended = {
   commit: null,
 }
 
-const runOf = (
-  body: Body,
-  plan: IsolationPlan,
-  place: Place,
-  means: Means,
-): Omit<Run, 'folder'> => ({
+const runOf = (body: Body, plan: IsolationPlan, site: Site, means: Means): Omit<Run, 'folder'> => ({
   ...means,
-  place,
+  site,
   attemptId: body.attemptId,
   plan,
   command: body.operation.command ?? '',
   environment: {
-    PATH: place.path,
-    HOME: place.home,
+    PATH: site.path,
+    HOME: site.home,
     LANG: 'C.UTF-8',
     ...body.operation.environment,
   },
@@ -273,7 +274,7 @@ const withinLimits = (plan: IsolationPlan): IsolationPlan => ({
   limits: { ...plan.limits, outputBytes: Math.min(plan.limits.outputBytes, maxOutputBytes) },
 })
 
-/** What the plan counts on and nobody has let go of. */
+/** Throws if the plan counts on an enforcement that this sandbox lacks and that nobody has waived. */
 function refuseUnheld({ enforce, notEnforced }: IsolationPlan, held: Held): void {
   const missing = enforce.filter(
     (each) => !notEnforced.includes(each) && !held.enforces.includes(each),

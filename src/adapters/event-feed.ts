@@ -1,8 +1,10 @@
+// The live events of one session for one reader. If the reader is slow, events are skipped, but never the last one: it
+// shows the reader that something is missing, and the reader looks it up in the log. Both hosts create one per watcher.
+
 import type { SessionEvent } from '../contract/events.ts'
 
 const maxQueuedEvents = 256
 
-/** A feed that may skip events when its reader is slow, but never the last one: the reader looks up what it missed. */
 export class EventFeed {
   readonly stream: ReadableStream<SessionEvent>
   #controller: ReadableStreamDefaultController<SessionEvent> | undefined

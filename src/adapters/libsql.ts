@@ -2,7 +2,7 @@ import { type Client, createClient, LibsqlError } from '@libsql/client/web'
 import { AppError } from '../contract/error.ts'
 import type { Db, DbValue } from '../core/ports.ts'
 
-export interface LibsqlOptions {
+interface LibsqlOptions {
   url: string
   token: string | null
   requestTimeoutMs?: number
@@ -49,6 +49,7 @@ async function retried<T>(work: () => Promise<T>): Promise<T> {
     } catch (error) {
       const kind = classify(error)
       if (kind === 'refused') throw error
+      if (kind === 'late') throw schemaLate(error)
       const delayMs = firstDelayMs * 2 ** attempt * (0.5 + Math.random())
       const mayRetry = kind === 'busy' || (kind === 'network' && attempt === 0)
       if (!mayRetry || Date.now() - startedAt + delayMs > retryBudgetMs) throw unavailable(error)
@@ -60,6 +61,8 @@ async function retried<T>(work: () => Promise<T>): Promise<T> {
 type Failure =
   /** The statement itself is wrong: a constraint, a syntax error. */
   | 'refused'
+  /** It names a table or a column that the database does not have yet: its migrations come later than this release. */
+  | 'late'
   /** Try again soon: with few connections the server answers 429, and writers meet each other. */
   | 'busy'
   /** One quick second try, for a kept-alive connection that the server has closed. */
@@ -68,6 +71,7 @@ type Failure =
 
 function classify(error: unknown): Failure {
   if (error instanceof LibsqlError) {
+    if (lacks.test(error.message)) return 'late'
     if (/^SQLITE_(BUSY|LOCKED)/.test(error.code)) return 'busy'
     if (/^SQLITE_(IOERR|FULL|READONLY|CANTOPEN|NOTADB|CORRUPT|NOMEM)/.test(error.code))
       return 'away'
@@ -81,6 +85,9 @@ function classify(error: unknown): Failure {
   return name === 'RangeError' ? 'refused' : 'network'
 }
 
+const lacks =
+  /\b(no such table: \S+|no such column: \S+|has no column named \S+|cannot join using column \S+)/
+
 function httpStatus(error: LibsqlError): number | null {
   const status = (error.cause as { status?: unknown } | undefined)?.status
   return typeof status === 'number' ? status : null
@@ -88,6 +95,17 @@ function httpStatus(error: LibsqlError): number | null {
 
 function unavailable(cause: unknown): AppError {
   const error = new AppError('storage_unavailable', 'The database cannot be reached at the moment')
+  error.cause = cause
+  return error
+}
+
+/** Retryable: it is right once the database is migrated. */
+function schemaLate(cause: unknown): AppError {
+  const [, what] = lacks.exec((cause as Error).message) ?? []
+  const error = new AppError(
+    'storage_unavailable',
+    `The database is older than this release (${what}): run "npm run admin -- migrate"`,
+  )
   error.cause = cause
   return error
 }

@@ -1,3 +1,7 @@
+// The sandbox's token: a JWT for one session, organisation and generation. The first key signs and all of them verify,
+// so keys can be rotated without refusing a living sandbox. The session mints tokens, and the app verifies them for
+// every request of a sandbox.
+
 import { errors, jwtVerify, SignJWT } from 'jose'
 import {
   SandboxClaims,
@@ -8,7 +12,7 @@ import {
 import type { Clock, Tokens } from '../core/ports.ts'
 import { firstKey, type ImportedKey, importOnce, type SecretKey } from './secret-key.ts'
 
-export type TokenCheck =
+type TokenCheck =
   | { state: 'valid' | 'expired'; claims: SandboxClaims }
   /** Not a token of ours, whatever is wrong with it. */
   | { state: 'invalid' }
@@ -22,7 +26,6 @@ export interface TokenAuthority extends Tokens {
   verify(token: string): Promise<TokenCheck>
 }
 
-/** The first key signs; all of them verify, so that keys can be rotated without refusing a living sandbox. */
 export function createTokens(keys: readonly SecretKey[], now: Clock): TokenAuthority {
   const keyOf = importOnce(keys, (secret) =>
     crypto.subtle.importKey('raw', secret, { name: 'HMAC', hash: 'SHA-256' }, false, [

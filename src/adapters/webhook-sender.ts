@@ -1,7 +1,7 @@
 import type { WebhookAnswer, WebhookSender } from '../core/ports.ts'
 import { isLoopback, targetRefusal } from './webhook-target.ts'
 
-export interface WebhookSenderOptions {
+interface WebhookSenderOptions {
   /** Where the deployment itself is reached: only one on loopback may post to loopback. */
   publicUrl: string
 }

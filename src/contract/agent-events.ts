@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { DiffReport } from './diff.ts'
+import { maxStepCostUsd, ReportedMs, StepCount } from './reported.ts'
 import { turnEnds } from './turn.ts'
 
 const turnId = z.string().nullable()
@@ -8,7 +9,7 @@ const toolPart = { ...part, tool: z.string(), callId: z.string(), input: z.unkno
 
 /** What only the sandbox can tell. Order and completeness are the agent's; the session numbers and stores them. */
 export const agentEventKinds = {
-  'opencode.started': z.object({ version: z.string(), startMs: z.number(), restart: z.boolean() }),
+  'opencode.started': z.object({ version: z.string(), startMs: ReportedMs, restart: z.boolean() }),
   'opencode.died': z.object({ code: z.number().nullable(), signal: z.string().nullable() }),
   /** Coalesced to at most four a second per part. A hint: `message.text` has the whole text. */
   'message.delta': z.object({ ...part, field: z.string(), delta: z.string() }),
@@ -19,20 +20,20 @@ export const agentEventKinds = {
     title: z.string(),
     output: z.string(),
     truncated: z.boolean(),
-    durationMs: z.number(),
+    durationMs: ReportedMs,
   }),
-  'tool.failed': z.object({ ...toolPart, error: z.string(), durationMs: z.number() }),
+  'tool.failed': z.object({ ...toolPart, error: z.string(), durationMs: ReportedMs }),
   'step.finished': z.object({
     ...part,
     reason: z.string(),
     tokens: z.object({
-      input: z.number(),
-      output: z.number(),
-      reasoning: z.number(),
-      cacheRead: z.number(),
-      cacheWrite: z.number(),
+      input: StepCount,
+      output: StepCount,
+      reasoning: StepCount,
+      cacheRead: StepCount,
+      cacheWrite: StepCount,
     }),
-    cost: z.number(),
+    cost: z.number().min(0).max(maxStepCostUsd),
   }),
   'gate.bypassed': z.object({ ...toolPart }),
   'manifest.applied': z.object({
@@ -51,6 +52,8 @@ export const agentEventKinds = {
     reason: z.string().nullable(),
     text: z.string().nullable(),
     diff: DiffReport.nullable(),
+    /** A TurnPatch, looked at on its own: the end counts, whatever became of its patch. */
+    patch: z.unknown().optional(),
   }),
   'agent.notice': z.object({ message: z.string() }),
 } as const

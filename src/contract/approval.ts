@@ -1,13 +1,37 @@
 import { z } from 'zod'
 import { ApprovalId, RunId, SessionId, Text } from './ids.ts'
+import { Category, Risk } from './permission.ts'
 
 export const ApprovalState = z.enum(['pending', 'approved', 'rejected', 'cancelled'])
 export type ApprovalState = z.infer<typeof ApprovalState>
 
+/** What would be done, in the words that a person decides on. Long texts are cut here; `operation` has all of it. */
+export const ApprovalDetails = z.object({
+  category: Category,
+  risks: z.array(Risk),
+  tool: z.string().nullable().describe('null: an operation of the API'),
+  agent: z.string().nullable(),
+  subagent: z.string().nullable(),
+  command: z.string().nullable(),
+  cwd: z.string().nullable().describe('Where the command starts; null: in the workspace'),
+  paths: z.array(z.string()),
+  hosts: z.array(z.string()),
+  patch: z
+    .string()
+    .nullable()
+    .describe('What is changed: a patch, or lines that go (-) and lines that come (+)'),
+  arguments: z.string().nullable().describe('Whatever else it is given, as JSON'),
+  truncated: z.boolean().describe('Something was too long to be shown here'),
+})
+export type ApprovalDetails = z.infer<typeof ApprovalDetails>
+
 export const Approval = z.object({
   id: ApprovalId,
   runId: RunId,
+  intent: z.string().describe("The run's"),
   sessionId: SessionId,
+  sessionTitle: z.string().nullable(),
+  project: z.string(),
   kind: z.enum(['gate', 'operation']).describe('gate: a tool call is parked until it is resolved'),
   state: ApprovalState,
   asker: z.object({
@@ -16,7 +40,8 @@ export const Approval = z.object({
     owner: z.string().nullable(),
   }),
   subject: z.string().describe('The question or the operation that it is about'),
-  title: z.string().describe('The tool, or category and operation'),
+  title: z.string().describe('The tool, or category and operation, and what it is about'),
+  details: ApprovalDetails,
   operation: z.unknown().describe('What would be done'),
   operationHash: z.string().describe('An approval holds for exactly these bytes'),
   decisionSeq: z.number().int().describe('The permission decision in the timeline'),
@@ -55,6 +80,63 @@ export const Approval = z.object({
     .nullable(),
 })
 export type Approval = z.infer<typeof Approval>
+
+/** How long there is, and where to answer. */
+export const ApprovalAnswer = z.object({
+  secondsLeft: z
+    .number()
+    .int()
+    .nullable()
+    .describe('Until the deadline rejects it; null: resolved'),
+  answer: z
+    .object({
+      method: z.literal('POST'),
+      url: z.string(),
+      scope: z.literal('approve'),
+      resolutions: z.array(z.enum(['approved', 'rejected', 'cancelled'])),
+      body: z
+        .object({ resolution: z.literal('approved'), operationHash: z.string() })
+        .describe('With one of the resolutions, and a reason if you like'),
+    })
+    .nullable()
+    .describe('null: it is resolved'),
+})
+export type ApprovalAnswer = z.infer<typeof ApprovalAnswer>
+
+/** As callers of the API see it. */
+export const ShownApproval = Approval.extend(ApprovalAnswer.shape)
+export type ShownApproval = z.infer<typeof ShownApproval>
+
+/** From libSQL, so it may be a moment older. What a release without them has stored has no details. */
+export const InboxEntry = Approval.pick({
+  id: true,
+  runId: true,
+  sessionId: true,
+  sessionTitle: true,
+  kind: true,
+  state: true,
+  title: true,
+  operationHash: true,
+  reason: true,
+  rule: true,
+  quorum: true,
+  createdAt: true,
+  deadlineAt: true,
+}).extend({
+  intent: Approval.shape.intent.nullable(),
+  project: z.string().nullable(),
+  details: ApprovalDetails.nullable(),
+  policy: Approval.shape.policy.nullable(),
+  asker: z.object({
+    kind: Approval.shape.asker.shape.kind,
+    id: z.string().nullable(),
+    owner: z.string().nullable(),
+  }),
+  resolvedAt: z.number().nullable(),
+  actor: z.string().nullable(),
+  ...ApprovalAnswer.shape,
+})
+export type InboxEntry = z.infer<typeof InboxEntry>
 
 export const ApprovalResolve = z.strictObject({
   resolution: z.enum(['approved', 'rejected', 'cancelled']),

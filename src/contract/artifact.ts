@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { ArtifactId } from './ids.ts'
+import { maxArtifactBytes } from './tool.ts'
 
 export const Sha256 = z.string().regex(/^[0-9a-f]{64}$/)
 
@@ -17,7 +18,7 @@ export type Artifact = z.infer<typeof Artifact>
 /** A file that the agent has uploaded, as it names it in a command's result. */
 export const CollectedFile = z.object({
   path: z.string().min(1).max(1000),
-  size: z.number().int().min(0),
+  size: z.number().int().min(0).max(maxArtifactBytes),
   sha256: Sha256,
   contentType: z.string().max(200),
 })

@@ -3,3 +3,10 @@ import { z } from 'zod'
 /** What a gate's question is answered with. Whatever needs a person is parked until it is one of these. */
 export const GateDecision = z.enum(['allow', 'deny'])
 export type GateDecision = z.infer<typeof GateDecision>
+
+/** What a question is told. */
+export interface Answer {
+  askId: string
+  decision: GateDecision
+  reason: string
+}

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { Text } from './ids.ts'
 import type { ModelPrice } from './model-table.ts'
 
 /** What is counted. Money in millionths of a US dollar, so that sums are exact. */
@@ -52,15 +53,57 @@ export const SharedBudgetView = BudgetView.extend({
 })
 export type SharedBudgetView = z.infer<typeof SharedBudgetView>
 
-export const SharedBudgetPut = z.strictObject({
-  project: z
-    .string()
-    .regex(/^[a-z0-9][a-z0-9._-]{0,63}$/)
-    .optional()
-    .describe('Absent: the whole organisation'),
-  limits: Budget,
-})
+const project = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9._-]{0,63}$/)
+  .optional()
+  .describe('Absent: the whole organisation')
+
+export const SharedBudgetPut = z.strictObject({ project, limits: Budget })
 export type SharedBudgetPut = z.infer<typeof SharedBudgetPut>
+
+/** What was counted is wrong. Measures that are left out stay as they are. */
+export const BudgetCorrect = z.strictObject({
+  used: z
+    .strictObject({
+      wallSeconds: z.number().min(0).max(most).optional(),
+      toolCalls: z.number().int().min(0).max(most).optional(),
+      tokens: z.number().int().min(0).max(most).optional(),
+      moneyUsd: z.number().min(0).max(1_000_000).optional(),
+    })
+    .refine((used) => Object.values(used).some((value) => value !== undefined), {
+      error: 'Name at least one of wallSeconds, toolCalls, tokens, moneyUsd',
+    })
+    .describe('What has been used, in truth'),
+  reason: Text(2000, 1),
+})
+export type BudgetCorrect = z.infer<typeof BudgetCorrect>
+export const SharedBudgetCorrect = BudgetCorrect.extend({ project })
+export type SharedBudgetCorrect = z.infer<typeof SharedBudgetCorrect>
+
+export const BudgetCorrection = z.object({
+  at: z.number(),
+  actor: z.string(),
+  reason: z.string(),
+  before: used,
+  after: used,
+})
+export type BudgetCorrection = z.infer<typeof BudgetCorrection>
+export const CorrectedBudget = BudgetView.extend({ correction: BudgetCorrection })
+export type CorrectedBudget = z.infer<typeof CorrectedBudget>
+export const CorrectedSharedBudget = SharedBudgetView.extend({ correction: BudgetCorrection })
+export type CorrectedSharedBudget = z.infer<typeof CorrectedSharedBudget>
+
+/** In the units of the counters: what was counted, but for the measures that are corrected. */
+export function correctedAmounts(before: Amounts, corrected: BudgetCorrect['used']): Amounts {
+  const after = { ...before }
+  for (const measure of measures) {
+    const { name, unit } = measureNames[measure]
+    const value = corrected[name]
+    if (value !== undefined) after[measure] = Math.round(value * unit)
+  }
+  return after
+}
 
 /** In the units of the counters; null: not limited. */
 export function limitOf(budget: Budget, measure: Measure): number | null {

@@ -22,13 +22,25 @@ export const EnvSubmit = z.strictObject({
     .boolean()
     .default(false)
     .describe('What `persist` means where it is absent'),
+  replace: z
+    .boolean()
+    .default(false)
+    .describe('Give keys that exist their new value; without it they stay as they are'),
 })
 export type EnvSubmit = z.infer<typeof EnvSubmit>
 
 export const EnvSubmitted = z.object({
   submitted: z.literal(true),
   results: z.array(
-    z.object({ key: z.string(), persisted: z.boolean(), alreadyExisted: z.boolean() }),
+    z.object({
+      key: z.string(),
+      persisted: z.boolean().describe('Stored now as a secret of the configuration'),
+      alreadyExisted: z
+        .boolean()
+        .describe(
+          'In the session or in the configuration; without `replace` it is unchanged there',
+        ),
+    }),
   ),
   sandbox: z
     .enum(['written', 'pending', 'none'])

@@ -29,7 +29,10 @@ export const errorTable = {
   rate_limited: { status: 429, retryable: true },
   internal: { status: 500, retryable: false },
   storage_unavailable: { status: 503, retryable: true },
+  newer_release: { status: 503, retryable: true },
   sandbox_unavailable: { status: 503, retryable: true },
+  /** The deployment lacks variables: whoever runs it must act. */
+  not_configured: { status: 503, retryable: true },
   model_unavailable: { status: 503, retryable: true },
 } as const satisfies Record<string, ErrorRow>
 

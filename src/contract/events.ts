@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { agentEventKinds } from './agent-events.ts'
+import { BudgetCorrection } from './budget.ts'
 import { RunStatus } from './run.ts'
 import { SandboxState } from './sandbox.ts'
 
@@ -36,6 +37,8 @@ export const sessionEventKinds = {
     reason: z.string(),
     retryAt: z.number().nullable(),
   }),
+  /** It had to stop, and what it changed since its last snapshot could not be saved. */
+  'sandbox.unsaved': z.object({ generation: z.number().int(), reason: z.string() }),
   'link.connected': z.object({ generation: z.number().int(), agent: z.string() }),
   'link.disconnected': z.object({ generation: z.number().int() }),
   'turn.queued': z.object({ turnId: z.string(), position: z.number().int() }),
@@ -91,6 +94,8 @@ export const sessionEventKinds = {
   /** 80 % of a measure are used. */
   'budget.warned': z.object({ measure: z.string(), used: z.number(), limit: z.number() }),
   'budget.spent': z.object({ reason: z.string() }),
+  /** A person has put right what was counted. */
+  'budget.corrected': BudgetCorrection,
   'approval.requested': z.object({
     approvalId: z.string(),
     runId: z.string(),
@@ -131,6 +136,6 @@ export const SessionEvent = z.object({
   seq: z.number().int(),
   at: z.number(),
   kind: z.enum(Object.keys(eventKinds) as [EventKind, ...EventKind[]]),
-  data: z.record(z.string(), z.unknown()).describe('Depends on kind: see contract/events.ts'),
+  data: z.record(z.string(), z.unknown()).describe('What it has depends on its kind'),
 })
 export type SessionEvent = z.infer<typeof SessionEvent>

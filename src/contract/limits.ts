@@ -122,6 +122,8 @@ export const SandboxActionKind = z.enum([
   'deployment-switch.on',
   'deployment-switch.off',
   'limits.changed',
+  'budget.corrected',
+  'budget.implausible',
 ])
 export type SandboxActionKind = z.infer<typeof SandboxActionKind>
 

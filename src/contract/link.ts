@@ -7,8 +7,8 @@ import { DiffReport } from './diff.ts'
 import { DiscardReport, Enforcement, ExecutionReport } from './operation.ts'
 import { IsolationPlan, MergeReport, Operation } from './operation.ts'
 
-/** Spoken by this release, newest first. An agent one version older works. */
-export const linkProtocols = [1] as const
+/** Spoken by this release, newest first. An agent one version older works. 2 adds `alive`. */
+export const linkProtocols = [2, 1] as const
 
 /**
  * Everything the control plane asks of an agent. A command is redelivered until its result is acknowledged; the agent
@@ -25,9 +25,16 @@ export const commandKinds = {
       /** What the model must know first: that its sandbox is a new one, and what is lost. */
       notice: z.string().optional(),
     }),
-    result: z.object({ sent: z.boolean() }),
+    result: z.object({
+      sent: z.boolean(),
+      /** The agent will say `alive` while it has the turn. */
+      beats: z.boolean().optional(),
+    }),
   },
-  abort: { body: z.object({ turnId: z.string().nullable() }), result: z.object({}) },
+  abort: {
+    body: z.object({ turnId: z.string().nullable(), reason: z.string().optional() }),
+    result: z.object({}),
+  },
   collect: {
     body: z.object({
       operationId: z.string(),
@@ -100,6 +107,8 @@ export const UpMessage = z.discriminatedUnion('t', [
     tool: z.string().min(1).max(200),
     callId: z.string().max(200),
     opencodeSessionId: z.string().max(100),
+    /** The turn in which it was asked. Absent: an older agent. */
+    turnId: z.string().max(100).optional(),
     /** Who asks inside OpenCode; a sub-agent names its parent's too. Absent: not known, or an older agent. */
     agent: z.string().max(100).optional(),
     subagent: z.string().max(100).optional(),
@@ -111,6 +120,8 @@ export const UpMessage = z.discriminatedUnion('t', [
     inputHash: z.string().regex(/^[0-9a-f]{64}$/),
   }),
   z.object({ t: z.literal('renew') }),
+  /** The agent has this turn: it waits for its place, or OpenCode works on it. Only where protocol 2 is spoken. */
+  z.object({ t: z.literal('alive'), turnId: z.string().max(100) }),
 ])
 export type UpMessage = z.infer<typeof UpMessage>
 

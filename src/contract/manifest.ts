@@ -39,6 +39,8 @@ export const Manifest = z.object({
   /** providerID/modelID as OpenCode spells it. */
   model: z.string(),
   trustProjectConfig: z.boolean(),
+  /** The git tree from which the session's work counts, if this sandbox goes on with it. No file: not in the version. */
+  baseTree: z.string().max(64).optional(),
 })
 export type Manifest = z.infer<typeof Manifest>
 
@@ -58,6 +60,8 @@ export const Boot = z.object({
   gid: z.number().int().optional(),
   /** In the environment of OpenCode and all its children, so that they can be found again. */
   mark: z.string(),
+  /** In milliseconds, instead of what `turnPatience` says: for whoever cannot wait, such as tests. */
+  patience: z.record(z.string(), z.number()).optional(),
   /** From a host that has fetched it already; absent: the agent asks for it. */
   manifest: Manifest.optional(),
 })

@@ -116,6 +116,10 @@ export const reasoningTable: Partial<Record<ModelMaker, Record<ReasoningEffort, 
   xai: { quick: effort('low'), normal: {}, deep: effort('high') },
 }
 
+/** Those that the model takes. */
+export const reasoningEfforts = (model: Model): ReasoningEffort[] =>
+  model.reasoning && reasoningTable[model.provider] ? [...ReasoningEffort.options] : []
+
 /** No effort asks for nothing. An effort that the model does not know is refused, not ignored. */
 export function reasoningOptions(model: Model, wanted: ReasoningEffort | null): Options {
   if (wanted === null) return {}

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { CollectedFile } from './artifact.ts'
 import { ApprovalId, AttemptId, CallerKey, OperationId, RunId, Text } from './ids.ts'
 import { Category, Decision, Risk } from './permission.ts'
+import { ReportedMs } from './reported.ts'
 
 /** What a caller asks the control plane to do in the session's sandbox. */
 export const Operation = z.strictObject({
@@ -90,7 +91,7 @@ export const ExecutionReport = z.object({
   truncated: z.boolean(),
   exitCode: z.number().int().nullable(),
   error: z.string().nullable(),
-  durationMs: z.number(),
+  durationMs: ReportedMs,
   /** The branch of the worktree, to be merged by a step of its own. */
   branch: z.string().nullable(),
   /** The diff of the worktree, uploaded. */

@@ -23,6 +23,8 @@ export const PermissionRecord = z.object({
   ...PermissionDecision.shape,
   /** The approval that is remembered. */
   grant: ApprovalId.nullable(),
+  /** Something in the request looked like a key and is not kept, so it cannot be decided again. */
+  hidden: z.boolean().optional(),
   latencyMs: z.number(),
   /** One of these: the gate's question, or the operation of the API. */
   askId: AskId.nullable(),

@@ -27,6 +27,7 @@ export const SampleRequest = z.strictObject({
 export type SampleRequest = z.infer<typeof SampleRequest>
 
 export const PolicyCheck = z.strictObject({
+  project: PolicyPut.shape.project,
   source: PolicyPut.shape.source,
   format: PolicyPut.shape.format,
   requests: z.array(SampleRequest).max(100).default([]),
@@ -42,7 +43,11 @@ export type PolicyCheck = z.infer<typeof PolicyCheck>
 
 export const PolicyChecked = z.object({
   name: z.string(),
-  rules: z.number().int().describe('How many it has'),
+  extends: z.string().describe('The built-in document under it, or "none"'),
+  rules: z.number().int().describe('How many it has itself'),
+  warnings: z
+    .array(z.string())
+    .describe('What it asks about or denies though the built-in policy allows it'),
   decisions: z.array(PermissionDecision).describe('One per request, in order'),
 })
 export type PolicyChecked = z.infer<typeof PolicyChecked>

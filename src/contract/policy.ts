@@ -75,10 +75,22 @@ export const PolicyRule = z.strictObject({
 })
 export type PolicyRule = z.infer<typeof PolicyRule>
 
-/** As it is written. The last rule that matches decides; what no rule matches falls to the category's default. */
+/** Counts without a document: for OpenCode's tools, for who wants it strict, for operations of the API. */
+export const BuiltinName = z.enum(['sandbox-default', 'strict', 'operation-default'])
+export type BuiltinName = z.infer<typeof BuiltinName>
+
+/** What a document builds on. */
+export const PolicyBase = z.enum(['sandbox-default', 'strict', 'none'])
+export type PolicyBase = z.infer<typeof PolicyBase>
+
+/**
+ * As it is written. The last rule that matches decides; what no rule matches is decided by the built-in document that it
+ * extends, and what that leaves open falls to the category's default.
+ */
 export const PolicyDocument = z.strictObject({
   name: name('A policy name'),
   description: Text(2000).optional(),
+  extends: PolicyBase.optional().describe('Default: sandbox-default'),
   approvals: z
     .strictObject({ timeoutSeconds: TimeoutSeconds.default(600), ...terms })
     .default({ timeoutSeconds: 600 }),
@@ -101,20 +113,13 @@ export const GateTightening = z.object({
 })
 export type GateTightening = z.infer<typeof GateTightening>
 
-/** A document as it is stored: its version is counted there. */
-export const Policy = PolicyDocument.extend({
+/** A document as it is stored: its version is counted there, and that of what it extends is fixed. */
+export const Policy = PolicyDocument.omit({ extends: true }).extend({
   version: z.number().int().min(1),
+  builtin: z.string().optional().describe('Such as sandbox-default@1; absent: nothing under it'),
   gate: GateTightening.optional(),
 })
 export type Policy = z.infer<typeof Policy>
-
-export const PolicyError = z.object({
-  line: z.number().int(),
-  column: z.number().int(),
-  path: z.string().describe('Such as rules.3.match.category'),
-  message: z.string(),
-})
-export type PolicyError = z.infer<typeof PolicyError>
 
 /** Who must answer an approval, and until when. */
 export const ApprovalTerms = z.object({

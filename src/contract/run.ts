@@ -59,6 +59,10 @@ export const Run = z.object({
 })
 export type Run = z.infer<typeof Run>
 
+/** As the list over all sessions shows it: of a long intent the beginning. */
+export const RunSummary = Run.omit({ waitsFor: true })
+export type RunSummary = z.infer<typeof RunSummary>
+
 export const RunChange = z.strictObject({
   status: z.enum(['planned', 'running']),
   phase: Text(100, 1).optional(),
@@ -106,9 +110,11 @@ export const runEventKinds = [
   'permission.denied',
   'permission.revoked',
   'operation-execution',
+  'snapshot.stored',
   'budget.warned',
   'budget.spent',
   'budget.raised',
+  'budget.corrected',
   ...callerEventKinds,
 ] as const
 export const RunEventKind = z.enum(runEventKinds)
@@ -162,10 +168,11 @@ export type RunResume = z.infer<typeof RunResume>
 export const EvidenceSummary = z.object({
   verifications: z.object({
     started: z.number().int(),
-    passed: z.number().int(),
+    passed: z.number().int().describe('Ended with evidence, or said to have passed by a caller'),
     failed: z.number().int(),
   }),
   artifacts: z.number().int(),
+  snapshots: z.number().int(),
   toolCalls: z.object({
     requested: z.number().int(),
     completed: z.number().int(),

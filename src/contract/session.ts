@@ -23,11 +23,19 @@ export const GateRules = z.strictObject({
 })
 export type GateRules = z.infer<typeof GateRules>
 
+/** "git@host:path" is how git itself writes what it reaches by ssh. */
+function suggestion(url: string): string {
+  const [, host, path] =
+    /^(?:[\w.-]+@)?([\w-]+(?:\.[\w-]+)+):(?!\/\/)\/?(\S{1,500})$/.exec(url) ?? []
+  return host ? `: for this one, https://${host}/${path} with a token if it is private` : ''
+}
+
 export const Repository = z.strictObject({
   url: Text(2000, 1)
     // git would take "ext::sh -c …" for a program to run, and a leading "-" for an option.
     .refine((url) => /^(https?:\/\/|ssh:\/\/|file:\/\/\/|\/)/.test(url), {
-      error: 'Must be an http(s), ssh or file URL, or an absolute path',
+      error: ({ input }) =>
+        `Must be an http(s), ssh or file URL, or an absolute path${suggestion(String(input))}`,
     })
     .refine((url) => !/^(https?:\/\/[^/]*@|ssh:\/\/[^/@]*:[^/]*@)/.test(url), {
       error: 'Must not contain a password: use token',
@@ -41,6 +49,22 @@ export const Repository = z.strictObject({
     .describe('Used outside the sandbox for the clone; never returned'),
 })
 export type Repository = z.infer<typeof Repository>
+
+/** The agent contract's word for how the agent is set up. */
+export const AgentConfig = z.strictObject({
+  agentType: z
+    .literal('opencode', { error: 'Only "opencode" exists' })
+    .default('opencode')
+    .describe('There is no other agent'),
+  tools: z
+    .array(Text(100, 1))
+    .max(100)
+    .optional()
+    .describe(
+      'Kept and shown, but filters nothing: tools follow from the mode, and gate.deny forbids',
+    ),
+})
+export type AgentConfig = z.infer<typeof AgentConfig>
 
 export const SessionCreate = z.strictObject({
   project: z
@@ -71,6 +95,7 @@ export const SessionCreate = z.strictObject({
     'setup: the session writes its configuration',
   ),
   clientType: ClientType.default('api'),
+  agent_config: AgentConfig.optional(),
   automationRunId: CallerKey.optional().describe('For automations; made if absent'),
   repository: Repository.optional().describe(
     "Default: the configuration's repository, or an empty git repository",
@@ -126,6 +151,7 @@ export const Session = z.object({
   repository: z.object({ url: z.string(), ref: z.string().nullable() }).nullable(),
   mode: Mode,
   clientType: ClientType,
+  agent_config: AgentConfig,
   configurationId: ConfigurationId.nullable(),
   snapshotId: z.string().nullable().describe('The snapshot that its sandbox starts from'),
   model: z.string(),
@@ -155,7 +181,12 @@ export const Session = z.object({
   queuedTurns: z.number().int(),
   activeCalls: z.number().int(),
   lastEventSeq: z.number().int(),
-  outbox: z.object({ pending: z.number().int(), lagMs: z.number().int() }),
+  outbox: z.object({
+    pending: z.number().int(),
+    lagMs: z.number().int(),
+    reason: z.string().nullable().describe('Why rows wait for libSQL'),
+    deadLetters: z.number().int().describe('Rows that libSQL has refused'),
+  }),
   createdAt: z.number(),
   closedAt: z.number().nullable(),
 })

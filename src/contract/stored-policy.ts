@@ -18,6 +18,9 @@ export const PolicyRow = z.object({
   version: VersionNumber,
   name: z.string(),
   format: PolicyFormat,
+  extends: z
+    .string()
+    .describe('The built-in document under it, such as sandbox-default@1, or "none"'),
   removed: z.boolean().describe('From this version on there is none'),
   createdBy: KeyId,
   createdAt: z.number(),
@@ -29,8 +32,12 @@ export const StoredPolicy = PolicyRow.extend({
 })
 export type StoredPolicy = z.infer<typeof StoredPolicy>
 
+/** What was stored, and what it will ask or deny though the built-in policy allows it. */
+export const PolicyPutResult = StoredPolicy.extend({ warnings: z.array(z.string()) })
+export type PolicyPutResult = z.infer<typeof PolicyPutResult>
+
 const document = {
-  source: Text(maxPolicyBytes, 1).describe('The policy document: see contract/policy.ts'),
+  source: Text(maxPolicyBytes, 1).describe('The policy document, in YAML or JSON'),
   format: PolicyFormat.default('yaml'),
 }
 

@@ -25,7 +25,9 @@ export const TokenCreate = z.strictObject({
     .default(tokenLifetimeSeconds)
     .describe('0 or less: a token that has expired already'),
   generation: z.number().int().min(1).max(1_000_000).optional().describe('Default: the current'),
-  source: Text(50, 1).default('sandbox').describe('Only "sandbox" opens the sandbox’s doors'),
+  source: Text(50, 1)
+    .default('sandbox')
+    .describe('Only "sandbox" is let into the sandbox’s routes'),
 })
 export type TokenCreate = z.infer<typeof TokenCreate>
 

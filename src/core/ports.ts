@@ -24,11 +24,16 @@ export interface DbStatement {
 
 /** Content by hash, separated by organisation. Putting the same bytes twice stores them once. */
 export interface Blobs {
-  put(organisationId: string, sha256: string, bytes: Uint8Array): Promise<void>
+  /** Afterwards the session holds it, whoever has stored it: another's end does not delete it. */
+  put(holder: BlobHolder, sha256: string, bytes: Uint8Array): Promise<void>
   /** null: unknown. */
   get(organisationId: string, sha256: string): Promise<Uint8Array | null>
-  /** Which of these are stored, with their sizes. */
-  sizes(organisationId: string, sha256s: string[]): Promise<Map<string, number>>
+  /** Which of these are stored, with their sizes. The session holds them from then on. */
+  hold(holder: BlobHolder, sha256s: string[]): Promise<Map<string, number>>
+}
+export interface BlobHolder {
+  organisationId: string
+  sessionId: string
 }
 
 export interface SandboxSpec {
@@ -58,10 +63,20 @@ export interface SandboxInfo {
   state: 'queued' | 'running' | 'exited'
   reason: string | null
   startedAt: number
+  /** Whose fault its end was, if not the provider's. */
+  fault?: SandboxFault | null
 }
+/**
+ * user: what the session asks for is wrong (URL, ref, token, image), and no other try will change that. repository: the
+ * host of the repository does not give it now.
+ */
+export type SandboxFault = 'user' | 'repository'
 export interface SandboxProvider {
   layout(sessionId: string, generation: number): Layout
-  /** Repeatable: the same session and generation is never created twice. */
+  /**
+   * Repeatable: the same session and generation is never created twice. Refuses as unprocessable what is wrong with the
+   * order itself, by its user's fault; any other failure is the provider's.
+   */
   create(spec: SandboxSpec): Promise<SandboxInfo>
   /** null: a true not-found. Throws if the provider cannot be asked. */
   get(sessionId: string, generation: number): Promise<SandboxInfo | null>
@@ -71,11 +86,14 @@ export interface SandboxProvider {
   extend(sessionId: string, generation: number, seconds: number): Promise<void>
   /** Repeatable; stopping what is not there is success. */
   stop(sessionId: string, generation: number): Promise<void>
+  /** Its processes stand still from now on, until it is stopped: a snapshot of it is of this moment. Absent: it cannot. */
+  freeze?(sessionId: string, generation: number): Promise<void>
   /** What works and what to do about what does not, without starting anything that costs. */
   check(): Promise<ProviderCheck[]>
   /**
    * Repeatable: one id is taken once. While it is taken the next request joins; once taken it is answered even if its
    * sandbox is gone. Refuses as unprocessable, naming file and secret, if one of the values is found in the copy.
+   * Of a sandbox that has ended it is what its files are like, where the provider still has them; else it is refused.
    */
   snapshot(input: SnapshotInput): Promise<SnapshotInfo>
   /** Repeatable; deleting what is not there is success. */
@@ -155,19 +173,36 @@ export interface LedgerAppend {
   rows: OutboxRow[]
 }
 export interface Ledger {
+  /** Throws if the rows cannot be written yet: they are sent again. */
+  append(input: LedgerAppend): Promise<LedgerAnswer>
+}
+export interface LedgerAnswer {
   /** The sequence that libSQL now has for the session: lower than `after` if libSQL has lost rows. */
-  append(input: LedgerAppend): Promise<number>
+  stored: number
+  /** Rows of this session that libSQL has refused, now or before, and does not have yet. */
+  refused: RefusedRow[]
+}
+export interface RefusedRow {
+  seq: number
+  kind: string
+  error: string
+  at: number
 }
 export interface LedgerStatus {
   pendingSessions: number
   oldestAt: number | null
+  /** Why they wait. */
+  reason: string | null
+  /** The newest of the organisation that was asked for. */
   deadLetters: DeadLetter[]
+  deadLetterCount: number
+  /** Recorded by a release that did not note whose they are. */
+  unowned: DeadLetter[]
 }
 
-export type Log = (
-  level: 'info' | 'warn' | 'error',
-  message: string,
-  fields: Record<string, string | number | boolean | null>,
-) => void
+export const logLevels = ['debug', 'info', 'warn', 'error'] as const
+export type LogLevel = (typeof logLevels)[number]
+export type LogFields = Record<string, string | number | boolean | null>
+export type Log = (level: LogLevel, message: string, fields: LogFields) => void
 
 export type Clock = () => number

@@ -1,39 +1,76 @@
 import { OpenAPIHono } from '@hono/zod-openapi'
-import { addApprovalRoutes } from './approvals.ts'
-import { addArtifactRoutes } from './artifacts.ts'
-import { createDoors } from './auth.ts'
-import { addBudgetRoutes } from './budgets.ts'
-import { addCallRoutes } from './calls.ts'
-import { addConfigurationRoutes } from './configurations.ts'
-import type { AppDeps } from './deps.ts'
-import type { AppEnv } from './env.ts'
-import { answerError, answerNotFound, refuseInvalid } from './errors.ts'
-import { addEnvRoutes } from './env-values.ts'
-import { addEventRoutes } from './events.ts'
-import { addKeyRoutes } from './keys.ts'
-import { addKillSwitchRoutes } from './kill-switch.ts'
-import { addLimitsRoutes } from './limits.ts'
-import { addModelRoutes } from './models.ts'
-import { addDocumentRoute } from './openapi.ts'
-import { addOperationRoutes } from './operations.ts'
-import { addPolicyRoutes } from './policies.ts'
-import { addProviderRoutes } from './providers.ts'
-import { addRunRoutes } from './runs.ts'
-import { addSandboxRoutes } from './sandbox.ts'
-import { addSecretRoutes } from './secrets.ts'
-import { addSessionPolicyRoutes } from './session-policy.ts'
-import { addSessionRoutes } from './sessions.ts'
-import { addStatusRoutes } from './status.ts'
-import { addTokenRoutes } from './tokens.ts'
-import { addToolRoutes } from './tools.ts'
-import { addTurnRoutes } from './turns.ts'
-import { addWebhookRoutes } from './webhooks.ts'
+import { notConfigured, type Problem } from '../config.ts'
+import { version } from '../contract/version.ts'
+import type { AppDeps } from './kit/deps.ts'
+import type { App, AppEnv } from './kit/env.ts'
+import { answerError, answerNotFound, refuseInvalid } from './kit/errors.ts'
+import { createGuards } from './kit/guards.ts'
+import { addDocumentRoute } from './kit/openapi.ts'
+import { configurationChecks, createReadiness } from './kit/readiness.ts'
+import type { Route } from './kit/route.ts'
+import { approvalRoutes } from './routes/approvals.ts'
+import { artifactRoutes } from './routes/artifacts.ts'
+import { budgetRoutes } from './routes/budgets.ts'
+import { changeRoutes } from './routes/changes.ts'
+import { configurationRoutes } from './routes/configurations.ts'
+import { deadLetterRoutes } from './routes/dead-letters.ts'
+import { envRoutes } from './routes/env.ts'
+import { eventRoutes } from './routes/events.ts'
+import { keyRoutes } from './routes/keys.ts'
+import { killSwitchRoutes } from './routes/kill-switch.ts'
+import { limitRoutes } from './routes/limits.ts'
+import { modelRoutes } from './routes/models.ts'
+import { operationRoutes } from './routes/operations.ts'
+import { policyRoutes } from './routes/policies.ts'
+import { providerRoutes } from './routes/providers.ts'
+import { runRoutes } from './routes/runs.ts'
+import { sandboxRoutes } from './routes/sandbox.ts'
+import { secretRoutes } from './routes/secrets.ts'
+import { sessionRoutes } from './routes/sessions.ts'
+import { addHealthRoutes, statusRoutes } from './routes/status.ts'
+import { toolRoutes } from './routes/tools.ts'
+import { turnRoutes } from './routes/turns.ts'
+import { webhookRoutes } from './routes/webhooks.ts'
 
-export type { AppDeps } from './deps.ts'
-export { type Config, parseConfig } from './config.ts'
+export type { AppDeps } from './kit/deps.ts'
+export { type Config, parseConfig, readConfig } from '../config.ts'
 
-/** Call it once per isolate: the caches of auth.ts live as long as the app. */
-export function createApp(deps: AppDeps): OpenAPIHono<AppEnv> {
+/** In the order of the document. */
+const routes: Route[] = [
+  ...[...sessionRoutes, ...turnRoutes, ...changeRoutes, ...eventRoutes, ...artifactRoutes],
+  ...[...runRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
+  ...[...budgetRoutes, ...limitRoutes, ...killSwitchRoutes],
+  ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
+  ...[...keyRoutes, ...webhookRoutes, ...statusRoutes, ...deadLetterRoutes],
+  ...[...sandboxRoutes, ...toolRoutes],
+]
+
+/** Call it once per isolate: the caches of the guards live as long as the app. */
+export function createApp(deps: AppDeps): App {
+  const app = createBareApp(deps)
+  const guards = createGuards(deps)
+  for (const route of routes) route.add(app, deps, guards)
+  addHealthRoutes(app, [], createReadiness(deps))
+  addDocumentRoute(app)
+  return app
+}
+
+/** While variables are missing: says which, on every route, instead of failing on each for its own reason. */
+export function createUnconfiguredApp(
+  deps: Pick<AppDeps, 'crypto' | 'log'>,
+  problems: Problem[],
+): App {
+  const app = createBareApp(deps)
+  const checks = configurationChecks(problems)
+  addHealthRoutes(app, problems, async () => ({ ready: false, version, checks }))
+  app.all('*', () => {
+    throw notConfigured(problems)
+  })
+  return app
+}
+
+/** What every answer has, whatever the route. */
+function createBareApp(deps: Pick<AppDeps, 'crypto' | 'log'>): App {
   const app = new OpenAPIHono<AppEnv>({ defaultHook: refuseInvalid })
   const nextRequestId = createRequestIds(deps)
   app.use(async (c, next) => {
@@ -46,38 +83,11 @@ export function createApp(deps: AppDeps): OpenAPIHono<AppEnv> {
   })
   app.onError(answerError(deps))
   app.notFound(answerNotFound(app))
-
-  const doors = createDoors(deps)
-  addSessionRoutes(app, deps, doors)
-  addTurnRoutes(app, deps, doors)
-  addSessionPolicyRoutes(app, deps, doors)
-  addRunRoutes(app, deps, doors)
-  addBudgetRoutes(app, deps, doors)
-  addOperationRoutes(app, deps, doors)
-  addEventRoutes(app, deps, doors)
-  addCallRoutes(app, deps, doors)
-  addApprovalRoutes(app, deps, doors)
-  addArtifactRoutes(app, deps, doors)
-  addConfigurationRoutes(app, deps, doors)
-  addSecretRoutes(app, deps, doors)
-  addEnvRoutes(app, deps, doors)
-  addKeyRoutes(app, deps, doors)
-  addTokenRoutes(app, deps, doors)
-  addPolicyRoutes(app, deps, doors)
-  addWebhookRoutes(app, deps, doors)
-  addProviderRoutes(app, deps, doors)
-  addLimitsRoutes(app, deps, doors)
-  addKillSwitchRoutes(app, deps, doors)
-  addStatusRoutes(app, deps, doors)
-  addSandboxRoutes(app, deps, doors)
-  addToolRoutes(app, deps, doors)
-  addModelRoutes(app, deps, doors)
-  addDocumentRoute(app)
   return app
 }
 
 /** Random once per isolate and counted from there: it is only a name for the logs. */
-function createRequestIds({ crypto }: AppDeps): () => string {
+function createRequestIds({ crypto }: Pick<AppDeps, 'crypto'>): () => string {
   let isolate = ''
   let count = 0
   return () => {

@@ -211,3 +211,24 @@ describe('frames', () => {
       await expect(all(stream)).rejects.toMatchObject({ code: 'sandbox_unavailable' })
   })
 })
+
+describe("[E2B19] the session's own template", () => {
+  const create = async (answer: Answer, image: string | null) => {
+    const { provider } = await vendor([200, []], answer)
+    const refused = await provider.create(sandboxSpec({ image })).catch((error: unknown) => error)
+    return [errorCodeOf(refused), (refused as Error).message]
+  }
+  const missing: Answer = [404, { message: "template 'typo' not found" }]
+
+  test("that E2B does not take is its user's fault, with what to check", async () => {
+    const [code, message] = await create(missing, 'typo')
+    expect([code, message]).toEqual(['unprocessable', expect.stringContaining('Check image')])
+    expect((await create([400, 'bad'], 'typo'))[0]).toBe('unprocessable')
+  })
+
+  test('nothing else is', async () => {
+    expect((await create(missing, null))[0]).toBe('sandbox_unavailable')
+    for (const status of [401, 403, 500, 503])
+      expect((await create([status, 'no'], 'typo'))[0]).toBe('sandbox_unavailable')
+  })
+})

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { root } from '../../local/binaries.ts'
-import { prepareControlPlane } from '../../local/control-plane.ts'
-import { freePort } from '../../local/state.ts'
+import { prepareControlPlane } from '../../local/stack/control-plane.ts'
+import { freePort } from '../../local/state/ports.ts'
 import type { SandboxInfo, SandboxProvider, SnapshotInfo } from '../../src/core/ports.ts'
 import { tempDir, until } from '../local/support.ts'
 import { startE2bWorld } from '../support/e2b-world.ts'
@@ -11,7 +11,7 @@ import { whyNoMachines } from '../support/sandbox-namespace.ts'
 
 const why = whyNoMachines()
 
-describe.skipIf(why !== null)(`hosts of the E2B adapter${why ?? ''}`, { timeout: 90_000 }, () => {
+describe.skipIf(why !== null)(`hosts of the E2B adapter${why ?? ''}`, { timeout: 240_000 }, () => {
   test.each(['workerd', 'deno'] as const)(
     '[E2B13] inside %s a sandbox starts, is copied, starts from the copy and ends',
     async (kind) => {
@@ -42,7 +42,7 @@ describe.skipIf(why !== null)(`hosts of the E2B adapter${why ?? ''}`, { timeout:
         until(async () => {
           const info = await call<SandboxInfo | null>('get', sessionId, generation)
           return info?.state === 'running'
-        }, 20_000)
+        }, 240_000)
 
       const spec = world.spec({})
       await call('create', spec)

@@ -8,7 +8,7 @@ const why = whyNoMachines()
 
 describe.skipIf(why !== null)(
   `the official SDK at the double${why ?? ''}`,
-  { timeout: 60_000 },
+  { timeout: 240_000 },
   () => {
     let double: E2bDouble
     let options: { apiKey: string; apiUrl: string; sandboxUrl: string }
@@ -18,7 +18,7 @@ describe.skipIf(why !== null)(
       options = { apiKey: double.apiKey, apiUrl: double.url, sandboxUrl: double.url }
       const metadata = { owner: 'sdk', with: 'a=b&c d' }
       sandbox = await Sandbox.create('gantry', { ...options, timeoutMs: 60_000, metadata })
-    }, 60_000)
+    }, 240_000)
     afterAll(() => double?.close())
 
     test('[E2B14] create, info, list and time limit', async () => {
@@ -122,7 +122,7 @@ describe.skipIf(why !== null)(
   },
 )
 
-describe.skipIf(why !== null)('the double', { timeout: 60_000 }, () => {
+describe.skipIf(why !== null)('the double', { timeout: 240_000 }, () => {
   test('[E2B15] calls and fields that E2B does not have are refused and remembered', async () => {
     const double = await startE2bDouble()
     const ask = (path: string, body: object) =>

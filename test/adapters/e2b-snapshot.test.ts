@@ -9,10 +9,11 @@ import type { SandboxSpec, SnapshotInput } from '../../src/core/ports.ts'
 import { until } from '../local/support.ts'
 import { type E2bWorld, isAgent, startE2bWorld, vendorReads } from '../support/e2b-world.ts'
 import { whyNoMachines } from '../support/sandbox-namespace.ts'
+import { longTest } from '../support/long.ts'
 
 const why = whyNoMachines()
 
-describe.skipIf(why !== null)(`snapshots at E2B${why ?? ''}`, { timeout: 60_000 }, () => {
+describe.skipIf(why !== null)(`snapshots at E2B${why ?? ''}`, { timeout: 240_000 }, () => {
   let world: E2bWorld
   let gateway: Server
   /** Who has called, in order. */
@@ -25,7 +26,7 @@ describe.skipIf(why !== null)(`snapshots at E2B${why ?? ''}`, { timeout: 60_000 
     })
     await new Promise<void>((resolve) => gateway.listen(0, '127.0.0.1', resolve))
     world.double.ports.push((gateway.address() as AddressInfo).port)
-  }, 60_000)
+  }, 240_000)
   afterEach(() => world.double.clear())
   afterAll(async () => {
     gateway?.close()
@@ -56,26 +57,29 @@ describe.skipIf(why !== null)(`snapshots at E2B${why ?? ''}`, { timeout: 60_000 
     world.double.sandboxes().filter(({ metadata }) => metadata['role'] === role)
   const drafts = () => world.double.templates().filter((name) => name.includes('-draft-'))
 
-  test('[E2B8] a copy with the memory is a live clone; it has no network and is dead in what is restored', async () => {
-    const spec = await started()
-    await until(() => heard.includes(`Bearer ${spec.token}`))
-    const order = orderOf(spec)
-    // Slow enough for the clone to be seen, and to call if it could.
-    world.double.fault({ route: 'POST /process.Process/Start', skip: 1, delayMs: 1500 })
-    const taking = world.provider.snapshot(order)
-    await until(async () => (await world.tokens(spec.sessionId, 1)).length === 2, 20_000)
-    const [clone] = world.boxes(spec.sessionId, 1, 'scrub')
-    await expect(world.run(clone!, 'root', `curl -sm 2 ${url()}`)).rejects.toThrow('curl')
-    await taking
-    await world.provider.stop(spec.sessionId, 1)
-    heard.length = 0
-    const next = await started({ snapshotId: order.snapshotId })
-    await until(() => heard.filter((each) => each === `Bearer ${next.token}`).length > 5)
-    expect(heard).not.toContain(`Bearer ${spec.token}`)
-    expect(await world.tokens(next.sessionId, 1)).toEqual([next.token])
-  })
+  longTest(
+    '[E2B8] a copy with the memory is a live clone; it has no network and is dead in what is restored',
+    async () => {
+      const spec = await started()
+      await until(() => heard.includes(`Bearer ${spec.token}`))
+      const order = orderOf(spec)
+      // Slow enough for the clone to be seen, and to call if it could.
+      world.double.fault({ route: 'POST /process.Process/Start', skip: 1, delayMs: 1500 })
+      const taking = world.provider.snapshot(order)
+      await until(async () => (await world.tokens(spec.sessionId, 1)).length === 2, 20_000)
+      const [clone] = world.boxes(spec.sessionId, 1, 'scrub')
+      await expect(world.run(clone!, 'root', `curl -sm 2 ${url()}`)).rejects.toThrow('curl')
+      await taking
+      await world.provider.stop(spec.sessionId, 1)
+      heard.length = 0
+      const next = await started({ snapshotId: order.snapshotId })
+      await until(() => heard.filter((each) => each === `Bearer ${next.token}`).length > 5)
+      expect(heard).not.toContain(`Bearer ${spec.token}`)
+      expect(await world.tokens(next.sessionId, 1)).toEqual([next.token])
+    },
+  )
 
-  test('[E2B8] nothing of the clone runs while its files are cleaned', async () => {
+  longTest('[E2B8] nothing of the clone runs while its files are cleaned', async () => {
     const spec = await started()
     world.double.fault({ route: 'POST /sandboxes/:id/pause', delayMs: 1500 })
     const before = world.double.calls.length
@@ -101,42 +105,45 @@ describe.skipIf(why !== null)(`snapshots at E2B${why ?? ''}`, { timeout: 60_000 
     expect(await world.run(copy!, 'root', 'ps axo args')).not.toContain('sleep 4711')
   })
 
-  test('[E2B9] credentials, what was typed, temporary files and the agent’s own are not in a snapshot; the live sandbox keeps them', async () => {
-    const spec = await started()
-    const [box] = world.boxes(spec.sessionId, 1)
-    const files = [
-      '/home/user/.netrc',
-      '/home/user/.ssh/id',
-      '/home/user/.bash_history',
-      '/home/user/.config/gh/hosts.yml',
-      '/workspace/sub/.netrc',
-      '/tmp/.proliferate_env.json',
-      '/tmp/x',
-      '/var/tmp/x',
-    ]
-    for (const file of files)
-      await world.run(box!, 'user', `mkdir -p $(dirname ${file}) && echo kept > ${file}`)
-    await world.run(box!, 'user', 'echo a > /home/user/notes; echo b > /workspace/b')
-    await world.run(box!, 'root', 'echo r > /workspace/of-root; echo c > /opt/gantry/config/c')
-    const remote = 'https://name:pass@example.com/x'
-    await world.run(box!, 'user', `cd /workspace && git remote add origin ${remote}`)
-    const order = orderOf(spec)
-    const { bytes } = await world.provider.snapshot(order)
-    expect(bytes).toBeGreaterThan(0)
-    for (const file of files) expect(await world.run(box!, 'user', `cat ${file}`)).toBe('kept\n')
-    expect(await world.tokens(spec.sessionId, 1)).toEqual([spec.token])
+  longTest(
+    '[E2B9] credentials, what was typed, temporary files and the agent’s own are not in a snapshot; the live sandbox keeps them',
+    async () => {
+      const spec = await started()
+      const [box] = world.boxes(spec.sessionId, 1)
+      const files = [
+        '/home/user/.netrc',
+        '/home/user/.ssh/id',
+        '/home/user/.bash_history',
+        '/home/user/.config/gh/hosts.yml',
+        '/workspace/sub/.netrc',
+        '/tmp/.proliferate_env.json',
+        '/tmp/x',
+        '/var/tmp/x',
+      ]
+      for (const file of files)
+        await world.run(box!, 'user', `mkdir -p $(dirname ${file}) && echo kept > ${file}`)
+      await world.run(box!, 'user', 'echo a > /home/user/notes; echo b > /workspace/b')
+      await world.run(box!, 'root', 'echo r > /workspace/of-root; echo c > /opt/gantry/config/c')
+      const remote = 'https://name:pass@example.com/x'
+      await world.run(box!, 'user', `cd /workspace && git remote add origin ${remote}`)
+      const order = orderOf(spec)
+      const { bytes } = await world.provider.snapshot(order)
+      expect(bytes).toBeGreaterThan(0)
+      for (const file of files) expect(await world.run(box!, 'user', `cat ${file}`)).toBe('kept\n')
+      expect(await world.tokens(spec.sessionId, 1)).toEqual([spec.token])
 
-    const next = await started({ snapshotId: order.snapshotId })
-    const [copy] = world.boxes(next.sessionId, 1)
-    const gone = [...files, '/workspace/of-root', '/opt/gantry/config/c']
-    for (const file of gone)
-      await expect(world.run(copy!, 'root', `test -e ${file}`), file).rejects.toThrow(file)
-    expect(await world.run(copy!, 'user', 'cat /home/user/notes /workspace/b')).toBe('a\nb\n')
-    const config = await world.run(copy!, 'user', 'cat /workspace/.git/config')
-    expect(config).toContain('https://example.com/x')
-  })
+      const next = await started({ snapshotId: order.snapshotId })
+      const [copy] = world.boxes(next.sessionId, 1)
+      const gone = [...files, '/workspace/of-root', '/opt/gantry/config/c']
+      for (const file of gone)
+        await expect(world.run(copy!, 'root', `test -e ${file}`), file).rejects.toThrow(file)
+      expect(await world.run(copy!, 'user', 'cat /home/user/notes /workspace/b')).toBe('a\nb\n')
+      const config = await world.run(copy!, 'user', 'cat /workspace/.git/config')
+      expect(config).toContain('https://example.com/x')
+    },
+  )
 
-  test('[E2B9] any token of the session in a file refuses the snapshot', async () => {
+  longTest('[E2B9] any token of the session in a file refuses the snapshot', async () => {
     const spec = await started()
     const { sessionId, organisationId, generation } = spec
     const keys = [{ id: 'k1', secret: crypto.getRandomValues(new Uint8Array(32)) }]
@@ -169,7 +176,7 @@ describe.skipIf(why !== null)(`snapshots at E2B${why ?? ''}`, { timeout: 60_000 
     expect(vendorReads(world.double)).not.toContain(secret.value)
   })
 
-  test('[E2B9] a secret in a git object is found, too', async () => {
+  longTest('[E2B9] a secret in a git object is found, too', async () => {
     const spec = await started()
     const [box] = world.boxes(spec.sessionId, 1)
     const secret = { name: 'API_KEY', value: 'canary-value-4711' }
@@ -197,33 +204,39 @@ describe.skipIf(why !== null)(`snapshots at E2B${why ?? ''}`, { timeout: 60_000 
     ['POST /v2/sandboxes/:id/connect', { lost: true }],
     ['POST /sandboxes/:id/snapshots', { skip: 1, status: 500 }],
   ]
-  test('[E2B10] a snapshot that fails at any step leaves nothing running, and can be taken again', async () => {
-    const spec = await started()
-    await world.write(spec.sessionId, 1, 'a.txt', 'x')
-    const order = orderOf(spec)
-    for (const [route, fault] of steps) {
-      const step = `${route} ${JSON.stringify(fault)}`
-      world.double.fault({ route, ...fault })
-      const failed = await world.provider.snapshot(order).catch((error: unknown) => error)
-      expect(errorCodeOf(failed), step).toBe('sandbox_unavailable')
-      expect(machines('scrub'), step).toEqual([])
-      expect(drafts(), step).toEqual([])
-      expect(await world.tokens(spec.sessionId, 1), step).toEqual([spec.token])
-    }
-    await world.provider.snapshot(order)
-    const next = await started({ snapshotId: order.snapshotId })
-    expect(await world.read(next.sessionId, 1, 'a.txt')).toBe('x')
-  })
+  longTest(
+    '[E2B10] a snapshot that fails at any step leaves nothing running, and can be taken again',
+    async () => {
+      const spec = await started()
+      await world.write(spec.sessionId, 1, 'a.txt', 'x')
+      const order = orderOf(spec)
+      for (const [route, fault] of steps) {
+        const step = `${route} ${JSON.stringify(fault)}`
+        world.double.fault({ route, ...fault })
+        const failed = await world.provider.snapshot(order).catch((error: unknown) => error)
+        expect(errorCodeOf(failed), step).toBe('sandbox_unavailable')
+        expect(machines('scrub'), step).toEqual([])
+        expect(drafts(), step).toEqual([])
+        expect(await world.tokens(spec.sessionId, 1), step).toEqual([spec.token])
+      }
+      await world.provider.snapshot(order)
+      const next = await started({ snapshotId: order.snapshotId })
+      expect(await world.read(next.sessionId, 1, 'a.txt')).toBe('x')
+    },
+  )
 
-  test('[E2B10] two snapshots of one sandbox at once are taken one after the other', async () => {
-    const spec = await started()
-    const orders = [orderOf(spec), orderOf(spec)]
-    await Promise.all([...orders, ...orders].map((order) => world.provider.snapshot(order)))
-    for (const { snapshotId } of orders)
-      expect(world.double.templates().filter((name) => name.endsWith(snapshotId))).toHaveLength(1)
-    expect(machines('scrub')).toEqual([])
-    expect(drafts()).toEqual([])
-  })
+  longTest(
+    '[E2B10] two snapshots of one sandbox at once are taken one after the other',
+    async () => {
+      const spec = await started()
+      const orders = [orderOf(spec), orderOf(spec)]
+      await Promise.all([...orders, ...orders].map((order) => world.provider.snapshot(order)))
+      for (const { snapshotId } of orders)
+        expect(world.double.templates().filter((name) => name.endsWith(snapshotId))).toHaveLength(1)
+      expect(machines('scrub')).toEqual([])
+      expect(drafts()).toEqual([])
+    },
+  )
 
   test('[E2B10] a snapshot whose last answer was lost is found by its name, with its size', async () => {
     const spec = await started()
@@ -241,29 +254,35 @@ describe.skipIf(why !== null)(`snapshots at E2B${why ?? ''}`, { timeout: 60_000 
     })
   })
 
-  test('[E2B10] what a crash has left of a snapshot goes when the sandbox is stopped', async () => {
-    const spec = await started()
-    world.double.fault({ route: 'POST /sandboxes/:id/pause', status: 500 })
-    // The third list is the one by which it would clear away.
-    world.double.fault({ route: 'GET /v2/sandboxes', skip: 2, status: 500 })
-    await expect(world.provider.snapshot(orderOf(spec))).rejects.toThrow('E2B answered 500')
-    expect(machines('scrub')).toHaveLength(1)
-    expect(drafts()).toHaveLength(1)
-    await world.provider.stop(spec.sessionId, 1)
-    expect(world.boxes(spec.sessionId, 1)).toEqual([])
-    expect(drafts()).toEqual([])
-  })
+  longTest(
+    '[E2B10] what a crash has left of a snapshot goes when the sandbox is stopped',
+    async () => {
+      const spec = await started()
+      world.double.fault({ route: 'POST /sandboxes/:id/pause', status: 500 })
+      // The third list is the one by which it would clear away.
+      world.double.fault({ route: 'GET /v2/sandboxes', skip: 2, status: 500 })
+      await expect(world.provider.snapshot(orderOf(spec))).rejects.toThrow('E2B answered 500')
+      expect(machines('scrub')).toHaveLength(1)
+      expect(drafts()).toHaveLength(1)
+      await world.provider.stop(spec.sessionId, 1)
+      expect(world.boxes(spec.sessionId, 1)).toEqual([])
+      expect(drafts()).toEqual([])
+    },
+  )
 
-  test('[E2B10] a snapshot that sandboxes still run from is not deleted, and that is told', async () => {
-    const spec = await started()
-    const order = orderOf(spec)
-    await world.provider.snapshot(order)
-    const next = await started({ snapshotId: order.snapshotId })
-    const remove = () => world.provider.deleteSnapshot(spec.organisationId, order.snapshotId)
-    await expect(remove()).rejects.toMatchObject({ code: 'sandbox_unavailable' })
-    await world.provider.stop(next.sessionId, 1)
-    await remove()
-  })
+  longTest(
+    '[E2B10] a snapshot that sandboxes still run from is not deleted, and that is told',
+    async () => {
+      const spec = await started()
+      const order = orderOf(spec)
+      await world.provider.snapshot(order)
+      const next = await started({ snapshotId: order.snapshotId })
+      const remove = () => world.provider.deleteSnapshot(spec.organisationId, order.snapshotId)
+      await expect(remove()).rejects.toMatchObject({ code: 'sandbox_unavailable' })
+      await world.provider.stop(next.sessionId, 1)
+      await remove()
+    },
+  )
 
   test('[E2B12] the double was asked nothing that E2B does not know', () => {
     expect(world.double.refused).toEqual([])

@@ -12,6 +12,7 @@ import { serveGit } from '../support/git-server.ts'
 import { type ModalMachine, whyNoModal } from '../support/modal-double.ts'
 import { failure, useModalWorld } from '../support/modal-kit.ts'
 import { processesOf } from '../support/sandbox-namespace.ts'
+import { longTest } from '../support/long.ts'
 
 const whyNot = whyNoModal()
 const title = whyNot === null ? 'sandboxes at Modal' : `sandboxes at Modal (not here: ${whyNot})`
@@ -20,27 +21,30 @@ describe.skipIf(whyNot !== null)(title, { timeout: 180_000 }, () => {
   const { world, started, stop, callsOf } = useModalWorld()
 
   describe('cut off', () => {
-    test('[MODAL6] wherever a create is cut off, the next one ends with one sandbox', async () => {
-      const first = world().spec()
-      const steps = await callsOf(() => world().provider.create(first))
-      await stop(first)
-      expect(steps.map(({ on }) => on)).toContain('Sandbox.create')
-      for (const step of steps)
-        for (const after of [false, true]) {
-          const spec = world().spec()
-          await world().double.vendorFault({ ...step, error: 'InternalError', after })
-          const error = await failure(world().provider.create(spec))
-          if (error !== undefined) expect(errorCodeOf(error)).toBe('sandbox_unavailable')
-          await started(spec)
-          expect(await world().tokens(spec.sessionId, 1), JSON.stringify(step)).toEqual([
-            spec.token,
-          ])
-          await stop(spec)
-          expect(await world().machines(spec.sessionId, 1)).toEqual([])
-        }
-    })
+    longTest(
+      '[MODAL6] wherever a create is cut off, the next one ends with one sandbox',
+      async () => {
+        const first = world().spec()
+        const steps = await callsOf(() => world().provider.create(first))
+        await stop(first)
+        expect(steps.map(({ on }) => on)).toContain('Sandbox.create')
+        for (const step of steps)
+          for (const after of [false, true]) {
+            const spec = world().spec()
+            await world().double.vendorFault({ ...step, error: 'InternalError', after })
+            const error = await failure(world().provider.create(spec))
+            if (error !== undefined) expect(errorCodeOf(error)).toBe('sandbox_unavailable')
+            await started(spec)
+            expect(await world().tokens(spec.sessionId, 1), JSON.stringify(step)).toEqual([
+              spec.token,
+            ])
+            await stop(spec)
+            expect(await world().machines(spec.sessionId, 1)).toEqual([])
+          }
+      },
+    )
 
-    test('[MODAL6] wherever a stop is cut off, the next one ends it', async () => {
+    longTest('[MODAL6] wherever a stop is cut off, the next one ends it', async () => {
       const first = world().spec()
       await started(first)
       const steps = await callsOf(() => stop(first))
@@ -64,7 +68,7 @@ describe.skipIf(whyNot !== null)(title, { timeout: 180_000 }, () => {
       await stop(spec)
     })
 
-    test('[MODAL6] too many requests are a failure that can be repeated', async () => {
+    longTest('[MODAL6] too many requests are a failure that can be repeated', async () => {
       const spec = world().spec()
       await world().double.vendorFault({ on: 'Sandbox.create', error: 'ResourceExhaustedError' })
       const error = await failure(world().provider.create(spec))
@@ -85,29 +89,32 @@ describe.skipIf(whyNot !== null)(title, { timeout: 180_000 }, () => {
         for (const what of ['cmdline', 'environ'])
           expect(readFileSync(`/proc/${pid}/${what}`, 'utf8')).not.toContain(spec.token)
       // The stand-in for the agent writes it for the tests, and nobody else does.
-      expect(filesWith(machine, spec.token)).toEqual([
-        join(machine.folder, 'upper', remoteImage.stateDir, 'token'),
-      ])
+      await expect
+        .poll(() => filesWith(machine, spec.token))
+        .toEqual([join(machine.folder, 'upper', remoteImage.stateDir, 'token')])
       expect(world().double.log.join('\n')).not.toContain(spec.token)
       expect(world().double.log.length).toBeGreaterThan(0)
       await stop(spec)
     })
 
-    test('[MODAL8] a private repository is cloned without its credential in the sandbox', async () => {
-      const git = await serveGit('x-access-token', 'the-credential-of-it')
-      await world().double.openPort(git.port)
-      const repository = { url: git.url, ref: git.branch, token: 'the-credential-of-it' }
-      const spec = world().spec({ repository })
-      const machine = await started(spec)
-      expect(await world().read(spec.sessionId, 1, 'readme.txt')).toBe('of the branch\n')
-      expect(git.secrets).toContain('the-credential-of-it')
-      expect(filesWith(machine, 'the-credential-of-it')).toEqual([])
-      const config = await world().run(machine, 'user', 'cat /workspace/.git/config')
-      expect(config).toContain(git.url)
-      await stop(spec)
-    })
+    longTest(
+      '[MODAL8] a private repository is cloned without its credential in the sandbox',
+      async () => {
+        const git = await serveGit('x-access-token', 'the-credential-of-it')
+        await world().double.openPort(git.port)
+        const repository = { url: git.url, ref: git.branch, token: 'the-credential-of-it' }
+        const spec = world().spec({ repository })
+        const machine = await started(spec)
+        expect(await world().read(spec.sessionId, 1, 'readme.txt')).toBe('of the branch\n')
+        expect(git.secrets).toContain('the-credential-of-it')
+        expect(filesWith(machine, 'the-credential-of-it')).toEqual([])
+        const config = await world().run(machine, 'user', 'cat /workspace/.git/config')
+        expect(config).toContain(git.url)
+        await stop(spec)
+      },
+    )
 
-    test('[MODAL8] a repository that cannot be cloned ends the sandbox with the reason', async () => {
+    test('[MODAL8] [MODAL13] a repository that cannot be cloned ends the sandbox with the reason', async () => {
       const repository = { url: 'https://127.0.0.1:1/none', ref: null, token: null }
       const spec = world().spec({ repository })
       await world().provider.create(spec)
@@ -116,6 +123,7 @@ describe.skipIf(whyNot !== null)(title, { timeout: 180_000 }, () => {
         return found?.state === 'exited' ? found : null
       }, 30_000)
       expect(info.reason).toMatch(/git clone failed/)
+      expect(info.fault).toBe('repository')
       await stop(spec)
     })
 
@@ -152,7 +160,7 @@ describe.skipIf(whyNot !== null)(title, { timeout: 180_000 }, () => {
       await stop(spec)
     })
 
-    test('[MODAL9] the user of the sandbox can neither end nor extend it', async () => {
+    longTest('[MODAL9] the user of the sandbox can neither end nor extend it', async () => {
       const spec = world().spec()
       const machine = await started(spec)
       for (const script of [
@@ -164,29 +172,35 @@ describe.skipIf(whyNot !== null)(title, { timeout: 180_000 }, () => {
       await stop(spec)
     })
 
-    test('[MODAL9] more than Modal’s day is refused, and as much as there is is given', async () => {
-      const spec = world().spec({
-        limits: { memoryMb: null, processes: null, lifetimeSeconds: 60 },
-      })
-      const machine = await started(spec)
-      const error = await failure(world().provider.extend(spec.sessionId, 1, 25 * 3600))
-      expect(errorCodeOf(error)).toBe('wrong_state')
-      expect((error as Error).message).toContain('Modal ends it')
-      const deadline = await world().run(machine, 'root', `cat ${remoteImage.stateDir}/deadline`)
-      expect(Number(deadline) - Date.now() / 1000).toBeGreaterThan(23 * 3600)
-      await stop(spec)
-    })
+    longTest(
+      '[MODAL9] more than Modal’s day is refused, and as much as there is is given',
+      async () => {
+        const spec = world().spec({
+          limits: { memoryMb: null, processes: null, lifetimeSeconds: 60 },
+        })
+        const machine = await started(spec)
+        const error = await failure(world().provider.extend(spec.sessionId, 1, 25 * 3600))
+        expect(errorCodeOf(error)).toBe('wrong_state')
+        expect((error as Error).message).toContain('Modal ends it')
+        const deadline = await world().run(machine, 'root', `cat ${remoteImage.stateDir}/deadline`)
+        expect(Number(deadline) - Date.now() / 1000).toBeGreaterThan(23 * 3600)
+        await stop(spec)
+      },
+    )
 
-    test('[MODAL9] a sandbox that Modal no longer knows is not found, and not made again', async () => {
-      const spec = world().spec()
-      const { id } = await started(spec)
-      await world().double.vanish(id)
-      expect(await world().provider.get(spec.sessionId, 1)).toBeNull()
-      expect(await world().provider.create(spec)).toMatchObject({ state: 'exited' })
-      expect(await world().machines(spec.sessionId, 1)).toEqual([])
-    })
+    longTest(
+      '[MODAL9] a sandbox that Modal no longer knows is not found, and not made again',
+      async () => {
+        const spec = world().spec()
+        const { id } = await started(spec)
+        await world().double.vanish(id)
+        expect(await world().provider.get(spec.sessionId, 1)).toBeNull()
+        expect(await world().provider.create(spec)).toMatchObject({ state: 'exited' })
+        expect(await world().machines(spec.sessionId, 1)).toEqual([])
+      },
+    )
 
-    test('[MODAL9] a create that arrives after the stop makes nothing', async () => {
+    longTest('[MODAL9] a create that arrives after the stop makes nothing', async () => {
       const spec = world().spec()
       await started(spec)
       await stop(spec)
@@ -198,7 +212,7 @@ describe.skipIf(whyNot !== null)(title, { timeout: 180_000 }, () => {
       expect(await world().machines(unknown.sessionId, 1)).toEqual([])
     })
 
-    test('[MODAL9] what Modal makes after the stop is ended by the create itself', async () => {
+    longTest('[MODAL9] what Modal makes after the stop is ended by the create itself', async () => {
       const spec = world().spec()
       await world().double.vendorFault({ on: 'Sandbox.create', delayMs: 1000 })
       const creating = world().provider.create(spec)
@@ -217,15 +231,18 @@ describe.skipIf(whyNot !== null)(title, { timeout: 180_000 }, () => {
       await stop(spec)
     })
 
-    test('[MODAL9] a paused sandbox goes on when it wakes, and is still the only one', async () => {
-      const spec = world().spec()
-      const { id } = await started(spec)
-      await world().double.pause(id)
-      await world().double.wake(id)
-      await started(spec)
-      expect(await world().tokens(spec.sessionId, 1)).toEqual([spec.token])
-      await stop(spec)
-    })
+    longTest(
+      '[MODAL9] a paused sandbox goes on when it wakes, and is still the only one',
+      async () => {
+        const spec = world().spec()
+        const { id } = await started(spec)
+        await world().double.pause(id)
+        await world().double.wake(id)
+        await started(spec)
+        expect(await world().tokens(spec.sessionId, 1)).toEqual([spec.token])
+        await stop(spec)
+      },
+    )
   })
 })
 

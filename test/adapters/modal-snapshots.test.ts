@@ -5,6 +5,7 @@ import { until } from '../local/support.ts'
 import { organisation } from '../suites/sandbox-provider/tools.ts'
 import { whyNoModal } from '../support/modal-double.ts'
 import { failure, newSnapshotId, useModalWorld } from '../support/modal-kit.ts'
+import { longTest, someOf } from '../support/long.ts'
 
 const whyNot = whyNoModal()
 const title = whyNot === null ? 'snapshots at Modal' : `snapshots at Modal (not here: ${whyNot})`
@@ -13,44 +14,47 @@ describe.skipIf(whyNot !== null)(title, { timeout: 180_000 }, () => {
   const { world, started, stop, take, callsOf } = useModalWorld()
 
   describe('cut off', () => {
-    test('[MODAL7] wherever a snapshot is cut off, no copy is left and the next one is whole', async () => {
-      const spec = world().spec()
-      await started(spec)
-      await world().write(spec.sessionId, 1, 'a.txt', 'work')
-      const steps = await callsOf(() => take(spec, newSnapshotId()))
-      const seen = new Set<string>()
-      const distinct = steps.filter(({ on, skip }) => {
-        const isNew = !seen.has(on) || on === 'Sandbox.exec' || (on === 'Dict.put' && skip === 1)
-        seen.add(on)
-        return isNew
-      })
-      expect(seen).toContain('Sandbox.snapshot_directory')
-      const isEnd = ({ on }: { on: string }) => Number(on === 'Sandbox.terminate')
-      for (const step of distinct.toSorted((a, b) => isEnd(a) - isEnd(b))) {
-        const snapshotId = newSnapshotId()
-        const before = (await world().double.state()).images
-        await world().double.vendorFault({ ...step, error: 'InternalError' })
-        const error = await failure(take(spec, snapshotId))
-        if (error !== undefined) expect(errorCodeOf(error)).toBe('sandbox_unavailable')
-        const { bytes } = await take(spec, snapshotId)
-        expect(bytes).toBeGreaterThan(0)
-        // One that Modal did not end when it was told has its own time limit; a stop ends it, too.
-        const copies = await world().machines(spec.sessionId, 1, 'scrub')
-        expect(copies.length, step.on).toBe(step.on === 'Sandbox.terminate' ? 1 : 0)
-        const made = (await world().double.state()).images.filter((id) => !before.includes(id))
-        // A draft that could not be cleared away goes by itself after an hour.
-        expect(made.length, step.on).toBeLessThanOrEqual(2)
-      }
-      await stop(spec)
-      expect(await world().machines(spec.sessionId, 1, 'scrub')).toEqual([])
-    })
+    longTest(
+      '[MODAL7] wherever a snapshot is cut off, no copy is left and the next one is whole',
+      async () => {
+        const spec = world().spec()
+        await started(spec)
+        await world().write(spec.sessionId, 1, 'a.txt', 'work')
+        const steps = await callsOf(() => take(spec, newSnapshotId()))
+        const seen = new Set<string>()
+        const distinct = steps.filter(({ on, skip }) => {
+          const isNew = !seen.has(on) || on === 'Sandbox.exec' || (on === 'Dict.put' && skip === 1)
+          seen.add(on)
+          return isNew
+        })
+        expect(seen).toContain('Sandbox.snapshot_directory')
+        const isEnd = ({ on }: { on: string }) => Number(on === 'Sandbox.terminate')
+        for (const step of distinct.toSorted((a, b) => isEnd(a) - isEnd(b))) {
+          const snapshotId = newSnapshotId()
+          const before = (await world().double.state()).images
+          await world().double.vendorFault({ ...step, error: 'InternalError' })
+          const error = await failure(take(spec, snapshotId))
+          if (error !== undefined) expect(errorCodeOf(error)).toBe('sandbox_unavailable')
+          const { bytes } = await take(spec, snapshotId)
+          expect(bytes).toBeGreaterThan(0)
+          // One that Modal did not end when it was told has its own time limit; a stop ends it, too.
+          const copies = await world().machines(spec.sessionId, 1, 'scrub')
+          expect(copies.length, step.on).toBe(step.on === 'Sandbox.terminate' ? 1 : 0)
+          const made = (await world().double.state()).images.filter((id) => !before.includes(id))
+          // A draft that could not be cleared away goes by itself after an hour.
+          expect(made.length, step.on).toBeLessThanOrEqual(2)
+        }
+        await stop(spec)
+        expect(await world().machines(spec.sessionId, 1, 'scrub')).toEqual([])
+      },
+    )
 
     test('[MODAL7] wherever a restore is cut off, the next create ends with all its files', async () => {
       const [spec, snapshotId] = [world().spec(), newSnapshotId()]
       await started(spec)
       await world().write(spec.sessionId, 1, 'a.txt', 'work')
       await take(spec, snapshotId)
-      for (const on of ['Image.build', 'Sandbox.mount_image', 'Sandbox.exec'])
+      for (const on of someOf(['Image.build', 'Sandbox.mount_image', 'Sandbox.exec']))
         for (const after of [false, true]) {
           const copy = world().spec({ snapshotId })
           await world().double.vendorFault({ on, error: 'InternalError', after })
@@ -67,7 +71,7 @@ describe.skipIf(whyNot !== null)(title, { timeout: 180_000 }, () => {
   })
 
   describe('files', () => {
-    test('[MODAL10] one has nothing but the home and the workspace', async () => {
+    longTest('[MODAL10] one has nothing but the home and the workspace', async () => {
       const spec = world().spec()
       const machine = await started(spec)
       await world().write(spec.sessionId, 1, 'a.txt', 'work')
@@ -98,7 +102,7 @@ describe.skipIf(whyNot !== null)(title, { timeout: 180_000 }, () => {
       await Promise.all([stop(spec), stop(copy)])
     })
 
-    test('[MODAL10] what was restored is in the next snapshot, too', async () => {
+    longTest('[MODAL10] what was restored is in the next snapshot, too', async () => {
       const [spec, one, two] = [world().spec(), newSnapshotId(), newSnapshotId()]
       await started(spec)
       await world().write(spec.sessionId, 1, 'a.txt', 'work')
@@ -114,25 +118,28 @@ describe.skipIf(whyNot !== null)(title, { timeout: 180_000 }, () => {
       await Promise.all([spec, second, third].map(stop))
     })
 
-    test('[MODAL10] one that nobody has used for weeks can be restored and deleted', async () => {
-      const [spec, snapshotId] = [world().spec(), newSnapshotId()]
-      await started(spec)
-      await world().write(spec.sessionId, 1, 'a.txt', 'work')
-      await take(spec, snapshotId)
-      await stop(spec)
-      await world().double.forgetEntries()
-      const copy = world().spec({ snapshotId })
-      await started(copy)
-      expect(await world().read(copy.sessionId, 1, 'a.txt')).toBe('work')
-      await stop(copy)
-      const { images } = await world().double.state()
-      await world().provider.deleteSnapshot(organisation, snapshotId)
-      expect((await world().double.state()).images).toHaveLength(images.length - 1)
-      await world().double.forgetEntries()
-      await expect(world().provider.create(world().spec({ snapshotId }))).rejects.toMatchObject({
-        code: 'not_found',
-      })
-    })
+    longTest(
+      '[MODAL10] one that nobody has used for weeks can be restored and deleted',
+      async () => {
+        const [spec, snapshotId] = [world().spec(), newSnapshotId()]
+        await started(spec)
+        await world().write(spec.sessionId, 1, 'a.txt', 'work')
+        await take(spec, snapshotId)
+        await stop(spec)
+        await world().double.forgetEntries()
+        const copy = world().spec({ snapshotId })
+        await started(copy)
+        expect(await world().read(copy.sessionId, 1, 'a.txt')).toBe('work')
+        await stop(copy)
+        const { images } = await world().double.state()
+        await world().provider.deleteSnapshot(organisation, snapshotId)
+        expect((await world().double.state()).images).toHaveLength(images.length - 1)
+        await world().double.forgetEntries()
+        await expect(world().provider.create(world().spec({ snapshotId }))).rejects.toMatchObject({
+          code: 'not_found',
+        })
+      },
+    )
 
     test('[MODAL10] a snapshot that is deleted while it is taken does not come back', async () => {
       const [spec, snapshotId] = [world().spec(), newSnapshotId()]
@@ -147,7 +154,7 @@ describe.skipIf(whyNot !== null)(title, { timeout: 180_000 }, () => {
       await stop(spec)
     })
 
-    test('[MODAL10] the copy has no network, and a stop ends it, too', async () => {
+    longTest('[MODAL10] the copy has no network, and a stop ends it, too', async () => {
       const spec = world().spec()
       await started(spec)
       const taking = failure(take(spec, newSnapshotId()))

@@ -27,7 +27,7 @@ const good = {
 const sign = (payload: JWTPayload, header: { alg: string; kid?: string }, secret = first.secret) =>
   new SignJWT(payload).setProtectedHeader(header).sign(secret)
 
-test('[AUTH] a minted token is valid for its session, organisation and generation for one hour', async () => {
+test('[AUTH4] a minted token is valid for its session, organisation and generation for one hour', async () => {
   const { token, expiresAt } = await at(now).mint(subject)
   expect(expiresAt).toBe(now + 3_600_000)
   const claims = {
@@ -41,7 +41,7 @@ test('[AUTH] a minted token is valid for its session, organisation and generatio
   expect(await at(expiresAt).verify(token)).toEqual({ state: 'expired', claims })
 })
 
-test('[AUTH] keys rotate: the first signs, every one verifies, a dropped one does not', async () => {
+test('[AUTH5] keys rotate: the first signs, every one verifies, a dropped one does not', async () => {
   const old = (await at(now, [first]).mint(subject)).token
   const rotated = at(now, [second, first])
   const fresh = (await rotated.mint(subject)).token
@@ -80,7 +80,7 @@ describe('[AUTH] what is not a token of ours', () => {
       sign({ ...good, aud: 'other', exp: seconds - 1 }, { alg: 'HS256', kid: 'k1' }),
   }
   for (const [name, make] of Object.entries(cases)) {
-    test(name, async () => {
+    test(`[AUTH4] ${name}`, async () => {
       expect(await at(now).verify(await make())).toEqual({ state: 'invalid' })
     })
   }

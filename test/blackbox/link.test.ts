@@ -64,7 +64,7 @@ describe.each(hosts)('the link on %s', (host) => {
       }
       watched = await watching
       wire.close()
-    }, 60_000)
+    }, 240_000)
 
     test('[EVT5] the events are complete, in order, none twice', async () => {
       const events = await eventsOf(session)
@@ -109,7 +109,7 @@ describe.each(hosts)('the link on %s', (host) => {
       ])
       expect(byQuery).toEqual(events)
       expect(byHeader).toEqual(events)
-    }, 60_000)
+    }, 240_000)
   })
 
   test('[LINK1] the welcome names a common version; without one the link closes with 4426', async () => {

@@ -5,11 +5,12 @@ const outageMs = 20_000
 
 // Both hosts at once: most of the time is the outage itself.
 describe.concurrent.each(hosts)('libSQL stopped for 20 s under load on %s', (host) => {
-  const stack = useStack(host)
+  // Its own: the others' rows would count.
+  const stack = useStack(host, async () => ({}))
 
   test(
     '[OUT2] callbacks go on, nothing is lost, rows arrive once and in order',
-    { timeout: 90_000 },
+    { timeout: 240_000 },
     async () => {
       const sessions = await Promise.all(
         Array.from({ length: 4 }, async () => {
@@ -63,7 +64,7 @@ describe.concurrent.each(hosts)('libSQL stopped for 20 s under load on %s', (hos
             session.id,
           )
           return found.filter((row) => row.status === 'settled').length === calls && found
-        }, 45_000)
+        }, 240_000)
         expect(rows.map((row) => row.tool_call_id)).toEqual(
           Array.from({ length: calls }, (_, n) => `call-${n}`),
         )

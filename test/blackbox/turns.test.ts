@@ -177,7 +177,7 @@ describe.each(hosts)('turns on %s', (host) => {
     agent.send(question(askId(0), 'read'))
     expect(await agent.next('answer')).toMatchObject({
       decision: 'deny',
-      reason: 'No turn is running',
+      reason: 'The turn in which this was asked does not run',
     })
     await prompt('go')
     agent.send(question(askId(1), 'webfetch'))

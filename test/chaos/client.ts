@@ -47,7 +47,7 @@ export class Client {
         )
         return answer ?? { status: 0, text: '', code: null, replayed: false }
       }
-      await sleep(5 + Math.random() * 30)
+      await sleep(5 + ((this.retries * 7) % 30))
     }
   }
 

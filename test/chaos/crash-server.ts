@@ -1,6 +1,6 @@
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { type CrashPointName, crashPoints } from '../../src/core/crash-points.ts'
+import { type CrashPointName, crashPoints } from '../../src/core/actor/crash-points.ts'
 
 export interface CrashServer {
   url: string

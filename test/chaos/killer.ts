@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Stack } from '../../local/stack.ts'
-import type { Supervised } from '../../local/supervise.ts'
+import type { Stack } from '../../local/stack/stack.ts'
+import type { Supervised } from '../../local/processes/supervise.ts'
 import type { Caught, CrashServer } from './crash-server.ts'
 import { type Cell, matrix, type Strike, type Victim } from './plan.ts'
 import type { Random } from './random.ts'

@@ -1,4 +1,4 @@
-import { type CrashPointName, crashPoints } from '../../src/core/crash-points.ts'
+import { type CrashPointName, crashPoints } from '../../src/core/actor/crash-points.ts'
 import type { Random } from './random.ts'
 
 /** worker: the control plane's process. sqld: the libSQL server. both: at once. */

@@ -1,4 +1,4 @@
-import { crashPoints } from '../../src/core/crash-points.ts'
+import { crashPoints } from '../../src/core/actor/crash-points.ts'
 
 export interface Report {
   seed: number

@@ -1,4 +1,4 @@
-import type { Stack } from '../../local/stack.ts'
+import type { Stack } from '../../local/stack/stack.ts'
 import type { Db } from '../../src/core/ports.ts'
 import type { ChaosAgent } from './agent.ts'
 import type { Caller } from './calls.ts'

@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { root } from '../../local/binaries.ts'
-import { startStack } from '../../local/stack.ts'
+import { startStack } from '../../local/stack/stack.ts'
 import { createDb } from '../../src/adapters/libsql.ts'
 import { createTokens } from '../../src/adapters/tokens.ts'
 import type { Session } from '../../src/contract/session.ts'
-import { crashPoints } from '../../src/core/crash-points.ts'
-import { parseConfig } from '../../src/http/config.ts'
+import { crashPoints } from '../../src/core/actor/crash-points.ts'
+import { parseConfig } from '../../src/config.ts'
 import { ChaosAgent } from './agent.ts'
 import { Caller } from './calls.ts'
 import { checkAll } from './check.ts'
@@ -207,11 +207,14 @@ async function chatter(agent: ChaosAgent, going: () => boolean): Promise<void> {
 
 function reportOf(scene: Scene, options: StormOptions, counts: Report['counts']): Report {
   const { killer, crashes } = scene
+  const unknown = counts['calls unknown'] ?? 0
   const unreached = crashPoints.filter((point) => crashes.hits.get(point) === 0)
   const problems = [
     ...scene.problems,
     ...unreached.map((point) => `No process ever reached "${point}"`),
     ...killer.missing.map((cell) => `No kill at "${nameOf(cell)}"`),
+    // A death interrupts at most the one call that each caller waits for.
+    ...(unknown > killer.kills * scene.callers.length ? [`${unknown} calls are unknown`] : []),
     ...(killer.kills < options.kills ? [`Only ${killer.kills} of ${options.kills} kills`] : []),
   ]
   return {

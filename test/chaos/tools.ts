@@ -1,7 +1,11 @@
 import { z } from 'zod'
 import { AppError } from '../../src/contract/error.ts'
 import type { ToolResult } from '../../src/contract/tool.ts'
-import { type CallContext, type GatewayTool, gatewayTool } from '../../src/core/gateway/tools.ts'
+import {
+  type CallContext,
+  type GatewayTool,
+  gatewayTool,
+} from '../../src/core/session/calls/tools/tool.ts'
 
 const args = z.strictObject({ label: z.string(), delayMs: z.number().int().default(0) })
 type Args = z.infer<typeof args>
@@ -56,13 +60,17 @@ export function chaosTools(effectsUrl: string): GatewayTool[] {
 // The answer differs in each execution, so that equal answers prove a replay.
 const done = (nonce: string = crypto.randomUUID()): ToolResult => ({ success: true, result: nonce })
 
+let asked = 0
+/** Of those that this process runs. */
+const isEverySecond = (): boolean => (asked += 1) % 2 === 0
+
 async function run(
   url: string,
   tool: ChaosTool,
   input: Args,
   call: CallContext,
 ): Promise<ToolResult> {
-  if (tool === 'flaky_once' && Math.random() < 0.5) {
+  if (tool === 'flaky_once' && isEverySecond()) {
     throw new AppError('storage_unavailable', 'Nothing was done')
   }
   const nonce = crypto.randomUUID()
@@ -76,7 +84,7 @@ async function run(
   await onDisk(url, effect)
   if (input.delayMs > 0) await new Promise((resolve) => setTimeout(resolve, input.delayMs))
   await inLibsql(call, effect)
-  if (tool === 'boom_once' || (tool === 'boom_repeatable' && Math.random() < 0.5)) {
+  if (tool === 'boom_once' || (tool === 'boom_repeatable' && isEverySecond())) {
     throw new Error('A bug of this tool')
   }
   return done(nonce)

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect } from 'vitest'
 import { binary } from '../../local/binaries.ts'
-import { signalProcess } from '../../local/processes.ts'
-import type { Stack } from '../../local/stack.ts'
+import { signalProcess } from '../../local/processes/processes.ts'
+import type { Stack } from '../../local/stack/stack.ts'
 import { type CrashPoint, crashPoints } from '../../sandbox-agent/crash-points.ts'
 import type { Approval } from '../../src/contract/approval.ts'
 import type { OperationRecord } from '../../src/contract/operation.ts'
@@ -205,5 +205,9 @@ export const operateAs =
 
 /** Once it has ended, or nobody can say how. */
 export async function loadOperation(stack: Stack, id: string): Promise<OperationRecord> {
-  return (await api(stack, 'GET', `/operations/${id}?wait=30`)).json as OperationRecord
+  return until(`operation ${id} has ended or is suspect`, 60_000, async () => {
+    const found = (await api(stack, 'GET', `/operations/${id}?wait=1`)).json as OperationRecord
+    const last = found.attempts.at(-1)
+    return (last?.finishedAt ?? last?.suspectSince ?? null) !== null && found
+  })
 }

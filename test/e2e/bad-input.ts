@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { ErrorBody } from '../../src/contract/error.ts'
-import type { DoorKit } from './door-kit.ts'
-import { fillPath } from './doors.ts'
+import type { GuardKit } from './guard-kit.ts'
+import { fillPath } from './guards.ts'
 import { loadRoutes } from './routes.ts'
 
 const deep = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`
@@ -30,12 +30,12 @@ const visitors = {
 const routes = await loadRoutes()
 
 /** Every route with a JSON body x everything that is wrong with one. */
-export function badInputSuite(host: string, open: () => DoorKit): void {
+export function badInputSuite(host: string, open: () => GuardKit): void {
   describe(`bad input on ${host}`, () => {
     for (const route of routes.filter(({ takesJson }) => takesJson)) {
       test(`${route.method} ${route.path} refuses it with a code and a path`, async () => {
         const kit = open()
-        const visitor = visitors[route.door.kind]
+        const visitor = visitors[route.guard.kind]
         const headers = {
           authorization: `Bearer ${kit.visitors[visitor]}`,
           'content-type': 'application/json',

@@ -1,9 +1,9 @@
 import { lstatSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect } from 'vitest'
-import type { ScriptCall, ScriptStep } from '../../local/scripted-model.ts'
-import type { ChatRequest } from '../../local/scripted-reply.ts'
-import type { Stack } from '../../local/stack.ts'
+import type { ScriptCall, ScriptStep } from '../../local/model/scripted-model.ts'
+import type { ChatRequest } from '../../local/model/scripted-reply.ts'
+import type { Stack } from '../../local/stack/stack.ts'
 import { createDb } from '../../src/adapters/libsql.ts'
 import type { Configuration } from '../../src/contract/configuration.ts'
 import type { EnvRequest, EnvSubmitted } from '../../src/contract/env.ts'
@@ -116,6 +116,6 @@ export const filesWith = (folder: string, values: readonly string[]): string[] =
 
 /** Where the sandbox host keeps the snapshots of one organisation. */
 export function snapshotFolder(stack: Stack, organisationId = stack.organisationId): string {
-  if (stack.sandboxPlace === null) throw new Error('The stack has no sandboxes')
-  return join(dirname(stack.sandboxPlace.root), 'snapshots', organisationId)
+  if (stack.sandboxSite === null) throw new Error('The stack has no sandboxes')
+  return join(dirname(stack.sandboxSite.root), 'snapshots', organisationId)
 }

@@ -1,7 +1,8 @@
+import { randomUUID } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import type { ScriptStep } from '../../local/scripted-model.ts'
+import type { ScriptStep } from '../../local/model/scripted-model.ts'
 import type { Artifact } from '../../src/contract/artifact.ts'
 import type { Mode } from '../../src/contract/mode.ts'
 import type { SessionDiff } from '../../src/contract/session.ts'
@@ -26,6 +27,7 @@ import {
   tool,
   toolsShown,
 } from './contract-kit.ts'
+import { isLong } from '../support/long.ts'
 import { bash, Box, until, useRealStack, verify, write } from './support.ts'
 
 /** What OpenCode itself shows the model, whatever the mode. */
@@ -86,7 +88,7 @@ export const contractOn = (host: Host) =>
     /** Runs the steps and checks what holds in every mode: the tools shown, and events with their payload. */
     async function runIn(mode: Mode, box: Box, steps: ScriptStep[]): Promise<void> {
       expect((await box.view()).mode).toBe(mode)
-      const mark = `turn ${Math.random()} of ${box.id}`
+      const mark = `turn ${randomUUID()} of ${box.id}`
       const turn = await box.run(marked(mark, steps))
       expect(turn).toMatchObject({ state: 'completed' })
       const shown = requestsOf(stack(), mark).map(toolsShown)
@@ -260,25 +262,26 @@ export const contractOn = (host: Host) =>
       expect((await loadConfiguration(stack(), configurationId)).baseSnapshotId).toBe(snapshotId)
     })
 
-    test('[MODE1] [TOOL1] [TOOL7] scratch: each tool once, with its effect, and no configuration needed', async () => {
-      const box = await Box.open(stack())
-      await runIn('scratch', box, [
-        ...evidence,
-        tool('request_env_variables', envArgs),
-        tool('save_snapshot', { message: 'Worth keeping' }),
-      ])
-      await expectEachOnce('scratch', box)
-      await expectEvidence(box)
-      await expectSnapshot(box, 'session')
-      const { results } = await submitEnv(box, {
-        values: [{ key: 'A', value: 'canary-four' }],
-        saveToConfiguration: true,
+    if (isLong)
+      test('[MODE1] [TOOL1] [TOOL7] scratch: each tool once, with its effect, and no configuration needed', async () => {
+        const box = await Box.open(stack())
+        await runIn('scratch', box, [
+          ...evidence,
+          tool('request_env_variables', envArgs),
+          tool('save_snapshot', { message: 'Worth keeping' }),
+        ])
+        await expectEachOnce('scratch', box)
+        await expectEvidence(box)
+        await expectSnapshot(box, 'session')
+        const { results } = await submitEnv(box, {
+          values: [{ key: 'A', value: 'canary-four' }],
+          saveToConfiguration: true,
+        })
+        // There is no configuration to keep it in.
+        expect(results).toEqual([{ key: 'A', persisted: false, alreadyExisted: false }])
+        expect(envFileOf(box)).toEqual({ A: 'canary-four' })
+        expect(await envRequests(box)).toMatchObject([{ state: 'closed' }])
       })
-      // There is no configuration to keep it in.
-      expect(results).toEqual([{ key: 'A', persisted: false, alreadyExisted: false }])
-      expect(envFileOf(box)).toEqual({ A: 'canary-four' })
-      expect(await envRequests(box)).toMatchObject([{ state: 'closed' }])
-    })
 
     test('[TOOL4] [TOOL5] [CALL11] automation: each tool once, and its completion counts once whatever is repeated', async () => {
       const { id: configurationId } = await createConfiguration(stack(), { name: 'nightly' })

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { randomText } from '../../local/state.ts'
+import { randomText } from '../../local/state/secrets.ts'
 import { idAlphabet } from '../../src/contract/ids.ts'
 import {
   api,
@@ -35,7 +35,7 @@ async function addOrganisation() {
       values: [`key_${randomText(20, idAlphabet)}`, organisationId, 'a', 'b', '["admin"]', hash, 1],
     },
   ])
-  return { organisationId, url: stack().url, adminKey, sandboxPlace: stack().sandboxPlace }
+  return { organisationId, url: stack().url, adminKey, sandboxSite: stack().sandboxSite }
 }
 
 test('[CONF2] [CONF8] [SEC4] [SNAP6] two organisations with the same names see nothing of each other: configurations, secrets, snapshots', async () => {

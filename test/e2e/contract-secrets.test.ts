@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import type { ScriptStep } from '../../local/scripted-model.ts'
+import type { ScriptStep } from '../../local/model/scripted-model.ts'
 import {
   api,
   callsOf,

@@ -1,23 +1,29 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { binary, root } from '../../local/binaries.ts'
-import { killProcesses, stackMark } from '../../local/processes.ts'
-import { openFolders, sandboxRootIn } from '../../local/sandbox-users.ts'
-import { lockHolder } from '../../local/state.ts'
-import { argvOf, Box, isRoot, listeners, portsOf, stackProcesses, until } from './support.ts'
+import { killProcesses, stackMark } from '../../local/processes/processes.ts'
+import { openFolders, sandboxRootIn } from '../../local/users/sandbox-site.ts'
+import { lockHolder } from '../../local/state/lock.ts'
+import { isLong } from '../support/long.ts'
+import { Box, leaveChildren, listeners, portsOf, stackProcesses, until, write } from './support.ts'
+import { isRoot } from '../support/needs.ts'
 
 /** `npm start` without npm and demo, for a state folder of its own. */
-async function startGantry() {
-  const stateDir = mkdtempSync(join(tmpdir(), 'gantry-e2e-'))
+async function startGantry(stateDir = mkdtempSync(join(tmpdir(), 'gantry-e2e-'))) {
   const starter = spawn(
     binary('node'),
-    [join(root, 'local', 'start.ts'), '--no-demo', '--host', 'workerd'],
+    [join(root, 'local', 'stack', 'start.ts'), '--no-demo', '--host', 'workerd'],
     {
-      env: { PATH: process.env['PATH'], HOME: process.env['HOME'], GANTRY_STATE_DIR: stateDir },
+      env: {
+        PATH: process.env['PATH'],
+        HOME: process.env['HOME'],
+        TMPDIR: tmpdir(),
+        GANTRY_STATE_DIR: stateDir,
+      },
       stdio: ['ignore', 'pipe', 'pipe'],
     },
   )
@@ -25,7 +31,11 @@ async function startGantry() {
   let output = ''
   for (const stream of [starter.stdout, starter.stderr])
     stream.on('data', (chunk: Buffer) => (output += chunk.toString()))
-  await until('Gantry runs', 40_000, () => output.includes('Gantry is running'))
+  const isUp = () => output.includes('Gantry is running') || starter.exitCode !== null
+  await until('Gantry runs', 120_000, isUp).catch((error: unknown) => {
+    throw new Error(`It does not start. It says:\n${output}`, { cause: error })
+  })
+  if (starter.exitCode !== null) throw new Error(`It has ended. It says:\n${output}`)
   const lock = lockHolder(stateDir)
   if (lock === undefined) throw new Error('It holds no lock')
   onTestFinished(async () => {
@@ -37,31 +47,15 @@ async function startGantry() {
   const place = isRoot ? sandboxRootIn(folder) : join(stateDir, 'sandboxes')
   return {
     pid: starter.pid as number,
+    stateDir,
+    output: () => output,
     ended,
     mark: lock.mark,
     url: lock.url,
     adminKey: readFileSync(join(stateDir, 'admin-key'), 'utf8').trim(),
-    sandboxPlace: { root: place, opencode: '', path: [], uids: undefined, warning: undefined },
+    sandboxSite: { root: place, opencode: '', path: [], uids: undefined, warning: undefined },
   }
 }
-
-let nextSeconds = 100_000 + (process.pid % 1000) * 10
-
-/** Leaves two children behind, in sessions of their own, one of them also without the marks. */
-async function leaveChildren(box: Box): Promise<() => number[]> {
-  const [marked, bare] = [`${nextSeconds++}`, `${nextSeconds++}`]
-  await box.bash(
-    `setsid sleep ${marked} >/dev/null 2>&1 & setsid env -i sleep ${isRoot ? bare : marked} >/dev/null 2>&1 & echo left`,
-  )
-  const find = () => everybody().filter((pid) => [marked, bare].includes(argvOf(pid)[1] ?? ''))
-  await until('the children run', 10_000, () => find().length === 2)
-  return find
-}
-
-const everybody = () =>
-  readdirSync('/proc')
-    .filter((name) => /^\d+$/.test(name))
-    .map(Number)
 
 /** OpenCode's favourite port may have been taken by another one meanwhile. */
 async function expectFree(ports: number[]): Promise<void> {
@@ -69,43 +63,55 @@ async function expectFree(ports: number[]): Promise<void> {
   await until('the ports are free', 5000, () => busy().length === 0)
 }
 
-test('[BOX7] [HOST2] [LOC1] children that left their process group end with their session, and with the stack by Ctrl-C', async () => {
-  const gantry = await startGantry()
-  const first = await Box.create(gantry)
-  await first.ready()
-  const leftByFirst = await leaveChildren(first)
-  await first.post('/close')
-  await until(
-    'the children of the closed session are gone',
-    15_000,
-    () => leftByFirst().length === 0,
-  )
-  await until('the closed session has no process', 15_000, () => first.processes().length === 0)
+const work = [write('work.txt', 'half done')]
 
-  const second = await Box.create(gantry)
-  await second.ready()
-  const leftBySecond = await leaveChildren(second)
+/** After another start the session goes on with the files that it had. */
+async function expectGoesOn(stateDir: string, id: string): Promise<void> {
+  const box = new Box(await startGantry(stateDir), id)
+  expect((await box.get('/diff')).json).toMatchObject({ files: [{ path: 'work.txt' }] })
+  expect(await box.bash('cat work.txt')).toContain('half done')
+  await box.ready()
+  expect(box.generation).toBe(2)
+  expect(readFileSync(box.folder('workspace/work.txt'), 'utf8')).toBe('half done')
+  const changed = { files: [{ path: 'work.txt', status: 'added' }] }
+  expect((await box.get('/diff')).json).toMatchObject({ ...changed, live: true, generation: 2 })
+  expect((await box.get('/patches')).json).toMatchObject({ items: [{ generation: 1, files: 1 }] })
+  expect((await box.get('/patches/latest')).text).toContain('+half done')
+}
+
+test('[BOX7] [HOST2] [LOC1] [LOC27] children that left their process group end with the stack by Ctrl-C; what is open goes on after the next start', async () => {
+  const gantry = await startGantry()
+  const box = await Box.create(gantry)
+  await box.ready()
+  await box.run(work)
+  const left = await leaveChildren(box)
   const ports = portsOf([...stackProcesses(gantry.mark), gantry.pid])
   expect(ports.length).toBeGreaterThanOrEqual(6)
   process.kill(gantry.pid, 'SIGINT')
   expect((await gantry.ended)[0]).toBe(0)
+  expect(gantry.output()).toContain('Saving 1 session …')
+  expect(gantry.output()).not.toContain('Not everything is saved')
   expect(stackProcesses(gantry.mark)).toEqual([])
-  expect(leftBySecond()).toEqual([])
+  expect(left()).toEqual([])
   await expectFree(ports)
+  await expectGoesOn(gantry.stateDir, box.id)
 })
 
-test('[BOX7] [HOST2] [LOC1] nothing is left when the starter itself is killed', async () => {
-  const gantry = await startGantry()
-  const box = await Box.create(gantry)
-  await box.ready()
-  const left = await leaveChildren(box)
-  const ports = portsOf([...stackProcesses(gantry.mark), gantry.pid])
-  process.kill(gantry.pid, 'SIGKILL')
-  await until(
-    'no process of the stack is left',
-    20_000,
-    () => stackProcesses(gantry.mark).length === 0,
-  )
-  await until('no child is left', 10_000, () => left().length === 0)
-  await expectFree(ports)
-})
+if (isLong)
+  test('[BOX7] [HOST2] [LOC1] [LOC27] [LIFE26] no process is left when the starter itself is killed, and what is open goes on after the next start', async () => {
+    const gantry = await startGantry()
+    const box = await Box.create(gantry)
+    await box.ready()
+    await box.run(work)
+    const left = await leaveChildren(box)
+    const ports = portsOf([...stackProcesses(gantry.mark), gantry.pid])
+    process.kill(gantry.pid, 'SIGKILL')
+    await until(
+      'no process of the stack is left',
+      20_000,
+      () => stackProcesses(gantry.mark).length === 0,
+    )
+    await until('no child is left', 10_000, () => left().length === 0)
+    await expectFree(ports)
+    await expectGoesOn(gantry.stateDir, box.id)
+  })

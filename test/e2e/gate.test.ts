@@ -7,11 +7,15 @@ import {
   lastRequest,
   portsOf,
   until,
+  useBox,
   useRealStack,
   write,
 } from './support.ts'
+import { isLong } from '../support/long.ts'
 
 const stack = useRealStack('workerd')
+const listed = useBox(stack, () => ({ gate: { deny: ['write'], ask: ['bash'] } }))
+const patching = useBox(stack, () => ({ model: 'litellm/gpt-5.2', gate: { ask: ['apply_patch'] } }))
 
 /** What the model was told after its tool had been asked for. */
 const toolAnswers = (words: string): string =>
@@ -22,7 +26,7 @@ const toolAnswers = (words: string): string =>
   )
 
 test('[GATE2] [GATE3] [GATE8] deny and ask lists: the model learns the reason, and what a person allows runs', async () => {
-  const box = await Box.open(stack(), { gate: { deny: ['write'], ask: ['bash'] } })
+  const box = listed()
   const turn = await box.prompt([
     write('denied.txt', 'no'),
     bash('echo first > first.txt'),
@@ -61,24 +65,25 @@ test('[GATE2] [GATE3] [GATE8] deny and ask lists: the model learns the reason, a
   expect(await box.eventsOf('gate.bypassed')).toEqual([])
 })
 
-test('[GATE2] nobody answers: the deadline denies and the turn goes on', async () => {
-  const box = await Box.open(stack(), { gate: { ask: ['bash'], askTimeoutSeconds: 1 } })
-  const turn = await box.run([bash('echo late > late.txt'), { text: 'Then not.' }])
-  expect(turn).toMatchObject({ state: 'completed', text: 'Then not.' })
-  expect(existsSync(box.folder('workspace/late.txt'))).toBe(false)
-  expect(await box.eventsOf('gate.decided')).toMatchObject([
-    { decision: 'deny', actor: 'deadline', reason: 'Nobody answered in time' },
-  ])
-  expect(toolAnswers('late.txt')).toContain('Nobody answered in time')
-})
+if (isLong)
+  test('[GATE2] nobody answers: the deadline denies and the turn goes on', async () => {
+    const box = await Box.open(stack(), { gate: { ask: ['bash'], askTimeoutSeconds: 1 } })
+    const turn = await box.run([bash('echo late > late.txt'), { text: 'Then not.' }])
+    expect(turn).toMatchObject({ state: 'completed', text: 'Then not.' })
+    expect(existsSync(box.folder('workspace/late.txt'))).toBe(false)
+    expect(await box.eventsOf('gate.decided')).toMatchObject([
+      { decision: 'deny', actor: 'deadline', reason: 'Nobody answered in time' },
+    ])
+    expect(toolAnswers('late.txt')).toContain('Nobody answered in time')
+  })
 
 describe('[GATE4] [TURN8] abort while a question is parked, then a late allow: nothing runs', () => {
   const patch = '*** Begin Patch\n*** Add File: ran.txt\n+ran\n*** End Patch'
   test.each([
-    { tool: 'bash', model: 'litellm/scripted', args: { command: 'echo ran > ran.txt' } },
-    { tool: 'apply_patch', model: 'litellm/gpt-5.2', args: { patchText: patch } },
-  ])('$tool', async ({ tool, model, args }) => {
-    const box = await Box.open(stack(), { model, gate: { ask: [tool] } })
+    { tool: 'bash', boxOf: listed, args: { command: 'echo ran > ran.txt' } },
+    { tool: 'apply_patch', boxOf: patching, args: { patchText: patch } },
+  ])('$tool', async ({ tool, boxOf, args }) => {
+    const box = boxOf()
     const turn = await box.prompt([{ calls: [{ name: tool, args }] }, { text: 'Done.' }])
     const ask = await box.parked()
     expect(ask).toMatchObject({ operation: { tool, input: args } })
@@ -104,7 +109,7 @@ describe('[GATE4] [TURN8] abort while a question is parked, then a late allow: n
 })
 
 test('[POL15] [GATE13] a patch is held to every file that OpenCode would write, however its headings are spelled', async () => {
-  const box = await Box.open(stack(), { model: 'litellm/gpt-5.2' })
+  const box = patching()
   const outside = box.folder('by-a-patch.txt')
   const files = ['*** Add File: fine.txt', '+x', `*** Add File:${outside}`, '+x']
   const patchText = ['*** Begin Patch', ...files, '*** End Patch'].join('\n')
@@ -113,7 +118,7 @@ test('[POL15] [GATE13] a patch is held to every file that OpenCode would write, 
     { text: 'It did not go through.' },
   ])
   expect(await box.ended(turn)).toMatchObject({ state: 'completed' })
-  const [failed] = await box.eventsOf('tool.failed')
+  const [failed] = await box.eventsIn(turn, 'tool.failed')
   expect(failed?.error).toContain(`Outside the workspace: ${outside}`)
   expect(failed?.error).toContain('Do it another way')
   expect([outside, box.folder('workspace/fine.txt')].map((path) => existsSync(path))).toEqual([
@@ -123,16 +128,16 @@ test('[POL15] [GATE13] a patch is held to every file that OpenCode would write, 
 })
 
 test('[BOX5] [GATE6] a gate that was tampered with between turns is restored and reported before the next one', async () => {
-  const box = await Box.open(stack(), { gate: { deny: ['bash'] } })
+  const box = listed()
   expect(await box.run('Hello')).toMatchObject({ state: 'completed' })
   const plugin = box.folder('config/plugin/proliferate.mjs')
   const before = readFileSync(plugin, 'utf8')
   const opencode = await box.opencodePid()
   chmodSync(plugin, 0o644)
   appendFileSync(plugin, '\nexport const more = async () => ({})\n')
-  const turn = await box.run([bash('echo ran > ran.txt'), { text: 'Tried.' }])
+  const turn = await box.run([write('tampered.txt', 'ran'), { text: 'Tried.' }])
   expect(turn).toMatchObject({ state: 'completed', text: 'Tried.' })
-  expect(existsSync(box.folder('workspace/ran.txt'))).toBe(false)
+  expect(existsSync(box.folder('workspace/tampered.txt'))).toBe(false)
   expect(readFileSync(plugin, 'utf8')).toBe(before)
   expect(await box.opencodePid()).not.toBe(opencode)
   const applied = (await box.eventsOf('manifest.applied')).at(-1)
@@ -145,9 +150,10 @@ test('[BOX5] [GATE6] a gate that was tampered with between turns is restored and
 })
 
 test('[GATE6] a tool that runs without a decision is reported, and the turn is aborted', async () => {
-  const box = await Box.open(stack())
+  const box = listed()
   const turn = await box.prompt([bash('sleep 617'), { text: 'Never.' }])
-  const { sessionId: parentID } = await box.seen('tool.started')
+  await box.answer(await box.parked(), 'allow')
+  const { sessionId: parentID } = await box.seen('tool.started', ({ turnId }) => turnId === turn.id)
   // As somebody who knows the password of OpenCode: its shell route runs commands without asking any plugin.
   const opencode = await box.opencodePid()
   const password = /OPENCODE_SERVER_PASSWORD=([^\0]+)/.exec(environOf(opencode))?.[1] as string
@@ -169,5 +175,8 @@ test('[GATE6] a tool that runs without a decision is reported, and the turn is a
     state: 'aborted',
     reason: expect.stringContaining('without'),
   })
-  expect(await box.bash('echo next')).toBe('next\n')
+  const next = await box.prompt([bash('echo next > next.txt'), { text: 'Next.' }])
+  await box.answer(await box.parked(), 'allow')
+  expect(await box.ended(next)).toMatchObject({ state: 'completed', text: 'Next.' })
+  expect(existsSync(box.folder('workspace/next.txt'))).toBe(true)
 })

@@ -14,6 +14,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Artifact } from '../../src/contract/artifact.ts'
+import { isLong } from '../support/long.ts'
 import { bash, Box, lastRequest, until, useRealStack, verify } from './support.ts'
 
 const stack = useRealStack('workerd')
@@ -156,31 +157,34 @@ test('[GATE7] [GATE1] [BOX5] [CALL15] a hostile repository: the gate holds, its 
   expect(tools.filter(({ function: { name } }) => /gantry_gate|evil/.test(name))).toEqual([])
 })
 
-test('[GATE7] [GATE6] trusted by the session, its plugin is loaded: the gate is shown what would run, and a change while it waits is refused', async () => {
-  const box = await Box.open(stack(), {
-    repository: { url: repository },
-    trustProjectConfig: true,
-    gate: { ask: ['bash'] },
+if (isLong)
+  test('[GATE7] [GATE6] trusted by the session, its plugin is loaded: the gate is shown what would run, and a change while it waits is refused', async () => {
+    const box = await Box.open(stack(), {
+      repository: { url: repository },
+      trustProjectConfig: true,
+      gate: { ask: ['bash'] },
+    })
+    expect(existsSync(box.folder('workspace/evil-plugin-loaded'))).toBe(true)
+    const turn = await box.prompt([
+      bash('echo original > original.txt'),
+      bash('echo later > later.txt'),
+      { text: 'Done.' },
+    ])
+    const rewritten = await box.parked()
+    expect(rewritten.operation).toMatchObject({
+      input: { command: 'echo rewritten > rewritten.txt' },
+    })
+    await box.answer(rewritten, 'deny')
+    const later = await until('the second question', 30_000, async () => {
+      const ask = await box.parked()
+      return ask.id !== rewritten.id && Date.now() - ask.createdAt > 1000 && ask
+    })
+    expect(later.operation).toMatchObject({ input: { command: 'echo later > later.txt' } })
+    await box.answer(later, 'allow')
+    expect(await box.ended(turn)).toMatchObject({ state: 'completed' })
+    expect((await box.eventsOf('tool.failed')).at(-1)?.error).toContain(
+      'changed after it was asked',
+    )
+    for (const name of ['original.txt', 'later.txt', 'rewritten.txt'])
+      expect(existsSync(box.folder(`workspace/${name}`))).toBe(false)
   })
-  expect(existsSync(box.folder('workspace/evil-plugin-loaded'))).toBe(true)
-  const turn = await box.prompt([
-    bash('echo original > original.txt'),
-    bash('echo later > later.txt'),
-    { text: 'Done.' },
-  ])
-  const rewritten = await box.parked()
-  expect(rewritten.operation).toMatchObject({
-    input: { command: 'echo rewritten > rewritten.txt' },
-  })
-  await box.answer(rewritten, 'deny')
-  const later = await until('the second question', 30_000, async () => {
-    const ask = await box.parked()
-    return ask.id !== rewritten.id && Date.now() - ask.createdAt > 1000 && ask
-  })
-  expect(later.operation).toMatchObject({ input: { command: 'echo later > later.txt' } })
-  await box.answer(later, 'allow')
-  expect(await box.ended(turn)).toMatchObject({ state: 'completed' })
-  expect((await box.eventsOf('tool.failed')).at(-1)?.error).toContain('changed after it was asked')
-  for (const name of ['original.txt', 'later.txt', 'rewritten.txt'])
-    expect(existsSync(box.folder(`workspace/${name}`))).toBe(false)
-})

@@ -24,7 +24,7 @@ beforeAll(async () => {
   expect(created.status).toBe(201)
   run = created.json as Run
   await box.ready()
-}, 120_000)
+}, 240_000)
 
 async function operate(operation: Record<string, unknown>): Promise<OperationRecord> {
   const path = `/runs/${run.id}/operations`

@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, mkdtempSync, readdirSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import type { Stack } from '../../local/stack.ts'
+import type { Stack } from '../../local/stack/stack.ts'
 import type { Approval, ApprovalResolve } from '../../src/contract/approval.ts'
 import type { Scope } from '../../src/contract/key.ts'
 import type { Attempt } from '../../src/contract/operation.ts'

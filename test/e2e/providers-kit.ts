@@ -2,8 +2,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { buildAgent } from '../../build/agent.ts'
-import { findProcesses, sandboxMark, signalProcess } from '../../local/processes.ts'
-import type { Stack } from '../../local/stack.ts'
+import { findProcesses, sandboxMark, signalProcess } from '../../local/processes/processes.ts'
+import type { Stack } from '../../local/stack/stack.ts'
 import { startE2bWorld } from '../support/e2b-world.ts'
 import { whyNoModal } from '../support/modal-double.ts'
 import { startModalWorld } from '../support/modal-world.ts'
@@ -20,6 +20,13 @@ export interface Place {
   kill(sessionId: string, generation: number): Promise<void>
   /** What there is of sandboxes and snapshots. */
   left(stack: Stack): Promise<string[]>
+  /** What a shell script prints in a remote sandbox, as root or as the sandbox's user. */
+  inside(
+    sessionId: string,
+    generation: number,
+    user: 'root' | 'user',
+    script: string,
+  ): Promise<string>
   /** What the vendor was asked and does not have. */
   refused(): string[]
   close(): Promise<void>
@@ -36,7 +43,7 @@ export const whyNot: Record<Provider, string | null> = {
 
 const portOf = ({ url }: Stack) => Number(new URL(url).port)
 
-export const startPlace: Record<Provider, (agent: string) => Promise<Place>> = {
+export const startPlace: Record<Provider, (agent: string, opencode?: string) => Promise<Place>> = {
   local: async () => ({
     env: {},
     open: async () => undefined,
@@ -45,11 +52,14 @@ export const startPlace: Record<Provider, (agent: string) => Promise<Place>> = {
       for (const pid of findProcesses({ marks })) signalProcess(pid, 'SIGKILL')
     },
     left: async (stack) => [...thingsOf(stack).folders, ...snapshotsOf(stack)],
+    inside: async () => {
+      throw new Error('The sandbox is on this machine')
+    },
     refused: () => [],
     close: async () => undefined,
   }),
-  e2b: async (agent) => {
-    const world = await startE2bWorld(agent)
+  e2b: async (agent, opencode) => {
+    const world = await startE2bWorld(agent, opencode)
     const { double, options } = world
     return {
       env: {
@@ -61,18 +71,28 @@ export const startPlace: Record<Provider, (agent: string) => Promise<Place>> = {
       open: async (stack) => void double.ports.push(portOf(stack)),
       kill: (...machine) => world.kill(...machine),
       left: () => world.leftovers(),
+      inside: async (sessionId, generation, user, script) => {
+        const [box] = world.boxes(sessionId, generation, 'session')
+        if (box === undefined) throw new Error('There is no such sandbox')
+        return world.run(box, user, script)
+      },
       refused: () => double.refused,
       close: () => world.close(),
     }
   },
-  modal: async (agent) => {
-    const world = await startModalWorld(agent)
+  modal: async (agent, opencode) => {
+    const world = await startModalWorld(agent, opencode)
     const { double } = world
     return {
       env: { GANTRY_MODAL_URL: double.url, GANTRY_MODAL_SECRET: double.secret },
       open: (stack) => double.openPort(portOf(stack)),
       kill: (...machine) => world.kill(...machine),
       left: () => world.leftovers(),
+      inside: async (sessionId, generation, user, script) => {
+        const [machine] = await world.machines(sessionId, generation)
+        if (machine === undefined) throw new Error('There is no such sandbox')
+        return world.run(machine, user, script)
+      },
       refused: () => double.refused,
       close: () => world.close(),
     }

@@ -2,8 +2,8 @@ import { existsSync, rmSync } from 'node:fs'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect } from 'vitest'
-import { findProcesses, sandboxMark, signalProcess } from '../../local/processes.ts'
-import type { Stack } from '../../local/stack.ts'
+import { findProcesses, sandboxMark, signalProcess } from '../../local/processes/processes.ts'
+import type { Stack } from '../../local/stack/stack.ts'
 import type { Session } from '../../src/contract/session.ts'
 import type { Turn } from '../../src/contract/turn.ts'
 import { marked, requestsOf, tool } from './contract-kit.ts'
@@ -131,7 +131,7 @@ export const findAgent = (box: Box): number | undefined =>
 /** The process that takes a snapshot. */
 export const findTaker = (stack: Stack): number | undefined =>
   stackProcesses(stack.mark).find((pid) =>
-    argvOf(pid).some((word) => word.endsWith('/snapshot-main.ts')),
+    argvOf(pid).some((word) => word.endsWith('/snapshots/main.ts')),
   )
 
 export const deaths = {
@@ -185,5 +185,5 @@ export async function expectGone(box: Box, generation: number): Promise<void> {
 }
 
 function folderOf({ stack, id }: Box, generation: number): string {
-  return `${stack.sandboxPlace?.root}/${id}.${generation}`
+  return `${stack.sandboxSite?.root}/${id}.${generation}`
 }

@@ -1,12 +1,12 @@
 import { createApp } from '../../src/http/app.ts'
-import type { AppDeps } from '../../src/http/deps.ts'
+import type { AppDeps } from '../../src/http/kit/deps.ts'
 import type { Scope } from '../../src/contract/key.ts'
 
 export interface Route {
   method: string
   /** With `:name` for parameters. */
   path: string
-  door:
+  guard:
     | { kind: 'public' }
     | { kind: 'key'; scope: Scope }
     | { kind: 'sandbox' }
@@ -19,7 +19,7 @@ interface Operation {
   requestBody?: { content: Record<string, unknown> }
 }
 
-/** Every route of the app, with its door. Nothing is called: the app is only built. */
+/** Every route of the app, with its guard. Nothing is called: the app is only built. */
 export async function loadRoutes(): Promise<Route[]> {
   const app = createApp({
     crypto: { random: (length: number) => '0'.repeat(length) },
@@ -41,13 +41,13 @@ export async function loadRoutes(): Promise<Route[]> {
     return {
       method,
       path,
-      door: doorOf(operation),
+      guard: guardOf(operation),
       takesJson: operation?.requestBody?.content['application/json'] !== undefined,
     }
   })
 }
 
-function doorOf(operation: Operation | undefined): Route['door'] {
+function guardOf(operation: Operation | undefined): Route['guard'] {
   const [scheme] = operation?.security ?? []
   const scope = scheme?.['apiKey']?.[0]
   if (scope !== undefined) return { kind: 'key', scope }

@@ -1,26 +1,28 @@
+import { randomUUID } from 'node:crypto'
 import { execFileSync, spawn } from 'node:child_process'
 import { chmodSync, lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
   anythingGoes,
   argvOf,
   bash,
   Box,
   environOf,
-  isRoot,
   portsOf,
   stackProcesses,
   startTap,
   type Tap,
   until,
+  useBox,
   useRealStack,
   verify,
   write,
 } from './support.ts'
+import { asRoot } from '../support/needs.ts'
 
 // What the sandbox sends to the control plane goes through a tap, which so learns the token.
 let tap: Tap
@@ -29,8 +31,17 @@ const stack = useRealStack('workerd', async () => {
   return { env: { GANTRY_PUBLIC_URL: tap.url } }
 })
 afterAll(() => tap?.close())
+const anything = useBox(stack, () => anythingGoes(stack()))
 
-const tokenPattern = /authorization: Bearer (eyJ[\w-]+\.eyJ[\w-]+\.[\w-]+)/i
+const token = `ght_canary${randomUUID().replaceAll('-', '')}`
+let remote: Awaited<ReturnType<typeof serveRepository>>
+beforeAll(async () => {
+  remote = await serveRepository(token)
+})
+afterAll(() => remote?.close())
+const cloned = useBox(stack, () => ({ repository: { url: remote.url, token, ref: 'main' } }))
+
+const tokenPattern = /authorization: Bearer (eyJ[\w-]+\.eyJ[\w-]+\.[\w-]+)/gi
 
 /** Also as somebody might have kept it: encoded, or without its head. */
 function spellings(secret: string): string[] {
@@ -60,8 +71,8 @@ const filesWith = (folder: string, secrets: string[]): string[] =>
     }
   })
 
-test('[AUTH10] [BOX9] [LOC8] the token and the admin key are in no environment, file, event, log or command line', async () => {
-  const box = await Box.open(stack(), await anythingGoes(stack()))
+test('[AUTH10] [BOX9] [HOST5] [LOC8] the token and the admin key are in no environment, file, event, log or command line', async () => {
+  const box = anything()
   const turn = await box.run([
     write('.proliferate/.verification/a.txt', 'a'),
     verify(),
@@ -72,10 +83,10 @@ test('[AUTH10] [BOX9] [LOC8] the token and the admin key are in no environment, 
   ])
   expect(turn.state).toBe('completed')
   expect(await box.eventsOf('tool.failed')).toEqual([])
-  const token = tokenPattern.exec(tap.sent())?.[1] as string
-  expect(token).toBeDefined()
+  const tokens = [...tap.sent().matchAll(tokenPattern)].map((match) => match[1] as string)
+  expect(new Set(tokens).size).toBeGreaterThanOrEqual(2)
   const secrets = [
-    ...spellings(token),
+    ...tokens.flatMap(spellings),
     ...spellings(stack().adminKey),
     ...Object.entries(stack().env)
       .filter(([name]) => /SECRET|KEY|TOKEN/.test(name))
@@ -104,16 +115,15 @@ test('[AUTH10] [BOX9] [LOC8] the token and the admin key are in no environment, 
   const logs = filesUnder(stack().stateDir).filter((path) => /\.log(\.1)?$/.test(path))
   expect(logs.length).toBeGreaterThanOrEqual(4)
   expect(logs.filter((path) => findIn(readFileSync(path, 'latin1'), secrets))).toEqual([])
-  // The session's token is nowhere on disk at all; of the key only its own file is left.
-  expect(filesWith(stack().stateDir, spellings(token))).toEqual([])
+  // The sessions' tokens are nowhere on disk at all; of the key only its own file is left.
+  expect(filesWith(stack().stateDir, tokens.flatMap(spellings))).toEqual([])
   expect(filesWith(stack().stateDir, [stack().adminKey])).toEqual([stack().adminKeyPath])
 })
 
-test.runIf(isRoot)(
+asRoot(
   '[HOST4] [LOC6] [LOC10] [LOC11] from the shell of OpenCode every port refuses, and neither state nor neighbours can be read',
   async () => {
-    const project = await anythingGoes(stack())
-    const [box, neighbour] = await Promise.all([Box.open(stack(), project), Box.open(stack())])
+    const [box, neighbour] = [anything(), cloned()]
     await neighbour.run([write('private.txt', 'neighbour-secret')])
     const pids = [...stackProcesses(stack().mark), process.pid]
     const ports = portsOf(pids)
@@ -143,7 +153,7 @@ test.runIf(isRoot)(
       `cat ${box.folder('agent/memory.json')}`,
       `ls ${neighbour.folder()}`,
       `cat ${neighbour.folder('workspace/private.txt')}`,
-      `ls ${stack().sandboxPlace?.root}`,
+      `ls ${stack().sandboxSite?.root}`,
       `cat /proc/${box.agentPid()}/environ`,
       `cat /proc/${stack().worker.pid()}/environ`,
       `cat /proc/${await neighbour.opencodePid()}/environ`,
@@ -163,10 +173,8 @@ test.runIf(isRoot)(
 )
 
 test('[SES11] [LOC7] [API2] a private repository is cloned with a token that is nowhere in the sandbox', async () => {
-  const token = `ght_canary${Math.random().toString(36).slice(2)}`
-  const remote = await serveRepository(token)
   const refused = await Box.create(stack(), { repository: { url: remote.url, token: 'wrong' } })
-  const box = await Box.open(stack(), { repository: { url: remote.url, token, ref: 'main' } })
+  const box = cloned()
   expect(await box.bash('cat README.md; git remote -v; git config --list')).toContain(
     'private content',
   )
@@ -237,13 +245,13 @@ async function serveRepository(token: string) {
     })
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  onTestFinished(() => {
+  const { port } = server.address() as AddressInfo
+  const close = () => {
     server.closeAllConnections()
     server.close()
     rmSync(folder, { recursive: true, force: true })
-  })
-  const { port } = server.address() as AddressInfo
-  return { url: `http://127.0.0.1:${port}/private.git`, authorised: () => authorised }
+  }
+  return { url: `http://127.0.0.1:${port}/private.git`, authorised: () => authorised, close }
 }
 
 const gitEnv = {

@@ -3,46 +3,52 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, onTestFinished } from 'vitest'
-import { findProcesses, sandboxMark, sleep, stackMark } from '../../local/processes.ts'
-import { script, type ScriptStep } from '../../local/scripted-model.ts'
-import type { ChatMessage } from '../../local/scripted-reply.ts'
-import { type Stack, type StackOptions, startStack } from '../../local/stack.ts'
+import { findProcesses, sandboxMark, sleep, stackMark } from '../../local/processes/processes.ts'
+import { script, type ScriptStep } from '../../local/model/scripted-model.ts'
+import type { ChatMessage } from '../../local/model/scripted-reply.ts'
+import { type Stack, type StackOptions, startStack } from '../../local/stack/stack.ts'
 import type { Approval } from '../../src/contract/approval.ts'
 import type { EventData, EventKind, SessionEvent } from '../../src/contract/events.ts'
 import { Category, Risk } from '../../src/contract/permission.ts'
 import type { Session } from '../../src/contract/session.ts'
 import { type Turn, turnEnds } from '../../src/contract/turn.ts'
-import { type Answer, type Host, request } from '../support/stack.ts'
+import { isRoot } from '../support/needs.ts'
+import { isLong } from '../support/long.ts'
+import { type Answer, type Host, openShared, request } from '../support/stack.ts'
 
 export { script, sleep }
 
-/** Sandboxes have users of their own only where the stack runs as root. */
-export const isRoot = process.getuid?.() === 0
+const patience = 3
 
-/** Whatever a test waits for, it must say for how long. */
+/** Whatever a test waits for, it must say for how long that takes; a busy machine gets more. */
 export async function until<T>(
   what: string,
   ms: number,
   look: () => T | Promise<T>,
 ): Promise<Exclude<NonNullable<T>, false>> {
-  for (const end = Date.now() + ms; ;) {
+  for (const end = Date.now() + ms * patience; ;) {
     const value = await look()
     if (value) return value as Exclude<NonNullable<T>, false>
     if (Date.now() > end) throw new Error(`Not within ${ms / 1000} s: ${what}`)
-    await sleep(50)
+    await sleep(100)
   }
 }
 
-/** Everything real, for one file: libSQL server, control plane, sandbox host; OpenCode per session. */
+/**
+ * Everything real: libSQL server, control plane, sandbox host; OpenCode per session. With options a stack of its own for
+ * the file, else an organisation of its own in the one that this process has.
+ */
 export function useRealStack(
   host: Host,
-  prepare: () => Promise<Partial<StackOptions>> | Partial<StackOptions> = () => ({}),
+  prepare?: () => Promise<Partial<StackOptions>> | Partial<StackOptions>,
 ): () => Stack {
   let stack: Stack
+  const isShared = prepare === undefined && !isLong
   beforeAll(async () => {
-    stack = await startRealStack(host, await prepare())
-  }, 60_000)
-  afterAll(() => stack?.erase(), 60_000)
+    const start = async () => startRealStack(host, await prepare?.())
+    stack = await (isShared ? openShared(host, start) : start())
+  })
+  if (!isShared) afterAll(() => stack?.erase())
   return () => stack
 }
 
@@ -55,7 +61,24 @@ export function startRealStack(host: Host, options: Partial<StackOptions> = {}):
   })
 }
 
-type Place = Pick<Stack, 'url' | 'adminKey' | 'sandboxPlace'>
+/**
+ * One session with one OpenCode for the tests of a file, which come in their order: a boot costs more than most of what
+ * is then tried with it. Closed after them.
+ */
+export function useBox(
+  stack: () => Place,
+  input: () => Record<string, unknown> | Promise<Record<string, unknown>> = () => ({}),
+): () => Box {
+  let box: Box
+  beforeAll(async () => {
+    box = await Box.create(stack(), await input())
+    await box.ready()
+  }, 240_000)
+  afterAll(async () => void (await box?.post('/close').catch(() => undefined)), 60_000)
+  return () => box
+}
+
+type Place = Pick<Stack, 'url' | 'adminKey' | 'sandboxSite'>
 type Steps = ScriptStep[] | string
 
 /** A session with a real OpenCode, over the public API only. */
@@ -145,6 +168,12 @@ export class Box {
     return events.filter((event) => event.kind === kind).map((event) => event.data as EventData<K>)
   }
 
+  /** Those of one turn. */
+  async eventsIn<K extends EventKind>(turn: Pick<Turn, 'id'>, kind: K): Promise<EventData<K>[]> {
+    const found = await this.eventsOf(kind)
+    return found.filter((data) => (data as { turnId?: string | null }).turnId === turn.id)
+  }
+
   seen<K extends EventKind>(
     kind: K,
     fits: (data: EventData<K>) => boolean = () => true,
@@ -178,7 +207,7 @@ export class Box {
   }
 
   folder(name = ''): string {
-    const place = this.stack.sandboxPlace
+    const place = this.stack.sandboxSite
     if (place === null) throw new Error('The stack has no sandboxes')
     return join(place.root, `${this.id}.${this.generation}`, name)
   }
@@ -201,6 +230,24 @@ export class Box {
     return found
   }
 }
+
+let nextSeconds = 100_000 + (process.pid % 1000) * 10
+
+/** Leaves two children behind, in sessions of their own, one of them also without the marks. */
+export async function leaveChildren(box: Box): Promise<() => number[]> {
+  const [marked, bare] = [`${nextSeconds++}`, `${nextSeconds++}`]
+  await box.bash(
+    `setsid sleep ${marked} >/dev/null 2>&1 & setsid env -i sleep ${isRoot ? bare : marked} >/dev/null 2>&1 & echo left`,
+  )
+  const find = () => everybody().filter((pid) => [marked, bare].includes(argvOf(pid)[1] ?? ''))
+  await until('the children run', 10_000, () => find().length === 2)
+  return find
+}
+
+const everybody = () =>
+  readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
 
 /** The project of sessions that try what no sensible policy allows: what is left to stop them is the sandbox. */
 export async function anythingGoes(stack: Place): Promise<{ project: string }> {

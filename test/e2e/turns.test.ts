@@ -3,12 +3,25 @@ import { describe, expect, test } from 'vitest'
 import type { Turn } from '../../src/contract/turn.ts'
 import { mintToken, TestAgent } from '../support/agent.ts'
 import { request } from '../support/stack.ts'
-import { argvOf, bash, Box, lastRequest, until, useRealStack, write } from './support.ts'
+import {
+  argvOf,
+  bash,
+  type Box,
+  lastRequest,
+  leaveChildren,
+  until,
+  useBox,
+  useRealStack,
+  write,
+} from './support.ts'
 
-const stack = useRealStack('workerd')
+// A turn that stands still is noticed sooner than by default.
+const patience = { lookEveryMs: 500, probeMs: 8000 }
+const stack = useRealStack('workerd', () => ({ hostOptions: { patience } }))
+const only = useBox(stack, () => ({ replacement: 'manual' }))
 
 test('[TURN1] [TURN2] [TURN3] [TURN4] [TURN5] prompts queue, keys give one turn, a steer joins the running turn', async () => {
-  const box = await Box.open(stack())
+  const box = only()
   const slow = [bash('while [ ! -e go ]; do sleep 0.05; done; echo a >> order.txt'), bash('true')]
   const first = await box.prompt([...slow, { text: 'First.' }])
   const second = await box.prompt([bash('echo b >> order.txt'), { text: 'Second.' }], { key: 'k' })
@@ -43,36 +56,105 @@ test('[TURN1] [TURN2] [TURN3] [TURN4] [TURN5] prompts queue, keys give one turn,
   expect(texts.filter((text) => text.includes('echo b'))).toHaveLength(1)
 })
 
-test('[TURN8] abort in the middle of a tool ends the tool, and the next prompt works', async () => {
-  const box = await Box.open(stack())
+test('[TURN8] [TURN12] [TURN14] abort in the middle of a tool ends the tool, and the next prompt works; also if OpenCode hangs', async () => {
+  const box = only()
   const turn = await box.prompt([bash('echo begun > begun.txt; sleep 613; echo ran > ran.txt')])
   const queued = await box.prompt('Never')
   await until('the tool runs', 30_000, () => existsSync(box.folder('workspace/begun.txt')))
   const sleeping = () => box.processes().filter((pid) => argvOf(pid)[1] === '613')
   await until('the command sleeps', 10_000, () => sleeping().length === 1)
-  expect((await box.post('/abort')).status).toBe(200)
-  expect(await box.ended(turn)).toMatchObject({ state: 'aborted' })
+  expect((await box.post('/abort', { reason: 'wrong branch' })).status).toBe(200)
+  expect(await box.ended(turn)).toMatchObject({ state: 'aborted', reason: 'wrong branch' })
   expect(await box.ended(queued)).toMatchObject({ state: 'aborted' })
   await until('the tool is gone', 10_000, () => sleeping().length === 0)
   expect(existsSync(box.folder('workspace/ran.txt'))).toBe(false)
-  const ends = [...(await box.eventsOf('tool.failed')), ...(await box.eventsOf('tool.completed'))]
-  expect(ends).toMatchObject([{ tool: 'bash', turnId: turn.id }])
+  const ends = [
+    ...(await box.eventsIn(turn, 'tool.failed')),
+    ...(await box.eventsIn(turn, 'tool.completed')),
+  ]
+  expect(ends).toMatchObject([{ tool: 'bash' }])
   expect(await box.bash('echo next')).toBe('next\n')
+  await hangs(box)
+})
+
+/** Aborted, and then by itself: OpenCode stands still, and yet each turn ends and the next one works. */
+async function hangs(box: Box): Promise<void> {
+  for (const [reason, end] of [
+    ['enough', { state: 'aborted', reason: 'enough' }],
+    [null, { state: 'interrupted', reason: expect.stringContaining('has not answered for') }],
+  ] as const) {
+    const turn = await box.prompt([bash(`echo ${end.state} > ${end.state}.txt; sleep 617`)])
+    const begun = () => existsSync(box.folder(`workspace/${end.state}.txt`))
+    await until('the tool runs', 30_000, begun)
+    const opencode = await box.opencodePid()
+    process.kill(opencode, 'SIGSTOP')
+    if (reason !== null) await box.post('/abort', { reason })
+    const next = box.prompt([{ text: `After ${end.state}.` }])
+    expect(await box.ended(turn)).toMatchObject(end)
+    expect(await box.ended(await next)).toMatchObject({ text: `After ${end.state}.` })
+    expect(await box.opencodePid()).not.toBe(opencode)
+    expect(box.processes().filter((pid) => argvOf(pid)[1] === '617')).toEqual([])
+    const told = lastRequest(stack(), (messages) =>
+      JSON.stringify(messages).includes(`After ${end.state}.`),
+    )
+    expect(JSON.stringify(told.at(-1))).toContain('OpenCode was ended and restarted')
+  }
+}
+
+describe('a model that fails', () => {
+  test('[TURN6] 500 and 429 are tried again by OpenCode; unparsable arguments become an answer to the model', async () => {
+    const box = only()
+    const turn = await box.run([
+      { httpError: { status: 500, times: 1 }, ...write('after-500.txt', 'x') },
+      { httpError: { status: 429, times: 1, retryAfter: 1 }, ...write('after-429.txt', 'x') },
+      { brokenJson: true, calls: [{ name: 'write', args: {} }] },
+      { text: 'In the end.' },
+    ])
+    expect(turn).toMatchObject({ state: 'completed', text: 'In the end.' })
+    for (const name of ['after-500.txt', 'after-429.txt'])
+      expect(existsSync(box.folder(`workspace/${name}`))).toBe(true)
+    expect(await box.eventsOf('gate.bypassed')).toEqual([])
+  })
+
+  test('[TURN6] a refusal and a connection that breaks off end the turn honestly, and the next one works', async () => {
+    const box = only()
+    const refused = await box.run([{ httpError: { status: 400 } }])
+    expect(refused).toMatchObject({ state: 'failed', reason: expect.stringContaining('Scripted') })
+    const text = 'A long answer that is cut off in the middle of it. '.repeat(20)
+    const dropped = await box.run([{ text, dropConnection: 1 }])
+    if (dropped.state === 'completed') expect(dropped.text).toBe(text)
+    else expect(dropped).toMatchObject({ state: 'failed', reason: expect.any(String) })
+    expect(await box.bash('echo next')).toBe('next\n')
+  })
+
+  test('[TURN8] a model that asks to be tried again in an hour does not hold the session: abort works', async () => {
+    const box = only()
+    const turn = await box.prompt([{ httpError: { status: 429, retryAfter: 3600 } }])
+    await until('the model was asked', 30_000, () =>
+      stack()
+        .model?.log()
+        .some(({ body }) => JSON.stringify(body.messages).includes('3600')),
+    )
+    expect((await box.view()).turn).toBe(turn.id)
+    expect((await box.post('/abort')).status).toBe(200)
+    expect(await box.ended(turn, 30_000)).toMatchObject({ state: 'aborted' })
+    expect(await box.bash('echo next')).toBe('next\n')
+  })
 })
 
 test('[TURN9] [TURN6] OpenCode killed in mid-turn: interrupted, restarted, nothing sent again, and the model is told', async () => {
-  const box = await Box.open(stack())
+  const box = only()
   const turn = await box.prompt([
-    bash('echo begun >> begun.txt; setsid sleep 614 >/dev/null 2>&1 & sleep 615'),
+    bash('echo begun >> killed.txt; setsid sleep 614 >/dev/null 2>&1 & sleep 615'),
     { text: 'Never.' },
   ])
-  await until('the tool runs', 30_000, () => existsSync(box.folder('workspace/begun.txt')))
+  await until('the tool runs', 30_000, () => existsSync(box.folder('workspace/killed.txt')))
   const next = await box.prompt([{ text: 'I look around.' }])
   const opencode = await box.opencodePid()
   process.kill(opencode, 'SIGKILL')
   expect(await box.ended(turn)).toMatchObject({ state: 'interrupted', reason: expect.any(String) })
   expect(await box.ended(next)).toMatchObject({ state: 'completed', text: 'I look around.' })
-  expect(readFileSync(box.folder('workspace/begun.txt'), 'utf8')).toBe('begun\n')
+  expect(readFileSync(box.folder('workspace/killed.txt'), 'utf8')).toBe('begun\n')
   expect(await box.opencodePid()).not.toBe(opencode)
   const left = box.processes().filter((pid) => ['614', '615'].includes(argvOf(pid)[1] ?? ''))
   expect(left).toEqual([])
@@ -80,9 +162,9 @@ test('[TURN9] [TURN6] OpenCode killed in mid-turn: interrupted, restarted, nothi
     JSON.stringify(messages).includes('I look around.'),
   )
   expect(JSON.stringify(conversation.at(-1))).toContain('OpenCode stopped unexpectedly')
-  expect(await box.eventsOf('opencode.died')).toMatchObject([{ signal: 'SIGKILL' }])
-  expect(await box.eventsOf('turn.ended')).toHaveLength(2)
-  expect(await box.eventsOf('tool.failed')).toHaveLength(1)
+  expect((await box.eventsOf('opencode.died')).at(-1)).toMatchObject({ signal: 'SIGKILL' })
+  for (const each of [turn, next]) expect(await box.eventsIn(each, 'turn.ended')).toHaveLength(1)
+  expect(await box.eventsIn(turn, 'tool.failed')).toHaveLength(1)
   // Told once: the prompt after it is without the notice.
   expect(await box.run([{ text: 'Third.' }])).toMatchObject({ state: 'completed' })
   const third = lastRequest(stack(), (messages) => JSON.stringify(messages).includes('Third.'))
@@ -90,9 +172,9 @@ test('[TURN9] [TURN6] OpenCode killed in mid-turn: interrupted, restarted, nothi
 })
 
 test('[BOX3] [BOX4] [TURN10] [SES9] agent killed: lost with the reason, 409, replaced; the old generation is refused at every door', async () => {
-  const box = await Box.open(stack(), { replacement: 'manual' })
+  const box = only()
   const turn = await box.prompt([bash('sleep 616')])
-  await box.seen('tool.started')
+  await box.seen('tool.started', ({ turnId }) => turnId === turn.id)
   const left = () => box.processes().length
   process.kill(box.agentPid(), 'SIGKILL')
   const sandbox = await until('the sandbox is lost', 30_000, async () => {
@@ -138,43 +220,10 @@ test('[BOX3] [BOX4] [TURN10] [SES9] agent killed: lost with the reason, 409, rep
   expect(current.status).toBe(200)
 })
 
-describe('a model that fails', () => {
-  test('[TURN6] 500 and 429 are tried again by OpenCode; unparsable arguments become an answer to the model', async () => {
-    const box = await Box.open(stack())
-    const turn = await box.run([
-      { httpError: { status: 500, times: 1 }, ...write('after-500.txt', 'x') },
-      { httpError: { status: 429, times: 1, retryAfter: 1 }, ...write('after-429.txt', 'x') },
-      { brokenJson: true, calls: [{ name: 'write', args: {} }] },
-      { text: 'In the end.' },
-    ])
-    expect(turn).toMatchObject({ state: 'completed', text: 'In the end.' })
-    for (const name of ['after-500.txt', 'after-429.txt'])
-      expect(existsSync(box.folder(`workspace/${name}`))).toBe(true)
-    expect(await box.eventsOf('gate.bypassed')).toEqual([])
-  })
-
-  test('[TURN6] a refusal and a connection that breaks off end the turn honestly, and the next one works', async () => {
-    const box = await Box.open(stack())
-    const refused = await box.run([{ httpError: { status: 400 } }])
-    expect(refused).toMatchObject({ state: 'failed', reason: expect.stringContaining('Scripted') })
-    const text = 'A long answer that is cut off in the middle of it. '.repeat(20)
-    const dropped = await box.run([{ text, dropConnection: 1 }])
-    if (dropped.state === 'completed') expect(dropped.text).toBe(text)
-    else expect(dropped).toMatchObject({ state: 'failed', reason: expect.any(String) })
-    expect(await box.bash('echo next')).toBe('next\n')
-  })
-
-  test('[TURN8] a model that asks to be tried again in an hour does not hold the session: abort works', async () => {
-    const box = await Box.open(stack())
-    const turn = await box.prompt([{ httpError: { status: 429, retryAfter: 3600 } }])
-    await until('the model was asked', 30_000, () =>
-      stack()
-        .model?.log()
-        .some(({ body }) => JSON.stringify(body.messages).includes('3600')),
-    )
-    expect((await box.view()).turn).toBe(turn.id)
-    expect((await box.post('/abort')).status).toBe(200)
-    expect(await box.ended(turn, 30_000)).toMatchObject({ state: 'aborted' })
-    expect(await box.bash('echo next')).toBe('next\n')
-  })
+test('[BOX7] children that left their process group end with their session', async () => {
+  const box = only()
+  const left = await leaveChildren(box)
+  expect((await box.post('/close')).status).toBe(200)
+  await until('the children are gone', 15_000, () => left().length === 0)
+  await until('the closed session has no process', 15_000, () => box.processes().length === 0)
 })

@@ -1,5 +1,5 @@
 import { afterAll, expect, onTestFinished, test } from 'vitest'
-import { findProcesses, sandboxMark, signalProcess } from '../../local/processes.ts'
+import { findProcesses, sandboxMark, signalProcess } from '../../local/processes/processes.ts'
 import { TestAgent } from '../support/agent.ts'
 import { request } from '../support/stack.ts'
 import { callsOf, tool } from './contract-kit.ts'

@@ -32,7 +32,7 @@ const codeOf = async (path: string, credential?: string, method = 'GET') => {
 }
 
 describe('API keys', () => {
-  test('nothing, nonsense and an unknown key are not let in', async () => {
+  test('[AUTH2] nothing, nonsense and an unknown key are not let in', async () => {
     const unknown = `gk_${'0'.repeat(32)}`
     for (const credential of [undefined, '', 'x', 'gk_', unknown, `${unknown} x`, 'a.b.c']) {
       expect(await codeOf('/v1/sessions', credential)).toEqual([401, 'unauthenticated'])
@@ -43,7 +43,7 @@ describe('API keys', () => {
     expect(basic.status).toBe(401)
   })
 
-  test('a scope opens its own doors and what it implies, no other', async () => {
+  test('[AUTH1] [AUTH2] a scope lets into its own routes and those of what it implies, no other', async () => {
     const probes: Record<Scope, [string, string]> = {
       read: ['GET', '/v1/sessions'],
       write: ['POST', '/v1/sessions'],
@@ -93,7 +93,7 @@ describe('API keys', () => {
     expect(queries - before).toBe(1)
   })
 
-  test('last used is written, at most once a minute', async () => {
+  test('[AUTH1] last used is written, at most once a minute', async () => {
     const { id, secret } = await app.makeKey(organisationId, 'read')
     const lastUsed = async () => {
       await app.settle()
@@ -134,7 +134,7 @@ describe('API keys', () => {
     expect(json.items.map(({ id }: { id: string }) => id)).not.toContain(stranger.id)
   })
 
-  test('an expired key is refused, also out of the cache', async () => {
+  test('[AUTH1] an expired key is refused, also out of the cache', async () => {
     const admin = await app.makeKey(organisationId, 'admin')
     const expiresAt = app.deps.now() + 10_000
     const made = await app.call('POST', '/v1/keys', admin.secret, {
@@ -154,7 +154,7 @@ describe('API keys', () => {
     expect([past.status, past.json.error.details[0].path]).toEqual([400, 'expiresAt'])
   })
 
-  test('a secret is shown once and stored only as its hash', async () => {
+  test('[AUTH1] a secret is shown once and stored only as its hash', async () => {
     const admin = await app.makeKey(organisationId, 'admin')
     const made = await app.call('POST', '/v1/keys', admin.secret, { name: 'n', scopes: ['read'] })
     expect(made.json.owner).toBe('test')
@@ -165,7 +165,7 @@ describe('API keys', () => {
     expect(JSON.stringify(rows)).not.toContain(made.json.secret)
   })
 
-  test('while libSQL is away, known keys go on and unknown ones get 503', async () => {
+  test('[AUTH3] while libSQL is away, known keys go on and unknown ones get 503', async () => {
     const { secret } = await app.makeKey(organisationId, 'read')
     await app.call('GET', '/v1/turns/x', secret)
     away = true
@@ -184,7 +184,7 @@ describe('API keys', () => {
     expect(status.json).toMatchObject({ libsql: { reachable: true }, host: 'workerd' })
   })
 
-  test('a key that asks too fast waits, and no other key with it', async () => {
+  test('[AUTH8] a key that asks too fast waits, and no other key with it', async () => {
     const slow = createTestApp({ db: libsql.db, rateLimitPerMinute: 3 })
     const [a, b] = [
       await slow.makeKey(organisationId, 'read'),
@@ -206,7 +206,7 @@ describe('API keys', () => {
 })
 
 describe('sandbox tokens', () => {
-  test('a valid one is known but has no business on an API route', async () => {
+  test('[AUTH6] a valid one is known but has no business on an API route', async () => {
     const sessionId = await app.deps.ids.mint()
     const { token } = await app.deps.tokens.mint({ sessionId, organisationId, generation: 1 })
     expect(await codeOf('/v1/sessions', token)).toEqual([403, 'forbidden'])

@@ -1,8 +1,23 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import { createTestApp, type TestApp } from '../support/app.ts'
+import { gatewayTool } from '../../src/core/session/calls/tools/tool.ts'
+import { createTestApp, echoTool, type TestApp } from '../support/app.ts'
 import { useLibsql } from '../support/libsql.ts'
 
 const libsql = useLibsql()
+/** Put together here, so that no scanner takes this file for a leak. */
+const githubKey = `ghp_${'aB3dE6gH9j'.repeat(4)}`
+const privateKey = ['BEGIN', 'END']
+  .map((word) => `-----${word} RSA PRIVATE KEY-----`)
+  .join(`\n${'MIIEow1Bz+/'.repeat(30)}\n`)
+/** Has keys that nobody has sent. */
+const leak = gatewayTool({
+  definition: { ...echoTool, name: 'leak', aliases: [] },
+  repeatable: true,
+  run: ({ text }) => {
+    if (text === 'throw') throw new Error(`Refused by ${githubKey}`)
+    return { success: true, result: `It is ${githubKey}`, data: { [githubKey]: [privateKey] } }
+  },
+})
 let app: TestApp
 let key: string
 let organisationId: string
@@ -10,7 +25,7 @@ let sessionId: string
 let token: string
 
 beforeAll(async () => {
-  app = createTestApp({ db: libsql.db })
+  app = createTestApp({ db: libsql.db, tools: [leak] })
   organisationId = await app.makeOrganisation()
   key = (await app.makeKey(organisationId, 'admin')).secret
   const created = await app.call('POST', '/v1/sessions', key, {})
@@ -51,6 +66,43 @@ describe('POST /proliferate/:sessionId/tools/:toolName', () => {
       message: 'Missing or invalid tool_call_id',
       details: [{ path: 'tool_call_id' }],
     })
+  })
+
+  test('[SEC10] [CALL4] what looks like a key is in no list, row or event of a call; a replay is the first answer, byte for byte', async () => {
+    const sent = { tool_call_id: 'keys', args: { text: `use ${githubKey} and ${privateKey}` } }
+    const answer = await callBack(sent, token, 'leak')
+    expect((await callBack(sent, token, 'leak')).text).toBe(answer.text)
+    app.restart(sessionId)
+    expect((await callBack(sent, token, 'leak')).text).toBe(answer.text)
+    const other = { ...sent, args: { text: `use ${githubKey}x and ${privateKey}` } }
+    expect((await callBack(other, token, 'leak')).status).toBe(409)
+    const thrown = { tool_call_id: 'thrown', args: { text: 'throw' } }
+    expect((await callBack(thrown, token, 'leak')).status).toBe(500)
+    await app.settle()
+
+    const at = `/v1/sessions/${sessionId}`
+    const calls = (await app.call('GET', `${at}/calls`, key)).json.items as { tool: string }[]
+    const listed = calls.filter(({ tool }) => tool === 'leak')
+    const rows = await libsql
+      .db()
+      .all<{ input: string; output: string; error: string }>(
+        `select input, output, error from session_tool_invocations where session_id = ? and tool_name = 'leak' order by started_at`,
+        sessionId,
+      )
+    const shown = { args: { text: 'use [secret-like:github] and [secret-like:private-key]' } }
+    const response = {
+      result: 'It is [secret-like:github]',
+      data: { '[secret-like:github]': ['[secret-like:private-key]'] },
+    }
+    const error = 'Refused by [secret-like:github]'
+    expect(listed).toMatchObject([{ ...shown, response }, { error }])
+    expect(rows.map(({ input }) => JSON.parse(input) as unknown)[0]).toEqual(shown.args)
+    expect(rows[0]?.output).toBe(answer.text)
+    expect(JSON.parse(answer.text)).toMatchObject(response)
+    expect(rows[1]?.error).toBe(error)
+    const events = (await app.call('GET', `${at}/events`, key)).text
+    const kept = JSON.stringify([listed, rows, events, app.logs])
+    for (const secret of [githubKey, 'MIIEow1Bz']) expect(kept).not.toContain(secret)
   })
 
   test('an alias is the same tool', async () => {

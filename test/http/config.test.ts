@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest'
-import { parseConfig } from '../../src/http/config.ts'
+import { modelBindings, passedOn } from '../../local/stack/environment.ts'
+import { exampleSecret, parseConfig, readConfig } from '../../src/config.ts'
+import { textOf, variableNames } from '../../src/variables.ts'
 
 const secret = (bytes: number, fill = 7) => Buffer.alloc(bytes, fill).toString('base64')
 const least = {
@@ -72,6 +74,56 @@ test('a whole environment', () => {
   })
 })
 
+const e2b = { GANTRY_E2B_API_KEY: 'e2b_key_of_ours' }
+const modal = { GANTRY_MODAL_URL: 'http://modal.test', GANTRY_MODAL_SECRET: 'modal secret' }
+const host = {
+  SANDBOX_HOST_URL: 'http://host.test',
+  SANDBOX_HOST_SECRET: 'h',
+  SANDBOX_ROOT: '/var/sandboxes',
+}
+for (const [what, variables, provider] of [
+  ['nothing', {}, 'none'],
+  ['E2B', e2b, 'e2b'],
+  ['Modal', modal, 'modal'],
+  ['a sandbox host', host, 'local'],
+  ['E2B and Modal', { ...modal, ...e2b }, 'e2b'],
+  ['everything', { ...modal, ...e2b, ...host }, 'local'],
+  ['E2B, with another default', { ...e2b, GANTRY_DEFAULT_SANDBOX: 'none' }, 'none'],
+] as const) {
+  test(`[OPS4] with ${what} configured the default sandbox is ${provider}`, () => {
+    expect(parseConfig({ ...least, ...variables }).defaultSandbox).toBe(provider)
+  })
+}
+
+test('[OPS5] the secrets of the example are for loopback only', () => {
+  const example = Buffer.from(exampleSecret).toString('base64')
+  const secrets = {
+    GANTRY_ID_SECRET: example,
+    GANTRY_TOKEN_KEYS: `own:${secret(32)},dev:${example}`,
+    GANTRY_SEAL_KEYS: `dev:${example}`,
+  }
+  expect(readConfig({ ...least, ...secrets }).problems).toEqual([])
+  const deployed = { ...least, GANTRY_PUBLIC_URL: 'https://gantry.example.com' }
+  expect(readConfig(deployed).problems).toEqual([])
+  const { problems } = readConfig({ ...deployed, ...secrets })
+  expect(problems.map(({ name }) => name)).toEqual(Object.keys(secrets))
+})
+
+test('every problem is found at once', () => {
+  const { problems } = readConfig({ RETENTION_DAYS: '0', SANDBOX_ROOT: 'relative' })
+  expect(problems.map(({ name }) => name)).toEqual([
+    'LIBSQL_URL',
+    'GANTRY_ID_SECRET',
+    'GANTRY_TOKEN_KEYS',
+    'GANTRY_SEAL_KEYS',
+    'GANTRY_PUBLIC_URL',
+    'SANDBOX_ROOT',
+    'RETENTION_DAYS',
+    'SANDBOX_HOST_URL',
+    'SANDBOX_HOST_SECRET',
+  ])
+})
+
 for (const [name, value, message] of [
   ['LIBSQL_URL', undefined, 'LIBSQL_URL: is not set'],
   ['LIBSQL_URL', 'hunter2', 'LIBSQL_URL: Must be a URL'],
@@ -103,3 +155,13 @@ for (const [name, value, message] of [
     expect(parse).not.toThrow('hunter2')
   })
 }
+
+test('[OPS7] npm start passes on every variable, but for those that it makes itself', () => {
+  const shell = Object.fromEntries(variableNames.map((name) => [name, textOf(name).example]))
+  const passed = { ...passedOn(shell), ...modelBindings(shell) }
+  const own = variableNames.filter((name) => textOf(name).ownOfStack)
+  expect(own).toContain('LIBSQL_URL')
+  expect([...Object.keys(passed), ...own].sort()).toEqual([...variableNames].sort())
+  expect(passed).toMatchObject({ GANTRY_LIMITS: shell['GANTRY_LIMITS'] })
+  expect(passedOn({ GANTRY_LIMITS: '' })).toEqual({})
+})

@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { defaultLimits } from '../../src/contract/limits.ts'
 import { createTestApp, type TestApp, testOperatorKey } from '../support/app.ts'
 import { useLibsql } from '../support/libsql.ts'
@@ -9,7 +9,7 @@ let organisationId: string
 let admin: string
 let reader: string
 
-beforeAll(async () => {
+beforeEach(async () => {
   app = createTestApp({ db: libsql.db })
   organisationId = await app.makeOrganisation()
   admin = (await app.makeKey(organisationId, 'admin')).secret
@@ -82,10 +82,10 @@ describe('limits', () => {
     const own = await app.makeOrganisation()
     const key = (await app.makeKey(own, 'admin')).secret
     for (const hours of [1, 2, 3]) await app.call('PUT', '/v1/limits', key, { hoursPerDay: hours })
-    await app.deps.organisation(own).reserveSandbox(claim('ses_a'))
-    await app.deps.organisation(own).sandboxEnded('ses_a', 1, { outcome: 'lost', reason: 'x' })
+    await app.deps.organisation(own).sandboxes.reserve(claim('ses_a'))
+    await app.deps.organisation(own).sandboxes.ended('ses_a', 1, { outcome: 'lost', reason: 'x' })
     app.pass(10_000)
-    await (app.deps.organisation(own) as unknown as { runDue(): Promise<void> }).runDue()
+    await app.actorOf(own).runDue()
     const first = await app.call('GET', '/v1/limits/actions?limit=2', key)
     expect(first.json.items).toMatchObject([
       { action: 'limits.changed', reason: expect.stringContaining('3'), sessionId: null },
@@ -124,8 +124,8 @@ describe('kill switches', () => {
     ])
     expect((await app.call('GET', '/v1/kill-switch', reader)).json).toMatchObject({ on: true })
     expect((await app.call('GET', '/v1/limits', reader)).json.killed).toBe(true)
-    const refused = await app.deps.organisation(organisationId).reserveSandbox(claim('ses_b'))
-    expect(refused).toMatchObject({ granted: false, retryAt: null })
+    const refused = await app.deps.organisation(organisationId).sandboxes.reserve(claim('ses_b'))
+    expect(refused).toMatchObject({ granted: false, reason: expect.stringContaining('is on') })
     await app.call('POST', '/v1/kill-switch', admin, { on: false })
     expect((await app.call('GET', '/v1/limits', reader)).json.killed).toBe(false)
     for (const body of [{}, { on: 'yes' }, { on: true, reason: 'x'.repeat(501) }])
@@ -145,15 +145,15 @@ describe('kill switches', () => {
     const on = await app.call('POST', path, testOperatorKey, { on: true, reason: 'stop' })
     expect([on.status, on.json]).toMatchObject([200, { on: true, changedBy: 'operator' }])
     app.pass(3000)
-    const refused = await app.deps.organisation(organisationId).reserveSandbox(claim('ses_c'))
-    expect(refused).toMatchObject({ granted: false, retryAt: null })
+    const refused = await app.deps.organisation(organisationId).sandboxes.reserve(claim('ses_c'))
+    expect(refused).toMatchObject({ granted: false, reason: expect.stringContaining('is on') })
     expect((await app.call('GET', '/v1/kill-switch', reader)).json).toMatchObject({
       on: false,
       deployment: { on: true, reason: 'stop' },
     })
     await app.call('POST', path, testOperatorKey, { on: false })
     app.pass(3000)
-    const granted = await app.deps.organisation(organisationId).reserveSandbox(claim('ses_c'))
+    const granted = await app.deps.organisation(organisationId).sandboxes.reserve(claim('ses_c'))
     expect(granted).toMatchObject({ granted: true })
     expect((await app.call('GET', path, testOperatorKey)).json).toMatchObject({ on: false })
   })

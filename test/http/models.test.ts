@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import type { AppDeps } from '../../src/http/app.ts'
 import { createTestApp, type TestApp } from '../support/app.ts'
 import { useLibsql } from '../support/libsql.ts'
 
@@ -26,15 +27,16 @@ let token: string
 let key: string
 let sessionId: string
 let organisationId: string
+let models: AppDeps['config']['models']
 
 beforeAll(async () => {
   await new Promise<void>((resolve) => vendor.listen(0, '127.0.0.1', resolve))
   const baseUrl = `http://127.0.0.1:${(vendor.address() as AddressInfo).port}`
-  const models = {
+  models = {
     anthropic: { baseUrl, apiKey: vendorKey },
     litellm: { baseUrl: `${baseUrl}/v1`, apiKey: vendorKey },
   }
-  app = createTestApp({ db: libsql.db, models })
+  app = createTestApp({ db: libsql.db, models: { ...models } })
   organisationId = await app.makeOrganisation()
   key = (await app.makeKey(organisationId, 'admin')).secret
   sessionId = (await app.call('POST', '/v1/sessions', key, {})).json.id
@@ -45,6 +47,7 @@ afterAll(() => {
   vendor.close()
 })
 beforeEach(() => {
+  Object.assign(app.deps.config.models, models)
   seen = []
   answer = (_request, response) =>
     response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
@@ -53,7 +56,7 @@ beforeEach(() => {
 const ask = (path: string, headers = {}, credential = token) =>
   app.call('POST', path, credential, { model: 'm' }, headers)
 
-test('the vendor gets the real key and nothing of ours', async () => {
+test('[API6] the vendor gets the real key and nothing of ours', async () => {
   const headers = {
     'anthropic-version': '1',
     cookie: 'c',
@@ -110,7 +113,7 @@ test('who stops reading stops the vendor', async () => {
   await closed.promise
 })
 
-test("the vendor's errors are passed on, without the key", async () => {
+test("[API6] the vendor's errors are passed on, without the key", async () => {
   answer = (_request, response) =>
     response
       .writeHead(401, {
@@ -123,6 +126,23 @@ test("the vendor's errors are passed on, without the key", async () => {
   expect([refused.status, refused.text]).toEqual([401, '{"error":"bad key [secret:MODEL_KEY]"}'])
   expect(refused.headers.get('retry-after')).toBe('7')
   expect(refused.headers.has('set-cookie')).toBe(false)
+})
+
+test('[MODE8] what the vendor says it used is counted in the session', async () => {
+  const usage = { prompt_tokens: 11, completion_tokens: 7 }
+  answer = (_request, response) =>
+    response
+      .writeHead(200, { 'content-type': 'application/json' })
+      .end(JSON.stringify({ model: 'm', usage }))
+  const used = async () => (await app.call('GET', `/v1/sessions/${sessionId}`, key)).json.usage
+  const before = await used()
+  for (let calls = 0; calls < 2; calls += 1) await ask('/llm/litellm/chat/completions')
+  await app.settle()
+  expect(await used()).toEqual({
+    requests: before.requests + 2,
+    inputTokens: before.inputTokens + 22,
+    outputTokens: before.outputTokens + 14,
+  })
 })
 
 test('the key does not follow a redirect', async () => {
@@ -175,7 +195,6 @@ test('no vendor, or one that is away, is model_unavailable', async () => {
 })
 
 test('a request over 32 MiB is not passed on', async () => {
-  app.deps.config.models.litellm = app.deps.config.models.anthropic
   const announced = await ask('/llm/litellm/chat/completions', {
     'content-length': String(2 ** 26),
   })

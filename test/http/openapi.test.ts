@@ -1,14 +1,29 @@
 import { expect, test } from 'vitest'
-import { publicPaths } from '../../src/http/openapi.ts'
+import { eventKinds } from '../../src/contract/events.ts'
+import { publicPaths } from '../../src/http/kit/openapi.ts'
 import { createTestApp } from '../support/app.ts'
 
+interface Body {
+  content?: Record<string, { schema: Schema }>
+}
 interface Operation {
+  operationId?: string
   security?: Record<string, string[]>[]
-  responses: Record<string, unknown>
+  requestBody?: Body
+  responses: Record<string, Body>
+}
+interface Schema {
+  $ref?: string
+  properties?: Record<string, Schema>
+  anyOf?: Schema[]
+  items?: Schema
+  contentSchema?: Schema
+  discriminator?: { propertyName: string; mapping: Record<string, string> }
 }
 interface Document {
   openapi: string
   paths: Record<string, Record<string, Operation>>
+  components: { schemas: Record<string, Schema> }
 }
 
 const testApp = createTestApp({
@@ -25,7 +40,7 @@ const schemeOf = (path: string) => {
 }
 const documentPath = (path: string) => path.replaceAll(/:(\w+)(\{[^}]+\})?/g, '{$1}')
 
-test('the document is OpenAPI 3.1', () => {
+test('[API4] the document is OpenAPI 3.1', () => {
   expect(document.openapi).toBe('3.1.0')
   expect(routes.length).toBeGreaterThan(20)
 })
@@ -33,21 +48,121 @@ test('the document is OpenAPI 3.1', () => {
 for (const name of new Set(routes.map(({ method, path }) => `${method} ${path}`))) {
   const [method = '', path = ''] = name.split(' ')
   const isPublic = publicPaths.some((known) => known === path)
-  test(`[AUTH] ${name} is ${isPublic ? 'marked public' : 'in the document, with its door'}`, () => {
+  test(`[API4] ${name} is ${isPublic ? 'marked public' : 'in the document, with its guard'}`, () => {
     if (path === '/openapi.json') return
     const operation = document.paths[documentPath(path)]?.[method.toLowerCase()]
     expect(operation).toBeDefined()
-    const doors = (operation?.security ?? []).flatMap((scheme) => Object.keys(scheme))
-    expect(doors).toEqual(isPublic ? [] : [schemeOf(path)])
+    const guards = (operation?.security ?? []).flatMap((scheme) => Object.keys(scheme))
+    expect(guards).toEqual(isPublic ? [] : [schemeOf(path)])
     if (schemeOf(path) === 'apiKey') expect(operation?.security?.[0]?.['apiKey']).toHaveLength(1)
   })
 }
 
-test('the document names no route that does not exist', () => {
+test('[AUTH9] whoever has no credential gets an answer from three routes alone', async () => {
+  const open: string[] = []
+  for (const { method, path } of routes) {
+    const { status } = await testApp.call(method, path.replaceAll(/:\w+(\{[^}]+\})?/g, 'x'))
+    if (status !== 401) open.push(path)
+  }
+  expect([...new Set(open)].toSorted()).toEqual(['/healthz', '/openapi.json', '/readyz'])
+})
+
+test('[API4] the document names no route that does not exist', () => {
   const known = new Set(routes.map(({ method, path }) => `${method} ${documentPath(path)}`))
   for (const [path, operations] of Object.entries(document.paths)) {
     for (const method of Object.keys(operations)) {
       expect(known).toContain(`${method.toUpperCase()} ${path}`)
     }
   }
+})
+
+const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({
+    name: `${method.toUpperCase()} ${path}`,
+    operation,
+  })),
+)
+const { schemas } = document.components
+const refTo = (name: string) => `#/components/schemas/${name}`
+
+/** Clients are generated from these: once released, an id stays. */
+const operationIds = `
+  abandonAttempt abortTurns addCheckpoint addRunEvent admitRetry callModelVendor callTool
+  changeRun checkPolicy checkProvider closeSession correctBudget correctSessionBudget
+  createConfiguration createKey createLoneRun createRun createSandboxToken createSession
+  createWebhook deleteConfiguration deleteProviderCredentials deleteSecret deleteSession
+  deleteWebhook discardAttempt downloadArtifact downloadPatch evaluateRetry executeAttempt
+  executeOperation finishRun getApproval getBudget getBuiltinPolicy getConfiguration
+  getDeploymentKillSwitch getDiff getHealth getKillSwitch getLimits getManifest getOperation
+  getPolicyVersion getReadiness getRun getSandboxEnv getSession getSessionBudget getSessionPolicy
+  getStatus getTurn getWarmPool getWorstCase listActions listApprovals listArtifacts listCalls
+  listConfigurations listDeadLetters listDeliveries listEnvRequests listEvents listKeys listModels
+  listPatches listPolicies listPolicyVersions listProviders listRunApprovals listRunEvents
+  listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
+  listTurns listWebhooks mergeAttempt openLink planOperation putBudget putDeploymentToSleep
+  putLimits putPolicy putSessionBudget readFromModelVendor removePolicy replaceSandbox
+  replayPolicy resealSecrets resendDeadLetters resendSessionDeadLetters resolveApproval
+  resumeApproval resumeRun retrySandbox revokeApproval revokeKey sendPrompt
+  setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
+  submitEnvValues testWebhook updateConfiguration updateSessionPolicy uploadArtifact verifyRun
+`
+
+test('[API12] every operation has an id of its own, and the ids stay as they are', () => {
+  const ids = operations.map(({ operation }) => operation.operationId ?? '')
+  expect(new Set(ids).size).toBe(operations.length)
+  expect(ids.filter((id) => !/^[a-z]+([A-Z][a-z0-9]*)+$/.test(id))).toEqual([])
+  expect(ids.toSorted()).toEqual(operationIds.trim().split(/\s+/))
+})
+
+test('[API12] every body in JSON is a named schema, and a refusal is Error', () => {
+  const wrong = operations.flatMap(({ name, operation: { requestBody = {}, responses } }) =>
+    [['request', requestBody] as const, ...Object.entries(responses)].flatMap(([part, body]) => {
+      const { $ref } = body.content?.['application/json']?.schema ?? { $ref: refTo('Error') }
+      const isRefusal = part === 'default' || part.startsWith('4')
+      return $ref && (!isRefusal || $ref === refTo('Error')) ? [] : [`${name} ${part}`]
+    }),
+  )
+  expect(wrong).toEqual([])
+})
+
+test('[API12] every named schema is used, and every name that is used is there', () => {
+  const references = JSON.stringify(document).matchAll(/"#\/components\/schemas\/([^"]*)"/g)
+  const used = new Set(Array.from(references, ([, name = '']) => name))
+  expect([...used].toSorted()).toEqual(Object.keys(schemas))
+  expect(Object.keys(schemas)).toEqual(
+    expect.arrayContaining(['Approval', 'Error', 'Run', 'RunPage', 'Session', 'Turn']),
+  )
+  expect(Object.keys(schemas).filter((name) => !/^[A-Z][A-Za-z0-9]*$/.test(name))).toEqual([])
+})
+
+test('[API12] what may be null besides a named schema is one of the two', () => {
+  const { report } = schemas['Attempt']?.properties ?? {}
+  expect(report).toMatchObject({ oneOf: [{ $ref: refTo('ExecutionReport') }, { type: 'null' }] })
+  expect(JSON.stringify(document)).not.toContain('"allOf"')
+  expect(JSON.stringify(document)).not.toContain('x-name')
+})
+
+test('[API12] each kind of event is described by a schema of its own', () => {
+  expect(schemas['SessionEventPage']?.properties?.['items']?.items?.$ref).toBe(
+    refTo('SessionEvent'),
+  )
+  const { anyOf = [], discriminator } = schemas['SessionEvent'] ?? {}
+  expect(discriminator?.propertyName).toBe('kind')
+  expect(Object.keys(discriminator?.mapping ?? {})).toEqual(Object.keys(eventKinds))
+  expect(Object.values(discriminator?.mapping ?? {})).toEqual(anyOf.map(({ $ref }) => $ref))
+  expect(schemas['TurnEndedEvent']?.properties).toMatchObject({
+    kind: { enum: ['turn.ended'] },
+    data: { properties: { turnId: { type: 'string' } } },
+  })
+})
+
+test('[API12] the text of a policy is described by the schema of a policy document', () => {
+  for (const name of ['PolicyPut', 'PolicyCheck', 'PolicyReplay', 'StoredPolicy'])
+    expect(schemas[name]?.properties?.['source'], name).toMatchObject({
+      contentMediaType: 'application/yaml',
+      contentSchema: { $ref: refTo('PolicyDocument') },
+    })
+  const builtin = document.paths['/v1/policies/{name}']?.['get']?.responses['200']
+  expect(builtin?.content?.['application/yaml']?.schema.$ref).toBe(refTo('PolicyDocument'))
+  expect(JSON.stringify(document)).not.toMatch(/contract\/|\.ts\b/)
 })

@@ -2,10 +2,14 @@ import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { PermissionRequest } from '../../src/contract/permission.ts'
 import type { PermissionRecord } from '../../src/contract/permission-record.ts'
 import type { Policy } from '../../src/contract/policy.ts'
-import { mustParse } from '../../src/core/policies/document.ts'
-import { evaluatePermission } from '../../src/core/permissions/evaluate.ts'
-import { withGateRules } from '../../src/core/permissions/gate-rules.ts'
-import { operationDefault, sandboxDefault } from '../../src/core/permissions/sandbox-default.ts'
+import { mustParse } from '../../src/core/registry/policies/document.ts'
+import { evaluatePermission, withGateRules } from '../../src/core/policy/evaluate.ts'
+import {
+  effectivePolicy,
+  operationDefault,
+  policyFrom,
+  sandboxDefault,
+} from '../../src/core/policy/sandbox-default.ts'
 import { createTestApp, type TestApp } from '../support/app.ts'
 import { useLibsql } from '../support/libsql.ts'
 
@@ -27,6 +31,7 @@ let runs = 0
 const newRun = () => `run_${String(++runs).padStart(38, '0')}`
 
 const source = `name: team
+extends: none
 rules:
   - match: { category: [read, edit] }
     decision: allow
@@ -41,7 +46,7 @@ overrides:
   subagents: { explore: { edit: deny } }
 `
 const strict = source.replace(`'npm *' }\n    decision: allow`, `'npm *' }\n    decision: ask`)
-const documentOf = (text: string): Policy => ({ ...mustParse(text, 'yaml'), version: 1 })
+const documentOf = (text: string): Policy => policyFrom(mustParse(text, 'yaml'), 1)
 
 const sample = (more: Partial<PermissionRequest>): PermissionRequest => ({
   category: 'shell',
@@ -189,6 +194,24 @@ describe('[POLS7] replaying a policy over its own history', () => {
   })
 })
 
+describe('[POLS11] a document that extends the built-in one', () => {
+  const extending = source.replace('extends: none\n', '')
+  test('[POLS7] replays as it decided, in the gate and on operations', async () => {
+    const policy = documentOf(extending)
+    const operationId = `opr_${'0'.repeat(38)}` as NonNullable<PermissionRecord['operationId']>
+    const operations = requests.map((request) =>
+      recordOf(request, effectivePolicy(policy, 'operation'), { askId: null, operationId }),
+    )
+    const records = [...history(policy), ...operations]
+    expect(records.map(({ rule }) => rule)).toContain('sandbox-default@1#workspace')
+    expect(operations.map(({ rule }) => rule)).not.toContain('sandbox-default@1#workspace')
+    const runId = await store(records)
+    await app.call('PUT', '/v1/policies', key, { source: extending, project: 'shop' })
+    const replayed = await replay({ project: 'shop', version: 1, runIds: [runId] })
+    expect(replayed).toMatchObject({ total: records.length, same: records.length, changed: {} })
+  })
+})
+
 describe('[POLS8] changing one rule', () => {
   test('changes exactly the rows that it decided', async () => {
     const commands = ['npm test', 'ls', 'npm run x', 'npm i && npm t', 'rm -rf /']
@@ -215,7 +238,8 @@ describe('[POLS8] changing one rule', () => {
   })
 
   test('every change is counted by its kind', async () => {
-    const loose = 'name: loose\nrules: [{ match: { category: [shell, edit] }, decision: allow }]'
+    const loose =
+      'name: loose\nextends: none\nrules: [{ match: { category: [shell, edit] }, decision: allow }]'
     const runId = await store([
       recordOf(shell('ls'), documentOf(source)),
       recordOf(file('edit', '/w/secret/x'), documentOf(source)),

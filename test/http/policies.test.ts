@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { loadPolicyFor } from '../../src/core/policies/load.ts'
+import { loadPolicyFor } from '../../src/core/registry/policies/load.ts'
 import { createTestApp, type TestApp } from '../support/app.ts'
 import { useLibsql } from '../support/libsql.ts'
 
@@ -46,32 +46,37 @@ const load = async (project: string) => {
 
 describe('[POLS1] versions', () => {
   test('a policy is stored as it was sent, and a changed one is the next version', async () => {
-    const first = await put({ source: yaml('strict') })
+    const first = await put({ source: yaml('careful') })
     expect([first.status, first.json]).toEqual([
       200,
       {
         project: null,
         version: 1,
-        name: 'strict',
+        name: 'careful',
         format: 'yaml',
+        extends: 'sandbox-default@1',
         removed: false,
         createdBy: keyId,
         createdAt: app.deps.now(),
-        source: yaml('strict'),
+        source: yaml('careful'),
+        warnings: [
+          'Some commands will ask a person, such as "npm test", "npm run build" (careful@1#0)',
+        ],
       },
     ])
     const json = '{"name":"loose","rules":[]}'
     const second = await put({ source: json, format: 'json' })
     expect(second.json).toMatchObject({ version: 2, name: 'loose', format: 'json', source: json })
     const old = await app.call('GET', `${path}/versions/1`, key)
-    expect(old.json).toEqual(first.json)
+    const { warnings: _, ...stored } = first.json
+    expect(old.json).toEqual(stored)
   })
 
   test('the same document again is the same version, whoever sends it', async () => {
-    const first = await put({ source: yaml('strict') })
+    const first = await put({ source: yaml('careful') })
     app.pass(1000)
     const other = (await app.makeKey(organisationId, 'admin')).secret
-    const again = await put({ source: yaml('strict'), expectedVersion: 0 }, other)
+    const again = await put({ source: yaml('careful'), expectedVersion: 0 }, other)
     expect([again.status, again.json]).toEqual([200, first.json])
     const { json } = await app.call('GET', `${path}/versions`, key)
     expect(json.items).toHaveLength(1)
@@ -150,7 +155,7 @@ describe('[POLS2] two writers', () => {
 
 describe('[POLS3] a document that is not valid', () => {
   test('is refused with the line, the column and the field of every mistake, and nothing is stored', async () => {
-    const source = `name: strict
+    const source = `name: careful
 rules:
   - match: { category: shell }
     decision: allow
@@ -243,7 +248,7 @@ describe('[POLS4] what counts for a session', () => {
   })
 })
 
-describe('[POLS5] doors', () => {
+describe('[POLS5] guards', () => {
   test('reading and trying needs read, changing needs admin', async () => {
     await put({ source: yaml('whole') })
     const reader = (await app.makeKey(organisationId, 'read')).secret
@@ -288,8 +293,8 @@ describe('[POLS6] a check', () => {
     ])
     expect(decided).toEqual([
       ['deny', 'trial@1#0'],
-      ['ask', 'default:shell'],
-      ['allow', 'default:read'],
+      ['allow', 'sandbox-default@1#workspace'],
+      ['allow', 'sandbox-default@1#workspace'],
       ['deny', 'boundary'],
     ])
     expect((await app.call('GET', path, key)).json.items).toEqual([])
@@ -299,7 +304,7 @@ describe('[POLS6] a check', () => {
     const check = (body: object) => app.call('POST', `${path}/check`, key, body)
     const request = { category: 'shell', command: 'ls' }
     const overridden = await check({
-      source: 'name: x',
+      source: 'name: x\nextends: none',
       requests: [request],
       overrides: { agent: { shell: 'allow' } },
     })

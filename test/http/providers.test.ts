@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createTestApp, type TestApp } from '../support/app.ts'
 import { type E2bDouble, startE2bDouble } from '../support/e2b-double.ts'
 import { useLibsql } from '../support/libsql.ts'
@@ -13,6 +13,8 @@ let stranger: string
 
 beforeAll(async () => {
   e2b = await startE2bDouble()
+})
+beforeEach(async () => {
   app = createTestApp({ db: libsql.db, publicUrl: 'http://127.0.0.1:8787' })
   organisationId = await app.makeOrganisation()
   admin = (await app.makeKey(organisationId, 'admin')).secret
@@ -48,6 +50,7 @@ describe('credentials', () => {
   })
 
   test('[PROV15] they are put under a new seal key with everything else', async () => {
+    await app.call('PUT', path, admin, own())
     const before = await app.call('POST', '/v1/secrets/reseal', admin)
     expect(before.json).toMatchObject({ current: 1, unreadable: 0 })
   })

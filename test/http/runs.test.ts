@@ -209,6 +209,62 @@ describe('[APR7] approvals', () => {
       expect((await ok(200, 'GET', at, reader)).items).toHaveLength(3)
   })
 
+  test('[APR11] list, its own answer and the run name what, who, why, how long, and where to answer', async () => {
+    const { id: runId, sessionId } = await makeRun('count the files')
+    const operation = { category: 'shell', operation: 'run', command: 'rm -rf build' }
+    const asked = await ok(201, 'POST', `/v1/runs/${runId}/operations`, writer, { operation })
+    await app.settle()
+    app.pass(60_000)
+    const at = `/v1/approvals/${asked.approvalId}`
+    const own = await ok(200, 'GET', at, reader)
+    const { items } = await ok(200, 'GET', '/v1/approvals?limit=1', reader)
+    const wanted = {
+      id: asked.approvalId,
+      sessionId,
+      sessionTitle: 'count the files',
+      project: 'default',
+      runId,
+      intent: 'count the files',
+      title: 'shell: run: rm -rf build',
+      details: { category: 'shell', command: 'rm -rf build', risks: ['destructive'], tool: null },
+      asker: { kind: 'key', id: own.asker.id, owner: 'writer' },
+      rule: 'default:shell',
+      policy: { name: 'operation-default', version: 1 },
+      reason: own.reason,
+      operationHash: own.operationHash,
+      secondsLeft: 540,
+      answer: {
+        method: 'POST',
+        url: `${app.deps.config.publicUrl}${at}/resolve`,
+        scope: 'approve',
+        resolutions: ['approved', 'rejected', 'cancelled'],
+        body: { resolution: 'approved', operationHash: own.operationHash },
+      },
+    }
+    expect(own).toMatchObject(wanted)
+    expect(items[0]).toMatchObject(wanted)
+    const resolved = await ok(200, 'POST', `${at}/resolve`, approver, own.answer.body)
+    expect(resolved).toMatchObject({ state: 'approved', secondsLeft: null, answer: null })
+  })
+
+  test('[APR11] what an earlier release has listed is still listed, without details', async () => {
+    const { id: runId } = await makeRun('old')
+    const { approvalId } = await askFor(runId)
+    await app.settle()
+    const forget =
+      'update approvals set details = null, policy = null, asker_id = null where id = ?'
+    await libsql.db().batch([{ sql: forget, values: [approvalId] }])
+    const { items } = await ok(200, 'GET', '/v1/approvals?limit=1', reader)
+    expect(items[0]).toMatchObject({
+      id: approvalId,
+      details: null,
+      policy: null,
+      asker: { kind: 'key', id: null },
+      sessionTitle: 'old',
+      answer: { method: 'POST' },
+    })
+  })
+
   test('a deleted session leaves nothing of its runs in libSQL', async () => {
     const { id: runId, sessionId } = await makeRun()
     const { approvalId } = await askFor(runId)
@@ -229,10 +285,10 @@ describe('[APR7] approvals', () => {
     await app.call('DELETE', `/v1/sessions/${sessionId}`, key)
     await app.deps
       .session(sessionId)
-      .view({ organisationId: '' } as never)
+      .self.view({ organisationId: '' })
       .catch(() => undefined)
     for (let n = 0; n < 3; n++) {
-      await (app.deps.session(sessionId) as unknown as { runDue(): Promise<void> }).runDue()
+      await app.sessions.get(sessionId)?.runDue()
       await app.settle()
     }
     expect(await count()).toEqual([0, 0, 0, 0])

@@ -1,7 +1,7 @@
-import { beforeAll, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { createCrypto } from '../../src/adapters/web-crypto.ts'
 import type { Crypto, Db } from '../../src/core/ports.ts'
-import { loadSecretValues } from '../../src/core/secrets/secret.ts'
+import { loadSecretValues } from '../../src/core/registry/secrets.ts'
 import { createTestApp, type TestApp } from '../support/app.ts'
 import { secretKey } from '../support/keys.ts'
 import { useLibsql } from '../support/libsql.ts'
@@ -14,7 +14,7 @@ let configurationId: string
 let stranger: string
 let strangerConfigurationId: string
 
-beforeAll(async () => {
+beforeEach(async () => {
   app = createTestApp({ db: libsql.db })
   organisationId = await app.makeOrganisation()
   key = (await app.makeKey(organisationId, 'admin')).secret

@@ -17,7 +17,7 @@ const create = (body: object = {}, headers = {}, credential = key) =>
   app.call('POST', '/v1/sessions', credential, body, headers)
 
 describe('creating', () => {
-  test('a session is there at once, and only for its organisation', async () => {
+  test('[SES1] [SES4] a session is there at once, and only for its organisation', async () => {
     const { status, json, headers } = await create({ title: 'one' })
     expect([status, json.title, json.project]).toEqual([201, 'one', 'default'])
     const path = headers.get('location') as string
@@ -148,4 +148,26 @@ test('every answer carries its request id and is not kept by caches', async () =
     expect(headers.get('x-content-type-options')).toBe('nosniff')
     expect(headers.get('cache-control')).toBe('no-store')
   }
+})
+
+describe('[SES17] what cannot work is refused at once, with what to do', () => {
+  test('an image where the provider has none', async () => {
+    for (const sandbox of ['none', 'local'] as const) {
+      const { status, json } = await create({ sandbox, image: 'node:24' })
+      expect([status, json.error.code, json.error.details[0]]).toEqual([
+        400,
+        'invalid_request',
+        { path: 'image', message: 'Only e2b and modal take one: leave it out here' },
+      ])
+    }
+  })
+
+  test("git's own way of writing an address by ssh", async () => {
+    const url = 'git@github.com:acme/shop.git'
+    const { status, json } = await create({ repository: { url } })
+    expect([status, json.error.details[0].path]).toEqual([400, 'repository.url'])
+    expect(json.error.details[0].message).toContain('https://github.com/acme/shop.git')
+    const other = await create({ repository: { url: 'nonsense' } })
+    expect(other.json.error.details[0].message).not.toContain('https://')
+  })
 })

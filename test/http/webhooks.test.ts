@@ -1,4 +1,4 @@
-import { beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test, vi } from 'vitest'
 import { createCrypto } from '../../src/adapters/web-crypto.ts'
 import { maxWebhooks } from '../../src/contract/webhook.ts'
 import { createTestApp, type TestApp } from '../support/app.ts'
@@ -199,4 +199,38 @@ test('[SEC7] with a new first key the secrets of webhooks are resealed too', asy
     .db()
     .all<{ sealed_secret: string }>('select sealed_secret from webhooks where id = ?', id)
   expect(await createCrypto([newKey]).unseal(row?.sealed_secret ?? '')).toBe(secret)
+})
+
+test('[APR11] approval.requested says what a person decides on, and where to answer', async () => {
+  await make({ url: receiver.url('/approvals'), events: ['approval.requested'] })
+  const call = async (method: string, at: string, body: object) =>
+    (await app.call(method, at, key, body)).json
+  const run = await call('POST', '/v1/runs', { intent: 'Clean up' })
+  const operation = { category: 'shell', operation: 'run', command: 'rm -rf build' }
+  const { approvalId } = await call('POST', `/v1/runs/${run.id}/operations`, { operation })
+  await vi.waitFor(
+    async () => {
+      await app.sessions.get(run.sessionId)?.runDue()
+      await app.settle()
+      expect(receiver.at('/approvals')).toHaveLength(1)
+    },
+    { timeout: 20_000 },
+  )
+  const [post] = receiver.at('/approvals')
+  expect(post?.json).toMatchObject({
+    sessionId: run.sessionId,
+    runId: run.id,
+    data: {
+      approvalId,
+      title: 'shell: run: rm -rf build',
+      sessionTitle: 'Clean up',
+      project: 'default',
+      intent: 'Clean up',
+      rule: 'default:shell',
+      policy: { name: 'operation-default', version: 1 },
+      details: { command: 'rm -rf build', risks: ['destructive'] },
+      secondsLeft: 600,
+      answer: { url: `${app.deps.config.publicUrl}/v1/approvals/${approvalId}/resolve` },
+    },
+  })
 })

@@ -11,7 +11,7 @@ export function temporaryFolder(): string {
   return path
 }
 
-export interface Received {
+interface Received {
   method: string
   path: string
   headers: IncomingMessage['headers']

@@ -1,7 +1,7 @@
 import { createTokens } from '../../src/adapters/tokens.ts'
 import type { AgentEventKind } from '../../src/contract/agent-events.ts'
 import { type AgentEvent, DownMessage, type UpMessage } from '../../src/contract/link.ts'
-import { parseConfig } from '../../src/http/config.ts'
+import { parseConfig } from '../../src/config.ts'
 
 export interface MintOptions {
   sessionId: string

@@ -7,14 +7,14 @@ import { createCrypto, createSessionIds } from '../../src/adapters/web-crypto.ts
 import { createWebhookSender } from '../../src/adapters/webhook-sender.ts'
 import type { SessionEvent } from '../../src/contract/events.ts'
 import type { Scope } from '../../src/contract/key.ts'
-import { gatewayTool } from '../../src/core/gateway/tools.ts'
-import { createKey, createOrganisation } from '../../src/core/keys/key.ts'
+import { type GatewayTool, gatewayTool } from '../../src/core/session/calls/tools/tool.ts'
+import { createKey, createOrganisation } from '../../src/core/registry/keys.ts'
 import { LedgerActor } from '../../src/core/ledger/ledger.ts'
-import { OrganisationActor } from '../../src/core/organisations/organisation.ts'
-import type { Db, Log, SandboxProvider } from '../../src/core/ports.ts'
-import type { Providers } from '../../src/core/providers/providers.ts'
-import { SessionActor } from '../../src/core/sessions/session.ts'
-import { createWarmSource } from '../../src/core/sessions/warm-source.ts'
+import { OrganisationActor } from '../../src/core/organisation/organisation.ts'
+import type { Db, Log, SandboxProvider, Sql } from '../../src/core/ports.ts'
+import type { Providers } from '../../src/core/registry/providers.ts'
+import { SessionActor } from '../../src/core/session/session.ts'
+import { createWarmSource } from '../../src/core/verbs/warm-source.ts'
 import { type AppDeps, createApp } from '../../src/http/app.ts'
 import { z } from 'zod'
 import { secretKey } from './keys.ts'
@@ -30,6 +30,8 @@ export interface TestAppOptions {
   directory?: Partial<DirectoryOptions>
   /** The provider `local`, and the default one. */
   sandboxes?: SandboxProvider
+  /** Beside `echo` and `verify`. */
+  tools?: readonly GatewayTool[]
 }
 
 export const testOperatorKey = 'o'.repeat(32)
@@ -54,6 +56,7 @@ export function createTestApp({
   publicUrl = 'http://gantry.test',
   directory,
   sandboxes,
+  tools = [],
 }: TestAppOptions) {
   let clock = Date.now()
   const now = () => clock
@@ -65,7 +68,8 @@ export function createTestApp({
   const log: Log = (level, message, fields) => void logs.push({ level, message, fields })
   const deferred: Promise<unknown>[] = []
   const blobs = () => createBlobs(db(), now)
-  const ledger = new LedgerActor({ sql: memorySql(), db, now, log })
+  const ledgerSql = memorySql()
+  const ledger = new LedgerActor({ sql: ledgerSql, db, now, log })
   let echoRuns = 0
   const echo = gatewayTool({
     definition: echoTool,
@@ -98,11 +102,13 @@ export function createTestApp({
   const watchers = new Map<string, Set<(events: SessionEvent[]) => void>>()
   const watchersOf = (id: string) => watchers.get(id) ?? watchers.set(id, new Set()).get(id)!
   const sessions = new Map<string, SessionActor>()
+  const databases = new Map<string, Sql>()
+  const databaseOf = (id: string) => databases.get(id) ?? databases.set(id, memorySql()).get(id)!
   function session(id: string): SessionActor {
     const known = sessions.get(id)
     if (known) return known
     const actor = new SessionActor({
-      sql: memorySql(),
+      sql: databaseOf(id),
       host: {
         arm: () => {},
         sendToAgent: () => false,
@@ -114,7 +120,7 @@ export function createTestApp({
         publish: (events) => watchersOf(id).forEach((send) => send(events)),
         sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
         defer: (work) => void deferred.push(work),
-        erase: async () => void sessions.delete(id),
+        erase: async () => void (sessions.delete(id), databases.delete(id)),
       },
       now,
       crypto,
@@ -124,8 +130,8 @@ export function createTestApp({
       blobs,
       ledger: () => ledger,
       provider: (name, organisationId) => providers.find(name, organisationId),
-      organisation: (id) => organisation(id),
-      tools: [echo, verify],
+      organisation: (id) => organisation(id).api,
+      tools: [echo, verify, ...tools],
       config: sessionConfig,
       log,
     })
@@ -144,8 +150,8 @@ export function createTestApp({
       crypto,
       provider: (name, organisationId) => providers.find(name, organisationId),
       warm,
-      session,
-      organisation,
+      session: (sessionId) => session(sessionId).api,
+      organisation: (other) => organisation(other).api,
       ledger: () => ledger,
       firewall: Firewall.parse({}),
       log,
@@ -155,10 +161,10 @@ export function createTestApp({
   }
 
   const deps: AppDeps = {
-    session,
-    organisation,
+    session: (id) => session(id).api,
+    organisation: (id) => organisation(id).api,
     openLink: async (id, { expired, ...sandbox }) => {
-      await session(id).authoriseSandbox(sandbox)
+      await session(id).api.agent.authorise(sandbox)
       // Node's Response has no 101, and no socket either.
       return new Response(null, { status: 200, headers: { 'x-expired': String(expired) } })
     },
@@ -174,7 +180,7 @@ export function createTestApp({
         cancel: () => void watchersOf(id).delete(send),
       })
     },
-    ledgerStatus: () => ledger.status(),
+    ledgerStatus: (organisationId) => ledger.status(organisationId),
     db,
     blobs,
     crypto,
@@ -183,7 +189,7 @@ export function createTestApp({
     webhooks: createWebhookSender({ publicUrl }),
     providers,
     warm,
-    tools: [echoTool, verify.definition],
+    tools: [echoTool, verify.definition, ...tools.map(({ definition }) => definition)],
     config: {
       ...config,
       rateLimitPerMinute,
@@ -208,10 +214,18 @@ export function createTestApp({
     watchersOf,
     /** Those that were asked for so far. */
     sessions,
+    ledger,
+    ledgerSql,
+    databaseOf,
+    /** What it was doing is lost; the next one begins with the database. */
+    restart: (id: string) => void sessions.delete(id),
     actorOf: organisation,
     echoRuns: () => echoRuns,
     pass: (ms: number) => void (clock += ms),
-    settle: async () => void (await Promise.allSettled(deferred.splice(0))),
+    /** What goes on after an answer may begin more of it. */
+    settle: async () => {
+      while (deferred.length > 0) await Promise.allSettled(deferred.splice(0))
+    },
     makeOrganisation: () => createOrganisation(db(), crypto, clock, 'test'),
     makeKey,
     async call(method: string, path: string, credential?: string, body?: unknown, headers = {}) {

@@ -1,4 +1,4 @@
-import { gatewayTools } from '../../src/core/gateway/registry.ts'
+import { gatewayTools } from '../../src/core/session/calls/tools/registry.ts'
 import { serve } from '../../src/deno.ts'
 import { testTools } from './tools.ts'
 

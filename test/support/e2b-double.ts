@@ -102,6 +102,8 @@ export async function startE2bDouble(options: E2bDoubleOptions = {}): Promise<E2
       else response.destroy()
     })
   })
+  // A connection that is closed while its next request comes would be a fault that nobody asked for.
+  server.keepAliveTimeout = 600_000
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 

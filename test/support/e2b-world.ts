@@ -34,12 +34,12 @@ export interface E2bWorld extends SandboxWorld {
 }
 
 /** The adapter in front of the double, whose template has a stand-in for the agent. */
-export async function startE2bWorld(agent: string = standIn): Promise<E2bWorld> {
+export async function startE2bWorld(agent: string = standIn, opencode?: string): Promise<E2bWorld> {
   const folder = mkdtempSync(join(tmpdir(), 'gantry-e2b-world-'))
   writeFileSync(join(folder, 'agent.mjs'), agent)
   await buildScrub(join(folder, 'scrub.mjs'))
   const shares = {
-    ...imageFiles(join(folder, 'agent.mjs')),
+    ...imageFiles(join(folder, 'agent.mjs'), opencode),
     [remoteImage.scrub]: join(folder, 'scrub.mjs'),
   }
   const double = await startE2bDouble({ shares })

@@ -34,6 +34,7 @@ export class FaultySandboxes implements SandboxProvider {
   extend: SandboxProvider['extend'] = (...order) => this.#over(() => this.#real.extend(...order))
   stop: SandboxProvider['stop'] = (id, generation) =>
     this.#over(() => this.#real.stop(id, generation))
+  freeze = (id: string, generation: number) => this.#over(() => this.#real.freeze(id, generation))
   check: SandboxProvider['check'] = () => this.#over(() => this.#real.check())
   deleteSnapshot: SandboxProvider['deleteSnapshot'] = (organisationId, id) =>
     this.#over(() => this.#real.deleteSnapshot(organisationId, id))

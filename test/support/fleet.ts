@@ -1,6 +1,6 @@
 import type { Firewall } from '../../src/contract/limits.ts'
 import { SessionCreate } from '../../src/contract/session.ts'
-import type { CreateSession } from '../../src/core/sessions/api.ts'
+import type { CreateSession } from '../../src/core/session/record/record.ts'
 import { orgId, TestDeployment } from './organisation.ts'
 import { TestSession } from './session.ts'
 
@@ -12,12 +12,12 @@ export class Fleet {
 
   constructor(firewall: Partial<Firewall> = {}) {
     this.world = new TestDeployment(firewall)
-    this.world.halt = async (sessionId, generation) => {
+    this.world.halt = async (sessionId, generation, order) => {
       const session = this.sessions.get(sessionId)
-      await session?.actor.haltSandbox({ organisationId: orgId, generation }, 'killed')
+      await session?.actor.api.sandbox.halt({ organisationId: orgId, generation }, order)
     }
     this.world.check = async (sessionId, generation) =>
-      this.sessions.get(sessionId)?.actor.checkSandbox({ organisationId: orgId, generation })
+      this.sessions.get(sessionId)?.actor.api.sandbox.check({ organisationId: orgId, generation })
   }
 
   get now(): number {
@@ -40,7 +40,7 @@ export class Fleet {
     })
     session.provider = world.sandboxes
     this.sessions.set(id, session)
-    await session.actor.create({
+    await session.actor.api.self.create({
       ...this.caller,
       sessionId: id,
       input: SessionCreate.parse({ sandbox: 'local', ...input }),
@@ -52,7 +52,7 @@ export class Fleet {
   async state(id: string) {
     const session = this.sessions.get(id)
     if (!session) throw new Error(`No session ${id}`)
-    return (await session.actor.view(this.caller)).sandbox
+    return (await session.actor.api.self.view(this.caller)).sandbox
   }
 
   /** Moves the one clock, and runs every alarm that is due on the way, in order. */

@@ -2,20 +2,32 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll } from 'vitest'
-import { applyMigrations } from '../../local/migrations.ts'
-import { type Sqld, startSqld } from '../../local/sqld.ts'
+import { applyMigrations } from '../../local/database/migrations.ts'
+import { loadKeys, mintToken, type Sqld, startSqld } from '../../local/database/sqld.ts'
 import { createDb } from '../../src/adapters/libsql.ts'
 import type { Db } from '../../src/core/ports.ts'
 
+interface Libsql {
+  server: () => Sqld
+  db: () => Db
+  /** A token of the server that may not write. */
+  readToken: () => string
+}
+
 /** A real libSQL server with our schema, for one test file. */
-export function useLibsql(): { server: () => Sqld; db: () => Db } {
+export function useLibsql(): Libsql {
+  const libsql = useEmptyLibsql()
+  beforeAll(() => applyMigrations(libsql.server().url, libsql.server().token))
+  return libsql
+}
+
+export function useEmptyLibsql(): Libsql {
   let stateDir: string
   let server: Sqld
   beforeAll(async () => {
     stateDir = mkdtempSync(join(tmpdir(), 'gantry-test-'))
     server = await startSqld({ stateDir })
-    await applyMigrations(server.url, server.token)
-  }, 30_000)
+  }, 240_000)
   afterAll(async () => {
     await server?.stop()
     rmSync(stateDir, { recursive: true, force: true })
@@ -23,5 +35,6 @@ export function useLibsql(): { server: () => Sqld; db: () => Db } {
   return {
     server: () => server,
     db: () => createDb({ url: server.url, token: server.token, requestTimeoutMs: 2000 }),
+    readToken: () => mintToken(loadKeys(stateDir).privateKey, 'ro'),
   }
 }

@@ -11,7 +11,7 @@ export async function readySession(input: Record<string, unknown> = {}): Promise
   return session
 }
 
-export const viewOf = (session: TestSession) => session.actor.view(testCaller)
+export const viewOf = (session: TestSession) => session.actor.api.self.view(testCaller)
 export const sandboxOf = async (session: TestSession) => (await viewOf(session)).sandbox
 
 export function eventsOf<K extends EventKind>(session: TestSession, kind: K): EventData<K>[] {
@@ -32,7 +32,18 @@ export async function vanish(session: TestSession, generation = 1): Promise<void
 }
 
 export const prompt = (session: TestSession, text = 'go') =>
-  session.actor.prompt(testCaller, { text, steer: false }, null)
+  session.actor.api.turns.prompt(testCaller, { text, steer: false }, null)
+
+/** The agent has handed the prompt to OpenCode. */
+export const takePrompt = (session: TestSession, turnId: string, generation = 1) =>
+  session.receive({ t: 'result', commandId: turnId, ok: true, data: { sent: true } }, generation)
+
+/** A turn that is being worked on. */
+export async function work(session: TestSession): Promise<string> {
+  const { id } = await prompt(session)
+  await takePrompt(session, id)
+  return id
+}
 
 /** The agent answers a prompt and ends its turn. */
 export async function answer(
@@ -40,10 +51,7 @@ export async function answer(
   turnId: string,
   { seq, text = 'done', generation = 1 }: { seq: number; text?: string; generation?: number },
 ): Promise<void> {
-  await session.receive(
-    { t: 'result', commandId: turnId, ok: true, data: { sent: true } },
-    generation,
-  )
+  await takePrompt(session, turnId, generation)
   const data = { turnId, state: 'completed', reason: null, text, diff: null }
   await session.receive({ t: 'events', items: [agentEvent(seq, 'turn.ended', data)] }, generation)
 }

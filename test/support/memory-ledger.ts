@@ -1,19 +1,21 @@
-import type { Ledger, LedgerAppend } from '../../src/core/ports.ts'
-import type { RecordedHead } from '../../src/core/runs/verify.ts'
+import type { Ledger, LedgerAnswer, LedgerAppend, RefusedRow } from '../../src/core/ports.ts'
+import type { RecordedHead } from '../../src/core/session/runs/verify.ts'
 
 /** libSQL's side in memory: keeps rows by number, may be away, may lose its last writes. */
 export class MemoryLedger implements Ledger {
   readonly rows = new Map<number, LedgerAppend['rows'][number]>()
   away = false
   appends = 0
+  /** What it tells of with every answer. */
+  refused: RefusedRow[] = []
 
-  async append(input: LedgerAppend): Promise<number> {
+  async append(input: LedgerAppend): Promise<LedgerAnswer> {
     this.appends += 1
     if (this.away) throw Object.assign(new Error('away'), { code: 'storage_unavailable' })
     const stored = Math.max(0, ...this.rows.keys())
-    if (stored < input.after) return stored
+    if (stored < input.after) return { stored, refused: this.refused }
     for (const row of input.rows) this.rows.set(row.seq, row)
-    return input.rows.at(-1)?.seq ?? input.after
+    return { stored: input.rows.at(-1)?.seq ?? input.after, refused: this.refused }
   }
 
   /** What a table holds of one kind, the newest of each id. */

@@ -6,7 +6,7 @@ import type {
   Reservation,
   SandboxClaim,
   SandboxEnd,
-} from '../../src/core/organisations/api.ts'
+} from '../../src/core/organisation/record/api.ts'
 
 interface Place {
   claim: SandboxClaim
@@ -14,13 +14,8 @@ interface Place {
   end: SandboxEnd | null
 }
 
-type Part = Pick<
-  OrganisationApi,
-  'reserveSandbox' | 'sandboxConnected' | 'sandboxEnded' | 'takeBudget' | 'returnBudget'
->
-
 /** The organisation's books of sandboxes, without limits of its own. */
-export class MemoryOrganisation implements Part {
+export class MemoryOrganisation {
   readonly places = new Map<string, Place>()
   lifetimeSeconds = 24 * 3600
   /** Given instead of a grant, one after the other; a function answers every claim. */
@@ -30,13 +25,31 @@ export class MemoryOrganisation implements Part {
   /** So many of the next calls are carried out, but their answers do not arrive. */
   losesAnswers = 0
   reserved = 0
+  /** Of sessions that are erased. */
+  readonly endedCreations: string[] = []
   /** Who keeps the shared budgets. Nobody: there is no end to them. */
-  budgets: Pick<OrganisationApi, 'takeBudget' | 'returnBudget'> | null = null
+  shared: Pick<OrganisationApi['budgets'], 'take' | 'giveBack'> | null = null
   budgetCalls = 0
   budgetAway = false
   losesBudgetAnswers = 0
 
-  async reserveSandbox(claim: SandboxClaim): Promise<Reservation> {
+  /** Of the organisation's Api what a session asks for. */
+  readonly api = {
+    sandboxes: {
+      reserve: (claim: SandboxClaim) => this.#reserve(claim),
+      connected: (sessionId: string, generation: number) => this.#connected(sessionId, generation),
+      ended: (sessionId: string, generation: number, end: SandboxEnd) =>
+        this.#ended(sessionId, generation, end),
+    },
+    creations: { end: (sessionId: string) => this.#endCreation(sessionId) },
+    budgets: {
+      take: (claim: BudgetClaim) => this.#take(claim),
+      giveBack: (sessionId: string, number: number, spent: Amounts) =>
+        this.#giveBack(sessionId, number, spent),
+    },
+  }
+
+  async #reserve(claim: SandboxClaim): Promise<Reservation> {
     return this.#order(() => {
       const known = this.places.get(nameOf(claim))
       if (known?.end) return { granted: false, reason: 'It has ended', retryAt: null }
@@ -48,28 +61,32 @@ export class MemoryOrganisation implements Part {
     })
   }
 
-  async sandboxConnected(sessionId: string, generation: number): Promise<void> {
+  async #connected(sessionId: string, generation: number): Promise<void> {
     return this.#order(() => {
       const place = this.places.get(nameOf({ sessionId, generation }))
       if (place) place.connected = true
     })
   }
 
-  async sandboxEnded(sessionId: string, generation: number, end: SandboxEnd): Promise<void> {
+  async #ended(sessionId: string, generation: number, end: SandboxEnd): Promise<void> {
     return this.#order(() => {
       const place = this.places.get(nameOf({ sessionId, generation }))
       if (place) place.end ??= end
     })
   }
 
-  async takeBudget(claim: BudgetClaim): Promise<BudgetAnswer> {
-    const most = 1_000_000_000_000
-    const granted = { wallMs: most, toolCalls: most, tokens: most, moneyMicros: most }
-    return this.#budget(() => this.budgets?.takeBudget(claim) ?? { granted, warnings: [] })
+  async #endCreation(sessionId: string): Promise<void> {
+    return this.#order(() => void this.endedCreations.push(sessionId))
   }
 
-  async returnBudget(sessionId: string, number: number, spent: Amounts): Promise<void> {
-    return this.#budget(() => this.budgets?.returnBudget(sessionId, number, spent))
+  async #take(claim: BudgetClaim): Promise<BudgetAnswer> {
+    const most = 1_000_000_000_000
+    const granted = { wallMs: most, toolCalls: most, tokens: most, moneyMicros: most }
+    return this.#budget(() => this.shared?.take(claim) ?? { granted, warnings: [] })
+  }
+
+  async #giveBack(sessionId: string, number: number, spent: Amounts): Promise<void> {
+    return this.#budget(() => this.shared?.giveBack(sessionId, number, spent))
   }
 
   async #budget<T>(work: () => T | Promise<T>): Promise<T> {

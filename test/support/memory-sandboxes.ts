@@ -30,6 +30,8 @@ export class MemorySandboxes implements SandboxProvider {
   fails = 0
   /** So many of the next orders are carried out, but their answers do not arrive. */
   losesAnswers = 0
+  /** What has ended can still be saved, as on the local provider. */
+  keepsFiles = false
   /** Each order waits for it. */
   gate: Promise<void> = Promise.resolve()
   readonly #now: () => number
@@ -76,6 +78,14 @@ export class MemorySandboxes implements SandboxProvider {
     return this.#order(
       `stop ${generation}`,
       () => void this.running.delete(nameOf(sessionId, generation)),
+    )
+  }
+  /** Which stand still. */
+  readonly frozen = new Set<string>()
+  async freeze(sessionId: string, generation: number): Promise<void> {
+    return this.#order(
+      `freeze ${generation}`,
+      () => void this.frozen.add(nameOf(sessionId, generation)),
     )
   }
   async check(): Promise<ProviderCheck[]> {
@@ -126,9 +136,15 @@ export class MemorySandboxes implements SandboxProvider {
   }
 
   /** What it says of every sandbox of this generation from now on. */
-  say(generation: number, state: SandboxInfo['state'], reason: string | null = null): void {
+  say(
+    generation: number,
+    state: SandboxInfo['state'],
+    reason: string | null = null,
+    fault: SandboxInfo['fault'] = null,
+  ): void {
     for (const sandbox of this.running.values())
-      if (sandbox.spec.generation === generation) sandbox.info = { ...sandbox.info, state, reason }
+      if (sandbox.spec.generation === generation)
+        sandbox.info = { ...sandbox.info, state, reason, fault: fault ?? null }
   }
 
   #find(sessionId: string, generation: number): MemorySandbox | undefined {
@@ -141,7 +157,8 @@ export class MemorySandboxes implements SandboxProvider {
   #take(input: SnapshotInput): MemorySnapshot {
     const { sessionId, generation, organisationId, secrets, generatedFiles = [] } = input
     const found = this.#find(sessionId, generation)
-    if (found?.info.state !== 'running' || found.spec.organisationId !== organisationId)
+    const isThere = found?.info.state === 'running' || (found !== undefined && this.keepsFiles)
+    if (!isThere || found.spec.organisationId !== organisationId)
       throw new AppError('not_found', 'Cannot take a snapshot: there is no such sandbox')
     const files = new Map([...found.files].filter(([path]) => !generatedFiles.includes(path)))
     for (const [path, content] of files) {

@@ -120,6 +120,8 @@ export async function startModalDouble({ shares }: ModalDoubleOptions): Promise<
       response.destroy()
     })
   })
+  // A connection that is closed while its next request comes would be a fault that nobody asked for.
+  server.keepAliveTimeout = 600_000
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
 
   const command = async <T>(name: string, order: object = {}): Promise<T> => {

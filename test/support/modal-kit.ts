@@ -10,13 +10,13 @@ export function useModalWorld() {
   let shown: ModalWorld
   beforeAll(async () => {
     shown = await startModalWorld()
-  }, 60_000)
+  }, 240_000)
   afterAll(async () => {
     const { refused } = shown.double
     await shown.close()
     // [MODAL3] every request and every answer of these tests had the shapes that the app defines.
     expect(refused).toEqual([])
-  }, 60_000)
+  }, 240_000)
   const world = () => shown
 
   return {

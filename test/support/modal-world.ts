@@ -35,12 +35,15 @@ export interface ModalWorld extends SandboxWorld {
 }
 
 /** The adapter in front of the double, whose image has a stand-in for the agent. */
-export async function startModalWorld(agent: string = standIn): Promise<ModalWorld> {
+export async function startModalWorld(
+  agent: string = standIn,
+  opencode?: string,
+): Promise<ModalWorld> {
   const folder = mkdtempSync(join(tmpdir(), 'gantry-modal-world-'))
   writeFileSync(join(folder, 'agent.mjs'), agent)
   await buildScrub(join(folder, 'scrub.mjs'))
   const shares = {
-    ...imageFiles(join(folder, 'agent.mjs')),
+    ...imageFiles(join(folder, 'agent.mjs'), opencode),
     [remoteImage.scrub]: join(folder, 'scrub.mjs'),
   }
   const double = await startModalDouble({ shares })

@@ -1,12 +1,17 @@
 import { Firewall } from '../../src/contract/limits.ts'
 import type { ProviderName } from '../../src/contract/sandbox.ts'
-import type { Reservation, SandboxClaim } from '../../src/core/organisations/api.ts'
-import { OrganisationActor } from '../../src/core/organisations/organisation.ts'
+import type {
+  Halt,
+  Reservation,
+  SandboxClaim,
+  SandboxEnd,
+} from '../../src/core/organisation/record/api.ts'
+import { OrganisationActor } from '../../src/core/organisation/organisation.ts'
 import {
   deploymentId,
-  type WarmOwner,
+  type SessionOffers,
   type WarmSource,
-} from '../../src/core/organisations/ports.ts'
+} from '../../src/core/organisation/record/ports.ts'
 import type { Sql } from '../../src/core/ports.ts'
 import { MemoryLedger } from './memory-ledger.ts'
 import { MemorySandboxes } from './memory-sandboxes.ts'
@@ -17,6 +22,9 @@ import { memorySql } from './sql.ts'
 export const orgId = `org_${'1'.repeat(20)}`
 export const hour = 3_600_000
 export const day = 24 * hour
+
+/** What a session offers to its pool. */
+type WarmOffers = Pick<SessionOffers, 'self' | 'warm'>
 
 interface Instance {
   actor: OrganisationActor
@@ -34,7 +42,10 @@ export class TestDeployment {
   /** What was asked of anybody outside, in order. */
   readonly calls: string[] = []
   /** Sessions that are asked to halt. Default: each stops its sandbox and says so. */
-  halt: (sessionId: string, generation: number) => Promise<void> = async (id, generation) => {
+  halt: (sessionId: string, generation: number, order: Halt) => Promise<void> = async (
+    id,
+    generation,
+  ) => {
     await this.sandboxes.stop(id, generation)
     await this.end(id, generation, 'stopped')
   }
@@ -46,9 +57,9 @@ export class TestDeployment {
     versionOf: async () => '',
     mintSessionId: async () => `ses_${this.#letters(30)}`,
   }
-  warmOwner: (sessionId: string) => WarmOwner = () => ({
-    create: async () => {},
-    dropWarm: async () => true,
+  warmOwner: (sessionId: string) => WarmOffers = () => ({
+    self: { create: async () => {} },
+    warm: { drop: async () => true },
   })
   /** Around each word with the outside: may throw, or `crash` somebody. */
   before: (call: string, id: string) => void | Promise<void> = () => {}
@@ -145,15 +156,23 @@ export class TestDeployment {
       provider: async () => guard('provider', this.sandboxes),
       warm: guard('warm', this.warm),
       session: (sessionId) => ({
-        create: (create) => call('session.create', () => this.warmOwner(sessionId).create(create)),
-        dropWarm: (caller, reason) =>
-          call('session.drop', () => this.warmOwner(sessionId).dropWarm(caller, reason)),
-        haltSandbox: ({ generation }) =>
-          call('session.halt', () => this.halt(sessionId, generation)),
-        checkSandbox: ({ generation }) =>
-          call('session.check', () => this.check(sessionId, generation)),
+        self: {
+          create: (create) =>
+            call('session.create', () => this.warmOwner(sessionId).self.create(create)),
+        },
+        warm: {
+          drop: (caller, reason) =>
+            call('session.drop', () => this.warmOwner(sessionId).warm.drop(caller, reason)),
+        },
+        sandbox: {
+          halt: ({ generation }, order) =>
+            call('session.halt', () => this.halt(sessionId, generation, order)),
+          check: ({ generation }) => call('session.check', () => this.check(sessionId, generation)),
+        },
       }),
-      organisation: (other) => guard('organisation', this.organisation(other)),
+      organisation: (other) => ({
+        deployment: guard('organisation', this.organisation(other).api.deployment),
+      }),
       ledger: (owner) => guard('ledger', this.ledger(owner)),
       firewall: this.#firewall,
       log: (level, message, fields) =>
@@ -180,7 +199,7 @@ export class TestDeployment {
   }
 
   reserve(sessionId: string, more: Partial<SandboxClaim> = {}): Promise<Reservation> {
-    return this.org.reserveSandbox(this.claim(sessionId, more))
+    return this.org.api.sandboxes.reserve(this.claim(sessionId, more))
   }
 
   /** As a session does: a place first, then the provider. */
@@ -203,19 +222,19 @@ export class TestDeployment {
   }
 
   connect(sessionId: string, generation = 1): Promise<void> {
-    return this.org.sandboxConnected(sessionId, generation)
+    return this.org.api.sandboxes.connected(sessionId, generation)
   }
 
-  end(sessionId: string, generation = 1, outcome: 'stopped' | 'failed' | 'lost' = 'stopped') {
-    return this.org.sandboxEnded(sessionId, generation, { outcome, reason: `it ${outcome}` })
+  end(sessionId: string, generation = 1, outcome: SandboxEnd['outcome'] = 'stopped') {
+    return this.org.api.sandboxes.ended(sessionId, generation, { outcome, reason: `it ${outcome}` })
   }
 
   async usage(project: string | null = null) {
-    return (await this.org.limits(project)).usage
+    return (await this.org.api.firewall.limits(project)).usage
   }
 
   async breaker(provider: ProviderName = 'e2b') {
-    const { breakers } = await this.org.limits(null)
+    const { breakers } = await this.org.api.firewall.limits(null)
     return breakers.find((breaker) => breaker.provider === provider)
   }
 

@@ -10,8 +10,8 @@ import { PolicyDocument, type Policy } from '../../src/contract/policy.ts'
 import { RunCreate, type RunEnd } from '../../src/contract/run.ts'
 import { SessionCreate } from '../../src/contract/session.ts'
 import type { Turn } from '../../src/contract/turn.ts'
-import type { GatewayTool } from '../../src/core/gateway/tools.ts'
-import type { Caller } from '../../src/core/sessions/caller.ts'
+import type { GatewayTool } from '../../src/core/session/calls/tools/tool.ts'
+import type { Caller } from '../../src/core/session/record/caller.ts'
 import { agentEvent, approvalOf, question } from './agent.ts'
 import { testCaller, TestSession, testSessionId } from './session.ts'
 import { testTools } from './tools.ts'
@@ -63,7 +63,7 @@ export class RunWorld extends TestSession {
 
   /** With a sandbox that is ready, and can hold a process to everything. */
   async begin(input: Record<string, unknown> = {}, policy: Policy | null = null): Promise<this> {
-    await this.actor.create({
+    await this.actor.api.self.create({
       sessionId: this.sessionId,
       ...testCaller,
       input: SessionCreate.parse({ sandbox: 'local', ...input }),
@@ -94,7 +94,13 @@ export class RunWorld extends TestSession {
   prompt(text = 'go', more: { runId?: string; steer?: boolean; key?: string } = {}): Promise<Turn> {
     const { runId, steer = false, key = null } = more
     const input = { text, steer, ...(runId === undefined ? {} : { runId: runId as never }) }
-    return this.actor.prompt(testCaller, input, key)
+    return this.actor.api.turns.prompt(testCaller, input, key)
+  }
+
+  /** The agent has handed the prompt to OpenCode. */
+  takePrompt({ id }: { id: string }, more: { beats?: boolean } = {}) {
+    const data = { sent: true, ...more }
+    return this.receive({ t: 'result', commandId: id, ok: true, data }, this.generation)
   }
 
   emit(...events: [kind: Parameters<typeof agentEvent>[1], data: Record<string, unknown>][]) {
@@ -140,32 +146,32 @@ export class RunWorld extends TestSession {
     by: Caller = other,
     more: Partial<ApprovalResolve> = {},
   ) {
-    return this.actor.resolveApproval(by, approvalId, { resolution, reason: '', ...more })
+    return this.actor.api.approvals.resolve(by, approvalId, { resolution, reason: '', ...more })
   }
 
   approval(id: string) {
-    return this.actor.approval(testCaller, id)
+    return this.actor.api.approvals.get(testCaller, id)
   }
 
   createRun(intent = 'do it', key: string | null = null) {
-    return this.actor.createRun(testCaller, RunCreate.parse({ intent }), key)
+    return this.actor.api.runs.create(testCaller, RunCreate.parse({ intent }), key)
   }
 
   async run(id: string) {
-    return (await this.actor.run(testCaller, id)).run
+    return (await this.actor.api.runs.get(testCaller, id)).run
   }
 
   record(id: string) {
-    return this.actor.run(testCaller, id)
+    return this.actor.api.runs.get(testCaller, id)
   }
 
   finish(id: string, status: RunEnd = 'completed', reason = '') {
-    return this.actor.finishRun(testCaller, id, { status, reason })
+    return this.actor.api.runs.finish(testCaller, id, { status, reason })
   }
 
   /** The whole timeline. */
   async timeline(id: string) {
-    return (await this.actor.runEvents(testCaller, id, { limit: 200, after: null })).items
+    return (await this.actor.api.runs.events(testCaller, id, { limit: 200, after: null })).items
   }
 
   async kinds(id: string) {
@@ -177,7 +183,7 @@ export class RunWorld extends TestSession {
   }
 
   verify(id: string) {
-    return this.actor.verifyRun(testCaller, id)
+    return this.actor.api.runs.verify(testCaller, id)
   }
 
   execute(
@@ -187,15 +193,15 @@ export class RunWorld extends TestSession {
   ): Promise<OperationRecord> {
     const { evaluateOnly = false, idempotencyKey = null, by = testCaller } = more
     const parsed = Operation.parse(operation)
-    return this.actor.executeOperation(by, runId, parsed, { evaluateOnly, idempotencyKey })
+    return this.actor.api.operations.execute(by, runId, parsed, { evaluateOnly, idempotencyKey })
   }
 
   operation(id: string) {
-    return this.actor.operation(testCaller, id, 0)
+    return this.actor.api.operations.get(testCaller, id, 0)
   }
 
   resume(approvalId: string) {
-    return this.actor.resumeApproval(testCaller, approvalId)
+    return this.actor.api.operations.resume(testCaller, approvalId)
   }
 
   /** What the sandbox was given to execute on its present link. */
@@ -209,7 +215,7 @@ export class RunWorld extends TestSession {
   }
 
   async events(kind: EventKind) {
-    return (await this.actor.events(testCaller, 0, 500))
+    return (await this.actor.api.log.events(testCaller, 0, 500))
       .filter((event) => event.kind === kind)
       .map(({ data }) => data)
   }

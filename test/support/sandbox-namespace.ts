@@ -4,7 +4,7 @@ import type { Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { binary, root } from '../../local/binaries.ts'
-import { signalProcess } from '../../local/processes.ts'
+import { signalProcess } from '../../local/processes/processes.ts'
 import { openPort } from './port-relay.ts'
 
 export const namespaceScript = join(import.meta.dirname, 'sandbox-namespace.sh')
@@ -23,10 +23,13 @@ export function whyNoMachines(): string | null {
 }
 
 /** What the literal places of a remote image hold, by their place: from this checkout's packages. */
-export function imageFiles(agentFile: string): Record<string, string> {
+export function imageFiles(
+  agentFile: string,
+  opencode: string = binary('opencode'),
+): Record<string, string> {
   return {
     '/opt/gantry/bin/node': binary('node'),
-    '/opt/gantry/bin/opencode': binary('opencode'),
+    '/opt/gantry/bin/opencode': opencode,
     '/opt/gantry/bin/rg': binary('rg'),
     '/opt/gantry/agent.mjs': agentFile,
   }

@@ -1,11 +1,12 @@
 import { createCrypto } from '../../src/adapters/web-crypto.ts'
+import type { SessionEvent } from '../../src/contract/events.ts'
 import { type DownMessage, type UpMessage } from '../../src/contract/link.ts'
 import { defaultModelId, modelRows } from '../../src/contract/models.ts'
 import { SessionCreate } from '../../src/contract/session.ts'
-import type { GatewayTool } from '../../src/core/gateway/tools.ts'
-import type { OrganisationApi } from '../../src/core/organisations/api.ts'
-import type { Crypto, SandboxProvider } from '../../src/core/ports.ts'
-import { SessionActor } from '../../src/core/sessions/session.ts'
+import type { GatewayTool } from '../../src/core/session/calls/tools/tool.ts'
+import type { OrganisationApi } from '../../src/core/organisation/record/api.ts'
+import type { Blobs, Crypto, SandboxProvider } from '../../src/core/ports.ts'
+import { SessionActor } from '../../src/core/session/session.ts'
 import { secretKey } from './keys.ts'
 import { MemoryOrganisation } from './memory-organisation.ts'
 import { MemoryLedger } from './memory-ledger.ts'
@@ -48,15 +49,25 @@ export class TestSession {
   readonly sandboxes = new MemorySandboxes(() => this.now)
   /** Tests may put something in between. */
   provider: SandboxProvider = this.sandboxes
+  /** Tests that upload something say where. */
+  blobs: () => Blobs = () => {
+    throw new Error('No blobs here')
+  }
   readonly logs: string[] = []
   /** What the agent has been sent on its present link. */
   sent: DownMessage[] = []
   linked = false
+  /** Who watches is told of every event; null: nobody does. */
+  watch: ((events: SessionEvent[]) => void) | null = null
   /** Its machine is gone or stands still, and its socket does not know. */
   silentSince: number | null = null
   greeted = false
+  /** Tokens are minted when it is done. */
+  minting: Promise<void> = Promise.resolve()
   now = 1_000_000
   armedAt: number | null = null
+  /** The host's storage is away altogether. */
+  cannotArm = false
   erased = false
   actor: SessionActor
   readonly #deferred = new Set<Promise<void>>()
@@ -87,7 +98,10 @@ export class TestSession {
     return new SessionActor({
       sql: this.sql,
       host: {
-        arm: (at) => void (this.armedAt = at),
+        arm: (at) => {
+          if (this.cannotArm) throw new Error('cannot arm')
+          this.armedAt = at
+        },
         sendToAgent: (text) => {
           if (this.linked) this.sent.push(JSON.parse(text) as DownMessage)
           return this.linked
@@ -96,8 +110,8 @@ export class TestSession {
         agentGreeted: () => void (this.greeted = true),
         agentConnected: () => this.linked && this.greeted,
         agentHeardAt: () => (this.linked ? (this.silentSince ?? this.now) : null),
-        watched: () => false,
-        publish: () => {},
+        watched: () => this.watch !== null,
+        publish: (events) => this.watch?.(events),
         // The outbox gathers for a moment; everything longer waits for the clock.
         sleep: (ms) => (ms <= 1000 ? Promise.resolve() : this.#sleep(ms)),
         defer: (work) => {
@@ -122,10 +136,10 @@ export class TestSession {
         },
       },
       tokens: {
-        mint: async ({ generation }) => ({
-          token: `token of ${generation}`,
-          expiresAt: this.now + 3_600_000,
-        }),
+        mint: async ({ generation }) => {
+          await this.minting
+          return { token: `token of ${generation}`, expiresAt: this.now + 3_600_000 }
+        },
       },
       db: () => ({
         // Questions that a session has to it: the head of a timeline, and whether a snapshot is the base of a configuration.
@@ -140,12 +154,10 @@ export class TestSession {
           throw new Error('No libSQL here')
         },
       }),
-      blobs: () => {
-        throw new Error('No blobs here')
-      },
+      blobs: () => this.blobs(),
       ledger: () => this.ledger,
       provider: async (name) => (name === 'local' ? this.provider : null),
-      organisation: () => this.organisation as unknown as OrganisationApi,
+      organisation: () => this.organisation.api as unknown as OrganisationApi,
       tools: this.#tools,
       config: {
         publicUrl: 'http://gantry.test',
@@ -164,7 +176,7 @@ export class TestSession {
   }
 
   create(input: Record<string, unknown> = {}) {
-    return this.actor.create({
+    return this.actor.api.self.create({
       sessionId: testSessionId,
       ...testCaller,
       input: SessionCreate.parse(input),
@@ -186,6 +198,12 @@ export class TestSession {
       quietTurns = busy.length === 0 ? quietTurns + 1 : 0
       await (busy.length === 0 ? new Promise(setImmediate) : Promise.race(busy))
     }
+  }
+
+  /** The machine was suspended: the clock is later at once, and whatever was due on the way is late. */
+  jump(ms: number): Promise<void> {
+    this.now += ms
+    return this.pass(0)
   }
 
   /** Moves the clock and runs the alarm as often as it is due on the way. */
@@ -231,7 +249,7 @@ export class TestSession {
   }
 
   call(tool: string, toolCallId: string, args: Record<string, unknown> = {}, generation = 1) {
-    return this.actor.callTool(
+    return this.actor.api.calls.call(
       { organisationId: testCaller.organisationId, generation },
       { tool, toolCallId, args },
     )

@@ -1,7 +1,11 @@
 import { z } from 'zod'
 import { AppError } from '../../src/contract/error.ts'
 import type { ToolDefinition, ToolResult } from '../../src/contract/tool.ts'
-import { type CallContext, type GatewayTool, gatewayTool } from '../../src/core/gateway/tools.ts'
+import {
+  type CallContext,
+  type GatewayTool,
+  gatewayTool,
+} from '../../src/core/session/calls/tools/tool.ts'
 
 const definition = <A extends z.ZodType>(
   name: string,

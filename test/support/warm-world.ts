@@ -1,9 +1,8 @@
 import { AppError } from '../../src/contract/error.ts'
 import type { Firewall } from '../../src/contract/limits.ts'
 import { SessionCreate } from '../../src/contract/session.ts'
-import type { CreateSession } from '../../src/core/sessions/api.ts'
-import type { AppDeps } from '../../src/http/deps.ts'
-import { claimWarmSession } from '../../src/http/warm-session.ts'
+import type { CreateSession } from '../../src/core/session/record/record.ts'
+import { claimWarmSession, type WarmPorts } from '../../src/core/verbs/claim-warm-session.ts'
 import { Fleet } from './fleet.ts'
 import { orgId } from './organisation.ts'
 import type { TestSession } from './session.ts'
@@ -39,11 +38,13 @@ export class WarmWorld {
       mintSessionId: async () => `ses_warm${++this.#minted}`,
     }
     world.warmOwner = (id) => ({
-      create: (create) => this.fleet.create(id, {}, create),
-      dropWarm: async (caller, reason) => {
-        const session = this.fleet.sessions.get(id)
-        if (!session) throw new AppError('not_found', 'No such session')
-        return session.actor.dropWarm(caller, reason)
+      self: { create: (create) => this.fleet.create(id, {}, create) },
+      warm: {
+        drop: async (caller, reason) => {
+          const session = this.fleet.sessions.get(id)
+          if (!session) throw new AppError('not_found', 'No such session')
+          return session.actor.api.warm.drop(caller, reason)
+        },
       },
     })
   }
@@ -52,7 +53,7 @@ export class WarmWorld {
     return this.fleet.world.org
   }
   get pool() {
-    return this.org.warmPool(configurationId)
+    return this.org.api.pools.view(configurationId)
   }
 
   #plan() {
@@ -74,7 +75,7 @@ export class WarmWorld {
   }
 
   async statusOf(id: string) {
-    return (await this.fleet.sessions.get(id)?.actor.view(this.fleet.caller))?.status
+    return (await this.fleet.sessions.get(id)?.actor.api.self.view(this.fleet.caller))?.status
   }
 
   /** The agents of all sandboxes that wait for one call. */
@@ -83,7 +84,7 @@ export class WarmWorld {
     for (const [, session] of this.sessions()) await session.settle()
     await this.fleet.pass(1000)
     for (const [, session] of this.sessions()) {
-      const view = await session.actor.view(this.fleet.caller).catch(() => null)
+      const view = await session.actor.api.self.view(this.fleet.caller).catch(() => null)
       if (view?.sandbox.state === 'booting')
         await session.connect({ generation: view.sandbox.generation })
     }
@@ -99,7 +100,7 @@ export class WarmWorld {
   }
 
   async fill(): Promise<void> {
-    await this.org.watchWarmPool(configurationId)
+    await this.org.api.pools.watch(configurationId)
     await this.fleet.pass(1000)
     await this.connect()
   }
@@ -118,11 +119,11 @@ export class WarmWorld {
   /** As the API does. Null: it would be made cold. */
   claim(creationId: string, input: Record<string, unknown> = {}, isRepeat = false) {
     const deps = {
-      organisation: () => this.org,
-      session: (id: string) => this.fleet.sessions.get(id)?.actor,
+      organisation: () => this.org.api,
+      session: (id: string) => this.fleet.sessions.get(id)?.actor.api,
       warm: this.fleet.world.warm,
       config: { defaultSandbox: 'local' },
-    } as unknown as AppDeps
+    } as unknown as WarmPorts
     return claimWarmSession(deps, this.createOf(creationId, input), isRepeat)
   }
 }

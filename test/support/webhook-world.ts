@@ -2,22 +2,19 @@ import { createCrypto } from '../../src/adapters/web-crypto.ts'
 import { createWebhookSender } from '../../src/adapters/webhook-sender.ts'
 import { SessionId } from '../../src/contract/ids.ts'
 import type { WebhookCreate } from '../../src/contract/webhook.ts'
-import { nextDeadline, releaseTaken } from '../../src/core/deadlines.ts'
-import { createOrganisation } from '../../src/core/keys/key.ts'
+import { nextDeadline, releaseTaken } from '../../src/core/actor/deadlines.ts'
+import { createOrganisation } from '../../src/core/registry/keys.ts'
 import { LedgerActor } from '../../src/core/ledger/ledger.ts'
-import { unsentRows } from '../../src/core/outbox.ts'
+import { unsentRows } from '../../src/core/actor/outbox.ts'
 import type { Db, Sql, WebhookPost } from '../../src/core/ports.ts'
-import { Alarm } from '../../src/core/alarm.ts'
-import { listEvents } from '../../src/core/sessions/events.ts'
-import { Kernel } from '../../src/core/sessions/kernel.ts'
-import type { SessionPorts } from '../../src/core/sessions/ports.ts'
-import {
-  addDelivery,
-  deliverySchema,
-  type NewDelivery,
-} from '../../src/core/webhooks/deliveries.ts'
-import { WebhookDesk } from '../../src/core/webhooks/desk.ts'
-import { createWebhook } from '../../src/core/webhooks/webhook.ts'
+import { meetingsOf } from '../../src/core/actor/room.ts'
+import { Alarm } from '../../src/core/actor/alarm.ts'
+import { listEvents } from '../../src/core/session/log/events.ts'
+import { SessionKernel } from '../../src/core/session/record/kernel.ts'
+import type { SessionPorts } from '../../src/core/session/record/ports.ts'
+import { addDelivery, type NewDelivery } from '../../src/core/session/webhooks/deliveries.ts'
+import { Webhooks } from '../../src/core/session/webhooks/webhooks.ts'
+import { createWebhook } from '../../src/core/registry/webhooks/webhooks.ts'
 import { secretKey } from './keys.ts'
 import { memorySql } from './sql.ts'
 
@@ -40,7 +37,7 @@ export class WebhookWorld {
   readonly sessionId = SessionId.parse(`ses_${this.crypto.random(30)}`)
   readonly #db: () => Db
   readonly #sender = createWebhookSender({ publicUrl: 'http://127.0.0.1:1' })
-  #kernel!: Kernel
+  #kernel!: SessionKernel
   #alarm!: Alarm
 
   constructor(db: () => Db) {
@@ -51,9 +48,6 @@ export class WebhookWorld {
     this.organisationId = await createOrganisation(this.#db(), this.crypto, this.now, 'test')
     this.restart()
     this.#kernel.createTables()
-    const has = (table: string) =>
-      this.sql.all('select 1 from sqlite_master where name = ?', table).length > 0
-    if (!has('deliveries')) for (const statement of deliverySchema) this.sql.run(statement)
     this.sql.run(
       `insert into session (id, organisation_id, key_id, project, title, status, provider, sandbox_state, generation,
          model, gate, trust_project_config, marker_nonce, created_at)
@@ -70,12 +64,9 @@ export class WebhookWorld {
   restart(): void {
     this.#commits = 0
     this.dieAtCommit = Infinity
-    this.#kernel = new Kernel(this.#ports())
-    const desk = new WebhookDesk(this.#kernel)
-    this.#alarm = new Alarm(this.#kernel, ({ name }) => {
-      const [kind, argument] = name.split(':')
-      return kind === 'webhook' ? desk.onDeadline(argument) : undefined
-    })
+    this.#kernel = new SessionKernel(this.#ports())
+    const rooms = [new Webhooks(this.#kernel), { deadlines: { outbox: () => {} } }]
+    this.#alarm = new Alarm(this.#kernel, meetingsOf(rooms))
     if (this.#kernel.created) releaseTaken(this.sql, this.now, this.#kernel.instance)
   }
 
@@ -87,6 +78,7 @@ export class WebhookWorld {
       host: { arm: () => {}, watched: () => false, agentConnected: () => false },
       now: () => this.now,
       crypto: this.crypto,
+      config: { publicUrl: 'http://127.0.0.1:1' },
       db: () => {
         if (this.dbAway)
           throw Object.assign(new Error('The database cannot be reached'), {

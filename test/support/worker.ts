@@ -1,6 +1,6 @@
 import type { Env } from '../../durable-objects/env.ts'
 import { SessionObject as Session } from '../../durable-objects/session.ts'
-import { gatewayTools } from '../../src/core/gateway/registry.ts'
+import { gatewayTools } from '../../src/core/session/calls/tools/registry.ts'
 import { createWorker } from '../../src/worker.ts'
 import { testTools } from './tools.ts'
 

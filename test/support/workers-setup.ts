@@ -4,9 +4,9 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
-import { applyMigrations } from '../../local/migrations.ts'
-import { startSqld } from '../../local/sqld.ts'
-import { loadSecrets } from '../../local/state.ts'
+import { applyMigrations } from '../../local/database/migrations.ts'
+import { startSqld } from '../../local/database/sqld.ts'
+import { loadSecrets } from '../../local/state/secrets.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {

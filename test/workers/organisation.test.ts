@@ -1,39 +1,28 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test'
 import { env as bindings } from 'cloudflare:workers'
 import { expect, test } from 'vitest'
-import { type Env, partsOf } from '../../durable-objects/env.ts'
+import { type Env, organisationApi, partsOf, sessionApi } from '../../durable-objects/env.ts'
 import type { OrganisationObject } from '../../durable-objects/organisation.ts'
 import { createSessionIds } from '../../src/adapters/web-crypto.ts'
 import { SessionCreate } from '../../src/contract/session.ts'
-import type { OrganisationApi, SandboxClaim } from '../../src/core/organisations/api.ts'
-import { deploymentId } from '../../src/core/organisations/ports.ts'
-import type { SessionApi } from '../../src/core/sessions/api.ts'
+import type { SandboxClaim } from '../../src/core/organisation/record/api.ts'
+import { deploymentId } from '../../src/core/organisation/record/ports.ts'
 
 const env = bindings as unknown as Env & Record<string, string>
 type Stub = DurableObjectStub<OrganisationObject>
 
 /** The stub's own type adds disposal to every result, and its promises are more than promises: here they are plain. */
-// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- who calls it says which doors these are
-function doorsOf<Api extends object>(stub: object): Api {
-  return new Proxy({} as Api, {
-    get:
-      (_, name) =>
-      async (...args: unknown[]) =>
-        await (stub as Record<PropertyKey, (...args: unknown[]) => Promise<unknown>>)[name]?.(
-          ...args,
-        ),
-  })
-}
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- who calls it says which api these are
 
 let names = 0
 function newOrganisation() {
   const id = `org_${String((names += 1)).padStart(20, '0')}`
   const stub: Stub = env.ORGANISATION.getByName(id)
-  return { id, stub, doors: doorsOf<OrganisationApi>(stub) }
+  return { id, stub, api: organisationApi(env, id) }
 }
 const deployment = () => {
   const stub: Stub = env.ORGANISATION.getByName(deploymentId)
-  return { stub, doors: doorsOf<OrganisationApi>(stub) }
+  return { stub, api: organisationApi(env, deploymentId) }
 }
 const claim = (sessionId: string, more: Partial<SandboxClaim> = {}): SandboxClaim => ({
   sessionId,
@@ -54,9 +43,9 @@ async function until<T>(look: () => Promise<T | false>): Promise<T> {
 }
 
 test('[FIRE7] 200 requests at once against a limit of 7 get exactly 7, in the real object', async () => {
-  const { doors, stub } = newOrganisation()
-  await doors.setLimits(null, { concurrentSandboxes: 7 }, 'key')
-  const asked = Array.from({ length: 200 }, (_, i) => doors.reserveSandbox(claim(`ses_${i}`)))
+  const { api, stub } = newOrganisation()
+  await api.firewall.setLimits(null, { concurrentSandboxes: 7 }, 'key')
+  const asked = Array.from({ length: 200 }, (_, i) => api.sandboxes.reserve(claim(`ses_${i}`)))
   const answers = await Promise.all(asked)
   const granted = answers.flatMap((answer, i) => (answer.granted ? [`ses_${i}`] : []))
   expect(granted).toHaveLength(7)
@@ -64,16 +53,16 @@ test('[FIRE7] 200 requests at once against a limit of 7 get exactly 7, in the re
     reason: expect.stringContaining('concurrentSandboxes'),
   })
   await evictDurableObject(stub)
-  expect((await doors.limits(null)).usage.concurrentSandboxes).toBe(7)
-  expect((await doors.reserveSandbox(claim('ses_new'))).granted).toBe(false)
-  await doors.sandboxEnded(granted[0] ?? '', 1, { outcome: 'stopped', reason: '' })
-  expect((await doors.reserveSandbox(claim('ses_new'))).granted).toBe(true)
+  expect((await api.firewall.limits(null)).usage.concurrentSandboxes).toBe(7)
+  expect((await api.sandboxes.reserve(claim('ses_new'))).granted).toBe(false)
+  await api.sandboxes.ended(granted[0] ?? '', 1, { outcome: 'stopped', reason: '' })
+  expect((await api.sandboxes.reserve(claim('ses_new'))).granted).toBe(true)
 })
 
 test('[FIRE8] its alarm survives an eviction and brings the rows to libSQL', async () => {
-  const { id, doors, stub } = newOrganisation()
-  await doors.reserveSandbox(claim('ses_a', { provider: 'e2b' }))
-  await doors.sandboxEnded('ses_a', 1, { outcome: 'failed', reason: 'no boot' })
+  const { id, api, stub } = newOrganisation()
+  await api.sandboxes.reserve(claim('ses_a', { provider: 'e2b' }))
+  await api.sandboxes.ended('ses_a', 1, { outcome: 'failed', reason: 'no boot' })
   expect(await alarmOf(stub)).not.toBeNull()
   await evictDurableObject(stub)
   await runInDurableObject(stub, (_, state) =>
@@ -90,8 +79,8 @@ test('[FIRE8] its alarm survives an eviction and brings the rows to libSQL', asy
 })
 
 test('[FIRE13] a provider that cannot be reached is looked at again by the next alarm', async () => {
-  const { doors, stub } = newOrganisation()
-  await doors.reserveSandbox(claim('ses_a'))
+  const { api, stub } = newOrganisation()
+  await api.sandboxes.reserve(claim('ses_a'))
   await evictDurableObject(stub)
   for (let times = 0; times < 3; times++) {
     await runInDurableObject(stub, (_, state) =>
@@ -107,30 +96,34 @@ test('[FIRE13] a provider that cannot be reached is looked at again by the next 
     )
   }
   expect(await alarmOf(stub)).not.toBeNull()
-  expect((await doors.limits(null)).usage.concurrentSandboxes).toBe(1)
+  expect((await api.firewall.limits(null)).usage.concurrentSandboxes).toBe(1)
 })
 
 test('[FIRE12] the deployment’s switch reaches organisations and their sessions by itself', async () => {
-  const { id, doors } = newOrganisation()
+  const { id, api } = newOrganisation()
   const caller = { organisationId: id, keyId: `key_${'1'.repeat(20)}`, owner: 'tester' }
   const secret = Uint8Array.from(atob(env['GANTRY_ID_SECRET'] ?? ''), (letter) =>
     letter.charCodeAt(0),
   )
   const sessionId = await createSessionIds(secret).mint()
-  const session = doorsOf<SessionApi>(env.SESSION.getByName(sessionId))
-  await session.create({ ...caller, sessionId, input: SessionCreate.parse({ sandbox: 'local' }) })
+  const session = sessionApi(env, sessionId)
+  await session.self.create({
+    ...caller,
+    sessionId,
+    input: SessionCreate.parse({ sandbox: 'local' }),
+  })
   // Its provider is not there, so it tries and tries.
-  await until(async () => (await doors.limits(null)).usage.concurrentSandboxes === 1)
+  await until(async () => (await api.firewall.limits(null)).usage.concurrentSandboxes === 1)
 
-  await deployment().doors.setKillSwitch({ on: true, reason: 'enough' }, 'operator')
+  await deployment().api.firewall.setKillSwitch({ on: true, reason: 'enough' }, 'operator')
   const stopped = await until(async () => {
-    const { sandbox } = await session.view(caller)
-    return sandbox.state === 'failed' && sandbox
+    const { sandbox } = await session.self.view(caller)
+    return ['stopping', 'stopped'].includes(sandbox.state) && sandbox
   })
   expect(stopped.reason).toBe('The kill switch of the deployment is on: enough')
-  expect(await doors.reserveSandbox(claim('ses_b'))).toMatchObject({ granted: false })
-  await until(async () => (await deployment().doors.deploymentKillSwitch()).untold === 0)
+  expect(await api.sandboxes.reserve(claim('ses_b'))).toMatchObject({ granted: false })
+  await until(async () => (await deployment().api.deployment.killSwitch()).untold === 0)
 
-  await deployment().doors.setKillSwitch({ on: false, reason: '' }, 'operator')
-  await until(async () => (await doors.reserveSandbox(claim('ses_b'))).granted)
+  await deployment().api.firewall.setKillSwitch({ on: false, reason: '' }, 'operator')
+  await until(async () => (await api.sandboxes.reserve(claim('ses_b'))).granted)
 })

@@ -1,4 +1,4 @@
-"""The app's door: one POST per call, signed, of a known shape, with an answer of a known shape."""
+"""The app's web endpoint: one POST per call, signed, of a known shape, with an answer of a known shape."""
 
 import json
 import time

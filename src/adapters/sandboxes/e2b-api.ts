@@ -1,7 +1,10 @@
+// The calls of E2B's REST API that Gantry uses. Something that does not exist is null or false; every other failure
+// throws, and `E2bFailure` keeps the vendor's status and words. e2b.ts and the files beside it call it.
+
 import { z } from 'zod'
 import { AppError } from '../../contract/error.ts'
 
-export interface E2bApiOptions {
+interface E2bApiOptions {
   apiKey: string
   /** Without a slash at its end. */
   apiUrl: string
@@ -31,7 +34,7 @@ const Snapshot = z.object({ snapshotID: z.string() })
 const Alias = z.object({ templateID: z.string() })
 const Template = z.object({ builds: z.array(z.object({ status: z.string() })) })
 
-export interface NewE2bSandbox {
+interface NewE2bSandbox {
   templateID: string
   /** Seconds. */
   timeout: number
@@ -55,7 +58,6 @@ interface Request {
 
 export type E2bApi = ReturnType<typeof createE2bApi>
 
-/** The calls of E2B's REST API that are in use. A missing thing is null or false; everything else throws. */
 export function createE2bApi({ apiKey, apiUrl, timeouts = usual }: E2bApiOptions) {
   const { quickMs, slowMs } = timeouts
   return {
@@ -192,7 +194,18 @@ export function createE2bApi({ apiKey, apiUrl, timeouts = usual }: E2bApiOptions
     const text = (await response.text().catch(() => '')).slice(0, 300)
     if (status === 401 || status === 403) throw unavailable('E2B refuses the API key')
     if (status === 429) throw unavailable('E2B limits our requests: try again later')
-    throw unavailable(`E2B answered ${status}: ${text.replaceAll(apiKey, '[hidden]')}`)
+    throw new E2bFailure(status, text.replaceAll(apiKey, '[hidden]'))
+  }
+}
+
+/** An answer that nobody has planned for. */
+export class E2bFailure extends AppError {
+  readonly status: number
+  readonly words: string
+  constructor(status: number, words: string) {
+    super('sandbox_unavailable', `E2B answered ${status}: ${words}`)
+    this.status = status
+    this.words = words
   }
 }
 

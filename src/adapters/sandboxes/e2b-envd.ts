@@ -2,12 +2,12 @@ import { bytesFromBase64, bytesToBase64 } from '../base64.ts'
 import { type E2bAccess, unavailable } from './e2b-api.ts'
 import { frame, readFrames } from './connect-frames.ts'
 
-export interface EnvdOptions {
+interface EnvdOptions {
   /** For all sandboxes; null: each has its own address. */
   sandboxUrl: string | null
 }
 
-export interface Command {
+interface Command {
   /** The program first. Visible in the sandbox and in the vendor's logs: never a secret. */
   args: readonly [string, ...string[]]
   /** Standard input. Goes by a stream: of single messages the vendor's daemon logs the content. */
@@ -15,7 +15,7 @@ export interface Command {
   tag: string
 }
 
-export interface CommandResult {
+interface CommandResult {
   exitCode: number
   stdout: string
   stderr: string

@@ -1,14 +1,14 @@
 import type { SandboxInfo } from '../../core/ports.ts'
 import type { E2bListed } from './e2b-api.ts'
 
-export interface LabelOf {
+interface LabelOf {
   organisationId: string
   sessionId: string
   generation: number
 }
 
 /** session: a sandbox of a session. scrub: a copy of one that becomes a snapshot. */
-export type Role = 'session' | 'scrub'
+type Role = 'session' | 'scrub'
 
 const metadataOf = (label: string, of: LabelOf, role: Role) => ({
   gantry: label,

@@ -5,7 +5,7 @@ import type { Envd } from './e2b-envd.ts'
 import { scrubMetadata, sessionMetadata } from './e2b-labels.ts'
 import { scrubbedBytes, scrubCommand, scrubMs } from './remote-scrub.ts'
 
-export interface E2bSnapshotsOptions {
+interface E2bSnapshotsOptions {
   api: E2bApi
   envd: Envd
   /** The deployment's. */
@@ -16,8 +16,6 @@ export interface E2bSnapshotsOptions {
 
 /** The vendor ends a copy that was forgotten. */
 const scratchSeconds = 600
-
-export type E2bSnapshots = ReturnType<typeof createE2bSnapshots>
 
 /**
  * The vendor's snapshots have the memory in them: a start from one would be a second agent with the same token. So a

@@ -1,6 +1,13 @@
 import { AppError } from '../../contract/error.ts'
 import type { SandboxInfo, SandboxProvider, SandboxSpec, SnapshotInput } from '../../core/ports.ts'
-import { createE2bApi, type E2bListed, type E2bTimeouts, unavailable } from './e2b-api.ts'
+import {
+  createE2bApi,
+  E2bFailure,
+  type E2bListed,
+  type E2bTimeouts,
+  unavailable,
+} from './e2b-api.ts'
+import { endOf } from './git-fault.ts'
 import { checkE2b } from './e2b-check.ts'
 import { createEnvd } from './e2b-envd.ts'
 import { infoOf, newMetadata, organisationMetadata, sessionMetadata } from './e2b-labels.ts'
@@ -98,11 +105,15 @@ export function createE2bSandboxes(options: E2bOptions): SandboxProvider {
   /** There is no idempotency key: what was created though its answer was lost is found by the label. */
   async function createNew(spec: SandboxSpec): Promise<E2bListed | null> {
     const { snapshotId, organisationId, sessionId, generation } = spec
-    await api.create({
-      templateID: snapshotId === null ? (spec.image ?? template) : await startOf(spec, snapshotId),
+    const image = snapshotId === null ? spec.image : null
+    const order = {
+      templateID: snapshotId === null ? (image ?? template) : await startOf(spec, snapshotId),
       timeout: spec.limits.lifetimeSeconds,
       metadata: newMetadata(label, { organisationId, sessionId, generation }),
       allow_internet_access: true,
+    }
+    await api.create(order).catch((error: unknown) => {
+      throw image === null ? error : ofImage(image, error)
     })
     // Another host may have created one, too: all keep the same.
     return findOne(sessionId, generation)
@@ -161,13 +172,20 @@ export function createE2bSandboxes(options: E2bOptions): SandboxProvider {
   }
 }
 
+/** The template that a session names itself is its user's to correct; the deployment's own is not. */
+function ofImage(image: string, error: unknown): unknown {
+  if (!(error instanceof E2bFailure) || ![400, 404].includes(error.status)) return error
+  const hint = 'Check image: it is the name or id of a template that the E2B key may use'
+  return new AppError('unprocessable', `E2B cannot boot "${image}": ${error.words}. ${hint}`)
+}
+
 /** What the status script says. */
-function stateIn(stdout: string): Pick<SandboxInfo, 'state' | 'reason'> | 'unlaunched' {
+function stateIn(stdout: string): Pick<SandboxInfo, 'state' | 'reason' | 'fault'> | 'unlaunched' {
   const [state, ...words] = stdout.split('\n')
   if (state === 'none') return 'unlaunched'
   if (state === 'running') return { state, reason: null }
   if (state === 'preparing') return { state: 'queued', reason: null }
-  if (state === 'exited') return { state, reason: `The agent ended:\n${words.join('\n')}`.trim() }
+  if (state === 'exited') return { state, ...endOf(`The agent ended:\n${words.join('\n')}`.trim()) }
   throw unavailable('The sandbox at E2B does not answer as expected')
 }
 

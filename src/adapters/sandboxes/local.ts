@@ -19,6 +19,8 @@ const getTimeoutMs = 5_000
 const checkTimeoutMs = 15_000
 // The host gives the agent ten seconds to end in order.
 const stopTimeoutMs = 30_000
+// Longer than the host tries to.
+const freezeTimeoutMs = 10_000
 // Longer than the host's own limits together: whoever asks again joins.
 const snapshotTimeoutMs = 100_000
 
@@ -38,7 +40,9 @@ export function createLocalSandboxes(options: LocalSandboxOptions): SandboxProvi
     },
     create: async (spec) => {
       const path = sandboxPath(spec.sessionId, spec.generation)
-      return bodyOf(await ask('PUT', path, createTimeoutMs, spec)) as SandboxInfo
+      const answer = await ask('PUT', path, createTimeoutMs, spec)
+      if (!isOk(answer)) throw refusal(answer)
+      return bodyOf(answer) as SandboxInfo
     },
     get: async (sessionId, generation) => {
       const answer = await ask('GET', sandboxPath(sessionId, generation), getTimeoutMs)
@@ -57,6 +61,11 @@ export function createLocalSandboxes(options: LocalSandboxOptions): SandboxProvi
     stop: async (sessionId, generation) => {
       const answer = await ask('DELETE', sandboxPath(sessionId, generation), stopTimeoutMs)
       if (!isOk(answer)) throw trouble(answer)
+    },
+    freeze: async (sessionId, generation) => {
+      const path = `${sandboxPath(sessionId, generation)}/freeze`
+      const answer = await ask('PUT', path, freezeTimeoutMs)
+      if (!isOk(answer)) throw refusal(answer)
     },
     check: async () => {
       try {

@@ -1,15 +1,19 @@
+// Calls Gantry's own app at Modal (sandbox-agent/modal), because Modal's protocol cannot be spoken with `fetch`. Each
+// request is signed, and a failure says whether it may be tried again or a person must act (`ModalTrouble`). modal.ts
+// calls it.
+
 import type { z } from 'zod'
 import { AppError, ErrorBody } from '../../contract/error.ts'
 import { type ImportedKey, importOnce } from '../secret-key.ts'
 
-export interface ModalAppOptions {
+interface ModalAppOptions {
   /** Of the deployed app, such as `https://acme--gantry-web.modal.run`. */
   url: string
   /** The same as in the app's secret. */
   secret: string
 }
 
-export type ModalCall =
+type ModalCall =
   | 'create'
   | 'get'
   | 'list'
@@ -30,7 +34,6 @@ export class ModalTrouble extends AppError {
 
 export type ModalApp = ReturnType<typeof createModalApp>
 
-/** The app in front of Modal, whose own protocol cannot be spoken with `fetch`. See sandbox-agent/modal. */
 export function createModalApp({ url, secret }: ModalAppOptions) {
   const keyOf = importOnce([{ id: 'app', secret: utf8(secret) }], importKey)
   const origin = url.replace(/\/+$/, '')

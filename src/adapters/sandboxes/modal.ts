@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { AppError, errorCodeOf } from '../../contract/error.ts'
 import type { ProviderCheck, SandboxInfo, SandboxProvider } from '../../core/ports.ts'
+import { endOf } from './git-fault.ts'
 import { createModalApp, type ModalApp, ModalTrouble } from './modal-app.ts'
 import { launchInput, launchScript, statusScript } from './remote-launch.ts'
 import { remoteImage, remoteLayout } from './remote-layout.ts'
@@ -72,6 +73,19 @@ cp -a ${mounted}/home/. ${home}/
 touch ${stateDir}/restored
 `
 
+const withFault = (info: SandboxInfo): SandboxInfo =>
+  info.state === 'exited' && info.reason !== null ? { ...info, ...endOf(info.reason) } : info
+
+/** The image that a session names itself is its user's to correct; the deployment's own is not. */
+const ofImage =
+  (image: string | null) =>
+  (error: unknown): never => {
+    const { message } = error as Error
+    const isAboutImage = message.startsWith('Cannot start from image')
+    if (errorCodeOf(error) !== 'unprocessable' || !isAboutImage || image !== null) throw error
+    throw new AppError('sandbox_unavailable', message)
+  }
+
 /** Sandboxes at Modal. Nothing is remembered here; the app finds by name what was created though its answer was lost. */
 export function createModalSandboxes(options: ModalOptions): SandboxProvider {
   const { deploymentLabel: label, image = null } = options
@@ -91,12 +105,12 @@ export function createModalSandboxes(options: ModalOptions): SandboxProvider {
         launch: { script: launchScript, input: launchInput(spec, label) },
         status: statusScript,
       }
-      return ask('create', body, Info, createMs)
+      return withFault(await ask('create', body, Info, createMs).catch(ofImage(spec.image)))
     },
     get: async (sessionId, generation): Promise<SandboxInfo | null> => {
       try {
         const body = { label, sessionId, generation, status: statusScript }
-        return await ask('get', body, Info, quickMs)
+        return withFault(await ask('get', body, Info, quickMs))
       } catch (error) {
         if (errorCodeOf(error) === 'not_found') return null
         throw error

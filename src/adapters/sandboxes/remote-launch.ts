@@ -141,7 +141,7 @@ interface RemoteSource {
 }
 
 /** Takes a credential out of the URL, so that it cannot reach .git/config, and refuses what git must not be given. */
-export function parseRemoteSource(repository: SandboxSpec['repository']): RemoteSource | null {
+function parseRemoteSource(repository: SandboxSpec['repository']): RemoteSource | null {
   if (repository === null) return null
   const { url, ref, token } = repository
   if (ref !== null && (ref.startsWith('-') || /[\p{Cc}\s]/u.test(ref)))

@@ -1,7 +1,7 @@
 import type { Boot, Layout } from '../../contract/manifest.ts'
 
 /**
- * The literal places of the agent contract, the same on every remote provider. The workspace is not inside the home: a
+ * The literal paths of the agent contract, the same on every remote provider. The workspace is not inside the home: a
  * folder whose parent OpenCode's user may write to could be swapped for a link while the agent, as root, works in it.
  */
 export const remoteLayout: Layout = {
@@ -13,7 +13,9 @@ export const remoteLayout: Layout = {
   port: 4096,
 }
 
-/** What a template or image must have, beside git. The agent runs as root, everything that the model does as the user. */
+/**
+ * What a template or image must have, beside git. The agent runs as root, everything that the model does as the user.
+ */
 export const remoteImage = {
   user: 'user',
   uid: 1000,
@@ -29,7 +31,7 @@ export const remoteImage = {
   stateDir: '/var/lib/gantry',
 } as const
 
-export interface RemoteAgent {
+interface RemoteAgent {
   gatewayUrl: string
   sessionId: string
   generation: number

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { AppError, errorCodeOf } from '../../contract/error.ts'
 import type { SnapshotInput } from '../../core/ports.ts'
-import { createRedactor } from '../../core/redaction.ts'
+import { createRedactor } from '../../core/redaction/redaction.ts'
 import { formsOf } from '../../core/redaction/forms.ts'
 import { remoteImage, remoteLayout } from './remote-layout.ts'
 
@@ -33,7 +33,7 @@ export function scrubCommand(input: SnapshotInput): { args: [string, string]; in
 const tokensOf = (sessionId: string) =>
   formsOf(sessionId).wrapped.map((value) => ({ name: 'session token', value }))
 
-export interface ScrubResult {
+interface ScrubResult {
   exitCode: number
   stdout: string
   stderr: string

@@ -1,45 +1,40 @@
-import { errorCodeOf } from '../../contract/error.ts'
-import type { DeadLetter } from '../../contract/status.ts'
-import { isMigrated, migrate } from '../migrate.ts'
-import type { CrashPoint } from '../crash-points.ts'
+import type { CrashPoint } from '../actor/crash-points.ts'
 import type {
   Clock,
   Db,
   DbStatement,
   Ledger,
+  LedgerAnswer,
   LedgerAppend,
   LedgerStatus,
   Log,
   OutboxRow,
   Sql,
 } from '../ports.ts'
+import { DeadLetters } from './dead-letters.ts'
+import { isAway, notYet, reasonOf, refusesRow } from './refusal.ts'
 import { statementsFor, watermarkStatement } from './statements.ts'
 
 const maxBatchRows = 1000
 /** One request that takes too long would fail all of its sessions, again and again. */
 const maxBatchBytes = 8 * 1024 * 1024
-const maxDeadLetters = 100
-
-const ladder = [
-  [
-    `create table dead_letters (
-      session_id text not null,
-      seq integer not null,
-      kind text not null,
-      error text not null,
-      at integer not null,
-      primary key (session_id, seq)
-    )`,
-  ],
-]
 
 interface Waiting {
   input: LedgerAppend
-  resolve: (stored: number) => void
+  resolve: (answer: LedgerAnswer) => void
   reject: (error: unknown) => void
 }
 
-export interface LedgerPorts {
+/** What is to be written of one request, and how far libSQL has its owner afterwards. */
+interface Plan extends Waiting {
+  rows: OutboxRow[]
+  stored: number
+}
+
+/** Why the rows of some owners cannot be written yet. */
+type Failures = Map<string, unknown>
+
+interface LedgerPorts {
   sql: Sql
   db(): Db
   now: Clock
@@ -48,36 +43,44 @@ export interface LedgerPorts {
 }
 
 /**
- * A batching writer: one batch in flight, and what arrives meanwhile joins the next one. Its queue is memory only, which
- * is enough: each session keeps its rows until their watermark has come back.
+ * One ledger shard: writes the outboxes of many sessions and organisations to libSQL. One batch is on its way at a time,
+ * and what arrives meanwhile joins the next one. It promises that the rows of one owner are written in order, that a row
+ * which libSQL refuses holds up no other, and that nobody is answered before the rows are in libSQL. Its queue is memory
+ * only, which is enough: each owner keeps its rows until their watermark has come back, and sends them again.
+ * Sessions and organisations call `append`, the status route calls `status`.
  */
 export class LedgerActor implements Ledger {
   readonly #ports: LedgerPorts
+  readonly #letters: DeadLetters
   #queue: Waiting[] = []
   #writing = false
-  /** The oldest unsent row of each session whose rows did not get through. */
-  readonly #behind = new Map<string, number>()
+  /** The oldest unsent row of each session whose rows did not get through, and why. */
+  readonly #behind = new Map<string, { oldestAt: number; reason: string | null }>()
 
   constructor(ports: LedgerPorts) {
     this.#ports = ports
+    this.#letters = new DeadLetters(ports.sql)
   }
 
-  append(input: LedgerAppend): Promise<number> {
-    const stored = new Promise<number>((resolve, reject) =>
+  append(input: LedgerAppend): Promise<LedgerAnswer> {
+    const answer = new Promise<LedgerAnswer>((resolve, reject) =>
       this.#queue.push({ input, resolve, reject }),
     )
-    const oldest = input.rows[0]?.createdAt
-    if (oldest !== undefined && !this.#behind.has(input.sessionId))
-      this.#behind.set(input.sessionId, oldest)
+    const oldestAt = input.rows[0]?.createdAt
+    if (oldestAt !== undefined && !this.#behind.has(input.sessionId))
+      this.#behind.set(input.sessionId, { oldestAt, reason: null })
     if (!this.#writing) void this.#writeAll()
-    return stored
+    return answer
   }
 
-  async status(): Promise<LedgerStatus> {
+  /** Dead letters are those of one organisation. */
+  async status(organisationId: string): Promise<LedgerStatus> {
+    const behind = [...this.#behind.values()].toSorted((a, b) => a.oldestAt - b.oldestAt)
     return {
-      pendingSessions: this.#behind.size,
-      oldestAt: this.#behind.size > 0 ? Math.min(...this.#behind.values()) : null,
-      deadLetters: this.#deadLetters(),
+      pendingSessions: behind.length,
+      oldestAt: behind[0]?.oldestAt ?? null,
+      reason: behind.find(({ reason }) => reason !== null)?.reason ?? null,
+      ...this.#letters.list(organisationId),
     }
   }
 
@@ -102,6 +105,7 @@ export class LedgerActor implements Ledger {
     return batch
   }
 
+  /** Nobody is answered before everything is written: a second request for the same rows counts on the first. */
   async #writeBatch(batch: Waiting[]): Promise<void> {
     try {
       const db = this.#ports.db()
@@ -109,94 +113,102 @@ export class LedgerActor implements Ledger {
         db,
         batch.map(({ input }) => input.sessionId),
       )
-      const current = batch.filter((item) => this.#isCurrent(item, stored))
+      const plans = batch.map((item) => planFor(item, stored))
       await this.#ports.crash?.('ledger.before-write')
-      await this.#write(db, current)
+      const failures = await this.#write(db, plans)
       await this.#ports.crash?.('ledger.after-write')
+      for (const plan of plans) this.#answer(plan, failures.get(plan.input.sessionId))
     } catch (error) {
-      for (const { reject } of batch) reject(error)
+      for (const item of batch) this.#fail(item, error)
     }
   }
 
-  /** A session that knows more than libSQL first sends again what libSQL has lost; what libSQL has is not written again. */
-  #isCurrent({ input, resolve }: Waiting, stored: Map<string, number>): boolean {
-    const known = stored.get(input.sessionId) ?? 0
-    const last = input.rows.at(-1)?.seq ?? input.after
-    if (known < input.after || known >= last) {
-      resolve(Math.min(known, last))
-      if (known >= last) this.#behind.delete(input.sessionId)
-      return false
-    }
-    input.rows = input.rows.filter((row) => row.seq > known)
-    stored.set(input.sessionId, last)
-    return true
-  }
-
-  async #write(db: Db, batch: Waiting[]): Promise<void> {
-    if (batch.length === 0) return
+  async #write(db: Db, plans: Plan[]): Promise<Failures> {
+    const writing = plans.filter(({ rows }) => rows.length > 0)
+    const failures: Failures = new Map()
+    if (writing.length === 0) return failures
     try {
-      await db.batch(batch.flatMap(({ input }) => [...rowStatements(input), watermark(input)]))
+      await db.batch(writing.flatMap(planStatements))
+      for (const { input, rows } of writing) this.#letters.settle(input.sessionId, rows)
     } catch (error) {
-      if (errorCodeOf(error) === 'storage_unavailable') throw error
-      // One bad row fails its neighbours: now each row stands alone.
-      for (const item of batch) await this.#writeSingly(db, item)
+      if (isAway(error)) throw error
+      // One bad row fails its neighbours: now each owner stands alone.
+      for (const plan of writing) await this.#writeAlone(db, plan, failures)
     }
-    for (const item of batch) this.#done(item)
+    return failures
   }
 
-  async #writeSingly(db: Db, { input }: Waiting): Promise<void> {
-    for (const row of input.rows) {
-      const mark = watermarkStatement(input.sessionId, row.seq)
-      try {
-        await db.batch([...statementsFor(input, [row]), mark])
-      } catch (error) {
-        if (errorCodeOf(error) === 'storage_unavailable') throw error
-        this.#bury(input, row, error)
-        await db.batch([mark])
+  /** Rows of one owner stay in order: behind one that waits, all wait. */
+  async #writeAlone(db: Db, plan: Plan, failures: Failures): Promise<void> {
+    if (failures.has(plan.input.sessionId)) return
+    try {
+      await db.batch(planStatements(plan))
+      this.#letters.settle(plan.input.sessionId, plan.rows)
+    } catch (error) {
+      if (isAway(error)) throw error
+      for (const row of plan.rows) {
+        const failure = await this.#writeRow(db, plan.input, row)
+        if (failure !== null) return void failures.set(plan.input.sessionId, failure)
       }
     }
   }
 
-  #done({ input, resolve }: Waiting): void {
-    this.#behind.delete(input.sessionId)
-    resolve(input.rows.at(-1)?.seq ?? input.after)
+  /** Null: it is written, or buried. */
+  async #writeRow(db: Db, input: LedgerAppend, row: OutboxRow): Promise<unknown> {
+    const mark = watermarkStatement(input.sessionId, row.seq)
+    try {
+      await db.batch([...statementsFor(input, [row]), mark])
+      this.#letters.settle(input.sessionId, [row])
+    } catch (error) {
+      if (isAway(error)) throw error
+      if (!refusesRow(error)) return notYet(row, error)
+      this.#bury(input, row, error)
+      await db.batch([mark])
+    }
+    return null
+  }
+
+  #answer(plan: Plan, failure: unknown): void {
+    if (failure !== undefined) return this.#fail(plan, failure)
+    const { input, stored, resolve } = plan
+    const last = input.rows.at(-1)?.seq ?? input.after
+    if (stored >= last) this.#behind.delete(input.sessionId)
+    resolve({ stored, refused: this.#letters.of(input.sessionId) })
+  }
+
+  #fail({ input, reject }: Waiting, error: unknown): void {
+    const behind = this.#behind.get(input.sessionId)
+    if (behind) behind.reason = reasonOf(error)
+    reject(error)
   }
 
   #bury(input: LedgerAppend, row: OutboxRow, error: unknown): void {
-    const message = error instanceof Error ? error.message : String(error)
+    const message = reasonOf(error)
     this.#ports.log('error', 'libSQL refused a row', {
       sessionId: input.sessionId,
+      organisationId: input.organisationId,
       seq: row.seq,
       kind: row.kind,
       error: message,
     })
-    migrate(this.#ports.sql, ladder)
-    this.#ports.sql.run(
-      'insert or replace into dead_letters (session_id, seq, kind, error, at) values (?, ?, ?, ?, ?)',
-      input.sessionId,
-      row.seq,
-      row.kind,
-      message.slice(0, 500),
-      this.#ports.now(),
-    )
-  }
-
-  #deadLetters(): DeadLetter[] {
-    if (!isMigrated(this.#ports.sql)) return []
-    return this.#ports.sql.all<DeadLetter>(
-      'select session_id as sessionId, seq, kind, error, at from dead_letters order by at desc limit ?',
-      maxDeadLetters,
-    )
+    this.#letters.add(input, row, message, this.#ports.now())
   }
 }
 
-function rowStatements(input: LedgerAppend): DbStatement[] {
-  return statementsFor(input, input.rows)
+/** A session that knows more than libSQL first sends again what libSQL has lost; what libSQL has is not written again. */
+function planFor(item: Waiting, stored: Map<string, number>): Plan {
+  const { sessionId, after, rows } = item.input
+  const known = stored.get(sessionId) ?? 0
+  const last = rows.at(-1)?.seq ?? after
+  if (known < after || known >= last) return { ...item, rows: [], stored: Math.min(known, last) }
+  stored.set(sessionId, last)
+  return { ...item, rows: rows.filter((row) => row.seq > known), stored: last }
 }
 
-function watermark(input: LedgerAppend): DbStatement {
-  return watermarkStatement(input.sessionId, input.rows.at(-1)?.seq ?? input.after)
-}
+const planStatements = ({ input, rows, stored }: Plan): DbStatement[] => [
+  ...statementsFor(input, rows),
+  watermarkStatement(input.sessionId, stored),
+]
 
 async function loadWatermarks(db: Db, sessionIds: string[]): Promise<Map<string, number>> {
   const places = sessionIds.map(() => '?').join(', ')
@@ -221,6 +233,9 @@ export function sumLedgerStatus(shards: readonly LedgerStatus[]): LedgerStatus {
   return {
     pendingSessions: shards.reduce((sum, { pendingSessions }) => sum + pendingSessions, 0),
     oldestAt: oldest.length > 0 ? Math.min(...oldest) : null,
+    reason: shards.find(({ reason }) => reason !== null)?.reason ?? null,
     deadLetters: shards.flatMap(({ deadLetters }) => deadLetters),
+    unowned: shards.flatMap(({ unowned }) => unowned),
+    deadLetterCount: shards.reduce((sum, { deadLetterCount }) => sum + deadLetterCount, 0),
   }
 }

@@ -1,32 +1,42 @@
+import { identityOf } from '../actor/outbox.ts'
 import type { DbStatement, OutboxRow } from '../ports.ts'
+import { eraseSession, type RowOwner, sweepUploads, type UploadSweep } from './erasing.ts'
 import { type Kind, type Table, tables } from './tables.ts'
-
-export interface RowOwner {
-  sessionId: string
-  organisationId: string
-}
 
 /**
  * How rows of one session's outbox change libSQL. Every statement may be repeated; an older row never undoes a newer
- * one, nor a session what is another's (callers choose the ids of runs, so two may say the same). Rows of one kind that
+ * one, nor a session what is another's (callers choose the ids of runs, so two may say the same), nor what is erased. Rows of one kind that
  * follow each other are one statement with one JSON text, put together from their payloads as they are: libSQL takes it
  * apart, which costs the Worker nothing.
  */
 export function statementsFor(who: RowOwner, rows: readonly OutboxRow[]): DbStatement[] {
   const statements: DbStatement[] = []
   for (let from = 0; from < rows.length;) {
-    const kind = rows[from]?.kind as string
+    const sent = rows[from]?.kind as string
     let to = from + 1
-    while (rows[to]?.kind === kind) to += 1
-    const run = rows.slice(from, to)
-    if (kind === 'session.erased') statements.push(...eraseSession(who))
+    while (rows[to]?.kind === sent) to += 1
+    const run = rows.slice(from, to).map((row) => ({ ...row, ...identityOf(row) }))
+    const kind = run[0]?.kind as string
+    if (kind === 'session.erased') statements.push(...eraseSession(who, lastTime(run)))
+    else if (kind === 'uploads.swept') statements.push(...run.flatMap((row) => sweep(who, row)))
     else if (kind === 'snapshot.deleted') statements.push(deleteSnapshots(who, run))
     else if (Object.hasOwn(tables, kind)) statements.push(upsert(kind as Kind, who, run))
-    else throw new Error(`Unknown outbox row "${kind}"`)
+    else if (kind !== 'dead-letter.closed') throw new UnknownKind(kind)
     from = to
   }
   return statements
 }
+
+export class UnknownKind extends Error {
+  constructor(kind: string) {
+    super(`Unknown outbox row "${kind}"`)
+  }
+}
+
+const lastTime = (rows: readonly OutboxRow[]): number => rows.at(-1)?.createdAt ?? 0
+
+const sweep = (who: RowOwner, { payload }: OutboxRow): DbStatement[] =>
+  sweepUploads(who, JSON.parse(payload) as UploadSweep)
 
 const upserts = new Map<Kind, string>()
 
@@ -52,44 +62,10 @@ function upsertSql({ name, key, session, payload, fixed }: Table): string {
     .filter((column) => !key.includes(column))
     .map((column) => `${column} = excluded.${column}`)
   return `insert into ${name} (${columns.join(', ')})
-    select ${Object.values(sources).join(', ')} from json_each(?1) where true
+    select ${Object.values(sources).join(', ')} from json_each(?1)
+    where not exists (select 1 from outbox_watermarks where session_id = ?2 and erased_at is not null)
     on conflict (${key.join(', ')}) do update set ${updates.join(', ')}
     where excluded.${session} = ${name}.${session} and excluded.outbox_seq >= ${name}.outbox_seq`
-}
-
-const sessionTables = [
-  'artifacts',
-  'turns',
-  'session_tool_invocations',
-  'automation_runs',
-  'runs',
-  'run_events',
-  'approvals',
-  'operation_attempts',
-  'webhook_deliveries',
-]
-
-/** Content goes only where no other session of the organisation holds it. */
-function eraseSession({ sessionId, organisationId }: RowOwner): DbStatement[] {
-  const orphans = `organisation_id = ?1 and sha256 in (select sha256 from artifacts where organisation_id = ?1 and session_id = ?2)
-    and sha256 not in (select sha256 from artifacts where organisation_id = ?1 and session_id <> ?2)`
-  const values = [organisationId, sessionId]
-  return [
-    { sql: `delete from blob_index where ${orphans}`, values },
-    { sql: `delete from blobs where ${orphans}`, values },
-    ...sessionTables.map((table) => ({
-      sql: `delete from ${table} where organisation_id = ?1 and session_id = ?2`,
-      values,
-    })),
-    {
-      // A configuration's base stays, wherever it came from.
-      sql: `delete from snapshots where organisation_id = ?1 and session_id = ?2 and configuration_id is null
-        and id not in (select base_snapshot_id from configurations
-          where organisation_id = ?1 and base_snapshot_id is not null)`,
-      values,
-    },
-    { sql: 'delete from sessions where organisation_id = ?1 and id = ?2', values },
-  ]
 }
 
 /** What the session has deleted at its provider cannot be started from any more. */

@@ -1,3 +1,9 @@
+/**
+ * Every table of libSQL: where its rows come from, and what becomes of them when their session is erased. The statements
+ * that write the rows of outboxes and those that erase a session are derived from these two lists, and a test compares
+ * them with the real schema: a table that is in neither fails it.
+ */
+
 /** A table of the ledger: its key, and where each column comes from in the row's payload. */
 export interface Table {
   name: string
@@ -8,6 +14,10 @@ export interface Table {
   session: 'id' | 'session_id' | 'organisation_id'
   /** Column by SQL text, where the payload has nothing to say. */
   fixed?: Readonly<Record<string, string>>
+  /** SQL: rows that stay when their session is erased. ?1 is the organisation. */
+  keep?: string
+  /** Why all rows stay, where the organisation writes them for itself. */
+  stays?: string
 }
 
 const same = (...names: string[]) => Object.fromEntries(names.map((name) => [name, name]))
@@ -86,7 +96,10 @@ export const tables = {
     session: 'session_id',
     payload: {
       ...same('id', 'kind', 'state', 'title', 'asker', 'reason', 'rule', 'quorum', 'actor'),
+      ...same('details', 'policy'),
       ...times,
+      asker_id: 'askerId',
+      asker_owner: 'askerOwner',
       run_id: 'runId',
       operation_hash: 'operationHash',
       deadline_at: 'deadlineAt',
@@ -152,9 +165,13 @@ export const tables = {
       configuration_id: 'configurationId',
       operation_id: 'operationId',
     },
+    // A configuration's base stays, wherever it came from.
+    keep: `configuration_id is not null or id in (select base_snapshot_id from configurations
+      where organisation_id = ?1 and base_snapshot_id is not null)`,
   },
   sandbox_reservation: {
     name: 'sandbox_reservations',
+    stays: 'Bills: what the sandboxes of an erased session have cost still counts',
     key: ['organisation_id', 'session_id', 'generation'],
     session: 'organisation_id',
     payload: {
@@ -167,6 +184,7 @@ export const tables = {
   },
   sandbox_action: {
     name: 'sandbox_actions',
+    stays: 'The record of what the firewall did and was told',
     key: ['organisation_id', 'outbox_seq'],
     session: 'organisation_id',
     payload: {
@@ -177,3 +195,23 @@ export const tables = {
   },
 } as const satisfies Record<string, Table>
 export type Kind = keyof typeof tables
+
+/**
+ * The tables that no outbox row is written to. claim: its rows say which session holds which content, and go with the
+ * session; content: it goes with the last session that holds it.
+ */
+export const otherTables: Readonly<Record<string, 'claim' | 'content' | { stays: string }>> = {
+  blob_claims: 'claim',
+  blob_index: 'content',
+  blobs: 'content',
+  outbox_watermarks: {
+    stays: 'Without content. Marked as erased it keeps late rows out, and goes a day later',
+  },
+  organisations: { stays: 'Of no session' },
+  api_keys: { stays: 'Of no session' },
+  configurations: { stays: 'Of no session' },
+  secrets: { stays: 'Of no session' },
+  policies: { stays: 'Of no session' },
+  webhooks: { stays: 'Of no session' },
+  provider_credentials: { stays: 'Of no session' },
+}

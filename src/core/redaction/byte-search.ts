@@ -7,7 +7,7 @@ const hash = (a: number, b: number, c: number) => ((a << 10) ^ (b << 5) ^ c) & 0
 
 /**
  * Finds any of many literals (Wu-Manber): looks at three bytes and skips as far as no literal can end, so that most
- * bytes are never read. Several times as fast as a pass that visits each of them.
+ * bytes are never read. Several times as fast as a pass that visits each of them. The finder uses it for large content.
  */
 export class ByteSearch {
   readonly maxLength: number

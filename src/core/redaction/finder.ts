@@ -1,6 +1,11 @@
-import type { KnownSecret } from '../redaction.ts'
+import type { KnownSecret } from './redaction.ts'
 import { ByteSearch } from './byte-search.ts'
 import { formsOf, minSecretLength, utf8 } from './forms.ts'
+
+/**
+ * Finds secret values in content that must not be changed, such as the files of a snapshot or an upload: it says which
+ * secret is there, and the caller refuses the content.
+ */
 
 /** Searches one content, given in pieces. */
 export interface SecretSearch {

@@ -1,5 +1,5 @@
 /** How one value may be spelled in text. */
-export interface Forms {
+interface Forms {
   plain: string[]
   /** May be broken into lines anywhere, as `base64` does at 76 characters. */
   wrapped: string[]

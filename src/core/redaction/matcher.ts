@@ -1,6 +1,6 @@
 /**
  * Finds many literals in one pass (Aho-Corasick). A state stands for the longest prefix of any literal that the text
- * read so far ends with, so its depth is exactly what a stream must hold back.
+ * read so far ends with, so its depth is exactly what a stream must hold back. The redactor makes one for all secrets of a session.
  */
 export class Matcher {
   // One entry per state, in typed arrays: they are read for every character of every text.

@@ -1,0 +1,26 @@
+import { randomBytes, randomInt } from 'node:crypto'
+import { join } from 'node:path'
+import { keepPrivateJson } from './private-files.ts'
+
+export const randomText = (length: number, alphabet: string): string =>
+  Array.from({ length }, () => alphabet[randomInt(alphabet.length)]).join('')
+
+export const randomSecret = (): string => randomBytes(32).toString('base64')
+
+export interface Secrets {
+  /** base64 */
+  idSecret: string
+  /** `kid:base64[,kid:base64]` */
+  tokenKeys: string
+  sealKeys: string
+  hostSecret: string
+  modelKey: string
+}
+export const loadSecrets = (stateDir: string): Secrets =>
+  keepPrivateJson(join(stateDir, 'secrets.json'), () => ({
+    idSecret: randomSecret(),
+    tokenKeys: `k1:${randomSecret()}`,
+    sealKeys: `k1:${randomSecret()}`,
+    hostSecret: randomBytes(32).toString('hex'),
+    modelKey: `sk-local-${randomBytes(16).toString('hex')}`,
+  }))

@@ -1,0 +1,30 @@
+import type { CollectedFile } from '../../../src/contract/artifact.ts'
+import type { Enforcement, ExecutionReport } from '../../../src/contract/operation.ts'
+
+/** What an executor says. What it leaves out is empty, and without an error it has succeeded. */
+export interface Outcome {
+  output?: string
+  truncated?: boolean
+  exitCode?: number | null
+  error?: string | null
+  branch?: string | null
+  /** What the branch points to. */
+  commit?: string | null
+  files?: CollectedFile[]
+  enforced: Enforcement[]
+}
+
+export function reportOf(outcome: Outcome, durationMs: number): ExecutionReport {
+  const { error = null } = outcome
+  return {
+    status: error === null ? 'succeeded' : 'failed',
+    output: outcome.output ?? '',
+    truncated: outcome.truncated ?? false,
+    exitCode: outcome.exitCode ?? null,
+    error,
+    durationMs,
+    branch: outcome.branch ?? null,
+    files: outcome.files ?? [],
+    enforced: outcome.enforced,
+  }
+}

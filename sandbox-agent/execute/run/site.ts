@@ -1,0 +1,36 @@
+import { resolve, sep } from 'node:path'
+import type { Owner } from '../../workspace/folder.ts'
+
+/** The folders, the user and the search path with which operations run. */
+export interface Site {
+  workspace: string
+  home: string
+  /** The sandbox's user, where the agent is root; undefined: the agent's own. */
+  owner: Owner | undefined
+  /** The search path of what is run. */
+  path: string
+  /** In the environment of every process, so that what is left behind can be found. */
+  marks: Record<string, string>
+}
+
+export const attemptMark = 'GANTRY_ATTEMPT'
+
+/** Nothing is inherited: what the agent knows stays with the agent. */
+export const cleanEnvironment = (site: Site, attemptId: string): Record<string, string> => ({
+  PATH: site.path,
+  HOME: site.home,
+  LANG: 'C.UTF-8',
+  ...site.marks,
+  [attemptMark]: attemptId,
+})
+
+/** Relative to the workspace, as git spells it. It is a spelling only: no file is looked at. */
+export function pathInWorkspace(workspace: string, target: string): string {
+  const path = resolve(workspace, target)
+  const names = path.slice(workspace.length + 1).split(sep)
+  const isInside = path.startsWith(`${workspace}${sep}`)
+  if (!isInside) throw new Error(`Cannot change "${target}": it is outside the workspace`)
+  if (names.some((name) => name.toLowerCase() === '.git'))
+    throw new Error(`Cannot change "${target}": it belongs to git itself`)
+  return names.join('/')
+}

@@ -1,0 +1,270 @@
+// One running `opencode serve`: its process, its HTTP API and its stream of events. `start` resolves only when the
+// server answers, refuses requests without its password, and has loaded the gate's marker and all tools of the
+// manifest. The supervisor starts and ends it; turns send requests to it.
+
+import { type ChildProcess, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { createWriteStream, mkdirSync, type WriteStream } from 'node:fs'
+import type { Readable } from 'node:stream'
+import type { Manifest } from '../../src/contract/manifest.ts'
+import type { Owner } from '../workspace/folder.ts'
+import { hideFromLogs, log, messageOf, sleep } from '../log.ts'
+import { kill } from '../processes.ts'
+
+const readyWithinMs = 30_000
+const probeTimeoutMs = 500
+const firstProbeMs = 200
+const maxProbeMs = 2000
+const maxLogBytes = 4 * 1024 * 1024
+
+/** An event of OpenCode's own stream, as far as all of them have it in common. */
+export interface OpenCodeEvent {
+  type: string
+  properties: Record<string, unknown>
+}
+
+interface OpenCodeOptions {
+  binary: string
+  manifest: Manifest
+  environment: Record<string, string>
+  owner: Owner | undefined
+  logFile: string
+  onEvent: (event: OpenCodeEvent) => void
+  onExit: (opencode: OpenCode, code: number | null, signal: string | null) => void
+  /** Called with the process id as soon as there is one. */
+  onSpawn?: () => Promise<void>
+}
+
+export class OpenCode {
+  readonly #options: OpenCodeOptions
+  readonly #child: ChildProcess
+  readonly #authorization: string
+  readonly #closed = new AbortController()
+  #url = ''
+  version = 'unknown'
+  #exited = false
+
+  private constructor(options: OpenCodeOptions) {
+    this.#options = options
+    const password = randomBytes(24).toString('base64url')
+    this.#authorization = `Basic ${Buffer.from(`opencode:${password}`).toString('base64')}`
+    hideFromLogs(password)
+    hideFromLogs(this.#authorization.slice('Basic '.length))
+    this.#child = this.#spawn(password)
+    this.#child.once('exit', (code, signal) => {
+      this.#exited = true
+      this.#closed.abort()
+      options.onExit(this, code, signal)
+    })
+  }
+
+  /** Resolves when the server answers, refuses strangers, and has the gate's marker and all tools loaded. */
+  static async start(options: OpenCodeOptions): Promise<OpenCode> {
+    const deadline = Date.now() + readyWithinMs
+    mkdirSync(options.manifest.layout.workspace, { recursive: true })
+    const opencode = new OpenCode(options)
+    try {
+      await options.onSpawn?.()
+      await opencode.#listening(deadline)
+      // At once: the first request is what makes it load its tools.
+      await Promise.all([
+        opencode.#loaded(deadline),
+        opencode.#refusesStrangers(deadline),
+        opencode.#learnVersion(),
+      ])
+    } catch (error) {
+      opencode.kill()
+      throw error
+    }
+    void opencode.#follow()
+    return opencode
+  }
+
+  get alive(): boolean {
+    return !this.#exited
+  }
+
+  /** Throws on anything but success; 404 is null. */
+  async request(
+    method: string,
+    path: string,
+    body?: unknown,
+    timeoutMs = 30_000,
+  ): Promise<unknown> {
+    const response = await this.#fetch(path, {
+      method,
+      ...(body !== undefined && {
+        body: JSON.stringify(body),
+        headers: { 'content-type': 'application/json' },
+      }),
+      signal: AbortSignal.any([this.#closed.signal, AbortSignal.timeout(timeoutMs)]),
+    })
+    const text = await response.text()
+    if (response.status === 404) return null
+    if (!response.ok)
+      throw new Error(
+        `OpenCode answered ${response.status} to ${method} ${path}: ${text.slice(0, 500)}`,
+      )
+    return text === '' ? undefined : (JSON.parse(text) as unknown)
+  }
+
+  /** TERM, then KILL of the whole group. OpenCode swallows a TERM while it installs packages. */
+  async stop(graceMs: number): Promise<void> {
+    if (!this.#exited && this.#child.pid !== undefined) {
+      kill(this.#child.pid, 'SIGTERM')
+      for (const until = Date.now() + graceMs; !this.#exited && Date.now() < until;) await sleep(20)
+    }
+    this.kill()
+  }
+
+  /** False: it is still there after so long. */
+  async end(withinMs: number): Promise<boolean> {
+    this.kill()
+    for (const until = Date.now() + withinMs; !this.#exited && Date.now() < until;) await sleep(20)
+    return this.#exited
+  }
+
+  kill(): void {
+    if (this.#child.pid !== undefined) kill(-this.#child.pid, 'SIGKILL')
+  }
+
+  #spawn(password: string): ChildProcess {
+    const { binary, manifest, environment, owner } = this.#options
+    const { hostname, port, workspace } = manifest.layout
+    const args = ['serve', '--port', String(port), '--hostname', hostname, '--print-logs']
+    const child = spawn(binary, args, {
+      cwd: workspace,
+      env: { ...environment, OPENCODE_SERVER_PASSWORD: password },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+      ...owner,
+    })
+    const file = createWriteStream(this.#options.logFile, { flags: 'a', mode: 0o600 })
+    file.on('error', () => undefined)
+    keepLog(child.stderr, file)
+    return child
+  }
+
+  /** The port accepts connections before anything answers them, so the line comes first. */
+  async #listening(deadline: number): Promise<void> {
+    const found = new Promise<string>((resolve, reject) => {
+      let seen = ''
+      this.#child.stdout?.on('data', (chunk: Buffer) => {
+        seen = (seen + chunk.toString('utf8')).slice(-4000)
+        const match = /listening on (http:\/\/\S+)/.exec(seen)
+        if (match?.[1]) resolve(match[1])
+      })
+      this.#child.once('error', (error) =>
+        reject(new Error(`Cannot start OpenCode: ${error.message}`)),
+      )
+      this.#child.once('exit', (code, signal) =>
+        reject(new Error(`OpenCode ended at start: ${signal ?? `exit code ${code}`}`)),
+      )
+      setTimeout(
+        () => reject(new Error('OpenCode did not start to listen in time')),
+        deadline - Date.now(),
+      ).unref()
+    })
+    this.#url = (await found).replace('//0.0.0.0', '//127.0.0.1')
+  }
+
+  async #refusesStrangers(deadline: number): Promise<void> {
+    const status = await this.#probe(deadline, async () => {
+      const response = await fetch(`${this.#url}/global/health`, probeOptions())
+      await response.text()
+      return response.status
+    })
+    if (status !== 401) throw new Error(`OpenCode answers without its password: ${status}`)
+  }
+
+  async #learnVersion(): Promise<void> {
+    const health = (await this.request('GET', '/global/health')) as { version?: string } | null
+    this.version = health?.version ?? 'unknown'
+  }
+
+  async #loaded(deadline: number): Promise<void> {
+    const { marker, toolIds } = this.#options.manifest
+    const ids = await this.#probe(deadline, async () => {
+      // The first of these requests loads tools and plugins, which takes longer than a probe may.
+      const response = await this.#fetch(
+        '/experimental/tool/ids',
+        probeOptions(deadline - Date.now()),
+      )
+      const text = await response.text()
+      if (!response.ok) throw new Error(`OpenCode cannot load its tools: ${text.slice(0, 500)}`)
+      return JSON.parse(text) as string[]
+    })
+    const missing = [marker, ...toolIds].filter((id) => !ids.includes(id))
+    if (missing.length > 0) throw new Error(`OpenCode has not loaded: ${missing.join(', ')}`)
+  }
+
+  async #probe<T>(deadline: number, probe: () => Promise<T>): Promise<T> {
+    for (let waitMs = firstProbeMs; ; waitMs = Math.min(waitMs * 1.5, maxProbeMs)) {
+      try {
+        return await probe()
+      } catch (error) {
+        if (this.#exited) throw new Error('OpenCode ended at start', { cause: error })
+        if (Date.now() + waitMs > deadline)
+          throw new Error(`OpenCode is not ready: ${messageOf(error)}`, { cause: error })
+      }
+      await sleep(waitMs)
+    }
+  }
+
+  async #follow(): Promise<void> {
+    while (!this.#exited) {
+      try {
+        const response = await this.#fetch('/event', { signal: this.#closed.signal })
+        for await (const event of readEvents(response)) this.#options.onEvent(event)
+      } catch (error) {
+        if (!this.#exited) log('opencode.events-lost', { reason: messageOf(error) })
+      }
+      // What was missed meanwhile is found in the message list at the end of the turn.
+      await sleep(200)
+    }
+  }
+
+  #fetch(
+    path: string,
+    init: Omit<RequestInit, 'headers'> & { headers?: Record<string, string> },
+  ): Promise<Response> {
+    return fetch(`${this.#url}${path}`, {
+      ...init,
+      headers: { ...init.headers, authorization: this.#authorization },
+    })
+  }
+}
+
+// A connection of its own for each probe: one that was accepted too early is never answered.
+const probeOptions = (timeoutMs = probeTimeoutMs) => ({
+  headers: { connection: 'close' },
+  signal: AbortSignal.timeout(Math.max(timeoutMs, 1)),
+})
+
+async function* readEvents(response: Response): AsyncGenerator<OpenCodeEvent> {
+  if (!response.ok || !response.body)
+    throw new Error(`OpenCode answered ${response.status} to GET /event`)
+  const decoder = new TextDecoder()
+  let rest = ''
+  for await (const chunk of response.body) {
+    const blocks = (rest + decoder.decode(chunk as Uint8Array, { stream: true })).split('\n\n')
+    rest = blocks.pop() ?? ''
+    for (const block of blocks) {
+      const data = block
+        .split('\n')
+        .filter((line) => line.startsWith('data:'))
+        .map((line) => line.slice(5))
+        .join('\n')
+      if (data !== '') yield JSON.parse(data) as OpenCodeEvent
+    }
+  }
+}
+
+function keepLog(from: Readable, file: WriteStream): void {
+  let bytes = 0
+  from.on('data', (chunk: Buffer) => {
+    bytes += chunk.length
+    if (bytes <= maxLogBytes) file.write(chunk)
+  })
+  from.on('end', () => file.end())
+}

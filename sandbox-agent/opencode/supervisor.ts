@@ -1,0 +1,204 @@
+// Keeps one OpenCode running on the files of the manifest. It ends what an earlier agent left, writes the manifest's
+// files before each start and each turn, and starts OpenCode again when it dies or when such a file was changed. If
+// OpenCode dies more than five times in five minutes, the sandbox is reported as failed. The agent owns it; turns wait
+// for `opencode()`.
+
+import { join } from 'node:path'
+import type { Boot, Layout, Manifest } from '../../src/contract/manifest.ts'
+import { crashPoint } from '../crash-points.ts'
+import type { Emit } from '../memory/spool.ts'
+import type { Owner } from '../workspace/folder.ts'
+import { log, messageOf, sleep } from '../log.ts'
+import type { Memory } from '../memory/memory.ts'
+import { OpenCode, type OpenCodeEvent } from './opencode.ts'
+import { findMarked, killMarked, type Marked } from '../processes.ts'
+import { shorten } from '../shorten.ts'
+import { applyManifest } from '../workspace/workspace.ts'
+
+const maxDeaths = 5
+const deathsWithinMs = 5 * 60_000
+const startTries = 3
+/** A process that has not ended this long after SIGKILL waits for its disk, maybe for ever. */
+const deathWithinMs = 10_000
+
+interface SupervisorOptions {
+  boot: Boot
+  memory: Memory
+  emit: Emit
+  marked: Marked
+  /** What only the agent knows: the relay's address and the local token. */
+  environment: () => Record<string, string>
+  onEvent: (event: OpenCodeEvent) => void
+  onDied: () => void
+  /** OpenCode cannot be brought back. */
+  onFailed: (reason: string) => void
+}
+
+export class Supervisor {
+  readonly #options: SupervisorOptions
+  #manifest: Manifest | undefined
+  #applied = false
+  #running: OpenCode | undefined
+  #next: Promise<OpenCode>
+  #resolveNext!: (opencode: OpenCode) => void
+  #deaths: number[] = []
+  /** The one that the agent killed itself: its end does not count as a death. */
+  #killed: OpenCode | undefined
+  #stopping = false
+
+  constructor(options: SupervisorOptions) {
+    this.#options = options
+    this.#next = this.#expectNext()
+  }
+
+  /** Waits while it is being started. */
+  opencode(): Promise<OpenCode> {
+    return this.#next
+  }
+
+  get layout(): Layout {
+    if (!this.#manifest) throw new Error('The manifest is not here yet')
+    return this.#manifest.layout
+  }
+
+  get owner(): Owner | undefined {
+    const { uid, gid } = this.#options.boot
+    return uid === undefined ? undefined : { uid, gid: gid ?? uid }
+  }
+
+  /** Ends what an agent that was killed has left, before anything is started: two OpenCodes must not share one home. */
+  async endLeftovers(): Promise<void> {
+    if (findMarked(this.#options.marked).length > 0) await killMarked(this.#options.marked)
+  }
+
+  async start(manifest: Manifest): Promise<void> {
+    this.#manifest = manifest
+    this.#apply()
+    await crashPoint('manifest.applied')
+    await this.#start(false)
+  }
+
+  /** Before each turn. What OpenCode may have loaded meanwhile is not trusted, so it is started anew after a drift. */
+  async verify(): Promise<void> {
+    if (!this.#apply()) return
+    log('manifest.drifted')
+    this.#options.emit('agent.notice', {
+      message: 'Files of the gate were changed and have been restored; OpenCode is restarted',
+    })
+    const old = this.#running
+    await this.#restart(async () => old?.stop(2000))
+  }
+
+  /** Ends an OpenCode that hangs. Resolves when it is dead; from then on `opencode()` waits for the next one. */
+  async kill(): Promise<void> {
+    const hung = this.#running
+    if (!hung) return
+    this.#killed = hung
+    if (await hung.end(deathWithinMs)) return
+    this.#options.onFailed(`OpenCode cannot be ended: it is still there after ${deathWithinMs} ms`)
+  }
+
+  async stop(graceMs: number): Promise<void> {
+    this.#stopping = true
+    await this.#running?.stop(graceMs)
+  }
+
+  /** True: something that OpenCode may have loaded was changed behind our back. */
+  #apply(): boolean {
+    const manifest = this.#manifest as Manifest
+    const { memory, emit } = this.#options
+    const { copies } = memory.value
+    const first = !this.#applied && copies.length === 0
+    const outcome = applyManifest(manifest, { owner: this.owner, copies, first })
+    if (outcome.copies.length !== copies.length) memory.save({ copies: outcome.copies })
+    const changed = outcome.files.some(({ action }) => action !== 'kept' && action !== 'skipped')
+    if (!this.#applied || changed) {
+      emit('manifest.applied', shorten({ version: manifest.version, files: outcome.files }).value)
+    }
+    const drifted = this.#applied && outcome.drifted
+    this.#applied = true
+    return drifted
+  }
+
+  async #start(restart: boolean): Promise<void> {
+    const startedAt = Date.now()
+    const { boot } = this.#options
+    const opencode = await OpenCode.start({
+      binary: boot.opencode,
+      manifest: this.#manifest as Manifest,
+      environment: this.#environment(),
+      owner: this.owner,
+      logFile: join(boot.stateDir, 'opencode.log'),
+      onEvent: this.#options.onEvent,
+      onExit: (exited, code, signal) => {
+        if (this.#running === exited) this.#died(code, signal, exited === this.#killed)
+      },
+      onSpawn: () => crashPoint('opencode.spawned'),
+    })
+    if (!opencode.alive) throw new Error('OpenCode ended at start')
+    this.#running = opencode
+    const startMs = Date.now() - startedAt
+    this.#options.emit('opencode.started', { version: opencode.version, startMs, restart })
+    this.#resolveNext(opencode)
+  }
+
+  #environment(): Record<string, string> {
+    const { path } = this.#options.boot
+    const searchPath = [...path, process.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin'].join(':')
+    return {
+      PATH: searchPath,
+      LANG: 'C.UTF-8',
+      ...this.#manifest?.environment,
+      ...this.#options.environment(),
+    }
+  }
+
+  #died(code: number | null, signal: string | null, wasKilled: boolean): void {
+    if (this.#stopping) return
+    log('opencode.died', { code, signal })
+    this.#options.emit('opencode.died', { code, signal })
+    const now = Date.now()
+    this.#deaths = this.#deaths.filter((at) => now - at < deathsWithinMs)
+    if (!wasKilled) this.#deaths.push(now)
+    const restarted = this.#restart(async () => {})
+    this.#options.onDied()
+    restarted.catch(() => undefined) // told already
+  }
+
+  /** If no OpenCode can be started again, the sandbox has failed: turns would wait for one for ever. */
+  async #restart(endOld: () => Promise<void>): Promise<void> {
+    this.#next = this.#expectNext()
+    this.#running = undefined
+    try {
+      await endOld()
+      await this.#startAgain()
+    } catch (error) {
+      this.#options.onFailed(`OpenCode cannot be restarted: ${messageOf(error)}`)
+      throw error
+    }
+  }
+
+  async #startAgain(): Promise<void> {
+    for (let tries = 1; !this.#stopping; tries += 1) {
+      if (this.#deaths.length > maxDeaths) {
+        throw new Error(`it died ${this.#deaths.length} times in five minutes`)
+      }
+      try {
+        await killMarked(this.#options.marked)
+        this.#apply()
+        if (this.#stopping) return
+        return await this.#start(true)
+      } catch (error) {
+        log('opencode.restart-failed', { reason: messageOf(error), tries })
+        if (tries >= startTries) throw error
+        await sleep(1000 * 2 ** tries)
+      }
+    }
+  }
+
+  #expectNext(): Promise<OpenCode> {
+    return new Promise((resolve) => {
+      this.#resolveNext = resolve
+    })
+  }
+}

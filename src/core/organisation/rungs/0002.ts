@@ -1,0 +1,3 @@
+export const rung: readonly string[] = [
+  'alter table creations add column erased integer not null default 0',
+]

@@ -1,0 +1,129 @@
+import type { Category, PermissionRequest, Risk } from '../../contract/permission.ts'
+import { isInside, isSecretPath, isSessionPath } from './matching/paths.ts'
+import type { Act, Rules } from './rules.ts'
+import { isStrange } from './shell/words/parse.ts'
+import type { Segment } from './shell/words/segment.ts'
+import { readScript } from './shell/walk.ts'
+
+/** Something to decide, with the words to explain it. */
+export interface Step extends Act {
+  /** The part of the command, or the path, that it is about. */
+  what: string
+  /** Why it is risky or secret. */
+  why: string
+}
+
+/** What is asked for, before it is taken apart. */
+interface Whole {
+  category: Category
+  command: string | null
+  what: string
+  risks: readonly Risk[]
+  why: string
+  paths: readonly { path: string; read: boolean }[]
+  hosts: readonly string[]
+  secret: string | null
+  /** false: only where it leads counts. */
+  acts: boolean
+}
+
+/** Everything in a request that must be allowed for it to be allowed. */
+export function stepsOf(request: PermissionRequest, rules: Rules): Step[] {
+  return wholesOf(request).flatMap((whole) => split(whole, request, rules))
+}
+
+/** Whatever makes it, or a part of it, risky. */
+export const risksOf = (request: PermissionRequest): Risk[] => [
+  ...new Set(wholesOf(request).flatMap(({ risks }) => risks)),
+]
+
+function wholesOf(request: PermissionRequest): Whole[] {
+  const base = baseOf(request)
+  if (request.command === null) return [base]
+  const segments = readScript(request.command, {
+    cwd: request.cwd ?? request.workspaceRoot,
+    home: request.home,
+    isInside: (path) => isInside(path, request),
+  })
+  const wholes = segments.map((segment) => wholeOf(segment, request))
+  // The parts say what is done, unless there are none, or the caller says that it is more than a command.
+  const plain = request.category === 'shell' || request.category === 'git'
+  return [...wholes, plain && wholes.length > 0 ? { ...base, acts: false } : base]
+}
+
+function baseOf(request: PermissionRequest): Whole {
+  const { category, command, operation, paths, hosts, risks } = request
+  const why = unclearWhy(request)
+  const read = category === 'read' || category === 'secrets'
+  return {
+    category,
+    command,
+    what: command ?? paths[0] ?? hosts[0] ?? request.tool ?? operation,
+    risks: why === '' ? risks : [...risks, 'ambiguous'],
+    why,
+    paths: [...paths, ...folderOf(request)].map((path) => ({ path, read })),
+    hosts,
+    secret: null,
+    acts: true,
+  }
+}
+
+/** Only what says where it reads or writes can be held to the workspace. */
+function unclearWhy({ category, paths, hosts }: PermissionRequest): string {
+  if ([...paths, ...hosts].some(isStrange)) return 'A name contains invisible characters'
+  const placed = category === 'read' || category === 'edit'
+  return placed && paths.length === 0 ? 'It does not say on which path' : ''
+}
+
+const folderOf = ({ cwd, workspaceRoot }: PermissionRequest): string[] =>
+  cwd === undefined || cwd === workspaceRoot ? [] : [cwd]
+
+/** The risks of the whole request are the risks of each of its parts. */
+const wholeOf = (segment: Segment, { risks }: PermissionRequest): Whole => ({
+  category: segment.category,
+  command: segment.text,
+  what: segment.text,
+  risks: [...new Set([...risks, ...segment.findings.map(({ risk }) => risk)])],
+  why: segment.findings[0]?.why ?? segment.secret ?? '',
+  paths: segment.paths,
+  hosts: segment.hosts,
+  secret: segment.secret,
+  acts: true,
+})
+
+/**
+ * The act itself, and besides it each crossing of the boundary and each look at a secret: all of them must be allowed.
+ * Paths and hosts are judged one by one only where a rule could tell them apart.
+ */
+function split(whole: Whole, request: PermissionRequest, rules: Rules): Step[] {
+  const { category, command, what, risks, why } = whole
+  const act = { category, command, risks, why, what, path: null, host: null }
+  const secrets = whole.paths.filter(
+    ({ path, read }) => read && isSecretPath(path) && !isSessionPath(path, request),
+  )
+  const outside = whole.paths.filter(({ path }) => !isInside(path, request))
+  const each = (kind: Category, list: readonly { path: string }[]): Step[] =>
+    list.map(({ path }) => ({ ...act, category: kind, path, what: command ?? path }))
+  // Reading a secret is not a read like others; a command that reads one remains a command.
+  const replaced =
+    category === 'read' && secrets.length > 0 && secrets.length === whole.paths.length
+  return [
+    ...each('external-directory', outside),
+    ...each('secrets', secrets),
+    ...(replaced || !whole.acts ? [] : acts(act, whole, rules)),
+  ]
+}
+
+const maxPairs = 1000
+
+function acts(act: Step, { paths, hosts }: Whole, rules: Rules): Step[] {
+  const byPath = rules.byPath && paths.length > 0 ? paths.map(({ path }) => path) : [null]
+  const byHost = rules.byHost && hosts.length > 0 ? hosts : [null]
+  if (byPath.length * byHost.length <= maxPairs)
+    return byPath.flatMap((path) => byHost.map((host) => ({ ...act, path, host })))
+  const unclear: Step = { ...act, risks: [...act.risks, 'ambiguous'], why: 'Too much to judge' }
+  return [
+    ...byPath.map((path) => ({ ...unclear, path })),
+    ...byHost.map((host) => ({ ...unclear, host })),
+  ]
+}

@@ -1,0 +1,228 @@
+import type {
+  Category,
+  Decision,
+  PermissionDecision,
+  PermissionOverrides,
+  PermissionRequest,
+} from '../../contract/permission.ts'
+import type { Policy } from '../../contract/policy.ts'
+import type { GateRules } from '../../contract/session.ts'
+import { stepsOf, type Step } from './acts.ts'
+import { approvalTerms, type Rule, rulesOf } from './rules.ts'
+
+/**
+ * Decides one request under one policy. Pure: the same request and policy give the same answer, so a recorded request can
+ * be decided again later.
+ *
+ * 1. A request is taken apart: each simple command of a script, each path outside the workspace and the session's paths,
+ *    each file of secrets is decided by itself, and the strictest answer is the answer.
+ * 2. The last rule of the document that matches decides. Where none does, the category's default does: read allows;
+ *    edit, shell, git, network, memory and provider-tool ask; secrets and external-directory deny.
+ * 3. An allow, of a rule or a default, does not reach a request with a risk (destructive, external, privileged,
+ *    ambiguous) unless the rule lists that risk: then a person is asked. A deny stays a deny.
+ * 4. What is denied by default is opened only by a rule that names its category, and for external-directory a path too.
+ * 5. An agent's override takes the place of a default: it turns ask into allow where there is no risk, and the deny of
+ *    secrets into ask. It tightens every answer, loosens no rule, and never moves the boundary.
+ * 6. A subagent's override, and then the session's gate lists, only tighten.
+ */
+export function evaluatePermission(
+  request: PermissionRequest,
+  policy: Policy,
+  options: EvaluateOptions = {},
+): PermissionDecision {
+  let strictest: Verdict[] = []
+  for (const step of stepsOf(request, rulesOf(policy))) {
+    const verdict = decideStep(step, request, policy, options)
+    const [known] = strictest
+    if (!known || isStricter(verdict.decision, known.decision)) strictest = [verdict]
+    else if (verdict.decision === known.decision) strictest.push(verdict)
+    if (verdict.decision === 'deny') break
+  }
+  const verdict = tighten(together(strictest, policy), gateSays(policy, request.tool))
+  return { ...verdict, policy: { name: policy.name, version: policy.version } }
+}
+
+/** What one judge says of a request, before it is the decision. */
+interface Verdict {
+  decision: Decision
+  reason: string
+  rule: string
+}
+
+const strictness: Record<Decision, number> = { allow: 0, ask: 1, deny: 2 }
+
+const isStricter = (one: Decision, other: Decision): boolean => strictness[one] > strictness[other]
+
+const tighten = <V extends Verdict>(verdict: V, other: V | null): V =>
+  other && isStricter(other.decision, verdict.decision) ? other : verdict
+
+type Override = PermissionOverrides | null | undefined
+
+export interface EvaluateOptions {
+  /** What the registry says of the two agents; the document may say more. */
+  overrides?: { agent?: Override; subagent?: Override } | null | undefined
+}
+
+const nothingToDecide: Verdict = {
+  decision: 'ask',
+  reason: 'There is nothing to decide on',
+  rule: 'default',
+}
+
+const maxReasons = 4
+
+/** Whoever is asked learns everything that asks, and the rule that wants the most people is the one that counts. */
+function together(verdicts: readonly Verdict[], policy: Policy): Verdict {
+  const [first, ...others] = verdicts
+  if (!first) return nothingToDecide
+  if (first.decision !== 'ask' || others.length === 0) return first
+  const demands = ({ rule }: Verdict) => {
+    const { quorum, group } = approvalTerms(policy, rule)
+    return quorum * 2 + (group ? 1 : 0)
+  }
+  const main = others.reduce((most, one) => (demands(one) > demands(most) ? one : most), first)
+  const reasons = [...new Set(verdicts.map(({ reason }) => reason))]
+  const more = reasons.length > maxReasons ? [`and ${reasons.length - maxReasons} more`] : []
+  return { ...main, reason: [...reasons.slice(0, maxReasons), ...more].join('; ') }
+}
+
+const defaults: Record<Category, Decision> = {
+  read: 'allow',
+  edit: 'ask',
+  shell: 'ask',
+  git: 'ask',
+  network: 'ask',
+  memory: 'ask',
+  'provider-tool': 'ask',
+  secrets: 'deny',
+  'external-directory': 'deny',
+}
+
+function decideStep(
+  step: Step,
+  request: PermissionRequest,
+  policy: Policy,
+  { overrides }: EvaluateOptions,
+): Verdict {
+  const rule = rulesOf(policy).list.findLast((one) => applies(one, step, request))
+  const ruled = rule ? byRule(rule, step) : byDefault(step)
+  const { agents, subagents } = policy.overrides
+  const own = [overrides?.agent, entry(agents, request.agent)]
+  const asAgent = own.reduce<Verdict>(
+    (verdict, override) =>
+      byAgent(verdict, override ?? null, step, { ruled: rule !== undefined, agent: request.agent }),
+    ruled,
+  )
+  const theirs = [overrides?.subagent, entry(subagents, request.subagent)]
+  return theirs.reduce<Verdict>(
+    (verdict, override) => tighten(verdict, said(override ?? null, step, request.subagent)),
+    asAgent,
+  )
+}
+
+const entry = <T>(record: Record<string, T>, key: string | null): T | null =>
+  key !== null && Object.hasOwn(record, key) ? (record[key] ?? null) : null
+
+/** Closed categories are opened only by a rule that means them; any rule may close them. */
+function applies(rule: Rule, step: Step, request: PermissionRequest): boolean {
+  if (!rule.matches(step, request)) return false
+  if (defaults[step.category] !== 'deny' || rule.decision === 'deny') return true
+  if (!rule.names?.has(step.category)) return false
+  return step.category !== 'external-directory' || rule.hasPath
+}
+
+function byRule(rule: Rule, step: Step): Verdict {
+  const uncovered = step.risks.filter((risk) => !rule.covers.has(risk))
+  if (rule.decision === 'allow' && uncovered.length > 0)
+    return { decision: 'ask', reason: riskReason(step, uncovered), rule: rule.name }
+  return {
+    decision: rule.decision,
+    reason: rule.reason ?? `${sentence[rule.decision]} by a rule: ${shown(step)}`,
+    rule: rule.name,
+  }
+}
+
+function byDefault(step: Step): Verdict {
+  const { category } = step
+  const decision = defaults[category]
+  if (category === 'external-directory')
+    return {
+      decision,
+      reason: `Outside the workspace: ${step.path ?? step.what}${within(step)}`,
+      rule: 'boundary',
+    }
+  const rule = `default:${category}`
+  if (decision !== 'deny' && step.risks.length > 0)
+    return { decision: 'ask', reason: riskReason(step, step.risks), rule }
+  const why = category === 'secrets' && step.why ? ` (${step.why})` : ''
+  return {
+    decision,
+    reason: `${sentence[decision]} by default for ${category}: ${shown(step)}${why}`,
+    rule,
+  }
+}
+
+const sentence: Record<Decision, string> = {
+  allow: 'Allowed',
+  ask: 'A person is asked',
+  deny: 'Denied',
+}
+
+const maxShown = 200
+const cut = (text: string): string =>
+  text.length > maxShown ? `${text.slice(0, maxShown)}…` : text
+const shown = (step: Step): string =>
+  step.path !== null && step.command === null ? step.path : cut(step.what)
+const within = ({ command }: Step): string => (command === null ? '' : ` in "${cut(command)}"`)
+
+const riskReason = (step: Step, risks: readonly string[]): string =>
+  `${step.why ? `${step.why} ` : ''}(${risks.join(', ')}): ${shown(step)}`
+
+/** What an override says of the category; null if nothing. */
+function said(
+  override: PermissionOverrides | null,
+  { category }: Step,
+  agent: string | null,
+): Verdict | null {
+  const decision = override?.[category]
+  if (!decision) return null
+  return {
+    decision,
+    reason: `${sentence[decision]} by the override of "${agent ?? 'the agent'}" for ${category}`,
+    rule: `override:${agent ?? 'agent'}`,
+  }
+}
+
+function byAgent(
+  verdict: Verdict,
+  override: PermissionOverrides | null,
+  step: Step,
+  { ruled, agent }: { ruled: boolean; agent: string | null },
+): Verdict {
+  const word = said(override, step, agent)
+  if (!word || isStricter(word.decision, verdict.decision)) return word ?? verdict
+  if (ruled || word.decision === verdict.decision || step.category === 'external-directory')
+    return verdict
+  if (step.category === 'secrets') return { ...word, decision: 'ask' }
+  return step.risks.length === 0 ? word : verdict
+}
+
+/** The session's own lists, on top of its policy. They can only tighten. */
+export const withGateRules = (policy: Policy, gate: GateRules): Policy => ({ ...policy, gate })
+
+/** What the lists say of a tool; null if it is on neither. */
+function gateSays({ gate }: Policy, tool: string | null): Verdict | null {
+  if (!gate || tool === null) return null
+  // The model sees "automation_complete" where the contract says "automation.complete".
+  const has = (names: readonly string[]) =>
+    names.some((name) => name === tool || name.replaceAll('.', '_') === tool)
+  if (has(gate.deny))
+    return {
+      decision: 'deny',
+      reason: `"${tool}" is on the session's deny list`,
+      rule: 'gate:deny',
+    }
+  if (has(gate.ask))
+    return { decision: 'ask', reason: `"${tool}" needs an answer from a person`, rule: 'gate:ask' }
+  return null
+}

@@ -1,0 +1,149 @@
+import type { Category, Decision, PermissionRequest, Risk } from '../../contract/permission.ts'
+import type {
+  ApprovalTerms,
+  Policy,
+  PolicyMatch,
+  PolicyRule,
+  RuleApproval,
+} from '../../contract/policy.ts'
+import { matchesPath, pathGlob } from './matching/globs.ts'
+import { builtinRules } from './sandbox-default.ts'
+import { matchesCommand, matchesText, textGlob } from './matching/text-globs.ts'
+
+/** The smallest thing that is decided: one command on one path or host. */
+export interface Act {
+  category: Category
+  command: string | null
+  path: string | null
+  host: string | null
+  risks: readonly Risk[]
+}
+
+export interface Rule {
+  /** NAME@VERSION#ID of the document that has it, or its place there if it has no id. */
+  name: string
+  decision: Decision
+  reason: string | undefined
+  names: ReadonlySet<Category> | null
+  hasPath: boolean
+  /** Risks that an allow covers. */
+  covers: ReadonlySet<Risk>
+  matches: (act: Act, request: PermissionRequest) => boolean
+}
+
+export interface Rules {
+  list: readonly Rule[]
+  /** Whether paths and hosts have to be looked at one by one. */
+  byPath: boolean
+  byHost: boolean
+}
+
+const compiled = new WeakMap<readonly PolicyRule[], Map<string, Rules>>()
+
+/**
+ * Policies are data and do not change once they are loaded, so their patterns are read once; and again only if the same
+ * list belongs to another version, or stands on something else.
+ */
+export function rulesOf(policy: Policy): Rules {
+  const of = `${policy.name}@${policy.version} ${policy.builtin ?? ''}`
+  const known = compiled.get(policy.rules) ?? new Map<string, Rules>()
+  compiled.set(policy.rules, known)
+  const rules = known.get(of) ?? compileAll(policy)
+  known.set(of, rules)
+  return rules
+}
+
+/** The last one that matches decides, so the document's own come after those that it extends. */
+function compileAll(policy: Policy): Rules {
+  const under = builtinRules(policy.builtin)
+  const all = [...under, ...policy.rules]
+  const own = policy.rules.map((rule, index) => compile(rule, ruleName(policy, rule, index)))
+  return {
+    list: [...under.map((rule, index) => compile(rule, builtinName(policy, rule, index))), ...own],
+    byPath: all.some(({ match }) => match.path !== undefined),
+    byHost: all.some(({ match }) => match.host !== undefined),
+  }
+}
+
+const builtinName = ({ builtin }: Policy, rule: PolicyRule, index: number): string =>
+  `${builtin}#${rule.id ?? index}`
+
+const ruleName = (policy: Policy, rule: PolicyRule, index: number): string =>
+  `${policy.name}@${policy.version}#${rule.id ?? index}`
+
+const listOf = <T>(value: T | T[] | undefined): T[] | null =>
+  value === undefined ? null : Array.isArray(value) ? value : [value]
+
+function compile({ match, decision, reason }: PolicyRule, name: string): Rule {
+  const names = listOf(match.category)
+  const risks = new Set(listOf(match.risks) ?? [])
+  const tests = testsOf(match)
+  return {
+    name,
+    decision,
+    reason,
+    names: names && new Set(names),
+    hasPath: match.path !== undefined,
+    covers: risks,
+    matches: (act, request) => tests.every((test) => test(act, request)),
+  }
+}
+
+type Test = (act: Act, request: PermissionRequest) => boolean
+
+/** One test per field that the rule has; a list matches if one of it does. */
+function testsOf(match: PolicyMatch): Test[] {
+  const test = <T>(value: T | T[] | undefined, make: (item: T) => Test): Test[] => {
+    const each = listOf(value)?.map(make)
+    return each ? [(act, request) => each.some((one) => one(act, request))] : []
+  }
+  return [
+    ...test(match.category, (category) => (act) => act.category === category),
+    ...test(match.risks, (risk) => (act) => act.risks.includes(risk)),
+    ...test(match.mode, (mode) => (_, request) => request.mode === mode),
+    ...test(match.agent, (agent) => (_, request) => request.agent === agent),
+    ...test(match.subagent, (subagent) => (_, request) => request.subagent === subagent),
+    ...test(match.tool, (tool) => {
+      const glob = textGlob(tool)
+      return (_, request) => request.tool !== null && matchesText(glob, request.tool)
+    }),
+    ...test(match.path, (path) => {
+      const glob = pathGlob(path)
+      return (act, request) => act.path !== null && matchesPath(glob, act.path, request)
+    }),
+    ...test(match.command, (command) => {
+      const glob = textGlob(command)
+      return (act) => act.command !== null && matchesCommand(glob, act.command)
+    }),
+    ...test(match.host, (host) => {
+      const glob = textGlob(host.toLowerCase())
+      return (act) => act.host !== null && matchesText(glob, act.host)
+    }),
+  ]
+}
+
+/** Who must answer what the rule asked for, and until when: the rule's own terms, then the policy's. */
+export function approvalTerms(policy: Policy, rule: string): ApprovalTerms {
+  const own = termsOf(policy, rule)
+  const { approvals } = policy
+  const group = own.group ?? approvals.group
+  const escalate = own.escalate ?? approvals.escalate
+  return {
+    timeoutSeconds: own.timeoutSeconds ?? approvals.timeoutSeconds,
+    group: group === undefined ? null : keysOf(policy, group),
+    quorum: own.quorum ?? approvals.quorum ?? 1,
+    escalate: escalate
+      ? { afterSeconds: escalate.afterSeconds, group: keysOf(policy, escalate.group) }
+      : null,
+  }
+}
+
+/** Nobody is in a group that is not there, so nobody can answer: the deadline rejects. */
+const keysOf = ({ groups }: Policy, name: string): string[] =>
+  Object.hasOwn(groups, name) ? [...(groups[name] ?? [])] : []
+
+function termsOf(policy: Policy, rule: string): RuleApproval {
+  if (rule === 'gate:ask' && policy.gate) return { timeoutSeconds: policy.gate.askTimeoutSeconds }
+  const found = policy.rules.find((one, index) => ruleName(policy, one, index) === rule)
+  return found?.approval ?? {}
+}

@@ -1,0 +1,118 @@
+import { stringify } from 'yaml'
+import type {
+  BuiltinName,
+  Policy,
+  PolicyBase,
+  PolicyDocument,
+  PolicyRule,
+} from '../../contract/policy.ts'
+import { contractTools, toolFileName } from '../../contract/tools.ts'
+
+const empty = {
+  version: 1,
+  approvals: { timeoutSeconds: 600 },
+  groups: {},
+  overrides: { agents: {}, subagents: {} },
+}
+
+/** OpenCode's own notes and agents: whatever a subagent does is asked for by itself. */
+const bookkeepingTools = ['task', 'skill', 'todowrite', 'todoread', 'invalid']
+
+/** The contract's names, and how OpenCode shows them to the model. */
+const namesOfContractTools = contractTools.flatMap((tool) => [
+  tool.name,
+  toolFileName(tool),
+  ...tool.aliases,
+])
+
+/** What the agent has started itself. By these names only: any other spelling may be somewhere else. */
+const loopback = {
+  host: ['localhost', '127.0.0.1', '::1', '0.0.0.0'],
+  // Not ssh and its like: they would run commands that nobody has judged.
+  command: ['curl *', 'wget *', 'http *', 'xh *'],
+}
+
+/** For sessions without a policy document. Risks ask, because no rule lists one. */
+export const sandboxDefault: Policy = {
+  ...empty,
+  name: 'sandbox-default',
+  description:
+    'Work inside the workspace and requests to the sandbox itself are allowed; what is destructive, privileged or unclear asks; secrets and other folders are denied',
+  rules: [
+    { id: 'workspace', match: { category: ['read', 'edit', 'shell', 'git'] }, decision: 'allow' },
+    { id: 'loopback', match: { category: 'network', ...loopback }, decision: 'allow' },
+    {
+      id: 'bookkeeping',
+      match: { category: 'provider-tool', tool: bookkeepingTools },
+      decision: 'allow',
+    },
+    {
+      id: 'contract-tools',
+      match: { category: 'provider-tool', tool: [...new Set(namesOfContractTools)] },
+      decision: 'allow',
+    },
+  ],
+}
+
+/**
+ * For whoever wants what is unclear to ask wherever a sandbox runs. Today `sandbox-default` says the same; it may come to
+ * allow more where a sandbox is enclosed, and this one will not.
+ */
+export const strict: Policy = {
+  ...sandboxDefault,
+  name: 'strict',
+  description: `${sandboxDefault.description}; what is unclear asks in every sandbox`,
+}
+
+/** For operations of the API: the defaults of the categories alone. */
+export const operationDefault: Policy = {
+  ...empty,
+  name: 'operation-default',
+  description:
+    'For operations of the API: reading the workspace is allowed; secrets and other folders are denied; everything else asks',
+  rules: [],
+}
+
+const builtinPolicies: readonly Policy[] = [sandboxDefault, strict, operationDefault]
+
+/** Names that no document may take. */
+export const reservedPolicyNames: readonly string[] = builtinPolicies.map(({ name }) => name)
+
+const idOf = ({ name, version }: Policy): string => `${name}@${version}`
+
+/** The version of today: what a document extends does not change under it. */
+export function builtinOf(base: PolicyBase = 'sandbox-default'): string | undefined {
+  const found = builtinPolicies.find(({ name }) => name === base)
+  return found && idOf(found)
+}
+
+/** A version that this release does not know has none, so the defaults of the categories count. */
+export const builtinRules = (builtin: string | undefined): readonly PolicyRule[] =>
+  builtinPolicies.find((policy) => idOf(policy) === builtin)?.rules ?? []
+
+/** A document under its number, on top of the built-in one that it extends. */
+export function policyFrom(document: PolicyDocument, version: number): Policy {
+  const { extends: base, ...own } = document
+  const builtin = builtinOf(base)
+  return { ...own, version, ...(builtin === undefined ? {} : { builtin }) }
+}
+
+/**
+ * What decides in a session with this document, or with none. Operations of the API keep the defaults of the categories
+ * under it, so that no document loosens them by what it does not say.
+ */
+export function effectivePolicy(policy: Policy | null, asked: 'gate' | 'operation'): Policy {
+  if (asked === 'gate') return policy ?? sandboxDefault
+  if (policy === null) return operationDefault
+  const { builtin: _, ...own } = policy
+  return own
+}
+
+/** The built-in policy as a document that means the same under another name. */
+export function builtinYaml(name: BuiltinName): string {
+  const found = builtinPolicies.find((policy) => policy.name === name)
+  if (!found) throw new Error(`There is no built-in policy "${name}"`)
+  const { version, description, rules } = found
+  const head = `# Built in, version ${version}. A document of yours extends it, or is a copy of it under another name.\n`
+  return head + stringify({ name, description, extends: 'none', rules })
+}

@@ -1,0 +1,96 @@
+import {
+  type CommandNode,
+  forEachChild,
+  type ParameterOperation,
+  type ParsedScript,
+  type SyntaxNode,
+  type TestExpression,
+} from 'unbash'
+import { argOf, type Surroundings, textOf } from './words/arg.ts'
+import { hidden, hidesSubstitution } from './words/assignments.ts'
+import { ambiguous, type Finding } from './words/finding.ts'
+import { plainSegment } from './words/flow.ts'
+import { locate } from './words/locate.ts'
+import type { Segment } from './words/segment.ts'
+
+/** `set -e`: from then on a failure ends the script. */
+export const setsStrict = (node: SyntaxNode): boolean =>
+  node.type === 'Command' &&
+  node.name?.value === 'set' &&
+  node.args.some((arg) => arg.type === 'Word' && /^-[a-z]*e/.test(arg.value))
+
+/** The next command makes arguments of what this one prints. */
+export const isFed = (node: CommandNode | undefined): boolean =>
+  node?.type === 'Command' && /^(?:xargs|parallel)$/.test(node.name?.value ?? '')
+
+/** A function that calls itself may never end. */
+export function calls(body: SyntaxNode, name: string): boolean {
+  let found = false
+  const visit = (node: SyntaxNode): void => {
+    if (node.type === 'Command' && node.name?.value === name) found = true
+    if (!found) forEachChild(node, visit)
+  }
+  visit(body)
+  return found
+}
+
+/** `${x@P}` expands the value once more, substitutions included. */
+const runsValue = (operation: ParameterOperation | undefined): boolean =>
+  operation?.type === 'Unknown' ||
+  (operation?.type === 'Transform' && !/^[QEAaUuLKk]$/.test(operation.operand.value))
+
+/** `$((ls x))`: arithmetic to bash, which fails; a command to zsh. */
+const looksLikeCommand = (text: string): boolean => /[\w)]\s+[A-Za-z_/.~'"]/.test(text)
+
+/** Hands over every script inside the words of a node, and says what in them cannot be told. */
+export function findInWords(node: SyntaxNode, found: (script: ParsedScript) => void): Finding[] {
+  const findings: Finding[] = []
+  const visit = (part: SyntaxNode): void => {
+    if (part.type === 'Script') {
+      if (part.errors?.length) findings.push(ambiguous('A substitution cannot be parsed'))
+      found(part)
+      return
+    }
+    if (part.type === 'ParameterExpansion' && runsValue(part.operation))
+      findings.push(ambiguous('A variable is run as a command'))
+    if (part.type === 'ArithmeticExpansion' && looksLikeCommand(part.text))
+      findings.push(ambiguous('Some shells run it as a command'))
+    if (part.type === 'HereDoc' && !part.closing)
+      findings.push(ambiguous('A here-document does not end'))
+    forEachChild(part, visit)
+  }
+  forEachChild(node, visit)
+  return findings
+}
+
+const unclear = (text: string): Segment => plainSegment(`[[ ${text} ]]`, [ambiguous(hidden)])
+const asksForFile = /^-[a-hkprsuwxLNOGS]$/
+
+/** The files that `[[ … ]]` asks about. */
+export function testSegments(
+  expression: TestExpression,
+  around: Surroundings,
+  isInside: (path: string) => boolean,
+): Segment[] {
+  const inner = (part: TestExpression) => testSegments(part, around, isInside)
+  switch (expression.type) {
+    case 'TestLogical':
+      return expression.operands.flatMap(inner)
+    case 'TestNot':
+      return inner(expression.operand)
+    case 'TestGroup':
+      return inner(expression.expression)
+    case 'TestBinary': {
+      const sides = [expression.left, expression.right].map((side) => argOf(side, around))
+      return sides.some(({ value }) => hidesSubstitution(value)) ? [unclear(textOf(sides))] : []
+    }
+    default: {
+      const target = argOf(expression.operand, around)
+      if (hidesSubstitution(target.value)) return [unclear(textOf([target]))]
+      if (!asksForFile.test(expression.operator)) return []
+      const { paths, findings } = locate(target, around, isInside)
+      const segment = plainSegment(`[[ ${expression.operator} ${textOf([target])} ]]`, findings)
+      return [{ ...segment, paths: paths.map((path) => ({ path, read: false })) }]
+    }
+  }
+}

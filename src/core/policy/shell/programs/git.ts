@@ -1,0 +1,196 @@
+import { hostOf, unknownHost } from '../../matching/hosts.ts'
+import { resolvePath } from '../../matching/paths.ts'
+import { type Arg, isKnown } from '../words/arg.ts'
+import { ambiguous, destructive, external, type Finding, type Nested } from '../words/finding.ts'
+import { hasFlag, optionSet, type Parsed, parseOptions, valuesOf } from '../words/options.ts'
+
+export interface GitUse {
+  /** Without the options before the subcommand. */
+  words: readonly Arg[]
+  findings: Finding[]
+  hosts: string[]
+  nested: Nested[]
+  secret: boolean
+  /** Where it works, from where it is started: `-C`. */
+  folders: (from: readonly string[]) => readonly string[]
+}
+
+/** Settings that run nothing. */
+const harmlessSettings =
+  /^(?:user|color|advice|init|log|branch|push|pull|fetch|rebase|merge|status|diff\.(?:algorithm|renames|context|nopre)|column|help|i18n|safe|commit\.(?:gpgsign|verbose|template)|tag\.gpgsign|core\.(?:quotepath|autocrlf|eol|filemode|ignorecase|abbrev|safecrlf|longpaths|preloadindex|untrackedcache|commentchar)|remote\.[\w.-]+\.(?:url|fetch)|submodule|gc|pack|http\.(?:postbuffer|version|lowspeed\w+)|feature|index|receive|lfs)(?:\.|=|$)/i
+/** Among them, those that name a command after all, or a folder of hooks. */
+const runningSettings =
+  /^[^=]*\.(?:driver|cmd|command|helper|textconv|program|templatedir)(?:=|$)|=\s*(?:!|ext::)/i
+const globalValues = optionSet('C c git-dir work-tree namespace super-prefix config-env exec-path')
+/** Per subcommand: in a cluster such as `-uf`, a letter that takes a value would hide the next one. */
+const subcommandValues: Record<string, ReadonlySet<string>> = {
+  commit: optionSet('m F C c t message file author date template fixup squash'),
+  merge: optionSet('m F s X message file'),
+  rebase: optionSet('x s X C exec onto strategy'),
+  log: optionSet('S G L n grep author since until format pretty max-count'),
+  clone: optionSet('b u o c j branch upload-pack origin config depth reference'),
+  push: optionSet('o receive-pack exec repo push-option'),
+  fetch: optionSet('j o upload-pack depth'),
+  checkout: optionSet('b B'),
+  switch: optionSet('c C'),
+  restore: optionSet('s source'),
+  clean: optionSet('e exclude'),
+  tag: optionSet('m F u message file'),
+  stash: optionSet('m message'),
+  config: optionSet('f file blob type default'),
+  grep: optionSet('e f'),
+}
+const noValues = optionSet('')
+
+export function gitUse(args: readonly Arg[]): GitUse {
+  const globals = parseOptions(args, globalValues, true)
+  const [sub, ...rest] = globals.operands
+  const name = sub?.value ?? ''
+  const values = Object.hasOwn(subcommandValues, name) ? subcommandValues[name] : noValues
+  const parsed = parseOptions(rest, values)
+  return {
+    words: globals.operands,
+    findings: [
+      ...globalFindings(globals),
+      ...(sub && !subcommands.has(name)
+        ? [ambiguous('Not a command of git: an alias may run anything')]
+        : []),
+      ...subFindings(name, parsed, rest),
+      ...(reaches.has(name) ? transportFindings(parsed, rest) : []),
+    ],
+    hosts: reaches.has(name) ? hostsOf(name, parsed.operands) : [],
+    nested: nestedOf(name, parsed, rest),
+    secret: name.startsWith('credential'),
+    folders: (from) =>
+      valuesOf(globals, 'C')
+        .filter(isKnown)
+        .reduce((at, { value }) => at.map((folder) => resolvePath(folder, value)), from),
+  }
+}
+
+const subcommands = new Set(
+  'add am annotate apply archive bisect blame branch bundle cat-file check-attr check-ignore check-ref-format checkout checkout-index cherry cherry-pick clean clone commit commit-graph commit-tree config count-objects credential credential-cache credential-store describe diff diff-files diff-index diff-tree difftool fast-export fetch filter-branch filter-repo for-each-ref format-patch fsck gc grep hash-object help init interpret-trailers lfs log ls-files ls-remote ls-tree maintenance merge merge-base merge-file merge-tree mergetool mktree mv name-rev notes p4 pack-objects prune pull push range-diff read-tree rebase reflog remote repack replace request-pull rerere reset restore rev-list rev-parse revert rm send-email shortlog show show-branch show-ref sparse-checkout stage stash status stripspace submodule subtree svn switch symbolic-ref tag update-index update-ref var verify-commit verify-tag version whatchanged worktree write-tree'.split(
+    ' ',
+  ),
+)
+
+function globalFindings(globals: Parsed): Finding[] {
+  const settings = valuesOf(globals, 'c', 'config-env').filter(({ value }) => !isHarmless(value))
+  const runs = settings.length > 0 || hasFlag(globals, '--exec-path', '--config-env')
+  return runs ? [ambiguous('A git setting decides what other programs run')] : []
+}
+
+const isHarmless = (setting: string): boolean =>
+  (harmlessSettings.test(setting) && !runningSettings.test(setting)) ||
+  /^core\.pager=(?:cat|less)?$/i.test(setting)
+
+const everything = new Set(['.', './', '*', ':/', ':', '..'])
+const namesAll = (operands: readonly Arg[]) => operands.some(({ value }) => everything.has(value))
+
+/** What is lost cannot be brought back from the repository. */
+const losses: Record<string, (parsed: Parsed, args: readonly Arg[]) => boolean> = {
+  reset: (parsed) => hasFlag(parsed, '--hard'),
+  clean: (parsed) => !hasFlag(parsed, 'n', '--dry-run'),
+  checkout: (parsed) => hasFlag(parsed, 'f', '--force') || namesAll(parsed.operands),
+  restore: (parsed) =>
+    namesAll(parsed.operands) &&
+    (!hasFlag(parsed, 'S', '--staged') || hasFlag(parsed, 'W', '--worktree')),
+  switch: (parsed) => hasFlag(parsed, 'f', '--force', '--discard-changes'),
+  branch: (parsed) =>
+    hasFlag(parsed, 'D') || (hasFlag(parsed, 'd', '--delete') && hasFlag(parsed, 'f', '--force')),
+  stash: (_, args) => ['drop', 'clear'].includes(args[0]?.value ?? ''),
+  reflog: (_, args) => ['expire', 'delete'].includes(args[0]?.value ?? ''),
+  gc: (parsed) => hasFlag(parsed, '--prune'),
+  prune: () => true,
+  'filter-branch': () => true,
+  'filter-repo': () => true,
+  'update-ref': (parsed) => hasFlag(parsed, 'd', '--stdin'),
+  tag: (parsed) => hasFlag(parsed, 'd', '--delete', 'f', '--force'),
+  rm: (parsed) => hasFlag(parsed, 'r') && hasFlag(parsed, 'f', '--force'),
+  worktree: (parsed, args) => args[0]?.value === 'remove' && hasFlag(parsed, 'f', '--force'),
+  submodule: (parsed, args) =>
+    args[0]?.value === 'deinit' && hasFlag(parsed, 'f', '--force', '--all'),
+  'checkout-index': (parsed) => hasFlag(parsed, 'f', '--force'),
+  'read-tree': (parsed) => hasFlag(parsed, '--reset', 'u'),
+  push: (parsed, args) =>
+    hasFlag(parsed, 'f', 'd', '--force', '--force-with-lease', '--delete', '--mirror', '--prune') ||
+    args.some(({ value }) => /^[+:]./.test(value)),
+}
+
+function subFindings(name: string, parsed: Parsed, args: readonly Arg[]): Finding[] {
+  const findings: Finding[] = []
+  const loses = Object.hasOwn(losses, name) ? losses[name] : undefined
+  if (loses?.(parsed, args)) findings.push(destructive(`"git ${name}" discards work for good`))
+  const pushes = ['lfs', 'subtree'].includes(name) && args[0]?.value === 'push'
+  if (pushes || ['push', 'send-email', 'svn', 'p4'].includes(name))
+    findings.push(external(`"git ${name}" publishes`))
+  if (name === 'config' && setsProgram(parsed))
+    findings.push(ambiguous('A git setting decides what other programs run'))
+  if (runsProgram(name, parsed)) findings.push(ambiguous('An option says what is run'))
+  if (runsUnknown(name, parsed, args))
+    findings.push(ambiguous('What is run is known only when it runs'))
+  return findings
+}
+
+const runsUnknown = (name: string, parsed: Parsed, args: readonly Arg[]): boolean =>
+  name === 'rebase'
+    ? !valuesOf(parsed, 'x', 'exec').every(isKnown)
+    : /^(?:run|foreach)$/.test(args.find(({ value }) => !value.startsWith('-'))?.value ?? '') &&
+      !args.every(isKnown)
+
+const runsProgram = (name: string, parsed: Parsed): boolean =>
+  (name === 'difftool' && hasFlag(parsed, 'x', '--extcmd')) ||
+  (name === 'grep' && hasFlag(parsed, 'O', '--open-files-in-pager'))
+
+const setsProgram = ({ operands, flags }: Parsed): boolean => {
+  if (
+    ['--get', '--get-all', '--list', 'l', '--unset', '--get-regexp'].some((flag) => flags.has(flag))
+  )
+    return false
+  const [first, second, third] = operands.map(({ value }) => value)
+  const [key, value] = first === 'set' ? [second, third] : [first, second]
+  return (
+    key !== undefined &&
+    value !== undefined &&
+    !['get', 'list', 'unset'].includes(first ?? '') &&
+    !isHarmless(`${key}=${value}`)
+  )
+}
+
+const reaches = new Set('clone fetch pull push ls-remote submodule remote archive'.split(' '))
+
+function transportFindings(parsed: Parsed, args: readonly Arg[]): Finding[] {
+  const runs =
+    hasFlag(parsed, '--upload-pack', '--receive-pack', '--exec') ||
+    valuesOf(parsed, 'u', 'c', 'config').some(({ value }) => !isHarmless(value)) ||
+    args.some(({ value }) => /^ext::/i.test(value))
+  return runs ? [ambiguous('An option says what is run for the connection')] : []
+}
+
+/** By the name of a remote, or by a URL. */
+function hostsOf(name: string, operands: readonly Arg[]): string[] {
+  const hosts = operands.flatMap(({ value }) => {
+    if (/^(?:https?|ssh|git|ftps?):\/\//i.test(value))
+      return [hostOf(value.replace(/^(ssh:\/\/)[\w.-]+@/i, '$1')) ?? unknownHost]
+    const short = /^(?:[\w.-]+@)?([\w.-]+):(?!\/\/)/.exec(value)?.[1]
+    return short?.includes('.') ? [short.toLowerCase()] : []
+  })
+  const remote = /^(?:fetch|pull|push|ls-remote)$/.test(name) || operands[0]?.value === 'update'
+  return hosts.length === 0 && remote ? [unknownHost] : hosts
+}
+
+function nestedOf(name: string, parsed: Parsed, args: readonly Arg[]): Nested[] {
+  const script = (text: Arg | undefined): Nested[] =>
+    text && isKnown(text) ? [{ kind: 'script', text: text.value }] : []
+  if (name === 'rebase') return valuesOf(parsed, 'x', 'exec').flatMap(script)
+  if (name === 'bisect' && args[0]?.value === 'run')
+    return args.length > 1 ? [{ kind: 'command', words: args.slice(1), fed: false }] : []
+  if (name !== 'submodule') return []
+  const at = args.findIndex(({ value }) => value === 'foreach')
+  const words = at < 0 ? [] : args.slice(at + 1).filter(({ value }) => !value.startsWith('--'))
+  return words.length === 1
+    ? script(words[0])
+    : words.length > 1
+      ? [{ kind: 'command', words, fed: false }]
+      : []
+}

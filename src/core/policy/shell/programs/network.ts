@@ -1,0 +1,122 @@
+import { hostOf, unknownHost } from '../../matching/hosts.ts'
+import { type Arg, hole, isKnown } from '../words/arg.ts'
+import { ambiguous, type Finding } from '../words/finding.ts'
+import { hasFlag, optionSet, type Parsed, parseOptions, valuesOf } from '../words/options.ts'
+
+interface NetworkUse {
+  hosts: string[]
+  findings: Finding[]
+}
+
+const fetchers = new Set('curl wget http https xh aria2c httpie lynx w3m links'.split(' '))
+const fetchValues = optionSet(
+  'H d o X u A e b c F T w m x K E r y Y z header data data-raw data-binary data-urlencode json output request user user-agent referer cookie cookie-jar form upload-file write-out max-time proxy config cert key cacert retry connect-timeout resolve connect-to interface O P U post-data post-file output-document output-file directory-prefix timeout tries limit-rate range url socks5 preproxy',
+)
+/** The address that is named is then not the one that is reached. */
+const rerouting = [
+  'x',
+  'K',
+  '--proxy',
+  '--config',
+  '--resolve',
+  '--connect-to',
+  '--proxy1.0',
+  '--socks4',
+  '--socks4a',
+  '--socks5',
+  '--socks5-hostname',
+  '--preproxy',
+  '--unix-socket',
+  '--abstract-unix-socket',
+]
+/** Options that mean something harmless to curl. */
+const reroutingOf: Record<string, readonly string[]> = {
+  wget: ['e', 'i', 'H', '--execute', '--input-file', '--use-askpass', '--span-hosts'],
+  aria2c: ['i', '--input-file', '--on-download-complete', '--on-download-start'],
+  lynx: ['exec', '--exec', '--cfg'],
+}
+
+const remoteShells = new Set('ssh mosh sftp telnet ftp lftp tftp nc ncat netcat'.split(' '))
+const remoteValues = optionSet('i p l o F J L R D b c E e I m O Q S W w P u')
+const copiers = new Set(['scp', 'rsync', 'rclone'])
+const lookups = new Set('ping ping6 traceroute dig nslookup host whois nmap mtr'.split(' '))
+/** They reach services whose addresses are in their settings. */
+const clouds = new Set(
+  'gh hub glab aws gcloud gsutil az kubectl helm heroku vercel netlify fly flyctl firebase doctl stripe sshfs socat terraform tofu pulumi ansible ansible-playbook mail mailx mutt sendmail msmtp swaks xdg-open'.split(
+    ' ',
+  ),
+)
+
+/** How a command uses the network by itself; null if it does not, as far as its name tells. */
+export function networkUse(program: string, args: readonly Arg[]): NetworkUse | null {
+  if (fetchers.has(program)) return fetchUse(program, parseOptions(args, fetchValues))
+  if (remoteShells.has(program)) return remoteUse(args)
+  if (copiers.has(program)) return copyUse(program, args)
+  if (lookups.has(program)) {
+    const { operands } = parseOptions(args, optionSet('c W i t s m p'))
+    return { hosts: operands.map(hostOfArg), findings: [] }
+  }
+  if (clouds.has(program)) return { hosts: [unknownHost], findings: [] }
+  if (program === 'openssl' && args[0]?.value === 's_client')
+    return { hosts: [unknownHost], findings: [] }
+  return null
+}
+
+const hostOfArg = (arg: Arg): string => hostOfText(arg.value)
+const hostOfText = (text: string): string =>
+  text.slice(0, text.search(/[/?#]|$/)).includes(hole) || text.startsWith(hole)
+    ? unknownHost
+    : (hostOf(text) ?? unknownHost)
+
+function fetchUse(program: string, parsed: Parsed): NetworkUse {
+  const addresses = [...parsed.operands, ...valuesOf(parsed, 'url')].filter(
+    ({ value }) =>
+      !/^(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS)$/.test(value) && !/^file:/i.test(value),
+  )
+  const hosts = addresses.map(({ value }) => hostOfAddress(value))
+  const own = Object.hasOwn(reroutingOf, program) ? (reroutingOf[program] ?? []) : []
+  const findings = hasFlag(parsed, ...rerouting, ...own)
+    ? [ambiguous('An option sends the request somewhere else')]
+    : []
+  return { hosts: hosts.length > 0 ? hosts : [unknownHost], findings }
+}
+
+/** A variable in the path or the query does not change the host. */
+function hostOfAddress(value: string): string {
+  const rest = value.replace(/^[a-z][a-z0-9+.-]*:\/\//i, '')
+  const authority = rest.slice(0, rest.search(/[/?#]|$/))
+  return authority.includes(hole) || authority.includes('{')
+    ? unknownHost
+    : hostOfText(value.replaceAll(hole, ''))
+}
+
+function remoteUse(args: readonly Arg[]): NetworkUse {
+  const parsed = parseOptions(args, remoteValues, true)
+  const [first] = parsed.operands
+  const jumps = valuesOf(parsed, 'o', 'J', 'F').length > 0
+  const host = first && isKnown(first) ? hostOf(first.value.replace(/^[\w.-]+@/, '')) : null
+  const executes = hasFlag(parsed, 'e', 'c') && !hasFlag(parsed, 'i')
+  const findings =
+    jumps || executes ? [ambiguous('An option changes where it connects or what it runs')] : []
+  return { hosts: [host ?? unknownHost], findings }
+}
+
+function copyUse(program: string, args: readonly Arg[]): NetworkUse | null {
+  const parsed = parseOptions(
+    args,
+    optionSet('e rsh i P p F o l c S J rsync-path exclude include f'),
+  )
+  const remote = parsed.operands.filter(({ value }) => /^[^/]*:/.test(value))
+  const findings =
+    hasFlag(parsed, 'e', '--rsh', '--rsync-path') || valuesOf(parsed, 'o', 'J', 'S').length > 0
+      ? [ambiguous('An option says what is run for the connection')]
+      : []
+  if (remote.length === 0 && program === 'rsync')
+    return findings.length > 0 ? { hosts: [], findings } : null
+  const hosts = remote.map(({ value }) =>
+    hostOfText(
+      /^[a-z]+:\/\//.test(value) ? value : (value.split(':')[0] ?? '').replace(/^[\w.-]+@/, ''),
+    ),
+  )
+  return { hosts: hosts.length > 0 ? hosts : [unknownHost], findings }
+}

@@ -1,0 +1,116 @@
+import { type Arg, isKnown } from '../words/arg.ts'
+import { ambiguous, destructive, external, type Finding, privileged } from '../words/finding.ts'
+import { hasFlag, optionSet, parseOptions } from '../words/options.ts'
+import { runningFindings } from './running-options.ts'
+
+const set = (names: string): ReadonlySet<string> => new Set(names.split(' '))
+
+const needsRoot = set(
+  'sudo su doas pkexec run0 runuser mount umount chroot setcap unshare nsenter modprobe insmod rmmod docker docker-compose podman nerdctl buildah ctr crictl lxc systemctl service initctl launchctl iptables ip6tables nft ufw firewall-cmd sysctl useradd usermod userdel adduser deluser groupadd passwd chpasswd visudo vipw reboot shutdown halt poweroff init kexec losetup cryptsetup swapon swapoff apt apt-get dpkg dnf yum apk pacman zypper snap setenforce capsh setpriv newgrp machinectl systemd-run crontab at batch loginctl pivot_root switch_root mknod chattr auditctl bpftool',
+)
+const wipes = set(
+  'dd shred truncate wipefs blkdiscard fdisk sfdisk cfdisk parted sgdisk mkswap dropdb killall killall5 pkill srm',
+)
+/** Builtins that evaluate an array index, and with it a substitution inside single quotes. */
+const evaluators = set('test [ printf read unset declare typeset local export let wait getopts')
+const publishes: Record<string, ReadonlySet<string>> = {
+  npm: set('publish unpublish deprecate owner access dist-tag adduser login token'),
+  pnpm: set('publish'),
+  yarn: set('publish npm'),
+  bun: set('publish'),
+  cargo: set('publish yank login owner'),
+  gem: set('push yank'),
+  twine: set('upload'),
+  poetry: set('publish'),
+  uv: set('publish'),
+  mvn: set('deploy'),
+  wrangler: set('deploy publish delete secret'),
+  terraform: set('apply destroy import'),
+  tofu: set('apply destroy import'),
+  pulumi: set('up destroy'),
+  vercel: set('deploy --prod'),
+}
+const blockDevices = /^\/dev\/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|mapper|md|dm-|loop|mem|kmem|port)/
+export const isBlockDevice = (path: string): boolean => blockDevices.test(path)
+
+/** Risks that follow from the command's name and arguments. fed: it gets more arguments that nobody sees. */
+export function riskFindings(program: string, args: readonly Arg[], fed: boolean): Finding[] {
+  const findings: Finding[] = []
+  if (needsRoot.has(program)) findings.push(privileged(`"${program}" changes the system`))
+  if (wipes.has(program) || /^mkfs(?:\.|$)/.test(program))
+    findings.push(destructive(`"${program}" destroys`))
+  if (evaluators.has(program) && args.some(({ value }) => /\$\(|`/.test(value)))
+    findings.push(ambiguous('A substitution is hidden in an array index'))
+  if (args.some(({ value }) => isBlockDevice(value.replace(/^\w+=/, ''))))
+    findings.push(destructive('It names a device'))
+  findings.push(...runningFindings(program, args), ...(special(program)?.(args, fed) ?? []))
+  const publishing = Object.hasOwn(publishes, program) ? publishes[program] : undefined
+  if (publishing && args.some(({ value }) => publishing.has(value)))
+    findings.push(external('It publishes or changes something outside'))
+  return findings
+}
+
+type Check = (args: readonly Arg[], fed: boolean) => Finding[]
+const special = (program: string): Check | undefined =>
+  Object.hasOwn(checks, program) ? checks[program] : undefined
+
+const recursive: Check = (args) =>
+  hasFlag(parseOptions(args), 'R', '--recursive') ? [destructive('Changes whole folders')] : []
+const feeding: Check = (_, fed) => (fed ? [destructive('Nobody sees what it is given')] : [])
+
+const checks: Record<string, Check> = {
+  rm: removal,
+  unlink: (args, fed) => [...feeding(args, fed), ...unknownTarget(args)],
+  rmdir: feeding,
+  mv: feeding,
+  chmod: (args, fed) => [
+    ...recursive(args, fed),
+    ...feeding(args, fed),
+    ...(args.some(({ value }) => /^[0-7]?[2-7][0-7]{3}$/.test(value) || /\+[rwx]*s/.test(value))
+      ? [privileged('Sets a set-user-id bit')]
+      : []),
+  ],
+  chown: (args, fed) => [...recursive(args, fed), ...feeding(args, fed)],
+  chgrp: recursive,
+  kill: (args) =>
+    args.slice(1).some(({ value }) => value === '-1') && args.length > 1
+      ? [destructive('Ends every process')]
+      : [],
+  find: (args) =>
+    args.some(({ value }) => value === '-delete') ? [destructive('"find -delete" removes')] : [],
+  rsync: (args) =>
+    args.some(({ value }) => /^--(?:del|remove-source-files)/.test(value))
+      ? [destructive('Removes what is not in the source')]
+      : [],
+  'redis-cli': (args) =>
+    args.some(({ value }) => /^flush(?:all|db)$/i.test(value)) ? [destructive('Drops data')] : [],
+  terraform: (args) => (args[0]?.value === 'destroy' ? [destructive('Destroys resources')] : []),
+  kubectl: (args) =>
+    args.some(({ value }) => value === 'delete') ? [destructive('Deletes resources')] : [],
+  hash: (args) => (args.some(({ value }) => value === '-p') ? [redefines] : []),
+  enable: () => [redefines],
+  alias: (args) => (args.some(({ value }) => value.includes('=')) ? [redefines] : []),
+  rimraf: () => [destructive('Removes whole folders')],
+  cmake: (args) =>
+    args[0]?.value === '-E' && /^(?:rm|remove|remove_directory)$/.test(args[1]?.value ?? '')
+      ? [destructive('Removes files')]
+      : [],
+}
+const redefines = ambiguous('It changes what a command name means')
+
+const sweeping = /^(?:\.{0,2}\/)*(?:\*|\.|\.\.|\.\*|\*\.\*)?\/?$/
+
+function removal(args: readonly Arg[], fed: boolean): Finding[] {
+  const parsed = parseOptions(args, optionSet(''))
+  if (hasFlag(parsed, 'r', 'R', '--recursive')) return [destructive('Removes whole folders')]
+  if (fed) return [destructive('Nobody sees what it is given')]
+  if (parsed.operands.some(({ value }) => sweeping.test(value)))
+    return [destructive('Removes everything')]
+  return unknownTarget(args)
+}
+
+function unknownTarget(args: readonly Arg[]): Finding[] {
+  return args.every((arg) => isKnown(arg) && !arg.expands)
+    ? []
+    : [ambiguous('What is removed is known only when it runs')]
+}

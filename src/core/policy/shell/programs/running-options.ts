@@ -1,0 +1,54 @@
+import type { Arg } from '../words/arg.ts'
+import { ambiguous, type Finding } from '../words/finding.ts'
+
+/** Programs that are harmless but for an argument that names a command. Those that only run another one are wrappers. */
+const table: readonly [programs: string, argument: RegExp][] = [
+  [
+    'tar gtar bsdtar',
+    /^--(?:checkpoint-action|to-command|use-compress|info-script|new-volume-script|rsh)|^-[a-zA-Z]*I$/,
+  ],
+  ['socat', /^(?:exec|system|shell):/i],
+  ['mapfile readarray compgen complete', /^-[a-zA-Z]*C/],
+  ['bind', /^-[a-z]*x/],
+  ['shopt', /^expand_aliases$/],
+  ['fc', /^-e/],
+  ['vi vim nvim view ex vimdiff gvim', /^(?:\+|-[cSs]|--cmd)/],
+  ['ed red', /^/],
+  ['emacs emacsclient', /^-{1,2}(?:eval|e|f|l|load|funcall|script|execute)/],
+  ['less more most', /^\+/],
+  ['man', /^-(?:[PH]|-pager|-html)/],
+  ['gdb lldb', /^-{1,2}(?:ex|eval|x$|command|batch|o$|s$|iex|ix)/],
+  ['expect', /^-c/],
+  ['split', /^--filter/],
+  ['sort', /^--compress/],
+  ['rg', /^--(?:pre|hostname-bin)(?:=|$)/],
+  ['ag ack', /^--pager/],
+  ['make gmake', /^(?:--eval|-E|-$|-f-$|-f\/dev\/|--(?:make)?file=(?:-$|\/dev\/))|^\/dev\//],
+  ['gcc g++ cc c++ clang clang++', /^-(?:wrapper|fplugin|fpass-plugin|Xclang)/],
+  ['rename prename perl-rename file-rename', /system|exec|unlink|`|\/[a-z]*e[a-z]*$/],
+  ['deno', /^https?:/i],
+  ['tmux', /^(?:new|neww|split|splitw|respawn|run|send|if|pipe|popup|source)/],
+  ['screen', /^-[a-zA-Z]*[dDXc]/],
+]
+
+const checks = new Map<string, RegExp>(
+  table.flatMap(([programs, argument]) =>
+    programs.split(' ').map((name): [string, RegExp] => [name, argument]),
+  ),
+)
+
+/** `tar xPf`: its first argument may do without a dash. */
+const absoluteNames = /^(?:-[a-zA-Z]*P|--absolute-names$)/
+
+export function runningFindings(program: string, args: readonly Arg[]): Finding[] {
+  const argument = checks.get(program)
+  const findings = args.some(({ value }) => argument?.test(value))
+    ? [ambiguous('An argument says what is run')]
+    : []
+  const leaves =
+    program === 'tar' &&
+    args.some(({ value }, index) =>
+      absoluteNames.test(index === 0 ? `-${value.replace(/^-/, '')}` : value),
+    )
+  return leaves ? [...findings, ambiguous('The archive says where files go')] : findings
+}

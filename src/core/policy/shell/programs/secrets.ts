@@ -1,0 +1,72 @@
+import type { Arg } from '../words/arg.ts'
+import { hasFlag, optionSet, parseOptions } from '../words/options.ts'
+
+const secretVariable =
+  /(?:^|_)(?:TOKEN|SECRET|SECRETS|PASSWORD|PASSWD|PASSPHRASE|APIKEY|API_KEY|PRIVATE_KEY|ACCESS_KEY|CREDENTIALS?)(?:_|$)/i
+
+/** Without names, these print every variable. */
+const listers = new Set(['export', 'declare', 'typeset', 'set', 'readonly'])
+
+/** Why the command shows the environment or a credential; null if it does not. */
+export function secretWhy(program: string, args: readonly Arg[]): string | null {
+  if (program === 'printenv' && printsSecret(args)) return 'It prints environment variables'
+  if (program === 'env' && printsAll(args)) return 'It prints environment variables'
+  if (listers.has(program) && listsAll(program, args)) return 'It prints environment variables'
+  if (/^(?:echo|printf|print)$/.test(program)) {
+    const name = args
+      .flatMap(({ variables }) => variables)
+      .find((variable) => secretVariable.test(variable))
+    if (name) return `It prints "${name}"`
+  }
+  if (
+    program === 'jq' &&
+    args.some(({ value }, at) => jqEnvironment.test(value) && !isNamed(args, at))
+  )
+    return 'It prints environment variables'
+  if (program === 'ps' && args.some(({ value }) => /^[a-z]*e[a-z]*$/.test(value)))
+    return 'It prints the environment of processes'
+  return tokenPrinters.some((words) => startsWith(program, args, words))
+    ? 'It prints a credential'
+    : null
+}
+
+/** Not a field of that name, and not one variable of it. */
+const jqEnvironment = /(?:^|[^\w.$"'-])env\b(?![."':])|\$ENV\b(?!\.)/
+
+/** `--arg env prod` */
+const isNamed = (args: readonly Arg[], at: number): boolean =>
+  /^--(?:arg|argjson|slurpfile|rawfile)$/.test(args[at - 1]?.value ?? '')
+
+const startsWith = (program: string, args: readonly Arg[], [name, ...rest]: readonly string[]) =>
+  program === name && rest.every((word, index) => args[index]?.value === word)
+
+const tokenPrinters = [
+  ['gh', 'auth', 'token'],
+  ['gcloud', 'auth', 'print-access-token'],
+  ['gcloud', 'auth', 'print-identity-token'],
+  ['aws', 'configure', 'export-credentials'],
+  ['aws', 'configure', 'get'],
+  ['npm', 'token'],
+  ['security', 'find-generic-password'],
+  ['gpg', '--export-secret-keys'],
+  ['pass', 'show'],
+  ['op', 'read'],
+  ['vault', 'read'],
+]
+
+const printsSecret = (args: readonly Arg[]): boolean => {
+  const { operands } = parseOptions(args)
+  return operands.length === 0 || operands.some(({ value }) => secretVariable.test(value))
+}
+
+const envValues = optionSet('u unset C chdir S split-string')
+
+function printsAll(args: readonly Arg[]): boolean {
+  const parsed = parseOptions(args, envValues, true)
+  if (hasFlag(parsed, 'S', '--split-string', '--help', '--version')) return false
+  return parsed.operands.every(({ value }) => /^\w+=/.test(value))
+}
+
+const listsAll = (program: string, args: readonly Arg[]): boolean =>
+  args.length === 0 ||
+  (program !== 'set' && args.every(({ value }) => /^-[a-zA-Z]*[px][a-zA-Z]*$/.test(value)))

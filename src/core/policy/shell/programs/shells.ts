@@ -1,0 +1,147 @@
+import { type Arg, isKnown } from '../words/arg.ts'
+import { codeFindings, type CodeReport } from './code.ts'
+import { ambiguous, type Finding, type Nested, type Stdin } from '../words/finding.ts'
+
+const shells = new Set(['sh', 'bash', 'dash', 'zsh', 'ksh', 'ash', 'mksh', 'yash', 'rbash'])
+/** Their language is not the one that is parsed here. */
+const foreignShells = new Set(['fish', 'csh', 'tcsh', 'pwsh', 'powershell', 'cmd', 'nu', 'elvish'])
+
+export interface Run {
+  nested: Nested[]
+  findings: Finding[]
+  code: CodeReport[]
+}
+const nothing = (): Run => ({ nested: [], findings: [], code: [] })
+const unclear = (why: string): Run => ({ ...nothing(), findings: [ambiguous(why)] })
+
+/** Whether its arguments are programs to it. */
+export const isRunner = (program: string): boolean =>
+  shells.has(program) ||
+  foreignShells.has(program) ||
+  ['eval', 'source', '.'].includes(program) ||
+  interpreters.some(({ names, data }) => names.test(program) && data?.source !== '.')
+
+/** What a shell, `eval` or an interpreter is told to run; null for every other command. */
+export function runOf(program: string, args: readonly Arg[], stdin: Stdin): Run | null {
+  if (shells.has(program)) return shellRun(args, stdin)
+  if (foreignShells.has(program)) return unclear(`"${program}" speaks another language`)
+  if (program === 'eval') return scriptRun(args.length > 0 ? textArg(args) : null, 'eval')
+  if (program === 'trap') return args.length > 1 ? scriptRun(args[0] ?? null, 'trap') : nothing()
+  if (program === 'alias') return aliasRun(args)
+  if (program === 'source' || program === '.') return fileRun(args[0], stdin)
+  return interpreterRun(program, args, stdin)
+}
+
+const textArg = (args: readonly Arg[]): Arg | null =>
+  args.every(isKnown)
+    ? { value: args.map(({ value }) => value).join(' '), text: '', variables: [], expands: false }
+    : null
+
+const scriptRun = (script: Arg | null, what: string): Run =>
+  script && isKnown(script)
+    ? { ...nothing(), nested: [{ kind: 'script', text: script.value }] }
+    : unclear(`What "${what}" runs is put together when it runs`)
+
+function aliasRun(args: readonly Arg[]): Run {
+  const values = args.filter(({ value }) => value.includes('='))
+  if (!values.every(isKnown)) return unclear('An alias is put together when it runs')
+  return {
+    ...nothing(),
+    nested: values.map(({ value }) => ({
+      kind: 'script',
+      text: value.slice(value.indexOf('=') + 1),
+    })),
+  }
+}
+
+const stdinFile = /^(?:-|\/dev\/stdin|\/dev\/fd\/.*|\/proc\/self\/fd\/.*)$/
+
+function fileRun(file: Arg | undefined, stdin: Stdin): Run {
+  if (!file || !isKnown(file)) return unclear('The script is known only when it runs')
+  if (!stdinFile.test(file.value)) return nothing()
+  return stdin.kind === 'text' ? stdinRun(stdin) : unclear('A shell runs what it is given')
+}
+
+function shellRun(args: readonly Arg[], stdin: Stdin): Run {
+  let takesScript = false
+  let fromStdin = false
+  let index = 0
+  for (; index < args.length; index += 1) {
+    const { value } = args[index] as Arg
+    if (value === '--' || value === '-') {
+      index += 1
+      break
+    }
+    if (!/^[-+]./.test(value)) break
+    if (/^--(?:rcfile|init-file)(?:=|$)/.test(value)) return unclear('The shell reads a file first')
+    if (value.startsWith('--')) continue
+    takesScript ||= value.startsWith('-') && value.includes('c')
+    fromStdin ||= value.includes('s')
+    if (/[oO]/.test(value)) index += 1
+    if (args[index]?.value === 'expand_aliases') return unclear('Names may mean something else')
+  }
+  const operand = args[index]
+  if (takesScript) return scriptRun(operand ?? null, 'sh -c')
+  return operand && !fromStdin ? fileRun(operand, stdin) : stdinRun(stdin)
+}
+
+function stdinRun(stdin: Stdin): Run {
+  if (stdin.kind === 'text') return { ...nothing(), nested: [{ kind: 'script', text: stdin.text }] }
+  return stdin.kind === 'none' ? nothing() : unclear('A shell runs what another command prints')
+}
+
+/** The option after which code follows, and those that mean that standard input is data. */
+const interpreters: { names: RegExp; code: RegExp; data?: RegExp }[] = [
+  { names: /^(?:python|pypy)[\d.]*$/, code: /^-[a-zA-Z]*c$/, data: /^-[a-zA-Z]*m/ },
+  { names: /^(?:node|nodejs|bun|tsx|ts-node)$/, code: /^(?:-e|-p|-pe|--eval|--print)$/ },
+  { names: /^perl[\d.]*$/, code: /^-[a-zA-Z0-9]*[eE]$/ },
+  { names: /^ruby[\d.]*$/, code: /^-[a-zA-Z]*e$/ },
+  { names: /^php[\d.]*$/, code: /^-[rBRE]$/ },
+  { names: /^lua[\d.]*$/, code: /^-e$/ },
+  { names: /^osascript$/, code: /^-e$/ },
+  { names: /^deno$/, code: /^eval$/, data: /^(?!-)/ },
+  { names: /^(?:sqlite3|psql|mysql|mariadb)$/, code: /^(?:-c|-e|--command|--execute)$/, data: /./ },
+  { names: /^(?:awk|gawk|mawk|nawk)$/, code: /^(?:-e|--source)$/, data: /./ },
+  { names: /^g?sed$/, code: /^(?:-e|--expression)$/, data: /./ },
+]
+
+function interpreterRun(program: string, args: readonly Arg[], stdin: Stdin): Run | null {
+  const known = interpreters.find(({ names }) => names.test(program))
+  if (!known) return null
+  const texts = codeTexts(program, args, known)
+  const readsStdin =
+    texts.length === 0 &&
+    !args.some(({ value }) => (!value.startsWith('-') || known.data?.test(value)) ?? false)
+  if (!readsStdin) return { ...nothing(), code: texts.map((text) => codeFindings(program, text)) }
+  if (stdin.kind === 'text') return { ...nothing(), code: [codeFindings(program, stdin.text)] }
+  return stdin.kind === 'none'
+    ? nothing()
+    : unclear(`"${program}" runs what another command prints`)
+}
+
+/** `-c'…'`, `-e'…'` */
+const gluedCode = /^(?:--(?:eval|print|expression|source)=|-[cer].)/s
+const gluedOption = /^(?:--[a-z]+=|-[cer])/
+
+function codeTexts(program: string, args: readonly Arg[], { code }: { code: RegExp }): string[] {
+  const after = args.filter((_, index) => code.test(args[index - 1]?.value ?? ''))
+  const glued = args.filter(({ value }) => gluedCode.test(value) && !code.test(value))
+  const isText = /awk$|sed$/.test(program)
+  const first = isText && after.length === 0 ? firstOperand(args) : []
+  // `sqlite3 x.db 'drop table y'`
+  const rest = program === 'sqlite3' ? operandsAfterFirst(args) : []
+  const texts = [...after, ...first, ...rest].map(({ value }) => value)
+  return [...texts, ...glued.map(({ value }) => value.replace(gluedOption, ''))]
+}
+
+const operandsAfterFirst = (args: readonly Arg[]): Arg[] =>
+  args.filter(({ value }) => !value.startsWith('-')).slice(1)
+
+function firstOperand(args: readonly Arg[]): Arg[] {
+  const takesValue = /^-(?:F|v|f)$/
+  const index = args.findIndex(
+    ({ value }, at) =>
+      !value.startsWith('-') && value !== '' && !takesValue.test(args[at - 1]?.value ?? ''),
+  )
+  return index < 0 || args.some(({ value }) => value === '-f') ? [] : args.slice(index, index + 1)
+}

@@ -1,0 +1,151 @@
+import { type Arg, literalArg, type Surroundings, textOf } from '../words/arg.ts'
+import type { Finding, Nested, Stdin } from '../words/finding.ts'
+import { gitUse } from './git.ts'
+import { isInterpreterPath, isProgramPath, isSystemPath, locate } from '../words/locate.ts'
+import { networkUse } from './network.ts'
+import { asOperand, pathTexts, usesOf } from '../words/operands.ts'
+import { riskFindings } from './risks.ts'
+import { secretWhy } from './secrets.ts'
+import type { Segment, SegmentPath } from '../words/segment.ts'
+import { runOf } from './shells.ts'
+
+export interface Situation {
+  around: Surroundings
+  isInside: (path: string) => boolean
+  stdin: Stdin
+  /** What it prints becomes arguments of another command. */
+  captured: boolean
+  /** It gets arguments that nobody sees. */
+  fed: boolean
+}
+
+interface Simple {
+  segment: Segment
+  nested: readonly Nested[]
+}
+
+/** What one command with a known name does, as far as its words tell. */
+export function readSimple(program: string, words: readonly Arg[], at: Situation): Simple {
+  const [name, ...args] = words as [Arg, ...Arg[]]
+  if (program === 'git') return readGit(name, args, at)
+  const found = findParts(program, args)
+  const run = runOf(program, args, at.stdin)
+  const network = networkUse(program, args)
+  const code = run?.code ?? []
+  const located = locateAll(program, found.args, at)
+  const secret =
+    secretWhy(program, args) ??
+    (code.some((report) => report.secret) ? 'The code prints the environment' : null)
+  return {
+    segment: {
+      text: textOf([shownName(program, name), ...args]),
+      category: secret ? 'secrets' : network ? 'network' : 'shell',
+      findings: [
+        ...riskFindings(program, args, at.fed),
+        ...(run?.findings ?? []),
+        ...(network?.findings ?? []),
+        ...code.flatMap((report) => [...report.findings, ...outsideInCode(report.paths, at)]),
+        ...located.findings,
+      ],
+      paths: [...programPath(name, at), ...located.paths],
+      hosts: network?.hosts ?? [],
+      secret,
+    },
+    nested: [...(run?.nested ?? []), ...found.nested],
+  }
+}
+
+function readGit(name: Arg, args: readonly Arg[], at: Situation): Simple {
+  const use = gitUse(args)
+  const [sub, ...rest] = use.words
+  const before = args.slice(0, args.length - use.words.length)
+  const there = { ...at, around: { ...at.around, folders: use.folders(at.around.folders) } }
+  const inTrees = rest
+    .flatMap(({ value }) => /^[^/:]*:([^/:].*)$/s.exec(value)?.[1] ?? [])
+    .map(literalArg)
+  const parts = [
+    locateAll('git', before, at),
+    locateAll(`git ${sub?.value ?? ''}`, rest, there),
+    locateAll('git', inTrees, there),
+  ]
+  return {
+    segment: {
+      text: textOf([literalArg('git'), ...use.words]),
+      category: use.secret ? 'secrets' : 'git',
+      findings: [
+        ...use.findings,
+        ...riskFindings('git', args, at.fed),
+        ...parts.flatMap(({ findings }) => findings),
+      ],
+      paths: [...programPath(name, at), ...parts.flatMap(({ paths }) => paths)],
+      hosts: use.hosts,
+      secret: use.secret ? 'It prints a credential' : null,
+    },
+    nested: use.nested,
+  }
+}
+
+/** `/bin/rm` is `rm` to a pattern; `./rm` is not. */
+const shownName = (program: string, name: Arg): Arg =>
+  isProgramPath(name.value) ? literalArg(program) : name
+
+/** Programs of the system are not paths of the request; others are read when they run. */
+export function programPath(name: Arg, { around, isInside }: Situation): SegmentPath[] {
+  if (!name.value.includes('/') && !name.value.startsWith('~')) return []
+  return locate(name, around, isInside)
+    .paths.filter((path) => !isProgramPath(path))
+    .map((path) => ({ path, read: true }))
+}
+
+interface LocatedArgs {
+  paths: SegmentPath[]
+  findings: Finding[]
+}
+
+export function locateAll(program: string, args: readonly Arg[], at: Situation): LocatedArgs {
+  const result: LocatedArgs = { paths: [], findings: [] }
+  const uses = usesOf(program, args, at.captured)
+  for (const [index, arg] of args.entries()) {
+    if (uses[index] === 'text') continue
+    const read = uses[index] === 'read'
+    for (const text of pathTexts(asOperand(program, arg))) {
+      const { paths, findings } = locate(text, at.around, at.isInside)
+      result.findings.push(...findings)
+      for (const path of paths)
+        if (!(read && isInterpreterPath(path))) result.paths.push({ path, read })
+    }
+  }
+  return result
+}
+
+function outsideInCode(paths: readonly string[], { around, isInside }: Situation): Finding[] {
+  const outside = paths
+    .filter((path) => !path.startsWith('/') || isSystemPath(path))
+    .flatMap((path) => locate(literalArg(path), around, isInside).paths)
+    .find((path) => !isInside(path))
+  return outside ? [{ risk: 'ambiguous', why: `The code names a path outside: ${outside}` }] : []
+}
+
+const findRuns = new Set(['-exec', '-execdir', '-ok', '-okdir'])
+const fdRuns = new Set(['-x', '--exec', '-X', '--exec-batch'])
+const runsOf: Record<string, ReadonlySet<string>> = { find: findRuns, fd: fdRuns, fdfind: fdRuns }
+
+/** `find` runs what stands between -exec and ";" or "+", and `fd` likewise; the rest are its own arguments. */
+function findParts(program: string, args: readonly Arg[]): { args: Arg[]; nested: Nested[] } {
+  const runs = Object.hasOwn(runsOf, program) ? runsOf[program] : undefined
+  if (!runs) return { args: [...args], nested: [] }
+  const own: Arg[] = []
+  const nested: Nested[] = []
+  for (let index = 0; index < args.length; index += 1) {
+    const arg = args[index] as Arg
+    if (!runs.has(arg.value)) {
+      own.push(arg)
+      continue
+    }
+    const from = index + 1
+    while (index < args.length && !/^[;+]$/.test(args[index]?.value ?? '')) index += 1
+    const words = args.slice(from, index)
+    if (words.length > 0) nested.push({ kind: 'command', words, fed: true })
+  }
+  return { args: own, nested }
+}

@@ -1,0 +1,207 @@
+import { type Arg, isKnown, literalArg, textOf } from '../words/arg.ts'
+import { assignmentFindings, assignmentOf } from '../words/assignments.ts'
+import { ambiguous, type Finding, type Nested } from '../words/finding.ts'
+import { hasFlag, optionSet, type Parsed, parseOptions, valuesOf } from '../words/options.ts'
+
+interface Wrapper {
+  /** Options that take a value. */
+  values?: string
+  /** Operands before the command that is run. */
+  skip?: number
+  /** Options whose value is a script. */
+  script?: string[]
+  /** `NAME=value` may come before the command. */
+  assigns?: true
+  /** Adds arguments from elsewhere. */
+  feeds?: true
+  /** Its operands together are a script. */
+  joins?: true
+  /** Each of its operands is a script. */
+  scripts?: true
+  /** It does something of its own, so it is judged like any command too. */
+  own?: true
+}
+
+/** Commands that run another one. What they do besides does not matter unless they are `own`. */
+const wrappers: Record<string, Wrapper> = {
+  nohup: {},
+  setsid: {},
+  chronic: {},
+  unbuffer: {},
+  builtin: {},
+  busybox: {},
+  toybox: {},
+  catchsegv: {},
+  caffeinate: { values: 't w' },
+  time: { values: 'f o format output' },
+  gtime: { values: 'f o format output' },
+  timeout: { values: 's k signal kill-after', skip: 1 },
+  gtimeout: { values: 's k signal kill-after', skip: 1 },
+  nice: { values: 'n adjustment' },
+  ionice: { values: 'c n p P u class classdata' },
+  taskset: { skip: 1 },
+  chrt: { skip: 1 },
+  stdbuf: { values: 'i o e input output error' },
+  command: {},
+  exec: { values: 'a' },
+  env: { values: 'u unset C chdir S split-string', assigns: true },
+  'cross-env': { assigns: true },
+  xargs: {
+    values: 'I d E n L P s a max-args max-procs max-chars delimiter arg-file',
+    feeds: true,
+  },
+  parallel: { values: 'j jobs a arg-file n N I', feeds: true },
+  watch: { values: 'n interval', joins: true },
+  flock: { values: 'w E timeout conflict-exit-code c command', skip: 1, script: ['c', 'command'] },
+  script: { values: 'c command', script: ['c', 'command'], skip: 1000 },
+  strace: { values: 'o e p s a P u X E I O S b' },
+  ltrace: { values: 'o e p s a u l n x' },
+  'xvfb-run': { values: 'n s e f p server-num server-args error-file auth-file' },
+  'dbus-run-session': {},
+  setarch: {},
+  linux32: {},
+  linux64: {},
+  i386: {},
+  x86_64: {},
+  fakeroot: { values: 'l i s b' },
+  eatmydata: {},
+  valgrind: {},
+  numactl: { values: 'i p N m C w interleave cpunodebind membind physcpubind' },
+  firejail: {},
+  cgexec: { values: 'g' },
+  prlimit: {},
+  rlwrap: {},
+  entr: {},
+  ifne: {},
+  lckdo: { skip: 1 },
+  torsocks: {},
+  proxychains: { values: 'f' },
+  proxychains4: { values: 'f' },
+  faketime: { values: 'f', skip: 1 },
+  tini: {},
+  'dumb-init': {},
+  dotenv: { values: 'e v c' },
+  shx: {},
+  xe: { values: 'I N j a', feeds: true },
+  hyperfine: { values: 'w r m M p c s u i export-json', scripts: true },
+  pee: { scripts: true },
+  mispipe: { scripts: true },
+  sg: { skip: 1, scripts: true },
+  concurrently: { values: 'n names c prefix-colors p prefix k', scripts: true },
+  uvx: { values: 'p python from with', own: true },
+  'nix-shell': {
+    values: 'run command p packages A attr',
+    script: ['run', 'command'],
+    skip: 1000,
+  },
+  npx: { values: 'p package c call w workspace', script: ['c', 'call'], own: true },
+  pnpx: { values: 'p package c', own: true },
+  bunx: { own: true },
+  sudo: {
+    values: 'u g h p C r t T U D R user group host prompt chdir chroot role type other-user',
+    assigns: true,
+    own: true,
+  },
+  gosu: { skip: 1, own: true },
+  'su-exec': { skip: 1, own: true },
+  doas: { values: 'u C', own: true },
+  pkexec: { values: 'user', own: true },
+  run0: { values: 'u user', own: true },
+  chroot: { values: 'userspec groups', skip: 1, own: true },
+  unshare: { values: 'S G R w root wd setuid setgid', own: true },
+  nsenter: { values: 't S G target setuid setgid', own: true },
+  su: { values: 'c command s shell g G', script: ['c', 'command'], skip: 1000, own: true },
+  runuser: { values: 'c command s u g G', script: ['c', 'command'], own: true },
+  'systemd-run': { values: 'u p unit property', own: true },
+  setpriv: { own: true },
+}
+
+/** Those that do so only with a certain first word. */
+const subWrappers: Record<string, Record<string, Wrapper>> = {
+  npm: { exec: { values: 'c call', script: ['c', 'call'], own: true }, x: { own: true } },
+  pnpm: { exec: { own: true }, dlx: { own: true } },
+  yarn: { exec: { own: true }, dlx: { own: true } },
+  bun: { x: { own: true } },
+  uv: { run: { values: 'p python with', own: true } },
+  perf: { stat: { values: 'e r o' }, record: { values: 'e F o' }, trace: { values: 'e o' } },
+  conda: { run: { values: 'n p name prefix cwd' } },
+  poetry: { run: {} },
+  pipenv: { run: {} },
+  pdm: { run: {} },
+  rye: { run: {} },
+  bundle: { exec: {} },
+  mise: { exec: {} },
+  direnv: { exec: { skip: 1 } },
+  asdf: { exec: {} },
+}
+
+interface Unwrapped {
+  nested: Nested[]
+  findings: Finding[]
+  own: boolean
+}
+
+/** What the command runs in turn; null if it is none that does. */
+export function unwrap(program: string, args: readonly Arg[]): Unwrapped | null {
+  const direct = Object.hasOwn(wrappers, program) ? wrappers[program] : undefined
+  if (direct) return unwrapWith(direct, args)
+  const subs = Object.hasOwn(subWrappers, program) ? subWrappers[program] : undefined
+  const sub = subs?.[args[0]?.value ?? '']
+  return sub ? unwrapWith(sub, args.slice(1)) : null
+}
+
+function unwrapWith(wrapper: Wrapper, args: readonly Arg[]): Unwrapped {
+  const parsed = parseOptions(args, optionSet(wrapper.values ?? ''), true)
+  const findings: Finding[] = []
+  const words = commandWords(wrapper, parsed, findings)
+  const nested = [...scriptOptions(wrapper, parsed, findings), ...runs(wrapper, words, findings)]
+  if (wrapper.assigns && hasFlag(parsed, 'S', '--split-string', 'C', '--chdir'))
+    findings.push(ambiguous('Options of "env" change what is run'))
+  if (wrapper.feeds) findings.push(...replacements(parsed, words))
+  return { nested, findings, own: wrapper.own ?? false }
+}
+
+function commandWords(wrapper: Wrapper, parsed: Parsed, findings: Finding[]): Arg[] {
+  let words = parsed.operands.slice(wrapper.skip ?? 0)
+  // A lone dash empties the environment first.
+  if (wrapper.assigns && words[0]?.value === '-') words = words.slice(1)
+  while (wrapper.assigns && words[0]) {
+    const assigned = assignmentOf(words[0])
+    if (!assigned) break
+    findings.push(...assignmentFindings(assigned.name, literalArg(assigned.value)))
+    words = words.slice(1)
+  }
+  return words
+}
+
+function scriptOptions(wrapper: Wrapper, parsed: Parsed, findings: Finding[]): Nested[] {
+  return scripts(valuesOf(parsed, ...(wrapper.script ?? [])), findings)
+}
+
+/** Several words are one argument list; but `watch` and its like hand them to a shell as one text. */
+function runs(wrapper: Wrapper, words: Arg[], findings: Finding[]): Nested[] {
+  if (words.length === 0) return []
+  if (wrapper.joins) return scripts([literalArg(textOf(words))], findings)
+  if (wrapper.scripts) return scripts(words, findings)
+  return [{ kind: 'command', words, fed: wrapper.feeds ?? false }]
+}
+
+function scripts(texts: readonly Arg[], findings: Finding[]): Nested[] {
+  return texts.flatMap((text) => {
+    if (isKnown(text)) return [{ kind: 'script', text: text.value }]
+    findings.push(ambiguous('A command is put together when it runs'))
+    return []
+  })
+}
+
+/** `xargs -I % sh -c '%'`: what is read becomes the command itself. */
+function replacements(parsed: Parsed, words: readonly Arg[]): Finding[] {
+  const marks = ['{}', ...valuesOf(parsed, 'I', 'i', 'replace').map(({ value }) => value)]
+  const replaces = hasFlag(parsed, 'I', 'i', '--replace')
+  const [name, ...rest] = words
+  const inName = marks.some((mark) => mark && name?.value.includes(mark))
+  const inScript =
+    /^(?:.*\/)?(?:ba|da|z|k)?sh$/.test(name?.value ?? '') &&
+    rest.some(({ value }) => marks.some((mark) => mark && value.includes(mark)))
+  return inName || (replaces && inScript) ? [ambiguous('What is read becomes a command')] : []
+}

@@ -1,0 +1,64 @@
+import type { HereDoc, Redirection } from 'unbash'
+import { hostOf, unknownHost } from '../matching/hosts.ts'
+import { type Arg, argOf, isKnown, type Surroundings } from './words/arg.ts'
+import { ambiguous, destructive, type Finding, type Stdin } from './words/finding.ts'
+import { locate } from './words/locate.ts'
+import { asFile } from './words/operands.ts'
+import { operatorAt } from './words/parse.ts'
+import { isBlockDevice } from './programs/risks.ts'
+import type { SegmentPath } from './words/segment.ts'
+
+export interface Redirects {
+  paths: SegmentPath[]
+  hosts: string[]
+  findings: Finding[]
+  /** null: none of them is about standard input. */
+  stdin: Stdin | null
+}
+
+interface Where {
+  around: Surroundings
+  isInside: (path: string) => boolean
+  bodies: ReadonlyMap<number, string>
+}
+
+export function readRedirects(redirections: readonly Redirection[], where: Where): Redirects {
+  const result: Redirects = { paths: [], hosts: [], findings: [], stdin: null }
+  for (const redirection of redirections) {
+    if (redirection.type === 'HereDoc') result.stdin = documentOf(redirection, where)
+    else if (redirection.target) {
+      const target = argOf(redirection.target, where.around)
+      if (redirection.type === 'HereString') readText(result, target, where)
+      else readTarget(result, redirection.operator, target, where)
+    }
+  }
+  return result
+}
+
+function readText(result: Redirects, target: Arg, { around, isInside }: Where): void {
+  result.stdin = isKnown(target) ? { kind: 'text', text: target.value } : { kind: 'unknown' }
+  const outside = locate(target, around, isInside).paths.find((path) => !isInside(path))
+  if (outside) result.findings.push(ambiguous(`A path outside is handed on: ${outside}`))
+}
+
+function documentOf(document: HereDoc, { bodies }: Where): Stdin {
+  const taken = bodies.get(operatorAt(document))
+  if (taken !== undefined) return { kind: 'text', text: taken }
+  const { text, parts } = document.body
+  const literal = document.delimiter?.quoted || !parts?.some(({ type }) => type !== 'Literal')
+  return literal && document.closing ? { kind: 'text', text } : { kind: 'unknown' }
+}
+
+function readTarget(result: Redirects, operator: string, target: Arg, where: Where): void {
+  if (operator.endsWith('&') && /^(?:\d+-?|-)$/.test(target.value)) return
+  const reads = operator.startsWith('<')
+  if (reads) result.stdin = { kind: 'unknown' }
+  const remote = /^\/dev\/(?:tcp|udp)\/([^/]*)/.exec(target.value)
+  if (remote) return void result.hosts.push(hostOf(remote[1] ?? '') ?? unknownHost)
+  const { paths, findings } = locate(asFile(target), where.around, where.isInside)
+  result.findings.push(...findings)
+  for (const path of paths) {
+    if (isBlockDevice(path)) result.findings.push(destructive('It writes to a device'))
+    result.paths.push({ path, read: reads })
+  }
+}

@@ -1,0 +1,19 @@
+import type { Category } from '../../../../contract/permission.ts'
+import type { Finding } from './finding.ts'
+
+export interface SegmentPath {
+  path: string
+  /** Whether its content is taken: what is only written or named shows no secret. */
+  read: boolean
+}
+
+/** One simple command of a script, judged by itself. */
+export interface Segment {
+  text: string
+  category: Category
+  findings: readonly Finding[]
+  paths: readonly SegmentPath[]
+  hosts: readonly string[]
+  /** Why it shows a secret, whatever its paths are. */
+  secret: string | null
+}

@@ -1,0 +1,81 @@
+import type {
+  Approval,
+  ApprovalAnswer,
+  ApprovalState,
+  InboxEntry,
+} from '../../contract/approval.ts'
+import type { Db } from '../ports.ts'
+
+/** The inbox: the approvals of all sessions of an organisation, from libSQL. An approval may appear here a moment late. */
+
+interface InboxRow extends Omit<
+  InboxEntry,
+  'asker' | 'details' | 'policy' | 'secondsLeft' | 'answer'
+> {
+  asker: InboxEntry['asker']['kind']
+  askerId: string | null
+  askerOwner: string | null
+  details: string | null
+  policy: string | null
+}
+
+/** How much of the run's intent is shown. */
+const maxIntent = 300
+
+export async function listInbox(
+  db: Db,
+  organisationId: string,
+  query: {
+    state: ApprovalState
+    limit: number
+    after: { createdAt: number; id: string } | null
+    now: number
+    publicUrl: string
+  },
+): Promise<InboxEntry[]> {
+  const { createdAt, id } = query.after ?? { createdAt: Number.MAX_SAFE_INTEGER, id: '' }
+  const rows = await db.all<InboxRow>(
+    `select a.id, a.session_id as sessionId, s.title as sessionTitle, s.project, a.run_id as runId,
+       substr(r.intent, 1, ${maxIntent}) as intent, a.kind, a.state, a.title, a.details, a.asker, a.asker_id as askerId,
+       a.asker_owner as askerOwner, a.reason, a.rule, a.policy, a.operation_hash as operationHash, a.quorum,
+       a.created_at as createdAt, a.deadline_at as deadlineAt, a.resolved_at as resolvedAt, a.actor
+     from approvals a left join sessions s on s.id = a.session_id left join runs r on r.id = a.run_id
+     where a.organisation_id = ? and a.state = ? and (a.created_at, a.id) < (?, ?)
+     order by a.created_at desc, a.id desc limit ?`,
+    organisationId,
+    query.state,
+    createdAt,
+    id,
+    query.limit,
+  )
+  return rows.map((row) => entryOf(row, query.now, query.publicUrl))
+}
+
+function entryOf(row: InboxRow, now: number, publicUrl: string): InboxEntry {
+  const { asker: kind, askerId, askerOwner, details, policy, ...entry } = row
+  return {
+    ...entry,
+    asker: { kind, id: askerId, owner: askerOwner },
+    details: details === null ? null : (JSON.parse(details) as InboxEntry['details']),
+    policy: policy === null ? null : (JSON.parse(policy) as InboxEntry['policy']),
+    ...answerTo(now, publicUrl, row),
+  }
+}
+
+type Open = Pick<Approval, 'id' | 'state' | 'operationHash' | 'deadlineAt'>
+
+/** How long there is and where to answer: `baseUrl` is how callers reach the deployment. */
+export function answerTo(now: number, baseUrl: string, approval: Open): ApprovalAnswer {
+  const { id, state, operationHash, deadlineAt } = approval
+  if (state !== 'pending') return { secondsLeft: null, answer: null }
+  return {
+    secondsLeft: Math.max(0, Math.ceil((deadlineAt - now) / 1000)),
+    answer: {
+      method: 'POST',
+      url: `${baseUrl.replace(/\/$/, '')}/v1/approvals/${id}/resolve`,
+      scope: 'approve',
+      resolutions: ['approved', 'rejected', 'cancelled'],
+      body: { resolution: 'approved', operationHash },
+    },
+  }
+}

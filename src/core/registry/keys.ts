@@ -1,0 +1,246 @@
+import type { ApiKey, KeyCreate, KeyCreated, Scope } from '../../contract/key.ts'
+import { AppError } from '../../contract/error.ts'
+import type { Crypto, Db } from '../ports.ts'
+
+interface KeyRow {
+  id: string
+  organisation_id: string
+  name: string
+  owner: string
+  scopes: string
+  created_at: number
+  expires_at: number | null
+  revoked_at: number | null
+  last_used_at: number | null
+}
+const columns =
+  'id, organisation_id, name, owner, scopes, created_at, expires_at, revoked_at, last_used_at'
+
+const implied: Record<Scope, readonly Scope[]> = {
+  read: ['read'],
+  write: ['write', 'read'],
+  approve: ['approve', 'read'],
+  admin: ['admin', 'write', 'approve', 'read'],
+}
+
+export function allowsScope(held: readonly Scope[], needed: Scope): boolean {
+  return held.some((scope) => implied[scope].includes(needed))
+}
+
+type KeyState = 'active' | 'expired' | 'revoked'
+
+export function decideKeyState(key: ApiKey, now: number): KeyState {
+  if (key.revokedAt !== null) return 'revoked'
+  return key.expiresAt !== null && key.expiresAt <= now ? 'expired' : 'active'
+}
+
+export async function createOrganisation(
+  db: Db,
+  crypto: Crypto,
+  now: number,
+  name: string,
+): Promise<string> {
+  const id = `org_${crypto.random(20)}`
+  await db.batch([
+    {
+      sql: 'insert into organisations (id, name, created_at) values (?, ?, ?) on conflict do nothing',
+      values: [id, name, now],
+    },
+  ])
+  return id
+}
+
+/** Its secret was in the first answer and is nowhere else. */
+export function alreadyMade(what: string, id: string): AppError {
+  const advice = `delete it and make another with a new Idempotency-Key`
+  return new AppError(
+    'wrong_state',
+    `This Idempotency-Key has made ${what} "${id}" already, and its secret is shown once: ${advice}`,
+    [{ path: 'idempotency-key', message: `Made "${id}"` }],
+  )
+}
+
+/** One of this name, the oldest. Two that ask at the same time get the same one. */
+export async function ensureOrganisation(
+  db: Db,
+  crypto: Crypto,
+  now: number,
+  name: string,
+): Promise<{ id: string; created: boolean }> {
+  const id = `org_${crypto.random(20)}`
+  await db.batch([
+    {
+      sql: `insert into organisations (id, name, created_at) select ?, ?, ?
+            where not exists (select 1 from organisations where name = ?)`,
+      values: [id, name, now, name],
+    },
+  ])
+  const [row] = await findOrganisations(db, name)
+  if (!row) throw new Error('The new organisation cannot be read back')
+  return { id: row.id, created: row.id === id }
+}
+
+export function findOrganisations(
+  db: Db,
+  idOrName: string,
+): Promise<{ id: string; name: string }[]> {
+  return db.all(
+    'select id, name from organisations where id = ? or name = ? order by created_at, id',
+    idOrName,
+    idOrName,
+  )
+}
+
+export interface KeyOrder extends Omit<KeyCreate, 'owner'> {
+  id: string
+  organisationId: string
+  owner: string
+  secret: string
+  /** Only if the organisation has no other active key of this name. */
+  oncePerName: boolean
+}
+
+export const newKeyId = (crypto: Crypto): string => `key_${crypto.random(20)}`
+export const newKeySecret = (crypto: Crypto): string => `gk_${crypto.random(32)}`
+
+/** The answer is the only place where the secret is ever readable. */
+export async function createKey(
+  db: Db,
+  crypto: Crypto,
+  now: number,
+  organisationId: string,
+  input: KeyCreate & { owner: string },
+  id = newKeyId(crypto),
+): Promise<KeyCreated> {
+  if (input.expiresAt !== undefined && input.expiresAt <= now) {
+    throw new AppError('invalid_request', 'The key would already be expired', [
+      { path: 'expiresAt', message: 'Must be in the future' },
+    ])
+  }
+  const secret = newKeySecret(crypto)
+  const order = { ...input, id, organisationId, secret, oncePerName: false }
+  const key = await storeKey(db, crypto, now, order)
+  if (!key) throw alreadyMade('key', id)
+  return { ...key, secret }
+}
+
+const sameName = `organisation_id = ? and name = ? and revoked_at is null
+  and (expires_at is null or expires_at > ?)`
+
+/** Null: there is another one of this name or id. Sending the same secret again changes nothing. */
+export async function storeKey(
+  db: Db,
+  crypto: Crypto,
+  now: number,
+  order: KeyOrder,
+): Promise<ApiKey | null> {
+  const secretHash = await crypto.sha256(order.secret)
+  await db.batch([
+    {
+      // The whole row is fixed before it is sent, so sending it again changes nothing.
+      sql: `insert into api_keys (id, organisation_id, name, owner, scopes, secret_hash, created_at, expires_at)
+            select ?, ?, ?, ?, ?, ?, ?, ?
+            where ? = 0 or not exists (select 1 from api_keys where ${sameName})
+            on conflict do nothing`,
+      values: [
+        order.id,
+        order.organisationId,
+        order.name,
+        order.owner,
+        JSON.stringify([...new Set(order.scopes)]),
+        secretHash,
+        now,
+        order.expiresAt ?? null,
+        order.oncePerName ? 1 : 0,
+        order.organisationId,
+        order.name,
+        now,
+      ],
+    },
+  ])
+  return findKey(db, secretHash)
+}
+
+export async function isNameTaken(
+  db: Db,
+  now: number,
+  { organisationId, name }: Pick<KeyOrder, 'organisationId' | 'name'>,
+): Promise<boolean> {
+  const rows = await db.all(
+    `select 1 from api_keys where ${sameName} limit 1`,
+    organisationId,
+    name,
+    now,
+  )
+  return rows.length > 0
+}
+
+export async function listKeys(
+  db: Db,
+  organisationId: string,
+  page: { limit: number; after: { createdAt: number; id: string } | null },
+): Promise<ApiKey[]> {
+  const rows = await db.all<KeyRow>(
+    `select ${columns} from api_keys
+     where organisation_id = ? and (created_at, id) > (?, ?) order by created_at, id limit ?`,
+    organisationId,
+    page.after?.createdAt ?? -1,
+    page.after?.id ?? '',
+    page.limit,
+  )
+  return rows.map(keyOf)
+}
+
+/** Repeatable: the first revocation's time stays. */
+export async function revokeKey(
+  db: Db,
+  now: number,
+  organisationId: string,
+  keyId: string,
+): Promise<void> {
+  const known = await db.all(
+    'select 1 from api_keys where organisation_id = ? and id = ?',
+    organisationId,
+    keyId,
+  )
+  if (known.length === 0) throw new AppError('not_found', 'There is no such key')
+  await db.batch([
+    {
+      sql: `update api_keys set revoked_at = coalesce(revoked_at, ?)
+            where organisation_id = ? and id = ?`,
+      values: [now, organisationId, keyId],
+    },
+  ])
+}
+
+/** Revoked and expired keys too: see decideKeyState. */
+export async function findKey(db: Db, secretHash: string): Promise<ApiKey | null> {
+  const [row] = await db.all<KeyRow>(
+    `select ${columns} from api_keys where secret_hash = ?`,
+    secretHash,
+  )
+  return row ? keyOf(row) : null
+}
+
+export async function touchKey(db: Db, now: number, keyId: string): Promise<void> {
+  await db.batch([
+    {
+      sql: 'update api_keys set last_used_at = max(coalesce(last_used_at, 0), ?) where id = ?',
+      values: [now, keyId],
+    },
+  ])
+}
+
+function keyOf(row: KeyRow): ApiKey {
+  return {
+    id: row.id as ApiKey['id'],
+    organisationId: row.organisation_id as ApiKey['organisationId'],
+    name: row.name,
+    owner: row.owner,
+    scopes: JSON.parse(row.scopes) as Scope[],
+    createdAt: row.created_at,
+    expiresAt: row.expires_at,
+    revokedAt: row.revoked_at,
+    lastUsedAt: row.last_used_at,
+  }
+}

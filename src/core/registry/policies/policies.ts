@@ -1,0 +1,181 @@
+import { AppError } from '../../../contract/error.ts'
+import type {
+  PolicyFormat,
+  PolicyPut,
+  PolicyPutResult,
+  PolicyRow,
+  StoredPolicy,
+} from '../../../contract/stored-policy.ts'
+import { builtinOf, policyFrom } from '../../policy/sandbox-default.ts'
+import type { Db } from '../../ports.ts'
+import { mustParse } from './document.ts'
+import { migrationWarnings, policyWarnings } from '../../policy/warnings.ts'
+
+/** Whose policy: one project's, or (null) the whole organisation's. */
+interface PolicyOwner {
+  organisationId: string
+  project: string | null
+}
+
+interface Row {
+  project: string
+  version: number
+  name: string
+  format: PolicyFormat
+  extends: string
+  removed: number
+  created_by: string
+  created_at: number
+}
+type LongRow = Row & { source: string | null }
+const columns =
+  'project, version, name, format, extends, source is null as removed, created_by, created_at'
+
+const own = 'organisation_id = ?1 and project = ?2'
+const newestOf = `select * from policies where ${own} order by version desc limit 1`
+const newestNumber = `(select coalesce(max(version), 0) from policies where ${own})`
+
+/** Repeatable: what the newest version says already is that version. */
+export async function putPolicy(
+  db: Db,
+  now: number,
+  caller: { organisationId: string; keyId: string },
+  { project, source, format, expectedVersion }: PolicyPut,
+): Promise<PolicyPutResult> {
+  const document = mustParse(source, format)
+  const builtin = builtinOf(document.extends) ?? 'none'
+  const owner = { organisationId: caller.organisationId, project: project ?? null }
+  const before = await findNewest(db, owner)
+  const withWarnings = (stored: StoredPolicy): PolicyPutResult => ({
+    ...stored,
+    warnings: [
+      ...migrationWarnings(before, document),
+      ...policyWarnings(policyFrom(document, stored.version)),
+    ],
+  })
+  // One statement decides and writes, so that of two callers who know the same version one is refused.
+  const [made] = await db.all<LongRow>(
+    `insert into policies (organisation_id, project, version, name, format, source, created_by, created_at, extends)
+     select ?1, ?2, ${newestNumber} + 1, ?3, ?4, ?5, ?6, ?7, ?9
+     where (?8 is null or ${newestNumber} = ?8)
+       and not exists (select 1 from (${newestOf}) where source = ?5 and format = ?4 and extends = ?9)
+     returning ${columns}, source`,
+    ...scopeOf(owner),
+    document.name,
+    format,
+    source,
+    caller.keyId,
+    now,
+    expectedVersion ?? null,
+    builtin,
+  )
+  if (made) return withWarnings(storedOf(made))
+  const newest = await findNewest(db, owner)
+  const isSame = newest?.source === source && newest.format === format && newest.extends === builtin
+  if (newest && isSame) return withWarnings(newest)
+  throw changedMeanwhile(newest?.version ?? 0)
+}
+
+/** A version that says "none": the organisation's counts again, or the built-in one. */
+export async function removePolicy(
+  db: Db,
+  now: number,
+  keyId: string,
+  owner: PolicyOwner,
+): Promise<StoredPolicy> {
+  const before = await findNewest(db, owner)
+  if (!before || before.removed) throw noPolicy()
+  const [made] = await db.all<LongRow>(
+    `insert into policies (organisation_id, project, version, name, format, source, created_by, created_at)
+     select ?1, ?2, version + 1, name, format, null, ?3, ?4 from (${newestOf}) where version = ?5
+     returning ${columns}, source`,
+    ...scopeOf(owner),
+    keyId,
+    now,
+    before.version,
+  )
+  if (made) return storedOf(made)
+  const after = await findNewest(db, owner)
+  if (after?.removed) return after
+  throw changedMeanwhile(after?.version ?? 0)
+}
+
+/** What counts today, by project; the organisation's own comes first. */
+export async function listPolicies(
+  db: Db,
+  organisationId: string,
+  page: { limit: number; after: string | null },
+): Promise<PolicyRow[]> {
+  const rows = await db.all<Row>(
+    `select ${columns} from policies as p
+     where organisation_id = ?1 and (?2 is null or project > ?2) and source is not null
+       and version = (select max(version) from policies where organisation_id = ?1 and project = p.project)
+     order by project limit ?3`,
+    organisationId,
+    page.after,
+    page.limit,
+  )
+  return rows.map(rowOf)
+}
+
+/** Newest first, removals too. */
+export async function listVersions(
+  db: Db,
+  owner: PolicyOwner,
+  page: { limit: number; before: number | null },
+): Promise<PolicyRow[]> {
+  const rows = await db.all<Row>(
+    `select ${columns} from policies where ${own} and version < ?3 order by version desc limit ?4`,
+    ...scopeOf(owner),
+    page.before ?? Number.MAX_SAFE_INTEGER,
+    page.limit,
+  )
+  return rows.map(rowOf)
+}
+
+export async function loadVersion(
+  db: Db,
+  owner: PolicyOwner,
+  version: number,
+): Promise<StoredPolicy> {
+  const [row] = await db.all<LongRow>(
+    `select ${columns}, source from policies where ${own} and version = ?3`,
+    ...scopeOf(owner),
+    version,
+  )
+  if (!row) throw noPolicy()
+  return storedOf(row)
+}
+
+/** null: there never was one. It may say that there is none any more. */
+export async function findNewest(db: Db, owner: PolicyOwner): Promise<StoredPolicy | null> {
+  const [row] = await db.all<LongRow>(
+    `select ${columns}, source from (${newestOf})`,
+    ...scopeOf(owner),
+  )
+  return row ? storedOf(row) : null
+}
+
+const scopeOf = ({ organisationId, project }: PolicyOwner) => [organisationId, project ?? '']
+
+export const noPolicy = () => new AppError('not_found', 'There is no such policy')
+
+const changedMeanwhile = (version: number) =>
+  new AppError('wrong_state', `Cannot change the policy: its newest version is ${version}`, [
+    { path: 'expectedVersion', message: `The newest is ${version}` },
+  ])
+
+function rowOf(row: Row): PolicyRow {
+  return {
+    project: row.project || null,
+    version: row.version,
+    name: row.name,
+    format: row.format,
+    extends: row.extends,
+    removed: row.removed === 1,
+    createdBy: row.created_by as PolicyRow['createdBy'],
+    createdAt: row.created_at,
+  }
+}
+
+const storedOf = (row: LongRow): StoredPolicy => ({ ...rowOf(row), source: row.source })

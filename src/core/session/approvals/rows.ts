@@ -1,0 +1,217 @@
+import type { ApprovalResolve, ApprovalState } from '../../../contract/approval.ts'
+import type { ApprovalTerms } from '../../../contract/policy.ts'
+import { AppError } from '../../../contract/error.ts'
+import type { PermissionRecord } from '../../../contract/permission-record.ts'
+import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
+import { addToOutbox } from '../../actor/outbox.ts'
+import type { Sql } from '../../ports.ts'
+import { hideSecretLike } from '../../redaction/redaction.ts'
+import { appendEvent } from '../log/events.ts'
+import { addDelivery } from '../webhooks/deliveries.ts'
+import type { ApprovalRow } from './approval-row.ts'
+import { answerTo } from '../../registry/approvals.ts'
+import { titleOf } from './details.ts'
+import { toApproval, votesOf } from './view.ts'
+import { record } from '../runs/run.ts'
+import { stopWaiting, waitFor } from '../runs/waits.ts'
+
+export type { ApprovalRow } from './approval-row.ts'
+
+interface NewApproval {
+  id: string
+  runId: string
+  kind: 'gate' | 'operation'
+  asker: { kind: 'sandbox' | 'key'; id: string; owner: string | null }
+  subject: string
+  title: string
+  operation: unknown
+  operationHash: string
+  decisionSeq: number
+  /** With what it was made on. */
+  decision: PermissionRecord
+  terms: ApprovalTerms
+  resumable: boolean
+}
+
+/** The run needs a person from now on. */
+export function openApproval(sql: Sql, now: number, approval: NewApproval): ApprovalRow {
+  const { asker, decision, terms } = approval
+  const escalatesAt = terms.escalate && now + terms.escalate.afterSeconds * 1000
+  sql.run(
+    `insert into approvals (id, run_id, kind, state, asker_kind, asker_id, asker_owner, subject, title, operation,
+       operation_hash, decision_seq, reason, rule, policy, group_keys, quorum, escalates_at, escalation_keys, resumable,
+       created_at, deadline_at)
+     values (?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    approval.id,
+    approval.runId,
+    approval.kind,
+    asker.kind,
+    asker.id,
+    asker.owner,
+    approval.subject,
+    titleOf(approval.title, decision.request),
+    JSON.stringify(hideSecretLike(approval.operation ?? null)),
+    approval.operationHash,
+    approval.decisionSeq,
+    decision.reason,
+    decision.rule,
+    JSON.stringify(decision.policy),
+    terms.group && JSON.stringify(terms.group),
+    terms.quorum,
+    escalatesAt,
+    terms.escalate && JSON.stringify(terms.escalate.group),
+    approval.resumable ? 1 : 0,
+    now,
+    now + terms.timeoutSeconds * 1000,
+  )
+  const row = mustApproval(sql, approval.id)
+  record(sql, now, row.run_id, 'permission.requested', {
+    approvalId: row.id,
+    title: row.title,
+    operationHash: row.operation_hash,
+    decisionSeq: row.decision_seq,
+    deadlineAt: row.deadline_at,
+  })
+  waitFor(sql, now, row.run_id, row.id, `Approval needed: ${row.title}`)
+  appendEvent(sql, now, 'approval.requested', {
+    approvalId: row.id,
+    runId: row.run_id,
+    title: row.title,
+    deadlineAt: row.deadline_at,
+  })
+  tellWebhooks(sql, now, row)
+  projectApproval(sql, now, row.id)
+  armApprovals(sql)
+  return row
+}
+
+/** Nobody watches a stream for ten minutes. Everything that a person decides on goes along, and where to answer. */
+function tellWebhooks(sql: Sql, now: number, row: ApprovalRow): void {
+  const { operation: _, id: approvalId, runId, ...approval } = toApproval(sql, row)
+  const data = { approvalId, ...approval, ...answerTo(now, '', { id: approvalId, ...approval }) }
+  addDelivery(sql, now, { event: 'approval.requested', runId, data })
+}
+
+interface Resolution {
+  state: Exclude<ApprovalState, 'pending'>
+  actor: string
+  owner: string | null
+  reason: string
+  remember?: ApprovalResolve['remember'] | null
+}
+
+/** Once: null if it was resolved before. */
+export function settleApproval(
+  sql: Sql,
+  now: number,
+  id: string,
+  resolution: Resolution,
+): ApprovalRow | null {
+  const row = mustApproval(sql, id)
+  if (row.state !== 'pending') return null
+  const { state, actor, owner, reason } = resolution
+  sql.run(
+    `update approvals set state = ?, actor = ?, actor_owner = ?, resolution_reason = ?, resolved_at = ? where n = ?`,
+    state,
+    actor,
+    owner,
+    reason,
+    now,
+    row.n,
+  )
+  const kind = state === 'approved' ? 'permission.approved' : 'permission.denied'
+  const votes = votesOf(sql, id).map(({ keyId, owner: voter }) => ({ keyId, owner: voter }))
+  const { remember = null } = resolution
+  record(sql, now, row.run_id, kind, {
+    approvalId: id,
+    state,
+    actor,
+    owner,
+    reason,
+    votes,
+    remember,
+  })
+  stopWaiting(sql, now, row.run_id, id, `${row.title} was ${state}`)
+  appendEvent(sql, now, 'approval.resolved', { approvalId: id, runId: row.run_id, state, actor })
+  projectApproval(sql, now, id)
+  armApprovals(sql)
+  return mustApproval(sql, id)
+}
+
+export function overdueApprovals(sql: Sql, now: number): ApprovalRow[] {
+  return sql.all<ApprovalRow>(
+    `select * from approvals where state = 'pending' and deadline_at <= ? order by n`,
+    now,
+  )
+}
+
+/** From now on the second group may resolve it as well. */
+export function escalateDue(sql: Sql, now: number): void {
+  const due = sql.all<ApprovalRow>(
+    `select * from approvals where state = 'pending' and escalated = 0 and escalates_at <= ? order by n`,
+    now,
+  )
+  for (const row of due) {
+    sql.run('update approvals set escalated = 1 where n = ?', row.n)
+    const { id: approvalId, run_id: runId, title, deadline_at: deadlineAt } = row
+    record(sql, now, runId, 'permission.requested', { approvalId, title, escalated: true })
+    appendEvent(sql, now, 'approval.requested', { approvalId, runId, title, deadlineAt })
+    tellWebhooks(sql, now, row)
+  }
+  armApprovals(sql)
+}
+
+export function pendingOfRun(sql: Sql, runId: string): ApprovalRow[] {
+  return sql.all<ApprovalRow>(
+    `select * from approvals where run_id = ? and state = 'pending' order by n`,
+    runId,
+  )
+}
+
+export function pendingOf(sql: Sql, subject: string): ApprovalRow | undefined {
+  return sql.all<ApprovalRow>(
+    `select * from approvals where subject = ? and state = 'pending'`,
+    subject,
+  )[0]
+}
+
+/** The next moment at which time alone resolves one. */
+function armApprovals(sql: Sql): void {
+  const at = sql.all<{ at: number | null }>(
+    `select min(case when escalated = 0 then min(deadline_at, coalesce(escalates_at, deadline_at))
+       else deadline_at end) as at from approvals where state = 'pending'`,
+  )[0]?.at
+  if (at === null || at === undefined) clearDeadline(sql, 'approval')
+  else setDeadline(sql, 'approval', at)
+}
+
+export function mustApproval(sql: Sql, id: string): ApprovalRow {
+  const row = sql.all<ApprovalRow>('select * from approvals where id = ?', id)[0]
+  if (!row) throw new AppError('not_found', `No such approval: "${id}"`)
+  return row
+}
+
+export function projectApproval(sql: Sql, now: number, id: string): void {
+  const approval = toApproval(sql, mustApproval(sql, id))
+  addToOutbox(sql, now, 'approval', {
+    id,
+    runId: approval.runId,
+    kind: approval.kind,
+    state: approval.state,
+    title: approval.title,
+    asker: approval.asker.kind,
+    askerId: approval.asker.id,
+    askerOwner: approval.asker.owner,
+    details: approval.details,
+    policy: approval.policy,
+    reason: approval.reason,
+    rule: approval.rule,
+    operationHash: approval.operationHash,
+    quorum: approval.quorum,
+    createdAt: approval.createdAt,
+    deadlineAt: approval.deadlineAt,
+    resolvedAt: approval.resolution?.at ?? null,
+    actor: approval.resolution?.actor ?? null,
+    resolutionReason: approval.resolution?.reason ?? null,
+  })
+}

@@ -1,0 +1,29 @@
+import type { Artifact } from '../../../contract/artifact.ts'
+import type { Caller, Listed, Page } from '../record/caller.ts'
+import { callerSession } from '../record/guards.ts'
+import type { SessionKernel } from '../record/kernel.ts'
+import { listArtifacts, loadArtifact } from './rows.ts'
+
+export interface ArtifactsApi {
+  list(caller: Caller, page: Page): Promise<Listed<Artifact>>
+  get(caller: Caller, artifactId: string): Promise<Artifact>
+}
+
+/** The evidence that calls and operations have stored. The content itself is in the blob store, by its hash. */
+export class Artifacts implements ArtifactsApi {
+  readonly #kernel: SessionKernel
+
+  constructor(kernel: SessionKernel) {
+    this.#kernel = kernel
+  }
+
+  async list(caller: Caller, page: Page): Promise<Listed<Artifact>> {
+    callerSession(this.#kernel, caller)
+    return listArtifacts(this.#kernel.ports.sql, page)
+  }
+
+  async get(caller: Caller, artifactId: string): Promise<Artifact> {
+    callerSession(this.#kernel, caller)
+    return loadArtifact(this.#kernel.ports.sql, artifactId)
+  }
+}

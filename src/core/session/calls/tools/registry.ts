@@ -1,0 +1,14 @@
+import { automationComplete } from './automation-complete.ts'
+import { saveSnapshot } from './save-snapshot.ts'
+import { saveEnvFiles, saveServiceCommands } from './save-settings.ts'
+import type { GatewayTool } from './tool.ts'
+import { verify } from './verify.ts'
+
+/** Every tool that the control plane executes for agents. */
+export const gatewayTools: readonly GatewayTool[] = [
+  verify,
+  saveSnapshot,
+  saveServiceCommands,
+  saveEnvFiles,
+  automationComplete,
+]

@@ -1,0 +1,62 @@
+import type { EnvRequest, EnvSubmitted } from '../../../contract/env.ts'
+import type { Listed } from '../record/caller.ts'
+import type { Caller, Page } from '../record/caller.ts'
+import type { Commands } from '../commands/commands.ts'
+import { callerSession, mustBeOpen } from '../record/guards.ts'
+import { listEnvRequests, submitEnvValues } from './requests.ts'
+import type { SessionKernel } from '../record/kernel.ts'
+import { envKeys, type SealedValue } from '../record/secrets.ts'
+
+/** How long a caller waits for the sandbox before it gets the answer without it. */
+const patienceMs = 10_000
+
+export interface EnvApi {
+  requests(caller: Caller, page: Page): Promise<Listed<EnvRequest>>
+  /**
+   * Values arrive sealed. Says whether the sandbox has them already. Keys that exist stay as they are unless they are to
+   * be replaced.
+   */
+  submit(caller: Caller, values: SealedValue[], replace?: boolean): Promise<EnvSubmitted['sandbox']>
+  /** The names of all values that the session holds. */
+  keys(caller: Caller): Promise<string[]>
+}
+
+/** What the agent asks people for, and what they give. A value is stored, sealed, before the sandbox is told to fetch it. */
+export class EnvValues implements EnvApi {
+  readonly #kernel: SessionKernel
+  readonly #commands: Commands
+
+  constructor(kernel: SessionKernel, commands: Commands) {
+    this.#kernel = kernel
+    this.#commands = commands
+  }
+
+  async requests(caller: Caller, page: Page): Promise<Listed<EnvRequest>> {
+    callerSession(this.#kernel, caller)
+    return listEnvRequests(this.#kernel.ports.sql, page)
+  }
+
+  async keys(caller: Caller): Promise<string[]> {
+    callerSession(this.#kernel, caller)
+    return envKeys(this.#kernel.ports.sql)
+  }
+
+  /** Stored first: if the sandbox cannot be reached now, the command waits for it. */
+  async submit(
+    caller: Caller,
+    values: SealedValue[],
+    replace = false,
+  ): Promise<EnvSubmitted['sandbox']> {
+    const session = callerSession(this.#kernel, caller)
+    mustBeOpen(session)
+    const { host, crypto } = this.#kernel.ports
+    this.#kernel.commit((sql, now) => submitEnvValues(sql, now, values, replace))
+    this.#kernel.secretsChanged()
+    if (session.provider === 'none') return 'none'
+    const written = this.#commands.ask('env', `env_${crypto.random(20)}`, {}).then(
+      () => 'written' as const,
+      () => 'pending' as const,
+    )
+    return Promise.race([written, host.sleep(patienceMs).then(() => 'pending' as const)])
+  }
+}

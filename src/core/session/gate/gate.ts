@@ -1,0 +1,125 @@
+import type { Room } from '../../actor/room.ts'
+import type { Manifest } from '../../../contract/manifest.ts'
+import type { Enforcement } from '../../../contract/operation.ts'
+import type { Policy } from '../../../contract/policy.ts'
+import { setDeadline } from '../../actor/deadlines.ts'
+import { sandboxDefault } from '../../policy/sandbox-default.ts'
+import type { Sql } from '../../ports.ts'
+import { type ApprovalRow } from '../approvals/approval-row.ts'
+import {
+  answerApproved,
+  decideParked,
+  denyParked,
+  hasParked,
+  type Question,
+  receiveAsk,
+} from './questions.ts'
+import type { SessionBudget } from '../budget/budget.ts'
+import type { Caller } from '../record/caller.ts'
+import { callerSession, mustBeOpen } from '../record/guards.ts'
+import type { SessionKernel } from '../record/kernel.ts'
+import { saveEnforcement, saveLayout, savePolicy } from './policy-row.ts'
+import type { AskingTurn } from './judges.ts'
+import type { SessionPolicy } from './policy.ts'
+import { runOfTurn } from '../runs/run.ts'
+
+export interface GateApi {
+  policy(caller: Caller): Promise<PolicyName>
+  /** Null: the built-in one. */
+  setPolicy(caller: Caller, policy: Policy | null): Promise<PolicyName>
+}
+
+export interface PolicyName {
+  name: string
+  version: number
+  /** The built-in document under it, or "none". */
+  extends: string
+}
+
+/**
+ * Where every tool of the sandbox asks. A question is decided by the judges and recorded in one commit; what needs a
+ * person becomes an approval, and what finds no budget is parked. Nothing here waits for libSQL. The link brings the
+ * questions; approvals and the budget tell it when something that waits can be decided.
+ */
+export class Gate implements Room, GateApi {
+  readonly #kernel: SessionKernel
+  readonly #policy: SessionPolicy
+  readonly #budget: SessionBudget
+
+  constructor(kernel: SessionKernel, policy: SessionPolicy, budget: SessionBudget) {
+    this.#kernel = kernel
+    this.#policy = policy
+    this.#budget = budget
+  }
+
+  readonly receive = async (generation: number, question: Question): Promise<void> => {
+    const arrivedAt = this.#kernel.ports.now()
+    // Of its arrival: while the organisation is asked, another turn may begin.
+    const turnId = question.turnId ?? this.#policy.askingTurn()?.id ?? null
+    await this.#budget.spend((sql, now, headroom) => {
+      // While the organisation was asked the sandbox may have been replaced.
+      if (this.#kernel.session().generation !== generation) return
+      const turn = this.#policy.askingTurn()
+      const asker = { generation, turnId, runId: turnId && runOfTurn(sql, turnId) }
+      const answer = receiveAsk(sql, now, question, asker, () =>
+        this.#policy.decideQuestion(sql, now, arrivedAt, question, ofTurn(turn, turnId), headroom),
+      )
+      if (answer) this.#kernel.answer([answer])
+    })
+    await this.#kernel.crash('ask.stored')
+  }
+
+  /** There may be budget again. What finds the session's slice used up waits for the next one. */
+  readonly decideParked = (): void => {
+    if (!hasParked(this.#kernel.ports.sql)) return
+    this.#kernel.commit((sql, now) => {
+      const turn = this.#policy.askingTurn()
+      const decide = (question: Question, turnId: string | null) =>
+        this.#policy.decideQuestion(sql, now, now, question, ofTurn(turn, turnId))
+      const { answers, short } = decideParked(sql, now, decide)
+      this.#kernel.answer(answers)
+      if (short) setDeadline(sql, 'slice', now)
+    })
+  }
+
+  readonly deadlines = {
+    // Nobody has raised the budget.
+    'budget.ask': () =>
+      this.#kernel.commit((sql, now) => this.#kernel.answer(denyParked(sql, now))),
+  }
+
+  /** Inside the commit that resolves an approval: the question that waits for it learns of it. */
+  readonly answered = (sql: Sql, now: number, approval: ApprovalRow): void => {
+    const answer = answerApproved(sql, now, approval)
+    if (answer) this.#kernel.answer([answer])
+  }
+
+  /** From the next question on. What is parked was asked under the one before, and stays so. */
+  async setPolicy(caller: Caller, policy: Policy | null): Promise<PolicyName> {
+    mustBeOpen(callerSession(this.#kernel, caller))
+    this.#kernel.commit((sql) => savePolicy(sql, policy))
+    this.#policy.changed()
+    return this.policy(caller)
+  }
+
+  async policy(caller: Caller): Promise<PolicyName> {
+    callerSession(this.#kernel, caller)
+    const { name, version, builtin = 'none' } = this.#policy.document() ?? sandboxDefault
+    return { name, version, extends: builtin }
+  }
+
+  /** Inside a commit. */
+  readonly saveEnforcement = (sql: Sql, enforces: readonly Enforcement[]): void => {
+    saveEnforcement(sql, enforces)
+    this.#policy.changed()
+  }
+
+  readonly placeIs = ({ layout }: Manifest): void => {
+    this.#kernel.commit((sql) => saveLayout(sql, layout))
+    this.#policy.changed()
+  }
+}
+
+/** Null unless the turn in which it was asked still runs: a question is decided under its own turn, or denied. */
+const ofTurn = (running: AskingTurn | null, turnId: string | null): AskingTurn | null =>
+  running?.id === turnId ? running : null

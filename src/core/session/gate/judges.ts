@@ -1,0 +1,98 @@
+import type { PermissionDecision, PermissionRequest } from '../../../contract/permission.ts'
+import type { PermissionRecord } from '../../../contract/permission-record.ts'
+import type { Policy } from '../../../contract/policy.ts'
+import { approvalTerms } from '../../policy/rules.ts'
+import { evaluatePermission } from '../../policy/evaluate.ts'
+import type { Sql } from '../../ports.ts'
+import { findRemembered } from './remembered.ts'
+
+/** The turn that a question belongs to. */
+export interface AskingTurn {
+  id: string
+  runId: string
+  aborting: boolean
+  /** It has only last words left. */
+  runEnded: boolean
+}
+
+/** What the judges look at. */
+export interface Case {
+  sql: Sql
+  now: number
+  /** Null: the turn in which it was asked does not run any more. */
+  turn: AskingTurn | null
+  request: PermissionRequest
+  policy: Policy
+  /** Names the operation, for approvals that are remembered. */
+  operationHash: () => string
+}
+
+export type Judgement = PermissionDecision & Pick<PermissionRecord, 'by' | 'grant'>
+
+/** Sees what was judged before it, and gives the same or its own. Null: nobody has decided yet. */
+type Judge = (given: Case, before: Judgement | null) => Judgement | null
+
+/**
+ * Who answers a gate question, in this order. A judge that stands before the policy can only deny: where nothing can run,
+ * the policy is not asked. One that stands behind it looks at what the policy would ask of a person.
+ */
+const judges: readonly Judge[] = [
+  turnRuns,
+  turnIsNotAborted,
+  policyDecides,
+  approvedBefore,
+  canBeAsked,
+]
+
+export function judgeQuestion(given: Case): Judgement {
+  const judged = judges.reduce<Judgement | null>((before, judge) => judge(given, before), null)
+  if (judged === null) throw new Error('No judge has decided')
+  return judged
+}
+
+function turnRuns(given: Case, before: Judgement | null): Judgement | null {
+  if (given.turn !== null) return before
+  return before ?? denied(given, 'The turn in which this was asked does not run')
+}
+
+function turnIsNotAborted(given: Case, before: Judgement | null): Judgement | null {
+  if (given.turn?.aborting !== true) return before
+  return before ?? denied(given, 'The turn is being aborted')
+}
+
+function policyDecides({ request, policy }: Case, before: Judgement | null): Judgement {
+  return before ?? { by: 'policy', grant: null, ...evaluatePermission(request, policy) }
+}
+
+/** A remembered approval spares the question. */
+function approvedBefore(given: Case, before: Judgement | null): Judgement | null {
+  if (before?.decision !== 'ask' || given.turn === null) return before
+  const { sql, now, policy, turn } = given
+  const terms = approvalTerms(policy, before.rule)
+  const asked = { operationHash: given.operationHash(), runId: turn.runId, terms }
+  const approvalId = findRemembered(sql, now, asked)
+  return approvalId === null ? before : byGrant(before, approvalId)
+}
+
+function canBeAsked(given: Case, before: Judgement | null): Judgement | null {
+  if (before?.decision !== 'ask' || given.turn?.runEnded !== true) return before
+  return denied(given, 'The run has ended: nobody can be asked')
+}
+
+function denied({ policy }: Case, reason: string): Judgement {
+  const { name, version } = policy
+  const state = { by: 'state', grant: null, rule: 'state', policy: { name, version } } as const
+  return { ...state, decision: 'deny', reason }
+}
+
+/** A remembered approval spares the question, and nothing else: what is denied stays denied. */
+export function byGrant(decided: PermissionDecision, approvalId: string): Judgement {
+  return {
+    ...decided,
+    by: 'grant',
+    grant: approvalId as NonNullable<PermissionRecord['grant']>,
+    decision: 'allow',
+    reason: `Approved before: "${approvalId}"`,
+    rule: `grant:${approvalId}`,
+  }
+}

@@ -1,0 +1,37 @@
+import type { Layout } from '../../../contract/manifest.ts'
+import type { Enforcement } from '../../../contract/operation.ts'
+import type { Policy } from '../../../contract/policy.ts'
+import type { Sql } from '../../ports.ts'
+
+export function savePolicy(sql: Sql, policy: Policy | null): void {
+  sql.run('delete from policy')
+  if (policy) sql.run('insert into policy values (?)', JSON.stringify(policy))
+}
+
+export function saveLayout(sql: Sql, layout: Layout): void {
+  sql.run('update place set layout = ?', JSON.stringify(layout))
+}
+
+export function saveEnforcement(sql: Sql, enforces: readonly Enforcement[]): void {
+  sql.run('update place set enforces = ?', JSON.stringify(enforces))
+}
+
+export function loadPolicy(sql: Sql): Policy | null {
+  const row = sql.all<{ document: string }>('select document from policy')[0]
+  return row ? (JSON.parse(row.document) as Policy) : null
+}
+
+export interface Place {
+  layout: Layout | null
+  enforces: Enforcement[]
+}
+
+export function loadPlace(sql: Sql): Place {
+  const row = sql.all<{ layout: string | null; enforces: string | null }>(
+    'select layout, enforces from place',
+  )[0]
+  return {
+    layout: row?.layout ? (JSON.parse(row.layout) as Layout) : null,
+    enforces: row?.enforces ? (JSON.parse(row.enforces) as Enforcement[]) : [],
+  }
+}

@@ -1,0 +1,142 @@
+import type { PermissionRequest } from '../../../contract/permission.ts'
+import type { PermissionRecord } from '../../../contract/permission-record.ts'
+import type { Policy } from '../../../contract/policy.ts'
+import { toolFileName } from '../../../contract/tools.ts'
+import { approvalTerms } from '../../policy/rules.ts'
+import { withGateRules } from '../../policy/evaluate.ts'
+import { type RequestContext, requestOfTool } from '../../policy/operation.ts'
+import { effectivePolicy } from '../../policy/sandbox-default.ts'
+import type { Sql } from '../../ports.ts'
+import { hideSecretLike } from '../../redaction/redaction.ts'
+import { type Headroom, lookForHeadroom } from '../budget/spending.ts'
+import { type AskingTurn, judgeQuestion } from './judges.ts'
+import type { RunRow } from '../runs/run.ts'
+import { hasEnded } from '../runs/transitions.ts'
+import { hashOfQuestion, type Question, type Verdict } from './questions.ts'
+import type { SessionKernel } from '../record/kernel.ts'
+import { loadPlace, loadPolicy, type Place } from './policy-row.ts'
+
+/** What this session may do: its policy, its own gate lists, and where it is. Asked for every tool, so all is kept at hand. */
+export class SessionPolicy {
+  readonly #kernel: SessionKernel
+  #policy: Policy | null | undefined
+  #place: Place | undefined
+  #turn: AskingTurn | null = null
+  #turnState = -1
+
+  constructor(kernel: SessionKernel) {
+    this.#kernel = kernel
+  }
+
+  /** Something of it was saved. */
+  readonly changed = (): void => {
+    this.#policy = undefined
+    this.#place = undefined
+  }
+
+  /** The document that counts, if there is one. */
+  document(): Policy | null {
+    if (this.#policy === undefined) this.#policy = loadPolicy(this.#kernel.ports.sql)
+    return this.#policy
+  }
+
+  /** The turn that runs, if there is one. */
+  askingTurn(): AskingTurn | null {
+    const { turnsState, ports } = this.#kernel
+    if (this.#turnState !== turnsState) {
+      this.#turn = loadAskingTurn(ports.sql)
+      this.#turnState = turnsState
+    }
+    return this.#turn
+  }
+
+  /** Where nothing can run the policy is not asked; a remembered approval spares its question. */
+  decideQuestion(
+    sql: Sql,
+    now: number,
+    arrivedAt: number,
+    question: Question,
+    turn: AskingTurn | null,
+    headroom = lookForHeadroom(sql, now),
+  ): Verdict {
+    const session = this.#kernel.session()
+    const policy = withGateRules(effectivePolicy(this.document(), 'gate'), session.gate)
+    const request = this.#requestOf(question)
+    const { by, grant, ...decision } = judgeQuestion({
+      ...{ sql, now, turn, request, policy },
+      operationHash: () => hashOfQuestion(question),
+    })
+    const record = keptRecord({
+      by,
+      grant,
+      request,
+      overrides: null,
+      gate: session.gate,
+      ...decision,
+      latencyMs: now - arrivedAt,
+      askId: question.askId,
+      operationId: null,
+    })
+    const spent = turn && decision.decision !== 'deny' ? whyNothingRuns(headroom) : null
+    return { record, terms: approvalTerms(policy, decision.rule), spent }
+  }
+
+  /** What an input does not show in full cannot be read; where its paths really lead counts as well. */
+  #requestOf(question: Question): PermissionRequest {
+    const { tool, input, agent = null, subagent = null } = question
+    const contractTools = this.#kernel.ports.tools.map(({ definition }) => toolFileName(definition))
+    const context = this.context(agent, subagent)
+    const request = requestOfTool({ tool, input, contractTools, ...context })
+    const real = (question.realPaths ?? []).filter((path) => !request.paths.includes(path))
+    const unreadable = question.shortened && !request.risks.includes('ambiguous')
+    return {
+      ...request,
+      paths: [...request.paths, ...real],
+      risks: unreadable ? [...request.risks, 'ambiguous'] : request.risks,
+    }
+  }
+
+  /** Where the session is, and who asks in it. */
+  context(agent: string | null, subagent: string | null): RequestContext {
+    const session = this.#kernel.session()
+    const { layout } = this.place()
+    const home = layout?.home ?? '/home/user'
+    return {
+      agent,
+      subagent,
+      mode: session.mode,
+      workspaceRoot: layout?.workspace ?? `${home}/workspace`,
+      sessionPaths: [
+        layout?.envFile ?? '/tmp/.proliferate_env.json',
+        `${home}/.local/share/opencode/tool-output`,
+      ],
+      home,
+    }
+  }
+
+  place(): Place {
+    this.#place ??= loadPlace(this.#kernel.ports.sql)
+    return this.#place
+  }
+}
+
+/** Sessions older than runs may have a turn without one: nobody can be asked about it then. */
+function loadAskingTurn(sql: Sql): AskingTurn | null {
+  const turn = sql.all<{ id: string; runId: string; aborting: number; status: RunRow['status'] }>(
+    `select turns.id, run_id as runId, abort_requested as aborting, runs.status from turns join runs on runs.id = run_id
+     where turns.state = 'running' limit 1`,
+  )[0]
+  if (!turn) return null
+  const { id, runId, aborting, status } = turn
+  return { id, runId, aborting: aborting === 1, runEnded: hasEnded(status) }
+}
+
+function whyNothingRuns({ reasons: [reason], isEnough }: Headroom): string | null {
+  return reason ?? (isEnough ? null : "The session's part of the organisation's budget is used up")
+}
+
+/** Decided on as it was asked; kept without what looks like a key. */
+export function keptRecord(record: PermissionRecord): PermissionRecord {
+  const kept = hideSecretLike(record)
+  return kept.request === record.request ? kept : { ...kept, hidden: true }
+}

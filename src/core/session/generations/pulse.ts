@@ -1,0 +1,24 @@
+import { ensureDeadline, setDeadline } from '../../actor/deadlines.ts'
+import type { Sql } from '../../ports.ts'
+import { appendEvent } from '../log/events.ts'
+import type { SessionPorts } from '../record/ports.ts'
+import { loadSession } from '../record/record.ts'
+import { changeSandbox } from './states.ts'
+
+/** An agent pings every 15 s, and gives its socket up after 40 s of silence. */
+export const pulseMs = 60_000
+export function isSilent({ host, now }: Pick<SessionPorts, 'host' | 'now'>): boolean {
+  const heardAt = host.agentHeardAt()
+  return heardAt === null || now() - heardAt > pulseMs
+}
+const checkAfterMs = 10_000
+
+/** A missing socket is not a dead machine: the provider is asked before anything is given up. */
+export function linkLost(sql: Sql, now: number): void {
+  const { generation, sandboxState } = loadSession(sql)
+  appendEvent(sql, now, 'link.disconnected', { generation })
+  changeSandbox(sql, now, 'link-lost', 'The link to the sandbox is down')
+  if (sandboxState === 'ready' || sandboxState === 'suspect')
+    setDeadline(sql, 'sandbox.check', now + checkAfterMs)
+  else if (sandboxState === 'booting') ensureDeadline(sql, 'sandbox.boot', now + checkAfterMs)
+}

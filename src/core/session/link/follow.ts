@@ -1,0 +1,117 @@
+import { costMicros, type StepTokens } from '../../../contract/budget.ts'
+import type { EventData } from '../../../contract/events.ts'
+import type { AgentEvent } from '../../../contract/link.ts'
+import type { ModelPrice } from '../../../contract/model-table.ts'
+import { TurnPatch } from '../../../contract/patch.ts'
+import { requestEnvVariablesTool } from '../../../contract/tools/request-env-variables.ts'
+import type { Sql } from '../../ports.ts'
+import { addSpending } from '../budget/spending.ts'
+import { record } from '../runs/run.ts'
+import { abortReason } from '../turns/aborts.ts'
+import type { Answer } from '../../../contract/ask.ts'
+import { saveDiff } from '../changes/diff.ts'
+import { receiveEnvRequest } from '../env/requests.ts'
+import { savePatch } from '../changes/patches.ts'
+import { loadSession } from '../record/record.ts'
+import { stopRun } from '../steps/stop-run.ts'
+import { runOfTurn } from '../runs/run.ts'
+import { addTokens, endTurn, runningTurn } from '../turns/rows.ts'
+
+/** What an agent's event changes beyond the log. True if the turn has ended with it. */
+export function followEvent(
+  sql: Sql,
+  now: number,
+  event: AgentEvent,
+  price: ModelPrice | null,
+): boolean {
+  switch (event.kind) {
+    case 'tool.started':
+      toolStarted(sql, now, event.data as EventData<'tool.started'>)
+      return false
+    case 'tool.completed':
+    case 'tool.failed':
+      toolEnded(sql, now, event.kind, event.data as EventData<'tool.failed'>)
+      return false
+    case 'step.finished':
+      stepFinished(sql, now, event.data as EventData<'step.finished'>, price)
+      return false
+    case 'turn.ended':
+      return turnEnded(sql, now, event.data as EventData<'turn.ended'>)
+    default:
+      return false
+  }
+}
+
+const runOf = (sql: Sql, turnId: string | null): string | null =>
+  (turnId === null ? runningTurn(sql)?.run_id : runOfTurn(sql, turnId)) ?? null
+
+function toolStarted(sql: Sql, now: number, data: EventData<'tool.started'>): void {
+  const { turnId, tool, messageId, callId, input } = data
+  if (tool === requestEnvVariablesTool.fileName)
+    receiveEnvRequest(sql, now, `${messageId}/${callId}`, input)
+  const runId = runOf(sql, turnId)
+  if (runId) record(sql, now, runId, 'tool.requested', { tool, callId })
+}
+
+function toolEnded(
+  sql: Sql,
+  now: number,
+  kind: 'tool.completed' | 'tool.failed',
+  { turnId, tool, callId, durationMs, error }: EventData<'tool.failed'>,
+): void {
+  const runId = runOf(sql, turnId)
+  if (!runId) return
+  const failure = kind === 'tool.failed' ? { error: error.slice(0, 2000).toWellFormed() } : {}
+  record(sql, now, runId, kind, { tool, callId, durationMs, ...failure })
+}
+
+function stepFinished(
+  sql: Sql,
+  now: number,
+  { turnId, tokens }: EventData<'step.finished'>,
+  price: ModelPrice | null,
+): void {
+  const counts = countsOf(tokens)
+  if (turnId) addTokens(sql, turnId, counts.input, counts.output)
+  const counted = Object.values(counts).reduce((sum, count) => sum + count, 0)
+  const moneyMicros = price ? costMicros(price, counts) : 0
+  addSpending(sql, now, { tokens: counted, moneyMicros })
+}
+
+/** Nothing that a sandbox says gives budget back. */
+function countsOf(tokens: StepTokens): StepTokens {
+  const count = (tokens: number) => Math.max(0, Math.round(tokens))
+  const { input, output, reasoning, cacheRead, cacheWrite } = tokens
+  return {
+    input: count(input),
+    output: count(output),
+    reasoning: count(reasoning),
+    cacheRead: count(cacheRead),
+    cacheWrite: count(cacheWrite),
+  }
+}
+
+/** The run is not to be trusted any more: nothing else of it runs, and its turn is aborted, whether or not the agent does so. */
+export function gateBypassed(
+  sql: Sql,
+  now: number,
+  generation: number,
+  { turnId, tool, callId }: EventData<'gate.bypassed'>,
+): Answer[] {
+  const runId = runOf(sql, turnId)
+  if (!runId) return []
+  const reason = `Tool "${tool}" ran without a decision`
+  record(sql, now, runId, 'error.recorded', { error: reason, tool, callId })
+  const end = { status: 'blocked', reason, actor: 'gate', owner: null } as const
+  return stopRun(sql, now, generation, runId, end)
+}
+
+function turnEnded(sql: Sql, now: number, end: EventData<'turn.ended'>): boolean {
+  const { generation } = loadSession(sql)
+  if (end.diff) saveDiff(sql, now, generation, end.diff)
+  const patch = TurnPatch.safeParse(end.patch)
+  if (patch.success) savePatch(sql, now, { turnId: end.turnId, generation, patch: patch.data })
+  // Whoever aborted it has said why; the sandbox only repeats it.
+  const reason = (end.state === 'aborted' ? abortReason(sql, end.turnId) : null) ?? end.reason
+  return endTurn(sql, now, { ...end, reason })
+}

@@ -1,0 +1,161 @@
+import { canonicalJson } from '../../../contract/canonical.ts'
+import type { Layout, Manifest, ManifestFile } from '../../../contract/manifest.ts'
+import type { Mode } from '../../../contract/mode.ts'
+import type { Model, ReasoningEffort } from '../../../contract/models.ts'
+import type { ToolDefinition } from '../../../contract/tool.ts'
+import { isToolInMode } from '../../../contract/tools.ts'
+import { opencodeVersion } from '../../../contract/version.ts'
+import type { Crypto } from '../../ports.ts'
+import { gatePluginText } from './gate-plugin.ts'
+import { actionsGuideText, instructionsText } from './guides.ts'
+import { instructionsPath, opencodeConfig, pluginPath } from './opencode-config.ts'
+import { type ToolFile, toolFile } from './tool-files.ts'
+
+export interface ManifestInput {
+  sessionId: string
+  layout: Layout
+  /** The system prompt. */
+  prompt: string
+  model: Model
+  /** Everything that may be chosen in the sandbox. */
+  models: readonly Model[]
+  effort: ReasoningEffort | null
+  mode: Mode
+  /** All that exist; only those of the mode are written. */
+  tools: readonly ToolDefinition[]
+  trustProjectConfig: boolean
+  /** Makes the marker's name unguessable; the same one gives the same manifest. */
+  nonce?: string
+}
+
+type FileText = Pick<ManifestFile, 'path' | 'content' | 'keep'>
+
+/** Everything that a sandbox is told to write, and how OpenCode is started in it. */
+export async function buildManifest(
+  input: ManifestInput,
+  crypto: Pick<Crypto, 'sha256' | 'random'>,
+): Promise<Manifest> {
+  const { layout } = input
+  const marker = `gantry_gate_${input.nonce ?? crypto.random(20)}`
+  const inMode = input.tools.filter((tool) => isToolInMode(tool, input.mode))
+  const tools = inMode.map(toolFile)
+  const files: ManifestFile[] = []
+  for (const file of fileTexts(input, tools, marker)) {
+    files.push({ ...file, sha256: await crypto.sha256(file.content), mode: 0o644 })
+  }
+  const manifest: Omit<Manifest, 'version'> = {
+    layout,
+    files,
+    absent: await absentFiles(input, crypto),
+    environment: environment(input),
+    marker,
+    toolIds: tools.map((tool) => tool.toolId),
+    model: input.model.opencodeId,
+    trustProjectConfig: input.trustProjectConfig,
+  }
+  return { version: await crypto.sha256(canonicalJson(manifest)), ...manifest }
+}
+
+function fileTexts(input: ManifestInput, tools: ToolFile[], marker: string): FileText[] {
+  const { layout } = input
+  const required = Object.fromEntries(tools.map((tool) => [tool.toolId, tool.required]))
+  const plugin = gatePluginText({ marker, home: layout.home, required })
+  const config = `${JSON.stringify(opencodeConfig(input), null, 2)}\n`
+  const shown = input.tools.filter((tool) => isToolInMode(tool, input.mode))
+  const instructions = `${input.prompt}\n\n${instructionsText(layout, shown)}`
+  const { configDir, home, workspace } = layout
+  const globalDir = `${home}/.config/opencode`
+
+  const own = [
+    { path: `${configDir}/opencode.json`, content: config },
+    { path: pluginPath(layout), content: plugin },
+    { path: instructionsPath(layout), content: instructions },
+    { path: `${configDir}/models.json`, content: '{}\n' },
+    { path: `${configDir}/home/.keep`, content: '' },
+    ...toolTexts(`${configDir}/tool`, tools),
+    ...installSeed(configDir),
+    ...installSeed(`${configDir}/xdg/opencode`),
+    // The contract's global paths. OpenCode is pointed at configDir instead, which it cannot write where users differ.
+    ...(globalDir === configDir
+      ? []
+      : [
+          { path: `${globalDir}/opencode.json`, content: config },
+          { path: `${globalDir}/plugin/proliferate.mjs`, content: plugin },
+        ]),
+  ]
+  const copies = [
+    { path: `${workspace}/opencode.json`, content: config },
+    { path: `${workspace}/.opencode/instructions.md`, content: instructions },
+    { path: `${workspace}/.proliferate/actions-guide.md`, content: actionsGuideText(shown) },
+    ...toolTexts(`${workspace}/.opencode/tool`, tools),
+    ...installSeed(`${workspace}/.opencode/tool`),
+    ...installSeed(`${workspace}/.opencode`),
+  ]
+  return [
+    ...own.map((file) => ({ ...file, keep: 'own' as const })),
+    ...copies.map((file) => ({ ...file, keep: 'copy' as const })),
+  ]
+}
+
+/** Tools of other modes, which a snapshot may have brought into the workspace. Only what we wrote ourselves goes. */
+async function absentFiles(
+  { layout, tools, mode }: ManifestInput,
+  crypto: Pick<Crypto, 'sha256'>,
+): Promise<Manifest['absent']> {
+  const others = tools.filter((tool) => !isToolInMode(tool, mode)).map(toolFile)
+  const files = toolTexts(`${layout.workspace}/.opencode/tool`, others)
+  return Promise.all(
+    files.map(async ({ path, content }) => ({ path, sha256: await crypto.sha256(content) })),
+  )
+}
+
+function toolTexts(folder: string, tools: ToolFile[]): { path: string; content: string }[] {
+  return tools.flatMap((tool) => [
+    { path: `${folder}/${tool.toolId}.ts`, content: tool.wrapper },
+    { path: `${folder}/${tool.toolId}.txt`, content: tool.guidance },
+  ])
+}
+
+/** OpenCode installs its plugin package into every config folder at start, unless the folder looks installed. */
+function installSeed(folder: string): { path: string; content: string }[] {
+  const dependencies = { '@opencode-ai/plugin': opencodeVersion }
+  const lock = { lockfileVersion: 3, packages: { '': { dependencies } } }
+  return [
+    { path: `${folder}/package.json`, content: `${JSON.stringify({ dependencies })}\n` },
+    { path: `${folder}/package-lock.json`, content: `${JSON.stringify(lock)}\n` },
+    {
+      path: `${folder}/node_modules/.package-lock.json`,
+      content: '{"lockfileVersion":3,"packages":{}}\n',
+    },
+  ]
+}
+
+/**
+ * HOME and XDG_CONFIG_HOME lead into configDir because OpenCode loads plugins and tools from ~/.opencode and from its
+ * global folder, whatever the project's settings: there, nothing that an agent writes may count. Bash gets the real home.
+ */
+function environment({
+  sessionId,
+  layout,
+  trustProjectConfig,
+}: ManifestInput): Record<string, string> {
+  const { configDir, home } = layout
+  return {
+    HOME: `${configDir}/home`,
+    XDG_CONFIG_HOME: `${configDir}/xdg`,
+    XDG_DATA_HOME: `${home}/.local/share`,
+    XDG_CACHE_HOME: `${home}/.cache`,
+    XDG_STATE_HOME: `${home}/.local/state`,
+    OPENCODE_CONFIG_DIR: configDir,
+    OPENCODE_MODELS_PATH: `${configDir}/models.json`,
+    OPENCODE_DISABLE_MODELS_FETCH: '1',
+    OPENCODE_DISABLE_AUTOUPDATE: '1',
+    OPENCODE_DISABLE_LSP_DOWNLOAD: '1',
+    OPENCODE_DISABLE_DEFAULT_PLUGINS: '1',
+    OPENCODE_DISABLE_CLAUDE_CODE: '1',
+    ...(!trustProjectConfig && { OPENCODE_DISABLE_PROJECT_CONFIG: '1' }),
+    PROLIFERATE_SESSION_ID: sessionId,
+    PROLIFERATE_ENV_FILE: layout.envFile,
+    TMPDIR: layout.envFile.slice(0, layout.envFile.lastIndexOf('/')) || '/',
+  }
+}

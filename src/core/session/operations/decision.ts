@@ -1,0 +1,87 @@
+import type { OperationVerdict } from './judge.ts'
+import type { Operation } from '../../../contract/operation.ts'
+import type { Sql } from '../../ports.ts'
+import type { Caller } from '../record/caller.ts'
+import { openApproval } from '../approvals/rows.ts'
+import { insertOperation, type OperationRow } from './rows.ts'
+import { changeRun, record, type RunRow } from '../runs/run.ts'
+import { hashText } from '../../hash.ts'
+
+interface NewOperation {
+  id: string
+  /** Used if the decision is to ask. */
+  approvalId: string
+  operation: Operation
+  /** Nothing waits for the approval then, so there is nothing to resume. */
+  evaluateOnly: boolean
+}
+
+/** The decision is recorded before anything else happens; then the operation is blocked, parked, or may start. */
+export function recordDecision(
+  sql: Sql,
+  now: number,
+  caller: Caller,
+  run: RunRow,
+  { id, approvalId, operation, evaluateOnly }: NewOperation,
+  verdict: OperationVerdict,
+): OperationRow {
+  const { decision, reason, rule } = verdict.record
+  const text = JSON.stringify(operation)
+  const decisionSeq = record(sql, now, run.id, 'permission-decision', { ...verdict.record })
+  changeRun(sql, now, run.id, 'start', null)
+  const row: OperationRow = {
+    id,
+    run_id: run.id,
+    operation: text,
+    operation_hash: hashText(text),
+    decision,
+    reason,
+    rule,
+    plan: JSON.stringify(verdict.plan),
+    decision_seq: decisionSeq,
+    pending_seq: null,
+    approval_id: decision === 'ask' ? approvalId : null,
+    evaluation_only: evaluateOnly ? 1 : 0,
+    created_at: now,
+  }
+  if (!evaluateOnly && decision !== 'allow') row.pending_seq = recordWaiting(sql, now, row)
+  insertOperation(sql, row)
+  if (decision === 'ask') askFor(sql, now, caller, row, operation, verdict)
+  return row
+}
+
+function recordWaiting(sql: Sql, now: number, row: OperationRow): number {
+  return record(sql, now, row.run_id, 'operation-execution', {
+    operationId: row.id,
+    approvalId: row.approval_id,
+    decisionSeq: row.decision_seq,
+    operationHash: row.operation_hash,
+    status: row.decision === 'ask' ? 'pending-approval' : 'blocked',
+    reason: row.reason,
+    executorInvoked: false,
+  })
+}
+
+function askFor(
+  sql: Sql,
+  now: number,
+  caller: Caller,
+  row: OperationRow,
+  operation: Operation,
+  { record: decision, terms }: OperationVerdict,
+): void {
+  openApproval(sql, now, {
+    id: row.approval_id ?? '',
+    runId: row.run_id,
+    kind: 'operation',
+    asker: { kind: 'key', id: caller.keyId, owner: caller.owner },
+    subject: row.id,
+    title: `${operation.category}: ${operation.operation}`,
+    operation,
+    operationHash: row.operation_hash,
+    decisionSeq: row.decision_seq,
+    decision,
+    terms,
+    resumable: row.evaluation_only === 0,
+  })
+}

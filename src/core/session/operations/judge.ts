@@ -1,0 +1,94 @@
+import type { IsolationPlan, Operation } from '../../../contract/operation.ts'
+import type { PermissionDecision, PermissionRequest } from '../../../contract/permission.ts'
+import type { PermissionRecord } from '../../../contract/permission-record.ts'
+import type { ApprovalTerms } from '../../../contract/policy.ts'
+import { hashText } from '../../hash.ts'
+import { approvalTerms } from '../../policy/rules.ts'
+import { evaluatePermission } from '../../policy/evaluate.ts'
+import { mustAsk, planIsolation } from '../../policy/isolation.ts'
+import { requestOfOperation } from '../../policy/operation.ts'
+import { effectivePolicy } from '../../policy/sandbox-default.ts'
+import type { Sql } from '../../ports.ts'
+import { mustApproval } from '../approvals/rows.ts'
+import { byGrant, type Judgement } from '../gate/judges.ts'
+import { keptRecord, type SessionPolicy } from '../gate/policy.ts'
+import { type Asked, remembered } from '../gate/remembered.ts'
+import type { RunRow } from '../runs/run.ts'
+import { mustOperation, workOf } from './rows.ts'
+
+/** What the policy says of an operation. */
+export interface OperationVerdict {
+  record: PermissionRecord
+  terms: ApprovalTerms
+  plan: IsolationPlan
+}
+
+/** What may be done at the request of a caller: the session's policy, and what its sandbox can enforce. */
+export function judgeOperation(
+  session: SessionPolicy,
+  sql: Sql,
+  now: number,
+  { run, operation, operationId }: { run: RunRow; operation: Operation; operationId: string },
+): OperationVerdict {
+  const policy = effectivePolicy(session.document(), 'operation')
+  const request = requestOfOperation(operation, session.context(run.agent, run.subagent))
+  const evaluated = evaluatePermission(request, policy)
+  const plan = planOf(session, request, operation, evaluated)
+  const tightened = mustAsk(plan) ? tighten(evaluated, plan) : evaluated
+  const asked = { runId: run.id, terms: approvalTerms(policy, tightened.rule) }
+  const granted =
+    tightened.decision === 'ask' ? findRememberedOperation(sql, now, operation, plan, asked) : null
+  const by = tightened === evaluated ? 'policy' : 'state'
+  const decision: Judgement =
+    granted === null ? { by, grant: null, ...tightened } : byGrant(tightened, granted)
+  const record = keptRecord({
+    request,
+    overrides: null,
+    gate: null,
+    ...decision,
+    latencyMs: 0,
+    askId: null,
+    operationId: operationId as PermissionRecord['operationId'],
+  })
+  return { record, terms: approvalTerms(policy, decision.rule), plan }
+}
+
+/** How it would be held, without deciding or writing anything. */
+export function planOperation(session: SessionPolicy, operation: Operation): IsolationPlan {
+  const policy = effectivePolicy(session.document(), 'operation')
+  const request = requestOfOperation(operation, session.context(null, null))
+  return planOf(session, request, operation, evaluatePermission(request, policy))
+}
+
+function planOf(
+  session: SessionPolicy,
+  request: PermissionRequest,
+  { timeoutMs, network }: Operation,
+  decision: PermissionDecision,
+): IsolationPlan {
+  const { enforces: enforceable } = session.place()
+  return planIsolation(request, { enforceable, decision, timeoutMs, network })
+}
+
+/** What the sandbox cannot hold it to is for a person to accept. */
+function tighten(decision: PermissionDecision, plan: IsolationPlan): PermissionDecision {
+  if (decision.decision !== 'allow') return decision
+  const reason = `The sandbox cannot enforce: ${plan.notEnforced.join(', ')}`
+  return { ...decision, decision: 'ask', reason, rule: 'isolation' }
+}
+
+/** The remembered approval of this operation under a plan that held it to no more than this one does. */
+function findRememberedOperation(
+  sql: Sql,
+  now: number,
+  operation: Operation,
+  { notEnforced }: IsolationPlan,
+  { runId, terms }: Omit<Asked, 'operationHash'>,
+): string | null {
+  const operationHash = hashText(JSON.stringify(operation))
+  const covers = (approvalId: string) => {
+    const { plan } = workOf(mustOperation(sql, mustApproval(sql, approvalId).subject))
+    return notEnforced.every((each) => plan.notEnforced.includes(each))
+  }
+  return remembered(sql, now, { operationHash, runId, terms }).find(covers) ?? null
+}

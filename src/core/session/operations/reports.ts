@@ -1,0 +1,31 @@
+import type { DiscardReport, ExecutionReport, MergeReport } from '../../../contract/operation.ts'
+import { hideSecretLike } from '../../redaction/redaction.ts'
+import type { StepResult } from './worktrees.ts'
+
+/** It was never begun. */
+export const cannotRun = (error: string): ExecutionReport => ({
+  ...unknownReport(error),
+  status: 'failed',
+})
+
+/** Nobody can say how it went. */
+const unknownReport = (error: string): ExecutionReport => ({
+  status: 'unknown',
+  output: '',
+  truncated: false,
+  exitCode: null,
+  error,
+  durationMs: 0,
+  branch: null,
+  files: [],
+  enforced: [],
+})
+
+/** A command that came to nothing says no more than that: whether it was begun is not known. */
+export function reportOf(ok: boolean, data: unknown, error: string): ExecutionReport {
+  return hideSecretLike(ok ? (data as ExecutionReport) : unknownReport(error))
+}
+
+export function stepResultOf(ok: boolean, data: unknown, error: string): StepResult {
+  return ok ? { ok, report: data as MergeReport | DiscardReport } : { ok, error }
+}

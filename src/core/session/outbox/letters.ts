@@ -1,0 +1,42 @@
+import type { DeadLettersResent, DeadLetterView } from '../../../contract/status.ts'
+import { countLetters, listLetters, resendLetters } from '../../actor/dead-letters.ts'
+import type { Listed } from '../record/caller.ts'
+import type { Caller, Page } from '../record/caller.ts'
+import { callerSession } from '../record/guards.ts'
+import type { SessionKernel } from '../record/kernel.ts'
+import type { Outbox } from './outbox.ts'
+import { canBeTold, tellAnew } from './tell-anew.ts'
+
+export interface LettersApi {
+  list(caller: Caller, page: Page): Promise<Listed<DeadLetterView>>
+  /** Null: all of them. */
+  resend(caller: Caller, seqs: number[] | null): Promise<DeadLettersResent>
+}
+
+/** Rows of the session that libSQL has refused. The ledger is asked first: an earlier release told only the ledger. */
+export class Letters implements LettersApi {
+  readonly #kernel: SessionKernel
+  readonly #outbox: Outbox
+
+  constructor(kernel: SessionKernel, outbox: Outbox) {
+    this.#kernel = kernel
+    this.#outbox = outbox
+  }
+
+  async list(caller: Caller, page: Page): Promise<Listed<DeadLetterView>> {
+    callerSession(this.#kernel, caller)
+    await this.#outbox.ask().catch(() => undefined)
+    callerSession(this.#kernel, caller)
+    return listLetters(this.#kernel.ports.sql, page, canBeTold)
+  }
+
+  async resend(caller: Caller, seqs: number[] | null): Promise<DeadLettersResent> {
+    callerSession(this.#kernel, caller)
+    await this.#outbox.ask()
+    callerSession(this.#kernel, caller)
+    return this.#kernel.commit((sql, now) => {
+      const sent = resendLetters(sql, now, seqs, (kind) => tellAnew(sql, now, kind))
+      return { sent, left: countLetters(sql) }
+    })
+  }
+}

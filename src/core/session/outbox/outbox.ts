@@ -1,0 +1,183 @@
+import type { Room } from '../../actor/room.ts'
+import type { Written } from '../../actor/writes.ts'
+import { keepRefused } from '../../actor/dead-letters.ts'
+import { backoffMs } from '../../actor/jitter.ts'
+import { clearDeadline, clearTaken, setDeadline } from '../../actor/deadlines.ts'
+import { describeCalls } from '../calls/rows.ts'
+import {
+  hasUnsent,
+  identityOf,
+  lastSeq,
+  nextVerification,
+  outboxLag,
+  outboxWatermark,
+  setWatermark,
+  unsentRows,
+} from '../../actor/outbox.ts'
+import type { LedgerAnswer, OutboxRow } from '../../ports.ts'
+import { describeEntries, headText } from '../runs/timeline.ts'
+import type { SessionKernel } from '../record/kernel.ts'
+import { describeSweeps } from '../calls/uploads.ts'
+
+/** Rows of one burst travel together. */
+const gatherMs = 200
+
+/**
+ * Sends the outbox to the ledger, in order, one batch at a time. A commit that has written a row wakes it, and rows of
+ * one burst travel together; its deadline is only the safety net. While libSQL is away it tries again, ever more rarely,
+ * and the session goes on.
+ */
+export class Outbox implements Room {
+  readonly #kernel: SessionKernel
+  #sending = false
+  #failures = 0
+  #notBefore = 0
+
+  constructor(kernel: SessionKernel) {
+    this.#kernel = kernel
+  }
+
+  readonly deadlines = {
+    outbox: () => this.#onDeadline(),
+    'outbox.verify': () => this.#onVerify(),
+  }
+
+  readonly written = (tables: Written): void => {
+    // The mark alone moves back if libSQL has lost rows.
+    if (tables.has('outbox') || tables.has('outbox_mark')) this.#wake()
+  }
+
+  #wake(): void {
+    const { ports } = this.#kernel
+    if (this.#sending || ports.now() < this.#notBefore) return
+    if (!this.#kernel.created || !hasUnsent(ports.sql)) return
+    this.#sending = true
+    ports.host.defer(this.#gatherAndSend())
+  }
+
+  async #gatherAndSend(): Promise<void> {
+    try {
+      await this.#kernel.ports.host.sleep(gatherMs)
+      await this.#sendAll(this.#newest())
+      this.#failures = 0
+      this.#kernel.outboxWaits = null
+    } catch (error) {
+      this.#putOff(error)
+    } finally {
+      this.#sending = false
+    }
+    // What was committed while the last batch was on its way.
+    this.#wake()
+  }
+
+  /** What comes meanwhile and is newer travels with the next burst: a busy session would send row by row. */
+  async #sendAll(newest = Infinity): Promise<void> {
+    while (this.#kernel.created && outboxWatermark(this.#kernel.ports.sql) < newest) {
+      const rows = this.#unsent()
+      if (rows.length === 0) return
+      await this.#append(rows)
+    }
+  }
+
+  #newest(): number {
+    return this.#kernel.created ? lastSeq(this.#kernel.ports.sql) : 0
+  }
+
+  #unsent() {
+    const { sql } = this.#kernel.ports
+    const describe = (rows: OutboxRow[]) =>
+      describeSweeps(sql, describeEntries(sql, describeCalls(sql, rows)))
+    return this.#kernel.created ? unsentRows(sql, describe) : []
+  }
+
+  async #append(rows: ReturnType<typeof unsentRows>): Promise<void> {
+    const { ports } = this.#kernel
+    const session = this.#kernel.session()
+    const after = outboxWatermark(ports.sql)
+    await this.#kernel.crash('outbox.before-send')
+    const answer = await ports.ledger(session.id).append({
+      sessionId: session.id,
+      organisationId: session.organisationId,
+      after,
+      rows: rows.map((row) => signHead(row, (text) => ports.crypto.sign(text))),
+    })
+    await this.#kernel.crash('outbox.after-send')
+    const { stored } = answer
+    if (stored < after)
+      ports.log('warn', 'libSQL has lost rows, sending them again', {
+        sessionId: session.id,
+        after,
+        stored,
+      })
+    const opening = answer.refused.length > 0 ? this.#kernel.openSecrets() : undefined
+    if (opening) await opening
+    if (!this.#kernel.created) return
+    // A mere question may be answered after rows that were sent meanwhile: only a loss moves the mark back.
+    const mark = stored < after ? stored : Math.max(stored, outboxWatermark(ports.sql))
+    this.#store({ ...answer, stored: mark })
+  }
+
+  /** Not through a commit: nobody need hear of it, and it would wake this very sender. */
+  #store({ stored, refused }: LedgerAnswer): void {
+    const { sql, now } = this.#kernel.ports
+    if (refused.length === 0) return setWatermark(sql, now(), stored)
+    const shown = refused.map((row) => ({ ...row, error: this.#kernel.redact(row.error) }))
+    sql.transaction(() => {
+      keepRefused(sql, { stored, refused: shown })
+      setWatermark(sql, now(), stored)
+    })
+  }
+
+  #putOff(error: unknown): void {
+    const { ports } = this.#kernel
+    const delayMs = backoffMs(this.#failures)
+    this.#failures += 1
+    this.#notBefore = ports.now() + delayMs
+    const reason = error instanceof Error ? error.message : String(error)
+    this.#kernel.outboxWaits = reason
+    ports.log('warn', 'Cannot reach the ledger, will try again', { delayMs, error: reason })
+    if (!this.#kernel.created) return
+    this.#kernel.commit((sql, now) => setDeadline(sql, 'outbox', now + delayMs))
+  }
+
+  /** The alarm's part: what the quick path did not manage. */
+  async #onDeadline(): Promise<void> {
+    this.#notBefore = 0
+    if (!this.#sending && hasUnsent(this.#kernel.ports.sql)) {
+      this.#sending = true
+      await this.#gatherAndSend()
+    }
+    if (outboxLag(this.#kernel.ports.sql, 0).pending > 0) return
+    this.#kernel.commit((sql, now) => {
+      clearDeadline(sql, 'outbox')
+      setDeadline(sql, 'outbox.verify', nextVerification(now))
+    })
+  }
+
+  /** Long after the last row: does libSQL still have it? */
+  async #onVerify(): Promise<void> {
+    await this.ask()
+    if (outboxLag(this.#kernel.ports.sql, 0).pending > 0) await this.#sendAll()
+    this.#kernel.commit((sql) => clearTaken(sql, 'outbox.verify'))
+  }
+
+  /** How far libSQL is, and which rows it has refused. */
+  async ask(): Promise<void> {
+    await this.#append([])
+  }
+
+  /** Everything is in libSQL, or this throws. */
+  readonly drain = (): Promise<void> => this.#sendAll()
+}
+
+/** An entry of a timeline travels with the signature of the head that it is. */
+function signHead(row: OutboxRow, sign: (text: string) => string): OutboxRow {
+  if (identityOf(row).kind !== 'run_event') return row
+  const { runId, seq, hash } = JSON.parse(row.payload) as {
+    runId: string
+    seq: number
+    hash: string
+  }
+  const signature = JSON.stringify(sign(headText(runId, seq, hash)))
+  return { ...row, payload: `${row.payload.slice(0, -1)},"signature":${signature}}` }
+}

@@ -1,0 +1,29 @@
+/** Who asks: checked by the session against its own record, so that a wrong caller sees 404. */
+export interface Caller {
+  organisationId: string
+  keyId: string
+  /** Whose key it is: quorums count people, not keys. */
+  owner: string
+  /** Of the request, for the log. */
+  requestId?: string
+}
+
+/** The sandbox's side: claims of a verified token. */
+export interface SandboxCaller {
+  organisationId: string
+  generation: number
+  /** Of the request, for the log. */
+  requestId?: string
+}
+
+export interface Page {
+  limit: number
+  /** Rows after this one; null: from the start. */
+  after: number | null
+}
+
+/** One page, and where the next one begins. */
+export interface Listed<Item> {
+  items: Item[]
+  next: number | null
+}

@@ -1,0 +1,49 @@
+import { AppError } from '../../../contract/error.ts'
+import type { Caller, SandboxCaller } from './caller.ts'
+import type { SessionKernel } from './kernel.ts'
+import { isLive, type SessionRecord } from './record.ts'
+import { isOver } from './record.ts'
+
+/** Another organisation's session, and one that is being erased, are not there. */
+export function callerSession(
+  kernel: SessionKernel,
+  caller: Pick<Caller, 'organisationId'>,
+): SessionRecord {
+  const session = kernel.session()
+  if (session.organisationId !== caller.organisationId || session.status === 'erased') {
+    throw new AppError('not_found', 'No such session')
+  }
+  return session
+}
+
+/** For whoever stores what callers say. The session is looked at again after the wait: it may have been deleted meanwhile. */
+export async function enterAndOpen(kernel: SessionKernel, caller: Caller): Promise<SessionRecord> {
+  callerSession(kernel, caller)
+  await kernel.openSecrets()
+  return callerSession(kernel, caller)
+}
+
+/** Only the newest sandbox counts, and only while the session has not given it up. */
+export function sandboxSession(kernel: SessionKernel, sandbox: SandboxCaller): SessionRecord {
+  const session = callerSession(kernel, sandbox)
+  if (session.generation !== sandbox.generation) {
+    throw new AppError('old_generation', 'This sandbox has been replaced')
+  }
+  if (isLive(session) && isOver(session.sandboxState)) {
+    throw new AppError('old_generation', `This sandbox has been given up: ${session.sandboxState}`)
+  }
+  return session
+}
+
+export function openSandboxSession(kernel: SessionKernel, sandbox: SandboxCaller): SessionRecord {
+  const session = sandboxSession(kernel, sandbox)
+  if (!isLive(session)) mustBeOpen(session)
+  return session
+}
+
+export function mustBeOpen(session: SessionRecord): void {
+  if (session.status === 'warm') throw new AppError('wrong_state', `Cannot use it: ${notClaimed}`)
+  if (session.status !== 'open') throw new AppError('session_closed', 'The session is closed')
+}
+
+export const notClaimed = 'session is warm. Create one of its configuration to claim it'

@@ -1,0 +1,79 @@
+import { createRedactor, type KnownSecret, type Redactor } from '../../redaction/redaction.ts'
+import type { Crypto, Sql } from '../../ports.ts'
+
+export interface SealedValue {
+  key: string
+  sealed: string
+  kind: 'secret' | 'env'
+}
+
+export function saveEnvValues(sql: Sql, now: number, values: readonly SealedValue[]): void {
+  for (const { key, sealed, kind } of values) {
+    sql.run(
+      `insert into env_values (key, sealed, kind, updated_at) values (?, ?, ?, ?)
+       on conflict (key) do update set sealed = excluded.sealed, kind = excluded.kind, updated_at = excluded.updated_at`,
+      key,
+      sealed,
+      kind,
+      now,
+    )
+  }
+}
+
+/** Keys that exist stay as they are; those that were new are returned. */
+export function addEnvValues(sql: Sql, now: number, values: readonly SealedValue[]): SealedValue[] {
+  return values.filter(
+    ({ key, sealed, kind }) =>
+      sql.all(
+        `insert into env_values (key, sealed, kind, updated_at) values (?, ?, ?, ?)
+         on conflict (key) do nothing returning key`,
+        key,
+        sealed,
+        kind,
+        now,
+      ).length > 0,
+  )
+}
+
+export const envKeys = (sql: Sql): string[] =>
+  sql.all<{ key: string }>('select key from env_values order by key').map(({ key }) => key)
+
+export function sealedValues(sql: Sql): SealedValue[] {
+  return sql.all<SealedValue>('select key, sealed, kind from env_values order by key')
+}
+
+export interface OpenValue {
+  key: string
+  value: string
+  kind: 'secret' | 'env'
+}
+
+export const openValues = (sql: Sql, crypto: Crypto): Promise<OpenValue[]> =>
+  openAll(sealedValues(sql), crypto)
+
+export function openAll(values: readonly SealedValue[], crypto: Crypto): Promise<OpenValue[]> {
+  return Promise.all(
+    values.map(async ({ key, sealed, kind }) => ({
+      key,
+      kind,
+      value: await crypto.unseal(sealed),
+    })),
+  )
+}
+
+/** What must never be stored in clear: the session's secrets and the credential of its repository. */
+export function knownSecrets(
+  values: readonly OpenValue[],
+  repositoryToken: string | null,
+): KnownSecret[] {
+  const secrets = values
+    .filter(({ kind }) => kind === 'secret')
+    .map(({ key, value }) => ({ name: key, value }))
+  return repositoryToken === null
+    ? secrets
+    : [...secrets, { name: 'repository', value: repositoryToken }]
+}
+
+export function redactorOf(secrets: readonly KnownSecret[]): Redactor | null {
+  return secrets.length === 0 ? null : createRedactor(secrets)
+}

@@ -1,0 +1,176 @@
+export const rung: readonly string[] = [
+  `create table approvals (
+    n integer primary key,
+    id text not null unique,
+    run_id text not null,
+    kind text not null,
+    state text not null,
+    asker_kind text not null,
+    asker_id text not null,
+    asker_owner text,
+    subject text not null,
+    title text not null,
+    operation text not null,
+    operation_hash text not null,
+    decision_seq integer not null,
+    reason text not null,
+    rule text not null,
+    policy text not null,
+    group_keys text,
+    quorum integer not null,
+    escalates_at integer,
+    escalation_keys text,
+    escalated integer not null default 0,
+    resumable integer not null,
+    created_at integer not null,
+    deadline_at integer not null,
+    resolved_at integer,
+    actor text,
+    actor_owner text,
+    resolution_reason text
+  )`,
+  'create index approvals_by_run on approvals (run_id)',
+  `create index approvals_open on approvals (deadline_at) where state = 'pending'`,
+  `create table votes (
+    approval_id text not null,
+    owner text not null,
+    key_id text not null,
+    reason text not null,
+    at integer not null,
+    primary key (approval_id, owner)
+  )`,
+  `create table grants (
+    approval_id text primary key,
+    operation_hash text not null,
+    -- Null: the whole session.
+    run_id text,
+    expires_at integer not null
+  )`,
+  'create index grants_by_operation on grants (operation_hash)',
+  `create table operations (
+    n integer primary key,
+    id text not null unique,
+    run_id text not null,
+    -- The bytes that the hash covers, and that are executed.
+    operation text not null,
+    operation_hash text not null,
+    decision text not null,
+    reason text not null,
+    rule text not null,
+    plan text not null,
+    decision_seq integer not null,
+    pending_seq integer,
+    approval_id text,
+    evaluation_only integer not null,
+    created_at integer not null
+  )`,
+  'create table operation_keys (key text primary key, body text not null, operation_id text not null)',
+  `create table attempts (
+    n integer primary key,
+    id text not null unique,
+    operation_id text not null,
+    run_id text not null,
+    approval_id text,
+    decision_seq integer not null,
+    pending_seq integer,
+    sequence integer not null,
+    executor text not null,
+    status text not null,
+    dispatched integer not null,
+    suspect_since integer,
+    report text,
+    actor text,
+    reason text,
+    reserved_at integer not null,
+    finished_at integer,
+    unique (operation_id, sequence)
+  )`,
+  `create unique index attempts_reserved on attempts (operation_id) where status = 'reserved'`,
+  `create table budget (
+    limits text not null,
+    wall_ms integer not null default 0,
+    tool_calls integer not null default 0,
+    tokens integer not null default 0,
+    money_micros integer not null default 0,
+    -- Since when a turn runs whose time is not in wall_ms yet.
+    running_since integer,
+    -- Names of measures of which 80 % are told.
+    warned text not null default '[]',
+    -- Why the organisation gives no more; empty while it does.
+    shared_reason text not null default '',
+    -- Whether runs wait for it.
+    blocked integer not null default 0
+  )`,
+  `insert into budget (limits) values ('{}')`,
+  `create table runs (
+    n integer primary key,
+    id text not null unique,
+    intent text not null,
+    workflow text,
+    phase text,
+    agent text,
+    subagent text,
+    model text not null,
+    status text not null,
+    reason text,
+    -- Made by a prompt, so it ends with its last turn.
+    implicit integer not null,
+    -- What stands in the way of going on, as a JSON list of {what, why}.
+    waits_for text not null default '[]',
+    latest_checkpoint_id text,
+    created_at integer not null,
+    updated_at integer not null,
+    completed_at integer
+  )`,
+  `create table run_events (
+    run_id text not null,
+    seq integer not null,
+    at integer not null,
+    kind text not null,
+    -- The bytes that the hash covers.
+    data text not null,
+    previous_hash text not null,
+    hash text not null,
+    primary key (run_id, seq)
+  ) without rowid`,
+  `create table checkpoints (
+    n integer primary key,
+    id text not null unique,
+    run_id text not null,
+    label text not null,
+    state text not null,
+    created_at integer not null
+  )`,
+  'create table run_keys (key text primary key, body text not null, run_id text not null)',
+  'alter table turns add column run_id text',
+  'create index turns_by_run on turns (run_id)',
+  'alter table automation_run add column run_id text',
+  'create table policy (document text not null)',
+  'create table place (layout text, enforces text)',
+  'insert into place values (null, null)',
+  'create table slice (number integer not null, granted text not null, since text not null)',
+  `insert into slice values (0, '{}', '{}')`,
+  `create table deliveries (
+    n integer primary key,
+    id text not null unique,
+    event text not null,
+    run_id text,
+    body text not null,
+    -- new: nobody has looked yet which webhooks want it. open: see delivery_targets. done: kept only for its number.
+    state text not null,
+    created_at integer not null
+  )`,
+  `create index deliveries_new on deliveries (n) where state = 'new'`,
+  `create table delivery_targets (
+    delivery_id text not null,
+    webhook_id text not null,
+    state text not null,
+    attempts integer not null default 0,
+    next_at integer not null,
+    last_status integer,
+    error text,
+    updated_at integer not null,
+    primary key (delivery_id, webhook_id)
+  )`,
+  `create index delivery_targets_due on delivery_targets (webhook_id, next_at) where state = 'pending'`,
+]

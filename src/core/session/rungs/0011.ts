@@ -1,0 +1,3 @@
+export const rung: readonly string[] = [
+  `alter table session add column agent_config text not null default '{"agentType":"opencode"}'`,
+]

@@ -1,0 +1,43 @@
+import { turnPatience } from '../../../contract/turn.ts'
+import { type Deadline, deadlineAt, setDeadline } from '../../actor/deadlines.ts'
+import type { SessionKernel } from '../record/kernel.ts'
+import { pulseMs } from '../generations/pulse.ts'
+import { bootMs } from '../generations/states.ts'
+import { startMs } from '../generations/start.ts'
+
+/** A deadline that comes so late was slept over: the machine was suspended, or no process was there. */
+const slept = 60_000
+/** From then on there is time again to save what was to be saved. */
+const saveAgainMs = 5 * 60_000
+
+/**
+ * Patience that passed while nobody could have answered is not used up: it begins anew. Only what would give up on a
+ * sandbox waits; what asks the provider, or extends a lease, is done at once. True: it has been put off.
+ */
+export function sleptOver(kernel: SessionKernel, { name, at }: Deadline): boolean {
+  const { sql, now } = kernel.ports
+  if (now() - at < slept) return false
+  const [kind = '', generation = ''] = name.split(':')
+  // First of the two: its stop is put off, and then it is saved at once.
+  const isSave = kind === 'sandbox.save'
+  const isStopOfUnsaved =
+    kind === 'sandbox.stop' && deadlineAt(sql, `sandbox.save:${generation}`) !== null
+  const ms = isSave || isStopOfUnsaved ? saveAgainMs : patienceOf(kernel, kind)
+  if (ms === null) return false
+  const later = isSave ? `sandbox.stop:${generation}` : name
+  kernel.commit(() => setDeadline(sql, later, now() + ms))
+  return !isSave
+}
+
+function patienceOf(kernel: SessionKernel, kind: string): number | null {
+  const { idleTimeoutSeconds } = kernel.session()
+  const patience: Record<string, number | null> = {
+    'turn.silent': turnPatience.silentMs,
+    'turn.lost': turnPatience.reconnectMs,
+    'sandbox.pulse': pulseMs,
+    'sandbox.boot': bootMs,
+    'sandbox.start': startMs,
+    'sandbox.idle': idleTimeoutSeconds && idleTimeoutSeconds * 1000,
+  }
+  return patience[kind] ?? null
+}

@@ -1,0 +1,78 @@
+import type { Session } from '../../contract/session.ts'
+import type { Room } from '../actor/room.ts'
+import { createSession } from './create.ts'
+import type { Caller } from './record/caller.ts'
+import { callerSession } from './record/guards.ts'
+import type { SessionKernel } from './record/kernel.ts'
+import type { CreateSession } from './record/record.ts'
+import { closeSession } from './steps/close.ts'
+import { beginErase, type Erasing, finishErase } from './steps/erase.ts'
+import { viewSession } from './view.ts'
+
+export interface SelfApi {
+  create(input: CreateSession): Promise<Session>
+  view(caller: Pick<Caller, 'organisationId'>): Promise<Session>
+  close(caller: Caller, reason: string): Promise<Session>
+  erase(caller: Caller): Promise<void>
+  /** Aborts the running turn, and drops the queued ones. */
+  abort(caller: Caller, reason: string): Promise<Session>
+}
+
+/** What goes beyond one room when the session ends. */
+interface SelfParts extends Erasing {
+  abort(caller: Caller, reason: string): Promise<void>
+  /** What the session holds of its organisation's budget goes back: nobody could return it afterwards. */
+  giveBackBudget(): Promise<void>
+}
+
+/** The session as a whole: it is created once, shown, closed for good, and erased with everything that it has stored. */
+export class Self implements Room, SelfApi {
+  readonly #kernel: SessionKernel
+  readonly #parts: SelfParts
+
+  constructor(kernel: SessionKernel, parts: SelfParts) {
+    this.#kernel = kernel
+    this.#parts = parts
+  }
+
+  readonly deadlines = {
+    close: () => closeSession(this.#kernel, 'The automation run is completed'),
+    purge: () => this.#beginErase(),
+    erase: async () => {
+      await this.#parts.giveBackBudget()
+      await finishErase(this.#kernel, this.#parts)
+    },
+  }
+
+  async create(create: CreateSession): Promise<Session> {
+    if (!this.#kernel.created) await createSession(this.#kernel, create)
+    return this.view(create)
+  }
+
+  async view(caller: Pick<Caller, 'organisationId'>): Promise<Session> {
+    callerSession(this.#kernel, caller)
+    return viewSession(this.#kernel)
+  }
+
+  async close(caller: Caller, reason: string): Promise<Session> {
+    await this.#kernel.openSecrets()
+    callerSession(this.#kernel, caller)
+    closeSession(this.#kernel, this.#kernel.hide(reason))
+    return viewSession(this.#kernel)
+  }
+
+  async erase(caller: Caller): Promise<void> {
+    callerSession(this.#kernel, caller)
+    this.#beginErase()
+  }
+
+  #beginErase(): void {
+    closeSession(this.#kernel, 'deleted')
+    beginErase(this.#kernel)
+  }
+
+  async abort(caller: Caller, reason: string): Promise<Session> {
+    await this.#parts.abort(caller, reason)
+    return viewSession(this.#kernel)
+  }
+}

@@ -1,0 +1,145 @@
+import { linkClose } from '../../contract/link.ts'
+import { Alarm } from '../actor/alarm.ts'
+import { meetingsOf, type Room } from '../actor/room.ts'
+import type { SessionApi } from './api.ts'
+import { Approvals } from './approvals/approvals.ts'
+import { listApprovals } from './approvals/view.ts'
+import { Artifacts } from './artifacts/artifacts.ts'
+import { completeRun, decideRun } from './automation/automation.ts'
+import { SessionBudget } from './budget/budget.ts'
+import { followBudget } from './budget/spending.ts'
+import { Calls } from './calls/calls.ts'
+import { countActiveCalls } from './calls/list.ts'
+import { abandonCalls } from './calls/rows.ts'
+import { Changes } from './changes/changes.ts'
+import { Commands } from './commands/commands.ts'
+import { planSession } from './create.ts'
+import { EnvValues } from './env/env.ts'
+import { Gate } from './gate/gate.ts'
+import { SessionPolicy } from './gate/policy.ts'
+import { Sandbox } from './sandbox/sandbox.ts'
+import { sleptOver } from './sandbox/suspension.ts'
+import { Agent } from './link/agent.ts'
+import { Link, type LinkEnd } from './link/link.ts'
+import { Log } from './log/log.ts'
+import { attemptsOfRun } from './operations/attempts.ts'
+import { Operations } from './operations/operations.ts'
+import { Letters } from './outbox/letters.ts'
+import { Outbox } from './outbox/outbox.ts'
+import type { Caller } from './record/caller.ts'
+import { callerSession } from './record/guards.ts'
+import { SessionKernel } from './record/kernel.ts'
+import type { SessionPorts } from './record/ports.ts'
+import { Runs } from './runs/runs.ts'
+import { Self } from './self.ts'
+import { stopRun } from './steps/stop-run.ts'
+import { Turns } from './turns/turns.ts'
+import { viewSession } from './view.ts'
+import { Warm } from './warm/warm.ts'
+import { Webhooks } from './webhooks/webhooks.ts'
+
+/**
+ * One session, whole: a list of rooms over one kernel. Callers ask through `api`; the hosts around it bring the agent's
+ * socket, the watchers' sockets and the alarm, and decide nothing.
+ */
+export class SessionActor {
+  readonly api: SessionApi
+  readonly #kernel: SessionKernel
+  readonly #link: Link
+  readonly #log: Log
+  readonly #alarm: Alarm
+
+  constructor(ports: SessionPorts) {
+    const kernel = new SessionKernel(ports)
+    const view = () => viewSession(kernel)
+    const log = new Log(kernel)
+    const commands = new Commands(kernel)
+    const outbox = new Outbox(kernel)
+    const policy = new SessionPolicy(kernel)
+    const budget: SessionBudget = new SessionBudget(kernel, () => {
+      gate.decideParked()
+      turns.startQueued()
+    })
+    const gate = new Gate(kernel, policy, budget)
+    const turns = new Turns(kernel, budget)
+    const operations = new Operations(kernel, commands, policy, budget)
+    const sandbox = new Sandbox(kernel, view)
+    const self = new Self(kernel, {
+      abort: turns.abort,
+      giveBackBudget: budget.giveBack,
+      stopSandboxes: sandbox.stopAll,
+      drainOutbox: outbox.drain,
+    })
+    const runs = new Runs(kernel, {
+      approvals: listApprovals,
+      attempts: attemptsOfRun,
+      followBudget,
+      stop: stopRun,
+    })
+    const approvals = new Approvals(kernel, gate)
+    const calls = new Calls(kernel, commands, { complete: completeRun, decide: decideRun })
+    const warm = new Warm(kernel, { plan: planSession, adopted: policy.changed, view })
+    this.api = {
+      ...{ self, sandbox, turns, runs, approvals, operations, gate, budget, calls, log, warm },
+      artifacts: new Artifacts(kernel),
+      changes: new Changes(kernel, commands),
+      env: new EnvValues(kernel, commands),
+      letters: new Letters(kernel, outbox),
+      agent: new Agent(kernel, gate),
+    }
+    this.#kernel = kernel
+    this.#log = log
+    this.#link = new Link(kernel, commands, gate, operations)
+    // In this order they hear of a commit: events are published before commands are sent, and rows leave last. What
+    // callers may ask is offered by rooms, and each room stands once.
+    const offered = Object.values(this.api as unknown as Record<string, Room>)
+    const rooms = [...new Set([log, commands, ...offered, new Webhooks(kernel), outbox])]
+    const meetings = meetingsOf(rooms)
+    kernel.enter(rooms, new Set(meetings.keys()))
+    this.#alarm = new Alarm(kernel, meetings, (deadline) => sleptOver(kernel, deadline))
+    if (kernel.created) this.#recover()
+  }
+
+  /** What the instance before this one may have left: work that it had begun, rows unsent, a link that died with it. */
+  #recover(): void {
+    const { sql, host } = this.#kernel.ports
+    const { status, sandboxState, generation } = this.#kernel.session()
+    if (status !== 'open' && countActiveCalls(sql) > 0)
+      this.#kernel.commit((sql, at) => abandonCalls(sql, at, this.#kernel.instance))
+    this.#kernel.recover()
+    if (sandboxState === 'ready' && !host.agentConnected()) this.#link.closed(generation)
+  }
+
+  /** Throws unless the session is the caller's. */
+  checkWatcher(caller: Pick<Caller, 'organisationId'>): void {
+    callerSession(this.#kernel, caller)
+  }
+
+  /** What is committed from now on is published; what was before is for the watcher to read. */
+  watchStarted(): void {
+    this.#log.watchStarted()
+  }
+
+  /** An expired token of the current generation buys a new one and nothing else. */
+  async newToken(generation: number): Promise<string> {
+    return JSON.stringify(await this.#link.newToken(generation))
+  }
+
+  /** Never throws: the link must end then, since what was in the message is sent again only on a new one. */
+  async receive(generation: number, text: string): Promise<LinkEnd | null> {
+    try {
+      return await this.#link.receive(generation, text)
+    } catch (error) {
+      this.#kernel.ports.log('error', 'A link failed', { generation, error: String(error) })
+      return { code: linkClose.broke, reason: 'Connect again' }
+    }
+  }
+
+  linkClosed(generation: number): void {
+    this.#link.closed(generation)
+  }
+
+  runDue(): Promise<void> {
+    return this.#alarm.fired()
+  }
+}

@@ -1,0 +1,54 @@
+import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
+import type { Sql } from '../../ports.ts'
+import { endOpenRuns } from '../approvals/close-runs.ts'
+import { abandonCalls } from '../calls/rows.ts'
+import { addCommand, dropOpenCommands } from '../commands/rows.ts'
+import { denyOpenAsks } from '../gate/questions.ts'
+import { appendEvent } from '../log/events.ts'
+import { suspectAll } from '../operations/attempts.ts'
+import type { SessionKernel } from '../record/kernel.ts'
+import { isLive, projectSession } from '../record/record.ts'
+import { endGeneration } from '../generations/generations.ts'
+import { changeSandbox } from '../generations/states.ts'
+import { stopWatching } from '../generations/wake.ts'
+import { requestAbort } from '../turns/aborts.ts'
+import { interruptTurn } from '../turns/rows.ts'
+
+/** Final, and may be repeated: whatever waits is answered, runs and turns end, and the sandbox is stopped. */
+export function closeSession(kernel: SessionKernel, reason: string): void {
+  const session = kernel.session()
+  if (!isLive(session)) return
+  kernel.commit((sql, now) => {
+    kernel.answer(denyOpenAsks(sql, now, 'The session is being closed', 'close'))
+    // Whoever waits for the sandbox learns at once that nothing will come.
+    dropOpenCommands(sql, 'The session was closed')
+    // Those that run here settle by themselves; nobody is left to run the others.
+    abandonCalls(sql, now, kernel.instance)
+    clearDeadline(sql, 'close')
+    // Before their turns end: a run that a prompt made would end as its turn does.
+    endOpenRuns(sql, now, 'The session was closed')
+    requestAbort(sql, now, session.generation, 'The session was closed')
+    interruptTurn(sql, now, 'The session was closed')
+    suspectAll(sql, now, 'The session was closed')
+    setDeadline(sql, 'slice.return', now)
+    sql.run(`update session set status = 'closed', closed_at = ?`, now)
+    appendEvent(sql, now, 'session.closed', { reason })
+    projectSession(sql, now)
+    setDeadline(sql, 'purge', now + kernel.ports.config.retentionMs)
+    if (session.status === 'warm') setDeadline(sql, 'warm', now)
+    if (changeSandbox(sql, now, 'close', null)) endSandbox(sql, now, session.generation)
+  })
+}
+
+function endSandbox(sql: Sql, now: number, generation: number): void {
+  stopWatching(sql)
+  clearDeadline(sql, 'sandbox.start')
+  endGeneration(sql, generation, now, { outcome: 'stopped', reason: 'The session was closed' })
+  setDeadline(sql, `sandbox.stop:${generation}`, now)
+  addCommand(sql, now, {
+    id: `stop_${generation}`,
+    generation,
+    kind: 'stop',
+    body: { reason: 'session closed' },
+  })
+}

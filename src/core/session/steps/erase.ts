@@ -1,0 +1,54 @@
+import { loadSession } from '../record/record.ts'
+import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
+import { addToOutbox, lastKind } from '../../actor/outbox.ts'
+import type { Sql } from '../../ports.ts'
+import type { SessionKernel } from '../record/kernel.ts'
+import { organisationOf } from '../record/outside.ts'
+import { isBase } from '../snapshots/pruning.ts'
+import { ownSnapshots } from '../snapshots/rows.ts'
+
+/** From here on it is not there for callers; the rest is done by a deadline. */
+export function beginErase(kernel: SessionKernel): void {
+  kernel.commit(markErased)
+}
+
+/** Inside a commit. Marked once: while the rest waits for libSQL or the provider, nothing begins it a second time. */
+export function markErased(sql: Sql, now: number): void {
+  clearDeadline(sql, 'purge')
+  if (loadSession(sql).status === 'erased') return
+  sql.run(`update session set status = 'erased'`)
+  addToOutbox(sql, now, 'session.erased', {})
+  setDeadline(sql, 'erase', now)
+}
+
+export interface Erasing {
+  /** Every generation that may still have a machine. */
+  stopSandboxes: () => Promise<void>
+  /** Everything is in libSQL, or this throws. */
+  drainOutbox: () => Promise<void>
+}
+
+/** First the machine and the shared rows, then the record itself: a crash between them starts here again. */
+export async function finishErase(
+  kernel: SessionKernel,
+  { stopSandboxes, drainOutbox }: Erasing,
+): Promise<void> {
+  const { ports } = kernel
+  const session = kernel.session()
+  if (session.provider !== 'none') await stopSandboxes()
+  const provider = await ports.provider(session.provider, session.organisationId)
+  for (const id of ownSnapshots(ports.sql)) {
+    if (await isBase(kernel, session.organisationId, id)) continue
+    await provider?.deleteSnapshot(session.organisationId, id)
+  }
+  // Also where nobody has asked for it: what the organisation keeps of it would stay for ever.
+  await organisationOf(kernel).creations.end(session.id)
+  // Again, as the last word: a call may have ended since, also while this is sent, and its row must not outlive the session.
+  do {
+    kernel.commit((sql, now) => addToOutbox(sql, now, 'session.erased', {}))
+    await drainOutbox()
+    await kernel.crash('erase.drained')
+  } while (lastKind(ports.sql) !== 'session.erased')
+  kernel.forget()
+  await ports.host.erase()
+}

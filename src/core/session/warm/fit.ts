@@ -1,0 +1,102 @@
+import { canonicalJson } from '../../../contract/canonical.ts'
+import type { ProviderName, SessionCreate } from '../../../contract/session.ts'
+import { setDeadline } from '../../actor/deadlines.ts'
+import type { Sql } from '../../ports.ts'
+import { saveBudget } from '../budget/spending.ts'
+import type { CreateSession } from '../record/record.ts'
+import { appendEvent } from '../log/events.ts'
+import { savePolicy } from '../gate/policy-row.ts'
+import { idleSecondsOf, loadSession, type NewSession, projectSession } from '../record/record.ts'
+import { sealedValues } from '../record/secrets.ts'
+
+/** Whether a creation asks for nothing that is fixed when a sandbox boots. The session looks again, closer. */
+export function mayBeWarm(input: SessionCreate, defaultSandbox: ProviderName): boolean {
+  return (
+    input.configurationId !== undefined &&
+    input.sessionType === 'coding' &&
+    input.clientType !== 'automation' &&
+    (input.sandbox ?? defaultSandbox) === defaultSandbox &&
+    input.repository === undefined &&
+    input.image === undefined &&
+    input.limits === undefined &&
+    input.model === undefined &&
+    input.reasoningEffort === undefined &&
+    input.system_prompt === undefined &&
+    !input.trustProjectConfig
+  )
+}
+
+/** Whether this session's sandbox was booted exactly as one for the creation would be now. */
+export function fitsWarm(sql: Sql, create: CreateSession, plan: NewSession): boolean {
+  return canonicalJson(bootedAs(sql)) === canonicalJson(bootFor(create, plan))
+}
+
+/** Everything that the manifest, the environment and the machine were made of. */
+function bootFor({ input, configuration, secrets = [] }: CreateSession, plan: NewSession) {
+  return {
+    provider: plan.provider,
+    mode: plan.mode,
+    model: plan.model,
+    repository: plan.repository,
+    systemPrompt: plan.systemPrompt,
+    project: configuration?.project ?? input.project,
+    configurationId: configuration?.id ?? null,
+    snapshotId: configuration?.snapshotId ?? null,
+    envFiles: configuration?.envFiles ?? [],
+    trusts: input.trustProjectConfig || (configuration?.trustProjectConfig ?? false),
+    effort: input.reasoningEffort ?? null,
+    image: input.image ?? null,
+    limits: input.limits ?? {},
+    secrets: secretTexts(secrets),
+  }
+}
+
+function bootedAs(sql: Sql): ReturnType<typeof bootFor> {
+  const session = loadSession(sql)
+  const { repositoryUrl: url, repositoryRef: ref, repositoryToken: token } = session
+  return {
+    provider: session.provider,
+    mode: session.mode,
+    model: session.model,
+    repository: url === null ? null : { url, ref, token },
+    systemPrompt: session.systemPrompt,
+    project: session.project,
+    configurationId: session.configurationId,
+    snapshotId: session.snapshotId,
+    envFiles: session.envFiles,
+    trusts: session.trustProjectConfig,
+    effort: session.reasoningEffort,
+    image: session.image,
+    limits: session.limits,
+    secrets: secretTexts(sealedValues(sql)),
+  }
+}
+
+const secretTexts = (values: readonly { key: string; sealed: string }[]): string[] =>
+  values.map(({ key, sealed }) => `${key} ${sealed}`).toSorted()
+
+/** From here on it is a session like any other, and its time begins. */
+export function openWarm(sql: Sql, now: number, create: CreateSession, plan: NewSession): void {
+  const { input, keyId, sessionId: creationId } = create
+  const idleSeconds = idleSecondsOf(input)
+  sql.run(
+    `update session set status = 'open', claimed_for = ?, created_at = ?, key_id = ?, title = ?,
+       client_type = ?, gate = ?, idle_timeout_seconds = ?, replacement = ?, agent_config = ?`,
+    creationId,
+    now,
+    keyId,
+    plan.title,
+    input.clientType,
+    JSON.stringify(input.gate),
+    idleSeconds,
+    input.replacement ?? 'auto',
+    JSON.stringify(plan.agentConfig),
+  )
+  savePolicy(sql, create.policy ?? null)
+  if (input.budget) saveBudget(sql, now, input.budget, keyId)
+  if (idleSeconds !== null) setDeadline(sql, 'sandbox.idle', now + idleSeconds * 1000)
+  setDeadline(sql, 'warm', now)
+  const { project } = loadSession(sql)
+  appendEvent(sql, now, 'session.claimed', { project, title: plan.title })
+  projectSession(sql, now)
+}

@@ -1,0 +1,50 @@
+import { canonicalJson } from '../../contract/canonical.ts'
+import { errorCodeOf } from '../../contract/error.ts'
+import type { Session, SessionCreate } from '../../contract/session.ts'
+import type { OrganisationApi } from '../organisation/record/api.ts'
+import type { Crypto, Db } from '../ports.ts'
+import type { SessionApi } from '../session/api.ts'
+import type { Caller } from '../session/record/caller.ts'
+import { claimWarmSession, type WarmPorts } from './claim-warm-session.ts'
+import { prepareSession } from './prepare-session.ts'
+
+export interface CreateSessionPorts extends WarmPorts {
+  db(): Db
+  crypto: Pick<Crypto, 'sha256'>
+  ids: { mint(): Promise<string> }
+  session(id: string): ReturnType<WarmPorts['session']> & {
+    self: Pick<SessionApi['self'], 'create'>
+  }
+  organisation(id: string): Pick<OrganisationApi, 'creations' | 'pools'>
+}
+
+/** The same key leads to the same session, however often it comes. */
+export async function createSession(
+  ports: CreateSessionPorts,
+  { organisationId, keyId }: Pick<Caller, 'organisationId' | 'keyId'>,
+  input: SessionCreate,
+  key: string | null,
+): Promise<Session> {
+  const organisation = ports.organisation(organisationId)
+  const fresh = await ports.ids.mint()
+  const bodyHash = async () => await ports.crypto.sha256(canonicalJson(input))
+  const sessionId =
+    key === null ? fresh : await organisation.creations.claim(key, await bodyHash(), fresh)
+  const { warmPoolSize, ...prepared } = await prepareSession(ports.db(), organisationId, input)
+  const run = input.clientType === 'automation' ? input.automationRunId : undefined
+  if (run !== undefined) await organisation.creations.claimRun(run, sessionId)
+  const sandbox = input.sandbox ?? ports.config.defaultSandbox
+  try {
+    const create = { ...prepared, sessionId, organisationId, keyId, input: { ...input, sandbox } }
+    const isRepeat = sessionId !== fresh
+    const mayBeWarm = warmPoolSize > 0 || isRepeat
+    const warm = mayBeWarm ? await claimWarmSession(ports, create, isRepeat) : null
+    return warm ?? (await ports.session(sessionId).self.create(create))
+  } catch (error) {
+    // A refusal has created nothing. After any other failure the claim stays: the session may be there.
+    const code = errorCodeOf(error)
+    if (run !== undefined && (code === 'unprocessable' || code === 'invalid_request'))
+      await organisation.creations.releaseRun(run, sessionId)
+    throw error
+  }
+}

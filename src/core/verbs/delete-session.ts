@@ -1,0 +1,18 @@
+import type { OrganisationApi } from '../organisation/record/api.ts'
+import type { SessionApi } from '../session/api.ts'
+import type { Caller } from '../session/record/caller.ts'
+
+interface DeleteSessionPorts {
+  organisation(id: string): Pick<OrganisationApi, 'creations'>
+  session(id: string): { self: Pick<SessionApi['self'], 'erase'> }
+}
+
+/** The creation ends first: otherwise the session's Idempotency-Key could bring it back while it is erased. */
+export async function deleteSession(
+  ports: DeleteSessionPorts,
+  caller: Caller,
+  sessionId: string,
+): Promise<void> {
+  await ports.organisation(caller.organisationId).creations.end(sessionId)
+  await ports.session(sessionId).self.erase(caller)
+}

@@ -1,0 +1,90 @@
+import { AppError } from '../../contract/error.ts'
+import type { SessionCreate } from '../../contract/session.ts'
+import { loadConfiguration } from '../registry/configurations.ts'
+import { loadPolicyFor } from '../registry/policies/load.ts'
+import type { Db } from '../ports.ts'
+import type { CreateSession, SessionConfiguration } from '../session/record/record.ts'
+import type { SealedValue } from '../session/record/secrets.ts'
+
+export interface PreparedSession extends Required<
+  Pick<CreateSession, 'configuration' | 'secrets' | 'policy'>
+> {
+  /** How many sandboxes of its configuration are kept booted. */
+  warmPoolSize: number
+}
+
+/** What a session takes from its configuration and its policy, read once: from then on it needs libSQL for nothing. */
+export async function prepareSession(
+  db: Db,
+  organisationId: string,
+  input: SessionCreate,
+): Promise<PreparedSession> {
+  const { configurationId } = input
+  if (configurationId === undefined) {
+    const policy = await policyOf(db, organisationId, input.project)
+    return { configuration: null, secrets: [], policy, warmPoolSize: 0 }
+  }
+  const { configuration, warmPoolSize } = await loadForSession(db, {
+    organisationId,
+    configurationId,
+  })
+  if (input.project !== 'default' && input.project !== configuration.project) {
+    throw new AppError(
+      'unprocessable',
+      `The configuration belongs to project "${configuration.project}"`,
+      [{ path: 'project', message: `Must be "${configuration.project}", or be left out` }],
+    )
+  }
+  const [secrets, policy] = await Promise.all([
+    loadSealed(db, organisationId, configurationId),
+    policyOf(db, organisationId, configuration.project),
+  ])
+  return { configuration, secrets, policy, warmPoolSize }
+}
+
+/** Null: the built-in one. */
+const policyOf = async (db: Db, organisationId: string, project: string) =>
+  (await loadPolicyFor(db, organisationId, project))?.policy ?? null
+
+async function loadForSession(
+  db: Db,
+  key: { organisationId: string; configurationId: string },
+): Promise<{ configuration: SessionConfiguration; warmPoolSize: number }> {
+  const found = await loadConfiguration(db, key)
+  const rows = await db.all<{ token: string | null }>(
+    'select repository_token as token from configurations where organisation_id = ? and id = ?',
+    key.organisationId,
+    key.configurationId,
+  )
+  const configuration = {
+    id: found.id,
+    project: found.project,
+    name: found.name,
+    repository: found.repository && {
+      url: found.repository.url,
+      ref: found.repository.ref,
+      token: rows[0]?.token ?? null,
+    },
+    defaultModel: found.defaultModel,
+    trustProjectConfig: found.trustProjectConfig,
+    snapshotId: found.baseSnapshotId,
+    envFiles: found.envFiles,
+  }
+  return { configuration, warmPoolSize: found.warmPool.size }
+}
+
+/** Still sealed. The configuration's own value hides the organisation's of the same name: '' sorts first. */
+async function loadSealed(
+  db: Db,
+  organisationId: string,
+  configurationId: string,
+): Promise<SealedValue[]> {
+  const rows = await db.all<{ name: string; sealed: string }>(
+    `select name, sealed from secrets where organisation_id = ? and configuration_id in ('', ?)
+     order by name, configuration_id`,
+    organisationId,
+    configurationId,
+  )
+  const byName = new Map(rows.map(({ name, sealed }) => [name, sealed]))
+  return Array.from(byName, ([key, sealed]) => ({ key, sealed, kind: 'secret' as const }))
+}

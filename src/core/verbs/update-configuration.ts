@@ -1,0 +1,19 @@
+import type { Configuration, ConfigurationUpdate } from '../../contract/configuration.ts'
+import {
+  type ConfigurationKey,
+  updateConfiguration as storeChange,
+} from '../registry/configurations.ts'
+import { checkConfiguration, type ConfigurationPorts } from './create-configuration.ts'
+
+/** A field that is given is replaced whole. The warm pool is told, since what it boots may have changed. */
+export async function updateConfiguration(
+  ports: ConfigurationPorts,
+  key: ConfigurationKey,
+  change: ConfigurationUpdate,
+): Promise<Configuration> {
+  const checked = checkConfiguration(ports, change)
+  const changed = await storeChange(ports.db(), ports.crypto, ports.now(), key, checked)
+  if (changed.warmPool.size > 0 || change.warmPool)
+    await ports.organisation(key.organisationId).pools.watch(changed.id)
+  return changed
+}

@@ -1,0 +1,69 @@
+import { linkProtocols } from '../../contract/link.ts'
+import type { Status } from '../../contract/status.ts'
+import { opencodeVersion, version } from '../../contract/version.ts'
+import type { Clock, Db, LedgerStatus } from '../ports.ts'
+import { countOpenSessions } from '../registry/sessions.ts'
+
+interface ViewStatusPorts {
+  db(): Db
+  /** Dead letters are those of the organisation. */
+  ledgerStatus(organisationId: string): Promise<LedgerStatus>
+  now: Clock
+  host: Status['host']
+}
+
+/** How the deployment is doing. It answers also while libSQL is away, and then says so. */
+export async function viewStatus(ports: ViewStatusPorts, organisationId: string): Promise<Status> {
+  const [{ live, ...libsql }, ledger] = await Promise.all([
+    probe(ports, organisationId),
+    ports.ledgerStatus(organisationId),
+  ])
+  return {
+    version,
+    host: ports.host,
+    versions: { gantry: version, opencode: opencodeVersion, link: String(linkProtocols[0]) },
+    libsql,
+    outbox: {
+      lagMs: ledger.oldestAt === null ? 0 : Math.max(0, ports.now() - ledger.oldestAt),
+      pendingSessions: ledger.pendingSessions,
+      reason: ledger.reason,
+      ...(await ownDeadLetters(ports, organisationId, ledger)),
+    },
+    sessions: { live },
+  }
+}
+
+async function probe(ports: ViewStatusPorts, organisationId: string) {
+  const startedAt = ports.now()
+  try {
+    const live = await countOpenSessions(ports.db(), organisationId)
+    return { reachable: true, latencyMs: ports.now() - startedAt, error: null, live }
+  } catch {
+    const error = 'The database cannot be reached'
+    return { reachable: false, latencyMs: null, error, live: null }
+  }
+}
+
+/** What an earlier release has recorded names no organisation; a caller sees only what is its own. */
+async function ownDeadLetters(
+  ports: ViewStatusPorts,
+  organisationId: string,
+  { deadLetters, deadLetterCount, unowned }: LedgerStatus,
+): Promise<Pick<LedgerStatus, 'deadLetters' | 'deadLetterCount'>> {
+  if (unowned.length === 0) return { deadLetters, deadLetterCount }
+  const rows = await ports
+    .db()
+    .all<{ id: string }>(
+      'select id from sessions where organisation_id = ? and id in (select value from json_each(?))',
+      organisationId,
+      JSON.stringify(unowned.map(({ sessionId }) => sessionId)),
+    )
+    .catch(() => [])
+  // The organisation writes rows of its own, too.
+  const own = new Set([organisationId, ...rows.map(({ id }) => id)])
+  const found = unowned.filter(({ sessionId }) => own.has(sessionId))
+  return {
+    deadLetters: [...deadLetters, ...found],
+    deadLetterCount: deadLetterCount + found.length,
+  }
+}

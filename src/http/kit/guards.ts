@@ -1,0 +1,181 @@
+import type { z } from '@hono/zod-openapi'
+import type { MiddlewareHandler } from 'hono'
+import { AppError } from '../../contract/error.ts'
+import { type ApiKey, apiKeyPattern, type Scope } from '../../contract/key.ts'
+import { allowsScope, decideKeyState } from '../../core/registry/keys.ts'
+import { readJson } from './body.ts'
+import type { AppDeps } from './deps.ts'
+import { type AppContext, type AppEnv, sessionIdOf } from './env.ts'
+import { KeyCache } from './key-cache.ts'
+import { RateLimit } from './rate-limit.ts'
+
+type Middleware = MiddlewareHandler<AppEnv>
+
+/**
+ * Who may enter which route. A guard is both the check and its entry in the OpenAPI document, so that the two cannot
+ * differ. Guards come first: a body is not read, and a parameter not looked at, before the caller is known.
+ *
+ * Made once per isolate by app.ts; route.ts asks for the guard of each route. What a guard finds out about the caller is
+ * in the request's variables (env.ts). It keeps keys for moments (key-cache.ts) and counts requests (rate-limit.ts).
+ */
+export interface Guards {
+  /** `body`: the route takes one in JSON. */
+  at(entrance: Entrance, body?: z.ZodType): Guard
+  /** For a route that reads its body itself. */
+  sandbox(options?: { mayBeExpired: boolean }): SandboxGuard
+  forgetKey(keyId: string): void
+}
+
+/**
+ * Keys of a scope (a session id in the path must be one of ours); the sandbox of the session in the path, or of any
+ * session where the path names none, also one whose token has expired; whoever runs the deployment, by the one key of its
+ * configuration (without one there is no such route).
+ */
+export type Entrance = Scope | 'sandbox' | 'expired-sandbox' | 'operator'
+
+interface Guard {
+  security: Record<string, string[]>[]
+  middleware: Middleware[]
+}
+
+export interface SandboxGuard extends Guard {
+  /** The same check for a route that is its own middleware. */
+  enter(c: AppContext): Promise<AppEnv['Variables']['sandbox']>
+}
+
+export function createGuards(deps: AppDeps): Guards {
+  const keys = new KeyCache(deps)
+  const limit = new RateLimit(deps.config.rateLimitPerMinute)
+
+  async function activeKey(secret: string): Promise<ApiKey> {
+    const known = await keys.find(secret)
+    if (!known) throw new AppError('unauthenticated', 'This API key is not known')
+    const state = decideKeyState(known.key, deps.now())
+    if (state !== 'active') throw new AppError('unauthenticated', `This API key is ${state}`)
+    keys.touch(known)
+    return known.key
+  }
+
+  const stillAllowed = (secret: string) => async (): Promise<boolean> => {
+    try {
+      await activeKey(secret)
+      return true
+    } catch (error) {
+      // While libSQL is away, what was allowed stays allowed.
+      return !(error instanceof AppError && error.code === 'unauthenticated')
+    }
+  }
+
+  function enterWithKey(scope: Scope): Middleware {
+    return async (c, next) => {
+      const secret = bearer(c)
+      if (secret.split('.').length === 3) await refuseSandboxToken(secret)
+      const key = await activeKey(secret)
+      const waitSeconds = limit.take(key.id, deps.now())
+      if (waitSeconds > 0) {
+        c.header('retry-after', String(waitSeconds))
+        throw new AppError('rate_limited', `Too many requests: try again in ${waitSeconds} s`)
+      }
+      if (!allowsScope(key.scopes, scope)) {
+        throw new AppError('forbidden', `This API key lacks the scope "${scope}"`)
+      }
+      const { organisationId, id: keyId, owner } = key
+      c.set('caller', { organisationId, keyId, owner, requestId: c.get('requestId') })
+      c.set('stillAllowed', stillAllowed(secret))
+      await next()
+    }
+  }
+
+  /** A sandbox is known, but has no business here. */
+  async function refuseSandboxToken(token: string): Promise<never> {
+    const { state } = await deps.tokens.verify(token)
+    if (state === 'valid') throw new AppError('forbidden', 'This route requires an API key')
+    if (state === 'expired') throw expired()
+    throw new AppError('unauthenticated', 'This API key is not known')
+  }
+
+  const checkSessionId: Middleware = async (c, next) => {
+    const id = sessionIdOf(c)
+    if (id !== undefined && !(await deps.ids.check(id))) {
+      throw new AppError('not_found', 'There is no such session')
+    }
+    await next()
+  }
+
+  async function enterAsSandbox(
+    c: AppContext,
+    mayBeExpired: boolean,
+  ): Promise<AppEnv['Variables']['sandbox']> {
+    const token = bearer(c)
+    if (apiKeyPattern.test(token)) {
+      await activeKey(token)
+      throw notSandbox()
+    }
+    const check = await deps.tokens.verify(token)
+    if (check.state === 'invalid') throw new AppError('unauthenticated', 'This token is not valid')
+    const isExpired = check.state === 'expired'
+    if (isExpired && !mayBeExpired) throw expired()
+    const { sub, org, gen, source } = check.claims
+    if (source !== 'sandbox') throw notSandbox()
+    if ((c.req.param('sessionId') ?? sub) !== sub) {
+      throw new AppError('other_session', 'This token belongs to another session')
+    }
+    const requestId = c.get('requestId')
+    return { sessionId: sub, organisationId: org, generation: gen, expired: isExpired, requestId }
+  }
+
+  const enterAsOperator: Middleware = async (c, next) => {
+    const { operatorKey } = deps.config
+    if (operatorKey === null) {
+      throw new AppError('not_found', 'This deployment has no operator: set GANTRY_OPERATOR_KEY')
+    }
+    // Hashes, so that how long the comparison takes says nothing about the key.
+    const [given, wanted] = await Promise.all(
+      [bearer(c), operatorKey].map((key) => deps.crypto.sha256(key)),
+    )
+    if (given !== wanted) throw new AppError('unauthenticated', 'This is not the operator’s key')
+    await next()
+  }
+
+  const key = (scope: Scope): Guard => ({
+    security: [{ apiKey: [scope] }],
+    middleware: [enterWithKey(scope), checkSessionId],
+  })
+
+  const operator: Guard = { security: [{ operatorKey: [] }], middleware: [enterAsOperator] }
+
+  function sandbox({ mayBeExpired } = { mayBeExpired: false }): SandboxGuard {
+    const enter = (c: AppContext) => enterAsSandbox(c, mayBeExpired)
+    const remember: Middleware = async (c, next) => {
+      c.set('sandbox', await enter(c))
+      await next()
+    }
+    return { security: [{ sandboxToken: [] }], middleware: [remember], enter }
+  }
+
+  function guardOf(entrance: Entrance): Guard {
+    if (entrance === 'operator') return operator
+    if (entrance === 'sandbox') return sandbox()
+    return entrance === 'expired-sandbox' ? sandbox({ mayBeExpired: true }) : key(entrance)
+  }
+
+  return {
+    at(entrance, body) {
+      const { security, middleware } = guardOf(entrance)
+      return { security, middleware: body ? [...middleware, readJson(body)] : middleware }
+    },
+    sandbox,
+    forgetKey: (keyId) => keys.forget(keyId),
+  }
+}
+
+function bearer(c: AppContext): string {
+  const [, token] = /^Bearer +(\S+) *$/i.exec(c.req.header('authorization') ?? '') ?? []
+  if (token === undefined) {
+    throw new AppError('unauthenticated', 'Missing credentials: send "authorization: Bearer …"')
+  }
+  return token
+}
+
+const expired = () => new AppError('token_expired', 'This token has expired')
+const notSandbox = () => new AppError('not_sandbox', 'Tool routes require sandbox authentication')

@@ -1,0 +1,24 @@
+import type { Log, LogFields } from '../../core/ports.ts'
+import { type AppContext, type AppEnv, sessionIdOf } from './env.ts'
+
+/** Lines that belong to a request say which, whose, and about what: ids only, never a key or a token. */
+export const requestLog =
+  (log: Log, c: AppContext): Log =>
+  (level, message, fields) =>
+    log(level, message, { ...requestFields(c), ...fields })
+
+function requestFields(c: AppContext): LogFields {
+  // Before its guard a request has neither.
+  const { caller, sandbox } = c.var as Partial<AppEnv['Variables']>
+  const sessionId = sessionIdOf(c) ?? sandbox?.sessionId
+  const organisationId = caller?.organisationId ?? sandbox?.organisationId
+  return {
+    requestId: c.get('requestId'),
+    method: c.req.method,
+    path: c.req.path,
+    ...(organisationId === undefined ? {} : { organisationId }),
+    ...(sessionId === undefined ? {} : { sessionId }),
+    ...(caller === undefined ? {} : { keyId: caller.keyId }),
+    ...(sandbox === undefined ? {} : { generation: sandbox.generation }),
+  }
+}

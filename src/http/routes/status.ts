@@ -1,0 +1,65 @@
+import { createRoute } from '@hono/zod-openapi'
+import { Health, Readiness, Status } from '../../contract/status.ts'
+import { version } from '../../contract/version.ts'
+import { viewStatus } from '../../core/verbs/view-status.ts'
+import type { App } from '../kit/env.ts'
+import { json } from '../kit/openapi.ts'
+import { ok, route } from '../kit/route.ts'
+
+const tag = 'status'
+
+export const statusRoutes = [
+  route({
+    id: 'getStatus',
+    method: 'get',
+    path: '/v1/status',
+    summary: 'How the deployment is doing',
+    tag,
+    guard: 'read',
+    answers: ok(Status, 'The status'),
+    refuses: [],
+    answer: ({ deps, caller }) => viewStatus(deps, caller.organisationId),
+  }),
+]
+
+/**
+ * For whatever watches the deployment, without a key; also while it is not configured, when there is nothing that other
+ * routes need. `readiness` is asked anew every few seconds at most.
+ */
+export function addHealthRoutes(
+  app: App,
+  missing: Health['missing'],
+  readiness: () => Promise<Readiness>,
+): void {
+  app.openapi(
+    createRoute({
+      operationId: 'getHealth',
+      method: 'get',
+      path: '/healthz',
+      summary: 'Whether the control plane answers, and which variables it lacks',
+      tags: [tag],
+      security: [],
+      responses: { 200: json(Health, 'It does') },
+    }),
+    (c) => c.json({ ok: true as const, version, missing }, 200),
+  )
+
+  app.openapi(
+    createRoute({
+      operationId: 'getReadiness',
+      method: 'get',
+      path: '/readyz',
+      summary: 'Whether it can work: configuration, libSQL, schema',
+      tags: [tag],
+      security: [],
+      responses: {
+        200: json(Readiness, 'It can'),
+        503: json(Readiness, 'It cannot; the checks say what to do'),
+      },
+    }),
+    async (c) => {
+      const answer = await readiness()
+      return c.json(answer, answer.ready ? 200 : 503)
+    },
+  )
+}

@@ -1,0 +1,45 @@
+import { describe, expect, test } from 'vitest'
+import { askRoom, remoteApi } from '../../../src/core/actor/remote.ts'
+
+class Turns {
+  readonly #own = 'own'
+  readonly deadlines = { kept: () => 'kept' }
+
+  prompt(text: string): string {
+    return `${this.#own} ${text}`
+  }
+}
+
+interface Api {
+  turns: { prompt(text: string): Promise<string> }
+  pools: { view(): Promise<string> }
+}
+
+const api = { turns: new Turns(), pools: { view: () => 'a plain one' } }
+const remote = remoteApi(async (...call) => askRoom(api, ...call)) as Api
+
+describe('[HOST6] an actor that lives elsewhere', () => {
+  test('answers by its rooms, be they of a class or plain', async () => {
+    expect(await remote.turns.prompt('hello')).toBe('own hello')
+    expect(await remote.pools.view()).toBe('a plain one')
+  })
+
+  test('is no promise, and neither is a room of it: one that is resolved with it would wait for ever', () => {
+    expect([Reflect.get(remote, 'then'), Reflect.get(remote.turns, 'then')]).toEqual([
+      undefined,
+      undefined,
+    ])
+  })
+
+  test.each([
+    ['turns', 'constructor'],
+    ['turns', 'deadlines'],
+    ['turns', 'toString'],
+    ['pools', 'toString'],
+    ['toString', 'call'],
+    ['__proto__', 'hasOwnProperty'],
+    ['nothing', 'prompt'],
+  ])('is not asked for what it does not offer: %s.%s', (room, method) => {
+    expect(() => askRoom(api, room, method, [])).toThrow(`Nobody answers "${room}.${method}"`)
+  })
+})

@@ -1,0 +1,174 @@
+import { beforeAll, describe, expect, test } from 'vitest'
+import { type ErrorCode, errorTable } from '../../src/contract/error.ts'
+import type { GuardKit } from './guard-kit.ts'
+import { loadRoutes, type Route } from './routes.ts'
+
+type Visitor = keyof GuardKit['visitors']
+
+/** Who is refused at a route, and how. Whoever is not named may come in, or is not of interest. */
+function refusalsAt({ path, guard }: Route): Partial<Record<Visitor, ErrorCode>> {
+  if (guard.kind === 'public') return {}
+  const strangers: Partial<Record<Visitor, ErrorCode>> = {
+    nobody: 'unauthenticated',
+    'an unknown key': 'unauthenticated',
+    nonsense: 'unauthenticated',
+    'a revoked key': 'unauthenticated',
+  }
+  if (guard.kind === 'key') {
+    return {
+      ...strangers,
+      'the sandbox': 'forbidden',
+      'the replaced sandbox': 'forbidden',
+      'the sandbox with an expired token': 'token_expired',
+      'a token that is not a sandbox’s': 'forbidden',
+      // The names of providers are everybody's; what is behind them is each organisation's own.
+      ...(path.includes(':') && !path.startsWith('/v1/providers/')
+        ? { 'an admin of another organisation': 'not_found' }
+        : {}),
+      ...(guard.scope === 'read' ? {} : { 'a key with read': 'forbidden' }),
+      ...(guard.scope === 'approve' ? { 'a key with write': 'forbidden' } : {}),
+      ...(guard.scope === 'admin' ? { 'a key with write and approve': 'forbidden' } : {}),
+      // Who asked does not approve, neither with that key nor with another one of the same owner.
+      ...(path.endsWith('/resolve')
+        ? { 'an admin': 'forbidden', 'a key with write and approve': 'forbidden' }
+        : {}),
+    }
+  }
+  if (guard.kind === 'operator') {
+    return { ...strangers, 'an admin': 'unauthenticated', 'the sandbox': 'unauthenticated' }
+  }
+  const isLink = path.endsWith('/link')
+  return {
+    ...strangers,
+    'an admin': 'not_sandbox',
+    'an admin of another organisation': 'not_sandbox',
+    'a token that is not a sandbox’s': 'not_sandbox',
+    'the replaced sandbox': 'old_generation',
+    // The link is where a new token comes from, for the current generation only.
+    'the replaced sandbox with an expired token': isLink ? 'old_generation' : 'token_expired',
+    ...(isLink ? {} : { 'the sandbox with an expired token': 'token_expired' }),
+    ...(path.includes(':sessionId') ? { 'the sandbox of another session': 'other_session' } : {}),
+  }
+}
+
+const routes = await loadRoutes()
+
+/** Every route x everybody who must not come in. */
+export function guardSuite(host: string, open: () => GuardKit): void {
+  // In order: what was refused must have changed nothing before somebody is let in.
+  describe(`guards on ${host}`, { shuffle: false }, () => {
+    let eventsBefore: number
+    beforeAll(async () => {
+      eventsBefore = await open().lastEventSeq()
+    })
+
+    for (const route of routes) {
+      const refusals = Object.entries(refusalsAt(route)) as [Visitor, ErrorCode][]
+      const title = `${route.method} ${route.path}`
+      if (route.guard.kind === 'public') {
+        test(`[AUTH] ${title} is public`, async () => {
+          expect((await visit(open(), route, 'nobody')).status).toBe(200)
+        })
+        continue
+      }
+      test(`[AUTH] ${title} refuses everybody else`, async () => {
+        const answers = await Promise.all(
+          refusals.map(
+            async ([visitor]) => [visitor, await visit(open(), route, visitor)] as const,
+          ),
+        )
+        const seen = answers.map(([visitor, { status, text }]) => [visitor, status, codeOf(text)])
+        const wanted = refusals.map(([visitor, code]) => [visitor, errorTable[code].status, code])
+        expect(seen).toEqual(wanted)
+        for (const [, { headers }] of answers) expect(headers['x-request-id']).toMatch(/^req_/)
+      })
+    }
+
+    test('[AUTH] nobody who was refused has changed anything', async () => {
+      expect(await open().lastEventSeq()).toBe(eventsBefore)
+    })
+
+    test('[APR4] [APR2] what was refused to everybody else can be resolved by another owner, once', async () => {
+      const { send, approvalId, approver } = open()
+      const headers = { authorization: `Bearer ${approver}`, 'content-type': 'application/json' }
+      const resolve = (resolution: string) =>
+        send('POST', `/v1/approvals/${approvalId}/resolve`, headers, JSON.stringify({ resolution }))
+      expect((await resolve('approved')).status).toBe(200)
+      expect((await resolve('rejected')).status).toBe(409)
+    })
+  })
+}
+
+function visit(kit: GuardKit, route: Route, visitor: Visitor) {
+  const credential = kit.visitors[visitor]
+  const headers: Record<string, string> = {}
+  if (credential !== undefined) headers['authorization'] = `Bearer ${credential}`
+  if (route.path.endsWith('/link')) {
+    Object.assign(headers, {
+      upgrade: 'websocket',
+      connection: 'Upgrade',
+      'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
+      'sec-websocket-version': '13',
+    })
+  }
+  if (route.method === 'GET') return kit.send('GET', fillPath(kit, route.path), headers)
+  headers['content-type'] = 'application/json'
+  return kit.send(route.method, fillPath(kit, route.path), headers, goodBody(kit, route.path))
+}
+
+/** A body that would be taken, so that a refusal is the guard's. */
+function goodBody({ configurationId }: GuardKit, path: string): string {
+  if (path.endsWith('/tools/:toolName')) return '{"tool_call_id":"guard","args":{}}'
+  if (path.endsWith('/runs')) return '{"intent":"i"}'
+  if (path === '/v1/runs/:runId/events') return '{"kind":"memory.read"}'
+  if (path.endsWith('/operations') || path.endsWith('/operations/plan'))
+    return '{"operation":{"category":"read","operation":"read-file","targetPath":"a"}}'
+  if (path.endsWith('/abandon') || path.endsWith('/revoke')) return '{"reason":"r"}'
+  if (path.endsWith('/resolve')) return '{"resolution":"approved"}'
+  if (path === '/v1/runs/:runId') return '{"status":"planned"}'
+  if (path.endsWith('/finish')) return '{"status":"cancelled"}'
+  if (path.endsWith('/checkpoints')) return '{"label":"l","state":1}'
+  if (path.endsWith('/prompts')) return '{"text":"hello"}'
+  if (path.endsWith('/env')) return '{"values":[{"key":"A","value":"v"}]}'
+  if (path.endsWith('/corrections')) return '{"used":{"tokens":0},"reason":"r"}'
+  if (path.endsWith('/tokens')) return '{"lifetimeSeconds":60}'
+  if (path === '/v1/budgets') return '{"limits":{}}'
+  if (path.endsWith('/corrections')) return '{"used":{"tokens":1},"reason":"r"}'
+  if (path === '/v1/keys') return '{"name":"n","scopes":["read"]}'
+  if (path === '/v1/configurations') return '{"name":"n"}'
+  // One's own names are free to everybody, so a stranger is met at the configuration.
+  if (path === '/v1/secrets/:name') return JSON.stringify({ value: 'v', configurationId })
+  if (path === '/v1/providers/e2b/credentials') return '{"apiKey":"e2b_of_the_door"}'
+  if (path === '/v1/providers/modal/credentials')
+    return '{"url":"https://example.com","secret":"of the guard"}'
+  return '{}'
+}
+
+/** With things that are there, so that a stranger's not-found is the guard's. */
+export function fillPath(kit: GuardKit, path: string): string {
+  const values: Record<string, string> = {
+    sessionId: kit.sessionId,
+    turnId: `trn_${kit.sessionId.slice(4)}${'0'.repeat(8)}`,
+    runId: kit.runId,
+    approvalId: kit.approvalId,
+    operationId: kit.operationId,
+    attemptId: kit.attemptId,
+    artifactId: `art_${'0'.repeat(20)}`,
+    keyId: kit.keyId,
+    configurationId: kit.configurationId,
+    webhookId: kit.webhookId,
+    name: path.startsWith('/v1/providers/') ? 'e2b' : 'GUARD_SECRET',
+    toolName: 'verify',
+    provider: 'litellm',
+    path: 'chat/completions',
+  }
+  return path.replaceAll(/:(\w+)(\{[^}]+\})?/g, (_, name: string) => values[name] ?? `no-${name}`)
+}
+
+function codeOf(text: string): string {
+  try {
+    return (JSON.parse(text) as { error: { code: string } }).error.code
+  } catch {
+    return `no envelope: ${text.slice(0, 100)}`
+  }
+}

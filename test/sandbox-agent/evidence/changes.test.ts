@@ -1,0 +1,72 @@
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { Changes } from '../../../sandbox-agent/evidence/changes.ts'
+import { Memory } from '../../../sandbox-agent/memory/memory.ts'
+import type { Manifest } from '../../../src/contract/manifest.ts'
+import type { TurnPatch } from '../../../src/contract/patch.ts'
+import { temporaryFolder } from '../support.ts'
+
+function sandbox() {
+  const home = temporaryFolder()
+  const workspace = join(home, 'workspace')
+  mkdirSync(workspace)
+  execFileSync('git', ['init', '-q'], { cwd: workspace })
+  const put = (path: string, content: string) => writeFileSync(join(workspace, path), content)
+  put('a.txt', 'one\n')
+  const layout = { home, workspace } as Manifest['layout']
+  /** As an agent of it has it; the next generation of the session has a memory of its own. */
+  const start = () => {
+    const memory = new Memory(join(temporaryFolder(), 'memory.json'))
+    const changes = new Changes(memory, { layout, owner: undefined }, {})
+    const ends: (TurnPatch | null | undefined)[] = []
+    const emit = changes.emitTo((kind, data) => {
+      if (kind === 'turn.ended') ends.push((data as { patch?: TurnPatch | null }).patch)
+    })
+    const endTurn = () => {
+      const end = { turnId: 't', state: 'completed', reason: null, text: null, diff: null } as const
+      emit('turn.ended', end)
+      return ends.at(-1)
+    }
+    const begin = (baseTree?: string) =>
+      changes.rememberBase({ layout, ...(baseTree && { baseTree }) } as Manifest)
+    return { memory, changes, endTurn, begin }
+  }
+  return { workspace, home, put, start }
+}
+
+it('[SES15] the patch of a turn goes out with its end, and with no other', async () => {
+  const { put, start, home } = sandbox()
+  const { changes, endTurn, begin } = start()
+  await begin()
+  put('a.txt', 'two\n')
+  await changes.atTurnEnd()
+  expect(endTurn()?.text).toContain('+two')
+  // This one never came to look at its files.
+  expect(endTurn()).toBeNull()
+  rmSync(join(home, '.gantry-diff.git'), { recursive: true })
+  await changes.atTurnEnd().catch(() => undefined)
+  expect(endTurn()?.text ?? null).toBeNull()
+})
+
+it('[SES16] a sandbox that goes on counts from the base that it is told, if all of that is there', async () => {
+  const { put, start } = sandbox()
+  const first = start()
+  await first.begin()
+  const base = first.memory.value.baseTree as string
+  put('a.txt', 'two\n')
+
+  const next = start()
+  await next.begin(base)
+  expect((await next.changes.diff())?.base).toBe(base)
+  expect((await next.changes.diff())?.patch).toContain('+two')
+
+  const other = start()
+  await other.begin('f'.repeat(40))
+  expect((await other.changes.diff())?.patch).toBe('')
+  // Asked again it stays what it was.
+  put('a.txt', 'three\n')
+  await other.begin(base)
+  expect((await other.changes.diff())?.base).not.toBe(base)
+})

@@ -1,0 +1,16 @@
+/** Real machines of the vendors' doubles, deaths in every phase, many sessions: only in `npm run test:long`. */
+export const longOnly = [
+  'test/adapters/{e2b-{hosts,provider},modal-provider}.test.ts',
+  'test/e2e/{contract-{freeze,models,modes-deno,organisations},agent-crashes,e2b-agent,park,modal-agent,providers,recovery,zombie,fleet,lifecycle,warm-pool}.test.ts',
+]
+
+/** In `npm test`, too, where they do less. */
+export const longToo = [
+  'test/adapters/{e2b-{snapshot,start},modal-{sandboxes,snapshots}}.test.ts',
+  'test/chaos/chaos.test.ts',
+  'test/blackbox/{calls,conformance,fencing,guards,limits,link,models,outage,restart,sessions,tokens,turns}.test.ts',
+  'test/core/{session,policy,session/runs,session/sandbox,organisation}/random.test.ts',
+  'test/core/{organisation/firewall/fleet,session/warm/fill}.test.ts',
+  'test/core/session/budget/organisation-budgets.test.ts',
+  'test/e2e/{contract-modes,ending,gate,hostile,link,policy,spine}.test.ts',
+]

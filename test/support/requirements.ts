@@ -1,0 +1,26 @@
+/** How many requirements each group has: R0-01 to R0-22 and so on. */
+const counts = { R0: 22, R1: 95, R2: 64, R3: 83, R4: 57 }
+
+const range = (group: string, first: number, last: number): string[] =>
+  Array.from(
+    { length: last - first + 1 },
+    (_, at) => `${group}-${String(first + at).padStart(2, '0')}`,
+  )
+
+export const requirements: readonly string[] = Object.entries(counts).flatMap(([group, count]) =>
+  range(group, 1, count),
+)
+
+/** By the capability that will bring it. Whoever writes its rule takes it off; nothing is added. */
+export const notYet: Record<string, readonly string[]> = {
+  walls: ['R1-03'],
+  registries: [
+    ...['R1-01', 'R1-02', 'R1-05', 'R1-07'],
+    ...range('R1', 8, 20),
+    ...range('R1', 63, 92),
+    'R1-94',
+  ],
+  evidence: range('R3', 1, 83),
+  abilities: range('R4', 1, 57),
+  evals: range('R0', 1, 22),
+}
