@@ -267,11 +267,11 @@ export function startSandbox(
     over ??= (async () => {
       if (log !== undefined) await within(log.read(), 30) // its last lines are still in the pipe
       const tail = log?.tail() ?? ''
-      state = 'exited'
       const said = tail === '' ? why : `${why}:\n${tail}`
-      reason = cancelled.signal.aborted ? (cancelled.signal.reason as Error).message : said
       await killProcesses(wanted, { graceMs: cancelled.signal.aborted ? 0 : 500 })
       log?.close()
+      reason = cancelled.signal.aborted ? (cancelled.signal.reason as Error).message : said
+      state = 'exited' // not before its last process has: whoever reads it may take the folder
     })()
     return over
   }

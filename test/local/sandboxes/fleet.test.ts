@@ -113,7 +113,8 @@ describe('limits', () => {
 
   test('[LOC21] a sandbox whose folder was removed under it has ended and says so, also if its agent makes a new one', async () => {
     const world = await start()
-    const [spec, other] = [await world.run(), await world.run()]
+    // It has many processes, so that ending them takes a while.
+    const [spec, other] = [await world.run({ gatewayUrl: doing('forks') }), await world.run()]
     rmSync(world.folderOf(spec), { recursive: true })
     mkdirSync(join(world.folderOf(spec), 'workspace'), { recursive: true })
     await until(async () => (await world.state(spec)) === 'exited', 20_000)
