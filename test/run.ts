@@ -18,6 +18,8 @@ import { createRunFolder } from './runner/run-folder.ts'
 const capacity = 5
 /** Of the long run: it only waits, for more than five minutes, so it waits beside the others. */
 const waiting = 'test/e2e/park.test.ts'
+/** Of the long run: fifty sandboxes at once leave nothing of the machine to anybody else. */
+const crowded = 'test/e2e/fleet.test.ts'
 /** A run of tests that does not come to an end is ended. */
 const maxMinutes = 45
 
@@ -65,9 +67,18 @@ async function runLong(filters: string[]): Promise<Outcome[]> {
   process.env['GANTRY_LONG'] = '1'
   const part = (...args: string[]) =>
     runTests('long run', vitest('--project', 'long', ...args), 'show')
-  const outcomes = await Promise.all(
-    filters.length > 0 ? [part(...filters)] : [part(`--exclude=${waiting}`), part(waiting)],
-  )
+  const without = (...files: string[]) => files.map((file) => `--exclude=${file}`)
+  const outcomes =
+    filters.length > 0
+      ? [await part(...filters)]
+      : [
+          ...(await Promise.all([
+            part('test/e2e/', ...without(waiting, crowded)),
+            part(...without('test/e2e/**')),
+            part(waiting),
+          ])),
+          await part(crowded),
+        ]
   console.log(writeLongRun(outcomes.flatMap(({ files }) => files)))
   return outcomes
 }
