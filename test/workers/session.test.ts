@@ -14,7 +14,7 @@ import { durableSql } from '../../durable-objects/sqlite.ts'
 import { createSessionIds } from '../../src/adapters/web-crypto.ts'
 import { SessionCreate } from '../../src/contract/session.ts'
 import { setDeadline } from '../../src/core/actor/deadlines.ts'
-import type { SessionApi } from '../../src/core/session/api.ts'
+import type { SessionApi } from '../../src/core/session/session.ts'
 
 const env = bindings as unknown as Env & Record<string, string>
 const organisationId = `org_${'1'.repeat(20)}`

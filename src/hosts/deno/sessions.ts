@@ -12,12 +12,12 @@ import {
   ledgerShards,
   sumLedgerStatus,
 } from '../../core/ledger/ledger.ts'
-import type { OrganisationApi } from '../../core/organisation/record/api.ts'
+import type { OrganisationApi } from '../../core/organisation/organisation.ts'
 import { OrganisationActor } from '../../core/organisation/organisation.ts'
 import type { WarmSource } from '../../core/organisation/record/ports.ts'
 import type { LedgerAppend, LedgerStatus } from '../../core/ports.ts'
 import { askRoom, type Carry, remoteApi } from '../../core/actor/remote.ts'
-import type { SessionApi } from '../../core/session/api.ts'
+import type { SessionApi } from '../../core/session/session.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
 import type { SessionHost, SessionPorts } from '../../core/session/record/ports.ts'
 import { SessionActor } from '../../core/session/session.ts'

@@ -1,4 +1,4 @@
-import type { Room } from '../../actor/room.ts'
+import type { RoomOf } from '../../actor/room.ts'
 import type { Sql } from '../../ports.ts'
 import type { ApprovalRow } from './approval-row.ts'
 import type { Approval, ApprovalResolve, ApprovalRevoke } from '../../../contract/approval.ts'
@@ -32,7 +32,8 @@ export interface Asker {
  * Where people resolve what waits for them, and where time does. An approval is resolved once; what nobody has answered
  * in time is rejected, so nothing waits for ever.
  */
-export class Approvals implements Room, ApprovalsApi {
+export class Approvals implements RoomOf<ApprovalsApi> {
+  readonly api: ApprovalsApi = this
   readonly #kernel: SessionKernel
   readonly #asker: Asker
 

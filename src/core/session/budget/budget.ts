@@ -1,4 +1,4 @@
-import type { Room } from '../../actor/room.ts'
+import type { RoomOf } from '../../actor/room.ts'
 import type {
   Budget,
   BudgetCorrect,
@@ -53,7 +53,8 @@ export interface BudgetApi {
  * The session's own budget, and its slice of the budgets that it shares with others. Whatever costs is committed through
  * `spend`: turns, the gate and operations call it. What finds no budget waits, and is looked at again once there is some.
  */
-export class SessionBudget implements Room, BudgetApi {
+export class SessionBudget implements RoomOf<BudgetApi> {
+  readonly api: BudgetApi = this
   readonly #kernel: SessionKernel
   /** There may be budget again: what waits for it is looked at anew. */
   readonly #onHeadroom: () => void

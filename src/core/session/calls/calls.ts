@@ -1,7 +1,7 @@
 import type { Answer } from '../../../contract/ask.ts'
 import type { CompletionDecision, IncomingCompletion } from './tools/completion.ts'
 import type { Sql } from '../../ports.ts'
-import type { Room } from '../../actor/room.ts'
+import type { RoomOf } from '../../actor/room.ts'
 import type { Written } from '../../actor/writes.ts'
 import type { ToolCall } from '../../../contract/tool.ts'
 import type { Caller, Listed, Page } from '../record/caller.ts'
@@ -68,7 +68,8 @@ export interface CallsApi {
  * runs, and its answer is stored before anybody gets it. A call whose runner is gone runs again only if its tool may be
  * repeated.
  */
-export class Calls implements Room, CallsApi {
+export class Calls implements RoomOf<CallsApi> {
+  readonly api: CallsApi = this
   readonly #kernel: SessionKernel
   readonly #commands: Commands
   readonly #automation: AutomationRuns

@@ -1,5 +1,5 @@
 import { type KeyTable, madeByKey } from '../../actor/keys.ts'
-import type { Room } from '../../actor/room.ts'
+import type { RoomOf } from '../../actor/room.ts'
 import type { Written } from '../../actor/writes.ts'
 import { Waiters } from '../../actor/waiters.ts'
 import { judgeOperation, planOperation } from './judge.ts'
@@ -69,7 +69,8 @@ export interface OperationsApi {
  * is asked, and its result is stored in the commit that receives it: one operation has at most one effect, or its state
  * says that nobody knows. The link brings the results.
  */
-export class Operations implements Room, OperationsApi {
+export class Operations implements RoomOf<OperationsApi> {
+  readonly api: OperationsApi = this
   readonly #kernel: SessionKernel
   readonly #commands: Commands
   readonly #policy: SessionPolicy

@@ -3,7 +3,7 @@ import type { SessionEvent } from '../../../contract/events.ts'
 import type { Model } from '../../../contract/models.ts'
 import type { GatewayTool } from '../calls/tools/tool.ts'
 import type { CrashPoint } from '../../actor/crash-points.ts'
-import type { OrganisationApi } from '../../organisation/record/api.ts'
+import type { OrganisationApi } from '../../organisation/organisation.ts'
 import type {
   Blobs,
   Clock,

@@ -1,4 +1,4 @@
-import type { Room } from '../../actor/room.ts'
+import type { RoomOf } from '../../actor/room.ts'
 import type { SessionPorts } from '../record/ports.ts'
 import type { Session } from '../../../contract/session.ts'
 import { clearDeadline } from '../../actor/deadlines.ts'
@@ -38,7 +38,8 @@ export interface Claiming {
  * A session that was booted before anybody asked for it. Until it is claimed it belongs to its pool, which is told of
  * every change; whoever claims it first gets it, and nobody else.
  */
-export class Warm implements Room, WarmApi {
+export class Warm implements RoomOf<WarmApi> {
+  readonly api: WarmApi = this
   readonly #kernel: SessionKernel
   readonly #claiming: Claiming
 
