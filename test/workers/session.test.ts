@@ -6,7 +6,7 @@ import {
 } from 'cloudflare:test'
 import { env as bindings } from 'cloudflare:workers'
 import { describe, expect, test } from 'vitest'
-import { type Env, newParts, sessionApi } from '../../durable-objects/env.ts'
+import { type Env, newParts, sessionApi } from '../../durable-objects/bindings.ts'
 import { Opened } from '../../durable-objects/opened.ts'
 import type { SessionObject } from '../../durable-objects/session.ts'
 import { createSessionHost } from '../../durable-objects/session-host.ts'

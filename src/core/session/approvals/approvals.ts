@@ -1,13 +1,19 @@
 import type { RoomOf } from '../../actor/room.ts'
 import type { Sql } from '../../ports.ts'
-import type { ApprovalRow } from './approval-row.ts'
+import {
+  type ApprovalRow,
+  escalateDue,
+  listApprovals,
+  mustApproval,
+  overdueApprovals,
+  settleApproval,
+  toApproval,
+} from './rows.ts'
 import type { Approval, ApprovalResolve, ApprovalRevoke } from '../../../contract/approval.ts'
 import { AppError } from '../../../contract/error.ts'
 import type { Caller } from '../record/caller.ts'
 import { callerSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { listApprovals, toApproval } from './view.ts'
-import { escalateDue, mustApproval, overdueApprovals, settleApproval } from './rows.ts'
 import { addGrant, endGrant } from './grants.ts'
 import { mustRun, record } from '../runs/run.ts'
 import { voteOn } from './vote.ts'

@@ -5,7 +5,7 @@ import type { Policy } from '../../../contract/policy.ts'
 import { setDeadline } from '../../actor/deadlines.ts'
 import { sandboxDefault } from '../../policy/sandbox-default.ts'
 import type { Sql } from '../../ports.ts'
-import { type ApprovalRow } from '../approvals/approval-row.ts'
+import type { ApprovalRow } from '../approvals/rows.ts'
 import {
   answerApproved,
   decideParked,
