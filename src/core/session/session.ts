@@ -10,6 +10,7 @@ import { followBudget } from './budget/spending.ts'
 import { Calls } from './calls/calls.ts'
 import { countActiveCalls } from './calls/list.ts'
 import { abandonCalls } from './calls/rows.ts'
+import type { GatewayTool } from './calls/tools/tool.ts'
 import { Changes } from './changes/changes.ts'
 import { Commands } from './commands/commands.ts'
 import { planSession } from './create.ts'
@@ -37,6 +38,10 @@ import { viewSession } from './view.ts'
 import { Warm } from './warm/warm.ts'
 import { Webhooks } from './webhooks/webhooks.ts'
 
+export interface SessionParts extends SessionPorts {
+  tools: readonly GatewayTool[]
+}
+
 /**
  * One session, whole: a list of rooms over one kernel. Callers ask through `api`; the hosts around it bring the agent's
  * socket, the watchers' sockets and the alarm, and decide nothing.
@@ -48,9 +53,9 @@ export class SessionActor {
   readonly #log: Log
   readonly #alarm: Alarm
 
-  constructor(ports: SessionPorts) {
+  constructor(ports: SessionParts) {
     const kernel = new SessionKernel(ports)
-    const named = createRooms(kernel)
+    const named = createRooms(kernel, ports.tools)
     this.api = apiOf(named)
     this.#kernel = kernel
     this.#log = named.log
@@ -116,7 +121,7 @@ export type SessionApi = ApiOf<ReturnType<typeof createRooms>>
  * Each room once, under the name by which callers ask it. In this order they hear of a commit: events are published before
  * commands are sent, and rows leave last.
  */
-function createRooms(kernel: SessionKernel) {
+function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
   const view = () => viewSession(kernel)
   const commands = new Commands(kernel)
   const outbox = new Outbox(kernel)
@@ -149,7 +154,7 @@ function createRooms(kernel: SessionKernel) {
     operations: new Operations(kernel, commands, policy, budget),
     gate,
     budget,
-    calls: new Calls(kernel, commands, { complete: completeRun, decide: decideRun }),
+    calls: new Calls(kernel, commands, tools, { complete: completeRun, decide: decideRun }),
     warm: new Warm(kernel, { plan: planSession, adopted: policy.changed, view }),
     artifacts: new Artifacts(kernel),
     changes: new Changes(kernel, commands),

@@ -72,14 +72,21 @@ export class Calls implements RoomOf<CallsApi> {
   readonly api: CallsApi = this
   readonly #kernel: SessionKernel
   readonly #commands: Commands
+  readonly #tools: readonly GatewayTool[]
   readonly #automation: AutomationRuns
   readonly #running = new Map<string, Promise<string>>()
   /** How many calls in a row were new. */
   #untilReplayed = 0
 
-  constructor(kernel: SessionKernel, commands: Commands, automation: AutomationRuns) {
+  constructor(
+    kernel: SessionKernel,
+    commands: Commands,
+    tools: readonly GatewayTool[],
+    automation: AutomationRuns,
+  ) {
     this.#kernel = kernel
     this.#commands = commands
+    this.#tools = tools
     this.#automation = automation
   }
 
@@ -89,7 +96,7 @@ export class Calls implements RoomOf<CallsApi> {
   }
 
   async call(sandbox: SandboxCaller, call: ToolCallInput): Promise<CallAnswer> {
-    const tool = this.#kernel.ports.tools.find((item) => item.definition.name === call.tool)
+    const tool = this.#tools.find((item) => item.definition.name === call.tool)
     if (!tool) throw new AppError('unknown_tool', `Unknown tool: ${call.tool}`)
     const parsed = tool.definition.args.safeParse(call.args)
     // An id that the agent chose must stay free for the corrected call.
@@ -196,7 +203,7 @@ export class Calls implements RoomOf<CallsApi> {
   }
 
   #mayComeAgain(name: string): boolean {
-    const tool = this.#kernel.ports.tools.find(({ definition }) => definition.name === name)
+    const tool = this.#tools.find(({ definition }) => definition.name === name)
     return tool?.definition.callIdFrom !== undefined
   }
 
