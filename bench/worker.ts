@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { SessionObject as GantrySession } from '../durable-objects/session.ts'
-import type { Env } from '../durable-objects/env.ts'
+import type { Env } from '../durable-objects/bindings.ts'
 
 import { gatewayTools } from '../src/core/session/calls/tools/registry.ts'
 import { gatewayTool } from '../src/core/session/calls/tools/tool.ts'

@@ -1,7 +1,7 @@
 import { DurableObject } from 'cloudflare:workers'
 import { LedgerActor } from '../src/core/ledger/ledger.ts'
 import type { Ledger, LedgerAppend } from '../src/core/ports.ts'
-import { type Env, partsOf } from './env.ts'
+import { type Env, partsOf } from './bindings.ts'
 import { durableSql } from './sqlite.ts'
 
 /** A batching writer to libSQL. Each session always uses the same one. */

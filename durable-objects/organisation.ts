@@ -2,7 +2,7 @@ import { DurableObject } from 'cloudflare:workers'
 import { ledgerShard, ledgerShards } from '../src/core/ledger/ledger.ts'
 import { OrganisationActor } from '../src/core/organisation/organisation.ts'
 import { askRoom } from '../src/core/actor/remote.ts'
-import { type Env, organisationApi, partsOf, sessionApi } from './env.ts'
+import { type Env, organisationApi, partsOf, sessionApi } from './bindings.ts'
 import { Opened } from './opened.ts'
 import { durableSql } from './sqlite.ts'
 

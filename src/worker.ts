@@ -1,5 +1,11 @@
 import { waitUntil } from 'cloudflare:workers'
-import { configOf, type Env, organisationApi, partsOf, sessionApi } from '../durable-objects/env.ts'
+import {
+  configOf,
+  type Env,
+  organisationApi,
+  partsOf,
+  sessionApi,
+} from '../durable-objects/bindings.ts'
 import { EventFeed } from './adapters/event-feed.ts'
 import { createCrypto } from './adapters/web-crypto.ts'
 import type { SessionEvent } from './contract/events.ts'
@@ -8,7 +14,7 @@ import { gatewayTools } from './core/session/calls/tools/registry.ts'
 import { ledgerShards, sumLedgerStatus } from './core/ledger/ledger.ts'
 import type { LedgerStatus } from './core/ports.ts'
 import { createApp, createUnconfiguredApp } from './http/app.ts'
-import type { App } from './http/kit/env.ts'
+import type { App } from './http/kit/context.ts'
 import { createLog } from './parts.ts'
 
 export { LedgerObject } from '../durable-objects/ledger.ts'

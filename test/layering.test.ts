@@ -79,7 +79,7 @@ const rules: { files: RegExp; may: string; allowed: Allowed }[] = [
     allowed: (name) => !/^src\/http\/(routes\/|app\.ts)/.test(name),
   },
   {
-    files: /^src\/http\/routes\//,
+    files: /^src\/http\/routes\/(?!all\.ts$)/,
     may: 'neither each other nor the app',
     allowed: (name) => !/^src\/http\/(routes\/|app\.ts)/.test(name),
   },

@@ -27,6 +27,9 @@ export const contractTools: readonly ContractTool[] = [
   requestEnvVariablesTool,
 ]
 
+/** Those that answer in the sandbox itself: they are in the manifest, and no callback comes for them. */
+export const sandboxTools = contractTools.filter(({ domain }) => domain === 'sandbox')
+
 export const isToolInMode = (tool: ToolDefinition, mode: Mode): boolean =>
   tool.modes === undefined || tool.modes.includes(mode)
 

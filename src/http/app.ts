@@ -2,48 +2,16 @@ import { OpenAPIHono } from '@hono/zod-openapi'
 import { notConfigured, type Problem } from '../config.ts'
 import { version } from '../contract/version.ts'
 import type { AppDeps } from './kit/deps.ts'
-import type { App, AppEnv } from './kit/env.ts'
+import type { App, AppEnv } from './kit/context.ts'
 import { answerError, answerNotFound, refuseInvalid } from './kit/errors.ts'
 import { createGuards } from './kit/guards.ts'
 import { addDocumentRoute } from './kit/openapi.ts'
 import { configurationChecks, createReadiness } from './kit/readiness.ts'
-import type { Route } from './kit/route.ts'
-import { approvalRoutes } from './routes/approvals.ts'
-import { artifactRoutes } from './routes/artifacts.ts'
-import { budgetRoutes } from './routes/budgets.ts'
-import { changeRoutes } from './routes/changes.ts'
-import { configurationRoutes } from './routes/configurations.ts'
-import { deadLetterRoutes } from './routes/dead-letters.ts'
-import { envRoutes } from './routes/env.ts'
-import { eventRoutes } from './routes/events.ts'
-import { keyRoutes } from './routes/keys.ts'
-import { killSwitchRoutes } from './routes/kill-switch.ts'
-import { limitRoutes } from './routes/limits.ts'
-import { modelRoutes } from './routes/models.ts'
-import { operationRoutes } from './routes/operations.ts'
-import { policyRoutes } from './routes/policies.ts'
-import { providerRoutes } from './routes/providers.ts'
-import { runRoutes } from './routes/runs.ts'
-import { sandboxRoutes } from './routes/sandbox.ts'
-import { secretRoutes } from './routes/secrets.ts'
-import { sessionRoutes } from './routes/sessions.ts'
-import { addHealthRoutes, statusRoutes } from './routes/status.ts'
-import { toolRoutes } from './routes/tools.ts'
-import { turnRoutes } from './routes/turns.ts'
-import { webhookRoutes } from './routes/webhooks.ts'
+import { routes } from './routes/all.ts'
+import { addHealthRoutes } from './routes/status.ts'
 
 export type { AppDeps } from './kit/deps.ts'
 export { type Config, parseConfig, readConfig } from '../config.ts'
-
-/** In the order of the document. */
-const routes: Route[] = [
-  ...[...sessionRoutes, ...turnRoutes, ...changeRoutes, ...eventRoutes, ...artifactRoutes],
-  ...[...runRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
-  ...[...budgetRoutes, ...limitRoutes, ...killSwitchRoutes],
-  ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
-  ...[...keyRoutes, ...webhookRoutes, ...statusRoutes, ...deadLetterRoutes],
-  ...[...sandboxRoutes, ...toolRoutes],
-]
 
 /** Call it once per isolate: the caches of the guards live as long as the app. */
 export function createApp(deps: AppDeps): App {

@@ -1,4 +1,4 @@
-import type { Env } from '../../durable-objects/env.ts'
+import type { Env } from '../../durable-objects/bindings.ts'
 import { SessionObject as GantrySession } from '../../durable-objects/session.ts'
 import { gatewayTools } from '../../src/core/session/calls/tools/registry.ts'
 import { createWorker } from '../../src/worker.ts'

@@ -76,6 +76,37 @@ test('[API4] the document names no route that does not exist', () => {
   }
 })
 
+test('[API4] no route stands before another that it would answer for', () => {
+  const shadowed = routes.flatMap(({ method, path }, index) =>
+    routes
+      .slice(0, index)
+      .filter((earlier) => earlier.method === method && earlier.path !== path)
+      .filter((earlier) => fits(earlier.path, path))
+      .map((earlier) => `${method} ${earlier.path} before ${path}`),
+  )
+  expect([...new Set(shadowed)]).toEqual([])
+  expect(fits('/v1/policies/:name', '/v1/policies/check')).toBe(true)
+  expect(fits('/v1/policies/check', '/v1/policies/:name')).toBe(false)
+})
+
+/** Whether every request of the second path would be taken by the first. */
+function fits(pattern: string, path: string): boolean {
+  const parts = pattern.split('/')
+  const asked = path.split('/')
+  if (pattern.endsWith('/*') ? asked.length < parts.length : asked.length !== parts.length)
+    return false
+  return parts.every(
+    (part, i) =>
+      part === '*' || part === asked[i] || /^:\w+$/.test(part) || matches(part, asked[i]),
+  )
+}
+
+/** A parameter with a pattern of its own takes only the words that are written like that. */
+function matches(part: string, asked = ''): boolean {
+  const own = /^:\w+\{(.+)\}$/.exec(part)?.[1]
+  return own !== undefined && !asked.startsWith(':') && new RegExp(`^(?:${own})$`).test(asked)
+}
+
 const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({
     name: `${method.toUpperCase()} ${path}`,

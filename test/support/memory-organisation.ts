@@ -2,11 +2,11 @@ import type { Amounts } from '../../src/contract/budget.ts'
 import type {
   BudgetAnswer,
   BudgetClaim,
-  OrganisationApi,
   Reservation,
   SandboxClaim,
   SandboxEnd,
 } from '../../src/core/organisation/record/api.ts'
+import type { OrganisationApi } from '../../src/core/organisation/organisation.ts'
 
 interface Place {
   claim: SandboxClaim

@@ -1,7 +1,7 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test'
 import { env as bindings } from 'cloudflare:workers'
 import { expect, test } from 'vitest'
-import { type Env, organisationApi, partsOf, sessionApi } from '../../durable-objects/env.ts'
+import { type Env, organisationApi, partsOf, sessionApi } from '../../durable-objects/bindings.ts'
 import type { OrganisationObject } from '../../durable-objects/organisation.ts'
 import { createSessionIds } from '../../src/adapters/web-crypto.ts'
 import { SessionCreate } from '../../src/contract/session.ts'

@@ -1,7 +1,7 @@
 import { evictDurableObject } from 'cloudflare:test'
 import { env as bindings } from 'cloudflare:workers'
 import { expect, test } from 'vitest'
-import { type Env, sessionApi } from '../../durable-objects/env.ts'
+import { type Env, sessionApi } from '../../durable-objects/bindings.ts'
 import type { SessionObject } from '../../durable-objects/session.ts'
 import { createSessionIds } from '../../src/adapters/web-crypto.ts'
 import { Operation } from '../../src/contract/operation.ts'

@@ -6,7 +6,7 @@ import {
 } from 'cloudflare:test'
 import { env as bindings } from 'cloudflare:workers'
 import { describe, expect, test } from 'vitest'
-import { type Env, newParts, sessionApi } from '../../durable-objects/env.ts'
+import { type Env, newParts, sessionApi } from '../../durable-objects/bindings.ts'
 import { Opened } from '../../durable-objects/opened.ts'
 import type { SessionObject } from '../../durable-objects/session.ts'
 import { createSessionHost } from '../../durable-objects/session-host.ts'
@@ -14,7 +14,7 @@ import { durableSql } from '../../durable-objects/sqlite.ts'
 import { createSessionIds } from '../../src/adapters/web-crypto.ts'
 import { SessionCreate } from '../../src/contract/session.ts'
 import { setDeadline } from '../../src/core/actor/deadlines.ts'
-import type { SessionApi } from '../../src/core/session/api.ts'
+import type { SessionApi } from '../../src/core/session/session.ts'
 
 const env = bindings as unknown as Env & Record<string, string>
 const organisationId = `org_${'1'.repeat(20)}`

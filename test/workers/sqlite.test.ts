@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { runInDurableObject } from 'cloudflare:test'
-import type { Env } from '../../durable-objects/env.ts'
+import type { Env } from '../../durable-objects/bindings.ts'
 import { durableSql } from '../../durable-objects/sqlite.ts'
 import type { Sql } from '../../src/core/ports.ts'
 import { sqlSuite } from '../suites/sql.ts'

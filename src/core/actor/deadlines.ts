@@ -56,6 +56,21 @@ export function clearTaken(sql: Sql, name: string): void {
   sql.run('delete from deadlines where name = ? and runner is not null', name)
 }
 
+/** Ends the work that was taken, and says when it is due next. If it was set anew meanwhile, that time stays. */
+export function putOffTaken(sql: Sql, name: string, at: number): void {
+  sql.run(
+    'update deadlines set at = ?, attempt = 0, runner = null where name = ? and runner is not null',
+    at,
+    name,
+  )
+}
+
+/** How often it was taken since it was set; 0 too if there is none. */
+export function attemptsOf(sql: Sql, name: string): number {
+  const [row] = sql.all<{ attempt: number }>('select attempt from deadlines where name = ?', name)
+  return row?.attempt ?? 0
+}
+
 export function nextDeadline(sql: Sql): number | null {
   return sql.all<{ at: number | null }>('select min(at) as at from deadlines')[0]?.at ?? null
 }

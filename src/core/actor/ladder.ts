@@ -8,6 +8,13 @@ import type { Sql } from '../ports.ts'
  */
 export type Rung = readonly string[] | { breaks: readonly string[] }
 
+/** The rungs of a module that exports each as `rung` and its number, in the order of the numbers. */
+export function ladderOf(rungs: Record<`rung${number}`, Rung>): readonly Rung[] {
+  return Object.entries(rungs)
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([, rung]) => rung)
+}
+
 /** Where a database stands. */
 interface Standing {
   /** How many rungs it has. */

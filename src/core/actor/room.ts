@@ -10,14 +10,33 @@ export type Meeting = (argument: string, attempt: number) => void | Promise<void
 /**
  * Everything that an actor must know of one of its capabilities. An actor is a list of rooms: its kernel tells each room
  * which tables a commit has written, and its alarm finds the work of a deadline in the room that has it. What callers may
- * ask stands in the room's own `…Api` interface; its prototype has those methods, and everything else is private or a
- * property.
+ * ask stands in the room's own `…Api` interface (`RoomOf`); its prototype has those methods, and everything else is
+ * private or a property.
  */
 export interface Room {
+  /** What callers may ask, if anything. */
+  readonly api?: object
   /** By the names without an argument. Each name belongs to one room of its actor. */
   readonly deadlines?: Record<string, Meeting>
   /** After a commit: wake those who wait, send what is to be sent, look again at what may have changed. */
   readonly written?: (tables: Written) => void
+}
+
+/** A room that callers may ask: a class says `readonly api: TurnsApi = this`, so that they see nothing else of it. */
+export interface RoomOf<Api extends object> extends Room {
+  readonly api: Api
+}
+
+/** What callers may ask of an actor that has these rooms, by their names. */
+export type ApiOf<Rooms> = {
+  [
+    Name in keyof Rooms as Rooms[Name] extends RoomOf<object> ? Name : never
+  ]: Rooms[Name] extends RoomOf<infer Api> ? Api : never
+}
+
+export function apiOf<Rooms extends Record<string, Room>>(rooms: Rooms): ApiOf<Rooms> {
+  const offered = Object.entries(rooms).filter(([, { api }]) => api !== undefined)
+  return Object.fromEntries(offered.map(([name, { api }]) => [name, api])) as ApiOf<Rooms>
 }
 
 /** The work of every deadline of an actor. Throws if two rooms claim one name. */

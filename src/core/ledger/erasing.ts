@@ -3,7 +3,7 @@ import { otherTables, type Table, tables } from './tables.ts'
 
 /**
  * What libSQL does when a session is erased, and when uploads that nobody has named are swept. Both follow from the list
- * of tables: a table that says that its rows go with their session needs nothing here. statements.ts calls these for the
+ * of tables: a table that says that its rows go with their session needs nothing here. ledger.ts calls these for the
  * rows `session.erased` and `uploads.swept` of an outbox.
  */
 

@@ -1,8 +1,13 @@
 import { AppError, errorCodeOf } from '../../contract/error.ts'
 import type { OutboxRow } from '../ports.ts'
-import { UnknownKind } from './statements.ts'
 
 /** What an error of libSQL means for the rows of a batch. */
+
+export class UnknownKind extends Error {
+  constructor(kind: string) {
+    super(`Unknown outbox row "${kind}"`)
+  }
+}
 
 /**
  * Whether an error is clearly the row's own fault: only then do later rows go on without it. Everything else (a table or

@@ -12,7 +12,8 @@ import { AppError } from '../../contract/error.ts'
 import type { Sql } from '../ports.ts'
 import { hideSecretLike } from '../redaction/redaction.ts'
 import { addAction } from './record/actions.ts'
-import type { BudgetsApi, RoomOf } from './record/api.ts'
+import type { RoomOf } from '../actor/room.ts'
+import type { BudgetsApi } from './record/api.ts'
 import type { OrganisationKernel } from './record/kernel.ts'
 import {
   limitsOf,

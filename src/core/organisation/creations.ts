@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/error.ts'
 import type { Sql } from '../ports.ts'
-import { type CreationsApi, keepCreationsMs, type RoomOf } from './record/api.ts'
+import type { RoomOf } from '../actor/room.ts'
+import { type CreationsApi, keepCreationsMs } from './record/api.ts'
 import type { OrganisationKernel } from './record/kernel.ts'
 
 /**

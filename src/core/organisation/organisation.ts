@@ -1,12 +1,11 @@
 import { Alarm } from '../actor/alarm.ts'
-import { meetingsOf } from '../actor/room.ts'
+import { type ApiOf, apiOf, meetingsOf, type Room } from '../actor/room.ts'
 import { createBudgets } from './budgets.ts'
 import { createCreations } from './creations.ts'
 import { createDeployment, DeploymentWatch } from './deployment.ts'
 import { createFirewall } from './firewall/firewall.ts'
 import { createOutbox } from './outbox.ts'
 import { createPools } from './pools/pools.ts'
-import type { OrganisationApi } from './record/api.ts'
 import { OrganisationKernel } from './record/kernel.ts'
 import type { OrganisationPorts } from './record/ports.ts'
 import { createSandboxes } from './sandboxes.ts'
@@ -22,25 +21,9 @@ export class OrganisationActor {
 
   constructor(ports: OrganisationPorts) {
     const kernel = new OrganisationKernel(ports)
-    const watch = new DeploymentWatch(kernel)
-    const shutdown = new Shutdown(kernel)
-    const creations = createCreations(kernel)
-    const sandboxes = createSandboxes(kernel, watch, shutdown)
-    const firewall = createFirewall(kernel)
-    const budgets = createBudgets(kernel)
-    const pools = createPools(kernel)
-    const deployment = createDeployment(kernel, watch, shutdown)
-    const outbox = createOutbox(kernel)
-    this.api = {
-      creations: creations.api,
-      sandboxes: sandboxes.api,
-      firewall: firewall.api,
-      budgets: budgets.api,
-      pools: pools.api,
-      deployment: deployment.api,
-      letters: outbox.api,
-    }
-    const rooms = [creations, sandboxes, firewall, budgets, pools, deployment, outbox]
+    const named = createRooms(kernel)
+    this.api = apiOf(named)
+    const rooms = Object.values<Room>(named)
     const meetings = meetingsOf(rooms)
     kernel.enter(rooms, new Set(meetings.keys()))
     this.#alarm = new Alarm(kernel, meetings)
@@ -50,5 +33,23 @@ export class OrganisationActor {
   /** The host's alarm has fired. */
   runDue(): Promise<void> {
     return this.#alarm.fired()
+  }
+}
+
+/** What callers may ask of an organisation, by room: it is the only place that decides across its sessions. */
+export type OrganisationApi = ApiOf<ReturnType<typeof createRooms>>
+
+/** Each room once, under the name by which callers ask it. In this order they hear of a commit. */
+function createRooms(kernel: OrganisationKernel) {
+  const watch = new DeploymentWatch(kernel)
+  const shutdown = new Shutdown(kernel)
+  return {
+    creations: createCreations(kernel),
+    sandboxes: createSandboxes(kernel, watch, shutdown),
+    firewall: createFirewall(kernel),
+    budgets: createBudgets(kernel),
+    pools: createPools(kernel),
+    deployment: createDeployment(kernel, watch, shutdown),
+    letters: createOutbox(kernel),
   }
 }

@@ -9,7 +9,8 @@ import {
 } from '../actor/outbox.ts'
 import type { OutboxRow } from '../ports.ts'
 import { canBeTold, tellAnew } from './firewall/reservations.ts'
-import type { LettersApi, RoomOf } from './record/api.ts'
+import type { RoomOf } from '../actor/room.ts'
+import type { LettersApi } from './record/api.ts'
 import type { OrganisationKernel } from './record/kernel.ts'
 
 /**

@@ -1,13 +1,8 @@
 import type { DeploymentWatch } from './deployment.ts'
 import { takePlace } from './firewall/places.ts'
 import { yieldPlace } from './pools/growth.ts'
-import {
-  refuse,
-  type Reservation,
-  type RoomOf,
-  type SandboxClaim,
-  type SandboxesApi,
-} from './record/api.ts'
+import type { RoomOf } from '../actor/room.ts'
+import { refuse, type Reservation, type SandboxClaim, type SandboxesApi } from './record/api.ts'
 import { sandboxConnected, sandboxEnded } from './firewall/endings.ts'
 import type { OrganisationKernel } from './record/kernel.ts'
 import type { Shutdown } from './shutdown.ts'

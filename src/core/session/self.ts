@@ -1,5 +1,5 @@
 import type { Session } from '../../contract/session.ts'
-import type { Room } from '../actor/room.ts'
+import type { RoomOf } from '../actor/room.ts'
 import { createSession } from './create.ts'
 import type { Caller } from './record/caller.ts'
 import { callerSession } from './record/guards.ts'
@@ -26,7 +26,8 @@ interface SelfParts extends Erasing {
 }
 
 /** The session as a whole: it is created once, shown, closed for good, and erased with everything that it has stored. */
-export class Self implements Room, SelfApi {
+export class Self implements RoomOf<SelfApi> {
+  readonly api: SelfApi = this
   readonly #kernel: SessionKernel
   readonly #parts: SelfParts
 

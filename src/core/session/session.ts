@@ -1,9 +1,8 @@
 import { linkClose } from '../../contract/link.ts'
 import { Alarm } from '../actor/alarm.ts'
-import { meetingsOf, type Room } from '../actor/room.ts'
-import type { SessionApi } from './api.ts'
+import { type ApiOf, apiOf, meetingsOf, type Room } from '../actor/room.ts'
 import { Approvals } from './approvals/approvals.ts'
-import { listApprovals } from './approvals/view.ts'
+import { listApprovals } from './approvals/rows.ts'
 import { Artifacts } from './artifacts/artifacts.ts'
 import { completeRun, decideRun } from './automation/automation.ts'
 import { SessionBudget } from './budget/budget.ts'
@@ -11,6 +10,7 @@ import { followBudget } from './budget/spending.ts'
 import { Calls } from './calls/calls.ts'
 import { countActiveCalls } from './calls/list.ts'
 import { abandonCalls } from './calls/rows.ts'
+import type { GatewayTool } from './calls/tools/tool.ts'
 import { Changes } from './changes/changes.ts'
 import { Commands } from './commands/commands.ts'
 import { planSession } from './create.ts'
@@ -38,6 +38,10 @@ import { viewSession } from './view.ts'
 import { Warm } from './warm/warm.ts'
 import { Webhooks } from './webhooks/webhooks.ts'
 
+export interface SessionParts extends SessionPorts {
+  tools: readonly GatewayTool[]
+}
+
 /**
  * One session, whole: a list of rooms over one kernel. Callers ask through `api`; the hosts around it bring the agent's
  * socket, the watchers' sockets and the alarm, and decide nothing.
@@ -49,51 +53,14 @@ export class SessionActor {
   readonly #log: Log
   readonly #alarm: Alarm
 
-  constructor(ports: SessionPorts) {
+  constructor(ports: SessionParts) {
     const kernel = new SessionKernel(ports)
-    const view = () => viewSession(kernel)
-    const log = new Log(kernel)
-    const commands = new Commands(kernel)
-    const outbox = new Outbox(kernel)
-    const policy = new SessionPolicy(kernel)
-    const budget: SessionBudget = new SessionBudget(kernel, () => {
-      gate.decideParked()
-      turns.startQueued()
-    })
-    const gate = new Gate(kernel, policy, budget)
-    const turns = new Turns(kernel, budget)
-    const operations = new Operations(kernel, commands, policy, budget)
-    const sandbox = new Sandbox(kernel, view)
-    const self = new Self(kernel, {
-      abort: turns.abort,
-      giveBackBudget: budget.giveBack,
-      stopSandboxes: sandbox.stopAll,
-      drainOutbox: outbox.drain,
-    })
-    const runs = new Runs(kernel, {
-      approvals: listApprovals,
-      attempts: attemptsOfRun,
-      followBudget,
-      stop: stopRun,
-    })
-    const approvals = new Approvals(kernel, gate)
-    const calls = new Calls(kernel, commands, { complete: completeRun, decide: decideRun })
-    const warm = new Warm(kernel, { plan: planSession, adopted: policy.changed, view })
-    this.api = {
-      ...{ self, sandbox, turns, runs, approvals, operations, gate, budget, calls, log, warm },
-      artifacts: new Artifacts(kernel),
-      changes: new Changes(kernel, commands),
-      env: new EnvValues(kernel, commands),
-      letters: new Letters(kernel, outbox),
-      agent: new Agent(kernel, gate),
-    }
+    const named = createRooms(kernel, ports.tools)
+    this.api = apiOf(named)
     this.#kernel = kernel
-    this.#log = log
-    this.#link = new Link(kernel, commands, gate, operations)
-    // In this order they hear of a commit: events are published before commands are sent, and rows leave last. What
-    // callers may ask is offered by rooms, and each room stands once.
-    const offered = Object.values(this.api as unknown as Record<string, Room>)
-    const rooms = [...new Set([log, commands, ...offered, new Webhooks(kernel), outbox])]
+    this.#log = named.log
+    this.#link = new Link(kernel, named.commands, named.gate, named.operations)
+    const rooms = Object.values<Room>(named)
     const meetings = meetingsOf(rooms)
     kernel.enter(rooms, new Set(meetings.keys()))
     this.#alarm = new Alarm(kernel, meetings, (deadline) => sleptOver(kernel, deadline))
@@ -141,5 +108,60 @@ export class SessionActor {
 
   runDue(): Promise<void> {
     return this.#alarm.fired()
+  }
+}
+
+/**
+ * What callers may ask of one session, by room. Both hosts offer exactly this; refusals are thrown as AppError. Every
+ * method may be called again with the same arguments.
+ */
+export type SessionApi = ApiOf<ReturnType<typeof createRooms>>
+
+/**
+ * Each room once, under the name by which callers ask it. In this order they hear of a commit: events are published before
+ * commands are sent, and rows leave last.
+ */
+function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
+  const view = () => viewSession(kernel)
+  const commands = new Commands(kernel)
+  const outbox = new Outbox(kernel)
+  const policy = new SessionPolicy(kernel)
+  const budget: SessionBudget = new SessionBudget(kernel, () => {
+    gate.decideParked()
+    turns.startQueued()
+  })
+  const gate = new Gate(kernel, policy, budget)
+  const turns = new Turns(kernel, budget)
+  const sandbox = new Sandbox(kernel, view)
+  return {
+    log: new Log(kernel),
+    commands,
+    self: new Self(kernel, {
+      abort: turns.abort,
+      giveBackBudget: budget.giveBack,
+      stopSandboxes: sandbox.stopAll,
+      drainOutbox: outbox.drain,
+    }),
+    sandbox,
+    turns,
+    runs: new Runs(kernel, {
+      approvals: listApprovals,
+      attempts: attemptsOfRun,
+      followBudget,
+      stop: stopRun,
+    }),
+    approvals: new Approvals(kernel, gate),
+    operations: new Operations(kernel, commands, policy, budget),
+    gate,
+    budget,
+    calls: new Calls(kernel, commands, tools, { complete: completeRun, decide: decideRun }),
+    warm: new Warm(kernel, { plan: planSession, adopted: policy.changed, view }),
+    artifacts: new Artifacts(kernel),
+    changes: new Changes(kernel, commands),
+    env: new EnvValues(kernel, commands),
+    letters: new Letters(kernel, outbox),
+    agent: new Agent(kernel, gate),
+    webhooks: new Webhooks(kernel),
+    outbox,
   }
 }

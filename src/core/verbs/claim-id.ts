@@ -1,5 +1,5 @@
 import { canonicalJson } from '../../contract/canonical.ts'
-import type { OrganisationApi } from '../organisation/record/api.ts'
+import type { OrganisationApi } from '../organisation/organisation.ts'
 import type { Crypto } from '../ports.ts'
 
 export interface ClaimIdPorts {

@@ -1,9 +1,9 @@
 import { errorCodeOf } from '../../contract/error.ts'
 import type { ProviderName } from '../../contract/sandbox.ts'
 import type { Session } from '../../contract/session.ts'
-import type { OrganisationApi } from '../organisation/record/api.ts'
+import type { OrganisationApi } from '../organisation/organisation.ts'
 import type { WarmSource } from '../organisation/record/ports.ts'
-import type { SessionApi } from '../session/api.ts'
+import type { SessionApi } from '../session/session.ts'
 import type { CreateSession } from '../session/record/record.ts'
 import { mayBeWarm } from '../session/warm/fit.ts'
 

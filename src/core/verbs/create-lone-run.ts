@@ -1,6 +1,6 @@
 import type { LoneRunCreate, Run } from '../../contract/run.ts'
 import { SessionCreate } from '../../contract/session.ts'
-import type { SessionApi } from '../session/api.ts'
+import type { SessionApi } from '../session/session.ts'
 import type { Caller } from '../session/record/caller.ts'
 import { createSession, type CreateSessionPorts } from './create-session.ts'
 

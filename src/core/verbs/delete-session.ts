@@ -1,5 +1,5 @@
-import type { OrganisationApi } from '../organisation/record/api.ts'
-import type { SessionApi } from '../session/api.ts'
+import type { OrganisationApi } from '../organisation/organisation.ts'
+import type { SessionApi } from '../session/session.ts'
 import type { Caller } from '../session/record/caller.ts'
 
 interface DeleteSessionPorts {

@@ -1,7 +1,7 @@
 import type { Artifact } from '../../contract/artifact.ts'
 import { AppError } from '../../contract/error.ts'
 import type { Blobs } from '../ports.ts'
-import type { SessionApi } from '../session/api.ts'
+import type { SessionApi } from '../session/session.ts'
 import type { Caller } from '../session/record/caller.ts'
 
 interface LoadArtifactPorts {

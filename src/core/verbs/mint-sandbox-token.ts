@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/error.ts'
 import type { TokenCreate, TokenCreated } from '../../contract/token.ts'
 import type { Tokens } from '../ports.ts'
-import type { SessionApi } from '../session/api.ts'
+import type { SessionApi } from '../session/session.ts'
 import type { Caller } from '../session/record/caller.ts'
 
 interface MintTokenPorts {

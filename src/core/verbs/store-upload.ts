@@ -1,6 +1,6 @@
 import type { UploadAnswer } from '../../contract/artifact.ts'
 import type { Blobs, Crypto } from '../ports.ts'
-import type { SessionApi } from '../session/api.ts'
+import type { SessionApi } from '../session/session.ts'
 import type { SandboxCaller } from '../session/record/caller.ts'
 
 interface StoreUploadPorts {

@@ -3,7 +3,7 @@ import { AppError } from '../../contract/error.ts'
 import type { Clock, Crypto, Db } from '../ports.ts'
 import type { KnownSecret } from '../redaction/redaction.ts'
 import { addSecret, type SecretOwner, setSecret } from '../registry/secrets.ts'
-import type { SessionApi } from '../session/api.ts'
+import type { SessionApi } from '../session/session.ts'
 import type { Caller } from '../session/record/caller.ts'
 import type { SealedValue } from '../session/record/secrets.ts'
 

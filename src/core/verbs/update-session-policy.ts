@@ -1,6 +1,6 @@
 import type { Db } from '../ports.ts'
 import { loadPolicyFor } from '../registry/policies/load.ts'
-import type { SessionApi } from '../session/api.ts'
+import type { SessionApi } from '../session/session.ts'
 import type { PolicyName } from '../session/gate/gate.ts'
 import type { Caller } from '../session/record/caller.ts'
 

@@ -1,5 +1,5 @@
 import type { WarmPoolView } from '../../contract/warm-pool.ts'
-import type { OrganisationApi } from '../organisation/record/api.ts'
+import type { OrganisationApi } from '../organisation/organisation.ts'
 import type { Db } from '../ports.ts'
 import { type ConfigurationKey, loadConfiguration } from '../registry/configurations.ts'
 

@@ -12,15 +12,14 @@ import {
   ledgerShards,
   sumLedgerStatus,
 } from '../../core/ledger/ledger.ts'
-import type { OrganisationApi } from '../../core/organisation/record/api.ts'
+import type { OrganisationApi } from '../../core/organisation/organisation.ts'
 import { OrganisationActor } from '../../core/organisation/organisation.ts'
 import type { WarmSource } from '../../core/organisation/record/ports.ts'
 import type { LedgerAppend, LedgerStatus } from '../../core/ports.ts'
 import { askRoom, type Carry, remoteApi } from '../../core/actor/remote.ts'
-import type { SessionApi } from '../../core/session/api.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
-import type { SessionHost, SessionPorts } from '../../core/session/record/ports.ts'
-import { SessionActor } from '../../core/session/session.ts'
+import type { SessionHost } from '../../core/session/record/ports.ts'
+import { SessionActor, type SessionApi, type SessionParts } from '../../core/session/session.ts'
 import { type ActorLimits, actorLimits, Actors, type Hold } from './actors.ts'
 import type { SqlFile } from './node-sqlite.ts'
 import { type LinkSocket, SessionSockets } from './sockets.ts'
@@ -28,7 +27,7 @@ import { WakeIndex } from './wake-index.ts'
 import { Waker } from './waker.ts'
 
 interface LocalSessionsOptions extends Omit<
-  SessionPorts,
+  SessionParts,
   'sql' | 'host' | 'ledger' | 'organisation'
 > {
   /** Of this process alone. */

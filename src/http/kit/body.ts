@@ -1,7 +1,7 @@
 import type { z } from '@hono/zod-openapi'
 import type { MiddlewareHandler } from 'hono'
 import { AppError, type ErrorDetail } from '../../contract/error.ts'
-import type { AppContext, AppEnv } from './env.ts'
+import type { AppContext, AppEnv } from './context.ts'
 import { invalid } from './errors.ts'
 
 const maxJsonBytes = 1024 * 1024

@@ -2,7 +2,7 @@ import type { TokenAuthority } from '../../adapters/tokens.ts'
 import type { SessionIds } from '../../adapters/web-crypto.ts'
 import type { SessionEvent } from '../../contract/events.ts'
 import type { ToolDefinition } from '../../contract/tool.ts'
-import type { OrganisationApi } from '../../core/organisation/record/api.ts'
+import type { OrganisationApi } from '../../core/organisation/organisation.ts'
 import type { WarmSource } from '../../core/organisation/record/ports.ts'
 import type {
   Blobs,
@@ -14,7 +14,7 @@ import type {
   WebhookSender,
 } from '../../core/ports.ts'
 import type { Providers } from '../../core/registry/providers.ts'
-import type { SessionApi } from '../../core/session/api.ts'
+import type { SessionApi } from '../../core/session/session.ts'
 import type { Caller, SandboxCaller } from '../../core/session/record/caller.ts'
 import type { Config } from '../../config.ts'
 

@@ -9,7 +9,7 @@ import {
   errorTable,
 } from '../../contract/error.ts'
 import type { AppDeps } from './deps.ts'
-import type { App, AppContext, AppEnv } from './env.ts'
+import type { App, AppContext, AppEnv } from './context.ts'
 import { requestLog } from './request-log.ts'
 
 /** Every error leaves through here, in one envelope. */

@@ -5,7 +5,7 @@ import { type ApiKey, apiKeyPattern, type Scope } from '../../contract/key.ts'
 import { allowsScope, decideKeyState } from '../../core/registry/keys.ts'
 import { readJson } from './body.ts'
 import type { AppDeps } from './deps.ts'
-import { type AppContext, type AppEnv, sessionIdOf } from './env.ts'
+import { type AppContext, type AppEnv, sessionIdOf } from './context.ts'
 import { KeyCache } from './key-cache.ts'
 import { RateLimit } from './rate-limit.ts'
 

@@ -13,7 +13,7 @@ import {
   TurnId,
 } from '../../contract/ids.ts'
 import { version } from '../../contract/version.ts'
-import type { App } from './env.ts'
+import type { App } from './context.ts'
 import { hoisted } from './schemas.ts'
 
 export const json = <T extends z.ZodType>(schema: T, description: string) => ({

@@ -1,5 +1,5 @@
 import type { Log, LogFields } from '../../core/ports.ts'
-import { type AppContext, type AppEnv, sessionIdOf } from './env.ts'
+import { type AppContext, type AppEnv, sessionIdOf } from './context.ts'
 
 /** Lines that belong to a request say which, whose, and about what: ids only, never a key or a token. */
 export const requestLog =

@@ -1,3 +1,4 @@
+import * as schemas from '../../contract/approval.ts'
 import {
   type Approval,
   ApprovalResolve,
@@ -12,7 +13,9 @@ import type { AppDeps } from '../kit/deps.ts'
 import { params } from '../kit/openapi.ts'
 import { datedPage } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
-import { listOf } from '../kit/schemas.ts'
+import { listOf, nameSchemas } from '../kit/schemas.ts'
+
+nameSchemas(schemas)
 
 const tag = 'approvals'
 

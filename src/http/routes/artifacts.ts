@@ -1,10 +1,13 @@
+import * as schemas from '../../contract/artifact.ts'
 import { Artifact } from '../../contract/artifact.ts'
 import { LongPageQuery } from '../../contract/page.ts'
 import { loadArtifact } from '../../core/verbs/load-artifact.ts'
 import { params } from '../kit/openapi.ts'
 import { numberedPage } from '../kit/paging.ts'
 import { binary, ok, rawRoute, route } from '../kit/route.ts'
-import { listOf } from '../kit/schemas.ts'
+import { listOf, nameSchemas } from '../kit/schemas.ts'
+
+nameSchemas(schemas)
 
 const tag = 'artifacts'
 

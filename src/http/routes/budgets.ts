@@ -1,4 +1,5 @@
 import { z } from '@hono/zod-openapi'
+import * as schemas from '../../contract/budget.ts'
 import {
   Budget,
   BudgetCorrect,
@@ -11,6 +12,9 @@ import {
 } from '../../contract/budget.ts'
 import { params } from '../kit/openapi.ts'
 import { ok, route } from '../kit/route.ts'
+import { nameSchemas } from '../kit/schemas.ts'
+
+nameSchemas(schemas)
 
 const tag = 'budgets'
 const ProjectQuery = z.strictObject({

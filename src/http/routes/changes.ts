@@ -1,10 +1,14 @@
 import { z } from '@hono/zod-openapi'
+import * as diffSchemas from '../../contract/diff.ts'
 import { SessionDiff } from '../../contract/diff.ts'
 import { SessionId, TurnId } from '../../contract/ids.ts'
+import * as patchSchemas from '../../contract/patch.ts'
 import { PatchRow } from '../../contract/patch.ts'
 import { params } from '../kit/openapi.ts'
 import { ok, rawRoute, route } from '../kit/route.ts'
-import { listOf } from '../kit/schemas.ts'
+import { listOf, nameSchemas } from '../kit/schemas.ts'
+
+nameSchemas(diffSchemas, patchSchemas)
 
 const tag = 'sessions'
 const PatchParams = z.object({

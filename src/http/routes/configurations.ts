@@ -1,4 +1,5 @@
 import { z } from '@hono/zod-openapi'
+import * as configurationSchemas from '../../contract/configuration.ts'
 import {
   Configuration,
   ConfigurationCreate,
@@ -6,6 +7,7 @@ import {
   ConfigurationUpdate,
 } from '../../contract/configuration.ts'
 import { PageQuery } from '../../contract/page.ts'
+import * as warmPoolSchemas from '../../contract/warm-pool.ts'
 import { WarmPoolView } from '../../contract/warm-pool.ts'
 import { listConfigurations, loadConfiguration } from '../../core/registry/configurations.ts'
 import { createConfiguration } from '../../core/verbs/create-configuration.ts'
@@ -15,7 +17,9 @@ import { viewWarmPool } from '../../core/verbs/view-warm-pool.ts'
 import { params } from '../kit/openapi.ts'
 import { datedPage } from '../kit/paging.ts'
 import { created, gone, ok, route } from '../kit/route.ts'
-import { listOf } from '../kit/schemas.ts'
+import { listOf, nameSchemas } from '../kit/schemas.ts'
+
+nameSchemas(configurationSchemas, warmPoolSchemas)
 
 const tag = 'configurations'
 const ListQuery = PageQuery.extend({ project: z.string().max(64).optional() })

@@ -1,10 +1,13 @@
+import * as schemas from '../../contract/env.ts'
 import { EnvRequest, EnvSubmit, EnvSubmitted } from '../../contract/env.ts'
 import { LongPageQuery } from '../../contract/page.ts'
 import { submitEnvValues } from '../../core/verbs/submit-env-values.ts'
 import { params } from '../kit/openapi.ts'
 import { numberedPage } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
-import { listOf } from '../kit/schemas.ts'
+import { listOf, nameSchemas } from '../kit/schemas.ts'
+
+nameSchemas(schemas)
 
 const tag = 'env'
 

@@ -1,3 +1,4 @@
+import * as schemas from '../../contract/key.ts'
 import { ApiKey, KeyCreate, KeyCreated } from '../../contract/key.ts'
 import { PageQuery } from '../../contract/page.ts'
 import { listKeys, revokeKey } from '../../core/registry/keys.ts'
@@ -5,7 +6,9 @@ import { createKey } from '../../core/verbs/create-key.ts'
 import { params } from '../kit/openapi.ts'
 import { datedPage } from '../kit/paging.ts'
 import { created, gone, ok, route } from '../kit/route.ts'
-import { listOf } from '../kit/schemas.ts'
+import { listOf, nameSchemas } from '../kit/schemas.ts'
+
+nameSchemas(schemas)
 
 const tag = 'keys'
 

@@ -1,7 +1,12 @@
+import * as killSwitchSchemas from '../../contract/kill-switch.ts'
 import { DeploymentKillSwitch, KillSwitch, KillSwitchChange } from '../../contract/kill-switch.ts'
+import * as shutdownSchemas from '../../contract/shutdown.ts'
 import { SandboxesLeft } from '../../contract/shutdown.ts'
 import { deploymentId } from '../../core/organisation/record/ports.ts'
 import { ok, route } from '../kit/route.ts'
+import { nameSchemas } from '../kit/schemas.ts'
+
+nameSchemas(killSwitchSchemas, shutdownSchemas)
 
 const tag = 'kill switch'
 

@@ -1,11 +1,14 @@
 import { z } from '@hono/zod-openapi'
+import * as schemas from '../../contract/limits.ts'
 import { LimitsChange, LimitsView, SandboxAction, WorstCase } from '../../contract/limits.ts'
 import { PageQuery } from '../../contract/page.ts'
 import { SessionCreate } from '../../contract/session.ts'
 import { listActions } from '../../core/organisation/record/actions.ts'
 import { pageBy, readNumber } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
-import { listOf } from '../kit/schemas.ts'
+import { listOf, nameSchemas } from '../kit/schemas.ts'
+
+nameSchemas(schemas)
 
 const tag = 'limits'
 const ProjectQuery = z.strictObject({

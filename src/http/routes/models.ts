@@ -2,15 +2,19 @@ import { z } from '@hono/zod-openapi'
 import { zValidator } from '@hono/zod-validator'
 import { defaultModelOf, ModelProvider, type ModelVendor } from '../../config.ts'
 import { AppError, ErrorBody } from '../../contract/error.ts'
+import * as schemas from '../../contract/model-list.ts'
 import { ModelList } from '../../contract/model-list.ts'
 import { modelRows, opencodeProviderOf, pricedAt, reasoningEfforts } from '../../contract/models.ts'
 import { tooLarge } from '../kit/body.ts'
 import type { AppDeps } from '../kit/deps.ts'
-import type { AppContext, AppEnv } from '../kit/env.ts'
+import type { AppContext, AppEnv } from '../kit/context.ts'
 import { json } from '../kit/openapi.ts'
 import { countUsage, relayHeaders, withIdleLimit } from '../kit/stream.ts'
 import { requestLog } from '../kit/request-log.ts'
 import { ok, type Route, route } from '../kit/route.ts'
+import { nameSchemas } from '../kit/schemas.ts'
+
+nameSchemas(schemas)
 
 const tag = 'models'
 const maxRequestBytes = 32 * 1024 * 1024

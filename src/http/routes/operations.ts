@@ -1,5 +1,6 @@
 import { z } from '@hono/zod-openapi'
 import { Text } from '../../contract/ids.ts'
+import * as schemas from '../../contract/operation.ts'
 import {
   Attempt,
   DiscardReport,
@@ -12,7 +13,9 @@ import {
 } from '../../contract/operation.ts'
 import { params } from '../kit/openapi.ts'
 import { created, ok, route } from '../kit/route.ts'
-import { named } from '../kit/schemas.ts'
+import { nameSchemas, named } from '../kit/schemas.ts'
+
+nameSchemas(schemas)
 
 const tag = 'operations'
 const WaitQuery = z.strictObject({

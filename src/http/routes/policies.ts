@@ -1,8 +1,13 @@
 import { z } from '@hono/zod-openapi'
+import * as permissionSchemas from '../../contract/permission.ts'
 import { PageQuery } from '../../contract/page.ts'
+import * as policySchemas from '../../contract/policy.ts'
 import { BuiltinName, PolicyDocument } from '../../contract/policy.ts'
+import * as policyCheckSchemas from '../../contract/policy-check.ts'
 import { PolicyCheck, PolicyChecked } from '../../contract/policy-check.ts'
+import * as policyReplaySchemas from '../../contract/policy-replay.ts'
 import { PolicyReplay, PolicyReplayed } from '../../contract/policy-replay.ts'
+import * as storedPolicySchemas from '../../contract/stored-policy.ts'
 import {
   PolicyPut,
   PolicyPutResult,
@@ -24,7 +29,22 @@ import { updateSessionPolicy } from '../../core/verbs/update-session-policy.ts'
 import { params } from '../kit/openapi.ts'
 import { type Cursor, pageBy, readNumber } from '../kit/paging.ts'
 import { ok, rawRoute, route } from '../kit/route.ts'
-import { listOf, named } from '../kit/schemas.ts'
+import { listOf, nameSchemas, named, schemasPath } from '../kit/schemas.ts'
+
+nameSchemas(
+  permissionSchemas,
+  policySchemas,
+  policyCheckSchemas,
+  policyReplaySchemas,
+  storedPolicySchemas,
+)
+// The text of a policy document is described like the document itself. JSON is YAML, too.
+for (const source of [PolicyPut.shape.source, StoredPolicy.shape.source])
+  z.globalRegistry.add(source, {
+    ...source.meta(),
+    contentMediaType: 'application/yaml',
+    contentSchema: { $ref: `${schemasPath}PolicyDocument` },
+  })
 
 const tag = 'policies'
 const VersionsQuery = PageQuery.extend(PolicyScope.shape)

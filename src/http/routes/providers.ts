@@ -1,5 +1,6 @@
 import { z } from '@hono/zod-openapi'
 import { targetRefusal } from '../../adapters/webhook-target.ts'
+import * as schemas from '../../contract/provider.ts'
 import {
   E2bCredentials,
   ModalCredentials,
@@ -14,6 +15,9 @@ import { deleteProviderCredentials } from '../../core/verbs/delete-provider-cred
 import { listProviders } from '../../core/verbs/list-providers.ts'
 import { setProviderCredentials } from '../../core/verbs/set-provider-credentials.ts'
 import { gone, ok, route } from '../kit/route.ts'
+import { nameSchemas } from '../kit/schemas.ts'
+
+nameSchemas(schemas)
 
 const tag = 'providers'
 const WhileLive = z.strictObject({

@@ -3,6 +3,7 @@ import { Approval } from '../../contract/approval.ts'
 import { SessionId, Text } from '../../contract/ids.ts'
 import { Attempt } from '../../contract/operation.ts'
 import { PageQuery } from '../../contract/page.ts'
+import * as schemas from '../../contract/run.ts'
 import {
   Checkpoint,
   CheckpointCreate,
@@ -24,7 +25,9 @@ import { createLoneRun } from '../../core/verbs/create-lone-run.ts'
 import { params } from '../kit/openapi.ts'
 import { datedPage, numberedPage } from '../kit/paging.ts'
 import { created, ok, route } from '../kit/route.ts'
-import { listOf, named } from '../kit/schemas.ts'
+import { listOf, nameSchemas, named } from '../kit/schemas.ts'
+
+nameSchemas(schemas)
 
 const tag = 'runs'
 const RunsQuery = PageQuery.extend({

@@ -1,7 +1,9 @@
 import { z } from '@hono/zod-openapi'
 import { UploadAnswer } from '../../contract/artifact.ts'
 import { AppError } from '../../contract/error.ts'
+import * as manifestSchemas from '../../contract/manifest.ts'
 import { Manifest, SandboxEnv } from '../../contract/manifest.ts'
+import * as tokenSchemas from '../../contract/token.ts'
 import { TokenCreate, TokenCreated } from '../../contract/token.ts'
 import { maxArtifactBytes } from '../../contract/tool.ts'
 import { mintSandboxToken } from '../../core/verbs/mint-sandbox-token.ts'
@@ -9,6 +11,9 @@ import { storeUpload } from '../../core/verbs/store-upload.ts'
 import { readBody } from '../kit/body.ts'
 import { json, params } from '../kit/openapi.ts'
 import { created, ok, rawRoute, route } from '../kit/route.ts'
+import { nameSchemas } from '../kit/schemas.ts'
+
+nameSchemas(manifestSchemas, tokenSchemas)
 
 const tag = 'sandbox'
 

@@ -1,4 +1,5 @@
 import { z } from '@hono/zod-openapi'
+import * as schemas from '../../contract/secret.ts'
 import {
   ResealResult,
   Secret,
@@ -11,6 +12,9 @@ import { resealSecrets } from '../../core/registry/reseal.ts'
 import { deleteSecret, listSecretNames, setSecret } from '../../core/registry/secrets.ts'
 import { detailOf, invalid } from '../kit/errors.ts'
 import { gone, ok, route } from '../kit/route.ts'
+import { nameSchemas } from '../kit/schemas.ts'
+
+nameSchemas(schemas)
 
 const tag = 'secrets'
 // Any text here: a wrong name is not "not found" but a mistake that is worth an explanation.

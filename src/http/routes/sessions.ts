@@ -1,5 +1,6 @@
 import { z } from '@hono/zod-openapi'
 import { PageQuery } from '../../contract/page.ts'
+import * as schemas from '../../contract/session.ts'
 import {
   Reason,
   Session,
@@ -14,7 +15,9 @@ import { deleteSession } from '../../core/verbs/delete-session.ts'
 import { params } from '../kit/openapi.ts'
 import { datedPage, numberedPage } from '../kit/paging.ts'
 import { created, gone, ok, route } from '../kit/route.ts'
-import { listOf } from '../kit/schemas.ts'
+import { listOf, nameSchemas } from '../kit/schemas.ts'
+
+nameSchemas(schemas)
 
 const tag = 'sessions'
 const ListQuery = PageQuery.extend({

@@ -1,10 +1,14 @@
 import { createRoute } from '@hono/zod-openapi'
+import * as schemas from '../../contract/status.ts'
 import { Health, Readiness, Status } from '../../contract/status.ts'
 import { version } from '../../contract/version.ts'
 import { viewStatus } from '../../core/verbs/view-status.ts'
-import type { App } from '../kit/env.ts'
+import type { App } from '../kit/context.ts'
 import { json } from '../kit/openapi.ts'
 import { ok, route } from '../kit/route.ts'
+import { nameSchemas } from '../kit/schemas.ts'
+
+nameSchemas(schemas)
 
 const tag = 'status'
 

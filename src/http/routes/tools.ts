@@ -1,16 +1,20 @@
 import { createRoute, z } from '@hono/zod-openapi'
 import { AppError, errorCodeOf } from '../../contract/error.ts'
 import { SessionId } from '../../contract/ids.ts'
+import * as schemas from '../../contract/tool.ts'
 import { ToolCallback, type ToolDefinition, ToolResult } from '../../contract/tool.ts'
 import type { ToolCallInput } from '../../core/session/calls/answers.ts'
 import type { SandboxCaller } from '../../core/session/record/caller.ts'
 import type { SandboxGuard } from '../kit/guards.ts'
 import { readJsonBody } from '../kit/body.ts'
 import type { AppDeps } from '../kit/deps.ts'
-import type { AppContext } from '../kit/env.ts'
+import type { AppContext } from '../kit/context.ts'
 import { detailOf, invalid } from '../kit/errors.ts'
 import { json, refusals } from '../kit/openapi.ts'
 import type { Route } from '../kit/route.ts'
+import { nameSchemas } from '../kit/schemas.ts'
+
+nameSchemas(schemas)
 
 /**
  * The hot path: documented like every route, but one function instead of the usual six steps, which were a third of what

@@ -1,11 +1,14 @@
 import { z } from '@hono/zod-openapi'
 import { PageQuery } from '../../contract/page.ts'
 import { Reason, Session } from '../../contract/session.ts'
+import * as schemas from '../../contract/turn.ts'
 import { PromptCreate, Turn } from '../../contract/turn.ts'
 import { params } from '../kit/openapi.ts'
 import { numberedPage } from '../kit/paging.ts'
 import { accepted, ok, route } from '../kit/route.ts'
-import { listOf } from '../kit/schemas.ts'
+import { listOf, nameSchemas } from '../kit/schemas.ts'
+
+nameSchemas(schemas)
 
 const tag = 'turns'
 const WaitQuery = z.strictObject({

@@ -1,6 +1,7 @@
 import { z } from '@hono/zod-openapi'
 import { WebhookId } from '../../contract/ids.ts'
 import { PageQuery } from '../../contract/page.ts'
+import * as schemas from '../../contract/webhook.ts'
 import {
   Delivery,
   Webhook,
@@ -17,7 +18,9 @@ import {
 import { createWebhook } from '../../core/verbs/create-webhook.ts'
 import { datedPage } from '../kit/paging.ts'
 import { created, gone, ok, route } from '../kit/route.ts'
-import { listOf } from '../kit/schemas.ts'
+import { listOf, nameSchemas } from '../kit/schemas.ts'
+
+nameSchemas(schemas)
 
 const tag = 'webhooks'
 const OneWebhook = z.object({ webhookId: WebhookId })

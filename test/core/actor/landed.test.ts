@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { root } from '../../../local/binaries.ts'
@@ -68,6 +69,17 @@ describe.each(Object.entries(landed))('the ladder of the %s', (name, hashes) => 
     expect(rungs.map((rung) => shortHash(JSON.stringify(rung)))).toEqual(hashes)
   })
 })
+
+test.each(['session', 'organisation', 'ledger'] as const)(
+  '[REL1] every file of a rung is on the ladder of the %s, by its number',
+  async (name) => {
+    const folder = join(root, 'src/core', name, 'rungs')
+    const numbers = readdirSync(folder).flatMap((file) => /^(\d{4})\.ts$/.exec(file)?.[1] ?? [])
+    const modules = numbers.toSorted().map((number) => import(join(folder, `${number}.ts`)))
+    const rungs = (await Promise.all(modules)) as { rung: Rung }[]
+    expect(ladders[name]).toEqual(rungs.map(({ rung }) => rung))
+  },
+)
 
 test('[REL1] a migration that has landed is never edited, and a new one is added here', () => {
   const found = loadMigrations(join(root, 'migrations'))

@@ -1,9 +1,15 @@
 import { describe, expect, test } from 'vitest'
+import { apiOf, type RoomOf } from '../../../src/core/actor/room.ts'
 import { askRoom, remoteApi } from '../../../src/core/actor/remote.ts'
 
-class Turns {
+interface TurnsApi {
+  prompt(text: string): string
+}
+
+class Turns implements RoomOf<TurnsApi> {
+  readonly api: TurnsApi = this
   readonly #own = 'own'
-  readonly deadlines = { kept: () => 'kept' }
+  readonly deadlines = { kept: () => {} }
 
   prompt(text: string): string {
     return `${this.#own} ${text}`
@@ -15,7 +21,9 @@ interface Api {
   pools: { view(): Promise<string> }
 }
 
-const api = { turns: new Turns(), pools: { view: () => 'a plain one' } }
+const pools: RoomOf<{ view(): string }> = { api: { view: () => 'a plain one' } }
+// `outbox` offers nothing to callers.
+const api = apiOf({ turns: new Turns(), pools, outbox: { deadlines: { outbox: () => {} } } })
 const remote = remoteApi(async (...call) => askRoom(api, ...call)) as Api
 
 describe('[HOST6] an actor that lives elsewhere', () => {
@@ -34,6 +42,9 @@ describe('[HOST6] an actor that lives elsewhere', () => {
   test.each([
     ['turns', 'constructor'],
     ['turns', 'deadlines'],
+    ['turns', 'api'],
+    ['pools', 'api'],
+    ['outbox', 'deadlines'],
     ['turns', 'toString'],
     ['pools', 'toString'],
     ['toString', 'call'],

@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { LedgerActor } from '../../../src/core/ledger/ledger.ts'
-import { statementsFor, watermarkStatement } from '../../../src/core/ledger/statements.ts'
+import { LedgerActor, statementsFor, watermarkStatement } from '../../../src/core/ledger/ledger.ts'
 import { otherTables, type Table, tables } from '../../../src/core/ledger/tables.ts'
 import type { Db, DbValue } from '../../../src/core/ports.ts'
 import { useLibsql } from '../../support/libsql.ts'

@@ -1,6 +1,10 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { LedgerActor, ledgerShard, ledgerShards } from '../../../src/core/ledger/ledger.ts'
-import { statementsFor } from '../../../src/core/ledger/statements.ts'
+import {
+  LedgerActor,
+  ledgerShard,
+  ledgerShards,
+  statementsFor,
+} from '../../../src/core/ledger/ledger.ts'
 import type { Db, OutboxRow } from '../../../src/core/ports.ts'
 import { useLibsql } from '../../support/libsql.ts'
 import { memorySql } from '../../support/sql.ts'

@@ -23,6 +23,23 @@ test('[CALL11] a call that ran when its session was closed is unknown once its o
   expect(items.map(({ state }) => state)).toEqual(['unknown'])
 })
 
+test('[CALL11] and it says so also if its sandbox was replaced before the close', async () => {
+  const [sample] = testTools
+  if (!sample) throw new Error('No tool')
+  const definition = { ...sample.definition, name: 'endless' }
+  const run = () => new Promise<never>(() => {})
+  const world = await new RunWorld([gatewayTool({ definition, repeatable: true, run })]).begin()
+  void world.call('endless', 'c1').catch(() => null)
+  await world.settle()
+  await world.actor.api.sandbox.replace(testCaller, 'x')
+  await world.actor.api.self.close(testCaller, 'done')
+  world.restart()
+  const { items } = await world.actor.api.calls.list(testCaller, { limit: 9, after: null })
+  expect(items).toMatchObject([
+    { state: 'unknown', error: expect.stringContaining('the session was closed before') },
+  ])
+})
+
 test('[LIFE17] a link that died with the object is looked after at once by the next one', async () => {
   const world = await new RunWorld().begin()
   expect(world.deadlines()).not.toHaveProperty(['sandbox.check'])

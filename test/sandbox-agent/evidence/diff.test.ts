@@ -48,6 +48,25 @@ function repository(withCommit = true) {
   return { root, workspace, git, put, options }
 }
 
+/** The nth time that files are added, git dies and leaves its lock, as one that is ended for taking too long. */
+function killedAtAdd(root: string, options: DiffOptions, nth: number): DiffOptions {
+  const path = options.environment['PATH'] ?? ''
+  const folder = join(root, 'bin')
+  mkdirSync(folder)
+  const script = `#!/bin/sh
+case " $* " in *" add --all "*)
+  echo >> "${root}/adds"
+  if [ "$(wc -l < "${root}/adds")" -eq ${nth} ]; then
+    : > "${options.gitDir}/index.lock"
+    kill -9 $$
+  fi
+esac
+PATH="${path}" exec git "$@"
+`
+  writeFileSync(join(folder, 'git'), script, { mode: 0o755 })
+  return { ...options, environment: { ...options.environment, PATH: `${folder}:${path}` } }
+}
+
 describe('the diff', () => {
   it('holds changed, new, deleted and renamed files, commits or not, without what is excluded or ignored', async () => {
     const { workspace, git, put, options } = repository()
@@ -131,6 +150,15 @@ describe('the store of the diff', () => {
     writeFileSync(join(options.gitDir, 'index.lock'), '')
     put('new.txt', 'new\n')
     expect((await takeDiff(options, base)).files.map(({ path }) => path)).toEqual(['new.txt'])
+    expect((await takePatch(options, base, 5000)).files).toBe(1)
+  })
+
+  it('[SES15] outlives a git that is killed while it adds', async () => {
+    const { put, root, options } = repository()
+    const base = await readBaseTree(options)
+    put('kept.txt', 'changed\n')
+    const patch = await takePatch(killedAtAdd(root, options, 1), base, 5000)
+    expect(patch).toMatchObject({ base, tree: base, files: 0 })
     expect((await takePatch(options, base, 5000)).files).toBe(1)
   })
 
@@ -326,6 +354,16 @@ describe('git repositories inside the workspace', () => {
       expect(paths(diff.leftOut ?? [])).toEqual(['bare', 'full'])
       expect(paths(diff.files)).toEqual(['full', 'kept.txt'])
     }
+  })
+
+  it('[SES18] over which a git is killed are named, and hide nothing else', async () => {
+    const world = repository()
+    const base = await readBaseTree(world.options)
+    world.put('kept.txt', 'changed\n')
+    nested(world, 'bare', false)
+    const options = killedAtAdd(world.root, world.options, 2)
+    const diff = await takeDiff(options, base)
+    expect([paths(diff.leftOut ?? []), paths(diff.files)]).toEqual([['bare'], ['kept.txt']])
   })
 
   it('[SES18] that are submodules stay commits, and are named if there are files in them', async () => {

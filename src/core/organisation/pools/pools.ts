@@ -1,8 +1,9 @@
 import { errorCodeOf, errorTable } from '../../../contract/error.ts'
-import { setDeadline } from '../../actor/deadlines.ts'
+import { clearTaken, putOffTaken, setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
 import { shorten } from '../record/actions.ts'
-import { keepCreationsMs, type RoomOf, type PoolsApi } from '../record/api.ts'
+import type { RoomOf } from '../../actor/room.ts'
+import { keepCreationsMs, type PoolsApi } from '../record/api.ts'
 import type { OrganisationKernel } from '../record/kernel.ts'
 import type { WarmPlan } from '../record/ports.ts'
 import { claimWarm, failed, returnWarm, warmChanged } from './warm-sessions.ts'
@@ -197,13 +198,9 @@ function tidy(sql: Sql, now: number): void {
 function setNextLook(sql: Sql, now: number): void {
   const isEmpty =
     sql.all('select 1 from warm_pools union all select 1 from warm_sessions').length === 0
-  if (isEmpty) return sql.run(`delete from deadlines where name = 'warm' and runner is not null`)
+  if (isEmpty) return clearTaken(sql, 'warm')
   const retries = listPools(sql).flatMap(({ retryAt }) => retryAt ?? [])
-  const at = Math.min(now + lookMs, ...retries.filter((retryAt) => retryAt > now))
-  sql.run(
-    `update deadlines set at = ?, attempt = 0, runner = null where name = 'warm' and runner is not null`,
-    at,
-  )
+  putOffTaken(sql, 'warm', Math.min(now + lookMs, ...retries.filter((retryAt) => retryAt > now)))
 }
 
 const messageOf = (error: unknown): string =>

@@ -14,23 +14,6 @@ import type { LimitsChange, LimitsView, WorstCase } from '../../../contract/limi
 import type { ProviderName } from '../../../contract/sandbox.ts'
 import type { DeadLettersResent, DeadLetterView } from '../../../contract/status.ts'
 import type { WarmPoolView } from '../../../contract/warm-pool.ts'
-import type { Room } from '../../actor/room.ts'
-
-/** A room of the organisation, with what callers may ask of it. */
-export interface RoomOf<Api> extends Room {
-  readonly api: Api
-}
-
-/** What callers may ask of an organisation, by room: it is the only place that decides across its sessions. */
-export interface OrganisationApi {
-  creations: CreationsApi
-  sandboxes: SandboxesApi
-  firewall: FirewallApi
-  budgets: BudgetsApi
-  pools: PoolsApi
-  deployment: DeploymentApi
-  letters: LettersApi
-}
 
 /** Places for sandboxes, as sessions ask for them and report of them. */
 export interface SandboxesApi {

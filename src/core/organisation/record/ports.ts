@@ -1,7 +1,7 @@
 import type { Firewall } from '../../../contract/limits.ts'
 import type { ProviderName } from '../../../contract/sandbox.ts'
 import type { Clock, Crypto, Ledger, Log, SandboxProvider, Sql } from '../../ports.ts'
-import type { Halt, OrganisationApi } from './api.ts'
+import type { DeploymentApi, Halt } from './api.ts'
 
 /** The one object that speaks for all organisations. No key belongs to it: ids of organisations begin with `org_`. */
 export const deploymentId = 'deployment'
@@ -17,7 +17,7 @@ export interface OrganisationPorts {
   provider(name: ProviderName, organisationId: string): Promise<SandboxProvider | null>
   session(id: string): SessionOffers
   warm: WarmSource
-  organisation(id: string): Pick<OrganisationApi, 'deployment'>
+  organisation(id: string): { deployment: DeploymentApi }
   ledger(organisationId: string): Ledger
   firewall: Firewall
   log: Log

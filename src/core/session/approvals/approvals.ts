@@ -1,13 +1,19 @@
-import type { Room } from '../../actor/room.ts'
+import type { RoomOf } from '../../actor/room.ts'
 import type { Sql } from '../../ports.ts'
-import type { ApprovalRow } from './approval-row.ts'
+import {
+  type ApprovalRow,
+  escalateDue,
+  listApprovals,
+  mustApproval,
+  overdueApprovals,
+  settleApproval,
+  toApproval,
+} from './rows.ts'
 import type { Approval, ApprovalResolve, ApprovalRevoke } from '../../../contract/approval.ts'
 import { AppError } from '../../../contract/error.ts'
 import type { Caller } from '../record/caller.ts'
 import { callerSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { listApprovals, toApproval } from './view.ts'
-import { escalateDue, mustApproval, overdueApprovals, settleApproval } from './rows.ts'
 import { addGrant, endGrant } from './grants.ts'
 import { mustRun, record } from '../runs/run.ts'
 import { voteOn } from './vote.ts'
@@ -32,7 +38,8 @@ export interface Asker {
  * Where people resolve what waits for them, and where time does. An approval is resolved once; what nobody has answered
  * in time is rejected, so nothing waits for ever.
  */
-export class Approvals implements Room, ApprovalsApi {
+export class Approvals implements RoomOf<ApprovalsApi> {
+  readonly api: ApprovalsApi = this
   readonly #kernel: SessionKernel
   readonly #asker: Asker
 

@@ -1,21 +1,53 @@
-import type { ApprovalResolve, ApprovalState } from '../../../contract/approval.ts'
+import type { Approval, ApprovalResolve, ApprovalState } from '../../../contract/approval.ts'
 import type { ApprovalTerms } from '../../../contract/policy.ts'
 import { AppError } from '../../../contract/error.ts'
+import type { ApprovalId, RunId, SessionId } from '../../../contract/ids.ts'
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
+import type { PermissionRequest } from '../../../contract/permission.ts'
 import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import { addToOutbox } from '../../actor/outbox.ts'
 import type { Sql } from '../../ports.ts'
 import { hideSecretLike } from '../../redaction/redaction.ts'
 import { appendEvent } from '../log/events.ts'
 import { addDelivery } from '../webhooks/deliveries.ts'
-import type { ApprovalRow } from './approval-row.ts'
 import { answerTo } from '../../registry/approvals.ts'
-import { titleOf } from './details.ts'
-import { toApproval, votesOf } from './view.ts'
-import { record } from '../runs/run.ts'
+import { detailsOf, titleOf } from './details.ts'
+import { grantOf } from './grants.ts'
+import { rowsThatFit } from '../../actor/paging.ts'
+import { loadSession } from '../record/record.ts'
+import { mustRun, record } from '../runs/run.ts'
 import { stopWaiting, waitFor } from '../runs/waits.ts'
 
-export type { ApprovalRow } from './approval-row.ts'
+export interface ApprovalRow {
+  n: number
+  id: string
+  run_id: string
+  kind: 'gate' | 'operation'
+  state: ApprovalState
+  asker_kind: 'sandbox' | 'key'
+  asker_id: string
+  asker_owner: string | null
+  subject: string
+  title: string
+  operation: string
+  operation_hash: string
+  decision_seq: number
+  reason: string
+  rule: string
+  policy: string
+  group_keys: string | null
+  quorum: number
+  escalates_at: number | null
+  escalation_keys: string | null
+  escalated: number
+  resumable: number
+  created_at: number
+  deadline_at: number
+  resolved_at: number | null
+  actor: string | null
+  actor_owner: string | null
+  resolution_reason: string | null
+}
 
 interface NewApproval {
   id: string
@@ -214,4 +246,79 @@ export function projectApproval(sql: Sql, now: number, id: string): void {
     actor: approval.resolution?.actor ?? null,
     resolutionReason: approval.resolution?.reason ?? null,
   })
+}
+
+export function listApprovals(sql: Sql, runId: string | null): Approval[] {
+  const from = 'approvals where ?1 is null or run_id = ?1'
+  const query = { from, by: 'n desc', size: 'length(operation)', limit: 200 }
+  return rowsThatFit<ApprovalRow>(sql, query, runId).map((row) => toApproval(sql, row))
+}
+
+export function toApproval(sql: Sql, row: ApprovalRow): Approval {
+  const session = loadSession(sql)
+  const operation = JSON.parse(row.operation) as unknown
+  return {
+    id: row.id as ApprovalId,
+    runId: row.run_id as RunId,
+    intent: cutIntent(mustRun(sql, row.run_id).intent),
+    sessionId: session.id as SessionId,
+    sessionTitle: session.title,
+    project: session.project,
+    kind: row.kind,
+    state: row.state,
+    asker: { kind: row.asker_kind, id: row.asker_id, owner: row.asker_owner },
+    subject: row.subject,
+    title: row.title,
+    details: detailsOf(operation, requestOf(sql, row)),
+    operation,
+    operationHash: row.operation_hash,
+    decisionSeq: row.decision_seq,
+    reason: row.reason,
+    rule: row.rule,
+    policy: JSON.parse(row.policy) as Approval['policy'],
+    group: keysOf(row.group_keys),
+    quorum: row.quorum,
+    escalatesAt: row.escalates_at,
+    escalation: keysOf(row.escalation_keys),
+    votes: votesOf(sql, row.id),
+    resumable: row.resumable === 1,
+    remembered: grantOf(sql, row.id),
+    createdAt: row.created_at,
+    deadlineAt: row.deadline_at,
+    resolution:
+      row.resolved_at === null
+        ? null
+        : {
+            actor: row.actor ?? '',
+            owner: row.actor_owner,
+            reason: row.resolution_reason ?? '',
+            at: row.resolved_at,
+          },
+  }
+}
+
+export const keysOf = (text: string | null): string[] | null =>
+  text === null ? null : (JSON.parse(text) as string[])
+
+export function votesOf(sql: Sql, approvalId: string): Approval['votes'] {
+  return sql.all<Approval['votes'][number]>(
+    'select key_id as keyId, owner, reason, at from votes where approval_id = ? order by at',
+    approvalId,
+  )
+}
+
+const maxIntent = 300
+const cutIntent = (intent: string): string =>
+  intent.length > maxIntent
+    ? `${intent.slice(0, maxIntent - 1).replace(/[\ud800-\udbff]$/, '')}…`
+    : intent
+
+/** What was decided on, as the timeline has it. */
+function requestOf(sql: Sql, row: ApprovalRow): PermissionRequest {
+  const [entry] = sql.all<{ data: string }>(
+    'select data from run_events where run_id = ? and seq = ?',
+    row.run_id,
+    row.decision_seq,
+  )
+  return (JSON.parse(entry?.data ?? '{}') as PermissionRecord).request
 }

@@ -2,8 +2,7 @@ import type { ApprovalResolve } from '../../../contract/approval.ts'
 import { AppError } from '../../../contract/error.ts'
 import type { Sql } from '../../ports.ts'
 import type { Caller } from '../record/caller.ts'
-import { keysOf, votesOf } from './view.ts'
-import { type ApprovalRow, mustApproval, settleApproval } from './rows.ts'
+import { type ApprovalRow, keysOf, mustApproval, settleApproval, votesOf } from './rows.ts'
 
 /** A person's word. The row as it is afterwards: still pending while its quorum is not reached. */
 export function voteOn(

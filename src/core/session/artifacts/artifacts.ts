@@ -1,4 +1,5 @@
 import type { Artifact } from '../../../contract/artifact.ts'
+import type { RoomOf } from '../../actor/room.ts'
 import type { Caller, Listed, Page } from '../record/caller.ts'
 import { callerSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
@@ -10,7 +11,8 @@ export interface ArtifactsApi {
 }
 
 /** The evidence that calls and operations have stored. The content itself is in the blob store, by its hash. */
-export class Artifacts implements ArtifactsApi {
+export class Artifacts implements RoomOf<ArtifactsApi> {
+  readonly api: ArtifactsApi = this
   readonly #kernel: SessionKernel
 
   constructor(kernel: SessionKernel) {

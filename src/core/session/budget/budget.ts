@@ -1,4 +1,4 @@
-import type { Room } from '../../actor/room.ts'
+import type { RoomOf } from '../../actor/room.ts'
 import type {
   Budget,
   BudgetCorrect,
@@ -8,7 +8,7 @@ import type {
 } from '../../../contract/budget.ts'
 import { AppError } from '../../../contract/error.ts'
 import { parseModel } from '../../../contract/models.ts'
-import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
+import { attemptsOf, clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { BudgetAnswer, BudgetClaim } from '../../organisation/record/api.ts'
 import type { Sql } from '../../ports.ts'
 import {
@@ -53,7 +53,8 @@ export interface BudgetApi {
  * The session's own budget, and its slice of the budgets that it shares with others. Whatever costs is committed through
  * `spend`: turns, the gate and operations call it. What finds no budget waits, and is looked at again once there is some.
  */
-export class SessionBudget implements Room, BudgetApi {
+export class SessionBudget implements RoomOf<BudgetApi> {
+  readonly api: BudgetApi = this
   readonly #kernel: SessionKernel
   /** There may be budget again: what waits for it is looked at anew. */
   readonly #onHeadroom: () => void
@@ -159,7 +160,9 @@ export class SessionBudget implements Room, BudgetApi {
 
   /** Watched by an alarm, and not by a timer: a timer would keep the session awake. */
   #claim(claim: BudgetClaim): Promise<BudgetAnswer> {
-    this.#kernel.commit((sql, now) => setDeadline(sql, 'slice', now + patienceMs, triesOf(sql)))
+    this.#kernel.commit((sql, now) =>
+      setDeadline(sql, 'slice', now + patienceMs, attemptsOf(sql, 'slice')),
+    )
     const late = new Promise<never>((_, reject) => {
       this.#giveUp = () => reject(new Error('it does not answer'))
     })
@@ -229,13 +232,9 @@ const isAny = (sql: Sql, from: string): boolean =>
 function nextTry(sql: Sql): { attempt: number; ms: number } {
   const waits = [`asks where state = 'open'`, `turns where state in ('queued', 'running')`]
   if (waits.some((from) => isAny(sql, from))) return { attempt: 0, ms: askAgainMs }
-  const attempt = triesOf(sql)
+  const attempt = attemptsOf(sql, 'slice')
   return { attempt, ms: Math.min(askAgainAtMostMs, askAgainMs * 2 ** Math.min(attempt, 10)) }
 }
-
-const triesOf = (sql: Sql): number =>
-  sql.all<{ attempt: number }>(`select attempt from deadlines where name = 'slice'`)[0]?.attempt ??
-  0
 
 /** A prompt costs, and so does an operation. */
 export function mustHaveBudget(sql: Sql, now: number, what: string): void {

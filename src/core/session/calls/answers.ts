@@ -54,7 +54,7 @@ export const withoutUnfit = (args: unknown, { issues }: { issues: Issue[] }): un
 
 /** The same for what OpenCode tells of a call to one of the contract's tools. */
 export function withoutUnfitInput(
-  tools: readonly GatewayTool[],
+  tools: readonly Pick<GatewayTool, 'definition'>[],
   data: Record<string, unknown>,
 ): Record<string, unknown> {
   const tool = tools.find(({ definition }) => toolFileName(definition) === data['tool'])

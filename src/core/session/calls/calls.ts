@@ -1,7 +1,7 @@
 import type { Answer } from '../../../contract/ask.ts'
 import type { CompletionDecision, IncomingCompletion } from './tools/completion.ts'
 import type { Sql } from '../../ports.ts'
-import type { Room } from '../../actor/room.ts'
+import type { RoomOf } from '../../actor/room.ts'
 import type { Written } from '../../actor/writes.ts'
 import type { ToolCall } from '../../../contract/tool.ts'
 import type { Caller, Listed, Page } from '../record/caller.ts'
@@ -68,17 +68,25 @@ export interface CallsApi {
  * runs, and its answer is stored before anybody gets it. A call whose runner is gone runs again only if its tool may be
  * repeated.
  */
-export class Calls implements Room, CallsApi {
+export class Calls implements RoomOf<CallsApi> {
+  readonly api: CallsApi = this
   readonly #kernel: SessionKernel
   readonly #commands: Commands
+  readonly #tools: readonly GatewayTool[]
   readonly #automation: AutomationRuns
   readonly #running = new Map<string, Promise<string>>()
   /** How many calls in a row were new. */
   #untilReplayed = 0
 
-  constructor(kernel: SessionKernel, commands: Commands, automation: AutomationRuns) {
+  constructor(
+    kernel: SessionKernel,
+    commands: Commands,
+    tools: readonly GatewayTool[],
+    automation: AutomationRuns,
+  ) {
     this.#kernel = kernel
     this.#commands = commands
+    this.#tools = tools
     this.#automation = automation
   }
 
@@ -88,7 +96,7 @@ export class Calls implements Room, CallsApi {
   }
 
   async call(sandbox: SandboxCaller, call: ToolCallInput): Promise<CallAnswer> {
-    const tool = this.#kernel.ports.tools.find((item) => item.definition.name === call.tool)
+    const tool = this.#tools.find((item) => item.definition.name === call.tool)
     if (!tool) throw new AppError('unknown_tool', `Unknown tool: ${call.tool}`)
     const parsed = tool.definition.args.safeParse(call.args)
     // An id that the agent chose must stay free for the corrected call.
@@ -195,7 +203,7 @@ export class Calls implements Room, CallsApi {
   }
 
   #mayComeAgain(name: string): boolean {
-    const tool = this.#kernel.ports.tools.find(({ definition }) => definition.name === name)
+    const tool = this.#tools.find(({ definition }) => definition.name === name)
     return tool?.definition.callIdFrom !== undefined
   }
 

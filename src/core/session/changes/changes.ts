@@ -1,5 +1,6 @@
 import type { PatchRow } from '../../../contract/patch.ts'
 import type { SessionDiff } from '../../../contract/session.ts'
+import type { RoomOf } from '../../actor/room.ts'
 import { loadDiff, saveDiff } from './diff.ts'
 import type { Caller } from '../record/caller.ts'
 import type { Commands } from '../commands/commands.ts'
@@ -20,7 +21,8 @@ export interface ChangesApi {
 }
 
 /** What the agent has changed in its workspace: as it is now, and as it was after each turn. */
-export class Changes implements ChangesApi {
+export class Changes implements RoomOf<ChangesApi> {
+  readonly api: ChangesApi = this
   readonly #kernel: SessionKernel
   readonly #commands: Commands
 

@@ -1,4 +1,5 @@
 import type { EnvRequest, EnvSubmitted } from '../../../contract/env.ts'
+import type { RoomOf } from '../../actor/room.ts'
 import type { Listed } from '../record/caller.ts'
 import type { Caller, Page } from '../record/caller.ts'
 import type { Commands } from '../commands/commands.ts'
@@ -22,7 +23,8 @@ export interface EnvApi {
 }
 
 /** What the agent asks people for, and what they give. A value is stored, sealed, before the sandbox is told to fetch it. */
-export class EnvValues implements EnvApi {
+export class EnvValues implements RoomOf<EnvApi> {
+  readonly api: EnvApi = this
   readonly #kernel: SessionKernel
   readonly #commands: Commands
 

@@ -1,11 +1,11 @@
-import type { Room } from '../../actor/room.ts'
+import type { RoomOf } from '../../actor/room.ts'
 import type { Manifest } from '../../../contract/manifest.ts'
 import type { Enforcement } from '../../../contract/operation.ts'
 import type { Policy } from '../../../contract/policy.ts'
 import { setDeadline } from '../../actor/deadlines.ts'
 import { sandboxDefault } from '../../policy/sandbox-default.ts'
 import type { Sql } from '../../ports.ts'
-import { type ApprovalRow } from '../approvals/approval-row.ts'
+import type { ApprovalRow } from '../approvals/rows.ts'
 import {
   answerApproved,
   decideParked,
@@ -41,7 +41,8 @@ export interface PolicyName {
  * person becomes an approval, and what finds no budget is parked. Nothing here waits for libSQL. The link brings the
  * questions; approvals and the budget tell it when something that waits can be decided.
  */
-export class Gate implements Room, GateApi {
+export class Gate implements RoomOf<GateApi> {
+  readonly api: GateApi = this
   readonly #kernel: SessionKernel
   readonly #policy: SessionPolicy
   readonly #budget: SessionBudget

@@ -1,4 +1,4 @@
-import { ensureDeadline, setDeadline } from '../../actor/deadlines.ts'
+import { clearDeadline, ensureDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
 import { appendEvent } from '../log/events.ts'
 import type { SessionPorts } from '../record/ports.ts'
@@ -21,4 +21,10 @@ export function linkLost(sql: Sql, now: number): void {
   if (sandboxState === 'ready' || sandboxState === 'suspect')
     setDeadline(sql, 'sandbox.check', now + checkAfterMs)
   else if (sandboxState === 'booting') ensureDeadline(sql, 'sandbox.boot', now + checkAfterMs)
+}
+
+/** Of the sandbox that is watched now. What stops an old one, or tells the organisation, is not among them. */
+const watching = ['boot', 'look', 'check', 'next', 'idle', 'extend', 'pulse', 'snapshot'] as const
+export function stopWatching(sql: Sql): void {
+  for (const name of watching) clearDeadline(sql, `sandbox.${name}`)
 }

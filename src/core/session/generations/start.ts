@@ -1,6 +1,9 @@
-import { ensureDeadline, setDeadline } from '../../actor/deadlines.ts'
+import { clearDeadline, ensureDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
+import { loadSession } from '../record/record.ts'
 import { restorable } from '../snapshots/rows.ts'
+import { beginGeneration } from './generations.ts'
+import { changeSandbox } from './states.ts'
 
 /** From the request to ready, waiting for a place not counted. */
 export const startMs = 600_000
@@ -35,6 +38,30 @@ export function loadStart(sql: Sql): Start {
   )[0]
   if (!row) throw new Error('The row of the start is gone')
   return { ...row, failures: JSON.parse(row.failures) as Failure[] }
+}
+
+/** The state says that one is requested. */
+export function startSandbox(sql: Sql, now: number): void {
+  const { generation, snapshotId } = loadSession(sql)
+  beginStart(sql, now)
+  beginGeneration(sql, generation, chooseSource(sql, snapshotId))
+  requestCreation(sql, now)
+}
+
+/** A session that sleeps is given a sandbox again, from where it was. */
+export function wakeSandbox(sql: Sql, now: number): void {
+  if (!changeSandbox(sql, now, 'wake', null)) return
+  startSandbox(sql, now)
+}
+
+/** The one before is out of the way. */
+export function requestNext(sql: Sql, now: number): void {
+  clearDeadline(sql, 'sandbox.next')
+  if (changeSandbox(sql, now, 'next', null)) requestCreation(sql, now)
+}
+
+function requestCreation(sql: Sql, now: number): void {
+  setDeadline(sql, `sandbox.create:${loadSession(sql).generation}`, now)
 }
 
 /** Whatever failed before does not count any more. */

@@ -1,5 +1,6 @@
 import { AppError } from '../../../contract/error.ts'
 import type { Manifest, SandboxEnv } from '../../../contract/manifest.ts'
+import type { RoomOf } from '../../actor/room.ts'
 import { createSecretFinder } from '../../redaction/finder.ts'
 import type { SandboxCaller } from '../record/caller.ts'
 import { callerSession, openSandboxSession } from '../record/guards.ts'
@@ -21,7 +22,8 @@ export interface AgentApi {
 }
 
 /** What the agent in the sandbox may ask of its session, by HTTPS. Each refuses an old generation and another organisation. */
-export class Agent implements AgentApi {
+export class Agent implements RoomOf<AgentApi> {
+  readonly api: AgentApi = this
   readonly #kernel: SessionKernel
   readonly #gate: Gate
 

@@ -1,5 +1,5 @@
 import type { SessionEvent } from '../../../contract/events.ts'
-import type { Room } from '../../actor/room.ts'
+import type { RoomOf } from '../../actor/room.ts'
 import type { Written } from '../../actor/writes.ts'
 import type { Caller } from '../record/caller.ts'
 import { callerSession } from '../record/guards.ts'
@@ -12,7 +12,8 @@ export interface LogApi {
 }
 
 /** The session's event log: pages for whoever asks, and every new event once, in order, for whoever watches. */
-export class Log implements Room, LogApi {
+export class Log implements RoomOf<LogApi> {
+  readonly api: LogApi = this
   readonly #kernel: SessionKernel
   #published: number
   #mayBeWatched = true

@@ -1,7 +1,7 @@
 import { AppError } from '../../../contract/error.ts'
 import type { Manifest } from '../../../contract/manifest.ts'
 import { parseModel } from '../../../contract/models.ts'
-import { requestEnvVariablesTool } from '../../../contract/tools.ts'
+import { sandboxTools } from '../../../contract/tools.ts'
 import type { Sql } from '../../ports.ts'
 import { buildManifest } from './files.ts'
 import { baseTree } from '../changes/diff.ts'
@@ -32,7 +32,7 @@ export async function sessionManifest(
       trustProjectConfig: session.trustProjectConfig,
       nonce: session.markerNonce,
       mode: session.mode,
-      tools: [...ports.tools.map((tool) => tool.definition), requestEnvVariablesTool],
+      tools: [...ports.tools.map((tool) => tool.definition), ...sandboxTools],
     },
     ports.crypto,
   )

@@ -1,5 +1,5 @@
 import { type KeyTable, madeByKey } from '../../actor/keys.ts'
-import type { Room } from '../../actor/room.ts'
+import type { RoomOf } from '../../actor/room.ts'
 import type { Written } from '../../actor/writes.ts'
 import { Waiters } from '../../actor/waiters.ts'
 import { judgeOperation, planOperation } from './judge.ts'
@@ -24,7 +24,7 @@ import type { Caller } from '../record/caller.ts'
 import type { Commands } from '../commands/commands.ts'
 import { enterAndOpen, callerSession, mustBeOpen } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { wakeSandbox } from '../generations/wake.ts'
+import { wakeSandbox } from '../generations/start.ts'
 import { mustApproval } from '../approvals/rows.ts'
 import {
   abandonAttempt,
@@ -69,7 +69,8 @@ export interface OperationsApi {
  * is asked, and its result is stored in the commit that receives it: one operation has at most one effect, or its state
  * says that nobody knows. The link brings the results.
  */
-export class Operations implements Room, OperationsApi {
+export class Operations implements RoomOf<OperationsApi> {
+  readonly api: OperationsApi = this
   readonly #kernel: SessionKernel
   readonly #commands: Commands
   readonly #policy: SessionPolicy

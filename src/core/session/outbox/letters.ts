@@ -1,4 +1,5 @@
 import type { DeadLettersResent, DeadLetterView } from '../../../contract/status.ts'
+import type { RoomOf } from '../../actor/room.ts'
 import { countLetters, listLetters, resendLetters } from '../../actor/dead-letters.ts'
 import type { Listed } from '../record/caller.ts'
 import type { Caller, Page } from '../record/caller.ts'
@@ -14,7 +15,8 @@ export interface LettersApi {
 }
 
 /** Rows of the session that libSQL has refused. The ledger is asked first: an earlier release told only the ledger. */
-export class Letters implements LettersApi {
+export class Letters implements RoomOf<LettersApi> {
+  readonly api: LettersApi = this
   readonly #kernel: SessionKernel
   readonly #outbox: Outbox
 

@@ -1,4 +1,4 @@
-import type { OrganisationApi } from '../../organisation/record/api.ts'
+import type { OrganisationApi } from '../../organisation/organisation.ts'
 import type { SandboxProvider } from '../../ports.ts'
 import type { SessionKernel } from './kernel.ts'
 

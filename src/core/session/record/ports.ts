@@ -1,9 +1,9 @@
 import type { ProviderName } from '../../../contract/session.ts'
 import type { SessionEvent } from '../../../contract/events.ts'
 import type { Model } from '../../../contract/models.ts'
-import type { GatewayTool } from '../calls/tools/tool.ts'
+import type { ToolDefinition } from '../../../contract/tool.ts'
 import type { CrashPoint } from '../../actor/crash-points.ts'
-import type { OrganisationApi } from '../../organisation/record/api.ts'
+import type { OrganisationApi } from '../../organisation/organisation.ts'
 import type {
   Blobs,
   Clock,
@@ -52,7 +52,8 @@ export interface SessionPorts {
   /** With the organisation's own credentials, if it has some. Null: not configured. */
   provider(name: ProviderName, organisationId: string): Promise<SandboxProvider | null>
   organisation(id: string): OrganisationApi
-  tools: readonly GatewayTool[]
+  /** What agents may call here. How each is carried out is known to calls alone. */
+  tools: readonly { definition: ToolDefinition }[]
   config: SessionConfig
   log: Log
   crash?: CrashPoint | undefined

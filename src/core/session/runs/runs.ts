@@ -17,6 +17,7 @@ import {
   type RunFinish,
   type TimelineCheck,
 } from '../../../contract/run.ts'
+import type { RoomOf } from '../../actor/room.ts'
 import type { Sql } from '../../ports.ts'
 import type { Caller, Page } from '../record/caller.ts'
 import { enterAndOpen, callerSession, mustBeOpen } from '../record/guards.ts'
@@ -115,7 +116,8 @@ export interface RunClose {
 }
 
 /** Runs as their callers see them: their timelines, checkpoints and ends. A run that has ended stays as it is. */
-export class Runs implements RunsApi {
+export class Runs implements RoomOf<RunsApi> {
+  readonly api: RunsApi = this
   readonly #kernel: SessionKernel
   readonly #neighbours: RunNeighbours
 

@@ -1,13 +1,13 @@
 import { AppError } from '../../../contract/error.ts'
 import type { Session } from '../../../contract/session.ts'
-import type { Room } from '../../actor/room.ts'
+import type { RoomOf } from '../../actor/room.ts'
 import type { Halt } from '../../organisation/record/api.ts'
 import type { Caller, SandboxCaller } from '../record/caller.ts'
 import { callerSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { pruneSnapshots } from '../snapshots/pruning.ts'
 import { Saving } from '../snapshots/saving.ts'
-import { SandboxCreation } from './create.ts'
+import { SandboxCreation } from './creation.ts'
 import { LeaseExtension } from './extend.ts'
 import { Halting } from './halt.ts'
 import { Idle } from './idle.ts'
@@ -31,7 +31,8 @@ export interface SandboxApi {
  * sleep, replaced and stopped. Every step is a deadline that is set before the provider is called, so an instance that
  * dies over one is followed by one that goes on. There is one live generation at a time.
  */
-export class Sandbox implements Room, SandboxApi {
+export class Sandbox implements RoomOf<SandboxApi> {
+  readonly api: SandboxApi = this
   readonly #kernel: SessionKernel
   readonly #view: () => Session
   readonly #watch: SandboxWatch
@@ -48,7 +49,7 @@ export class Sandbox implements Room, SandboxApi {
     this.deadlines = this.#meetings(saving)
   }
 
-  readonly deadlines: NonNullable<Room['deadlines']>
+  readonly deadlines: NonNullable<RoomOf<SandboxApi>['deadlines']>
 
   #meetings(saving: Saving) {
     const watch = this.#watch

@@ -13,7 +13,7 @@ import { retryMs } from '../../actor/jitter.ts'
 import { messageOf, organisationOf, providerOf } from '../record/outside.ts'
 import { loadGeneration, wasReady } from '../generations/generations.ts'
 import { changeSandbox } from '../generations/states.ts'
-import { requestNext, wakeSandbox } from '../generations/wake.ts'
+import { requestNext, wakeSandbox } from '../generations/start.ts'
 import { wantsSandbox } from '../turns/rows.ts'
 
 /**

@@ -7,7 +7,6 @@ import type { Answer } from '../../../contract/ask.ts'
 import { denyOpenAsks } from '../gate/questions.ts'
 import { dropOpenCommands } from '../commands/rows.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { requestNext, wakeSandbox } from '../generations/wake.ts'
 import { interruptTurn } from '../turns/rows.ts'
 import { failStart, giveUp, loseSandbox, replaceBy } from '../steps/lose.ts'
 import { retryMs } from '../../actor/jitter.ts'
@@ -18,7 +17,7 @@ import { onceByKey } from '../../actor/keys.ts'
 import { isOver } from '../record/record.ts'
 import { bootMs, isStarting, isWorking, lookMs, moveOn } from '../generations/states.ts'
 import type { Saving } from '../snapshots/saving.ts'
-import { beginStart, putOffStart, startMs } from '../generations/start.ts'
+import { beginStart, putOffStart, requestNext, startMs, wakeSandbox } from '../generations/start.ts'
 
 const recheckMs = 15_000
 /** How long what a sandbox has left may take to be saved. */

@@ -10,7 +10,7 @@ import type { SessionKernel } from '../record/kernel.ts'
 import { isLive, projectSession } from '../record/record.ts'
 import { endGeneration } from '../generations/generations.ts'
 import { changeSandbox } from '../generations/states.ts'
-import { stopWatching } from '../generations/wake.ts'
+import { stopWatching } from '../generations/pulse.ts'
 import { requestAbort } from '../turns/aborts.ts'
 import { interruptTurn } from '../turns/rows.ts'
 

@@ -26,7 +26,7 @@ import {
   setRetryAt,
 } from '../generations/start.ts'
 import { interruptedSince, interruptTurn } from '../turns/rows.ts'
-import { stopWatching } from '../generations/wake.ts'
+import { stopWatching } from '../generations/pulse.ts'
 
 /** The next one is asked for when the one before is stopped, at the latest after this time: it is fenced either way. */
 const stopPatienceMs = 60_000

@@ -1,4 +1,4 @@
-import type { Room } from '../../actor/room.ts'
+import type { RoomOf } from '../../actor/room.ts'
 import type { Written } from '../../actor/writes.ts'
 import { Waiters } from '../../actor/waiters.ts'
 import { AppError } from '../../../contract/error.ts'
@@ -12,7 +12,7 @@ import type { Caller, Listed, Page } from '../record/caller.ts'
 import { denyOpenAsks } from '../gate/questions.ts'
 import { callerSession, enterAndOpen, notClaimed } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { wakeSandbox } from '../generations/wake.ts'
+import { wakeSandbox } from '../generations/start.ts'
 import { type KeyTable, madeByKey } from '../../actor/keys.ts'
 import { linkLost } from '../generations/pulse.ts'
 import type { SessionRecord } from '../record/record.ts'
@@ -43,7 +43,8 @@ export interface TurnsApi {
  * Takes prompts, queues them, and tells how they end. A prompt is a row before anything else happens; one turn runs at a
  * time; a turn of which nothing is heard is asked for, and then ended. The link reports what the agent says of it.
  */
-export class Turns implements Room, TurnsApi {
+export class Turns implements RoomOf<TurnsApi> {
+  readonly api: TurnsApi = this
   readonly #kernel: SessionKernel
   readonly #budget: SessionBudget
   readonly #waiters = new Waiters()

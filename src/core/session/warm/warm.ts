@@ -1,4 +1,4 @@
-import type { Room } from '../../actor/room.ts'
+import type { RoomOf } from '../../actor/room.ts'
 import type { SessionPorts } from '../record/ports.ts'
 import type { Session } from '../../../contract/session.ts'
 import { clearDeadline } from '../../actor/deadlines.ts'
@@ -10,9 +10,8 @@ import { callerSession } from '../record/guards.ts'
 import { markErased } from '../steps/erase.ts'
 import { endGeneration } from '../generations/generations.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { stopWatching } from '../generations/wake.ts'
 import { organisationOf } from '../record/outside.ts'
-import { isSilent } from '../generations/pulse.ts'
+import { isSilent, stopWatching } from '../generations/pulse.ts'
 import type { NewSession, SessionRecord } from '../record/record.ts'
 import { fitsWarm, openWarm } from './fit.ts'
 
@@ -38,7 +37,8 @@ export interface Claiming {
  * A session that was booted before anybody asked for it. Until it is claimed it belongs to its pool, which is told of
  * every change; whoever claims it first gets it, and nobody else.
  */
-export class Warm implements Room, WarmApi {
+export class Warm implements RoomOf<WarmApi> {
+  readonly api: WarmApi = this
   readonly #kernel: SessionKernel
   readonly #claiming: Claiming
 

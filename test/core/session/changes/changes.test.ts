@@ -117,6 +117,15 @@ describe('the patch of each turn', () => {
     expect(await textOf(session, first?.turnId)).toBe(`# Gantry: ${note}\n${text}${link}`)
   })
 
+  test('[SES18] a name with a line break stays on the first line: what follows it is no patch', async () => {
+    const session = await readySession()
+    const path = 'lib\ndiff --git a/x b/x\n'
+    await turn(session, 1, { patch: patchOf({ leftOut: [{ path, reason: 'It cannot be read' }] }) })
+    const [first = '', ...rest] = (await textOf(session)).split('\n')
+    expect(first).toContain(`${JSON.stringify(path)} (It cannot be read)`)
+    expect(rest.join('\n')).toBe(text)
+  })
+
   test('[SES15] a turn that changed nothing, or comes twice, adds none; one that takes everything back does', async () => {
     const session = await readySession()
     const unchanged = await turn(session, 1, { patch: patchOf({ tree: tree('a'), text: '' }) })

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { WebhookCreated } from '../../../../src/contract/webhook.ts'
 import { DeliveryId } from '../../../../src/contract/ids.ts'
-import { statementsFor } from '../../../../src/core/ledger/statements.ts'
+import { statementsFor } from '../../../../src/core/ledger/ledger.ts'
 import { signatureOf } from '../../../../src/core/registry/webhooks/post.ts'
 import { giveUpAfterMs, retryDelayMs } from '../../../../src/core/session/webhooks/targets.ts'
 import { deleteWebhook } from '../../../../src/core/registry/webhooks/webhooks.ts'

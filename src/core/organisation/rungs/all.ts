@@ -1,0 +1,8 @@
+export { rung as rung0001 } from './0001.ts'
+export { rung as rung0002 } from './0002.ts'
+export { rung as rung0003 } from './0003.ts'
+export { rung as rung0004 } from './0004.ts'
+export { rung as rung0005 } from './0005.ts'
+export { rung as rung0006 } from './0006.ts'
+export { rung as rung0007 } from './0007.ts'
+export { rung as rung0008 } from './0008.ts'

@@ -1,0 +1,34 @@
+import type { Route } from '../kit/route.ts'
+import { approvalRoutes } from './approvals.ts'
+import { artifactRoutes } from './artifacts.ts'
+import { budgetRoutes } from './budgets.ts'
+import { changeRoutes } from './changes.ts'
+import { configurationRoutes } from './configurations.ts'
+import { deadLetterRoutes } from './dead-letters.ts'
+import { envRoutes } from './env.ts'
+import { eventRoutes } from './events.ts'
+import { keyRoutes } from './keys.ts'
+import { killSwitchRoutes } from './kill-switch.ts'
+import { limitRoutes } from './limits.ts'
+import { modelRoutes } from './models.ts'
+import { operationRoutes } from './operations.ts'
+import { policyRoutes } from './policies.ts'
+import { providerRoutes } from './providers.ts'
+import { runRoutes } from './runs.ts'
+import { sandboxRoutes } from './sandbox.ts'
+import { secretRoutes } from './secrets.ts'
+import { sessionRoutes } from './sessions.ts'
+import { statusRoutes } from './status.ts'
+import { toolRoutes } from './tools.ts'
+import { turnRoutes } from './turns.ts'
+import { webhookRoutes } from './webhooks.ts'
+
+/** Of every noun, in the order of the document. The first that fits a request answers it. */
+export const routes: Route[] = [
+  ...[...sessionRoutes, ...turnRoutes, ...changeRoutes, ...eventRoutes, ...artifactRoutes],
+  ...[...runRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
+  ...[...budgetRoutes, ...limitRoutes, ...killSwitchRoutes],
+  ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
+  ...[...keyRoutes, ...webhookRoutes, ...statusRoutes, ...deadLetterRoutes],
+  ...[...sandboxRoutes, ...toolRoutes],
+]
