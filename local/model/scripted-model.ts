@@ -14,7 +14,7 @@ import {
   chunksOf,
   completionOf,
   type Reply,
-} from './scripted-reply.ts'
+} from './chat-completions.ts'
 
 export const scriptStart = '<gantry-script>'
 export const scriptEnd = '</gantry-script>'

@@ -9,7 +9,7 @@ import type { Readable } from 'node:stream'
 import type { Manifest } from '../../src/contract/manifest.ts'
 import type { Owner } from '../workspace/folder.ts'
 import { hideFromLogs, log, messageOf, sleep } from '../log.ts'
-import { kill } from '../processes.ts'
+import { kill } from '../marked-processes.ts'
 
 const readyWithinMs = 30_000
 const probeTimeoutMs = 500

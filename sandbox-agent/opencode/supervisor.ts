@@ -11,7 +11,7 @@ import type { Owner } from '../workspace/folder.ts'
 import { log, messageOf, sleep } from '../log.ts'
 import type { Memory } from '../memory/memory.ts'
 import { OpenCode, type OpenCodeEvent } from './opencode.ts'
-import { findMarked, killMarked, type Marked } from '../processes.ts'
+import { findMarked, killMarked, type Marked } from '../marked-processes.ts'
 import { shorten } from '../shorten.ts'
 import { applyManifest } from '../workspace/workspace.ts'
 

@@ -163,3 +163,21 @@ export type ApprovalResolve = z.infer<typeof ApprovalResolve>
 
 export const ApprovalRevoke = z.strictObject({ reason: Text(2000, 1) })
 export type ApprovalRevoke = z.infer<typeof ApprovalRevoke>
+
+type Open = Pick<Approval, 'id' | 'state' | 'operationHash' | 'deadlineAt'>
+
+/** How long there is and where to answer: `baseUrl` is how callers reach the deployment. */
+export function answerTo(now: number, baseUrl: string, approval: Open): ApprovalAnswer {
+  const { id, state, operationHash, deadlineAt } = approval
+  if (state !== 'pending') return { secondsLeft: null, answer: null }
+  return {
+    secondsLeft: Math.max(0, Math.ceil((deadlineAt - now) / 1000)),
+    answer: {
+      method: 'POST',
+      url: `${baseUrl.replace(/\/$/, '')}/v1/approvals/${id}/resolve`,
+      scope: 'approve',
+      resolutions: ['approved', 'rejected', 'cancelled'],
+      body: { resolution: 'approved', operationHash },
+    },
+  }
+}

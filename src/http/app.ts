@@ -7,6 +7,7 @@ import { answerError, answerNotFound, refuseInvalid } from './kit/errors.ts'
 import { createGuards } from './kit/guards.ts'
 import { addDocumentRoute } from './kit/openapi.ts'
 import { configurationChecks, createReadiness } from './kit/readiness.ts'
+import { createRequestIds } from './kit/request-log.ts'
 import { routes } from './routes/all.ts'
 import { addHealthRoutes } from './routes/status.ts'
 
@@ -52,15 +53,4 @@ function createBareApp(deps: Pick<AppDeps, 'crypto' | 'log'>): App {
   app.onError(answerError(deps))
   app.notFound(answerNotFound(app))
   return app
-}
-
-/** Random once per isolate and counted from there: it is only a name for the logs. */
-function createRequestIds({ crypto }: Pick<AppDeps, 'crypto'>): () => string {
-  let isolate = ''
-  let count = 0
-  return () => {
-    // Not earlier: a Worker has no randomness before its first request.
-    isolate ||= crypto.random(12)
-    return `req_${isolate}${(count++).toString(36).padStart(8, '0')}`
-  }
 }

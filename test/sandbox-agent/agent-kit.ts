@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, vi } from 'vitest'
 import { type CommandKind, UpMessage } from '../../src/contract/link.ts'
 import type { Boot, Manifest } from '../../src/contract/manifest.ts'
-import { findMarked } from '../../sandbox-agent/processes.ts'
+import { findMarked } from '../../sandbox-agent/marked-processes.ts'
 import { makeRepository } from './execute/execute-kit.ts'
 import { type Peer, serveSockets } from './link/socket-server.ts'
 

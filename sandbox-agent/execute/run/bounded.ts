@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import type { Owner } from '../../workspace/folder.ts'
-import { kill } from '../../processes.ts'
+import { kill } from '../../marked-processes.ts'
 
 interface BoundedOptions {
   environment: Record<string, string>

@@ -1,9 +1,4 @@
-import type {
-  Approval,
-  ApprovalAnswer,
-  ApprovalState,
-  InboxEntry,
-} from '../../contract/approval.ts'
+import { answerTo, type ApprovalState, type InboxEntry } from '../../contract/approval.ts'
 import type { Db } from '../ports.ts'
 
 /** The inbox: the approvals of all sessions of an organisation, from libSQL. An approval may appear here a moment late. */
@@ -59,23 +54,5 @@ function entryOf(row: InboxRow, now: number, publicUrl: string): InboxEntry {
     details: details === null ? null : (JSON.parse(details) as InboxEntry['details']),
     policy: policy === null ? null : (JSON.parse(policy) as InboxEntry['policy']),
     ...answerTo(now, publicUrl, row),
-  }
-}
-
-type Open = Pick<Approval, 'id' | 'state' | 'operationHash' | 'deadlineAt'>
-
-/** How long there is and where to answer: `baseUrl` is how callers reach the deployment. */
-export function answerTo(now: number, baseUrl: string, approval: Open): ApprovalAnswer {
-  const { id, state, operationHash, deadlineAt } = approval
-  if (state !== 'pending') return { secondsLeft: null, answer: null }
-  return {
-    secondsLeft: Math.max(0, Math.ceil((deadlineAt - now) / 1000)),
-    answer: {
-      method: 'POST',
-      url: `${baseUrl.replace(/\/$/, '')}/v1/approvals/${id}/resolve`,
-      scope: 'approve',
-      resolutions: ['approved', 'rejected', 'cancelled'],
-      body: { resolution: 'approved', operationHash },
-    },
   }
 }

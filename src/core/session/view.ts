@@ -10,7 +10,7 @@ import { loadGeneration } from './generations/generations.ts'
 import type { SessionKernel } from './record/kernel.ts'
 import { promptOrigin } from './manifest/prompt.ts'
 import { loadSession } from './record/record.ts'
-import { loadStart } from './generations/start.ts'
+import { loadStart } from './generations/sandbox-start.ts'
 import { countQueued, runningTurn } from './turns/rows.ts'
 import { totalUsage } from './budget/usage.ts'
 

@@ -1,4 +1,5 @@
 import type { Log, LogFields } from '../../core/ports.ts'
+import type { AppDeps } from './deps.ts'
 import { type AppContext, type AppEnv, sessionIdOf } from './context.ts'
 
 /** Lines that belong to a request say which, whose, and about what: ids only, never a key or a token. */
@@ -20,5 +21,16 @@ function requestFields(c: AppContext): LogFields {
     ...(sessionId === undefined ? {} : { sessionId }),
     ...(caller === undefined ? {} : { keyId: caller.keyId }),
     ...(sandbox === undefined ? {} : { generation: sandbox.generation }),
+  }
+}
+
+/** Random once per isolate and counted from there: it is only a name for the logs. */
+export function createRequestIds({ crypto }: Pick<AppDeps, 'crypto'>): () => string {
+  let isolate = ''
+  let count = 0
+  return () => {
+    // Not earlier: a Worker has no randomness before its first request.
+    isolate ||= crypto.random(12)
+    return `req_${isolate}${(count++).toString(36).padStart(8, '0')}`
   }
 }

@@ -1,5 +1,6 @@
 import * as schemas from '../../contract/approval.ts'
 import {
+  answerTo,
   type Approval,
   ApprovalResolve,
   ApprovalRevoke,
@@ -8,7 +9,7 @@ import {
   ShownApproval,
 } from '../../contract/approval.ts'
 import { PageQuery } from '../../contract/page.ts'
-import { answerTo, listInbox } from '../../core/registry/approvals.ts'
+import { listInbox } from '../../core/registry/approvals.ts'
 import type { AppDeps } from '../kit/deps.ts'
 import { params } from '../kit/openapi.ts'
 import { datedPage } from '../kit/paging.ts'

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { root } from '../../../local/binaries.ts'
 import { script, type ScriptStep, startScriptedModel } from '../../../local/model/scripted-model.ts'
-import type { ChatMessage } from '../../../local/model/scripted-reply.ts'
+import type { ChatMessage } from '../../../local/model/chat-completions.ts'
 
 const tools = [{ type: 'function', function: { name: 'bash' } }]
 

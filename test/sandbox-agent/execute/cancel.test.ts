@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { findMarked } from '../../../sandbox-agent/processes.ts'
+import { findMarked } from '../../../sandbox-agent/marked-processes.ts'
 import {
   makeExecutor,
   makePlace,

@@ -9,7 +9,7 @@ import { Executor } from '../../../sandbox-agent/execute/executor.ts'
 import type { Site } from '../../../sandbox-agent/execute/run/site.ts'
 import type { Upload } from '../../../sandbox-agent/execute/read/read.ts'
 import type { Owner } from '../../../sandbox-agent/workspace/folder.ts'
-import { killMarked } from '../../../sandbox-agent/processes.ts'
+import { killMarked } from '../../../sandbox-agent/marked-processes.ts'
 import { temporaryFolder } from '../support.ts'
 import { isRoot } from '../../support/needs.ts'
 

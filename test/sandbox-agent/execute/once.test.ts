@@ -2,7 +2,7 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
-import { findMarked } from '../../../sandbox-agent/processes.ts'
+import { findMarked } from '../../../sandbox-agent/marked-processes.ts'
 import {
   makeExecutor,
   makeRepository,

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { Memory } from '../../../sandbox-agent/memory/memory.ts'
-import { killMarked } from '../../../sandbox-agent/processes.ts'
+import { killMarked } from '../../../sandbox-agent/marked-processes.ts'
 import { Supervisor } from '../../../sandbox-agent/opencode/supervisor.ts'
 import type { Boot } from '../../../src/contract/manifest.ts'
 import { opencodeDouble } from './opencode-double.ts'

@@ -1,4 +1,9 @@
-import type { Approval, ApprovalResolve, ApprovalState } from '../../../contract/approval.ts'
+import {
+  answerTo,
+  type Approval,
+  type ApprovalResolve,
+  type ApprovalState,
+} from '../../../contract/approval.ts'
 import type { ApprovalTerms } from '../../../contract/policy.ts'
 import { AppError } from '../../../contract/error.ts'
 import type { ApprovalId, RunId, SessionId } from '../../../contract/ids.ts'
@@ -10,7 +15,6 @@ import type { Sql } from '../../ports.ts'
 import { hideSecretLike } from '../../redaction/redaction.ts'
 import { appendEvent } from '../log/events.ts'
 import { addDelivery } from '../webhooks/deliveries.ts'
-import { answerTo } from '../../registry/approvals.ts'
 import { detailsOf, titleOf } from './details.ts'
 import { grantOf } from './grants.ts'
 import { rowsThatFit } from '../../actor/paging.ts'

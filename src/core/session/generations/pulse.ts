@@ -3,7 +3,7 @@ import type { Sql } from '../../ports.ts'
 import { appendEvent } from '../log/events.ts'
 import type { SessionPorts } from '../record/ports.ts'
 import { loadSession } from '../record/record.ts'
-import { changeSandbox } from './states.ts'
+import { changeSandbox } from './sandbox-states.ts'
 
 /** An agent pings every 15 s, and gives its socket up after 40 s of silence. */
 export const pulseMs = 60_000

@@ -6,7 +6,7 @@ import {
 import type { EventData, EventKind, SessionEvent } from '../../../contract/events.ts'
 import type { AgentEvent } from '../../../contract/link.ts'
 import type { Sql } from '../../ports.ts'
-import { parseReported } from './reported.ts'
+import { parseReported } from './plausible.ts'
 
 interface EventRow {
   seq: number

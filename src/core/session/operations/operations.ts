@@ -24,7 +24,7 @@ import type { Caller } from '../record/caller.ts'
 import type { Commands } from '../commands/commands.ts'
 import { enterAndOpen, callerSession, mustBeOpen } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { wakeSandbox } from '../generations/start.ts'
+import { wakeSandbox } from '../generations/sandbox-start.ts'
 import { mustApproval } from '../approvals/rows.ts'
 import {
   abandonAttempt,

@@ -11,7 +11,7 @@ import { retryMs } from '../../actor/jitter.ts'
 import { messageOf, organisationOf, providerOf } from '../record/outside.ts'
 import { isLive } from '../record/record.ts'
 import { isOver } from '../record/record.ts'
-import { bootMs, changeSandbox, explainSandbox, lookMs } from '../generations/states.ts'
+import { bootMs, changeSandbox, explainSandbox, lookMs } from '../generations/sandbox-states.ts'
 import {
   addFailure,
   countCreate,
@@ -19,7 +19,7 @@ import {
   maxCreates,
   putOffStart,
   setRetryAt,
-} from '../generations/start.ts'
+} from '../generations/sandbox-start.ts'
 
 /** From a granted place to a sandbox that the provider knows. Each step may be the last one of its instance. */
 export class SandboxCreation {

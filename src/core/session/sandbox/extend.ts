@@ -8,7 +8,7 @@ import { isLast, leaseEnd, nextExtension } from '../generations/lease.ts'
 import { retryMs } from '../../actor/jitter.ts'
 import { messageOf, providerOf } from '../record/outside.ts'
 import type { SessionRecord } from '../record/record.ts'
-import { isWorking } from '../generations/states.ts'
+import { isWorking } from '../generations/sandbox-states.ts'
 import type { Saving } from '../snapshots/saving.ts'
 
 /** What is saved again at the last moment may be much newer. */

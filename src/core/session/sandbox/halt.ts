@@ -11,7 +11,7 @@ import { letGo } from '../steps/lose.ts'
 import { messageOf, providerOf } from '../record/outside.ts'
 import type { SessionRecord } from '../record/record.ts'
 import { isOver } from '../record/record.ts'
-import { changeSandbox, isWorking } from '../generations/states.ts'
+import { changeSandbox, isWorking } from '../generations/sandbox-states.ts'
 import type { Saving, Taken } from '../snapshots/saving.ts'
 
 /**

@@ -7,7 +7,7 @@ import { loadGeneration, noteKept } from '../generations/generations.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { letGo } from '../steps/lose.ts'
 import type { SessionRecord } from '../record/record.ts'
-import { changeSandbox, isWorking } from '../generations/states.ts'
+import { changeSandbox, isWorking } from '../generations/sandbox-states.ts'
 import { type Saving, snapshotMs } from '../snapshots/saving.ts'
 
 const maxTries = 3

@@ -12,8 +12,8 @@ import type { SessionKernel } from '../record/kernel.ts'
 import { retryMs } from '../../actor/jitter.ts'
 import { messageOf, organisationOf, providerOf } from '../record/outside.ts'
 import { loadGeneration, wasReady } from '../generations/generations.ts'
-import { changeSandbox } from '../generations/states.ts'
-import { requestNext, wakeSandbox } from '../generations/start.ts'
+import { changeSandbox } from '../generations/sandbox-states.ts'
+import { requestNext, wakeSandbox } from '../generations/sandbox-start.ts'
 import { wantsSandbox } from '../turns/rows.ts'
 
 /**

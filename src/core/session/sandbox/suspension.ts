@@ -2,8 +2,8 @@ import { turnPatience } from '../../../contract/turn.ts'
 import { type Deadline, deadlineAt, setDeadline } from '../../actor/deadlines.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { pulseMs } from '../generations/pulse.ts'
-import { bootMs } from '../generations/states.ts'
-import { startMs } from '../generations/start.ts'
+import { bootMs } from '../generations/sandbox-states.ts'
+import { startMs } from '../generations/sandbox-start.ts'
 
 /** A deadline that comes so late was slept over: the machine was suspended, or no process was there. */
 const slept = 60_000

@@ -15,9 +15,15 @@ import { isSilent, linkLost, pulseMs } from '../generations/pulse.ts'
 import type { SessionRecord } from '../record/record.ts'
 import { onceByKey } from '../../actor/keys.ts'
 import { isOver } from '../record/record.ts'
-import { bootMs, isStarting, isWorking, lookMs, moveOn } from '../generations/states.ts'
+import { bootMs, isStarting, isWorking, lookMs, moveOn } from '../generations/sandbox-states.ts'
 import type { Saving } from '../snapshots/saving.ts'
-import { beginStart, putOffStart, requestNext, startMs, wakeSandbox } from '../generations/start.ts'
+import {
+  beginStart,
+  putOffStart,
+  requestNext,
+  startMs,
+  wakeSandbox,
+} from '../generations/sandbox-start.ts'
 
 const recheckMs = 15_000
 /** How long what a sandbox has left may take to be saved. */

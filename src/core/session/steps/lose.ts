@@ -16,7 +16,7 @@ import {
 } from '../generations/generations.ts'
 import { lossText } from '../generations/notice.ts'
 import { loadSession } from '../record/record.ts'
-import { changeSandbox, isStarting, nextSandboxState } from '../generations/states.ts'
+import { changeSandbox, isStarting, nextSandboxState } from '../generations/sandbox-states.ts'
 import {
   addFailure,
   beginStart,
@@ -24,7 +24,7 @@ import {
   goOn,
   hasTriesLeft,
   setRetryAt,
-} from '../generations/start.ts'
+} from '../generations/sandbox-start.ts'
 import { interruptedSince, interruptTurn } from '../turns/rows.ts'
 import { stopWatching } from '../generations/pulse.ts'
 

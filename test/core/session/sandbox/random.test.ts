@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { SandboxState } from '../../../../src/contract/sandbox.ts'
-import { maxCreates } from '../../../../src/core/session/generations/start.ts'
+import { maxCreates } from '../../../../src/core/session/generations/sandbox-start.ts'
 import { agentEvent, notice } from '../../../support/agent.ts'
 import { fair, FaultySandboxes } from '../../../support/faulty-sandboxes.ts'
 import { answer, runningIn, viewOf } from '../../../support/lifecycle.ts'

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import type { Enforcement } from '../../../../src/contract/operation.ts'
 import type { Enclosure } from '../../../../sandbox-agent/execute/run/enclosure.ts'
 import { runEnclosed } from '../../../../sandbox-agent/execute/run/run.ts'
-import { findMarked } from '../../../../sandbox-agent/processes.ts'
+import { findMarked } from '../../../../sandbox-agent/marked-processes.ts'
 import {
   makeExecutor,
   makePlace,

@@ -7,7 +7,7 @@ import {
   nextSandboxState,
   type SandboxCause,
   sandboxTransitions,
-} from '../../../../src/core/session/generations/states.ts'
+} from '../../../../src/core/session/generations/sandbox-states.ts'
 
 const causes: SandboxCause[] = [
   ...(['create-sent', 'created', 'hello', 'ready', 'link-lost'] as const),

@@ -5,8 +5,8 @@ import { isSteady, loadGeneration, noteConnected, noteReady } from '../generatio
 import { nextExtension } from '../generations/lease.ts'
 import { saveEveryMs } from '../snapshots/saving.ts'
 import { loadSession } from '../record/record.ts'
-import { bootMs, changeSandbox, isWorking, lookMs } from '../generations/states.ts'
-import { beginStart, goOn, setRetryAt } from '../generations/start.ts'
+import { bootMs, changeSandbox, isWorking, lookMs } from '../generations/sandbox-states.ts'
+import { beginStart, goOn, setRetryAt } from '../generations/sandbox-start.ts'
 import { startNextTurn } from '../turns/rows.ts'
 
 /** The agent has said hello. The answer to its creation may have been lost, and with it the deadlines that follow. */

@@ -3,7 +3,7 @@ import type { Sql } from '../../ports.ts'
 import { loadSession } from '../record/record.ts'
 import { restorable } from '../snapshots/rows.ts'
 import { beginGeneration } from './generations.ts'
-import { changeSandbox } from './states.ts'
+import { changeSandbox } from './sandbox-states.ts'
 
 /** From the request to ready, waiting for a place not counted. */
 export const startMs = 600_000
