@@ -14,7 +14,7 @@ import type {
 } from '../ports.ts'
 import { DeadLetters } from './dead-letters.ts'
 import { eraseSession, type RowOwner, sweepUploads, type UploadSweep } from './erasing.ts'
-import { isAway, notYet, reasonOf, refusesRow, UnknownKind } from './refusal.ts'
+import { isAway, notYet, reasonOf, refusesRow, UnknownKind } from './libsql-errors.ts'
 import { type Kind, type Table, tables } from './tables.ts'
 
 const maxBatchRows = 1000

@@ -14,7 +14,7 @@ import {
 } from '../../contract/ids.ts'
 import { version } from '../../contract/version.ts'
 import type { App } from './context.ts'
-import { hoisted } from './schemas.ts'
+import { hoisted } from './openapi-schemas.ts'
 
 export const json = <T extends z.ZodType>(schema: T, description: string) => ({
   content: { 'application/json': { schema } },

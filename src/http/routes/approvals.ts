@@ -14,7 +14,7 @@ import type { AppDeps } from '../kit/deps.ts'
 import { params } from '../kit/openapi.ts'
 import { datedPage } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/schemas.ts'
+import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 

@@ -5,7 +5,7 @@ import { loadArtifact } from '../../core/verbs/load-artifact.ts'
 import { params } from '../kit/openapi.ts'
 import { numberedPage } from '../kit/paging.ts'
 import { binary, ok, rawRoute, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/schemas.ts'
+import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 

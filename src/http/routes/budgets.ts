@@ -12,7 +12,7 @@ import {
 } from '../../contract/budget.ts'
 import { params } from '../kit/openapi.ts'
 import { ok, route } from '../kit/route.ts'
-import { nameSchemas } from '../kit/schemas.ts'
+import { nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 

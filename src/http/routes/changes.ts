@@ -6,7 +6,7 @@ import * as patchSchemas from '../../contract/patch.ts'
 import { PatchRow } from '../../contract/patch.ts'
 import { params } from '../kit/openapi.ts'
 import { ok, rawRoute, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/schemas.ts'
+import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(diffSchemas, patchSchemas)
 

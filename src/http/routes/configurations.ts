@@ -17,7 +17,7 @@ import { viewWarmPool } from '../../core/verbs/view-warm-pool.ts'
 import { params } from '../kit/openapi.ts'
 import { datedPage } from '../kit/paging.ts'
 import { created, gone, ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/schemas.ts'
+import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(configurationSchemas, warmPoolSchemas)
 

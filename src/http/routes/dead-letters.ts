@@ -3,7 +3,7 @@ import { DeadLetterResend, DeadLettersResent, DeadLetterView } from '../../contr
 import { params } from '../kit/openapi.ts'
 import { numberedPage } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
-import { listOf } from '../kit/schemas.ts'
+import { listOf } from '../kit/openapi-schemas.ts'
 
 const tag = 'dead letters'
 const description =

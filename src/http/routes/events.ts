@@ -2,7 +2,7 @@ import { z } from '@hono/zod-openapi'
 import { params } from '../kit/openapi.ts'
 import { eventStream, followEvents } from '../kit/event-stream.ts'
 import { rawRoute } from '../kit/route.ts'
-import { named, SessionEvent } from '../kit/schemas.ts'
+import { named, SessionEvent } from '../kit/openapi-schemas.ts'
 
 const position = z.coerce.number().int().min(0)
 const EventsQuery = z.strictObject({

@@ -6,7 +6,7 @@ import { createKey } from '../../core/verbs/create-key.ts'
 import { params } from '../kit/openapi.ts'
 import { datedPage } from '../kit/paging.ts'
 import { created, gone, ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/schemas.ts'
+import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 

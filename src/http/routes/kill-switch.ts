@@ -4,7 +4,7 @@ import * as shutdownSchemas from '../../contract/shutdown.ts'
 import { SandboxesLeft } from '../../contract/shutdown.ts'
 import { deploymentId } from '../../core/organisation/record/ports.ts'
 import { ok, route } from '../kit/route.ts'
-import { nameSchemas } from '../kit/schemas.ts'
+import { nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(killSwitchSchemas, shutdownSchemas)
 

@@ -6,7 +6,7 @@ import { SessionCreate } from '../../contract/session.ts'
 import { listActions } from '../../core/organisation/record/actions.ts'
 import { pageBy, readNumber } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/schemas.ts'
+import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 

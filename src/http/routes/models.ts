@@ -12,7 +12,7 @@ import { json } from '../kit/openapi.ts'
 import { countUsage, relayHeaders, withIdleLimit } from '../kit/stream.ts'
 import { requestLog } from '../kit/request-log.ts'
 import { ok, type Route, route } from '../kit/route.ts'
-import { nameSchemas } from '../kit/schemas.ts'
+import { nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 

@@ -13,7 +13,7 @@ import {
 } from '../../contract/operation.ts'
 import { params } from '../kit/openapi.ts'
 import { created, ok, route } from '../kit/route.ts'
-import { nameSchemas, named } from '../kit/schemas.ts'
+import { nameSchemas, named } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 

@@ -29,7 +29,7 @@ import { updateSessionPolicy } from '../../core/verbs/update-session-policy.ts'
 import { params } from '../kit/openapi.ts'
 import { type Cursor, pageBy, readNumber } from '../kit/paging.ts'
 import { ok, rawRoute, route } from '../kit/route.ts'
-import { listOf, nameSchemas, named, schemasPath } from '../kit/schemas.ts'
+import { listOf, nameSchemas, named, schemasPath } from '../kit/openapi-schemas.ts'
 
 nameSchemas(
   permissionSchemas,

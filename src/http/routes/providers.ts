@@ -15,7 +15,7 @@ import { deleteProviderCredentials } from '../../core/verbs/delete-provider-cred
 import { listProviders } from '../../core/verbs/list-providers.ts'
 import { setProviderCredentials } from '../../core/verbs/set-provider-credentials.ts'
 import { gone, ok, route } from '../kit/route.ts'
-import { nameSchemas } from '../kit/schemas.ts'
+import { nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 

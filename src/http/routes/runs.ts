@@ -25,7 +25,7 @@ import { createLoneRun } from '../../core/verbs/create-lone-run.ts'
 import { params } from '../kit/openapi.ts'
 import { datedPage, numberedPage } from '../kit/paging.ts'
 import { created, ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas, named } from '../kit/schemas.ts'
+import { listOf, nameSchemas, named } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 

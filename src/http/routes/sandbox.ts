@@ -11,7 +11,7 @@ import { storeUpload } from '../../core/verbs/store-upload.ts'
 import { readBody } from '../kit/body.ts'
 import { json, params } from '../kit/openapi.ts'
 import { created, ok, rawRoute, route } from '../kit/route.ts'
-import { nameSchemas } from '../kit/schemas.ts'
+import { nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(manifestSchemas, tokenSchemas)
 

@@ -12,7 +12,7 @@ import { resealSecrets } from '../../core/registry/reseal.ts'
 import { deleteSecret, listSecretNames, setSecret } from '../../core/registry/secrets.ts'
 import { detailOf, invalid } from '../kit/errors.ts'
 import { gone, ok, route } from '../kit/route.ts'
-import { nameSchemas } from '../kit/schemas.ts'
+import { nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 

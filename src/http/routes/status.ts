@@ -6,7 +6,7 @@ import { viewStatus } from '../../core/verbs/view-status.ts'
 import type { App } from '../kit/context.ts'
 import { json } from '../kit/openapi.ts'
 import { ok, route } from '../kit/route.ts'
-import { nameSchemas } from '../kit/schemas.ts'
+import { nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 

@@ -12,7 +12,7 @@ import type { AppContext } from '../kit/context.ts'
 import { detailOf, invalid } from '../kit/errors.ts'
 import { json, refusals } from '../kit/openapi.ts'
 import type { Route } from '../kit/route.ts'
-import { nameSchemas } from '../kit/schemas.ts'
+import { nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 

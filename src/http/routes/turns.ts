@@ -6,7 +6,7 @@ import { PromptCreate, Turn } from '../../contract/turn.ts'
 import { params } from '../kit/openapi.ts'
 import { numberedPage } from '../kit/paging.ts'
 import { accepted, ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/schemas.ts'
+import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 

@@ -1,6 +1,5 @@
-import type { DiscardReport, ExecutionReport, MergeReport } from '../../../contract/operation.ts'
+import type { ExecutionReport } from '../../../contract/operation.ts'
 import { hideSecretLike } from '../../redaction/redaction.ts'
-import type { StepResult } from './worktrees.ts'
 
 /** It was never begun. */
 export const cannotRun = (error: string): ExecutionReport => ({
@@ -24,8 +23,4 @@ const unknownReport = (error: string): ExecutionReport => ({
 /** A command that came to nothing says no more than that: whether it was begun is not known. */
 export function reportOf(ok: boolean, data: unknown, error: string): ExecutionReport {
   return hideSecretLike(ok ? (data as ExecutionReport) : unknownReport(error))
-}
-
-export function stepResultOf(ok: boolean, data: unknown, error: string): StepResult {
-  return ok ? { ok, report: data as MergeReport | DiscardReport } : { ok, error }
 }

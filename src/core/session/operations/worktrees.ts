@@ -104,3 +104,7 @@ function tell(sql: Sql, now: number, attemptId: string, data: Record<string, unk
   const told = { operationId: attempt.operation_id, attemptId, ...data, ...late }
   record(sql, now, run.id, 'operation-execution', told)
 }
+
+export function stepResultOf(ok: boolean, data: unknown, error: string): StepResult {
+  return ok ? { ok, report: data as MergeReport | DiscardReport } : { ok, error }
+}
