@@ -50,6 +50,8 @@ describe.each(allModes)('in mode %s a session', (mode) => {
       const path = `${layout.workspace}/.opencode/tool/${toolFileName(tool)}`
       const text = files.find((file) => file.path === `${path}.txt`)?.content
       expect(text).toBe(isIn ? `${tool.description}\n\n${tool.guidance}\n` : undefined)
+      const isAbsent = session.manifest.absent.some((file) => file.path === `${path}.ts`)
+      expect([tool.name, isAbsent]).toEqual([tool.name, !isIn])
       const wrapper = files.find((file) => file.path === `${path}.ts`)?.content
       expect(wrapper?.includes('export default') ?? false).toBe(isIn)
     }
@@ -94,6 +96,39 @@ test('[MODE4] a system_prompt stands in the sandbox in place of the prompt, or b
   const added = await host().begin({ system_prompt: own, system_prompt_mode: 'append' })
   expect(added.file('instructions.md')).toContain('no project configuration')
   expect(added.file('instructions.md')).toContain(`${own}\n\n# Working`)
+})
+
+test('[MODE3] the prompt names the repository, and an automation its run', async () => {
+  const repository = { url: 'https://git.test/team/shop.git' }
+  const configurationId = await host().configuration({ repository })
+  const automation = { configurationId, clientType: 'automation', automationRunId: 'nightly-7' }
+  const session = await host().begin(automation)
+  for (const word of ['shop', 'nightly-7']) expect(session.file('instructions.md')).toContain(word)
+  expect(session.file('instructions.md')).not.toContain('shop.git')
+})
+
+test('[CONF4] [CONF5] [POLS1] a session has repository, model, trust and policy of its configuration', async () => {
+  const project = 'configured'
+  const rules = [{ match: { category: 'shell' }, decision: 'deny' }]
+  await host().ok('PUT', '/v1/policies', {
+    ...{ project, format: 'json' },
+    source: JSON.stringify({ name: 'p', rules }),
+  })
+  const configurationId = await host().configuration({
+    ...{ project, defaultModel: 'claude-opus-4.6', trustProjectConfig: true },
+    repository: { url: 'https://git.test/shop', token: 'clone-token-2' },
+  })
+  const session = await host().begin({ configurationId })
+  expect(session.spec.repository).toMatchObject({
+    url: 'https://git.test/shop',
+    token: 'clone-token-2',
+  })
+  expect(session.manifest).toMatchObject({
+    model: 'anthropic/claude-opus-4-6',
+    trustProjectConfig: true,
+  })
+  await session.prompt()
+  expect(session.agent.answerTo(await session.ask('bash'))?.decision).toBe('deny')
 })
 
 test('[MODE5] [MODE6] model and effort reach opencode.json', async () => {

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { HostSession, useHost } from '../support/host.ts'
 import { hasSignature, useReceiver } from '../support/webhook-receiver.ts'
 
@@ -61,6 +61,8 @@ describe('webhooks', () => {
     await host().live(30_000)
     expect(receiver.at('/lost')).toMatchObject([{ json: { event: 'sandbox.lost' } }])
     expect(receiver.at('/elsewhere')).toEqual([])
+    await host().ok('POST', `${session.at}/close`, {})
+    await host().live(1000)
   })
 })
 
@@ -68,6 +70,12 @@ describe('a warm pool', () => {
   /** A configuration with a full pool, and its warm sessions. */
   async function fill(size: number, body: object = {}) {
     const configurationId = await host().configuration({ warmPool: { size }, ...body })
+    // Sandboxes whose agents never call would open the breaker for the next test.
+    onTestFinished(async () => {
+      const path = `/v1/configurations/${configurationId}`
+      await host().ok('PATCH', path, { warmPool: { size: 0 } })
+      await host().live(1000)
+    })
     await host().live(1000)
     const organisationId = await host().organisationId()
     const warm: HostSession[] = []

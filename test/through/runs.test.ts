@@ -78,11 +78,18 @@ describe('a run', () => {
     const turn = await session.prompt({ text: 'mend the door' })
     const { run } = await host().ok('GET', `/v1/runs/${turn.runId}`)
     expect(run).toMatchObject({ intent: 'mend the door', status: 'running' })
+    const part = { turnId: turn.id, sessionId: 's', messageId: 'm', partId: 'p' }
+    const tool = { ...part, tool: 'bash', callId: 'c', input: {} }
+    session.agent.emit('tool.started', tool)
+    session.agent.emit('tool.failed', { ...tool, error: 'no', durationMs: 1 })
     session.agent.endTurn(turn.id)
-    const rows = await host().rows(
-      'select status, outcome from runs where session_id = ?',
-      session.id,
-    )
+    await host().live()
+    const record = await host().ok('GET', `/v1/runs/${turn.runId}`)
+    expect(record.evidence.toolCalls).toEqual({ requested: 1, completed: 0, failed: 1 })
+    const named = await host().ok('POST', `${session.at}/runs`, { intent: 'another' })
+    await host().ok('POST', `${session.at}/runs`, { intent: 'newer' })
+    expect((await session.prompt({ runId: named.id })).runId).toBe(named.id)
+    const rows = await host().rows('select status, outcome from runs where id = ?', turn.runId)
     expect(rows).toEqual([{ status: 'completed', outcome: 'completed' }])
     const turns = await host().rows('select state, run_id from turns where id = ?', turn.id)
     expect(turns).toEqual([{ state: 'completed', run_id: turn.runId }])
@@ -148,7 +155,14 @@ describe('an operation', () => {
     expect(scene.session.agent.commands('execute')).toEqual([])
     await host().live()
     const inbox = await host().ok('GET', `/v1/approvals?state=pending`)
-    expect(inbox.items.map((item: { id: string }) => item.id)).toContain(approvalId)
+    const shown = inbox.items.find((item: { id: string }) => item.id === approvalId)
+    expect(shown).toMatchObject({ operationHash, details: { command: 'npm test' } })
+
+    const path = `/v1/approvals/${approvalId}/resolve`
+    const approve = { resolution: 'approved' }
+    expect(await host().refusal('POST', path, approve)).toEqual([403, 'forbidden'])
+    const other = { ...approve, operationHash: '0'.repeat(64) }
+    expect(await host().refusal('POST', path, other, approver)).toEqual([409, 'wrong_state'])
 
     await resolve(approvalId)
     await host().ok('POST', `/v1/approvals/${approvalId}/resume`)
@@ -173,6 +187,57 @@ describe('an operation', () => {
       status: 'blocked',
     })
     expect((await host().ok('GET', `${scene.at}/approvals`)).items).toEqual([])
+  })
+
+  test('[APR6] that was approved for the session is allowed again, and named so', async () => {
+    const scene = await begin()
+    const { approvalId } = await execute(scene, shell)
+    await resolve(approvalId, 'approved', { remember: { scope: 'session' } })
+    expect(await execute(scene, shell)).toMatchObject({
+      decision: 'allow',
+      rule: `grant:${approvalId}`,
+    })
+    expect((await execute(scene, { ...shell, command: 'npm run x' })).decision).toBe('ask')
+  })
+
+  test('[ATT2] that the sandbox cannot hold asks, and says what is missing', async () => {
+    const scene = await begin()
+    scene.session.agent.send({ t: 'ready', bootMs: 1, enforces: [] })
+    await host().live()
+    expect(await execute(scene, read)).toMatchObject({
+      decision: 'ask',
+      rule: 'isolation',
+      reason: expect.stringContaining('real-path'),
+    })
+  })
+
+  test('[POL6] is decided for the run’s agent', async () => {
+    const project = 'agents'
+    const rules = [{ id: 'lead', match: { category: 'read', agent: 'lead' }, decision: 'deny' }]
+    await host().ok('PUT', '/v1/policies', {
+      ...{ project, format: 'json' },
+      source: JSON.stringify({ name: 'p', rules }),
+    })
+    const session = await host().begin({ project })
+    const decide = async (agent: string) => {
+      const run = await host().ok('POST', `${session.at}/runs`, { intent: 'x', agent })
+      const body = { operation: read, evaluateOnly: true }
+      return (await host().ok('POST', `/v1/runs/${run.id}/operations`, body)).decision
+    }
+    expect([await decide('lead'), await decide('build')]).toEqual(['deny', 'allow'])
+  })
+
+  test('[ATT19] wakes a sleeping sandbox, and is carried out there', async () => {
+    const session = await host().begin({ idleTimeoutSeconds: 60 })
+    const run = await host().ok('POST', `${session.at}/runs`, { intent: 'later' })
+    await host().live(62_000)
+    expect((await session.view()).sandbox.state).toBe('stopped')
+    const { id } = await host().ok('POST', `/v1/runs/${run.id}/operations`, { operation: read })
+    await host().live()
+    await session.meet()
+    await session.agent.execute()
+    await host().live()
+    expect((await operation(id)).attempts).toMatchObject([{ status: 'succeeded' }])
   })
 
   test('[ATT16] [ATT17] a retry says in words why it may or may not be', async () => {
@@ -246,14 +311,22 @@ describe('an operation', () => {
     ])
   })
 
-  test('[ATT12] [ATT26] a branch is merged by one command, whose result is on record', async () => {
+  test('[ATT11] [ATT12] [ATT26] a branch is merged by one command, whose result is on record', async () => {
     const scene = await begin()
     const edit = { category: 'edit', operation: 'write-file', targetPath: 'a.txt', content: 'x' }
     const { id, approvalId } = await execute(scene, edit)
     await resolve(approvalId)
     await host().ok('POST', `/v1/approvals/${approvalId}/resume`)
-    await scene.session.agent.execute({ branch: 'gantry/1' })
+    const file = {
+      path: 'attempt.diff',
+      size: 3,
+      sha256: 'a'.repeat(64),
+      contentType: 'text/plain',
+    }
+    await scene.session.agent.execute({ branch: 'gantry/1', files: [file] })
     await host().live()
+    const { items } = await host().ok('GET', `${scene.session.at}/artifacts`)
+    expect(items).toMatchObject([{ path: 'attempt.diff' }])
     const [attempt] = (await operation(id)).attempts
     const merging = host().ok('POST', `/v1/attempts/${attempt.id}/merge`)
     const command = await scene.session.agent.command('merge')

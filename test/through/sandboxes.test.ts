@@ -34,6 +34,10 @@ describe('a start', () => {
       sandbox: { state: 'ready', generation: 1, connected: true },
       repository: { url: 'https://git.test/shop.git' },
     })
+    const lines = host().app.logs.filter(({ message }) => message === 'Sandbox ready')
+    expect(lines.map(({ fields }) => fields)).toContainEqual(
+      expect.objectContaining({ sessionId: session.id, generation: 1, bootMs: 1 }),
+    )
     const rows = await host().rows(
       'select provider, generation, sandbox_state from sessions where id = ?',
       session.id,

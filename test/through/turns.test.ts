@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { checksumOf } from '../../src/contract/patch.ts'
 import { type HostSession, useHost } from '../support/host.ts'
 
 const host = useHost()
@@ -154,8 +155,12 @@ describe('events', () => {
       ...{ ...part, turnId: turn.id, reasoning: false },
       text: `it is ${value} or ${btoa(value)}`,
     })
+    const commands = [{ name: 'web', command: `serve ${value}`, workspacePath: '.' }]
+    await session.callback('save_service_commands', { commands })
     await host().live()
     const shown = JSON.stringify([
+      await host().ok('GET', `${session.at}/calls`),
+      await host().rows('select * from session_tool_invocations where session_id = ?', session.id),
       await session.events(),
       await host().ok('GET', `${session.at}/approvals`),
       await host().rows('select * from approvals where session_id = ?', session.id),
@@ -191,10 +196,33 @@ describe('[LINK5] a token', () => {
   })
 })
 
-test('[SES10] [SES15] the diff is asked of the sandbox, and the patch of a turn is kept', async () => {
+test('[SES10] [SES15] [SES16] the diff is asked of the sandbox; what a turn ended with is kept, and the next sandbox counts from there', async () => {
   const session = await host().begin()
-  const diff = { patch: 'diff --git a/a b/a\n', files: [], truncated: false, leftOut: [] }
+  const text = 'diff --git a/a b/a\n'
+  const [base, tree] = ['a'.repeat(40), 'b'.repeat(40)]
+  const file = { path: 'a', status: 'modified', additions: 1, deletions: 0 }
+  const diff = { patch: text, files: [file], truncated: false, leftOut: [], base }
   const asked = host().ok('GET', `${session.at}/diff`)
-  session.agent.result((await session.agent.command('diff')).id, diff)
-  expect(await asked).toMatchObject({ patch: diff.patch })
+  session.agent.result((await session.agent.command('diff')).id, { ...diff, patch: 'live' })
+  expect(await asked).toMatchObject({ patch: 'live', live: true })
+  const turn = await session.prompt()
+  const patch = { base, tree, files: 1, bytes: text.length, text, checksum: checksumOf(text) }
+  session.agent.endTurn(turn.id, { diff, patch })
+  await host().live()
+  expect((await host().call('GET', `${session.at}/patches/${turn.id}`)).text).toBe(text)
+  await session.callback('save_snapshot')
+  await host().ok('POST', `${session.at}/replace`)
+  expect(await host().ok('GET', `${session.at}/diff`)).toMatchObject({ patch: text, live: false })
+  await host().live(61_000)
+  await session.meet()
+  expect(session.manifest.baseTree).toBe(base)
+})
+
+test('[TURN14] the reason of an abort stays, whatever the sandbox says of it', async () => {
+  const session = await host().begin()
+  const turn = await session.prompt()
+  await host().ok('POST', `${session.at}/abort`, { reason: 'wrong door' })
+  session.agent.endTurn(turn.id, { state: 'aborted', reason: 'Aborted' })
+  await host().live()
+  expect(await turnOf(turn.id)).toMatchObject({ state: 'aborted', reason: 'wrong door' })
 })
