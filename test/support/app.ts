@@ -77,7 +77,7 @@ export function createTestApp({
   const crypto = clock.watched(createCrypto([secretKey('s1')]))
   const tokens = clock.watched(createTokens(keys, now))
   const webhooks = clock.watched(createWebhookSender({ publicUrl }))
-  const ids = createSessionIds(secretKey('i').secret)
+  const ids = clock.watched(createSessionIds(secretKey('i').secret))
   const logs: { level: string; message: string; fields: Record<string, unknown> }[] = []
   const log: Log = (level, message, fields) => void logs.push({ level, message, fields })
   const deferred: Promise<unknown>[] = []

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { z } from 'zod'
+import { linkClose } from '../../../../src/contract/link.ts'
 import { gatewayTool } from '../../../../src/core/session/calls/tools/tool.ts'
 import { agentEvent } from '../../../support/agent.ts'
 import { RunWorld } from '../../../support/run-world.ts'
@@ -102,3 +103,18 @@ test('[LIFE15] [GATE14] a question of a replaced sandbox that waited for the org
   expect(world.rowsOf('asks')).toEqual([])
   expect(await world.events('gate.decided')).toEqual([])
 })
+
+test.each([{ t: 'ready', bootMs: 1 }, { t: 'failed', reason: 'late' }, { t: 'renew' }] as const)(
+  '[LIFE15] a replaced sandbox that says $t is told that it is over, and changes nothing',
+  async (said) => {
+    const session = await begin(new TestSession())
+    await session.actor.api.sandbox.replace(testCaller, 'x')
+    await session.pass(0)
+    const before = await session.actor.api.self.view(testCaller)
+    session.linked = true
+    session.sent = []
+    expect(await session.receive(said, 1)).toMatchObject({ code: linkClose.fenced })
+    expect(await session.actor.api.self.view(testCaller)).toEqual(before)
+    expect(session.sent).toEqual([])
+  },
+)
