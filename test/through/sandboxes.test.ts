@@ -1,10 +1,25 @@
 import { describe, expect, test } from 'vitest'
-import { AppError } from '../../src/contract/error.ts'
+import { AppError, type ErrorCode } from '../../src/contract/error.ts'
 import { linkClose } from '../../src/contract/link.ts'
 import { testOperatorKey } from '../support/app.ts'
 import { type HostSession, useHost } from '../support/host.ts'
 
 const host = useHost()
+
+/** The next sandbox is there at once, but the provider answers only when it is told to. */
+function holdAnswer(): { answer: (code?: 'unprocessable' | 'sandbox_unavailable') => void } {
+  const { sandboxes } = host()
+  const answered = Promise.withResolvers<ErrorCode | undefined>()
+  const create = sandboxes.create.bind(sandboxes)
+  sandboxes.create = async (spec) => {
+    sandboxes.create = create
+    const { info } = sandboxes.place(spec)
+    const code = await answered.promise
+    if (code !== undefined) throw new AppError(code, 'Something else')
+    return info
+  }
+  return { answer: answered.resolve }
+}
 
 /** The session's sandbox has ended, and its provider says so. */
 function end(session: HostSession): void {
@@ -55,27 +70,38 @@ describe('a start', () => {
     expect(host().sandboxes.running.size).toBe(before + 1)
   })
 
-  test.each(['good', 'unprocessable', 'sandbox_unavailable'] as const)(
-    '[LIFE3] one that is ready before the provider has answered is kept, though the answer is %s',
-    async (said) => {
-      const { sandboxes } = host()
-      const answered = Promise.withResolvers<void>()
-      const create = sandboxes.create.bind(sandboxes)
-      sandboxes.create = async (spec) => {
-        sandboxes.create = create
-        const { info } = sandboxes.place(spec)
-        await answered.promise
-        if (said !== 'good') throw new AppError(said, 'Something else')
-        return info
-      }
+  test.each([
+    [undefined, true],
+    ['unprocessable', true],
+    ['unprocessable', false],
+    ['sandbox_unavailable', true],
+    ['sandbox_unavailable', false],
+  ] as const)(
+    '[LIFE3] one whose agent calls before the provider has answered is kept, though the answer is %s (ready: %s)',
+    async (code, ready) => {
+      const held = holdAnswer()
       const session = await host().create()
-      await session.meet()
-      answered.resolve()
+      const agent = await session.meet({ ready })
+      held.answer(code)
       await host().live(60_000)
+      if (!ready) agent.send({ t: 'ready', bootMs: 1 })
+      await host().live()
       expect((await session.view()).sandbox).toMatchObject({ state: 'ready', generation: 1 })
-      expect(sandboxes.running.has(`${session.id}.1`)).toBe(true)
+      expect(host().sandboxes.running.has(`${session.id}.1`)).toBe(true)
     },
   )
+
+  test('[LIFE19] one that appears after the session was closed is stopped again', async () => {
+    const held = holdAnswer()
+    const session = await host().create()
+    const spec = { ...session.spec }
+    await host().ok('POST', `${session.at}/close`, {})
+    await host().live(1000)
+    host().sandboxes.place(spec)
+    held.answer()
+    await host().live(60_000)
+    expect(host().sandboxes.running.has(`${session.id}.1`)).toBe(false)
+  })
 
   test('[LIFE2] one that never calls is replaced, and in the end given up with the reasons', async () => {
     const session = await host().create()
@@ -284,7 +310,8 @@ describe('an end', () => {
   test('[SES7] a closed one is deleted by itself after its time', async () => {
     const session = await host().begin()
     await host().ok('POST', `${session.at}/close`, {})
-    await host().live(86_400_000 + 60_000)
+    host().app.pass(86_400_000)
+    await host().live(60_000)
     expect(await host().refusal('GET', session.at)).toEqual([404, 'not_found'])
   })
 })
