@@ -30,7 +30,7 @@ describe.each(hosts)('a replaced sandbox on %s', (host) => {
     async (provider) => {
       const session = await stack().createSession({ sandbox: provider, gate: { ask: ['bash'] } })
       const old = await stack().token(session)
-      const link = new TestAgent(stack().url, session.id, old)
+      const link = TestAgent.dial(stack().url, session.id, old)
       await link.greet()
       const settled = await stack().call(old, session, 'noop', 'settled')
       expect(settled.status).toBe(200)
@@ -65,7 +65,7 @@ describe.each(hosts)('a replaced sandbox on %s', (host) => {
         answers.map(() => [403, 'old_generation']),
       )
       for (const token of [old, expired]) {
-        expect(await new TestAgent(stack().url, session.id, token).opened()).toBe(false)
+        expect(await TestAgent.dial(stack().url, session.id, token).opened()).toBe(false)
       }
       link.send({ t: 'events', items: [notice(1)] })
       expect(await stateOf(session)).toEqual(before)
@@ -91,7 +91,7 @@ describe.each(hosts)('a replaced sandbox on %s', (host) => {
     for (const sandbox of ['none', 'local']) {
       const session = await stack().createSession({ sandbox })
       const token = await stack().token(session)
-      const link = new TestAgent(stack().url, session.id, token)
+      const link = TestAgent.dial(stack().url, session.id, token)
       await link.greet()
       const waiting = stack().call(token, session, 'verify', 'v')
       await link.next('command')
@@ -103,7 +103,7 @@ describe.each(hosts)('a replaced sandbox on %s', (host) => {
   test('[GATE4] replacement denies the open ask and interrupts the turn; a later allow is refused', async () => {
     const session = await stack().createSession({ sandbox: 'local', gate: { ask: ['bash'] } })
     await until(() => sandboxHost.running.has(`${session.id}.1`))
-    const link = new TestAgent(stack().url, session.id, await stack().token(session))
+    const link = TestAgent.dial(stack().url, session.id, await stack().token(session))
     await link.greet()
     const turn = await stack().api('POST', `/v1/sessions/${session.id}/prompts`, { text: 'go' })
     await link.next('command')

@@ -44,7 +44,7 @@ afterAll(() => {
 
 /** Answers one prompt. */
 async function play({ gatewayUrl, sessionId, token }: Boot): Promise<void> {
-  const agent = new TestAgent(gatewayUrl, sessionId, token)
+  const agent = TestAgent.dial(gatewayUrl, sessionId, token)
   await agent.greet()
   const { id } = await agent.next('command', ({ kind }) => kind === 'prompt')
   agent.send({ t: 'result', commandId: id, ok: true, data: { sent: true } })

@@ -8,7 +8,7 @@ import { hosts, startWire, until, useStack } from '../support/stack.ts'
 describe.each(hosts)('the link on %s', (host) => {
   const stack = useStack(host)
   const connect = async (session: Session, options: { token?: string; url?: string } = {}) =>
-    new TestAgent(
+    TestAgent.dial(
       options.url ?? stack().url,
       session.id,
       options.token ?? (await stack().token(session)),

@@ -45,7 +45,7 @@ describe.each(hosts)('sessions on %s', (host) => {
     const token = await stack().token(session, { organisationId: other })
     const answer = await stack().call(token, session, 'noop', 'x')
     expect([answer.status, answer.json.error.code]).toEqual([404, 'not_found'])
-    expect(await new TestAgent(stack().url, session.id, token).opened()).toBe(false)
+    expect(await TestAgent.dial(stack().url, session.id, token).opened()).toBe(false)
   })
 
   test('[SES6] deleting erases the rows in libSQL, the content that only it holds, its link and its streams', async () => {
@@ -59,7 +59,7 @@ describe.each(hosts)('sessions on %s', (host) => {
       return json as { sha256: string; size: number }
     }
     const verify = async (session: Session, ...texts: string[]) => {
-      const agent = new TestAgent(stack().url, session.id, await stack().token(session))
+      const agent = TestAgent.dial(stack().url, session.id, await stack().token(session))
       await agent.greet()
       const answer = stack().call(await stack().token(session), session, 'verify', 'v')
       const { id } = await agent.next('command')

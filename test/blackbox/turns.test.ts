@@ -30,7 +30,7 @@ describe.each(hosts)('turns on %s', (host) => {
   async function open(input: Record<string, unknown> = {}) {
     const session = await stack().createSession({ sandbox: 'local', ...input })
     await until(() => sandboxHost.running.has(`${session.id}.1`))
-    const agent = new TestAgent(stack().url, session.id, await stack().token(session))
+    const agent = TestAgent.dial(stack().url, session.id, await stack().token(session))
     await agent.greet()
     let seq = 0
     return {
@@ -202,7 +202,7 @@ describe.each(hosts)('turns on %s', (host) => {
     const winner = won === 'approved' ? 'allow' : 'deny'
     expect(await answered(3)).toMatchObject({ decision: winner })
     // Asked again after a reconnect, the answer is the same.
-    const second = new TestAgent(stack().url, session.id, await stack().token(session))
+    const second = TestAgent.dial(stack().url, session.id, await stack().token(session))
     await second.greet()
     second.send(question(askId(3), 'bash', { command: 'ls' }))
     expect(await second.next('answer')).toMatchObject({ askId: askId(3), decision: winner })
@@ -226,7 +226,7 @@ describe.each(hosts)('turns on %s', (host) => {
     agent.send(question(askId(1), 'bash'))
     await until(async () => (await api('GET', session, '/approvals')).json.items.length === 1)
     await stack().restart()
-    const again = new TestAgent(stack().url, session.id, await stack().token(session))
+    const again = TestAgent.dial(stack().url, session.id, await stack().token(session))
     await again.greet()
     again.send(question(askId(1), 'bash'))
     expect((await resolve(session, 1, 'approved')).status).toBe(200)
@@ -275,13 +275,13 @@ describe.each(hosts)('turns on %s', (host) => {
     await until(() => !sandboxHost.running.has(`${session.id}.1`))
 
     // What is left of it may still call: it is turned away.
-    const undead = new TestAgent(stack().url, session.id, await stack().token(session))
+    const undead = TestAgent.dial(stack().url, session.id, await stack().token(session))
     expect(await undead.opened()).toBe(false)
     expect(await turnOf(queued.id)).toMatchObject({ state: 'queued' })
 
     await api('POST', session, '/replace', {})
     await until(() => sandboxHost.running.has(`${session.id}.2`))
-    const fresh = new TestAgent(
+    const fresh = TestAgent.dial(
       stack().url,
       session.id,
       await stack().token(session, { generation: 2 }),

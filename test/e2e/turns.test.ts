@@ -212,7 +212,7 @@ test('[BOX3] [BOX4] [TURN10] [SES9] agent killed: lost with the reason, 409, rep
     const answer = await request(method, `${stack().url}${path}`, old, body)
     expect([path, answer.status]).toEqual([path, 403])
   }
-  const agent = new TestAgent(stack().url, box.id, old)
+  const agent = TestAgent.dial(stack().url, box.id, old)
   expect(await agent.opened()).toBe(false)
   expect(await box.events()).toEqual(before)
   expect((await box.view()).sandbox).toMatchObject({ state: 'ready', generation: 2 })

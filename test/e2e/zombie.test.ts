@@ -48,7 +48,7 @@ async function replay(box: Box): Promise<void> {
     const { error } = answer.json as { error: { code: string } }
     expect([path, answer.status, error.code]).toEqual([path, 403, 'old_generation'])
   }
-  expect(await new TestAgent(url, box.id, token).opened()).toBe(false)
+  expect(await TestAgent.dial(url, box.id, token).opened()).toBe(false)
 }
 
 test('[LIFE15] [BOX4] a paused sandbox wakes after it was replaced and goes on with its turn: all of it is refused, nothing changes, its processes end', async () => {

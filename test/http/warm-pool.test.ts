@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { linkProtocols } from '../../src/contract/link.ts'
 import { createTestApp, type TestApp } from '../support/app.ts'
 import { useLibsql } from '../support/libsql.ts'
-import { MemorySandboxes } from '../support/memory-sandboxes.ts'
+import { LinkedAgent } from '../support/linked-agent.ts'
+import { MemorySandboxes, nameOf } from '../support/memory-sandboxes.ts'
 
 const libsql = useLibsql()
 let app: TestApp
@@ -11,10 +11,6 @@ let organisationId: string
 let key: string
 let configurationId: string
 let path: string
-
-const hello = JSON.stringify({
-  ...{ t: 'hello', protocols: linkProtocols, agent: 'test', boot: 'b', ready: true },
-})
 
 beforeEach(async () => {
   sandboxes = new MemorySandboxes(() => app.deps.now())
@@ -35,14 +31,15 @@ const pool = async () => (await app.call('GET', `${path}/warm-pool`, key)).json
 /** Everything that is due is done, and every agent calls, until nothing changes any more. */
 async function fill(): Promise<void> {
   for (let turn = 0; turn < 10; turn += 1) {
-    await app.actorOf(organisationId).runDue()
-    for (const [, session] of app.sessions) {
-      await session.runDue()
+    await app.live()
+    for (const [id, session] of app.sessions) {
       const view = await session.api.self.view({ organisationId }).catch(() => null)
-      if (view?.sandbox.state === 'booting') await session.receive(view.sandbox.generation, hello)
-      await session.runDue()
+      if (view?.sandbox.state !== 'booting') continue
+      const { spec } = sandboxes.running.get(nameOf(id, view.sandbox.generation))!
+      const socket = await app.link(id, spec.token)
+      if (socket) await new LinkedAgent(socket).meet()
     }
-    await app.settle()
+    await app.live()
     if ((await pool()).ready === (await pool()).size) return
   }
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { root } from '../../local/binaries.ts'
 
 /** Folders whose tests start no process. */
-const quick = /^test\/(core|contract|http)\//
+const quick = /^test\/(core|contract|http|through)\//
 
 /** What a word selects: `core` a folder of tests, `calls` or `CALL` what is named so or cites rules of that area. */
 export interface Room {

@@ -60,7 +60,7 @@ describe('[TEST3] a word names the tests of a room', () => {
   test.each(['calls', 'CALL'])('an area of SPEC.md, here %s, where no server is needed', (word) => {
     const { files, others } = findRoom(word)
     expect(files).toContain('test/core/session/calls/calls.test.ts')
-    expect(files.every((file) => /^test\/(core|contract|http)\//.test(file))).toBe(true)
+    expect(files.every((file) => /^test\/(core|contract|http|through)\//.test(file))).toBe(true)
     expect(others).toContain('test/blackbox/calls.test.ts')
   })
 

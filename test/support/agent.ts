@@ -27,20 +27,34 @@ export async function mintToken(
 
 type Down<T extends DownMessage['t']> = Extract<DownMessage, { t: T }>
 
+/** A WebSocket, as far as an agent needs one. */
+export interface AgentSocket {
+  readonly readyState: number
+  send(text: string): void
+  close(code?: number): void
+  addEventListener(type: 'open', listen: () => void): void
+  addEventListener(type: 'message', listen: (event: { data: unknown }) => void): void
+  addEventListener(type: 'close', listen: (event: { code: number; reason: string }) => void): void
+}
+
 /** The agent's side of the link and nothing else: a sandbox without OpenCode. */
 export class TestAgent {
   readonly messages: DownMessage[] = []
   /** Given when the socket is gone, whoever ended it. */
   readonly closed: Promise<{ code: number; reason: string }>
-  readonly #socket: WebSocket
+  readonly #socket: AgentSocket
   #wake: () => void = () => {}
   #isClosed = false
 
-  constructor(url: string, sessionId: string, token: string) {
+  static dial(url: string, sessionId: string, token: string): TestAgent {
     const init = { headers: { authorization: `Bearer ${token}` } }
     const address = `${url.replace(/^http/, 'ws')}/sandbox/${sessionId}/link`
     // Node's WebSocket takes headers.
-    this.#socket = new WebSocket(address, init)
+    return new TestAgent(new WebSocket(address, init))
+  }
+
+  constructor(socket: AgentSocket) {
+    this.#socket = socket
     this.#socket.addEventListener('message', ({ data }) => {
       this.messages.push(DownMessage.parse(JSON.parse(String(data))))
       this.#wake()

@@ -1,3 +1,5 @@
+import { SessionSockets } from '../../src/hosts/deno/sockets.ts'
+import { linkClose } from '../../src/contract/link.ts'
 import { Firewall } from '../../src/contract/limits.ts'
 import { modelRows } from '../../src/contract/models.ts'
 import { createBlobs } from '../../src/adapters/blobs.ts'
@@ -17,7 +19,10 @@ import { SessionActor } from '../../src/core/session/session.ts'
 import { createWarmSource } from '../../src/core/verbs/warm-source.ts'
 import { type AppDeps, createApp } from '../../src/http/app.ts'
 import { z } from 'zod'
+import type { AgentSocket } from './agent.ts'
+import { TestClock } from './clock.ts'
 import { secretKey } from './keys.ts'
+import { socketPair } from './socket-pair.ts'
 import { memorySql } from './sql.ts'
 
 export interface TestAppOptions {
@@ -32,7 +37,12 @@ export interface TestAppOptions {
   sandboxes?: SandboxProvider
   /** Beside `echo` and `verify`. */
   tools?: readonly GatewayTool[]
+  /** In place of all others. */
+  onlyTools?: readonly GatewayTool[]
+  firewall?: Partial<Firewall>
 }
+
+type HostSocket = ReturnType<typeof socketPair>[1]
 
 export const testOperatorKey = 'o'.repeat(32)
 
@@ -49,7 +59,7 @@ export const echoTool = {
 
 /** The real app over real actors and a real libSQL server, in this process. */
 export function createTestApp({
-  db,
+  db: openDb,
   rateLimitPerMinute = 100_000,
   models,
   operatorKey = testOperatorKey,
@@ -57,13 +67,17 @@ export function createTestApp({
   directory,
   sandboxes,
   tools = [],
+  onlyTools,
+  firewall = {},
 }: TestAppOptions) {
-  let clock = Date.now()
-  const now = () => clock
+  const clock = new TestClock()
+  const now = () => clock.now
   const keys = [secretKey('k1')]
-  const crypto = createCrypto([secretKey('s1')])
-  const tokens = createTokens(keys, now)
-  const ids = createSessionIds(secretKey('i').secret)
+  const db = () => clock.watched(openDb())
+  const crypto = clock.watched(createCrypto([secretKey('s1')]))
+  const tokens = clock.watched(createTokens(keys, now))
+  const webhooks = clock.watched(createWebhookSender({ publicUrl }))
+  const ids = clock.watched(createSessionIds(secretKey('i').secret))
   const logs: { level: string; message: string; fields: Record<string, unknown> }[] = []
   const log: Log = (level, message, fields) => void logs.push({ level, message, fields })
   const deferred: Promise<unknown>[] = []
@@ -99,6 +113,14 @@ export function createTestApp({
   }
   const warm = createWarmSource({ db, crypto, ids, config: sessionConfig })
 
+  const served = onlyTools ?? [echo, verify, ...tools]
+  const sockets = new Map<string, SessionSockets>()
+  const socketsOf = (id: string) =>
+    sockets.get(id) ?? sockets.set(id, new SessionSockets()).get(id)!
+  /** Since when the machines of these agents stand still, and their sockets do not know. */
+  const silentSince = new Map<string, number>()
+  /** The agents' ends, by the name that the answer gives them. */
+  const opened: AgentSocket[] = []
   const watchers = new Map<string, Set<(events: SessionEvent[]) => void>>()
   const watchersOf = (id: string) => watchers.get(id) ?? watchers.set(id, new Set()).get(id)!
   const sessions = new Map<string, SessionActor>()
@@ -110,28 +132,34 @@ export function createTestApp({
     const actor = new SessionActor({
       sql: databaseOf(id),
       host: {
-        arm: () => {},
-        sendToAgent: () => false,
-        closeAgent: () => {},
-        agentConnected: () => false,
-        agentHeardAt: () => Date.now(),
-        agentGreeted: () => false,
+        arm: (at) => clock.arm(id, at, () => session(id).runDue()),
+        sendToAgent: (text) => socketsOf(id).sendToAgent(text),
+        closeAgent: (code, reason) => socketsOf(id).closeAgent(code, reason),
+        agentConnected: () => socketsOf(id).connected(),
+        // Its pings do not wake the session, so nobody sends them here.
+        agentHeardAt: () => socketsOf(id).heardAt() && (silentSince.get(id) ?? clock.now),
+        agentGreeted: () => socketsOf(id).greet(),
         watched: () => watchersOf(id).size > 0,
         publish: (events) => watchersOf(id).forEach((send) => send(events)),
-        sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+        sleep: (ms) => clock.sleep(ms),
         defer: (work) => void deferred.push(work),
-        erase: async () => void (sessions.delete(id), databases.delete(id)),
+        async erase() {
+          socketsOf(id).close(linkClose.fenced, 'The session was deleted')
+          sessions.delete(id)
+          databases.delete(id)
+          clock.arm(id, null)
+        },
       },
       now,
       crypto,
       tokens,
-      webhooks: createWebhookSender({ publicUrl }),
+      webhooks,
       db,
       blobs,
       ledger: () => ledger,
       provider: (name, organisationId) => providers.find(name, organisationId),
       organisation: (id) => organisation(id).api,
-      tools: [echo, verify, ...tools],
+      tools: served,
       config: sessionConfig,
       log,
     })
@@ -145,7 +173,7 @@ export function createTestApp({
     const actor = new OrganisationActor({
       id,
       sql: memorySql(),
-      host: { arm: () => {} },
+      host: { arm: (at) => clock.arm(id, at, () => organisation(id).runDue()) },
       now,
       crypto,
       provider: (name, organisationId) => providers.find(name, organisationId),
@@ -153,20 +181,45 @@ export function createTestApp({
       session: (sessionId) => session(sessionId).api,
       organisation: (other) => organisation(other).api,
       ledger: () => ledger,
-      firewall: Firewall.parse({}),
+      firewall: Firewall.parse(firewall),
       log,
     })
     organisations.set(id, actor)
     return actor
   }
 
+  /** As every host does it with a real socket. */
+  function accept(id: string, generation: number, socket: HostSocket): void {
+    socketsOf(id).accept(socket, clock.now)
+    socket.addEventListener('message', ({ data }) => {
+      if (!socketsOf(id).holds(socket)) return
+      void clock.watch(
+        session(id)
+          .receive(generation, String(data))
+          .then((end) => end && socket.close(end.code, end.reason)),
+      )
+    })
+    socket.addEventListener('close', () => {
+      if (socketsOf(id).drop(socket) && databases.has(id)) session(id).linkClosed(generation)
+    })
+  }
+  async function renew(id: string, generation: number, socket: HostSocket): Promise<void> {
+    socket.send(await session(id).newToken(generation))
+    socket.close(linkClose.renewed, 'Connect again with the new token')
+  }
+
   const deps: AppDeps = {
     session: (id) => session(id).api,
     organisation: (id) => organisation(id).api,
     openLink: async (id, { expired, ...sandbox }) => {
+      const { generation } = sandbox
       await session(id).api.agent.authorise(sandbox)
+      const [agent, socket] = socketPair()
+      if (expired) void renew(id, generation, socket)
+      else accept(id, generation, socket)
+      const headers = { 'x-expired': String(expired), 'x-link': String(opened.push(agent) - 1) }
       // Node's Response has no 101, and no socket either.
-      return new Response(null, { status: 200, headers: { 'x-expired': String(expired) } })
+      return new Response(null, { status: 200, headers })
     },
     watch: async (id, caller) => {
       session(id).checkWatcher(caller)
@@ -186,10 +239,10 @@ export function createTestApp({
     crypto,
     ids,
     tokens,
-    webhooks: createWebhookSender({ publicUrl }),
+    webhooks,
     providers,
     warm,
-    tools: [echoTool, verify.definition, ...tools.map(({ definition }) => definition)],
+    tools: served.map(({ definition }) => definition),
     config: {
       ...config,
       rateLimitPerMinute,
@@ -205,7 +258,7 @@ export function createTestApp({
   const app = createApp(deps)
 
   const makeKey = (organisationId: string, ...scopes: Scope[]) =>
-    createKey(db(), crypto, clock, organisationId, { name: 'test', owner: 'test', scopes })
+    createKey(db(), crypto, clock.now, organisationId, { name: 'test', owner: 'test', scopes })
   return {
     app,
     deps,
@@ -221,12 +274,26 @@ export function createTestApp({
     restart: (id: string) => void sessions.delete(id),
     actorOf: organisation,
     echoRuns: () => echoRuns,
-    pass: (ms: number) => void (clock += ms),
+    /** The clock alone. */
+    pass: (ms: number) => void (clock.now += ms),
+    /** The clock, and every deadline that is met on the way. */
+    live: (ms = 0) => clock.live(ms),
+    /** Until the control plane waits for somebody else. */
+    quiet: () => clock.quiet(),
+    /** The machine of the session's agent stands still from now on. */
+    hush: (id: string) => void silentSince.set(id, clock.now),
+    /** The agent's end of a link that the API has opened; null if it was refused. */
+    async link(id: string, token: string): Promise<AgentSocket | null> {
+      const headers = { upgrade: 'websocket', authorization: `Bearer ${token}` }
+      const answer = await app.request(`/sandbox/${id}/link`, { headers })
+      silentSince.delete(id)
+      return opened[Number(answer.headers.get('x-link') ?? Number.NaN)] ?? null
+    },
     /** What goes on after an answer may begin more of it. */
     settle: async () => {
       while (deferred.length > 0) await Promise.allSettled(deferred.splice(0))
     },
-    makeOrganisation: () => createOrganisation(db(), crypto, clock, 'test'),
+    makeOrganisation: () => createOrganisation(db(), crypto, clock.now, 'test'),
     makeKey,
     async call(method: string, path: string, credential?: string, body?: unknown, headers = {}) {
       const response = await app.request(path, {

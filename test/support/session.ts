@@ -3,6 +3,7 @@ import type { SessionEvent } from '../../src/contract/events.ts'
 import { type DownMessage, type UpMessage } from '../../src/contract/link.ts'
 import { defaultModelId, modelRows } from '../../src/contract/models.ts'
 import { SessionCreate } from '../../src/contract/session.ts'
+import type { CrashPoint, CrashPointName } from '../../src/core/actor/crash-points.ts'
 import type { GatewayTool } from '../../src/core/session/calls/tools/tool.ts'
 import type { OrganisationApi } from '../../src/core/organisation/organisation.ts'
 import type { Blobs, Crypto, SandboxProvider } from '../../src/core/ports.ts'
@@ -47,6 +48,8 @@ export class TestSession {
   /** Snapshots from which configurations start. */
   readonly bases = new Set<string>()
   readonly sandboxes = new MemorySandboxes(() => this.now)
+  /** Where the session goes on only when this is done, by the names of the crash points. */
+  readonly holds = new Map<CrashPointName, Promise<void>>()
   /** Tests may put something in between. */
   provider: SandboxProvider = this.sandboxes
   /** Tests that upload something say where. */
@@ -166,6 +169,8 @@ export class TestSession {
         models: modelRows([]),
         retentionMs: 86_400_000,
       },
+      // Without one nothing is awaited there, as in production.
+      crash: ((name) => this.holds.get(name)) as CrashPoint,
       log: (level, message, fields) =>
         void this.logs.push(`${level} ${message} ${JSON.stringify(fields)}`),
     })
