@@ -1,4 +1,5 @@
 import { appendFileSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { startTests, type File, type Suite, type Task, type Test } from '@vitest/runner'
 import { TestRunner, vi } from 'vitest'
 import type { Entry, Plan, Verdict } from './plan.ts'
@@ -103,7 +104,7 @@ export default class MutationRunner extends TestRunner {
     const isLoading = this.#loading.has(id)
     const all = isLoading
       ? this.#testsOfFile(file)
-      : [...(this.#byMutant.get(id) ?? [])].sort(quickFirst)
+      : [...(this.#byMutant.get(id) ?? [])].sort(nearFirst(file))
     const met = within(all, plan.budgetMs)
     const done = (verdict: Verdict, by: string | null) =>
       write({ kind: 'done', id, verdict, by, ms: performance.now() - startedAt })
@@ -148,8 +149,8 @@ export default class MutationRunner extends TestRunner {
   /** Of a mutant that is met while loading any test might show it: first those that meet something else of its file. */
   #testsOfFile(file: string): Met[] {
     const ids = plan.tries.filter((other) => other.file === file).map(({ id }) => id)
-    const own = ids.flatMap((id) => this.#byMutant.get(id) ?? []).sort(quickFirst)
-    const all = [...this.#byMutant.values(), this.#measured].flat().sort(quickFirst)
+    const own = ids.flatMap((id) => this.#byMutant.get(id) ?? []).sort(nearFirst(file))
+    const all = this.#measured.toSorted(nearFirst(file))
     return [...new Map([...own, ...all].map((met) => [met.id, met])).values()]
   }
 
@@ -211,7 +212,13 @@ interface EvaluatedModules {
   invalidateModule(module: object): void
 }
 
-const quickFirst = (a: Met, b: Met) => a.ms - b.ms
+/** Those of the mirrored folder, or of the nearest above it, and the quickest of them. */
+function nearFirst(file: string): (a: Met, b: Met) => number {
+  let folder = join(plan.root, 'test', dirname(file).replace(/^src\//, ''))
+  const isIn = (test: string) => test.startsWith(`${folder}/`)
+  while (folder !== plan.root && !plan.tests.some(isIn)) folder = dirname(folder)
+  return (a, b) => Number(isIn(b.file)) - Number(isIn(a.file)) || a.ms - b.ms
+}
 
 /** As many as there is time for, and always one. */
 function within(met: readonly Met[], budgetMs: number): Met[] {
