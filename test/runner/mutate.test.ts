@@ -103,6 +103,7 @@ test('a run finds what no test sees, and is not stopped by what never ends', asy
     tests: ['test/runner/fixtures/mutate/counter-checks.ts'],
     limitMs: 500,
     budgetMs: 3000,
+    lastMs: 0,
   })
   const verdictOf = (verdict: string) =>
     results

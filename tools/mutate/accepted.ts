@@ -11,12 +11,15 @@ export interface Accepted {
 export const readAccepted = (path: string): Accepted[] =>
   JSON.parse(readFileSync(path, 'utf8')) as Accepted[]
 
-const isSame = (a: Pick<Mutant, 'code' | 'was' | 'now'>, b: Pick<Mutant, 'code' | 'was' | 'now'>) =>
-  a.code === b.code && a.was === b.was && a.now === b.now
+type Place = Pick<Mutant, 'file' | 'code' | 'was' | 'now'>
+
+/** The same change of the same line, though the line may have moved. */
+export const isSame = (a: Place, b: Place): boolean =>
+  a.file === b.file && a.code === b.code && a.was === b.was && a.now === b.now
 
 export function reasonOf(accepted: readonly Accepted[], mutant: Mutant): string | null {
-  const found = accepted.find(
-    ({ file, mutants }) => file === mutant.file && mutants.some((other) => isSame(other, mutant)),
+  const found = accepted.find(({ file, mutants }) =>
+    mutants.some((other) => isSame({ file, ...other }, mutant)),
   )
   return found?.reason ?? null
 }
@@ -31,7 +34,7 @@ export function staleEntries(
     .filter(({ file }) => files.includes(file))
     .flatMap(({ file, mutants: entries }) =>
       entries
-        .filter((entry) => !mutants.some((mutant) => mutant.file === file && isSame(entry, mutant)))
+        .filter((entry) => !mutants.some((mutant) => isSame({ file, ...entry }, mutant)))
         .map(({ code, was, now }) => `${file}: ${was} -> ${now} in "${code}"`),
     )
 }

@@ -4,13 +4,13 @@ import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { root } from '../../local/binaries.ts'
 import { onParentGone } from '../../local/processes/parent.ts'
-import { type Accepted, readAccepted, reasonOf, staleEntries } from './accepted.ts'
+import { isSame, readAccepted, reasonOf, staleEntries } from './accepted.ts'
 import { type Mutant, mutantsOf } from './mutants.ts'
 import type { Result } from './plan.ts'
 import { runMutants } from './run.ts'
 import { changedFiles, filesUnder, onlyCalls, testsFor } from './sources.ts'
 
-const usage = `npm run mutate -- FOLDER|FILE… [--changed [--base main]] [--tests PATH…] [--sample N --seed S] [--budget MS] [--limit MS] [--json FILE] [--list]`
+const usage = `npm run mutate -- FOLDER|FILE… [--changed [--base main]] [--tests PATH…] [--sample N --seed S] [--budget MS] [--last MS] [--limit MS] [--json FILE] [--again FILE] [--list]`
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -22,9 +22,10 @@ const { values, positionals } = parseArgs({
     seed: { type: 'string', default: '1' },
     limit: { type: 'string', default: '4000' },
     budget: { type: 'string', default: '3000' },
+    last: { type: 'string', default: '20000' },
     json: { type: 'string' },
     list: { type: 'boolean', default: false },
-    only: { type: 'string' },
+    again: { type: 'string' },
   },
 })
 
@@ -45,9 +46,13 @@ const byFile = readMutants(files)
 const all = [...byFile.values()].flatMap(({ mutants }) => mutants)
 for (const stale of staleEntries(accepted, files, all))
   console.log(`accepted, but not there any more: ${stale}`)
-const tries = choose(all)
+const chosen = choose(all)
+const before = values.again === undefined ? [] : readKilled(values.again)
+const isKilled = (mutant: Mutant) =>
+  before.some((other) => isSame(other.mutant, mutant) && other.mutant.nth === mutant.nth)
+const tries = chosen.filter((mutant) => reasonOf(accepted, mutant) === null && !isKilled(mutant))
 if (values.list) {
-  for (const mutant of tries) console.log(lineOf(mutant))
+  for (const mutant of chosen) console.log(lineOf(mutant))
   process.exit(0)
 }
 const tests =
@@ -60,24 +65,48 @@ console.log(
 )
 
 const startedAt = Date.now()
-const results = await runMutants({
+const found: Result[] = []
+await runMutants({
   root,
   byFile,
   tries,
   tests,
   limitMs: Number(values.limit),
   budgetMs: Number(values.budget),
+  lastMs: Number(values.last),
   onMeasured: (count, ms) =>
     console.log(`${count} tests take ${(ms / 1000).toFixed(1)} s without a mutant`),
-  onResult: ({ mutant, verdict }, done) => {
-    if (verdict !== 'killed' && reasonOf(accepted, mutant) === null)
-      console.log(`${verdict}: ${lineOf(mutant)}`)
-    if (done % 100 === 0)
-      console.log(`… ${done} of ${tries.length}, ${((Date.now() - startedAt) / 1000).toFixed(0)} s`)
+  onResult: (result, done) => {
+    const { mutant, verdict } = result
+    found.push(result)
+    if (verdict !== 'killed') console.log(`${verdict}: ${lineOf(mutant)}`)
+    if (done % 100 !== 0) return
+    save()
+    console.log(`… ${done} of ${tries.length}, ${((Date.now() - startedAt) / 1000).toFixed(0)} s`)
   },
 })
-if (values.json !== undefined) writeFileSync(values.json, JSON.stringify(results, null, 1))
-print(results, accepted)
+save()
+print(chosen.map(resultOf))
+
+function resultOf(mutant: Mutant): Result {
+  const known =
+    found.find((result) => result.mutant.id === mutant.id) ??
+    before.find((result) => isSame(result.mutant, mutant) && result.mutant.nth === mutant.nth)
+  if (known) return known
+  return { mutant, verdict: reasonOf(accepted, mutant) === null ? 'untried' : 'accepted', by: null }
+}
+
+/** Also on the way, so that `--again` goes on with what is left. */
+function save(): void {
+  if (values.json !== undefined)
+    writeFileSync(values.json, JSON.stringify(chosen.map(resultOf), null, 1))
+}
+
+/** Of an earlier run: what was killed then is not tried again. */
+function readKilled(path: string): Result[] {
+  const all = JSON.parse(readFileSync(path, 'utf8')) as Result[]
+  return all.filter(({ verdict }) => verdict === 'killed' || verdict === 'hung')
+}
 
 function readMutants(paths: readonly string[]) {
   const onlyCall = onlyCalls(root)
@@ -93,13 +122,7 @@ function readMutants(paths: readonly string[]) {
 
 /** With a seed, always the same ones. */
 function choose(mutants: readonly Mutant[]): Mutant[] {
-  const wanted =
-    values.only === undefined
-      ? mutants
-      : mutants.filter((mutant) =>
-          values.only?.split(',').includes(`${mutant.file}:${mutant.line}`),
-        )
-  if (values.sample === undefined) return [...wanted]
+  if (values.sample === undefined) return [...mutants]
   let state = Number(values.seed) >>> 0
   const random = () => {
     // mulberry32
@@ -108,7 +131,7 @@ function choose(mutants: readonly Mutant[]): Mutant[] {
     mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
   }
-  return wanted
+  return mutants
     .map((mutant) => ({ mutant, at: random() }))
     .sort((a, b) => a.at - b.at)
     .slice(0, Number(values.sample))
@@ -120,42 +143,22 @@ function lineOf({ file, line, operator, was, now }: Mutant): string {
   return `${file}:${line} ${operator}: ${was} -> ${now === '' ? '(nothing)' : now}`
 }
 
-function print(found: readonly Result[], list: readonly Accepted[]): void {
-  const rows = [...Map.groupBy(found, ({ mutant }) => dirname(mutant.file))].map(
-    ([folder, own]) => {
-      const killed = own.filter(({ verdict }) => verdict === 'killed' || verdict === 'hung')
-      const living = own.filter((result) => !killed.includes(result))
-      const excused = living.filter(({ mutant }) => reasonOf(list, mutant) !== null)
-      return {
-        folder,
-        all: own.length,
-        killed: killed.length,
-        accepted: excused.length,
-        left: living.length - excused.length,
-      }
-    },
-  )
-  console.log(
-    '\n| folder | mutants | killed | accepted | survived | percent |\n|---|---|---|---|---|---|',
-  )
-  for (const row of [...rows, total(rows)])
-    console.log(
-      `| ${row.folder} | ${row.all} | ${row.killed} | ${row.accepted} | ${row.left} | ${((100 * row.killed) / row.all).toFixed(1)} |`,
-    )
-  console.log(`in ${((Date.now() - startedAt) / 1000).toFixed(0)} s`)
-  process.exitCode = rows.some(({ left }) => left > 0) ? 1 : 0
-}
-
-function total(rows: readonly { all: number; killed: number; accepted: number; left: number }[]) {
-  const sum = (key: 'all' | 'killed' | 'accepted' | 'left') =>
-    rows.reduce((count, row) => count + row[key], 0)
-  return {
-    folder: 'all',
-    all: sum('all'),
-    killed: sum('killed'),
-    accepted: sum('accepted'),
-    left: sum('left'),
+function print(all: readonly Result[]): void {
+  const count = (own: readonly Result[], ...verdicts: Result['verdict'][]) =>
+    own.filter(({ verdict }) => verdicts.includes(verdict)).length
+  const row = (folder: string, own: readonly Result[]) => {
+    const killed = count(own, 'killed', 'hung')
+    const percent = ((100 * killed) / own.length).toFixed(1)
+    const living = count(own, 'survived', 'unmet')
+    return `| ${folder} | ${own.length} | ${killed} | ${count(own, 'accepted')} | ${living} | ${percent} |`
   }
+  console.log('\n| folder | mutants | killed | accepted | survived | percent |')
+  console.log('|---|---|---|---|---|---|')
+  const folders = Map.groupBy(all, ({ mutant }) => dirname(mutant.file))
+  for (const [folder, own] of folders) console.log(row(folder, own))
+  console.log(row('all', all))
+  console.log(`in ${((Date.now() - startedAt) / 1000).toFixed(0)} s`)
+  process.exitCode = count(all, 'survived', 'unmet') > 0 ? 1 : 0
 }
 
 function fail(message: string): never {

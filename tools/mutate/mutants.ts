@@ -17,6 +17,8 @@ export interface Mutant {
   line: number
   /** The line as it is, by which an accepted mutant is found again. */
   code: string
+  /** Of equal ones in one line, the first is 0. */
+  nth: number
   /** The operator that made it. */
   operator: string
   /** What is shown: the piece that changes, before and after. */
@@ -64,7 +66,10 @@ export function mutantsOf(
       found.some((other) => other.start === start && other.end === end && other.text === text)
     )
       return
-    found.push({ id: 0, file, line, code, operator, was, now, start, end, text })
+    const nth = found.filter(
+      (one) => one.line === line && one.was === was && one.now === now,
+    ).length
+    found.push({ id: 0, nth, file, line, code, operator, was, now, start, end, text })
   }
   new Walk(source, add, onlyCall).visit(parseAst(source, { lang: 'ts' }) as unknown as Node, {
     parent: null,

@@ -10,12 +10,15 @@ export interface Plan {
   tries: { id: number; file: string }[]
   /** A mutant is tried with the quickest tests that meet it, as many as take so long without it. */
   budgetMs: number
+  /** What has survived is tried at the end with more of them, as many as take so long. */
+  lastMs: number
   /** A test may take so much longer than without a mutant. */
   limitMs: number
   /** Where it writes what it finds, a line at a time. */
   journal: string
 }
 
+/** A mutant that no test meets survives as well. */
 export type Verdict = 'killed' | 'hung' | 'survived' | 'unmet'
 
 /** A line of the journal. */
@@ -28,7 +31,7 @@ export type Entry =
 
 export interface Result {
   mutant: Mutant
-  verdict: Verdict
+  verdict: Verdict | 'accepted' | 'untried'
   /** The test that saw it. */
   by: string | null
 }

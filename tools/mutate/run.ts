@@ -15,6 +15,7 @@ export interface RunOptions {
   /** A test may take so much longer than it takes without a mutant; four times that is the end. */
   limitMs: number
   budgetMs: number
+  lastMs: number
   onResult?: (result: Result, done: number) => void
   onMeasured?: (tests: number, ms: number) => void
 }
@@ -68,6 +69,7 @@ async function runProcess(
     tries: tries.map(({ id, file }) => ({ id, file })),
     limitMs: options.limitMs,
     budgetMs: options.budgetMs,
+    lastMs: options.lastMs,
     journal,
   }
   writeFileSync(planFile, JSON.stringify(plan))

@@ -45,6 +45,7 @@ export default class MutationRunner extends TestRunner {
   readonly #loading = new Set<number>()
   #met = new Set<number>()
   readonly #measured: Met[] = []
+  readonly #again: (() => Promise<void>)[] = []
 
   async onBeforeCollect(): Promise<void> {
     if (this.#begun) return
@@ -56,7 +57,10 @@ export default class MutationRunner extends TestRunner {
       onCollectStart: noop,
       onCollected: (files: File[]) => this.#choose(files),
     })
-    if (await this.#measure()) for (const { id, file } of this.#inOrder()) await this.#try(id, file)
+    if (await this.#measure()) {
+      for (const { id, file } of this.#inOrder()) await this.#try(id, file)
+      for (const again of this.#again) await again()
+    }
     write({ kind: 'end' })
     Object.assign(own, loud)
   }
@@ -86,7 +90,7 @@ export default class MutationRunner extends TestRunner {
       })
       const failed = failureOf(files)
       if (failed) {
-        write({ kind: 'red', ...failed })
+        write({ kind: 'red', test: failed.test, error: failed.error })
         return false
       }
       // `beforeAll` is of all tests of its file.
@@ -99,49 +103,60 @@ export default class MutationRunner extends TestRunner {
     return true
   }
 
+  /**
+   * With the nearest and quickest tests that meet it. What lives is tried again at the end with the tests that there was no
+   * time for.
+   */
   async #try(id: number, file: string): Promise<void> {
     const startedAt = performance.now()
-    const isLoading = this.#loading.has(id)
-    const all = isLoading
+    const all = this.#loading.has(id)
       ? this.#testsOfFile(file)
       : [...(this.#byMutant.get(id) ?? [])].sort(nearFirst(file))
     const met = within(all, plan.budgetMs)
-    const done = (verdict: Verdict, by: string | null) =>
-      write({ kind: 'done', id, verdict, by, ms: performance.now() - startedAt })
-    if (met.length === 0) return done('unmet', null)
+    const by = await this.#killer(id, met)
+    const done = (verdict: Verdict, killer: string | null) =>
+      write({ kind: 'done', id, verdict, by: killer, ms: performance.now() - startedAt })
+    if (all.length === 0) return done('unmet', null)
+    if (by !== null) return done('killed', by)
+    const rest = within(all.slice(met.length), plan.lastMs)
+    if (rest.length === 0) return done('survived', null)
+    this.#again.push(async () => {
+      const last = await this.#killer(id, rest)
+      done(last === null ? 'survived' : 'killed', last)
+    })
+  }
+
+  /** By file, beginning with the one that has the quickest test. */
+  async #killer(id: number, met: readonly Met[]): Promise<string | null> {
+    if (met.length === 0) return null
+    const isLoading = this.#loading.has(id)
     const slowest = Math.max(...met.map(({ ms }) => ms))
     const total = met.reduce((sum, { ms }) => sum + ms, 0)
     this.config.testTimeout = this.config.hookTimeout = plan.limitMs + 4 * slowest
     write({ kind: 'trying', id, withinMs: 4 * plan.limitMs + 8 * total })
-    const by = await this.#killer(id, met, isLoading)
-    done(by === null ? 'survived' : 'killed', by)
-  }
-
-  /** By file, beginning with the one that has the quickest test. */
-  async #killer(id: number, met: readonly Met[], isLoading: boolean): Promise<string | null> {
     if (isLoading) vi.resetModules()
     const byFile = Map.groupBy(met, ({ file }) => file)
+    const seen = async (file: string, only: ReadonlySet<string>, on: number) => {
+      active = on
+      const failed = failureOf(await this.#tests([file], { only }))
+      active = 0
+      return failed
+    }
     try {
       for (const [file, own] of byFile) {
-        const only = new Set(own.map(({ id }) => id))
-        active = id
-        const failed = failureOf(await this.#tests([file], { only }))
-        active = 0
+        const only = new Set(own.map((test) => test.id))
+        const failed = await seen(file, only, id)
         if (!failed) continue
-        if (isLoading) return failed.test
-        // What a mutant leaves behind may make every test red from now on, so it only counts if the same is green without it.
-        const again = failureOf(await this.#tests([file], { only }))
-        if (!again) return failed.test
+        // What a mutant leaves behind may make every test red from now on, so it counts if the same is green without it.
+        const same = only.has(failed.id) ? new Set([failed.id]) : only
+        if (isLoading || !(await seen(file, same, 0))) return failed.test
         vi.resetModules()
-        active = id
-        const fresh = failureOf(await this.#tests([file], { only }))
-        active = 0
+        const fresh = await seen(file, only, id)
         vi.resetModules()
         if (fresh) return fresh.test
       }
       return null
     } finally {
-      active = 0
       if (isLoading) vi.resetModules()
     }
   }
@@ -231,8 +246,14 @@ const noop = () => undefined
 const nameOf = (test: Task): string =>
   test.suite && test.suite.name !== '' ? `${test.suite.name} > ${test.name}` : test.name
 
+interface Failure {
+  id: string
+  test: string
+  error: string
+}
+
 /** The first test, suite or file that failed. */
-function failureOf(files: readonly File[]): { test: string; error: string } | null {
+function failureOf(files: readonly File[]): Failure | null {
   const visit = (task: Task): Task | null => {
     const inner =
       task.type === 'suite' ? (task.tasks.map(visit).find((found) => found !== null) ?? null) : null
@@ -241,6 +262,7 @@ function failureOf(files: readonly File[]): { test: string; error: string } | nu
   const failed = files.map(visit).find((found) => found !== null)
   if (!failed) return null
   return {
+    id: failed.id,
     test: `${failed.file.name}: ${nameOf(failed)}`,
     error: failed.result?.errors?.[0]?.message ?? '',
   }

@@ -276,7 +276,7 @@ test('[CALL11] a closed session replays, refuses new ids whatever they bring, an
   const running = session.call('held', 'x')
   await session.settle()
   session.now += 3
-  await session.actor.api.self.close(testCaller)
+  await session.actor.api.self.close(testCaller, 'done')
   expect(await session.call('noop', 'x')).toMatchObject({ replayed: true })
   for (const [name, args] of [
     ['noop', {}],
@@ -303,10 +303,7 @@ test('[CALL11] a closed session replays, refuses new ids whatever they bring, an
 test('[CALL13] the request that brought a call is in its line; ten seconds are not slow yet', async () => {
   const sandbox = { organisationId: testCaller.organisationId, generation: 1 }
   const bring = (toolCallId: string, more: { requestId?: string }) =>
-    session.actor.api.calls.call(
-      { ...sandbox, ...more },
-      { tool: 'held', toolCallId, args: {} },
-    )
+    session.actor.api.calls.call({ ...sandbox, ...more }, { tool: 'held', toolCallId, args: {} })
   const calls = [bring('a', { requestId: 'req_1' }), bring('b', {})]
   await session.settle()
   session.now += 10_000
