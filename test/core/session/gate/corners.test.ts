@@ -71,7 +71,7 @@ describe('what is asked', () => {
 })
 
 describe('a remembered approval', () => {
-  test('[APR9] is about the same real paths, in whatever order they are told', async () => {
+  test('[APR6] is about the same real paths, in whatever order they are told', async () => {
     const world = await new RunWorld().begin({}, asking('read'))
     await world.prompt()
     const ask = (...realPaths: string[]) => world.ask('read', undefined, { realPaths })
@@ -118,7 +118,7 @@ describe('a question that waits for a budget', () => {
   const raise = (world: RunWorld, toolCalls: number) =>
     world.actor.api.budget.set(testCaller, { toolCalls })
 
-  test('[BUD1] is decided in its order once there is some, and asks whom it would have asked', async () => {
+  test('[BUD4] is decided in its order once there is some, and asks whom it would have asked', async () => {
     const { world, asks, runId } = await spent()
     await raise(world, 2)
     expect(asks.map(world.answerTo)).toEqual(['allow', null, null])
@@ -133,7 +133,7 @@ describe('a question that waits for a budget', () => {
     expect(told.slice(0, 3).every(([actor]) => actor === 'rule')).toBe(true)
   })
 
-  test('[GATE12] is decided by the policy of that time: what is denied by then is denied', async () => {
+  test('[BUD4] is decided by the policy of that time: what is denied by then is denied', async () => {
     const { world, asks } = await spent()
     const rule = { match: { tool: 'read' }, decision: 'deny' }
     await world.actor.api.gate.setPolicy(testCaller, policyOf({ rules: [rule] }))
@@ -141,7 +141,7 @@ describe('a question that waits for a budget', () => {
     expect(asks.map(world.answerTo)).toEqual(['deny', null, 'deny'])
   })
 
-  test('[BUD1] is denied ten minutes after it came, each at its own time, with the budget as the rule', async () => {
+  test('[BUD4] is denied ten minutes after it came, each at its own time, with the budget as the rule', async () => {
     const { world, asks } = await spent()
     world.now += 1000
     const last = await world.ask('read')
