@@ -151,6 +151,22 @@ describe('again after it failed or was lost', () => {
   })
 })
 
+test('[CALL9] [CALL11] one that was put off is released alone, and the close ends what is pending alone', async () => {
+  const running = session.call('sturdy', 'running')
+  await session.settle()
+  next = [away, throwing(new Error('boom'))]
+  for (const id of ['away', 'failed']) await session.call('sturdy', id).catch(() => {})
+  const free = session.sql.all<{ id: string }>(
+    `select tool_call_id as id from calls where state = 'pending' and runner is null`,
+  )
+  expect(free).toEqual([{ id: 'away' }])
+  await session.actor.api.self.close(testCaller, 'done')
+  const states = ['running', 'away', 'failed'].map(async (id) => (await stateOf(id))?.state)
+  expect(await Promise.all(states)).toEqual(['pending', 'unknown', 'failed'])
+  await release()
+  await running
+})
+
 describe('of a replaced sandbox', () => {
   const replace = () => session.actor.api.sandbox.replace(testCaller, 'x')
 
