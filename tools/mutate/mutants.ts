@@ -250,9 +250,16 @@ class Walk {
   #binary(node: Node, { isTest }: Place): void {
     const operator = String(node['operator'])
     const [left, right] = [node['left'] as Node, node['right'] as Node]
+    // With whatever brackets stand between the operands.
+    const between = this.#source.slice(left.end, right.start)
     const change = (kind: string, now: string | undefined) => {
-      if (now !== undefined)
-        this.#replace(kind, node, `${this.#text(left)} ${now} ${this.#text(right)}`)
+      if (now === undefined) return
+      const text = between.replace(operator, () => now)
+      const [before, after] = [
+        this.#source.slice(node.start, left.end),
+        this.#source.slice(right.start, node.end),
+      ]
+      this.#replace(kind, node, before + text + after)
     }
     change('border', borders[operator])
     if (!isTest) change('comparison', opposites[operator])

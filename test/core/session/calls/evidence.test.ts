@@ -59,7 +59,20 @@ test('[RUN14] files alone are no evidence: a call whose answer was lost has fail
   world.restart()
   await world.actor.api.self.close(testCaller, 'done')
   expect(await world.entries(id, 'verification.ended')).toMatchObject([
-    { passed: false, artifacts: 2, reason: expect.stringContaining('closed') },
+    { passed: false, artifacts: 2, reason: 'the session was closed before it settled' },
+  ])
+})
+
+test('[RUN14] a long reason is kept in short', async () => {
+  const { id } = await world.createRun()
+  world.blobs = () => {
+    throw new AppError('wrong_state', 'x'.repeat(3000))
+  }
+  const answer = world.call('verify', 'v')
+  await collected()
+  await answer
+  expect(await world.entries(id, 'verification.ended')).toMatchObject([
+    { passed: false, artifacts: 0, reason: 'x'.repeat(2000) },
   ])
 })
 

@@ -291,12 +291,14 @@ test('[CALL11] a closed session replays, refuses new ids whatever they bring, an
   release()
   await running
   expect((await oneOf('held'))?.state).toBe('settled')
-  const states = (await eventsOf('call.ended')).map((data) => [data['toolCallId'], data['state']])
+  const states = (await eventsOf('call.ended')).map(({ toolCallId, state, success }) => [
+    ...[toolCallId, state, success],
+  ])
   expect(states).toEqual([
-    ['x', 'settled'],
-    ['1', 'unknown'],
-    ['2', 'unknown'],
-    ['x', 'settled'],
+    ['x', 'settled', true],
+    ['1', 'unknown', false],
+    ['2', 'unknown', false],
+    ['x', 'settled', true],
   ])
 })
 
