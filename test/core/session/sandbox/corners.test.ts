@@ -194,3 +194,87 @@ describe('a link that is lost', () => {
     })
   })
 })
+
+describe('a creation', () => {
+  test('[SES1] is told repository, ref, limits and lease; what is not limited is null', async () => {
+    const session = new TestSession()
+    const repository = { url: 'https://example.com/a.git', ref: 'main' }
+    const orders: object[] = []
+    const create = session.sandboxes.create.bind(session.sandboxes)
+    session.sandboxes.create = (spec) => (orders.push(spec), create(spec))
+    await session.create({ sandbox: 'local', repository })
+    await session.pass(0)
+    expect(orders).toMatchObject([
+      {
+        ...{ generation: 1, gatewayUrl: 'http://gantry.test', snapshotId: null },
+        repository: { ...repository, token: null },
+        limits: { memoryMb: null, processes: null },
+      },
+    ])
+    expect(session.deadlines()).toHaveProperty(['sandbox.extend'])
+  })
+
+  test('[LIFE4] that fails is logged, and what is closed meanwhile is stopped again', async () => {
+    const session = new TestSession()
+    await session.create({ sandbox: 'local' })
+    session.sandboxes.fails = 1
+    await session.pass(0)
+    expect(session.logs.filter((line) => line.includes('Cannot start'))).toEqual([
+      expect.stringMatching(/^warn .*"generation":1/),
+    ])
+    let answer = () => {}
+    session.sandboxes.gate = new Promise<void>((resolve) => (answer = resolve))
+    await session.pass(2000)
+    await session.actor.api.self.close(testCaller, 'done')
+    await session.pass(0)
+    answer()
+    session.sandboxes.gate = Promise.resolve()
+    await session.pass(60_000)
+    expect(runningIn(session)).toEqual([])
+    expect(session.sandboxes.orders.filter((order) => order.startsWith('stop'))).not.toEqual([])
+  })
+
+  test('[LIFE8] a start that is begun anew has no time of waiting left', async () => {
+    const session = await readySession()
+    session.sql.run('update sandbox_start set retry_at = 7')
+    await session.actor.api.sandbox.replace(testCaller, 'x')
+    expect((await sandboxOf(session)).retryAt ?? null).toBeNull()
+  })
+})
+
+describe('an end', () => {
+  test('[LIFE16] has its time, and nothing is watched after it', async () => {
+    const session = await readySession()
+    await session.cut()
+    expect(session.deadlines()).toHaveProperty(['sandbox.check'])
+    session.now += 5
+    await session.actor.api.sandbox.replace(testCaller, 'x')
+    expect(session.deadlines()).not.toHaveProperty(['sandbox.check'])
+    expect(session.sql.all('select ended_at, outcome from sandboxes where generation = 1')).toEqual(
+      [{ ended_at: session.now, outcome: 'stopped' }],
+    )
+    await session.actor.api.self.close(testCaller, 'done')
+    expect(session.deadlines()).not.toHaveProperty(['sandbox.next'])
+  })
+
+  test('[LIFE5] only a loss is told to webhooks', async () => {
+    const session = await readySession()
+    await session.actor.api.sandbox.replace(testCaller, 'x')
+    await session.pass(0)
+    expect(session.sql.all('select 1 from deliveries')).toEqual([])
+  })
+})
+
+test('[LIFE13] a lease that cannot be extended is logged and tried again', async () => {
+  const session = await readySession({ idleTimeoutSeconds: null })
+  session.sandboxes.extend = () => Promise.reject(new Error('away'))
+  const at = session.deadlines()['sandbox.extend'] ?? 0
+  await session.pass(at - session.now)
+  expect(session.logs.filter((line) => line.includes('Cannot extend'))).toEqual([
+    expect.stringMatching(/^warn .*"generation":1,"error":"away"/),
+  ])
+  const next = session.deadlines()['sandbox.extend'] ?? 0
+  expect(next - session.now).toBeGreaterThan(0)
+  expect(next - session.now).toBeLessThan(60_000)
+  expect((await sandboxOf(session)).state).toBe('ready')
+})
