@@ -133,7 +133,7 @@ export default class MutationRunner extends TestRunner {
     const slowest = Math.max(...met.map(({ ms }) => ms))
     const total = met.reduce((sum, { ms }) => sum + ms, 0)
     this.config.testTimeout = this.config.hookTimeout = plan.limitMs + 4 * slowest
-    write({ kind: 'trying', id, withinMs: 4 * plan.limitMs + 8 * total })
+    write({ kind: 'trying', id, withinMs: 2 * plan.limitMs + 5 * total })
     if (isLoading) vi.resetModules()
     const byFile = Map.groupBy(met, ({ file }) => file)
     const seen = async (file: string, only: ReadonlySet<string>, on: number) => {

@@ -163,3 +163,26 @@ describe('a question that waits for a budget', () => {
     })
   })
 })
+
+test('[GATE4] a question that waited for the organisation while its sandbox was replaced is not decided', async () => {
+  const world = await new RunWorld().begin()
+  const { runId } = await world.prompt()
+  let give = () => {}
+  const asked = new Promise<void>((resolve) => (give = resolve))
+  world.organisation.shared = {
+    take: async () => {
+      await asked
+      const granted = { wallMs: 1e9, toolCalls: 100, tokens: 1e9, moneyMicros: 1e9 }
+      return { granted, warnings: [] }
+    },
+    giveBack: async () => {},
+  }
+  world.sql.run(`update slice set granted = '{}'`)
+  const waiting = world.ask('read')
+  await world.settle()
+  await world.actor.api.sandbox.replace(testCaller, 'x')
+  give()
+  await world.settle()
+  expect(world.answerTo(await waiting)).toBeNull()
+  expect(await decisions(world, runId ?? '')).toEqual([])
+})

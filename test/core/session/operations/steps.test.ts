@@ -31,7 +31,7 @@ describe('a merge or a discard', () => {
     ])
   })
 
-  test('[ATT12] wakes a sandbox that sleeps, and only that; the command waits for it', async () => {
+  test('[ATT12] [ATT26] wakes a sandbox that sleeps, and only that; once that has done it, asking again is the same step', async () => {
     const id = await withBranch()
     await world.finish(runId)
     await world.pass(600_000)
@@ -47,7 +47,6 @@ describe('a merge or a discard', () => {
     const data = { merged: true, commit: 'abc', conflicts: [] }
     await world.receive({ t: 'result', commandId: steps()[0]?.id ?? '', ok: true, data }, 2)
     expect(await Promise.all(asked)).toEqual([data, data])
-    // It is awake: asking again starts nothing.
     expect(await api().merge(testCaller, id)).toEqual(data)
     expect((await world.actor.api.self.view(testCaller)).sandbox.generation).toBe(2)
   })
@@ -78,6 +77,95 @@ describe('a merge or a discard', () => {
     for (const act of [() => api().merge(testCaller, id), () => api().discard(testCaller, id)])
       await expect(act()).rejects.toMatchObject({ code: 'session_closed' })
     expect(steps()).toEqual([])
+  })
+})
+
+describe('the result of a step', () => {
+  const answer = (at: number, data: object) =>
+    world.receive(
+      { t: 'result', commandId: steps()[at]?.id ?? '', ok: true, data: { ...data } },
+      world.generation,
+    )
+  const merged = { merged: true, commit: 'abc', conflicts: [] }
+  const told = async () =>
+    (await world.entries(runId, 'operation-execution'))
+      .map(({ attemptId, status }) => [attemptId, status])
+      .filter(([, status]) => /merg|discard|unknown/.test(String(status)))
+
+  test('[ATT26] is of its own attempt, and asked of the next sandbox it is another step', async () => {
+    const [one, two] = [await withBranch(), await withBranch()]
+    void api().merge(testCaller, one)
+    void api().merge(testCaller, two)
+    await world.settle()
+    await answer(1, merged)
+    await answer(0, { merged: false, commit: null, conflicts: ['a'] })
+    const before = [
+      [one, 'merging'],
+      [two, 'merging'],
+      [two, 'merged'],
+      [one, 'not-merged'],
+    ]
+    expect(await told()).toEqual(before)
+    await world.actor.api.sandbox.replace(testCaller, 'x')
+    // What is done stays done.
+    expect(await told()).toEqual(before)
+    await world.meetNext()
+    void api().merge(testCaller, two)
+    await world.settle()
+    expect(steps()).toHaveLength(1)
+    expect((await told()).at(-1)).toEqual([two, 'merging'])
+  })
+
+  test('[ATT25] a discard that is done is done, and asking again is the same', async () => {
+    const id = await withBranch()
+    const asked = api().discard(testCaller, id)
+    await world.settle()
+    await answer(0, { discarded: true, commit: 'abc' })
+    const report = await asked
+    expect(await told()).toEqual([
+      [id, 'discarding'],
+      [id, 'discarded'],
+    ])
+    expect(await api().discard(testCaller, id)).toEqual(report)
+    expect(steps()).toHaveLength(1)
+  })
+
+  test('[ATT12] there is none of an attempt that has not succeeded, or has no branch', async () => {
+    const running = world.attemptId(await world.execute(runId))
+    const failed = world.attemptId(await world.execute(runId))
+    await world.result(failed, { status: 'failed', branch: 'gantry/x' })
+    const plain = world.attemptId(await world.execute(runId))
+    await world.result(plain)
+    for (const id of [running, failed, plain])
+      await expect(api().merge(testCaller, id)).rejects.toMatchObject({ code: 'wrong_state' })
+    expect(steps()).toEqual([])
+  })
+})
+
+describe('an operation', () => {
+  test('[ATT23] that does not fit the link is refused, and the refusal says where', async () => {
+    const large = {
+      ...{ category: 'edit', operation: 'write-file', targetPath: 'a' },
+      content: '\u0001'.repeat(200_000),
+    }
+    await expect(world.execute(runId, large)).rejects.toMatchObject({
+      code: 'too_large',
+      details: [{ path: 'operation', message: 'At most 960 KiB of JSON' }],
+    })
+    await expect(world.operation(`opr_${'z'.repeat(38)}`)).rejects.toMatchObject({
+      code: 'not_found',
+    })
+  })
+
+  test('[ATT8] says what may be done next: once approved, its resume', async () => {
+    const { id, approvalId } = await world.execute(runId, operations.ask)
+    const next = async () => JSON.stringify(await world.operation(id))
+    const resume = `POST /v1/approvals/${approvalId}/resume`
+    expect(await next()).not.toContain(resume)
+    await world.resolve(approvalId ?? '')
+    expect(await next()).toContain(resume)
+    // A person's answer to an operation is no answer to a question of the sandbox.
+    expect(world.sent.filter(({ t }) => t === 'answer')).toEqual([])
   })
 })
 
