@@ -27,6 +27,8 @@ test.each<[string, string[]]>([
   ['function f() { return g(1) }', ['g(1) -> undefined']],
   ['const x = a.some(f)', ['a.some(f) -> a.every(f)']],
   ['const x = a.filter(f)', ['a.filter(f) -> a']],
+  ['const x = a.toString()', []],
+  ['const x = (a + 1) * b', ['(a + 1) * b -> (a + 1) / b', 'a + 1 -> a - 1']],
   ['const x = pure(sql, a)', ['pure(sql, a) -> undefined', 'pure(sql, a) -> a']],
   ['while (a) b()', ['a -> false', 'b() -> ']],
   // Nobody tests these: words for people, types, crash points.

@@ -114,15 +114,16 @@ const assignments: Record<string, string> = {
   '||=': '=',
   '&&=': '=',
 }
-const twins: Record<string, string> = {
-  some: 'every',
-  every: 'some',
-  min: 'max',
-  max: 'min',
-  startsWith: 'endsWith',
-  endsWith: 'startsWith',
-  findLast: 'find',
-}
+/** A map: a name may be that of any method of any object. */
+const twins = new Map([
+  ['some', 'every'],
+  ['every', 'some'],
+  ['min', 'max'],
+  ['max', 'min'],
+  ['startsWith', 'endsWith'],
+  ['endsWith', 'startsWith'],
+  ['findLast', 'find'],
+])
 const droppable = new Set([
   'filter',
   'slice',
@@ -364,7 +365,7 @@ class Walk {
   #method(node: Node, callee: Node, args: Node[]): void {
     const property = callee['property'] as Node
     const name = String(property['name'])
-    const twin = twins[name]
+    const twin = twins.get(name)
     const object = callee['object'] as Node
     if (twin !== undefined)
       this.#replace(
