@@ -186,3 +186,40 @@ test('[GATE4] a question that waited for the organisation while its sandbox was 
   expect(world.answerTo(await waiting)).toBeNull()
   expect(await decisions(world, runId ?? '')).toEqual([])
 })
+
+test('[GATE3] [GATE8] what was decided is kept with reason, actor and time, and told again with the same reason', async () => {
+  const world = await new RunWorld().begin({}, asking('bash'))
+  await world.prompt()
+  const denied = await world.ask('read', { filePath: '/etc/passwd' })
+  const asked = await world.ask('bash', { command: 'ls' })
+  const bare = await world.ask('bash', null)
+  expect(await world.events('gate.asked')).toMatchObject([
+    {
+      ...{ askId: asked, approvalId: world.approvalId(asked), tool: 'bash' },
+      ...{ callId: expect.any(String), input: { command: 'ls' } },
+      deadlineAt: (await world.approval(world.approvalId(asked))).deadlineAt,
+    },
+    { askId: bare, input: null },
+  ])
+  world.now += 5
+  await world.resolve(world.approvalId(asked), 'approved', other, { reason: 'fine' })
+  const answers = () => world.sent.filter((sent) => sent.t === 'answer')
+  const before = answers()
+  expect(before.map(({ reason }) => reason)).toEqual([expect.stringMatching(/./), 'fine'])
+  for (const [id, tool] of [
+    [denied, 'read'],
+    [asked, 'bash'],
+  ] as const)
+    await world.askAs(id, tool)
+  expect(answers().slice(before.length)).toEqual(before)
+  expect(world.rowsOf('asks order by n')).toMatchObject([
+    { state: 'answered', decision: 'deny', reason: before[0]?.reason, actor: 'rule' },
+    { state: 'answered', reason: 'fine', actor: other.keyId, answered_at: world.now },
+    { state: 'open', decision: null, reason: null, actor: null, answered_at: null },
+  ])
+  expect(world.rowsOf('asks')[0]).toMatchObject({ answered_at: world.now - 5 })
+  await world.actor.api.self.abort(testCaller, '')
+  expect((await world.events('gate.decided')).at(-1)).toMatchObject({
+    ...{ askId: bare, decision: 'deny', rule: 'state', actor: 'abort' },
+  })
+})
