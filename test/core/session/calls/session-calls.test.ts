@@ -103,6 +103,32 @@ describe('one id', () => {
     expect(answerOf(await session.call('other', 'x')).result).toBe('other')
     expect(runs).toEqual(['other'])
     expect((await list()).map((call) => call.tool)).toEqual(['noop', 'other'])
+    // The end of one is not the end of the other.
+    const waits = session.call('held', 'x')
+    await session.settle()
+    await session.call('nested', 'x', { list: [] })
+    expect((await oneOf('held'))?.state).toBe('pending')
+    release()
+    await waits
+    const [first] = await eventsOf('call.started')
+    const { operationId } = (await oneOf('noop')) ?? {}
+    expect(first).toEqual({ tool: 'noop', toolCallId: 'x', operationId, attempt: 1 })
+  })
+
+  test('[OUT2] calls that libSQL could not hear of at once are told together, each with its own row', async () => {
+    session.ledger.away = true
+    for (const id of ['a', 'b', 'c']) await session.call('noop', id, { text: id })
+    session.ledger.away = false
+    await session.pass(60_000)
+    const told = session.ledger.projected<{ toolCallId: string; output: string }>(
+      'call',
+      (row) => row.toolCallId,
+    )
+    expect(told.map(({ toolCallId, output }) => [toolCallId, JSON.parse(output).result])).toEqual([
+      ['a', 'a'],
+      ['b', 'b'],
+      ['c', 'c'],
+    ])
   })
 
   test('[CALL6] with other arguments is refused or answered, and told; only that call counts it', async () => {

@@ -1,6 +1,7 @@
 import { beforeEach, expect, test } from 'vitest'
 import { RunWorld } from '../../../support/run-world.ts'
 import { testCaller } from '../../../support/session.ts'
+import { storeArtifacts } from '../../../../src/core/session/artifacts/rows.ts'
 import { gatewayTools } from '../../../../src/core/session/calls/tools/registry.ts'
 
 const hour = 3_600_000
@@ -44,4 +45,27 @@ test('[SES14] a command that is open may name them: it is looked again an hour l
   await world.pass(hour)
   expect(sweeps()).toHaveLength(1)
   expect(alarms()).toEqual([])
+})
+
+test('[SES14] what is named and not yet in libSQL is kept; what libSQL has needs no word', async () => {
+  const store = (id: string, sha256: string) =>
+    world.sql.transaction(() =>
+      storeArtifacts(world.sql, world.now, 'op', [
+        { id, path: id, contentType: 't', size: 1, sha256 },
+      ]),
+    )
+  store('art_sent', 'a'.repeat(64))
+  await upload()
+  await world.pass(6000)
+  // A refusal of something else says nothing about artifacts.
+  world.ledger.refused = [{ seq: 1, kind: 'session', error: 'no', at: 1 }]
+  await world.pass(day - hour)
+  world.ledger.away = true
+  for (const id of ['art_1', 'art_2']) store(id, 'b'.repeat(64))
+  await world.pass(2 * hour)
+  world.ledger.away = false
+  await world.pass(hour)
+  expect(sweeps().map(({ keep }) => keep)).toEqual([['b'.repeat(64)]])
+  const artifacts = world.ledger.projected<{ id: string }>('artifact', ({ id }) => id)
+  expect(artifacts.map(({ id }) => id)).toEqual(['art_sent', 'art_1', 'art_2'])
 })
