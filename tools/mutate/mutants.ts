@@ -380,7 +380,7 @@ class Walk {
 
 /** Crash points do nothing but in tests that crash, and those count how often each was met. */
 const isForTests = (text: string, { type }: Node) =>
-  /^(Expression|Call|Await)/.test(type) && /^(await )?[\w.#]*\bcrash\(/.test(text)
+  /^(Expression|Call|Await)/.test(type) && /^(await )?[\w.#]*\bcrash(Point)?\(/.test(text)
 
 /** Texts with a blank are read by people: tests that repeat their words would be noise. */
 const isForPeople = (text: string) => /\s/.test(text.trim())
