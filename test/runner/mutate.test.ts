@@ -88,20 +88,24 @@ test('a file with all its mutants in it does what it did, until one is chosen', 
 })
 
 const fixture = 'test/runner/fixtures/mutate/counter.ts'
-const fixtureMutants = () =>
-  mutantsOf(fixture, readFileSync(join(root, fixture), 'utf8'), () => false).map(
-    (mutant, index) => ({
-      ...mutant,
-      id: index + 1,
-    }),
-  )
+const keptFixture = 'test/runner/fixtures/mutate/kept.ts'
+const textOf = (file: string) => readFileSync(join(root, file), 'utf8')
+const fixtureMutants = (file = fixture, firstId = 1) =>
+  mutantsOf(file, textOf(file), () => false).map((mutant, index) => ({
+    ...mutant,
+    id: firstId + index,
+  }))
 
 test('a run finds what no test sees, and is not stopped by what never ends', async () => {
   const mutants = fixtureMutants()
+  const kept = fixtureMutants(keptFixture, 100).filter(({ was }) => was === "'hello'")
   const results = await runMutants({
     root,
-    byFile: new Map([[fixture, { source: readFileSync(join(root, fixture), 'utf8'), mutants }]]),
-    tries: mutants,
+    byFile: new Map([
+      [fixture, { source: textOf(fixture), mutants }],
+      [keptFixture, { source: textOf(keptFixture), mutants: kept }],
+    ]),
+    tries: [...mutants, ...kept],
     tests: ['test/runner/fixtures/mutate/counter-checks.ts'],
     limitMs: 500,
     budgetMs: 3000,
@@ -116,7 +120,7 @@ test('a run finds what no test sees, and is not stopped by what never ends', asy
     "14: 'two' -> ''",
   ])
   expect(verdictOf('hung')).toEqual(['7: at -= 1 -> ', '7: at -= 1 -> at += 1'])
-  expect(results).toHaveLength(mutants.length)
+  expect(results).toHaveLength(mutants.length + 1)
   expect(results.find(({ mutant }) => mutant.was === "'one'")).toMatchObject({
     verdict: 'killed',
     by: expect.stringContaining('has names'),

@@ -18,9 +18,13 @@ const write = (entry: Entry) => appendFileSync(plan.journal, `${JSON.stringify(e
 let active = 0
 /** Mutants that are met now are met by this. */
 let meeting: Set<number> | null = null
+/** It was met while it was on. What a module has made once and keeps is not made again. */
+let isMet = false
 globalThis.__mutant = (id) => {
   meeting?.add(id)
-  return id === active
+  if (id !== active) return false
+  isMet = true
+  return true
 }
 
 interface Met {
@@ -129,7 +133,12 @@ export default class MutationRunner extends TestRunner {
   /** By file, beginning with the one that has the quickest test. */
   async #killer(id: number, met: readonly Met[]): Promise<string | null> {
     if (met.length === 0) return null
-    const isLoading = this.#loading.has(id)
+    isMet = false
+    const by = await this.#failing(id, met, this.#loading.has(id))
+    return by !== null || isMet ? by : this.#failing(id, met, true)
+  }
+
+  async #failing(id: number, met: readonly Met[], isLoading: boolean): Promise<string | null> {
     const slowest = Math.max(...met.map(({ ms }) => ms))
     const total = met.reduce((sum, { ms }) => sum + ms, 0)
     this.config.testTimeout = this.config.hookTimeout = plan.limitMs + 4 * slowest
