@@ -11,7 +11,8 @@ import {
 } from '../../../support/lifecycle.ts'
 import { question } from '../../../support/agent.ts'
 import { RunWorld } from '../../../support/run-world.ts'
-import { testCaller, TestSession } from '../../../support/session.ts'
+import { SessionCreate } from '../../../../src/contract/session.ts'
+import { testCaller, TestSession, testSessionId } from '../../../support/session.ts'
 
 const { organisationId } = testCaller
 const idle = 60_000
@@ -240,6 +241,52 @@ describe('a creation', () => {
     await session.actor.api.sandbox.replace(testCaller, 'x')
     expect((await sandboxOf(session)).retryAt ?? null).toBeNull()
   })
+})
+
+test('[LIFE6] the first sandbox starts from the base of its configuration', async () => {
+  const session = new TestSession()
+  const base = `snp_${'b'.repeat(20)}`
+  session.bases.add(base)
+  const from: (string | null)[] = []
+  const create = session.sandboxes.create.bind(session.sandboxes)
+  session.sandboxes.create = (spec) => (
+    from.push(spec.snapshotId),
+    create({ ...spec, snapshotId: null })
+  )
+  await session.actor.api.self.create({
+    sessionId: testSessionId,
+    ...testCaller,
+    input: SessionCreate.parse({ sandbox: 'local' }),
+    configuration: {
+      ...{ id: `cfg_${'1'.repeat(20)}`, project: 'default', name: 'n', repository: null },
+      ...{ defaultModel: null, trustProjectConfig: false, snapshotId: base, envFiles: [] },
+    },
+  })
+  await session.pass(0)
+  expect(from).toEqual([base])
+})
+
+test('[ATT12] a merge that comes while the sandbox falls asleep wakes it again', async () => {
+  const world = await new RunWorld().begin()
+  const { id: runId } = await world.createRun()
+  const attempt = world.attemptId(await world.execute(runId))
+  await world.result(attempt, { branch: 'gantry/x' })
+  await world.finish(runId)
+  let stop = () => {}
+  const stopped = new Promise<void>((resolve) => (stop = resolve))
+  const stopping = world.sandboxes.stop.bind(world.sandboxes)
+  world.sandboxes.stop = async (...of) => (await stopped, stopping(...of))
+  await world.actor.api.sandbox.halt(
+    { organisationId, generation: 1 },
+    { reason: 'enough', actor: 'kill-switch', saveMs: 20_000 },
+  )
+  await world.pass(0)
+  expect((await sandboxOf(world)).state).toBe('stopping')
+  void world.actor.api.operations.merge(testCaller, attempt).catch(() => {})
+  await world.settle()
+  stop()
+  await world.pass(60_000)
+  expect((await sandboxOf(world)).generation).toBe(2)
 })
 
 describe('an end', () => {
