@@ -12,6 +12,7 @@ const folders = [
   'bench',
   'conformance',
   'test',
+  'tools',
 ]
 const files = folders
   .filter((folder) => existsSync(join(root, folder)))
@@ -45,7 +46,7 @@ const layers = {
   conformance: /^conformance\//,
 } as const
 const isPackage = (name: string) =>
-  !/^(src|durable-objects|sandbox-agent|local|build|bench|conformance|test)\//.test(name)
+  !/^(src|durable-objects|sandbox-agent|local|build|bench|conformance|test|tools)\//.test(name)
 
 type Allowed = (name: string) => boolean
 const within =

@@ -88,8 +88,15 @@ export function loseSteps(sql: Sql, now: number, reason: string): void {
   }
 }
 
+/** By the sandbox of now: if the one that it was asked of slept, another was woken for it. */
 function saveEnd(sql: Sql, now: number, { n }: StepRow, state: StepRow['state']): void {
-  sql.run('update worktree_steps set state = ?, ended_at = ? where n = ?', state, now, n)
+  sql.run(
+    `update worktree_steps set state = ?, ended_at = ?, generation = (select generation from session)
+     where n = ?`,
+    state,
+    now,
+    n,
+  )
 }
 
 /** A run that has ended meanwhile still says what became of its worktree. */

@@ -90,6 +90,25 @@ describe('completing a run', () => {
     expect(answer.result).toContain('Cannot complete run "run_1": ')
   })
 
+  test('an answer has what it is about, and a refusal its reason', () => {
+    expect(completionAnswer({ kind: 'record' }, incoming).data).toEqual({
+      ...{ runId: 'run_1', completionId: 'c1', outcome: 'succeeded' },
+    })
+    const refused = (decision: CompletionDecision) => {
+      const { data, result } = completionAnswer(decision, incoming)
+      return [data, result.split(': ')[1]]
+    }
+    expect(refused({ kind: 'mismatch' })).toEqual([
+      { reason: 'mismatch' },
+      'completion "c1" was recorded with other content',
+    ])
+    expect(refused({ kind: 'already-recorded', completionId: 'c0' })).toEqual([
+      { reason: 'already-recorded' },
+      'completion "c0" is already recorded',
+    ])
+    expect(refused({ kind: 'bad-run' })[0]).toEqual({ reason: 'bad-run' })
+  })
+
   test('whether another session has the run is not told', () => {
     expect(completionAnswer({ kind: 'other-session' }, incoming)).toEqual(
       completionAnswer({ kind: 'bad-run' }, incoming),

@@ -7,6 +7,7 @@ import {
   loadConfiguration,
 } from '../../../../src/core/registry/configurations.ts'
 import { createOrganisation } from '../../../../src/core/registry/keys.ts'
+import { gatewayTools } from '../../../../src/core/session/calls/tools/registry.ts'
 import {
   runSaveSnapshot,
   type SnapshotContext,
@@ -73,7 +74,9 @@ test('[SNAP9] in setup mode it becomes the base of the configuration', async () 
   const { context, stored } = contextOf({ mode: 'setup', configurationId: id })
   const result = await runSaveSnapshot({}, context)
   expect(result).toMatchObject({ success: true, data: { snapshotId, target: 'configuration' } })
-  expect(result.result).toContain(snapshotId)
+  expect(result.result).toBe(
+    `Snapshot "${snapshotId}" saved on the configuration: later sessions start from it`,
+  )
   const key = { organisationId, configurationId: id }
   expect((await loadConfiguration(db(), key)).baseSnapshotId).toBe(snapshotId)
   expect(stored).toMatchObject([{ target: 'configuration', message: '' }])
@@ -87,6 +90,13 @@ test('[SNAP9] in any other mode the configuration keeps its base', async () => {
   }
   const key = { organisationId, configurationId: id }
   expect((await loadConfiguration(db(), key)).baseSnapshotId).toBeNull()
+})
+
+test('[SNAP9] a setup session without a configuration has a snapshot of its own; every tool may run again', async () => {
+  const { context } = contextOf({ mode: 'setup' })
+  expect(await runSaveSnapshot({}, context)).toMatchObject({ data: { target: 'session' } })
+  const fragile = gatewayTools.filter(({ repeatable }) => !repeatable)
+  expect(fragile.map(({ definition }) => definition.name)).toEqual([])
 })
 
 test('[SNAP9] what the provider refuses is passed on, and nothing is recorded', async () => {

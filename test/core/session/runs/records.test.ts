@@ -53,11 +53,18 @@ describe('checkpoints', () => {
     ])
     expect((await world.kinds(runId)).slice(-2)).toEqual(['run.started', 'run.resumed'])
     const another = await world.createRun()
-    for (const act of [
-      () => world.actor.api.runs.resume(testCaller, another.id, null),
-      () => world.actor.api.runs.resume(testCaller, another.id, one.id),
-    ])
-      await expect(act()).rejects.toThrow()
+    const resume = (id: string | null) => world.actor.api.runs.resume(testCaller, another.id, id)
+    await expect(resume(null)).rejects.toMatchObject({ code: 'wrong_state' })
+    await expect(resume(one.id)).rejects.toMatchObject({ code: 'not_found' })
+  })
+
+  test('[RUN6] libSQL learns of the latest with the checkpoint, without another change of the run', async () => {
+    const input = { label: 'l', state: 1 }
+    const { id } = await world.actor.api.runs.addCheckpoint(testCaller, runId, input)
+    expect(id).toMatch(/^chk_/)
+    await world.settle()
+    const [run] = world.ledger.projected<{ id: string }>('run', (row) => row.id)
+    expect(run).toMatchObject({ id: runId, latestCheckpointId: id })
   })
 
   test('[RUN6] resuming leaves a run waiting that waits for a person', async () => {

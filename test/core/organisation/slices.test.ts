@@ -1,0 +1,72 @@
+import { beforeEach, expect, test } from 'vitest'
+import type { OrganisationApi } from '../../../src/core/organisation/record/api.ts'
+import { TestDeployment } from '../../support/organisation.ts'
+
+let budgets: OrganisationApi['budgets']
+beforeEach(async () => {
+  budgets = new TestDeployment().org.api.budgets
+  await budgets.set(null, { toolCalls: 100 }, 'key')
+  await budgets.set('shop', { toolCalls: 30 }, 'key')
+})
+const amounts = (toolCalls: number) => ({ wallMs: 0, toolCalls, tokens: 0, moneyMicros: 0 })
+const take = (sessionId: string, number: number, spent: number, project = 'shop') =>
+  budgets.take({ sessionId, project, number, spent: amounts(spent) })
+const calls = async (project: string | null) => {
+  const { used, reserved } = await budgets.view(project)
+  return [used.toolCalls, reserved.toolCalls]
+}
+
+test('[BUD8] what a session has used counts for the organisation and for its project, told twice once', async () => {
+  await take('one', 1, 0)
+  expect([await calls(null), await calls('shop')]).toEqual([
+    [0, 20],
+    [0, 20],
+  ])
+  await take('two', 1, 0, 'other')
+  for (const _ of ['first', 'again']) await take('one', 2, 15)
+  expect([await calls(null), await calls('shop'), await calls('other')]).toEqual([
+    [15, 35],
+    [15, 15],
+    [0, 20],
+  ])
+  await budgets.giveBack('one', 2, amounts(4))
+  await budgets.giveBack('one', 2, amounts(4))
+  expect([await calls(null), await calls('shop')]).toEqual([
+    [19, 20],
+    [19, 0],
+  ])
+})
+
+test('[BUD8] an answer that was lost on its way: what was used since counts as well, of this session alone', async () => {
+  await take('one', 1, 0)
+  await take('two', 1, 0)
+  await take('one', 2, 5)
+  // It has not heard of the second, has gone on, and asks again.
+  await take('one', 2, 8)
+  await take('one', 2, 8)
+  expect((await calls('shop'))[0]).toBe(8)
+  // Nor has it when it ends.
+  await budgets.giveBack('one', 1, amounts(9))
+  expect((await calls('shop'))[0]).toBe(9)
+  expect(await take('two', 2, 1)).toMatchObject({ granted: { toolCalls: expect.any(Number) } })
+  expect((await calls('shop'))[0]).toBe(10)
+})
+
+test('[BUD12] a correction is made once for its key, and says what was before and after', async () => {
+  await take('one', 1, 0)
+  await budgets.giveBack('one', 1, amounts(12))
+  const sent = { project: 'shop', used: { toolCalls: 2 }, reason: 'counted twice' }
+  const correct = (key: string, more = {}) => budgets.correct({ ...sent, ...more }, 'key_1', key)
+  const first = await correct('a')
+  expect(first.correction).toMatchObject({
+    ...{ actor: 'key_1', reason: 'counted twice' },
+    ...{ before: { toolCalls: 12 }, after: { toolCalls: 2 } },
+  })
+  await take('two', 1, 0)
+  await budgets.giveBack('two', 1, amounts(3))
+  expect((await correct('a')).correction).toEqual(first.correction)
+  expect((await calls('shop'))[0]).toBe(5)
+  await expect(correct('a', { reason: 'other' })).rejects.toMatchObject({ code: 'key_conflict' })
+  await correct('b')
+  expect((await calls('shop'))[0]).toBe(2)
+})

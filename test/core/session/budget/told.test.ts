@@ -1,0 +1,67 @@
+import { expect, test } from 'vitest'
+import { RunWorld } from '../../../support/run-world.ts'
+import { testCaller } from '../../../support/session.ts'
+
+const set = (world: RunWorld, limits: object) =>
+  world.actor.api.budget.set(testCaller, limits as never)
+
+test('[BUD3] a budget that is spent and raised is told to session and run, each time anew', async () => {
+  const world = await new RunWorld().begin({ budget: { toolCalls: 5 } })
+  const { runId } = await world.prompt()
+  for (let n = 0; n < 5; n++) await world.ask('read')
+  expect(await world.events('budget.warned')).toHaveLength(1)
+  const spent = await world.events('budget.spent')
+  expect(spent).toEqual([{ reason: expect.stringMatching(/./) }])
+  expect(await world.entries(runId ?? '', 'budget.spent')).toEqual(spent)
+  await set(world, { toolCalls: 10 })
+  expect(await world.entries(runId ?? '', 'budget.raised')).toEqual([
+    { limits: { toolCalls: 10 }, actor: testCaller.keyId },
+  ])
+  for (let n = 0; n < 5; n++) await world.ask('read')
+  // 80 % of the new one are told as well.
+  expect(await world.events('budget.warned')).toHaveLength(2)
+  expect(await world.events('budget.spent')).toHaveLength(2)
+})
+
+test('[BUD12] after a correction 80 % are told again', async () => {
+  const world = await new RunWorld().begin({ budget: { toolCalls: 5 } })
+  await world.prompt()
+  for (let n = 0; n < 4; n++) await world.ask('read')
+  expect(await world.events('budget.warned')).toHaveLength(1)
+  const correction = { used: { toolCalls: 0 }, reason: 'It did nothing' }
+  await world.actor.api.budget.correct(testCaller, correction, null)
+  for (let n = 0; n < 4; n++) await world.ask('read')
+  expect(await world.events('budget.warned')).toHaveLength(2)
+})
+
+test('[BUD5] the alarm of a running turn stands at the nearest moment, and goes with the limit', async () => {
+  const world = await new RunWorld().begin({ budget: { wallSeconds: 100 } })
+  const turn = await world.prompt()
+  const began = world.now
+  expect(world.deadlines()['budget']).toBe(began + 80_000)
+  await world.pass(80_000)
+  expect(world.deadlines()['budget']).toBe(began + 100_000)
+  await set(world, {})
+  const without = world.deadlines()['budget']
+  expect(without === undefined || without > began + 100_000).toBe(true)
+  await world.endTurn(turn)
+  expect(world.deadlines()).not.toHaveProperty('budget')
+})
+
+test('[MODE8] what a model was asked and has answered is summed up over all models', async () => {
+  const world = await new RunWorld().begin()
+  const usage = async () => (await world.actor.api.self.view(testCaller)).usage
+  expect(await usage()).toEqual({ requests: 0, inputTokens: 0, outputTokens: 0 })
+  const add = (model: string, inputTokens: number, outputTokens: number) =>
+    world.actor.api.agent.addModelUsage(
+      { ...testCaller, generation: 1 },
+      { model, inputTokens, outputTokens },
+    )
+  await add('m'.repeat(300), 3, 5)
+  await add('m'.repeat(300), 10, 20)
+  await add('other', 1, 1)
+  expect(await usage()).toEqual({ requests: 3, inputTokens: 14, outputTokens: 26 })
+  expect(world.rowsOf<{ model: string }>('model_usage').map(({ model }) => model.length)).toEqual([
+    200, 5,
+  ])
+})
