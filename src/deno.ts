@@ -82,8 +82,8 @@ function onSignal(stop: () => Promise<void>): void {
 
 function openLink(sessions: LocalSessions): AppDeps['openLink'] {
   return async (sessionId, caller, request) => {
-    await sessions.session(sessionId).agent.authorise(caller)
-    const renewal = caller.expired ? await sessions.newToken(sessionId, caller.generation) : null
+    const isExpired = caller.expiredAt !== null
+    const renewal = isExpired ? await sessions.newToken(sessionId, caller.generation) : null
     const { socket, response } = Deno.upgradeWebSocket(request)
     socket.addEventListener('open', () => {
       if (renewal !== null) {

@@ -39,8 +39,7 @@ function createCloudflareApp(env: Env, definitions: readonly ToolDefinition[]): 
     session,
     organisation: (id) => organisationApi(env, id),
     async openLink(sessionId, caller, request) {
-      await session(sessionId).agent.authorise(caller)
-      const path = caller.expired ? 'renew' : 'link'
+      const path = caller.expiredAt !== null ? 'renew' : 'link'
       const url = `https://session/${path}?generation=${caller.generation}`
       return env.SESSION.getByName(sessionId).fetch(new Request(url, { headers: request.headers }))
     },

@@ -228,4 +228,19 @@ describe('sandbox tokens', () => {
     expect(await codeOf(`/sandbox/${json.id}/manifest`, old)).toEqual([401, 'token_expired'])
     expect(await codeOf(`/sandbox/${json.id}/link`, await mint())).toEqual([400, 'invalid_request'])
   })
+
+  test('[LINK7] an hour after its end it is not renewed any more, and the route says so without an upgrade', async () => {
+    const admin = await app.makeKey(organisationId, 'admin')
+    const { json } = await app.call('POST', '/v1/sessions', admin.secret, {})
+    const { token } = await app.deps.tokens.mint({
+      ...{ sessionId: json.id, organisationId, generation: 1 },
+    })
+    app.pass(2 * 3_600_000 - 1000)
+    expect(await codeOf(`/sandbox/${json.id}/link`, token)).toEqual([400, 'invalid_request'])
+    app.pass(2000)
+    expect(await codeOf(`/sandbox/${json.id}/link`, token)).toEqual([401, 'token_expired'])
+    const upgrade = { upgrade: 'websocket' }
+    const link = await app.call('GET', `/sandbox/${json.id}/link`, token, undefined, upgrade)
+    expect([link.status, link.json.error.code]).toEqual([401, 'token_expired'])
+  })
 })

@@ -22,10 +22,10 @@ import type { Config } from '../../config.ts'
 export interface AppDeps {
   session(id: string): SessionApi
   organisation(id: string): OrganisationApi
-  /** Accepts the agent's WebSocket. With an expired token the session sends a new one and closes. */
+  /** Accepts the agent's WebSocket, once `authorise` has let it in. With an expired token the session sends a new one and closes. */
   openLink(
     sessionId: string,
-    caller: SandboxCaller & { expired: boolean },
+    caller: SandboxCaller & { expiredAt: number | null },
     request: Request,
   ): Promise<Response>
   /** What is committed from now on. It may repeat events and skip some: the stream's route puts that right. */

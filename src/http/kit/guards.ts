@@ -115,13 +115,14 @@ export function createGuards(deps: AppDeps): Guards {
     if (check.state === 'invalid') throw new AppError('unauthenticated', 'This token is not valid')
     const isExpired = check.state === 'expired'
     if (isExpired && !mayBeExpired) throw expired()
-    const { sub, org, gen, source } = check.claims
+    const { sub, org, gen, source, exp } = check.claims
     if (source !== 'sandbox') throw notSandbox()
     if ((c.req.param('sessionId') ?? sub) !== sub) {
       throw new AppError('other_session', 'This token belongs to another session')
     }
     const requestId = c.get('requestId')
-    return { sessionId: sub, organisationId: org, generation: gen, expired: isExpired, requestId }
+    const expiredAt = isExpired ? exp * 1000 : null
+    return { sessionId: sub, organisationId: org, generation: gen, expiredAt, requestId }
   }
 
   const enterAsOperator: Middleware = async (c, next) => {

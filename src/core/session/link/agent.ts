@@ -5,6 +5,7 @@ import type { SandboxCaller } from '../record/caller.ts'
 import { callerSession, openSandboxSession } from '../record/guards.ts'
 import { sandboxEnv } from '../env/requests.ts'
 import type { Gate } from '../gate/gate.ts'
+import { mayRenew } from '../generations/renewal.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { sessionManifest } from '../manifest/manifest.ts'
 import { openValues } from '../record/secrets.ts'
@@ -12,7 +13,8 @@ import { expectNames } from '../calls/uploads.ts'
 import { addModelUsage, type ModelUsage } from '../budget/usage.ts'
 
 export interface AgentApi {
-  authorise(sandbox: SandboxCaller): Promise<void>
+  /** `expiredAt`: when its token ended, for one that comes to be given another. */
+  authorise(sandbox: SandboxCaller, expiredAt?: number | null): Promise<void>
   /** Refuses content that holds a secret: evidence is for others to read. */
   admitUpload(sandbox: SandboxCaller, bytes: Uint8Array): Promise<void>
   manifest(sandbox: SandboxCaller): Promise<Manifest>
@@ -30,8 +32,11 @@ export class Agent implements AgentApi {
     this.#gate = gate
   }
 
-  async authorise(sandbox: SandboxCaller): Promise<void> {
+  async authorise(sandbox: SandboxCaller, expiredAt: number | null = null): Promise<void> {
     openSandboxSession(this.#kernel, sandbox)
+    const { sql, now } = this.#kernel.ports
+    if (expiredAt === null || mayRenew(sql, now(), expiredAt)) return
+    throw new AppError('token_expired', 'This token ended more than an hour ago: it is not renewed')
   }
 
   async admitUpload(sandbox: SandboxCaller, bytes: Uint8Array): Promise<void> {
