@@ -71,7 +71,7 @@ function eventsOf(socket: WebSocket): ReadableStream<SessionEvent> {
   return feed.stream
 }
 
-async function ledgerStatus(env: Env, organisationId: string): Promise<LedgerStatus> {
+async function ledgerStatus(env: Env, organisationId: string | null): Promise<LedgerStatus> {
   const shards = Array.from({ length: ledgerShards }, (_, shard) =>
     env.LEDGER.getByName(`ledger-${shard}`).status(organisationId),
   )

@@ -30,8 +30,8 @@ export interface AppDeps {
   ): Promise<Response>
   /** What is committed from now on. It may repeat events and skip some: the stream's route puts that right. */
   watch(sessionId: string, caller: Caller): Promise<ReadableStream<SessionEvent>>
-  /** Dead letters are those of the organisation. */
-  ledgerStatus(organisationId: string): Promise<LedgerStatus>
+  /** Of one organisation; null: of all, for the operator. */
+  ledgerStatus(organisationId: string | null): Promise<LedgerStatus>
   /** A new one for each event: see adapters/libsql.ts. */
   db(): Db
   blobs(): Blobs

@@ -1,8 +1,10 @@
 import type { z } from '@hono/zod-openapi'
 import type { MiddlewareHandler } from 'hono'
-import { AppError } from '../../contract/error.ts'
+import { AppError, errorCodeOf } from '../../contract/error.ts'
 import { type ApiKey, apiKeyPattern, type Scope } from '../../contract/key.ts'
+import { loadConfiguration } from '../../core/registry/configurations.ts'
 import { allowsScope, decideKeyState } from '../../core/registry/keys.ts'
+import { findTarget } from '../../core/registry/webhooks/webhooks.ts'
 import { readJson } from './body.ts'
 import type { AppDeps } from './deps.ts'
 import { type AppContext, type AppEnv, sessionIdOf } from './env.ts'
@@ -100,6 +102,18 @@ export function createGuards(deps: AppDeps): Guards {
       throw new AppError('not_found', 'There is no such session')
     }
     await next()
+    if (c.error !== undefined && isAboutInput(c.error)) await mustBeOwn(c, id)
+  }
+
+  /** A refused body must not tell that the thing exists elsewhere. Asked only then, so that it costs others nothing. */
+  async function mustBeOwn(c: AppContext, sessionId: string | undefined): Promise<void> {
+    const { organisationId } = c.get('caller')
+    const { configurationId, webhookId } = c.req.param() as Record<string, string | undefined>
+    if (sessionId !== undefined) await deps.session(sessionId).self.view({ organisationId })
+    if (configurationId !== undefined)
+      await loadConfiguration(deps.db(), { organisationId, configurationId })
+    if (webhookId !== undefined && !(await findTarget(deps.db(), { organisationId, webhookId })))
+      throw new AppError('not_found', 'There is nothing with this id')
   }
 
   async function enterAsSandbox(
@@ -177,6 +191,9 @@ function bearer(c: AppContext): string {
   }
   return token
 }
+
+const isAboutInput = (error: Error): boolean =>
+  ['invalid_request', 'too_large'].includes(errorCodeOf(error) ?? '')
 
 const expired = () => new AppError('token_expired', 'This token has expired')
 const notSandbox = () => new AppError('not_sandbox', 'Tool routes require sandbox authentication')
