@@ -26,6 +26,7 @@ export interface TestAppOptions {
   models?: AppDeps['config']['models']
   operatorKey?: string | null
   publicUrl?: string
+  localRepositories?: string[]
   /** Accounts of the deployment at sandbox providers. */
   directory?: Partial<DirectoryOptions>
   /** The provider `local`, and the default one. */
@@ -54,6 +55,7 @@ export function createTestApp({
   models,
   operatorKey = testOperatorKey,
   publicUrl = 'http://gantry.test',
+  localRepositories = [],
   directory,
   sandboxes,
   tools = [],
@@ -193,6 +195,7 @@ export function createTestApp({
     config: {
       ...config,
       rateLimitPerMinute,
+      localRepositories,
       operatorKey,
       models: models ?? { anthropic: null, litellm: null },
       extraModels: [],

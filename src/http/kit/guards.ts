@@ -81,8 +81,8 @@ export function createGuards(deps: AppDeps): Guards {
       if (!allowsScope(key.scopes, scope)) {
         throw new AppError('forbidden', `This API key lacks the scope "${scope}"`)
       }
-      const { organisationId, id: keyId, owner } = key
-      c.set('caller', { organisationId, keyId, owner, requestId: c.get('requestId') })
+      const { organisationId, id: keyId, owner, scopes } = key
+      c.set('caller', { organisationId, keyId, owner, scopes, requestId: c.get('requestId') })
       c.set('stillAllowed', stillAllowed(secret))
       await next()
     }
