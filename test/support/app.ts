@@ -27,6 +27,7 @@ export interface TestAppOptions {
   operatorKey?: string | null
   publicUrl?: string
   localRepositories?: string[]
+  firewall?: z.input<typeof Firewall>
   /** Accounts of the deployment at sandbox providers. */
   directory?: Partial<DirectoryOptions>
   /** The provider `local`, and the default one. */
@@ -56,6 +57,7 @@ export function createTestApp({
   operatorKey = testOperatorKey,
   publicUrl = 'http://gantry.test',
   localRepositories = [],
+  firewall = {},
   directory,
   sandboxes,
   tools = [],
@@ -155,7 +157,7 @@ export function createTestApp({
       session: (sessionId) => session(sessionId).api,
       organisation: (other) => organisation(other).api,
       ledger: () => ledger,
-      firewall: Firewall.parse({}),
+      firewall: Firewall.parse(firewall),
       log,
     })
     organisations.set(id, actor)

@@ -11,6 +11,7 @@ import { OrganisationKernel } from './record/kernel.ts'
 import type { OrganisationPorts } from './record/ports.ts'
 import { createSandboxes } from './sandboxes.ts'
 import { Shutdown } from './shutdown.ts'
+import { createUploads } from './uploads.ts'
 
 /**
  * One organisation, or the deployment as a whole: a list of rooms over one kernel. Callers ask through `api`; the hosts
@@ -31,6 +32,7 @@ export class OrganisationActor {
     const pools = createPools(kernel)
     const deployment = createDeployment(kernel, watch, shutdown)
     const outbox = createOutbox(kernel)
+    const uploads = createUploads(kernel)
     this.api = {
       creations: creations.api,
       sandboxes: sandboxes.api,
@@ -39,8 +41,9 @@ export class OrganisationActor {
       pools: pools.api,
       deployment: deployment.api,
       letters: outbox.api,
+      uploads: uploads.api,
     }
-    const rooms = [creations, sandboxes, firewall, budgets, pools, deployment, outbox]
+    const rooms = [creations, sandboxes, firewall, budgets, pools, deployment, outbox, uploads]
     const meetings = meetingsOf(rooms)
     kernel.enter(rooms, new Set(meetings.keys()))
     this.#alarm = new Alarm(kernel, meetings)

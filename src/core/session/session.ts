@@ -11,6 +11,7 @@ import { followBudget } from './budget/spending.ts'
 import { Calls } from './calls/calls.ts'
 import { countActiveCalls } from './calls/list.ts'
 import { abandonCalls } from './calls/rows.ts'
+import { Uploads } from './calls/uploads.ts'
 import { Changes } from './changes/changes.ts'
 import { Commands } from './commands/commands.ts'
 import { planSession } from './create.ts'
@@ -64,11 +65,13 @@ export class SessionActor {
     const turns = new Turns(kernel, budget)
     const operations = new Operations(kernel, commands, policy, budget)
     const sandbox = new Sandbox(kernel, view)
+    const uploads = new Uploads(kernel)
     const self = new Self(kernel, {
       abort: turns.abort,
       giveBackBudget: budget.giveBack,
       stopSandboxes: sandbox.stopAll,
       drainOutbox: outbox.drain,
+      forgetUploads: uploads.forget,
     })
     const runs = new Runs(kernel, {
       approvals: listApprovals,
@@ -85,7 +88,7 @@ export class SessionActor {
       changes: new Changes(kernel, commands),
       env: new EnvValues(kernel, commands),
       letters: new Letters(kernel, outbox),
-      agent: new Agent(kernel, gate),
+      agent: new Agent(kernel, gate, uploads),
     }
     this.#kernel = kernel
     this.#log = log
@@ -93,7 +96,7 @@ export class SessionActor {
     // In this order they hear of a commit: events are published before commands are sent, and rows leave last. What
     // callers may ask is offered by rooms, and each room stands once.
     const offered = Object.values(this.api as unknown as Record<string, Room>)
-    const rooms = [...new Set([log, commands, ...offered, new Webhooks(kernel), outbox])]
+    const rooms = [...new Set([log, commands, ...offered, uploads, new Webhooks(kernel), outbox])]
     const meetings = meetingsOf(rooms)
     kernel.enter(rooms, new Set(meetings.keys()))
     this.#alarm = new Alarm(kernel, meetings, (deadline) => sleptOver(kernel, deadline))

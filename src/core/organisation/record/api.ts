@@ -30,6 +30,7 @@ export interface OrganisationApi {
   pools: PoolsApi
   deployment: DeploymentApi
   letters: LettersApi
+  uploads: UploadsApi
 }
 
 /** Places for sandboxes, as sessions ask for them and report of them. */
@@ -47,6 +48,12 @@ export interface SandboxesApi {
    * first outcome counts.
    */
   ended(sessionId: string, generation: number, end: SandboxEnd): Promise<void>
+}
+
+/** The bytes that sessions hold. */
+export interface UploadsApi {
+  /** All that the session would hold then, before it is stored. Refused: what it held before stays. Less is never refused. */
+  hold(sessionId: string, bytes: number): Promise<{ refusal: string | null }>
 }
 
 /** What belongs to one session of all. */

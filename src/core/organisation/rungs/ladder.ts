@@ -7,6 +7,7 @@ import { rung as rung0005 } from './0005.ts'
 import { rung as rung0006 } from './0006.ts'
 import { rung as rung0007 } from './0007.ts'
 import { rung as rung0008 } from './0008.ts'
+import { rung as rung0009 } from './0009.ts'
 
 /**
  * The organisation's own database, as the list of its rungs. Each file beside this one is one rung: its texts are
@@ -22,4 +23,5 @@ export const organisationLadder: readonly Rung[] = [
   rung0006,
   rung0007,
   rung0008,
+  rung0009,
 ]

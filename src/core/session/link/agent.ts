@@ -9,14 +9,14 @@ import { mayRenew } from '../generations/renewal.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { sessionManifest } from '../manifest/manifest.ts'
 import { openValues } from '../record/secrets.ts'
-import { expectNames } from '../calls/uploads.ts'
+import type { Uploads } from '../calls/uploads.ts'
 import { addModelUsage, type ModelUsage } from '../budget/usage.ts'
 
 export interface AgentApi {
   /** `expiredAt`: when its token ended, for one that comes to be given another. */
   authorise(sandbox: SandboxCaller, expiredAt?: number | null): Promise<void>
-  /** Refuses content that holds a secret: evidence is for others to read. */
-  admitUpload(sandbox: SandboxCaller, bytes: Uint8Array): Promise<void>
+  /** Refuses content that holds a secret, since evidence is for others to read, and what is too much. */
+  admitUpload(sandbox: SandboxCaller, sha256: string, bytes: Uint8Array): Promise<void>
   manifest(sandbox: SandboxCaller): Promise<Manifest>
   env(sandbox: SandboxCaller): Promise<SandboxEnv>
   addModelUsage(sandbox: SandboxCaller, usage: ModelUsage): Promise<void>
@@ -26,10 +26,12 @@ export interface AgentApi {
 export class Agent implements AgentApi {
   readonly #kernel: SessionKernel
   readonly #gate: Gate
+  readonly #uploads: Uploads
 
-  constructor(kernel: SessionKernel, gate: Gate) {
+  constructor(kernel: SessionKernel, gate: Gate, uploads: Uploads) {
     this.#kernel = kernel
     this.#gate = gate
+    this.#uploads = uploads
   }
 
   async authorise(sandbox: SandboxCaller, expiredAt: number | null = null): Promise<void> {
@@ -39,12 +41,11 @@ export class Agent implements AgentApi {
     throw new AppError('token_expired', 'This token ended more than an hour ago: it is not renewed')
   }
 
-  async admitUpload(sandbox: SandboxCaller, bytes: Uint8Array): Promise<void> {
+  async admitUpload(sandbox: SandboxCaller, sha256: string, bytes: Uint8Array): Promise<void> {
     openSandboxSession(this.#kernel, sandbox)
     const found = createSecretFinder(await this.#kernel.knownSecrets())().push(bytes)
     if (found !== null) throw new AppError('unprocessable', `Secret "${found}" is in the file`)
-    openSandboxSession(this.#kernel, sandbox)
-    this.#kernel.commit(expectNames)
+    await this.#uploads.admit(sandbox, sha256, bytes.length)
   }
 
   async manifest(sandbox: SandboxCaller): Promise<Manifest> {
