@@ -6,6 +6,7 @@ import { linkClose } from './contract/link.ts'
 import { gatewayTools } from './core/session/calls/tools/registry.ts'
 import type { GatewayTool } from './core/session/calls/tools/tool.ts'
 import { type AppDeps, createApp, parseConfig } from './http/app.ts'
+import { socketAddress } from './http/kit/address.ts'
 import { createParts } from './parts.ts'
 
 /** For requests that are under way; what is committed is safe anyway. */
@@ -37,6 +38,7 @@ function start(tools: readonly GatewayTool[]): void {
     ...parts,
     ...sessions,
     openLink: openLink(sessions),
+    addressOf: socketAddress,
     tools: tools.map((tool) => tool.definition),
     host: 'deno',
     now,
@@ -52,7 +54,7 @@ function start(tools: readonly GatewayTool[]): void {
       onListen: ({ hostname, port }) =>
         parts.log('info', 'Listening', { url: `http://${hostname}:${port}` }),
     },
-    (request) => app.fetch(request),
+    (request, { remoteAddr }) => app.fetch(request, { address: remoteAddr.hostname }),
   )
   onSignal(async () => {
     const timeout = new Promise((resolve) => setTimeout(resolve, stopWithinMs))

@@ -207,7 +207,8 @@ export const Environment = z.object({
     unset: 'with ANTHROPIC_API_KEY the default of the table',
   }),
   RATE_LIMIT_PER_MINUTE: variable(whole(1, 3000), {
-    about: 'Requests of one key in one minute, per instance of the control plane.',
+    about:
+      'Requests of one key, and of one sandbox, in one minute, per instance of the control plane.',
     form: 'whole number from 1',
     example: '600',
   }),

@@ -8,6 +8,7 @@ import { gatewayTools } from './core/session/calls/tools/registry.ts'
 import { ledgerShards, sumLedgerStatus } from './core/ledger/ledger.ts'
 import type { LedgerStatus } from './core/ports.ts'
 import { createApp, createUnconfiguredApp } from './http/app.ts'
+import { cloudflareAddress } from './http/kit/address.ts'
 import type { App } from './http/kit/env.ts'
 import { createLog } from './parts.ts'
 
@@ -52,6 +53,7 @@ function createCloudflareApp(env: Env, definitions: readonly ToolDefinition[]): 
       if (!answer.webSocket) throw new Error('The session did not open a feed')
       return eventsOf(answer.webSocket)
     },
+    addressOf: cloudflareAddress(parts.config.publicUrl),
     ledgerStatus: (organisationId) => ledgerStatus(env, organisationId),
     tools: definitions,
     host: 'workerd',

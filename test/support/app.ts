@@ -184,6 +184,7 @@ export function createTestApp({
         cancel: () => void watchersOf(id).delete(send),
       })
     },
+    addressOf: (c) => c.req.header('x-test-address') ?? 'test',
     ledgerStatus: (organisationId) => ledger.status(organisationId),
     db,
     blobs,

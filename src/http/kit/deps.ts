@@ -17,6 +17,7 @@ import type { Providers } from '../../core/registry/providers.ts'
 import type { SessionApi } from '../../core/session/api.ts'
 import type { Caller, SandboxCaller } from '../../core/session/record/caller.ts'
 import type { Config } from '../../config.ts'
+import type { AddressOf } from './address.ts'
 
 /** What a host gives to the app. Made once per isolate or process; nothing in it belongs to one request. */
 export interface AppDeps {
@@ -32,6 +33,8 @@ export interface AppDeps {
   watch(sessionId: string, caller: Caller): Promise<ReadableStream<SessionEvent>>
   /** Of one organisation; null: of all, for the operator. */
   ledgerStatus(organisationId: string | null): Promise<LedgerStatus>
+  /** Whose connection a request came by: see address.ts. */
+  addressOf: AddressOf
   /** A new one for each event: see adapters/libsql.ts. */
   db(): Db
   blobs(): Blobs

@@ -49,8 +49,8 @@ export function createGuards(deps: AppDeps): Guards {
   const keys = new KeyCache(deps)
   const limit = new RateLimit(deps.config.rateLimitPerMinute)
 
-  async function activeKey(secret: string): Promise<ApiKey> {
-    const known = await keys.find(secret)
+  async function activeKey(secret: string, address: string): Promise<ApiKey> {
+    const known = await keys.find(secret, address)
     if (!known) throw new AppError('unauthenticated', 'This API key is not known')
     const state = decideKeyState(known.key, deps.now())
     if (state !== 'active') throw new AppError('unauthenticated', `This API key is ${state}`)
@@ -58,9 +58,9 @@ export function createGuards(deps: AppDeps): Guards {
     return known.key
   }
 
-  const stillAllowed = (secret: string) => async (): Promise<boolean> => {
+  const stillAllowed = (secret: string, address: string) => async (): Promise<boolean> => {
     try {
-      await activeKey(secret)
+      await activeKey(secret, address)
       return true
     } catch (error) {
       // While libSQL is away, what was allowed stays allowed.
@@ -72,18 +72,15 @@ export function createGuards(deps: AppDeps): Guards {
     return async (c, next) => {
       const secret = bearer(c)
       if (secret.split('.').length === 3) await refuseSandboxToken(secret)
-      const key = await activeKey(secret)
-      const waitSeconds = limit.take(key.id, deps.now())
-      if (waitSeconds > 0) {
-        c.header('retry-after', String(waitSeconds))
-        throw new AppError('rate_limited', `Too many requests: try again in ${waitSeconds} s`)
-      }
+      const address = deps.addressOf(c)
+      const key = await activeKey(secret, address)
+      limit.take(key.id, deps.now())
       if (!allowsScope(key.scopes, scope)) {
         throw new AppError('forbidden', `This API key lacks the scope "${scope}"`)
       }
       const { organisationId, id: keyId, owner, scopes } = key
       c.set('caller', { organisationId, keyId, owner, scopes, requestId: c.get('requestId') })
-      c.set('stillAllowed', stillAllowed(secret))
+      c.set('stillAllowed', stillAllowed(secret, address))
       await next()
     }
   }
@@ -122,7 +119,7 @@ export function createGuards(deps: AppDeps): Guards {
   ): Promise<AppEnv['Variables']['sandbox']> {
     const token = bearer(c)
     if (apiKeyPattern.test(token)) {
-      await activeKey(token)
+      await activeKey(token, deps.addressOf(c))
       throw notSandbox()
     }
     const check = await deps.tokens.verify(token)
@@ -134,6 +131,8 @@ export function createGuards(deps: AppDeps): Guards {
     if ((c.req.param('sessionId') ?? sub) !== sub) {
       throw new AppError('other_session', 'This token belongs to another session')
     }
+    // By generation: a sandbox that was replaced cannot use up what its successor needs.
+    limit.take(`${sub}.${gen}`, deps.now(), costOf(c.req.path))
     const requestId = c.get('requestId')
     const expiredAt = isExpired ? exp * 1000 : null
     return { sessionId: sub, organisationId: org, generation: gen, expiredAt, requestId }
@@ -190,6 +189,12 @@ function bearer(c: AppContext): string {
     throw new AppError('unauthenticated', 'Missing credentials: send "authorization: Bearer …"')
   }
   return token
+}
+
+/** Of the limit of a sandbox: opening a link costs the session more than a call does, a manifest or an upload as well. */
+function costOf(path: string): number {
+  if (path.endsWith('/link')) return 25
+  return path.startsWith('/sandbox/') ? 5 : 1
 }
 
 const isAboutInput = (error: Error): boolean =>
