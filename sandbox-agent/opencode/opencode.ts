@@ -249,7 +249,7 @@ const probeOptions = (timeoutMs = probeTimeoutMs) => ({
   signal: AbortSignal.timeout(Math.max(timeoutMs, 1)),
 })
 
-async function* readEvents(response: Response, path: string): AsyncGenerator<unknown> {
+async function* readEvents(response: Response, path: string): AsyncGenerator {
   if (!response.ok || !response.body)
     throw new Error(`OpenCode answered ${response.status} to GET ${path}`)
   const decoder = new TextDecoder()

@@ -43,16 +43,18 @@ export function isListed(url: string, listed: readonly string[]): boolean {
 /** Null: it goes up somewhere, or nobody can read it. */
 function placeOf(url: string): string | null {
   try {
-    const place = url.startsWith('/') ? url : placeOfUrl(new URL(url))
-    return /(^|\/)\.{1,2}(\/|$)/.test(place) ? null : place.replaceAll(/\/+/g, '/')
+    const place = url.startsWith('/') ? url : placeOfUrl(url)
+    return place === null || /(^|\/)\.{1,2}(\/|$)/.test(place)
+      ? null
+      : place.replaceAll(/\/+/g, '/')
   } catch {
     return null
   }
 }
 
-function placeOfUrl({ protocol, username, host, pathname }: URL): string {
-  const path = decodeURIComponent(pathname)
-  if (protocol === 'file:') return path
-  if (protocol === 'ssh:') return `ssh ${username}@${host.toLowerCase()}${path}`
-  throw new Error(`Cannot list "${protocol}"`)
+function placeOfUrl(url: string): string | null {
+  const [, protocol, user = '', host = '', path = ''] =
+    /^(file|ssh):\/\/([^/@]*@)?([^/@]*)(\/.*)$/.exec(url) ?? []
+  if (protocol === 'file') return user + host === '' ? decodeURIComponent(path) : null
+  return protocol === 'ssh' ? `ssh ${user}${host.toLowerCase()}${decodeURIComponent(path)}` : null
 }

@@ -142,7 +142,7 @@ describe('the hash of an input', () => {
       null,
       undefined,
       'ü\ud800',
-      1e400,
+      Infinity,
       { 2: 'b', 1: 'a', x: [-0, { b: 1, a: '\0' }] },
     ]) {
       const carried = JSON.parse(JSON.stringify({ input })) as { input?: unknown }
