@@ -1,5 +1,7 @@
 import type { Stack } from '../local/stack/stack.ts'
 import { startStack } from '../local/stack/stack.ts'
+import { canonicalJson } from '../src/contract/canonical.ts'
+import { hashText } from '../src/core/hash.ts'
 import { startFakeSandboxHost } from '../test/support/sandbox-host.ts'
 import { api } from './api.ts'
 import { sandboxToken } from './calls.ts'
@@ -59,6 +61,8 @@ async function openTurn(stack: Stack): Promise<WebSocket> {
   return socket
 }
 
+const input = { command: 'npm test -- --run src/app.test.ts', description: 'Run the tests' }
+const inputHash = hashText(canonicalJson(input))
 const question = (n: number) => ({
   t: 'ask',
   askId: `ask_${String(n).padStart(20, '0')}`,
@@ -66,10 +70,10 @@ const question = (n: number) => ({
   callId: `call_${n}`,
   opencodeSessionId: 'ses_bench',
   agent: 'build',
-  input: { command: 'npm test -- --run src/app.test.ts', description: 'Run the tests' },
+  input,
   shortened: false,
   realPaths: [],
-  inputHash: 'a'.repeat(64),
+  inputHash,
 })
 
 /** One after the other: a tool waits for its answer. */

@@ -17,7 +17,7 @@ interface Asked {
 export interface Env {
   SESSION: Objects<Asked & { checkWatcher(caller: Caller): Promise<void> }>
   ORGANISATION: Objects<Asked>
-  LEDGER: Objects<Ledger & { status(organisationId: string): Promise<LedgerStatus> }>
+  LEDGER: Objects<Ledger & { status(organisationId: string | null): Promise<LedgerStatus> }>
 }
 
 /** What callers may ask of a session, wherever its object lives. */

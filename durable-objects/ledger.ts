@@ -20,7 +20,7 @@ export class LedgerObject extends DurableObject<Env> implements Ledger {
   append(input: LedgerAppend) {
     return this.#actor.append(input)
   }
-  status(organisationId: string) {
+  status(organisationId: string | null) {
     return this.#actor.status(organisationId)
   }
 }

@@ -23,6 +23,8 @@ export interface Config {
   /** Where sandboxes reach the control plane. No slash at the end. */
   publicUrl: string
   sandboxHost: { url: string; secret: string; root: string } | null
+  /** Folders and ssh addresses whose repositories the sandbox host may clone with its own rights. */
+  localRepositories: string[]
   /** The deployment's own accounts, for organisations that have none. */
   e2b: E2bCredentials | null
   modal: ModalCredentials | null
@@ -146,6 +148,7 @@ function configOf(env: Environment): Config {
     sealKeys: env.GANTRY_SEAL_KEYS,
     publicUrl: env.GANTRY_PUBLIC_URL,
     sandboxHost,
+    localRepositories: env.GANTRY_LOCAL_REPOSITORIES ?? [],
     e2b,
     modal,
     deploymentLabel: env.GANTRY_DEPLOYMENT_LABEL,

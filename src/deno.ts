@@ -6,6 +6,7 @@ import { linkClose } from './contract/link.ts'
 import { gatewayTools } from './core/session/calls/tools/registry.ts'
 import type { GatewayTool } from './core/session/calls/tools/tool.ts'
 import { type AppDeps, createApp, parseConfig } from './http/app.ts'
+import { socketAddress } from './http/kit/address.ts'
 import { createParts } from './parts.ts'
 
 /** For requests that are under way; what is committed is safe anyway. */
@@ -37,6 +38,7 @@ function start(tools: readonly GatewayTool[]): void {
     ...parts,
     ...sessions,
     openLink: openLink(sessions),
+    addressOf: socketAddress,
     tools: tools.map((tool) => tool.definition),
     host: 'deno',
     now,
@@ -52,7 +54,7 @@ function start(tools: readonly GatewayTool[]): void {
       onListen: ({ hostname, port }) =>
         parts.log('info', 'Listening', { url: `http://${hostname}:${port}` }),
     },
-    (request) => app.fetch(request),
+    (request, { remoteAddr }) => app.fetch(request, { address: remoteAddr.hostname }),
   )
   onSignal(async () => {
     const timeout = new Promise((resolve) => setTimeout(resolve, stopWithinMs))
@@ -82,8 +84,8 @@ function onSignal(stop: () => Promise<void>): void {
 
 function openLink(sessions: LocalSessions): AppDeps['openLink'] {
   return async (sessionId, caller, request) => {
-    await sessions.session(sessionId).agent.authorise(caller)
-    const renewal = caller.expired ? await sessions.newToken(sessionId, caller.generation) : null
+    const isExpired = caller.expiredAt !== null
+    const renewal = isExpired ? await sessions.newToken(sessionId, caller.generation) : null
     const { socket, response } = Deno.upgradeWebSocket(request)
     socket.addEventListener('open', () => {
       if (renewal !== null) {

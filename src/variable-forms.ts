@@ -44,6 +44,14 @@ export const secretKeys = (fits: (bytes: number) => boolean, wanted: string) =>
     return keys
   })
 
+export const localRepositories = z.string().transform((text, context) => {
+  const entries = text.split(',').map((entry) => entry.trim())
+  if (entries.every((entry) => /^(\/|file:\/\/\/|ssh:\/\/[^/]+\/)/.test(entry))) return entries
+  const message = 'Must be absolute paths and ssh:// URLs, separated by commas'
+  context.addIssue({ code: 'custom', message })
+  return z.NEVER
+})
+
 export const firewall = z.string().transform((text, context) => {
   const parsed = Firewall.safeParse(decodeJson(text))
   if (parsed.success) return parsed.data

@@ -6,6 +6,7 @@ import {
   atLeast,
   firewall,
   httpUrl,
+  localRepositories,
   secretBytes,
   secretKeys,
   url,
@@ -112,6 +113,13 @@ export const Environment = z.object({
       ownOfStack: true,
     },
   ),
+  GANTRY_LOCAL_REPOSITORIES: variable(localRepositories.optional(), {
+    about:
+      'What the sandbox host may clone with its own rights: repositories in these folders (by path or `file://`), and those below these ssh addresses, with the ssh agent of whoever runs the host. An admin must name the repository. https URLs need no entry.',
+    form: 'absolute paths and ssh URLs, separated by commas',
+    example: '/home/me/projects,ssh://git@github.com/acme',
+    unset: 'https URLs only',
+  }),
   GANTRY_DEFAULT_SANDBOX: variable(ProviderName.optional(), {
     about: 'The provider of sessions that name none.',
     form: 'local, e2b, modal or none',
@@ -199,7 +207,8 @@ export const Environment = z.object({
     unset: 'with ANTHROPIC_API_KEY the default of the table',
   }),
   RATE_LIMIT_PER_MINUTE: variable(whole(1, 3000), {
-    about: 'Requests of one key in one minute, per instance of the control plane.',
+    about:
+      'Requests of one key, and of one sandbox, in one minute, per instance of the control plane.',
     form: 'whole number from 1',
     example: '600',
   }),

@@ -15,6 +15,7 @@ import { ledgerShards, sumLedgerStatus } from './core/ledger/ledger.ts'
 import type { LedgerStatus } from './core/ports.ts'
 import { createApp, createUnconfiguredApp } from './http/app.ts'
 import type { App } from './http/kit/context.ts'
+import { cloudflareAddress } from './http/kit/address.ts'
 import { createLog } from './parts.ts'
 
 export { LedgerObject } from '../durable-objects/ledger.ts'
@@ -45,8 +46,7 @@ function createCloudflareApp(env: Env, definitions: readonly ToolDefinition[]): 
     session,
     organisation: (id) => organisationApi(env, id),
     async openLink(sessionId, caller, request) {
-      await session(sessionId).agent.authorise(caller)
-      const path = caller.expired ? 'renew' : 'link'
+      const path = caller.expiredAt !== null ? 'renew' : 'link'
       const url = `https://session/${path}?generation=${caller.generation}`
       return env.SESSION.getByName(sessionId).fetch(new Request(url, { headers: request.headers }))
     },
@@ -59,6 +59,7 @@ function createCloudflareApp(env: Env, definitions: readonly ToolDefinition[]): 
       if (!answer.webSocket) throw new Error('The session did not open a feed')
       return eventsOf(answer.webSocket)
     },
+    addressOf: cloudflareAddress(parts.config.publicUrl),
     ledgerStatus: (organisationId) => ledgerStatus(env, organisationId),
     tools: definitions,
     host: 'workerd',
@@ -78,7 +79,7 @@ function eventsOf(socket: WebSocket): ReadableStream<SessionEvent> {
   return feed.stream
 }
 
-async function ledgerStatus(env: Env, organisationId: string): Promise<LedgerStatus> {
+async function ledgerStatus(env: Env, organisationId: string | null): Promise<LedgerStatus> {
   const shards = Array.from({ length: ledgerShards }, (_, shard) =>
     env.LEDGER.getByName(`ledger-${shard}`).status(organisationId),
   )

@@ -38,6 +38,8 @@ export const HostOptions = z.object({
   /** Long enough for fifty sandboxes on a slow machine: whoever gives up only goes to the end of the queue again. */
   queueDeadlineMs: z.number().default(900_000),
   cloneDeadlineMs: z.number().default(180_000),
+  /** What may be cloned with this process's rights: GANTRY_LOCAL_REPOSITORIES. */
+  localRepositories: z.array(z.string()).default([]),
   bootReleaseMs: z.number().default(60_000),
   stopGraceMs: z.number().default(10_000),
   /** For the agents: how long a turn may stand still, where `turnPatience` is not to count. */

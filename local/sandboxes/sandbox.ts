@@ -52,6 +52,7 @@ export interface SandboxSettings {
   limits: Limits
   queueDeadlineMs: number
   cloneDeadlineMs: number
+  localRepositories: readonly string[]
   /** The boot slot is given back after this time even if the agent has not said that it is ready. */
   bootReleaseMs: number
   stopGraceMs: number
@@ -195,6 +196,7 @@ export function startSandbox(
       repository,
       environment: marks(),
       settingsDir: join(folder, 'agent'),
+      localRepositories: settings.localRepositories,
       timeoutMs: settings.cloneDeadlineMs,
       signal: cancelled.signal,
     })

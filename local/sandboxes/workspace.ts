@@ -3,11 +3,12 @@
 // whose fault it is, so that a wrong URL is not tried again. Only sandbox.ts calls it.
 
 import { execFile } from 'node:child_process'
-import { writeFileSync } from 'node:fs'
+import { realpathSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { gitFault, withHint } from '../../src/adapters/sandboxes/git-fault.ts'
 import type { SandboxFault } from '../../src/core/ports.ts'
+import { howToList, isListed } from '../../src/core/verbs/local-repository.ts'
 
 const run = promisify(execFile)
 
@@ -35,12 +36,15 @@ interface WorkspaceOptions {
   environment: Record<string, string>
   /** Holds git's own settings for this work; outside the sandbox. */
   settingsDir: string
+  /** What may be cloned with the rights of this process. */
+  localRepositories: readonly string[]
   timeoutMs: number
   signal: AbortSignal
 }
 
 export async function makeWorkspace(options: WorkspaceOptions): Promise<void> {
   const source = options.repository === null ? null : parseSource(options.repository)
+  if (source !== null) mustBeListed(source, options.localRepositories)
   const git = gitRunner(options, source)
   if (source === null) {
     await git('init', '--quiet', '--template=', '--initial-branch=main', '--', options.path)
@@ -73,6 +77,7 @@ const hasCommit = (inside: (...args: string[]) => Promise<void>) =>
 
 interface Source {
   url: string
+  protocol: 'file' | 'https' | 'http' | 'ssh'
   ref: string | null
   credential: { origin: string; user: string; token: string } | null
 }
@@ -85,7 +90,7 @@ function parseSource({ url, ref, token }: Repository): Source {
   if (token !== null && /\p{Cc}/u.test(token)) {
     throw mistake('Cannot use the repository token: it has control characters')
   }
-  if (url.startsWith('/')) return { url, ref, credential: null }
+  if (url.startsWith('/')) return { url, protocol: 'file', ref, credential: null }
   if (!URL.canParse(url)) {
     throw mistake(
       'Cannot use the repository URL: give an absolute path or an https://, ssh:// or file:// URL',
@@ -97,34 +102,50 @@ function parseSource({ url, ref, token }: Repository): Source {
   if (!allowed.includes(parsed.protocol)) {
     throw mistake(`Cannot clone over "${parsed.protocol}//": use https, ssh or file`)
   }
-  if (!parsed.protocol.startsWith('http')) return { url, ref, credential: null }
+  const protocol = parsed.protocol.slice(0, -1) as Source['protocol']
+  if (!protocol.startsWith('http')) return { url, protocol, ref, credential: null }
   const secret = token ?? (decodeURIComponent(parsed.password) || null)
   const user = decodeURIComponent(parsed.username) || 'x-access-token'
   parsed.username = ''
   parsed.password = ''
   return {
     url: parsed.href,
+    protocol,
     ref,
     credential: secret === null ? null : { origin: parsed.origin, user, token: secret },
   }
 }
 
+/** By where links lead: a listed folder may have one that leads out of it. */
+function mustBeListed({ url, protocol }: Source, listed: readonly string[]): void {
+  if (protocol === 'https' || protocol === 'http') return
+  const places = listed.map((entry) => (entry.startsWith('/') ? realPathOf(entry) : entry))
+  const path = url.startsWith('/') ? url : decodeURIComponent(new URL(url).pathname)
+  if (isListed(protocol === 'file' ? realPathOf(path) : url, places)) return
+  throw mistake(
+    `Cannot clone "${url}": GANTRY_LOCAL_REPOSITORIES does not list it. ${howToList(url)}`,
+  )
+}
+
+function realPathOf(path: string): string {
+  try {
+    return realpathSync(path)
+  } catch {
+    return path
+  }
+}
+
 const mistake = (message: string) => new WorkspaceError('user', message)
 
-const settings = `[safe]
+/** git speaks no protocol but that of the source: nothing that the other side says leads it to files of this machine. */
+const settingsFor = (source: Source | null) => `[safe]
   directory = *
 [core]
   hooksPath = /dev/null
   fsmonitor = false
 [protocol]
   allow = never
-[protocol "file"]
-  allow = always
-[protocol "https"]
-  allow = always
-[protocol "http"]
-  allow = always
-[protocol "ssh"]
+[protocol "${source?.protocol ?? 'file'}"]
   allow = always
 [submodule]
   recurse = false
@@ -139,12 +160,13 @@ const helper =
 
 function gitRunner(options: WorkspaceOptions, source: Source | null) {
   const settingsFile = join(options.settingsDir, 'gitconfig')
-  writeFileSync(settingsFile, settings, { mode: 0o644 })
+  writeFileSync(settingsFile, settingsFor(source), { mode: 0o644 })
   const credential = source?.credential ?? null
   const env: Record<string, string> = {
     ...options.environment,
     PATH: process.env['PATH'] ?? '/usr/bin:/bin',
-    HOME: process.env['HOME'] ?? '/',
+    // Not that of this process: its .netrc would open what belongs to whoever runs it.
+    HOME: options.settingsDir,
     // Its words are read, below.
     LC_ALL: 'C',
     GIT_CONFIG_NOSYSTEM: '1',
@@ -152,7 +174,7 @@ function gitRunner(options: WorkspaceOptions, source: Source | null) {
     GIT_TERMINAL_PROMPT: '0',
     GIT_ASKPASS: '/bin/false',
     GIT_SSH_COMMAND: 'ssh -oBatchMode=yes -oStrictHostKeyChecking=accept-new',
-    ...(process.env['SSH_AUTH_SOCK'] === undefined
+    ...(process.env['SSH_AUTH_SOCK'] === undefined || source?.protocol !== 'ssh'
       ? {}
       : { SSH_AUTH_SOCK: process.env['SSH_AUTH_SOCK'] }),
     ...(credential === null

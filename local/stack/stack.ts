@@ -34,6 +34,7 @@ import { loadSecrets, randomText, type Secrets } from '../state/secrets.ts'
 import { makePrivateDir } from '../state/private-files.ts'
 import { supervise, type Supervised } from '../processes/supervise.ts'
 import { claimUids } from '../users/uids.ts'
+import { localRepositories } from '../../src/variable-forms.ts'
 
 export interface StackOptions {
   stateDir: string
@@ -198,6 +199,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
           opencode: site.opencode,
           path: site.path,
           uids: site.uids,
+          localRepositories: localRepositoriesOf(options.env ?? {}),
           ...options.hostOptions,
         }),
       })
@@ -301,6 +303,10 @@ const secretBindings = (secrets: Secrets) => ({
   GANTRY_TOKEN_KEYS: secrets.tokenKeys,
   GANTRY_SEAL_KEYS: secrets.sealKeys,
 })
+
+/** The control plane says what is wrong with it. */
+const localRepositoriesOf = (env: Record<string, string>): string[] =>
+  localRepositories.safeParse(env['GANTRY_LOCAL_REPOSITORIES']).data ?? []
 
 // The guardian is started early and so is stopped late: then it ends whatever is left.
 async function endAll(endings: (() => Promise<void> | void)[]): Promise<void> {

@@ -48,10 +48,13 @@ export class ControlPlane {
     throw new Error(`Cannot fetch the ${path}: ${reason}`)
   }
 
+  /** Asked without an upgrade, the link's route says why it refuses: a token that is too old is not even renewed. */
   async isFenced(): Promise<boolean> {
     try {
-      const { status } = await this.#get('manifest')
-      return status === 403 || status === 404
+      const response = await this.#get('link')
+      const { status } = response
+      const text = await response.text()
+      return status === 403 || status === 404 || (status === 401 && text.includes('token_expired'))
     } catch {
       return false
     }

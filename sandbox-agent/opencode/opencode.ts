@@ -76,7 +76,8 @@ export class OpenCode {
       opencode.kill()
       throw error
     }
-    void opencode.#follow()
+    void opencode.#follow('/event', (event) => options.onEvent(event as OpenCodeEvent))
+    void opencode.#follow('/global/event', (event) => opencode.#hearElsewhere(event))
     return opencode
   }
 
@@ -211,17 +212,24 @@ export class OpenCode {
     }
   }
 
-  async #follow(): Promise<void> {
+  async #follow(path: string, hear: (event: unknown) => void): Promise<void> {
     while (!this.#exited) {
       try {
-        const response = await this.#fetch('/event', { signal: this.#closed.signal })
-        for await (const event of readEvents(response)) this.#options.onEvent(event)
+        const response = await this.#fetch(path, { signal: this.#closed.signal })
+        for await (const event of readEvents(response, path)) hear(event)
       } catch (error) {
-        if (!this.#exited) log('opencode.events-lost', { reason: messageOf(error) })
+        if (!this.#exited) log('opencode.events-lost', { path, reason: messageOf(error) })
       }
       // What was missed meanwhile is found in the message list at the end of the turn.
       await sleep(200)
     }
+  }
+
+  /** Its stream has the workspace only; one request names any other folder, and a tool runs there. */
+  #hearElsewhere(event: unknown): void {
+    const { directory, payload } = event as { directory?: string; payload?: OpenCodeEvent }
+    if (payload?.type !== 'message.part.updated') return
+    if (directory !== this.#options.manifest.layout.workspace) this.#options.onEvent(payload)
   }
 
   #fetch(
@@ -241,9 +249,9 @@ const probeOptions = (timeoutMs = probeTimeoutMs) => ({
   signal: AbortSignal.timeout(Math.max(timeoutMs, 1)),
 })
 
-async function* readEvents(response: Response): AsyncGenerator<OpenCodeEvent> {
+async function* readEvents(response: Response, path: string): AsyncGenerator {
   if (!response.ok || !response.body)
-    throw new Error(`OpenCode answered ${response.status} to GET /event`)
+    throw new Error(`OpenCode answered ${response.status} to GET ${path}`)
   const decoder = new TextDecoder()
   let rest = ''
   for await (const chunk of response.body) {
@@ -255,7 +263,7 @@ async function* readEvents(response: Response): AsyncGenerator<OpenCodeEvent> {
         .filter((line) => line.startsWith('data:'))
         .map((line) => line.slice(5))
         .join('\n')
-      if (data !== '') yield JSON.parse(data) as OpenCodeEvent
+      if (data !== '') yield JSON.parse(data) as unknown
     }
   }
 }

@@ -76,22 +76,41 @@ export async function loadMessages(
   return start === -1 ? [] : all.slice(start)
 }
 
-/** Of all sub-agents below a session. One may have been continued from an earlier turn: only what is new counts. */
-export async function loadChildMessages(
+/**
+ * Of every session but one: sub-agents, and whatever somebody has begun beside them. One may have been continued from an
+ * earlier turn: only what is new counts.
+ */
+export async function loadOtherMessages(
   opencode: OpenCode,
   sessionId: string,
   since: number,
 ): Promise<Message[]> {
-  const children = ((await opencode.request('GET', `/session/${sessionId}/children`)) ?? []) as {
-    id: string
-  }[]
+  const ids = new Set(await idsBelow(opencode, sessionId))
+  for (const { id, time } of await sessionsAt(opencode, '/session'))
+    if ((time?.updated ?? since) >= since) ids.add(id)
+  ids.delete(sessionId)
   const found: Message[] = []
-  for (const { id } of children) {
+  for (const id of ids) {
     const all = await loadAll(opencode, id)
     found.push(...all.filter(({ info }) => (info.time?.created ?? 0) >= since))
-    found.push(...(await loadChildMessages(opencode, id, since)))
   }
   return found
+}
+
+/** Listed by their parents: OpenCode's list of all may be cut short. */
+async function idsBelow(opencode: OpenCode, sessionId: string): Promise<string[]> {
+  const ids: string[] = []
+  for (const { id } of await sessionsAt(opencode, `/session/${sessionId}/children`))
+    ids.push(id, ...(await idsBelow(opencode, id)))
+  return ids
+}
+
+async function sessionsAt(
+  opencode: OpenCode,
+  path: string,
+): Promise<{ id: string; time?: { updated?: number } }[]> {
+  const found = await opencode.request('GET', path)
+  return Array.isArray(found) ? found : []
 }
 
 async function loadAll(opencode: OpenCode, sessionId: string): Promise<Message[]> {

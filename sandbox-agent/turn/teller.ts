@@ -13,8 +13,10 @@ import type { Message, Part } from '../opencode/transcript.ts'
 
 interface TellerOptions {
   turnId: string
-  /** OpenCode's session; sub-agents have sessions below it. */
+  /** OpenCode's session; sub-agents have sessions below it. Whatever runs beside them is told as well. */
   rootSession: string
+  /** When the turn began. A tool that began later is told, also of a message that the stream has not told. */
+  since: number
   emit: Emit
   /** What was told before a restart of the agent. */
   told?: ToldParts
@@ -62,14 +64,22 @@ export class Teller {
         this.#sessions.add(info.id)
     } else if (event.type === 'message.updated') {
       const info = properties['info'] as Message['info']
-      if (info.role === 'assistant' && this.#sessions.has(info.sessionID))
-        this.#assistantMessages.add(info.id)
+      if (info.role === 'assistant' && this.#isOfTurn(info)) this.#assistantMessages.add(info.id)
     } else if (event.type === 'message.part.updated') {
       const part = properties['part'] as Part
-      if (this.#assistantMessages.has(part.messageID)) this.#hearPart(part)
+      if (this.#assistantMessages.has(part.messageID) || this.#isNewTool(part)) this.#hearPart(part)
     } else if (event.type === 'message.part.delta') {
       this.#hearDelta(properties as unknown as Delta)
     }
+  }
+
+  /** In a session that is not the turn's there may be messages from before it. */
+  #isOfTurn({ sessionID, time }: Message['info']): boolean {
+    return this.#sessions.has(sessionID) || (time?.created ?? 0) >= this.#options.since
+  }
+
+  #isNewTool({ type, state }: Part): boolean {
+    return type === 'tool' && (state?.time?.start ?? 0) >= this.#options.since
   }
 
   /** At the end, against OpenCode's own list: what the stream has missed, and what never reached an end. */

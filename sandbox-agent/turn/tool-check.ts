@@ -6,7 +6,7 @@ import type { Part } from '../opencode/transcript.ts'
 import type { Gate, ToolPart } from '../gate/gate.ts'
 
 /** A tool that runs this long without having asked has got past the gate. */
-const askWithinMs = 10_000
+export const askWithinMs = 10_000
 
 export class ToolCheck {
   readonly #gate: Gate
@@ -44,7 +44,7 @@ export class ToolCheck {
 }
 
 // The gate's own refusals and OpenCode's aborts are errors of tools that did not run.
-function hasRun(state: NonNullable<Part['state']>): boolean {
+export function hasRun(state: NonNullable<Part['state']>): boolean {
   if (state.metadata?.interrupted === true) return false
   return !/^(Gantry refused|Tool execution aborted)/.test(state.error ?? '')
 }

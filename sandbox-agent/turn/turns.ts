@@ -6,6 +6,7 @@
 
 import type { CommandBody, CommandResult } from '../../src/contract/link.ts'
 import { crashPoint } from '../crash-points.ts'
+import { BetweenTurns } from './between-turns.ts'
 import { log, messageOf, sleep } from '../log.ts'
 import { idleLossNotice, noticeParts } from './notice.ts'
 import type { OpenCode, OpenCodeEvent } from '../opencode/opencode.ts'
@@ -42,9 +43,11 @@ export class Turns {
   readonly #line: Queued[] = []
   /** Turns that were aborted before their prompt came, and why. */
   readonly #abortedEarly = new Map<string, string>()
+  readonly #between: BetweenTurns
 
   constructor(options: TurnsOptions) {
     this.#options = options
+    this.#between = new BetweenTurns(options)
   }
 
   /** The turn that the control plane takes for running. */
@@ -54,6 +57,7 @@ export class Turns {
   }
 
   hear(event: OpenCodeEvent): void {
+    this.#between.hear(event, this.#working === null)
     this.#working?.hear(event)
   }
 
@@ -106,6 +110,7 @@ export class Turns {
     if (!left) return
     if (told.over) return memory.forget(left.turnId)
     const queued = this.#take(left.turnId)
+    this.#between.turnBegins(left.turnId)
     const turn = new WorkingTurn(this.#options, {
       ...left,
       sessionId: opencodeSessionId ?? '',
@@ -137,7 +142,10 @@ export class Turns {
     queued.turn = turn
     void turn.ended
       .catch((error: unknown) => log('turn.failed', { reason: messageOf(error) }))
-      .finally(queued.leave)
+      .finally(() => {
+        this.#between.turnEnded()
+        queued.leave()
+      })
   }
 
   async #serve(queued: Queued, before: Queued | undefined, body: Prompt): Promise<Sent> {
@@ -196,6 +204,7 @@ export class Turns {
   ): Promise<Sent> {
     const { turnId, messageId } = body
     const begun = { turnId, sessionId, messageIds: [messageId], startedAt: Date.now() }
+    this.#between.turnBegins(turnId)
     const turn = new WorkingTurn(this.#options, begun)
     this.#occupy(queued, turn)
     turn.sending = this.#send(opencode, sessionId, body).catch((error: unknown) =>

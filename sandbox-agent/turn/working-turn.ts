@@ -18,7 +18,7 @@ import {
   endOf,
   errorText,
   hasRunningTool,
-  loadChildMessages,
+  loadOtherMessages,
   loadMessages,
   lookAt,
   type Message,
@@ -92,6 +92,7 @@ export class WorkingTurn implements Prompts, Ending {
     this.#teller = new Teller({
       turnId,
       rootSession: sessionId,
+      since: startedAt,
       emit: options.emit,
       ...(told && { told }),
       onTool: (part, state) => check.see(part, state),
@@ -256,9 +257,9 @@ export class WorkingTurn implements Prompts, Ending {
   async #reconcile(): Promise<Message[]> {
     const opencode = await this.#options.opencode()
     const why = `Interrupted: ${this.interrupted ?? 'the turn ended'}`
-    const children = await loadChildMessages(opencode, this.sessionId, this.#startedAt)
+    const others = await loadOtherMessages(opencode, this.sessionId, this.#startedAt)
     const messages = await loadMessages(opencode, this)
-    this.#teller.reconcile(children, why)
+    this.#teller.reconcile(others, why)
     this.#teller.reconcile(messages, why)
     if (!messages.some(({ info }) => info.role === 'assistant'))
       this.error ??= 'OpenCode did not answer'
@@ -268,8 +269,18 @@ export class WorkingTurn implements Prompts, Ending {
   async #load(opencode: OpenCode): Promise<Message[]> {
     return [
       ...(await loadMessages(opencode, this)),
-      ...(await loadChildMessages(opencode, this.sessionId, this.#startedAt)),
+      ...(await loadOtherMessages(opencode, this.sessionId, this.#startedAt)),
     ]
+  }
+
+  /** One that is not the turn's: its own abort does not reach it. */
+  async #abortOther(sessionId: string): Promise<void> {
+    const { opencode, patience } = this.#options
+    await opencode()
+      .then((running) =>
+        running.request('POST', `/session/${sessionId}/abort`, undefined, patience.abortMs),
+      )
+      .catch((error: unknown) => log('abort.failed', { reason: messageOf(error) }))
   }
 
   #bypassed(part: ToolPart): void {
@@ -280,6 +291,7 @@ export class WorkingTurn implements Prompts, Ending {
       shorten({ ...call, turnId: this.turnId, sessionId: sessionID }).value,
     )
     void this.abort(`"${part.tool}" ran without the gate's consent`)
+    if (sessionID !== this.sessionId) void this.#abortOther(sessionID)
   }
 }
 

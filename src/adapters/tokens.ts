@@ -71,10 +71,10 @@ export function createTokens(keys: readonly SecretKey[], now: Clock): TokenAutho
         requiredClaims: ['iat', 'exp', 'sub'],
         currentDate: new Date(now()),
       })
-      return checkClaims('valid', payload)
+      return checkClaims('valid', payload, now())
     } catch (error) {
       // Raised only after signature, issuer and audience were found right.
-      if (error instanceof errors.JWTExpired) return checkClaims('expired', error.payload)
+      if (error instanceof errors.JWTExpired) return checkClaims('expired', error.payload, now())
       return { state: 'invalid' }
     }
   }
@@ -106,14 +106,19 @@ class VerifiedTokens {
 }
 const verifiedForMs = 30_000
 const maxVerified = 10_000
+/** So much the clocks of two machines that mint and verify may differ. */
+const maxAheadMs = 60_000
 
 function checkClaims(
   state: 'valid' | 'expired',
   payload: { iat?: number; exp?: number },
+  now: number,
 ): TokenCheck {
   const claims = SandboxClaims.safeParse(payload)
-  const lifetime = (payload.exp ?? Infinity) - (payload.iat ?? 0)
-  // A token with a longer life was not made by `mint`, even if the key is right.
+  const issuedAt = payload.iat ?? 0
+  const lifetime = (payload.exp ?? Infinity) - issuedAt
+  // A token with a longer life, or from the future, was not made by `mint`, even if the key is right.
   if (!claims.success || lifetime > tokenLifetimeSeconds) return { state: 'invalid' }
+  if (issuedAt * 1000 > now + maxAheadMs) return { state: 'invalid' }
   return { state, claims: claims.data }
 }

@@ -58,6 +58,12 @@ export const Firewall = z.strictObject({
   breakerMaxSeconds: seconds(900),
   reconcileSeconds: seconds(60).describe('How often the provider’s inventory is compared'),
   graceSeconds: seconds(120).describe('How long a sandbox without a reservation is left alone'),
+  uploadMegabytesPerSession: count(1_000_000)
+    .default(1024)
+    .describe('MiB of uploads and artifacts that one session holds'),
+  uploadMegabytes: count(100_000_000)
+    .default(20_480)
+    .describe('MiB of uploads and artifacts that all sessions of an organisation hold'),
 })
 export type Firewall = z.infer<typeof Firewall>
 

@@ -40,7 +40,9 @@ export const Repository = z.strictObject({
     .refine((url) => !/^(https?:\/\/[^/]*@|ssh:\/\/[^/@]*:[^/]*@)/.test(url), {
       error: 'Must not contain a password: use token',
     })
-    .describe('https://, ssh:// or file:// URL, or an absolute path on the sandbox host'),
+    .describe(
+      'https:// URL; for admins also an ssh:// or file:// URL or an absolute path on the sandbox host that GANTRY_LOCAL_REPOSITORIES lists',
+    ),
   ref: Text(200, 1)
     .refine((ref) => !ref.startsWith('-'), { error: 'Must not start with "-"' })
     .optional(),

@@ -48,7 +48,9 @@ export const Status = z.object({
     error: z.string().nullable(),
   }),
   outbox: z.object({
-    lagMs: z.number().describe('Age of the oldest row that has not reached libSQL'),
+    lagMs: z
+      .number()
+      .describe('Age of the oldest row of the organisation that has not reached libSQL'),
     pendingSessions: z.number().int(),
     reason: z.string().nullable().describe('Why they wait'),
     deadLetters: z.array(DeadLetter).describe('The newest rows that libSQL has refused'),
@@ -57,6 +59,10 @@ export const Status = z.object({
   sessions: z.object({ live: z.number().int().nullable() }),
 })
 export type Status = z.infer<typeof Status>
+
+/** Of all organisations. */
+export const DeploymentStatus = Status.pick({ version: true, host: true, outbox: true })
+export type DeploymentStatus = z.infer<typeof DeploymentStatus>
 
 export const Health = z.object({
   ok: z.literal(true),

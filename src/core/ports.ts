@@ -193,7 +193,7 @@ export interface LedgerStatus {
   oldestAt: number | null
   /** Why they wait. */
   reason: string | null
-  /** The newest of the organisation that was asked for. */
+  /** The newest. */
   deadLetters: DeadLetter[]
   deadLetterCount: number
   /** Recorded by a release that did not note whose they are. */

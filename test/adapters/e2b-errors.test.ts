@@ -130,6 +130,17 @@ describe('errors of E2B', () => {
     expect(await gone.provider.get(sessionId, 1)).toBeNull()
   })
 
+  test('[E2B20] without an access token of its daemon a sandbox is not spoken to', async () => {
+    for (const access of [{ sandboxID: 'i1' }, { sandboxID: 'i1', envdAccessToken: '' }]) {
+      const { provider, asked } = await vendor([200, [listed]], [200, access], [200, access])
+      await expect(provider.get(sessionId, 1)).rejects.toMatchObject({
+        code: 'sandbox_unavailable',
+        message: expect.stringContaining('no access token'),
+      })
+      expect(asked.filter((path) => path.includes('process.Process'))).toEqual([])
+    }
+  })
+
   test('[E2B11] of many sandboxes every page is read', async () => {
     const page = Array.from({ length: 3 }, () => ({
       ...listed,

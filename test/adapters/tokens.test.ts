@@ -72,6 +72,8 @@ describe('[AUTH] what is not a token of ours', () => {
     },
     'more than an hour of life': () =>
       sign({ ...good, exp: seconds + 3601 }, { alg: 'HS256', kid: 'k1' }),
+    'issued more than a minute from now': () =>
+      sign({ ...good, iat: seconds + 61, exp: seconds + 120 }, { alg: 'HS256', kid: 'k1' }),
     'no generation': () => {
       const { gen: _, ...without } = good
       return sign(without, { alg: 'HS256', kid: 'k1' })
@@ -80,10 +82,16 @@ describe('[AUTH] what is not a token of ours', () => {
       sign({ ...good, aud: 'other', exp: seconds - 1 }, { alg: 'HS256', kid: 'k1' }),
   }
   for (const [name, make] of Object.entries(cases)) {
-    test(`[AUTH4] ${name}`, async () => {
+    test(`[AUTH4] [AUTH12] ${name}`, async () => {
       expect(await at(now).verify(await make())).toEqual({ state: 'invalid' })
     })
   }
+
+  test('[AUTH12] clocks may differ by a minute', async () => {
+    const ahead = { ...good, iat: seconds + 60, exp: seconds + 120 }
+    const token = await sign(ahead, { alg: 'HS256', kid: 'k1' })
+    expect((await at(now).verify(token)).state).toBe('valid')
+  })
 
   test('the pattern for these cases is itself valid', async () => {
     const token = await sign(good, { alg: 'HS256', kid: 'k1' })

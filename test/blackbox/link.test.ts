@@ -188,7 +188,7 @@ describe.each(hosts)('the link on %s', (host) => {
 
   test('[LINK5] an expired token of the current generation buys a new one and nothing else', async () => {
     const session = await stack().createSession()
-    const expired = await stack().token(session, { at: Date.now() - 2 * 3600_000 })
+    const expired = await stack().token(session, { at: Date.now() - 1.5 * 3600_000 })
     const agent = await connect(session, { token: expired })
     const { token, expiresAt } = await agent.next('token')
     expect((await agent.closed).code).toBe(4401)
@@ -200,7 +200,7 @@ describe.each(hosts)('the link on %s', (host) => {
     expect((await renewed.greet()).protocol).toBe(1)
     renewed.send({ t: 'renew' })
     expect((await renewed.next('token')).token.split('.')).toHaveLength(3)
-    const old = await stack().token(session, { generation: 9, at: Date.now() - 2 * 3600_000 })
+    const old = await stack().token(session, { generation: 9, at: Date.now() - 1.5 * 3600_000 })
     expect(await (await connect(session, { token: old })).opened()).toBe(false)
   })
 

@@ -2,6 +2,8 @@ import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { CollectedFile } from '../../src/contract/artifact.ts'
 import type { AgentEventKind } from '../../src/contract/agent-events.ts'
+import { canonicalJson } from '../../src/contract/canonical.ts'
+import { hashText } from '../../src/core/hash.ts'
 import type { ExecutionReport } from '../../src/contract/operation.ts'
 import {
   type AgentEvent,
@@ -246,15 +248,16 @@ export class ChaosAgent {
   }
 
   #ask(): Promise<void> {
+    // The second asks a person.
+    const input = { command: this.options.random.chance(0.8) ? 'echo' : 'rm -rf build' }
     const question: Up<'ask'> = {
       t: 'ask',
       askId: `ask_${this.options.random.id(20)}` as Up<'ask'>['askId'],
       tool: 'bash',
       callId: 'c',
       opencodeSessionId: 'oc',
-      // The second asks a person.
-      input: { command: this.options.random.chance(0.8) ? 'echo' : 'rm -rf build' },
-      inputHash: '0'.repeat(64),
+      input,
+      inputHash: hashText(canonicalJson(input)),
     }
     return new Promise((resolve) => {
       this.#asks.set(question.askId, { question, answered: resolve })

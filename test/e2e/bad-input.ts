@@ -50,6 +50,34 @@ export function badInputSuite(host: string, open: () => GuardKit): void {
       })
     }
 
+    const owned = routes.filter(({ path, guard }) => guard.kind === 'key' && /:\w+Id\b/.test(path))
+    for (const route of owned.filter(({ takesJson }) => takesJson)) {
+      test(`[SES4] ${route.method} ${route.path} is not found by another organisation, whatever it sends`, async () => {
+        const kit = open()
+        const headers = {
+          authorization: `Bearer ${kit.visitors['an admin of another organisation']}`,
+          'content-type': 'application/json',
+        }
+        const bodies = { ...badBodies, nothing: { body: '' } }
+        for (const [name, { body }] of Object.entries(bodies)) {
+          const answer = await kit.send(route.method, fillPath(kit, route.path), headers, body)
+          const { code } = (JSON.parse(answer.text) as ErrorBody).error
+          expect([name, answer.status, code]).toEqual([name, 404, 'not_found'])
+        }
+      })
+    }
+
+    test('[SES4] a query that does not fit tells another organisation nothing either', async () => {
+      const kit = open()
+      const key = kit.visitors['an admin of another organisation']
+      const headers = { authorization: `Bearer ${key}` }
+      for (const { path } of owned.filter(({ method }) => method === 'GET')) {
+        const query = 'limit=x&after=x&cursor=%00&wait=x&surprise=1'
+        const answer = await kit.send('GET', `${fillPath(kit, path)}?${query}`, headers)
+        expect([path, answer.status]).toEqual([path, 404])
+      }
+    })
+
     test('ids with anything in them are not found', async () => {
       const kit = open()
       const headers = { authorization: `Bearer ${kit.adminKey}` }

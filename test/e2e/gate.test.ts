@@ -149,12 +149,8 @@ test('[BOX5] [GATE6] a gate that was tampered with between turns is restored and
   ])
 })
 
-test('[GATE6] a tool that runs without a decision is reported, and the turn is aborted', async () => {
-  const box = listed()
-  const turn = await box.prompt([bash('sleep 617'), { text: 'Never.' }])
-  await box.answer(await box.parked(), 'allow')
-  const { sessionId: parentID } = await box.seen('tool.started', ({ turnId }) => turnId === turn.id)
-  // As somebody who knows the password of OpenCode: its shell route runs commands without asking any plugin.
+/** As somebody who knows the password of OpenCode: its shell route runs commands without asking any plugin. */
+async function intruderOf(box: Box) {
   const opencode = await box.opencodePid()
   const password = /OPENCODE_SERVER_PASSWORD=([^\0]+)/.exec(environOf(opencode))?.[1] as string
   const authorization = `Basic ${Buffer.from(`opencode:${password}`).toString('base64')}`
@@ -167,16 +163,48 @@ test('[GATE6] a tool that runs without a decision is reported, and the turn is a
     expect(response.status).toBe(200)
     return (await response.json()) as { id: string }
   }
-  const { id } = await post('/session', { parentID })
-  await post(`/session/${id}/shell`, { agent: 'build', command: 'echo bypassed' })
-  const bypassed = await box.seen('gate.bypassed')
-  expect(bypassed).toMatchObject({ tool: 'bash', turnId: turn.id, sessionId: id })
-  expect(await box.ended(turn)).toMatchObject({
-    state: 'aborted',
-    reason: expect.stringContaining('without'),
-  })
-  const next = await box.prompt([bash('echo next > next.txt'), { text: 'Next.' }])
-  await box.answer(await box.parked(), 'allow')
-  expect(await box.ended(next)).toMatchObject({ state: 'completed', text: 'Next.' })
-  expect(existsSync(box.folder('workspace/next.txt'))).toBe(true)
+  /** The session in which the command has run. */
+  return async (session: object, folder = '') => {
+    const query = folder === '' ? '' : `?directory=${encodeURIComponent(folder)}`
+    const { id } = await post(`/session${query}`, session)
+    const command = { agent: 'build', command: 'echo bypassed' }
+    await post(`/session/${id}/shell${query}`, command)
+    return id
+  }
+}
+
+test.each(['below the turn', 'beside the turn', 'of another folder'] as const)(
+  '[GATE6] [GATE16] a tool that runs without a decision in a session %s is reported, and the turn is aborted',
+  async (where) => {
+    const box = listed()
+    const turn = await box.prompt([bash('sleep 617'), { text: 'Never.' }])
+    await box.answer(await box.parked(), 'allow')
+    const { sessionId } = await box.seen('tool.started', ({ turnId }) => turnId === turn.id)
+    const run = await intruderOf(box)
+    const folder = where === 'of another folder' ? box.folder('home') : ''
+    const id = await run(where === 'below the turn' ? { parentID: sessionId } : {}, folder)
+    const bypassed = await box.seen('gate.bypassed', ({ turnId }) => turnId === turn.id)
+    expect(bypassed).toMatchObject({ tool: 'bash', turnId: turn.id, sessionId: id })
+    expect(await box.ended(turn)).toMatchObject({
+      state: 'aborted',
+      reason: expect.stringContaining('without'),
+    })
+    const next = await box.prompt([bash('echo next > next.txt'), { text: 'Next.' }])
+    await box.answer(await box.parked(), 'allow')
+    expect(await box.ended(next)).toMatchObject({ state: 'completed', text: 'Next.' })
+    expect(existsSync(box.folder('workspace/next.txt'))).toBe(true)
+  },
+)
+
+test('[GATE16] between turns any tool that runs is reported, OpenCode is started anew, and work goes on', async () => {
+  const box = listed()
+  const before = await box.prompt([{ text: 'Nothing to do.' }])
+  await box.ended(before)
+  const opencode = await box.opencodePid()
+  const id = await (await intruderOf(box))({})
+  const bypassed = await box.seen('gate.bypassed', ({ sessionId }) => sessionId === id)
+  expect(bypassed).toMatchObject({ tool: 'bash', turnId: before.id })
+  await until('the next OpenCode', 60_000, async () => (await box.opencodePid()) !== opencode)
+  const next = await box.prompt([{ text: 'Here again.' }])
+  expect(await box.ended(next)).toMatchObject({ state: 'completed', text: 'Here again.' })
 })

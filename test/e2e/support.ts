@@ -57,7 +57,12 @@ export function startRealStack(host: Host, options: Partial<StackOptions> = {}):
     ...options,
     stateDir: options.stateDir ?? mkdtempSync(join(tmpdir(), 'gantry-e2e-')),
     host,
-    env: { RATE_LIMIT_PER_MINUTE: '1000000', ...options.env },
+    env: {
+      RATE_LIMIT_PER_MINUTE: '1000000',
+      // Tests make their repositories there.
+      GANTRY_LOCAL_REPOSITORIES: tmpdir(),
+      ...options.env,
+    },
   })
 }
 

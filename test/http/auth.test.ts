@@ -93,6 +93,89 @@ describe('API keys', () => {
     expect(queries - before).toBe(1)
   })
 
+  const madeUp = (n: number) => `gk_${String(n).padStart(32, '0')}`
+  const from = (address: string) => ({ 'x-test-address': address })
+  const ask = async (secret: string, address: string) => {
+    const { status, json, headers } = await app.call(
+      ...(['GET', '/v1/turns/x', secret, undefined, from(address)] as const),
+    )
+    return { status, code: json.error.code as string, retryAfter: headers.get('retry-after') }
+  }
+
+  test('[AUTH13] three thousand made-up keys of one address cost libSQL ten queries, one by one or at once', async () => {
+    await app.settle()
+    for (const [address, atOnce] of [
+      ['10.0.0.1', 1],
+      ['10.0.0.2', 100],
+    ] as const) {
+      const before = queries
+      const statuses = new Map<number, number>()
+      for (let n = 0; n < 3000; n += atOnce) {
+        const keys = Array.from({ length: atOnce }, (_, i) => madeUp(10_000 * (atOnce + 1) + n + i))
+        for (const { status, retryAfter } of await Promise.all(
+          keys.map((key) => ask(key, address)),
+        )) {
+          statuses.set(status, (statuses.get(status) ?? 0) + 1)
+          if (status === 429) expect(Number(retryAfter)).toBeGreaterThan(0)
+        }
+      }
+      expect([...statuses]).toEqual([
+        [401, 10],
+        [429, 2990],
+      ])
+      expect(queries - before).toBe(10)
+    }
+  })
+
+  test('[AUTH13] beside a flood known keys go on, also long after they were seen last; other addresses notice nothing', async () => {
+    const { secret: known } = await app.makeKey(organisationId, 'read')
+    const { secret: fresh } = await app.makeKey(organisationId, 'read')
+    expect((await ask(known, '10.0.0.3')).status).toBe(404)
+    app.pass(3_600_000)
+    for (let n = 0; n < 50; n += 1) await ask(madeUp(500_000 + n), '10.0.0.3')
+    expect((await ask(known, '10.0.0.3')).status).toBe(404)
+    // Nobody can tell it from a guess: it waits until guesses are let in again.
+    expect(await ask(fresh, '10.0.0.3')).toMatchObject({ status: 429, code: 'rate_limited' })
+    expect((await ask(fresh, '10.0.0.4')).status).toBe(404)
+    expect((await ask(fresh, '10.0.0.3')).status).toBe(404)
+    const { secret: another } = await app.makeKey(organisationId, 'read')
+    expect((await ask(another, '10.0.0.3')).retryAfter).toBe('6')
+    app.pass(6000)
+    expect((await ask(another, '10.0.0.3')).status).toBe(404)
+  })
+
+  test('[AUTH13] keys that exist use nothing up: fifty new ones of one address, and one of fifty requests at once', async () => {
+    const keys = await Promise.all(
+      Array.from({ length: 50 }, () => app.makeKey(organisationId, 'read')),
+    )
+    for (const { secret } of keys) expect((await ask(secret, '10.0.0.5')).status).toBe(404)
+    const { secret } = await app.makeKey(organisationId, 'read')
+    await app.settle()
+    const before = queries
+    const answers = await Promise.all(Array.from({ length: 50 }, () => ask(secret, '10.0.0.5')))
+    expect(answers.map(({ status }) => status)).toEqual(Array(50).fill(404))
+    await app.settle()
+    // The look-up and the note of its use.
+    expect(queries - before).toBe(2)
+  })
+
+  test('[AUTH13] a key that is made after somebody has tried it works ten seconds later', async () => {
+    const { secret, id } = await app.makeKey(organisationId, 'read')
+    const rename = (suffix: string) =>
+      libsql
+        .db()
+        .batch([{ sql: 'update api_keys set secret_hash = ? where id = ?', values: [suffix, id] }])
+    const [row] = await libsql
+      .db()
+      .all<{ secret_hash: string }>('select secret_hash from api_keys where id = ?', id)
+    await rename('not yet')
+    expect((await ask(secret, '10.0.0.6')).status).toBe(401)
+    await rename(row?.secret_hash ?? '')
+    expect((await ask(secret, '10.0.0.6')).status).toBe(401)
+    app.pass(10_000)
+    expect((await ask(secret, '10.0.0.6')).status).toBe(404)
+  })
+
   test('[AUTH1] last used is written, at most once a minute', async () => {
     const { id, secret } = await app.makeKey(organisationId, 'read')
     const lastUsed = async () => {
@@ -203,6 +286,37 @@ describe('API keys', () => {
     slow.pass(20_000)
     expect((await slow.call('GET', '/v1/turns/x', a.secret)).status).toBe(404)
   })
+
+  test('[AUTH14] a sandbox has the same limit by generation; a link, a manifest and an upload cost more than a call', async () => {
+    const limited = createTestApp({ db: libsql.db, rateLimitPerMinute: 100 })
+    const organisation = await limited.makeOrganisation()
+    const { secret } = await limited.makeKey(organisation, 'admin')
+    const sessionOf = async () => (await limited.call('POST', '/v1/sessions', secret, {})).json.id
+    const countOf = async (send: (id: string, token: string) => Promise<{ status: number }>) => {
+      const id = await sessionOf()
+      const mint = (generation: number) =>
+        limited.deps.tokens.mint({ sessionId: id, organisationId: organisation, generation })
+      const [{ token }, { token: other }] = [await mint(1), await mint(2)]
+      let passed = 0
+      while (passed < 1000 && (await send(id, token)).status !== 429) passed += 1
+      expect((await send(id, other)).status).toBe(403)
+      limited.pass(60_000)
+      expect((await send(id, token)).status).not.toBe(429)
+      return passed
+    }
+    const get = (path: string) => (id: string, token: string) =>
+      limited.call('GET', `/sandbox/${id}/${path}`, token)
+    const call = (id: string, token: string) => {
+      const body = { tool_call_id: 'a', args: {} }
+      return limited.call('POST', `/proliferate/${id}/tools/echo`, token, body)
+    }
+    const upload = (id: string, token: string) =>
+      limited.call('PUT', `/sandbox/${id}/artifacts`, token, 'x')
+    expect(await countOf(call)).toBe(100)
+    expect(await countOf(get('link'))).toBe(4)
+    expect(await countOf(get('env'))).toBe(20)
+    expect(await countOf(upload)).toBe(20)
+  })
 })
 
 describe('sandbox tokens', () => {
@@ -227,5 +341,20 @@ describe('sandbox tokens', () => {
     expect((await link(await mint())).headers.get('x-expired')).toBe('false')
     expect(await codeOf(`/sandbox/${json.id}/manifest`, old)).toEqual([401, 'token_expired'])
     expect(await codeOf(`/sandbox/${json.id}/link`, await mint())).toEqual([400, 'invalid_request'])
+  })
+
+  test('[LINK7] an hour after its end it is not renewed any more, and the route says so without an upgrade', async () => {
+    const admin = await app.makeKey(organisationId, 'admin')
+    const { json } = await app.call('POST', '/v1/sessions', admin.secret, {})
+    const { token } = await app.deps.tokens.mint({
+      ...{ sessionId: json.id, organisationId, generation: 1 },
+    })
+    app.pass(2 * 3_600_000 - 1000)
+    expect(await codeOf(`/sandbox/${json.id}/link`, token)).toEqual([400, 'invalid_request'])
+    app.pass(2000)
+    expect(await codeOf(`/sandbox/${json.id}/link`, token)).toEqual([401, 'token_expired'])
+    const upgrade = { upgrade: 'websocket' }
+    const link = await app.call('GET', `/sandbox/${json.id}/link`, token, undefined, upgrade)
+    expect([link.status, link.json.error.code]).toEqual([401, 'token_expired'])
   })
 })

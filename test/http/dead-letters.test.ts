@@ -1,5 +1,5 @@
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { createTestApp, type TestApp } from '../support/app.ts'
+import { createTestApp, type TestApp, testOperatorKey } from '../support/app.ts'
 import { useLibsql } from '../support/libsql.ts'
 
 const libsql = useLibsql()
@@ -67,7 +67,7 @@ const refuse = (phase: string) =>
 const accept = () => sql('drop trigger if exists refusing')
 
 describe('what is waited for', () => {
-  test('[OUT9] while a table or a column is missing rows wait, with the reason; others go on, then nothing is lost', async () => {
+  test('[OUT9] [OUT12] while a table or a column is missing rows wait, with the reason; others go on, then nothing is lost', async () => {
     for (const [hide, show, reason] of [
       [
         'alter table run_events rename to run_events_later',
@@ -87,6 +87,12 @@ describe('what is waited for', () => {
       await eventually(status).toMatchObject({ reason: expect.stringContaining(reason) })
       await eventually(async () => (await status()).pendingSessions).toBe(1)
       expect((await status()).lagMs).toBeGreaterThan(0)
+      const stranger = (await app.makeKey(await app.makeOrganisation(), 'admin')).secret
+      const theirs = (await call('GET', '/v1/status', undefined, stranger)).json.outbox
+      expect(theirs).toMatchObject({ lagMs: 0, pendingSessions: 0, reason: null })
+      const all = (await call('GET', '/v1/deployment/status', undefined, testOperatorKey)).json
+      expect(all.outbox).toMatchObject({ pendingSessions: 1, reason: (await status()).reason })
+      expect(all.outbox.lagMs).toBeGreaterThan(0)
       expect(await outbox()).toMatchObject({
         reason: expect.stringContaining(reason),
         deadLetters: 0,
@@ -113,6 +119,8 @@ describe('what is refused', () => {
       { kind: 'run_event', reason: expect.stringContaining('bad phase'), canResend: true },
     ])
     expect([(await outbox()).deadLetters, (await status()).deadLetterCount]).toEqual([1, 1])
+    const all = (await call('GET', '/v1/deployment/status', undefined, testOperatorKey)).json.outbox
+    expect(all).toMatchObject({ deadLetterCount: 1, deadLetters: [{ sessionId }] })
     app.restart(sessionId)
     // Still bad: it comes back, with all that it had.
     expect((await resend()).json).toEqual({ sent: 1, left: 0 })

@@ -124,7 +124,7 @@ const operationIds = `
   createWebhook deleteConfiguration deleteProviderCredentials deleteSecret deleteSession
   deleteWebhook discardAttempt downloadArtifact downloadPatch evaluateRetry executeAttempt
   executeOperation finishRun getApproval getBudget getBuiltinPolicy getConfiguration
-  getDeploymentKillSwitch getDiff getHealth getKillSwitch getLimits getManifest getOperation
+  getDeploymentKillSwitch getDeploymentStatus getDiff getHealth getKillSwitch getLimits getManifest getOperation
   getPolicyVersion getReadiness getRun getSandboxEnv getSession getSessionBudget getSessionPolicy
   getStatus getTurn getWarmPool getWorstCase listActions listApprovals listArtifacts listCalls
   listConfigurations listDeadLetters listDeliveries listEnvRequests listEvents listKeys listModels

@@ -21,7 +21,7 @@ import { createServer } from 'node:http'
 let busy = false
 const server = createServer((request, response) => {
   if (!request.headers.authorization) return response.writeHead(401).end()
-  if (request.url === '/event') return response.writeHead(200).write(': hello\\n\\n')
+  if (request.url.endsWith('/event')) return response.writeHead(200).write(': hello\\n\\n')
   let text = ''
   request.on('data', (chunk) => (text += chunk))
   request.on('end', () => {

@@ -1,5 +1,7 @@
 import { createTokens } from '../../src/adapters/tokens.ts'
 import type { AgentEventKind } from '../../src/contract/agent-events.ts'
+import { canonicalJson } from '../../src/contract/canonical.ts'
+import { hashText } from '../../src/core/hash.ts'
 import { type AgentEvent, DownMessage, type UpMessage } from '../../src/contract/link.ts'
 import { parseConfig } from '../../src/config.ts'
 
@@ -146,6 +148,6 @@ export function question(
     callId: `call_${askId}`,
     opencodeSessionId: 'oc',
     input,
-    inputHash: 'a'.repeat(64),
+    inputHash: hashText(canonicalJson(input ?? null)),
   }
 }

@@ -31,6 +31,8 @@ export interface TestAppOptions {
   models?: AppDeps['config']['models']
   operatorKey?: string | null
   publicUrl?: string
+  localRepositories?: string[]
+  firewall?: z.input<typeof Firewall>
   /** Accounts of the deployment at sandbox providers. */
   directory?: Partial<DirectoryOptions>
   /** The provider `local`, and the default one. */
@@ -39,7 +41,6 @@ export interface TestAppOptions {
   tools?: readonly GatewayTool[]
   /** In place of all others. */
   onlyTools?: readonly GatewayTool[]
-  firewall?: Partial<Firewall>
 }
 
 type HostSocket = ReturnType<typeof socketPair>[1]
@@ -64,11 +65,12 @@ export function createTestApp({
   models,
   operatorKey = testOperatorKey,
   publicUrl = 'http://gantry.test',
+  localRepositories = [],
+  firewall = {},
   directory,
   sandboxes,
   tools = [],
   onlyTools,
-  firewall = {},
 }: TestAppOptions) {
   const clock = new TestClock()
   const now = () => clock.now
@@ -211,9 +213,10 @@ export function createTestApp({
   const deps: AppDeps = {
     session: (id) => session(id).api,
     organisation: (id) => organisation(id).api,
-    openLink: async (id, { expired, ...sandbox }) => {
+    openLink: async (id, { expiredAt, ...sandbox }) => {
       const { generation } = sandbox
-      await session(id).api.agent.authorise(sandbox)
+      const expired = expiredAt !== null
+      await session(id).api.agent.authorise(sandbox, expiredAt)
       const [agent, socket] = socketPair()
       if (expired) void renew(id, generation, socket)
       else accept(id, generation, socket)
@@ -233,6 +236,7 @@ export function createTestApp({
         cancel: () => void watchersOf(id).delete(send),
       })
     },
+    addressOf: (c) => c.req.header('x-test-address') ?? 'test',
     ledgerStatus: (organisationId) => ledger.status(organisationId),
     db,
     blobs,
@@ -246,6 +250,7 @@ export function createTestApp({
     config: {
       ...config,
       rateLimitPerMinute,
+      localRepositories,
       operatorKey,
       models: models ?? { anthropic: null, litellm: null },
       extraModels: [],

@@ -27,6 +27,8 @@ export class MemoryOrganisation {
   reserved = 0
   /** Of sessions that are erased. */
   readonly endedCreations: string[] = []
+  /** What the session has said last. */
+  heldBytes = 0
   /** Who keeps the shared budgets. Nobody: there is no end to them. */
   shared: Pick<OrganisationApi['budgets'], 'take' | 'giveBack'> | null = null
   budgetCalls = 0
@@ -41,6 +43,7 @@ export class MemoryOrganisation {
       ended: (sessionId: string, generation: number, end: SandboxEnd) =>
         this.#ended(sessionId, generation, end),
     },
+    uploads: { hold: (_: string, bytes: number) => this.#hold(bytes) },
     creations: { end: (sessionId: string) => this.#endCreation(sessionId) },
     budgets: {
       take: (claim: BudgetClaim) => this.#take(claim),
@@ -77,6 +80,13 @@ export class MemoryOrganisation {
 
   async #endCreation(sessionId: string): Promise<void> {
     return this.#order(() => void this.endedCreations.push(sessionId))
+  }
+
+  async #hold(bytes: number): Promise<{ refusal: string | null }> {
+    return this.#order(() => {
+      this.heldBytes = bytes
+      return { refusal: null }
+    })
   }
 
   async #take(claim: BudgetClaim): Promise<BudgetAnswer> {

@@ -85,6 +85,7 @@ export function deploy(release: Release, { dataDir, libsql, now }: DeploymentOpt
     openLink: () => Promise.reject(new Error('No sockets here')),
     tools: release.gatewayTools.map((tool) => tool.definition),
     host: 'deno',
+    addressOf: () => 'test',
     defer: (work) => void work.catch(() => undefined),
   })
 

@@ -116,6 +116,7 @@ const server = createServer(async (request, response) => {
     response.on('close', () => listeners.delete(response))
     return response.writeHead(200).write(': hello\\n\\n')
   }
+  if (request.url === '/global/event') return response.writeHead(200).write(': hello\\n\\n')
   let body = ''
   for await (const chunk of request) body += chunk
   const answer = await answers[request.method + ' ' + request.url]?.(body)

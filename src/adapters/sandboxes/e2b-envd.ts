@@ -110,6 +110,9 @@ export function createEnvd({ sandboxUrl }: EnvdOptions) {
     signal: AbortSignal,
     headers: Record<string, string>,
   ): Promise<Response> {
+    // Without it the daemon would take commands as root from whoever knows the address.
+    if (!access.envdAccessToken)
+      throw unavailable('E2B gave no access token for the sandbox: it is not used without one')
     const url =
       sandboxUrl ?? `https://${envdPort}-${access.sandboxID}.${access.domain ?? 'e2b.app'}`
     let response: Response
@@ -123,7 +126,7 @@ export function createEnvd({ sandboxUrl }: EnvdOptions) {
           authorization: `Basic ${btoa('root:')}`,
           'e2b-sandbox-id': access.sandboxID,
           'e2b-sandbox-port': envdPort,
-          ...(access.envdAccessToken && { 'x-access-token': access.envdAccessToken }),
+          'x-access-token': access.envdAccessToken,
           ...headers,
         },
         body,

@@ -62,16 +62,21 @@ export class DeadLetters {
     this.#sql.run('delete from dead_letters where session_id = ?', sessionId)
   }
 
-  list(organisationId: string): Pick<LedgerStatus, 'deadLetters' | 'deadLetterCount' | 'unowned'> {
+  /** Null: of all, also of those that nobody is known to own. */
+  list(
+    organisationId: string | null,
+  ): Pick<LedgerStatus, 'deadLetters' | 'deadLetterCount' | 'unowned'> {
     if (!this.#exist) return { deadLetters: [], deadLetterCount: 0, unowned: [] }
+    const isAll = organisationId === null
+    const [where, values] = isAll ? ['true', []] : ['organisation_id = ?', [organisationId]]
     const [counted] = this.#sql.all<{ n: number }>(
-      'select count(*) as n from dead_letters where organisation_id = ?',
-      organisationId,
+      `select count(*) as n from dead_letters where ${where}`,
+      ...values,
     )
     return {
-      deadLetters: this.#newest('organisation_id = ?', organisationId),
+      deadLetters: this.#newest(where, ...values),
       deadLetterCount: counted?.n ?? 0,
-      unowned: this.#newest('organisation_id is null'),
+      unowned: isAll ? [] : this.#newest('organisation_id is null'),
     }
   }
 

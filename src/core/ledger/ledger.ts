@@ -33,6 +33,12 @@ interface Plan extends Waiting {
   stored: number
 }
 
+interface Behind {
+  organisationId: string
+  oldestAt: number
+  reason: string | null
+}
+
 /** Why the rows of some owners cannot be written yet. */
 type Failures = Map<string, unknown>
 
@@ -57,7 +63,7 @@ export class LedgerActor implements Ledger {
   #queue: Waiting[] = []
   #writing = false
   /** The oldest unsent row of each session whose rows did not get through, and why. */
-  readonly #behind = new Map<string, { oldestAt: number; reason: string | null }>()
+  readonly #behind = new Map<string, Behind>()
 
   constructor(ports: LedgerPorts) {
     this.#ports = ports
@@ -68,16 +74,19 @@ export class LedgerActor implements Ledger {
     const answer = new Promise<LedgerAnswer>((resolve, reject) =>
       this.#queue.push({ input, resolve, reject }),
     )
+    const { sessionId, organisationId } = input
     const oldestAt = input.rows[0]?.createdAt
-    if (oldestAt !== undefined && !this.#behind.has(input.sessionId))
-      this.#behind.set(input.sessionId, { oldestAt, reason: null })
+    if (oldestAt !== undefined && !this.#behind.has(sessionId))
+      this.#behind.set(sessionId, { organisationId, oldestAt, reason: null })
     if (!this.#writing) void this.#writeAll()
     return answer
   }
 
-  /** Dead letters are those of one organisation. */
-  async status(organisationId: string): Promise<LedgerStatus> {
-    const behind = [...this.#behind.values()].toSorted((a, b) => a.oldestAt - b.oldestAt)
+  /** Of one organisation; null: of all, for the operator. */
+  async status(organisationId: string | null): Promise<LedgerStatus> {
+    const behind = [...this.#behind.values()]
+      .filter((each) => organisationId === null || each.organisationId === organisationId)
+      .toSorted((a, b) => a.oldestAt - b.oldestAt)
     return {
       pendingSessions: behind.length,
       oldestAt: behind[0]?.oldestAt ?? null,

@@ -10,6 +10,7 @@ import { OrganisationKernel } from './record/kernel.ts'
 import type { OrganisationPorts } from './record/ports.ts'
 import { createSandboxes } from './sandboxes.ts'
 import { Shutdown } from './shutdown.ts'
+import { createUploads } from './uploads.ts'
 
 /**
  * One organisation, or the deployment as a whole: a list of rooms over one kernel. Callers ask through `api`; the hosts
@@ -51,5 +52,6 @@ function createRooms(kernel: OrganisationKernel) {
     pools: createPools(kernel),
     deployment: createDeployment(kernel, watch, shutdown),
     letters: createOutbox(kernel),
+    uploads: createUploads(kernel),
   }
 }

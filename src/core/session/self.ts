@@ -23,6 +23,8 @@ interface SelfParts extends Erasing {
   abort(caller: Caller, reason: string): Promise<void>
   /** What the session holds of its organisation's budget goes back: nobody could return it afterwards. */
   giveBackBudget(): Promise<void>
+  /** Likewise the bytes that it holds. */
+  forgetUploads(): Promise<void>
 }
 
 /** The session as a whole: it is created once, shown, closed for good, and erased with everything that it has stored. */
@@ -41,6 +43,7 @@ export class Self implements RoomOf<SelfApi> {
     purge: () => this.#beginErase(),
     erase: async () => {
       await this.#parts.giveBackBudget()
+      await this.#parts.forgetUploads()
       await finishErase(this.#kernel, this.#parts)
     },
   }

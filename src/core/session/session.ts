@@ -11,6 +11,7 @@ import { Calls } from './calls/calls.ts'
 import { countActiveCalls } from './calls/list.ts'
 import { abandonCalls } from './calls/rows.ts'
 import type { GatewayTool } from './calls/tools/tool.ts'
+import { Uploads } from './calls/uploads.ts'
 import { Changes } from './changes/changes.ts'
 import { Commands } from './commands/commands.ts'
 import { planSession } from './create.ts'
@@ -133,6 +134,7 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
   const gate = new Gate(kernel, policy, budget)
   const turns = new Turns(kernel, budget)
   const sandbox = new Sandbox(kernel, view)
+  const uploads = new Uploads(kernel)
   return {
     log: new Log(kernel),
     commands,
@@ -141,6 +143,7 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
       giveBackBudget: budget.giveBack,
       stopSandboxes: sandbox.stopAll,
       drainOutbox: outbox.drain,
+      forgetUploads: uploads.forget,
     }),
     sandbox,
     turns,
@@ -160,7 +163,8 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
     changes: new Changes(kernel, commands),
     env: new EnvValues(kernel, commands),
     letters: new Letters(kernel, outbox),
-    agent: new Agent(kernel, gate),
+    agent: new Agent(kernel, gate, uploads),
+    uploads,
     webhooks: new Webhooks(kernel),
     outbox,
   }

@@ -7,21 +7,28 @@ import type { OrganisationApi } from '../organisation/organisation.ts'
 import type { Clock, Crypto, Db } from '../ports.ts'
 import { createConfiguration as storeConfiguration } from '../registry/configurations.ts'
 import type { Caller } from '../session/record/caller.ts'
+import { mustMayClone } from './local-repository.ts'
 
 export interface ConfigurationPorts {
   db(): Db
   crypto: Crypto
   now: Clock
   organisation(id: string): Pick<OrganisationApi, 'pools'>
-  config: { defaultSandbox: ProviderName; extraModels: readonly string[] }
+  config: {
+    defaultSandbox: ProviderName
+    extraModels: readonly string[]
+    localRepositories: readonly string[]
+  }
 }
 
 /** If the pool is not told of it, it hears of it with the next session that is created. */
 export async function createConfiguration(
   ports: ConfigurationPorts,
-  { organisationId }: Pick<Caller, 'organisationId'>,
+  caller: Pick<Caller, 'organisationId' | 'scopes'>,
   input: ConfigurationCreate,
 ): Promise<Configuration> {
+  const { organisationId } = caller
+  mustMayClone(ports.config, caller, input.repository?.url)
   const checked = checkConfiguration(ports, input)
   const { crypto, now } = ports
   const made = await storeConfiguration(ports.db(), crypto, now(), organisationId, checked)

@@ -6,6 +6,7 @@ import type { Crypto, Db } from '../ports.ts'
 import type { SessionApi } from '../session/session.ts'
 import type { Caller } from '../session/record/caller.ts'
 import { claimWarmSession, type WarmPorts } from './claim-warm-session.ts'
+import { mustMayClone } from './local-repository.ts'
 import { prepareSession } from './prepare-session.ts'
 
 export interface CreateSessionPorts extends WarmPorts {
@@ -16,15 +17,18 @@ export interface CreateSessionPorts extends WarmPorts {
     self: Pick<SessionApi['self'], 'create'>
   }
   organisation(id: string): Pick<OrganisationApi, 'creations' | 'pools'>
+  config: WarmPorts['config'] & { localRepositories: readonly string[] }
 }
 
 /** The same key leads to the same session, however often it comes. */
 export async function createSession(
   ports: CreateSessionPorts,
-  { organisationId, keyId }: Pick<Caller, 'organisationId' | 'keyId'>,
+  caller: Pick<Caller, 'organisationId' | 'keyId' | 'scopes'>,
   input: SessionCreate,
   key: string | null,
 ): Promise<Session> {
+  const { organisationId, keyId } = caller
+  mustMayClone(ports.config, caller, input.repository?.url)
   const organisation = ports.organisation(organisationId)
   const fresh = await ports.ids.mint()
   const bodyHash = async () => await ports.crypto.sha256(canonicalJson(input))

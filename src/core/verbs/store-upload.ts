@@ -18,8 +18,8 @@ export async function storeUpload(
   const { sessionId, ...caller } = sandbox
   await ports.session(sessionId).agent.authorise(caller)
   const bytes = await read()
-  await ports.session(sessionId).agent.admitUpload(caller, bytes)
   const sha256 = await ports.crypto.sha256(bytes)
+  await ports.session(sessionId).agent.admitUpload(caller, sha256, bytes)
   await ports.blobs().put(sandbox, sha256, bytes)
   return { sha256, size: bytes.length }
 }

@@ -1,18 +1,18 @@
 import { linkProtocols } from '../../contract/link.ts'
-import type { Status } from '../../contract/status.ts'
+import type { DeploymentStatus, Status } from '../../contract/status.ts'
 import { opencodeVersion, version } from '../../contract/version.ts'
 import type { Clock, Db, LedgerStatus } from '../ports.ts'
 import { countOpenSessions } from '../registry/sessions.ts'
 
 interface ViewStatusPorts {
   db(): Db
-  /** Dead letters are those of the organisation. */
-  ledgerStatus(organisationId: string): Promise<LedgerStatus>
+  /** Of one organisation; null: of all. */
+  ledgerStatus(organisationId: string | null): Promise<LedgerStatus>
   now: Clock
   host: Status['host']
 }
 
-/** How the deployment is doing. It answers also while libSQL is away, and then says so. */
+/** How the deployment is doing, as far as it concerns the organisation. It answers also while libSQL is away, and then says so. */
 export async function viewStatus(ports: ViewStatusPorts, organisationId: string): Promise<Status> {
   const [{ live, ...libsql }, ledger] = await Promise.all([
     probe(ports, organisationId),
@@ -24,14 +24,31 @@ export async function viewStatus(ports: ViewStatusPorts, organisationId: string)
     versions: { gantry: version, opencode: opencodeVersion, link: String(linkProtocols[0]) },
     libsql,
     outbox: {
-      lagMs: ledger.oldestAt === null ? 0 : Math.max(0, ports.now() - ledger.oldestAt),
-      pendingSessions: ledger.pendingSessions,
-      reason: ledger.reason,
+      ...lagOf(ports, ledger),
       ...(await ownDeadLetters(ports, organisationId, ledger)),
     },
     sessions: { live },
   }
 }
+
+/** Of all organisations, for whoever runs the deployment. */
+export async function viewDeploymentStatus(
+  ports: Pick<ViewStatusPorts, 'ledgerStatus' | 'now' | 'host'>,
+): Promise<DeploymentStatus> {
+  const ledger = await ports.ledgerStatus(null)
+  const { deadLetters, deadLetterCount } = ledger
+  return {
+    version,
+    host: ports.host,
+    outbox: { ...lagOf(ports, ledger), deadLetters, deadLetterCount },
+  }
+}
+
+const lagOf = ({ now }: Pick<ViewStatusPorts, 'now'>, ledger: LedgerStatus) => ({
+  lagMs: ledger.oldestAt === null ? 0 : Math.max(0, now() - ledger.oldestAt),
+  pendingSessions: ledger.pendingSessions,
+  reason: ledger.reason,
+})
 
 async function probe(ports: ViewStatusPorts, organisationId: string) {
   const startedAt = ports.now()

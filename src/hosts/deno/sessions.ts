@@ -40,7 +40,7 @@ interface LocalSessionsOptions extends Omit<
 export interface LocalSessions {
   session(id: string): SessionApi
   organisation(id: string): OrganisationApi
-  ledgerStatus(organisationId: string): Promise<LedgerStatus>
+  ledgerStatus(organisationId: string | null): Promise<LedgerStatus>
   watch(sessionId: string, caller: Caller): Promise<ReadableStream<SessionEvent>>
   /** Takes over an open socket. The caller of this has asked `agent.authorise`. */
   link(sessionId: string, generation: number, socket: LinkSocket): LinkEvents

@@ -11,7 +11,7 @@ export interface AppEnv {
     /** Whether the key still holds; for answers that outlive the guard's check. */
     stillAllowed: () => Promise<boolean>
     /** Behind a guard for sandboxes. */
-    sandbox: SandboxCaller & { sessionId: string; expired: boolean }
+    sandbox: SandboxCaller & { sessionId: string; expiredAt: number | null }
   }
 }
 

@@ -17,21 +17,24 @@ import type { Providers } from '../../core/registry/providers.ts'
 import type { SessionApi } from '../../core/session/session.ts'
 import type { Caller, SandboxCaller } from '../../core/session/record/caller.ts'
 import type { Config } from '../../config.ts'
+import type { AddressOf } from './address.ts'
 
 /** What a host gives to the app. Made once per isolate or process; nothing in it belongs to one request. */
 export interface AppDeps {
   session(id: string): SessionApi
   organisation(id: string): OrganisationApi
-  /** Accepts the agent's WebSocket. With an expired token the session sends a new one and closes. */
+  /** Accepts the agent's WebSocket, once `authorise` has let it in. With an expired token the session sends a new one and closes. */
   openLink(
     sessionId: string,
-    caller: SandboxCaller & { expired: boolean },
+    caller: SandboxCaller & { expiredAt: number | null },
     request: Request,
   ): Promise<Response>
   /** What is committed from now on. It may repeat events and skip some: the stream's route puts that right. */
   watch(sessionId: string, caller: Caller): Promise<ReadableStream<SessionEvent>>
-  /** Dead letters are those of the organisation. */
-  ledgerStatus(organisationId: string): Promise<LedgerStatus>
+  /** Of one organisation; null: of all, for the operator. */
+  ledgerStatus(organisationId: string | null): Promise<LedgerStatus>
+  /** Whose connection a request came by: see address.ts. */
+  addressOf: AddressOf
   /** A new one for each event: see adapters/libsql.ts. */
   db(): Db
   blobs(): Blobs
@@ -45,7 +48,13 @@ export interface AppDeps {
   tools: readonly ToolDefinition[]
   config: Pick<
     Config,
-    'publicUrl' | 'defaultSandbox' | 'rateLimitPerMinute' | 'models' | 'extraModels' | 'operatorKey'
+    | 'publicUrl'
+    | 'defaultSandbox'
+    | 'rateLimitPerMinute'
+    | 'models'
+    | 'extraModels'
+    | 'operatorKey'
+    | 'localRepositories'
   >
   host: 'workerd' | 'deno'
   log: Log

@@ -10,6 +10,7 @@ import {
 } from '../../contract/error.ts'
 import type { AppDeps } from './deps.ts'
 import type { App, AppContext, AppEnv } from './context.ts'
+import { TooMany } from './rate-limit.ts'
 import { requestLog } from './request-log.ts'
 
 /** Every error leaves through here, in one envelope. */
@@ -19,6 +20,7 @@ export function answerError({ log }: Pick<AppDeps, 'log'>): ErrorHandler<AppEnv>
     if (refusal) {
       const { code, message } = refusal
       requestLog(log, c)('debug', 'Request refused', { code, reason: message })
+      if (error instanceof TooMany) c.header('retry-after', String(error.retryAfterSeconds))
       return answer(c, refusal)
     }
     requestLog(log, c)('error', 'Request failed', { error: error.stack ?? String(error) })

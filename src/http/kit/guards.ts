@@ -1,8 +1,10 @@
 import type { z } from '@hono/zod-openapi'
 import type { MiddlewareHandler } from 'hono'
-import { AppError } from '../../contract/error.ts'
+import { AppError, errorCodeOf } from '../../contract/error.ts'
 import { type ApiKey, apiKeyPattern, type Scope } from '../../contract/key.ts'
+import { loadConfiguration } from '../../core/registry/configurations.ts'
 import { allowsScope, decideKeyState } from '../../core/registry/keys.ts'
+import { findTarget } from '../../core/registry/webhooks/webhooks.ts'
 import { readJson } from './body.ts'
 import type { AppDeps } from './deps.ts'
 import { type AppContext, type AppEnv, sessionIdOf } from './context.ts'
@@ -47,8 +49,8 @@ export function createGuards(deps: AppDeps): Guards {
   const keys = new KeyCache(deps)
   const limit = new RateLimit(deps.config.rateLimitPerMinute)
 
-  async function activeKey(secret: string): Promise<ApiKey> {
-    const known = await keys.find(secret)
+  async function activeKey(secret: string, address: string): Promise<ApiKey> {
+    const known = await keys.find(secret, address)
     if (!known) throw new AppError('unauthenticated', 'This API key is not known')
     const state = decideKeyState(known.key, deps.now())
     if (state !== 'active') throw new AppError('unauthenticated', `This API key is ${state}`)
@@ -56,9 +58,9 @@ export function createGuards(deps: AppDeps): Guards {
     return known.key
   }
 
-  const stillAllowed = (secret: string) => async (): Promise<boolean> => {
+  const stillAllowed = (secret: string, address: string) => async (): Promise<boolean> => {
     try {
-      await activeKey(secret)
+      await activeKey(secret, address)
       return true
     } catch (error) {
       // While libSQL is away, what was allowed stays allowed.
@@ -70,18 +72,15 @@ export function createGuards(deps: AppDeps): Guards {
     return async (c, next) => {
       const secret = bearer(c)
       if (secret.split('.').length === 3) await refuseSandboxToken(secret)
-      const key = await activeKey(secret)
-      const waitSeconds = limit.take(key.id, deps.now())
-      if (waitSeconds > 0) {
-        c.header('retry-after', String(waitSeconds))
-        throw new AppError('rate_limited', `Too many requests: try again in ${waitSeconds} s`)
-      }
+      const address = deps.addressOf(c)
+      const key = await activeKey(secret, address)
+      limit.take(key.id, deps.now())
       if (!allowsScope(key.scopes, scope)) {
         throw new AppError('forbidden', `This API key lacks the scope "${scope}"`)
       }
-      const { organisationId, id: keyId, owner } = key
-      c.set('caller', { organisationId, keyId, owner, requestId: c.get('requestId') })
-      c.set('stillAllowed', stillAllowed(secret))
+      const { organisationId, id: keyId, owner, scopes } = key
+      c.set('caller', { organisationId, keyId, owner, scopes, requestId: c.get('requestId') })
+      c.set('stillAllowed', stillAllowed(secret, address))
       await next()
     }
   }
@@ -100,6 +99,18 @@ export function createGuards(deps: AppDeps): Guards {
       throw new AppError('not_found', 'There is no such session')
     }
     await next()
+    if (c.error !== undefined && isAboutInput(c.error)) await mustBeOwn(c, id)
+  }
+
+  /** A refused body must not tell that the thing exists elsewhere. Asked only then, so that it costs others nothing. */
+  async function mustBeOwn(c: AppContext, sessionId: string | undefined): Promise<void> {
+    const { organisationId } = c.get('caller')
+    const { configurationId, webhookId } = c.req.param() as Record<string, string | undefined>
+    if (sessionId !== undefined) await deps.session(sessionId).self.view({ organisationId })
+    if (configurationId !== undefined)
+      await loadConfiguration(deps.db(), { organisationId, configurationId })
+    if (webhookId !== undefined && !(await findTarget(deps.db(), { organisationId, webhookId })))
+      throw new AppError('not_found', 'There is nothing with this id')
   }
 
   async function enterAsSandbox(
@@ -108,20 +119,23 @@ export function createGuards(deps: AppDeps): Guards {
   ): Promise<AppEnv['Variables']['sandbox']> {
     const token = bearer(c)
     if (apiKeyPattern.test(token)) {
-      await activeKey(token)
+      await activeKey(token, deps.addressOf(c))
       throw notSandbox()
     }
     const check = await deps.tokens.verify(token)
     if (check.state === 'invalid') throw new AppError('unauthenticated', 'This token is not valid')
     const isExpired = check.state === 'expired'
     if (isExpired && !mayBeExpired) throw expired()
-    const { sub, org, gen, source } = check.claims
+    const { sub, org, gen, source, exp } = check.claims
     if (source !== 'sandbox') throw notSandbox()
     if ((c.req.param('sessionId') ?? sub) !== sub) {
       throw new AppError('other_session', 'This token belongs to another session')
     }
+    // By generation: a sandbox that was replaced cannot use up what its successor needs.
+    limit.take(`${sub}.${gen}`, deps.now(), costOf(c.req.path))
     const requestId = c.get('requestId')
-    return { sessionId: sub, organisationId: org, generation: gen, expired: isExpired, requestId }
+    const expiredAt = isExpired ? exp * 1000 : null
+    return { sessionId: sub, organisationId: org, generation: gen, expiredAt, requestId }
   }
 
   const enterAsOperator: Middleware = async (c, next) => {
@@ -176,6 +190,15 @@ function bearer(c: AppContext): string {
   }
   return token
 }
+
+/** Of the limit of a sandbox: opening a link costs the session more than a call does, a manifest or an upload as well. */
+function costOf(path: string): number {
+  if (path.endsWith('/link')) return 25
+  return path.startsWith('/sandbox/') ? 5 : 1
+}
+
+const isAboutInput = (error: Error): boolean =>
+  ['invalid_request', 'too_large'].includes(errorCodeOf(error) ?? '')
 
 const expired = () => new AppError('token_expired', 'This token has expired')
 const notSandbox = () => new AppError('not_sandbox', 'Tool routes require sandbox authentication')

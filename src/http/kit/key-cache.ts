@@ -1,18 +1,26 @@
 /**
  * The API keys that were seen in the last moments, by the hash of their secret: a request costs libSQL nothing, and keys
  * that are in use work while it is away. Promises that a change of a key counts within 30 s, and at once in the isolate
- * that made it (`forget`); that guessing neither costs a query each time nor drives known keys out; that nothing in it
- * belongs to one request: plain data, no promises. The guards ask it, one per isolate.
+ * that made it (`forget`); that a flood of made-up keys costs libSQL a few queries a minute per address and neither
+ * drives known keys out nor holds them up; that nothing in it belongs to one request: plain data, no promises. The
+ * guards ask it, one per isolate.
  */
 import { type ApiKey, apiKeyPattern } from '../../contract/key.ts'
 import { findKey, touchKey } from '../../core/registry/keys.ts'
 import type { AppDeps } from './deps.ts'
+import { RateLimit } from './rate-limit.ts'
 
 const keepKnownMs = 30_000
-const keepUnknownMs = 5000
+const keepUnknownMs = 10_000
 const maxKnown = 5000
 const maxUnknown = 1000
 const touchEveryMs = 60_000
+/** Of one address, and of all: so many look-ups a minute may find no key. */
+const missesPerMinute = 10
+const missesOfAllPerMinute = 1000
+/** Who asks for a key that is being looked up waits for the answer, but not for a request that was cut off. */
+const lookMs = 20
+const lookedUpWithinMs = 3000
 
 interface KnownKey {
   key: ApiKey
@@ -25,21 +33,72 @@ export class KeyCache {
   readonly #known = new Map<string, KnownKey>()
   /** Apart from the known ones, so that guessing does not drive them out. */
   readonly #unknownUntil = new Map<string, number>()
+  /** Since when somebody looks it up. */
+  readonly #looking = new Map<string, number>()
+  readonly #misses = new RateLimit(missesPerMinute)
+  readonly #missesOfAll = new RateLimit(missesOfAllPerMinute)
 
   constructor(deps: Pick<AppDeps, 'db' | 'crypto' | 'now' | 'defer' | 'log'>) {
     this.#deps = deps
   }
 
-  /** null: not a key. Throws storage_unavailable if that cannot be known. */
-  async find(secret: string): Promise<KnownKey | null> {
+  /** null: not a key. Throws storage_unavailable if that cannot be known, and TooMany after too many that were none. */
+  async find(secret: string, address: string): Promise<KnownKey | null> {
     if (!apiKeyPattern.test(secret)) return null
     const hash = await this.#deps.crypto.sha256(secret)
+    const kept = this.#kept(hash) ?? (await this.#lookedUp(hash))
+    if (kept !== undefined) return kept
+    // A key that was known a while ago is no guess: whoever floods beside it does not hold it up.
+    if (this.#known.has(hash)) return await this.#load(hash)
+    this.#takeMiss(address)
+    this.#looking.set(hash, Date.now())
+    let isMiss = false
+    try {
+      const found = await this.#load(hash)
+      isMiss = found === null
+      return found
+    } finally {
+      // Also while libSQL is away: then nobody knows whether it is a guess, and 503 is the answer.
+      if (!isMiss) this.#giveMissBack(address)
+      this.#looking.delete(hash)
+    }
+  }
+
+  /** Undefined: it must be looked up. */
+  #kept(hash: string): KnownKey | null | undefined {
     const now = this.#deps.now()
     const known = this.#known.get(hash)
     if (known && known.until > now) return known
-    if ((this.#unknownUntil.get(hash) ?? 0) > now) return null
+    return (this.#unknownUntil.get(hash) ?? 0) > now ? null : undefined
+  }
+
+  /** By another request, whose promise must not be awaited here: so it is looked for. */
+  async #lookedUp(hash: string): Promise<KnownKey | null | undefined> {
+    for (;;) {
+      const since = this.#looking.get(hash)
+      if (since === undefined || Date.now() - since > lookedUpWithinMs) return this.#kept(hash)
+      await new Promise((resolve) => setTimeout(resolve, lookMs))
+    }
+  }
+
+  #takeMiss(address: string): void {
+    const now = this.#deps.now()
+    this.#misses.take(address, now)
+    this.#missesOfAll.take('all', now)
+  }
+
+  #giveMissBack(address: string): void {
+    const now = this.#deps.now()
+    this.#misses.giveBack(address, now)
+    this.#missesOfAll.giveBack('all', now)
+  }
+
+  async #load(hash: string): Promise<KnownKey | null> {
+    const known = this.#known.get(hash)
     const key = await findKey(this.#deps.db(), hash)
+    const now = this.#deps.now()
     if (!key) {
+      this.#known.delete(hash)
       putBounded(this.#unknownUntil, hash, now + keepUnknownMs, maxUnknown)
       return null
     }

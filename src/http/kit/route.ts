@@ -81,7 +81,11 @@ type Entered<E extends Entrance> = E extends Scope
   ? { caller: Caller; organisation: OrganisationApi }
   : E extends 'operator'
     ? unknown
-    : { sandbox: SandboxCaller & { expired: boolean }; sessionId: string; session: SessionApi }
+    : {
+        sandbox: SandboxCaller & { expiredAt: number | null }
+        sessionId: string
+        session: SessionApi
+      }
 
 /** What leads to a session: its own id, or the id of something in it. */
 type PathOfSession =
@@ -250,7 +254,7 @@ class AskedOf {
   get organisation(): OrganisationApi {
     return this.deps.organisation(this.caller.organisationId)
   }
-  get sandbox(): SandboxCaller & { expired: boolean } {
+  get sandbox(): SandboxCaller & { expiredAt: number | null } {
     const { sessionId: _, ...sandbox } = this.#c.get('sandbox')
     return sandbox
   }

@@ -49,7 +49,8 @@ export const sandboxRoutes = [
     method: 'get',
     path: '/sandbox/{sessionId}/link',
     summary: 'The WebSocket between agent and session',
-    description: 'An expired token of the current generation is let in to be given a new one.',
+    description:
+      'An expired token of the current generation is let in to be given a new one, for an hour after its end.',
     tag,
     guard: 'expired-sandbox',
     params: params.session,
@@ -57,7 +58,10 @@ export const sandboxRoutes = [
     responses: { 101: { description: 'The WebSocket is open' } },
     refuses: ['invalid_request', 'old_generation', 'other_session'],
     // The answer holds the socket itself, so nothing may be added to it: a copy would lose the socket.
-    async respond({ deps, sandbox, sessionId, headers }, c) {
+    async respond({ deps, session, sandbox, sessionId, headers }, c) {
+      const { expiredAt, ...caller } = sandbox
+      // First, so that an agent whose upgrade was refused can ask without one whether it may come in at all.
+      await session.agent.authorise(caller, expiredAt)
       if (headers.upgrade?.toLowerCase() !== 'websocket') {
         throw new AppError('invalid_request', 'The link is a WebSocket: send "upgrade: websocket"')
       }

@@ -1,8 +1,8 @@
 import { createRoute } from '@hono/zod-openapi'
 import * as schemas from '../../contract/status.ts'
-import { Health, Readiness, Status } from '../../contract/status.ts'
+import { DeploymentStatus, Health, Readiness, Status } from '../../contract/status.ts'
 import { version } from '../../contract/version.ts'
-import { viewStatus } from '../../core/verbs/view-status.ts'
+import { viewDeploymentStatus, viewStatus } from '../../core/verbs/view-status.ts'
 import type { App } from '../kit/context.ts'
 import { json } from '../kit/openapi.ts'
 import { ok, route } from '../kit/route.ts'
@@ -17,12 +17,24 @@ export const statusRoutes = [
     id: 'getStatus',
     method: 'get',
     path: '/v1/status',
-    summary: 'How the deployment is doing',
+    summary: 'How the deployment is doing for the organisation',
     tag,
     guard: 'read',
     answers: ok(Status, 'The status'),
     refuses: [],
     answer: ({ deps, caller }) => viewStatus(deps, caller.organisationId),
+  }),
+
+  route({
+    id: 'getDeploymentStatus',
+    method: 'get',
+    path: '/v1/deployment/status',
+    summary: 'How far libSQL is behind all organisations, and what it has refused',
+    tag,
+    guard: 'operator',
+    answers: ok(DeploymentStatus, 'The status'),
+    refuses: ['not_found'],
+    answer: ({ deps }) => viewDeploymentStatus(deps),
   }),
 ]
 

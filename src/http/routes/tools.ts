@@ -97,7 +97,7 @@ async function readCall(c: AppContext, toolNames: Map<string, string>): Promise<
  */
 async function refuseReplacedFirst(
   session: ReturnType<AppDeps['session']>,
-  sandbox: SandboxCaller & { expired: boolean },
+  sandbox: SandboxCaller & { expiredAt: number | null },
 ): Promise<void> {
   try {
     await session.agent.authorise(sandbox)

@@ -29,6 +29,7 @@ const landed = {
     '6d3dd76c6f417820',
     '396e1d8f89e0f0de',
     'a80fb5c126217016',
+    'f9800ee4c6f78de5',
   ],
   organisation: [
     'afba0e2bea701f87',
@@ -39,6 +40,7 @@ const landed = {
     '2f7bc181f6a89ba2',
     '80a4ec09c2635ffc',
     'a80fb5c126217016',
+    '97a4930ebb4ea7da',
   ],
   ledger: ['0e9dc42433ae1cd0', '886718665c8d2d7f'],
   wakes: ['10de1c61188f571a'],

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest'
-import type { OrganisationApi } from '../../../src/core/organisation/record/api.ts'
+import type { OrganisationApi } from '../../../src/core/organisation/organisation.ts'
 import { TestDeployment } from '../../support/organisation.ts'
 
 let budgets: OrganisationApi['budgets']

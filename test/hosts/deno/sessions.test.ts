@@ -137,7 +137,7 @@ describe('sessions in one process', () => {
   test('no more are open than the limit allows', async () => {
     const { sessions, files } = start({ maxOpen: 5 })
     for (let i = 0; i < 30; i++) await create(sessions, `ses_${i}`)
-    await until(async () => (await sessions.ledgerStatus('')).pendingSessions === 0)
+    await until(async () => (await sessions.ledgerStatus(null)).pendingSessions === 0)
     let others = 0
     await until(async () => {
       await expect(sessions.session(`ses_other${others++}`).self.view(caller)).rejects.toThrow()

@@ -10,6 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { binary } from '../../../local/binaries.ts'
@@ -62,6 +63,7 @@ async function host(overrides: Partial<HostOptions> = {}) {
     mark: 'stk_hosttest',
     node: binary('node'),
     agentFile,
+    localRepositories: [tmpdir()],
     opencode: binary('opencode'),
     path: [],
     ...(claim === undefined ? {} : { uids: [...claim.uids] as [number, number] }),

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -19,12 +19,17 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 /** Whose fault it is, and what it says. */
-async function failure(repository: Partial<Repository>, path?: string): Promise<unknown[]> {
+async function failure(
+  repository: Partial<Repository>,
+  path?: string,
+  localRepositories = [folder],
+): Promise<unknown[]> {
   const options = {
     path: path ?? join(folder, `workspace${(names += 1)}`),
     repository: { url: join(folder, 'source'), ref: null, token: null, ...repository },
     environment: {},
     settingsDir: folder,
+    localRepositories,
     timeoutMs: 20_000,
     signal: new AbortController().signal,
   }
@@ -88,4 +93,44 @@ test("[LOC28] a git server whose disk is full is not the provider's fault", asyn
   const [fault, message] = await failure({ url: `http://127.0.0.1:${port}/x` })
   server.close()
   expect([fault, message]).toEqual(['repository', expect.stringContaining('No space left')])
+})
+
+test('[LOC29] a path or a file URL is cloned only from a listed folder, by where its links lead', async () => {
+  const source = join(folder, 'source')
+  const listed = mkdtempSync(join(folder, 'listed-'))
+  symlinkSync(source, join(listed, 'link'))
+  const refused = user(/GANTRY_LOCAL_REPOSITORIES/)
+  const unlisted = [source, `file://${source}`, join(listed, 'link'), `file://${listed}/li%6ek`]
+  for (const url of unlisted) expect(await failure({ url }, undefined, [listed])).toEqual(refused)
+  expect(await failure({ url: source }, undefined, [])).toEqual(refused)
+  for (const url of [source, `file://${source}`, join(listed, 'link')])
+    expect(await failure({ url }, undefined, [`${folder}/`])).toEqual([undefined, undefined])
+  // As on a machine whose temporary folder is itself a link.
+  expect(await failure({ url: source }, undefined, [join(listed, 'link')])).toEqual([
+    undefined,
+    undefined,
+  ])
+})
+
+test('[LOC29] ssh is spoken only to a listed address, and only then with an ssh agent', async () => {
+  const url = 'ssh://git@127.0.0.1:1/acme/app'
+  expect(await failure({ url }, undefined, ['ssh://git@127.0.0.1:1/other'])).toEqual(
+    user(/GANTRY_LOCAL_REPOSITORIES/),
+  )
+  const [, message] = await failure({ url }, undefined, ['ssh://git@127.0.0.1:1/acme/'])
+  expect(message).not.toContain('GANTRY_LOCAL_REPOSITORIES')
+})
+
+test('[LOC29] credentials in the home of whoever runs the host open nothing', async () => {
+  const server = await serveGit('name', 'the-secret-of-the-host')
+  const home = mkdtempSync(join(folder, 'home-'))
+  const machine = `machine 127.0.0.1 login name password the-secret-of-the-host\n`
+  writeFileSync(join(home, '.netrc'), machine, { mode: 0o600 })
+  const before = process.env['HOME']
+  process.env['HOME'] = home
+  try {
+    expect((await failure({ url: server.url }))[1]).toMatch(/token|could not read/i)
+  } finally {
+    process.env['HOME'] = before
+  }
 })

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { type Ask, Gate, hashInput } from '../../../sandbox-agent/gate/gate.ts'
+import { canonicalJson } from '../../../src/contract/canonical.ts'
+import { hashText } from '../../../src/core/hash.ts'
 
 const allow = { decision: 'allow', reason: '' } as const
 const question = (askId: string, input: unknown = { command: 'ls' }) => ({
@@ -135,5 +137,16 @@ describe('the hash of an input', () => {
       hashInput({ b: null, a: { y: [1, 2], x: 1 } }),
     )
     expect(hashInput({ a: [1, 2] })).not.toBe(hashInput({ a: [2, 1] }))
+    // The control plane compares it with its own, over what the link has carried.
+    for (const input of [
+      null,
+      undefined,
+      'ü\ud800',
+      Infinity,
+      { 2: 'b', 1: 'a', x: [-0, { b: 1, a: '\0' }] },
+    ]) {
+      const carried = JSON.parse(JSON.stringify({ input })) as { input?: unknown }
+      expect(hashInput(input)).toBe(hashText(canonicalJson(carried.input ?? null)))
+    }
   })
 })

@@ -4,7 +4,13 @@ import type { Manifest } from '../../../src/contract/manifest.ts'
 import { temporaryFolder } from '../support.ts'
 
 /** Stands for OpenCode: whom it lets in, and which tools it says it has. */
-export function opencodeDouble({ isOpen = false, tools = ['marker', 'verify'] } = {}): {
+export function opencodeDouble({
+  isOpen = false,
+  tools = ['marker', 'verify'],
+  /** What its two streams say: of the workspace, and of every folder. */
+  events = [] as object[],
+  globalEvents = [] as object[],
+} = {}): {
   root: string
   binary: string
   manifest: Manifest
@@ -15,7 +21,12 @@ export function opencodeDouble({ isOpen = false, tools = ['marker', 'verify'] } 
     `import { createServer } from 'node:http'
     const server = createServer((request, response) => {
       if (!${isOpen} && !request.headers.authorization) return response.writeHead(401).end()
-      if (request.url === '/event') return response.writeHead(200).write(': hello\\n\\n')
+      const streams = { '/event': ${JSON.stringify(events)}, '/global/event': ${JSON.stringify(globalEvents)} }
+      if (streams[request.url]) {
+        response.writeHead(200).write(': hello\\n\\n')
+        for (const event of streams[request.url]) response.write('data: ' + JSON.stringify(event) + '\\n\\n')
+        return
+      }
       const ids = request.url.startsWith('/experimental/tool/ids')
       response.end(ids ? ${JSON.stringify(JSON.stringify(tools))} : '{"version":"0"}')
     })

@@ -16,6 +16,7 @@ beforeEach(() => {
     {
       turnId: 't1',
       rootSession: 'root',
+      since: 1,
       emit: (kind, data) => void events.push({ kind, data }),
       onTool: (part) => void tools.push(part),
     },

@@ -26,7 +26,7 @@ interface Told {
 
 function tell(
   recording: Recording,
-  options: { drop?: (index: number) => boolean; told?: ToldParts } = {},
+  options: { drop?: (index: number) => boolean; told?: ToldParts; since?: number } = {},
 ) {
   const events: Told[] = []
   const clock = { now: 0 }
@@ -34,6 +34,7 @@ function tell(
     {
       turnId: 't1',
       rootSession: recording.rootSession,
+      since: options.since ?? Infinity,
       emit: (kind, data) => {
         agentEventKinds[kind].parse(data)
         events.push({ kind, data })
@@ -155,12 +156,22 @@ describe('the telling of a turn', () => {
     ).toBe(true)
   })
 
-  it("leaves out the user's text and other sessions", () => {
+  it("leaves out the user's text, and other sessions from before the turn", () => {
     const recording = load('streamed-text')
     const texts = tell(recording).filter(({ kind }) => kind === 'message.text')
     expect(texts).toHaveLength(1)
     expect(tell({ ...recording, rootSession: 'ses_other', messages: {} })).toEqual([])
   })
+})
+
+it('[GATE16] tells what other sessions do meanwhile, also where the stream has not told their messages', () => {
+  const recording = load('tools-and-sub-agent')
+  const foreign = { ...recording, rootSession: 'ses_other', messages: {} }
+  const whole = ends(tell(foreign, { since: 0 }))
+  expect(whole).toEqual(ends(tell({ ...recording, messages: {} })))
+  const isMessage = (index: number) => recording.events[index]?.type === 'message.updated'
+  const tools = (told: string[]) => told.filter((each) => each.includes(' tool.'))
+  expect(tools(ends(tell(foreign, { since: 0, drop: isMessage })))).toEqual(tools(whole))
 })
 
 describe('shortening', () => {

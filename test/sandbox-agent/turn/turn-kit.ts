@@ -26,6 +26,8 @@ class ScriptedOpenCode {
   readonly requests: string[] = []
   readonly bodies: unknown[] = []
   messages: object[] = []
+  /** Sessions that somebody else has begun, with their messages. */
+  others: Record<string, object[]> = {}
   busy = false
   /** It stands still: no request is answered. */
   isHung = false
@@ -68,6 +70,8 @@ class ScriptedOpenCode {
     await this.#hold(path)
     if (this.isDead) throw new Error('OpenCode has ended')
     if (this.isHung) await this.#noAnswer(timeoutMs)
+    if (method === 'GET' && path === '/session')
+      return [{ id: 'ses_1' }, ...Object.keys(this.others).map((id) => ({ id }))]
     return this.#respond(path, body)
   }
 
@@ -82,8 +86,9 @@ class ScriptedOpenCode {
     if (path === '/session' || path === '/session/ses_1') return { id: 'ses_1' }
     if (path === '/session/status') return this.busy ? { ses_1: { type: 'busy' } } : {}
     if (path.endsWith('/children')) return []
-    if (path.endsWith('/message')) return this.messages
-    if (path.endsWith('/abort')) this.#abort()
+    const [, other = ''] = /^\/session\/(\w+)\/message$/.exec(path) ?? []
+    if (path.endsWith('/message')) return this.others[other] ?? this.messages
+    if (path === '/session/ses_1/abort') this.#abort()
     if (path.endsWith('/prompt_async')) this.#take(body as { messageID: string })
     return null
   }

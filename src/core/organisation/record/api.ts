@@ -32,6 +32,12 @@ export interface SandboxesApi {
   ended(sessionId: string, generation: number, end: SandboxEnd): Promise<void>
 }
 
+/** The bytes that sessions hold. */
+export interface UploadsApi {
+  /** All that the session would hold then, before it is stored. Refused: what it held before stays. Less is never refused. */
+  hold(sessionId: string, bytes: number): Promise<{ refusal: string | null }>
+}
+
 /** What belongs to one session of all. */
 export interface CreationsApi {
   /**

@@ -12,7 +12,6 @@ import { maxArgsBytes, type ToolResult } from '../../../contract/tool.ts'
 import { modeRefusal } from '../../../contract/tools.ts'
 import { abandonFenced, beginCall, failCall, findAnswer, releaseCall, settleCall } from './rows.ts'
 import { listCalls, pendingBefore } from './list.ts'
-import { sweepUploads } from './uploads.ts'
 import type { CallContext, GatewayTool } from './tools/tool.ts'
 import type { LogFields, LogLevel } from '../../ports.ts'
 
@@ -180,11 +179,6 @@ export class Calls implements RoomOf<CallsApi> {
     const answer = findAnswer(this.#kernel.ports.sql, tool, toolCallId, sent)
     this.#untilReplayed = answer === null ? this.#untilReplayed + 1 : 0
     return answer
-  }
-
-  readonly deadlines = {
-    uploads: (before: string) =>
-      this.#kernel.commit((sql, now) => sweepUploads(sql, now, Number(before))),
   }
 
   readonly written = (tables: Written): void => {

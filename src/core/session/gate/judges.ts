@@ -23,6 +23,8 @@ export interface Case {
   turn: AskingTurn | null
   request: PermissionRequest
   policy: Policy
+  /** The question's hash is not that of its input. */
+  misnamed: boolean
   /** Names the operation, for approvals that are remembered. */
   operationHash: () => string
 }
@@ -39,6 +41,7 @@ type Judge = (given: Case, before: Judgement | null) => Judgement | null
 const judges: readonly Judge[] = [
   turnRuns,
   turnIsNotAborted,
+  inputIsNamed,
   policyDecides,
   approvedBefore,
   canBeAsked,
@@ -58,6 +61,12 @@ function turnRuns(given: Case, before: Judgement | null): Judgement | null {
 function turnIsNotAborted(given: Case, before: Judgement | null): Judgement | null {
   if (given.turn?.aborting !== true) return before
   return before ?? denied(given, 'The turn is being aborted')
+}
+
+/** What would run is what its hash names, and what is judged is what is shown: they must be the same. */
+function inputIsNamed(given: Case, before: Judgement | null): Judgement | null {
+  if (!given.misnamed) return before
+  return before ?? denied(given, 'The hash of the question is not that of its input')
 }
 
 function policyDecides({ request, policy }: Case, before: Judgement | null): Judgement {

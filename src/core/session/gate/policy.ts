@@ -63,7 +63,7 @@ export class SessionPolicy {
     const policy = withGateRules(effectivePolicy(this.document(), 'gate'), session.gate)
     const request = this.#requestOf(question)
     const { by, grant, ...decision } = judgeQuestion({
-      ...{ sql, now, turn, request, policy },
+      ...{ sql, now, turn, request, policy, misnamed: question.misnamed === true },
       operationHash: () => hashOfQuestion(question),
     })
     const record = keptRecord({

@@ -1,3 +1,4 @@
+import { canonicalJson } from '../../../contract/canonical.ts'
 import type { ApprovalTerms } from '../../../contract/policy.ts'
 import type { Answer, GateDecision } from '../../../contract/ask.ts'
 import type { UpMessage } from '../../../contract/link.ts'
@@ -35,7 +36,10 @@ interface Decided {
   actor: string
 }
 
-export type Question = Extract<UpMessage, { t: 'ask' }>
+export type Question = Extract<UpMessage, { t: 'ask' }> & {
+  /** Its hash is not that of the input that it shows. */
+  misnamed?: boolean
+}
 
 /** What was decided about a question, with all that went into it. */
 export interface Verdict {
@@ -49,9 +53,14 @@ export interface Verdict {
 /** How long a question waits for a budget. */
 const budgetPatienceMs = 600_000
 
-/** Where its paths really lead is part of it: behind a link there may be something else tomorrow. */
-export const hashOfQuestion = ({ tool, inputHash, realPaths = [] }: Question): string =>
-  hashText(JSON.stringify([tool, inputHash, ...realPaths.toSorted()]))
+/**
+ * Where its paths really lead is part of it: behind a link there may be something else tomorrow. So is what is shown of an
+ * input that is not shown in full, because nobody can compare its hash.
+ */
+export function hashOfQuestion({ tool, input, inputHash, shortened, realPaths = [] }: Question) {
+  const shown = shortened === true ? [{ shown: canonicalJson(input ?? null) }] : []
+  return hashText(JSON.stringify([tool, inputHash, ...realPaths.toSorted(), ...shown]))
+}
 
 /** The answer if there is one already; null while the question is parked. Asking again is harmless. */
 export function receiveAsk(

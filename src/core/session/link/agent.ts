@@ -6,16 +6,18 @@ import type { SandboxCaller } from '../record/caller.ts'
 import { callerSession, openSandboxSession } from '../record/guards.ts'
 import { sandboxEnv } from '../env/requests.ts'
 import type { Gate } from '../gate/gate.ts'
+import { mayRenew } from '../generations/renewal.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { sessionManifest } from '../manifest/manifest.ts'
 import { openValues } from '../record/secrets.ts'
-import { expectNames } from '../calls/uploads.ts'
+import type { Uploads } from '../calls/uploads.ts'
 import { addModelUsage, type ModelUsage } from '../budget/usage.ts'
 
 export interface AgentApi {
-  authorise(sandbox: SandboxCaller): Promise<void>
-  /** Refuses content that holds a secret: evidence is for others to read. */
-  admitUpload(sandbox: SandboxCaller, bytes: Uint8Array): Promise<void>
+  /** `expiredAt`: when its token ended, for one that comes to be given another. */
+  authorise(sandbox: SandboxCaller, expiredAt?: number | null): Promise<void>
+  /** Refuses content that holds a secret, since evidence is for others to read, and what is too much. */
+  admitUpload(sandbox: SandboxCaller, sha256: string, bytes: Uint8Array): Promise<void>
   manifest(sandbox: SandboxCaller): Promise<Manifest>
   env(sandbox: SandboxCaller): Promise<SandboxEnv>
   addModelUsage(sandbox: SandboxCaller, usage: ModelUsage): Promise<void>
@@ -26,22 +28,26 @@ export class Agent implements RoomOf<AgentApi> {
   readonly api: AgentApi = this
   readonly #kernel: SessionKernel
   readonly #gate: Gate
+  readonly #uploads: Uploads
 
-  constructor(kernel: SessionKernel, gate: Gate) {
+  constructor(kernel: SessionKernel, gate: Gate, uploads: Uploads) {
     this.#kernel = kernel
     this.#gate = gate
+    this.#uploads = uploads
   }
 
-  async authorise(sandbox: SandboxCaller): Promise<void> {
+  async authorise(sandbox: SandboxCaller, expiredAt: number | null = null): Promise<void> {
     openSandboxSession(this.#kernel, sandbox)
+    const { sql, now } = this.#kernel.ports
+    if (expiredAt === null || mayRenew(sql, now(), expiredAt)) return
+    throw new AppError('token_expired', 'This token ended more than an hour ago: it is not renewed')
   }
 
-  async admitUpload(sandbox: SandboxCaller, bytes: Uint8Array): Promise<void> {
+  async admitUpload(sandbox: SandboxCaller, sha256: string, bytes: Uint8Array): Promise<void> {
     openSandboxSession(this.#kernel, sandbox)
     const found = createSecretFinder(await this.#kernel.knownSecrets())().push(bytes)
     if (found !== null) throw new AppError('unprocessable', `Secret "${found}" is in the file`)
-    openSandboxSession(this.#kernel, sandbox)
-    this.#kernel.commit(expectNames)
+    await this.#uploads.admit(sandbox, sha256, bytes.length)
   }
 
   async manifest(sandbox: SandboxCaller): Promise<Manifest> {

@@ -1,9 +1,13 @@
+import type { Scope } from '../../../contract/key.ts'
+
 /** Who asks: checked by the session against its own record, so that a wrong caller sees 404. */
 export interface Caller {
   organisationId: string
   keyId: string
   /** Whose key it is: quorums count people, not keys. */
   owner: string
+  /** What its key may do. */
+  scopes?: readonly Scope[]
   /** Of the request, for the log. */
   requestId?: string
 }

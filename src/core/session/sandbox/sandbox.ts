@@ -1,6 +1,7 @@
 import { AppError } from '../../../contract/error.ts'
 import type { Session } from '../../../contract/session.ts'
 import type { RoomOf } from '../../actor/room.ts'
+import { clearTaken } from '../../actor/deadlines.ts'
 import type { Halt } from '../../organisation/record/api.ts'
 import type { Caller, SandboxCaller } from '../record/caller.ts'
 import { callerSession } from '../record/guards.ts'
@@ -66,6 +67,7 @@ export class Sandbox implements RoomOf<SandboxApi> {
       'sandbox.start': () => watch.onStartOverdue(),
       'sandbox.pulse': () => watch.onPulse(),
       'sandbox.check': (_: string, attempt: number) => watch.onCheck(attempt),
+      'sandbox.renew': () => this.#kernel.commit((sql) => clearTaken(sql, 'sandbox.renew')),
       'sandbox.next': () => watch.onNext(),
       'sandbox.idle': () => idle.onDeadline(),
       'sandbox.extend': (_: string, attempt: number) => extension.onDeadline(attempt),

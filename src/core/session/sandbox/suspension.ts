@@ -3,10 +3,9 @@ import { type Deadline, deadlineAt, setDeadline } from '../../actor/deadlines.ts
 import type { SessionKernel } from '../record/kernel.ts'
 import { pulseMs } from '../generations/pulse.ts'
 import { bootMs } from '../generations/sandbox-states.ts'
+import { noteSleep, sleptMs } from '../generations/renewal.ts'
 import { startMs } from '../generations/sandbox-start.ts'
 
-/** A deadline that comes so late was slept over: the machine was suspended, or no process was there. */
-const slept = 60_000
 /** From then on there is time again to save what was to be saved. */
 const saveAgainMs = 5 * 60_000
 
@@ -16,7 +15,8 @@ const saveAgainMs = 5 * 60_000
  */
 export function sleptOver(kernel: SessionKernel, { name, at }: Deadline): boolean {
   const { sql, now } = kernel.ports
-  if (now() - at < slept) return false
+  if (now() - at < sleptMs) return false
+  kernel.commit((sql, at) => noteSleep(sql, at, name))
   const [kind = '', generation = ''] = name.split(':')
   // First of the two: its stop is put off, and then it is saved at once.
   const isSave = kind === 'sandbox.save'

@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { Enforcement } from '../../../../src/contract/operation.ts'
+import { question } from '../../../support/agent.ts'
 import { operations, other, person, policyOf, RunWorld } from '../../../support/run-world.ts'
 import { testCaller } from '../../../support/session.ts'
 
@@ -7,19 +8,19 @@ let world: RunWorld
 beforeEach(async () => {
   world = await new RunWorld().begin({ gate: { ask: ['bash'], deny: [], askTimeoutSeconds: 600 } })
 })
-const hash = (letter: string) => ({ inputHash: letter.repeat(64) })
+const command = (letter: string) => ({ command: 'ls', description: letter })
 const remember = (scope: 'run' | 'session', expiresInSeconds = 3600) => ({
   remember: { scope, expiresInSeconds },
 })
 /** Asks, is approved, and is remembered. The approval's id. */
 async function approve(scope: 'run' | 'session', expiresInSeconds?: number) {
-  const ask = await world.ask('bash', undefined, hash('1'))
+  const ask = await world.ask('bash', command('1'))
   const id = world.approvalId(ask)
   await world.resolve(id, 'approved', other, remember(scope, expiresInSeconds))
   return id
 }
 const again = async (letter = '1', more: Record<string, unknown> = {}) =>
-  world.answerTo(await world.ask('bash', undefined, { ...hash(letter), ...more }))
+  world.answerTo(await world.ask('bash', command(letter), more))
 
 describe('[APR6] a remembered approval allows exactly this operation again', () => {
   test('it is a rule with a record, and no other operation profits', async () => {
@@ -27,7 +28,7 @@ describe('[APR6] a remembered approval allows exactly this operation again', () 
     const id = await approve('session')
     expect(await again()).toBe('allow')
     expect(await again('2')).toBeNull()
-    expect(world.answerTo(await world.ask('read', undefined, hash('1')))).toBe('allow')
+    expect(world.answerTo(await world.ask('read'))).toBe('allow')
     const runId = turn.runId ?? ''
     const decisions = await world.entries(runId, 'permission-decision')
     expect(decisions[1]).toMatchObject({
@@ -51,7 +52,7 @@ describe('[APR6] a remembered approval allows exactly this operation again', () 
     expect(await again()).toBe('allow')
     await world.endTurn(first)
     const second = await world.prompt()
-    const parked = await world.ask('bash', undefined, hash('1'))
+    const parked = await world.ask('bash', command('1'))
     expect(world.answerTo(parked)).toBeNull()
     await world.resolve(world.approvalId(parked), 'approved', other, remember('session'))
     await world.endTurn(second)
@@ -73,10 +74,32 @@ describe('[APR6] a remembered approval allows exactly this operation again', () 
   test('a link that leads elsewhere makes it another operation', async () => {
     await world.prompt()
     const real = (path: string) => ({ realPaths: [`/home/user/workspace/${path}`] })
-    const ask = await world.ask('bash', undefined, { ...hash('1'), ...real('a') })
+    const ask = await world.ask('bash', command('1'), real('a'))
     await world.resolve(world.approvalId(ask), 'approved', other, remember('session'))
     expect(await again('1', real('a'))).toBe('allow')
     expect(await again('1', real('b'))).toBeNull()
+  })
+
+  test('[GATE15] of an input that is not shown in full what is shown counts as well', async () => {
+    await world.prompt()
+    const long = { shortened: true, inputHash: 'a'.repeat(64) }
+    const ask = await world.ask('bash', command('1'), long)
+    await world.resolve(world.approvalId(ask), 'approved', other, remember('session'))
+    expect(await again('1', long)).toBe('allow')
+    expect(await again('2', long)).toBeNull()
+    expect(await again('1', { ...long, inputHash: 'b'.repeat(64) })).toBeNull()
+  })
+
+  test('[GATE15] a hash that is borrowed from what was approved is refused, and recorded', async () => {
+    const turn = await world.prompt()
+    await approve('session')
+    const { inputHash } = question(`ask_${'0'.repeat(20)}`, 'bash', command('1'))
+    const ask = await world.ask('bash', { command: 'rm -rf /' }, { inputHash })
+    expect(world.answerTo(ask)).toBe('deny')
+    const reason = 'The hash of the question is not that of its input'
+    expect((await world.events('gate.decided')).at(-1)).toMatchObject({ rule: 'state', reason })
+    const decisions = await world.entries(turn.runId ?? '', 'permission-decision')
+    expect(decisions.at(-1)).toMatchObject({ decision: 'deny', reason, askId: ask })
   })
 
   test('it never loosens what is denied', async () => {
@@ -172,7 +195,7 @@ describe('[APR8] what was remembered can be revoked', () => {
 
   test('once, and only what is remembered still', async () => {
     await world.prompt()
-    const plain = world.approvalId(await world.ask('bash', undefined, hash('2')))
+    const plain = world.approvalId(await world.ask('bash', command('2')))
     await expect(revoke(plain)).rejects.toMatchObject({ code: 'wrong_state' })
     await world.resolve(plain)
     await expect(revoke(plain)).rejects.toMatchObject({ code: 'wrong_state' })

@@ -205,7 +205,7 @@ describe('uploads that nothing names', () => {
     await session.create()
     const sandbox = { organisationId: testCaller.organisationId, generation: 1 }
     const swept = () => [...session.ledger.rows.values()].filter(isSweep).length
-    await session.actor.api.agent.admitUpload(sandbox, bytes)
+    await session.actor.api.agent.admitUpload(sandbox, hash, bytes)
     const call = session.call('unavailable', 'x', { times: 1 })
     await expect(call).rejects.toMatchObject({ code: 'storage_unavailable' })
     await session.pass(day + 2 * hour)
@@ -222,7 +222,7 @@ test('[SES14] content whose artifact libSQL has refused counts as named', async 
   const session = new TestSession()
   await session.create()
   const sandbox = { organisationId: testCaller.organisationId, generation: 1 }
-  await session.actor.api.agent.admitUpload(sandbox, bytes)
+  await session.actor.api.agent.admitUpload(sandbox, hash, bytes)
   session.sql.transaction(() =>
     storeArtifacts(session.sql, session.now, 'op', [
       { id: 'art_1', path: 'p', contentType: 't', size: 1, sha256: hash },

@@ -11,7 +11,7 @@ beforeEach(async () => {
   world = await new RunWorld(gatewayTools).begin({ idleTimeoutSeconds: null })
 })
 const upload = () =>
-  world.actor.api.agent.admitUpload({ ...testCaller, generation: 1 }, new Uint8Array(3))
+  world.actor.api.agent.admitUpload({ ...testCaller, generation: 1 }, 'a', new Uint8Array(3))
 const sweeps = () =>
   [...world.ledger.rows.values()]
     .filter(({ kind }) => kind === 'uploads.swept')

@@ -196,17 +196,17 @@ describe('evidence', () => {
   test('[SEC9] an upload that holds a secret, also encoded, is refused by name; others pass', async () => {
     const session = new TestSession()
     await createWith(session, {}, [await sealed(session, 'API_KEY', 'value-of-the-key')])
-    await session.actor.api.agent.admitUpload(sandbox, bytes('all tests passed'))
+    await session.actor.api.agent.admitUpload(sandbox, 'a', bytes('all tests passed'))
     for (const text of ['log: value-of-the-key', `b64 ${btoa('value-of-the-key')}`]) {
-      await expect(session.actor.api.agent.admitUpload(sandbox, bytes(text))).rejects.toMatchObject(
-        {
-          code: 'unprocessable',
-          message: 'Secret "API_KEY" is in the file',
-        },
-      )
+      await expect(
+        session.actor.api.agent.admitUpload(sandbox, 'b', bytes(text)),
+      ).rejects.toMatchObject({
+        code: 'unprocessable',
+        message: 'Secret "API_KEY" is in the file',
+      })
     }
     await expect(
-      session.actor.api.agent.admitUpload({ ...sandbox, generation: 2 }, bytes('x')),
+      session.actor.api.agent.admitUpload({ ...sandbox, generation: 2 }, 'c', bytes('x')),
     ).rejects.toMatchObject({ code: 'old_generation' })
   })
 

@@ -46,6 +46,36 @@ test('[LIFE27] an agent that does not call after it is given up as ever', async 
   expect((await sandboxOf(session)).generation).toBeGreaterThan(1)
 })
 
+const hour = 60 * minute
+/** Whether the sandbox may still renew a token that ended so long ago. */
+const renews = (session: TestSession, agoMs: number) =>
+  session.actor.api.agent.authorise({ ...testCaller, generation: 1 }, session.now - agoMs).then(
+    () => true,
+    (error: { code: string }) => error.code,
+  )
+
+test('[LINK7] a token is renewed for an hour after its end', async () => {
+  const session = await readySession()
+  await session.pass(10 * minute)
+  expect(await renews(session, hour)).toBe(true)
+  expect(await renews(session, hour + 1)).toBe('token_expired')
+})
+
+test('[LINK7] [LIFE27] after a night the hour counts from the time at which it could be answered again', async () => {
+  const session = await readySession({ idleTimeoutSeconds: null })
+  liveOn(session)
+  // The agent is the first to call.
+  session.now += night
+  expect(await renews(session, night - hour)).toBe(true)
+  await session.jump(0)
+  session.restart()
+  await session.connect()
+  await session.pass(59 * minute)
+  expect(await renews(session, night)).toBe(true)
+  await session.pass(2 * minute)
+  expect(await renews(session, night)).toBe('token_expired')
+})
+
 test('[LIFE27] the lease that ended meanwhile is extended at once', async () => {
   const session = await readySession()
   await work(session)

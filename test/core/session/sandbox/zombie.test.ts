@@ -78,7 +78,7 @@ class Sandbox {
       () => session.call('noop', 'three'),
       () => actor.api.agent.authorise(old),
       () => actor.api.agent.manifest(old),
-      () => actor.api.agent.admitUpload(old, new Uint8Array(3)),
+      () => actor.api.agent.admitUpload(old, 'a', new Uint8Array(3)),
       () => actor.api.agent.env(old),
     ]
     for (const door of doors) await expect(door()).rejects.toMatchObject({ code: 'old_generation' })
