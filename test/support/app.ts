@@ -30,6 +30,7 @@ export interface TestAppOptions {
   directory?: Partial<DirectoryOptions>
   /** The provider `local`, and the default one. */
   sandboxes?: SandboxProvider
+  modelLimits?: Partial<Pick<Firewall, 'modelCallsPerMinute' | 'concurrentModelCalls'>>
   /** Beside `echo` and `verify`. */
   tools?: readonly GatewayTool[]
 }
@@ -57,6 +58,7 @@ export function createTestApp({
   directory,
   sandboxes,
   tools = [],
+  modelLimits,
 }: TestAppOptions) {
   let clock = Date.now()
   const now = () => clock
@@ -83,11 +85,13 @@ export function createTestApp({
   })
   const defaultSandbox = sandboxes ? ('local' as const) : ('none' as const)
   const config = { publicUrl, defaultSandbox }
+  const boundedBy = Firewall.parse({ ...modelLimits })
   const sessionConfig = {
     ...config,
     defaultModel: 'scripted',
     models: modelRows(),
     retentionMs: 86_400_000,
+    modelLimits: boundedBy,
   }
   const remote = createProviders({
     ...{ local: null, e2b: null, modal: null, label: 'test', db, crypto, now },
@@ -196,6 +200,7 @@ export function createTestApp({
       operatorKey,
       models: models ?? { anthropic: null, litellm: null },
       extraModels: [],
+      modelExtras: [],
     },
     host: 'workerd',
     log,
@@ -211,6 +216,7 @@ export function createTestApp({
     deps,
     logs,
     tokenKeys: keys,
+    modelLimits: boundedBy,
     watchersOf,
     /** Those that were asked for so far. */
     sessions,

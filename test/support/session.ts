@@ -47,6 +47,7 @@ export class TestSession {
   /** Snapshots from which configurations start. */
   readonly bases = new Set<string>()
   readonly sandboxes = new MemorySandboxes(() => this.now)
+  readonly modelLimits = { modelCallsPerMinute: 600, concurrentModelCalls: 16 }
   /** Tests may put something in between. */
   provider: SandboxProvider = this.sandboxes
   /** Tests that upload something say where. */
@@ -165,6 +166,7 @@ export class TestSession {
         defaultModel: defaultModelId,
         models: modelRows([]),
         retentionMs: 86_400_000,
+        modelLimits: this.modelLimits,
       },
       log: (level, message, fields) =>
         void this.logs.push(`${level} ${message} ${JSON.stringify(fields)}`),

@@ -8,6 +8,7 @@ import type { GateApi } from './gate/gate.ts'
 import type { SandboxApi } from './sandbox/sandbox.ts'
 import type { AgentApi } from './link/agent.ts'
 import type { LogApi } from './log/log.ts'
+import type { ModelsApi } from './models/models.ts'
 import type { OperationsApi } from './operations/operations.ts'
 import type { LettersApi } from './outbox/letters.ts'
 import type { RunsApi } from './runs/runs.ts'
@@ -35,5 +36,6 @@ export interface SessionApi {
   log: LogApi
   letters: LettersApi
   warm: WarmApi
+  models: ModelsApi
   agent: AgentApi
 }

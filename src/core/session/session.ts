@@ -22,6 +22,7 @@ import { sleptOver } from './sandbox/suspension.ts'
 import { Agent } from './link/agent.ts'
 import { Link, type LinkEnd } from './link/link.ts'
 import { Log } from './log/log.ts'
+import { Models } from './models/models.ts'
 import { attemptsOfRun } from './operations/attempts.ts'
 import { Operations } from './operations/operations.ts'
 import { Letters } from './outbox/letters.ts'
@@ -85,6 +86,7 @@ export class SessionActor {
       changes: new Changes(kernel, commands),
       env: new EnvValues(kernel, commands),
       letters: new Letters(kernel, outbox),
+      models: new Models(kernel, budget),
       agent: new Agent(kernel, gate),
     }
     this.#kernel = kernel

@@ -45,7 +45,13 @@ export interface AppDeps {
   tools: readonly ToolDefinition[]
   config: Pick<
     Config,
-    'publicUrl' | 'defaultSandbox' | 'rateLimitPerMinute' | 'models' | 'extraModels' | 'operatorKey'
+    | 'publicUrl'
+    | 'defaultSandbox'
+    | 'rateLimitPerMinute'
+    | 'models'
+    | 'extraModels'
+    | 'modelExtras'
+    | 'operatorKey'
   >
   host: 'workerd' | 'deno'
   log: Log

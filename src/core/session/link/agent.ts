@@ -2,14 +2,13 @@ import { AppError } from '../../../contract/error.ts'
 import type { Manifest, SandboxEnv } from '../../../contract/manifest.ts'
 import { createSecretFinder } from '../../redaction/finder.ts'
 import type { SandboxCaller } from '../record/caller.ts'
-import { callerSession, openSandboxSession } from '../record/guards.ts'
+import { openSandboxSession } from '../record/guards.ts'
 import { sandboxEnv } from '../env/requests.ts'
 import type { Gate } from '../gate/gate.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { sessionManifest } from '../manifest/manifest.ts'
 import { openValues } from '../record/secrets.ts'
 import { expectNames } from '../calls/uploads.ts'
-import { addModelUsage, type ModelUsage } from '../budget/usage.ts'
 
 export interface AgentApi {
   authorise(sandbox: SandboxCaller): Promise<void>
@@ -17,7 +16,6 @@ export interface AgentApi {
   admitUpload(sandbox: SandboxCaller, bytes: Uint8Array): Promise<void>
   manifest(sandbox: SandboxCaller): Promise<Manifest>
   env(sandbox: SandboxCaller): Promise<SandboxEnv>
-  addModelUsage(sandbox: SandboxCaller, usage: ModelUsage): Promise<void>
 }
 
 /** What the agent in the sandbox may ask of its session, by HTTPS. Each refuses an old generation and another organisation. */
@@ -53,11 +51,5 @@ export class Agent implements AgentApi {
     const { envFiles } = openSandboxSession(this.#kernel, sandbox)
     const { sql, crypto } = this.#kernel.ports
     return sandboxEnv(await openValues(sql, crypto), envFiles)
-  }
-
-  async addModelUsage(sandbox: SandboxCaller, usage: ModelUsage): Promise<void> {
-    // Also of a sandbox that was replaced meanwhile: it was let in when the call began, and the call was paid for.
-    callerSession(this.#kernel, sandbox)
-    this.#kernel.commit((sql) => addModelUsage(sql, usage))
   }
 }
