@@ -158,6 +158,19 @@ describe('[LLM5] answers that do not say what they used', () => {
     expect(await world.used(session)).toBe(before + 18)
   })
 
+  test('the sandbox does not wait for the answer', async () => {
+    const session = await world.open()
+    const asked = Promise.withResolvers<void>()
+    world.answer = () => asked.resolve()
+    const leaving = new AbortController()
+    const answer = world.stream(session, {}, leaving.signal)
+    await asked.promise
+    leaving.abort()
+    expect((await answer).status).toBe(503)
+    expect(await world.used(session)).toBeGreaterThan(1500)
+    expect(await reasons(session)).toEqual(['The answer was not waited for'])
+  })
+
   test('the vendor does not end: cut off after half an hour, and not given up before', async () => {
     const session = await world.open()
     let vendor: ServerResponse | undefined

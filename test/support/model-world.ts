@@ -97,8 +97,13 @@ export class ModelWorld {
   }
 
   /** For answers that are not read at once. */
-  async stream(session: ModelSession, body: Record<string, unknown> = {}): Promise<Response> {
+  async stream(
+    session: ModelSession,
+    body: Record<string, unknown> = {},
+    signal: AbortSignal | null = null,
+  ): Promise<Response> {
     return this.app.app.request('/llm/litellm/chat/completions', {
+      signal,
       method: 'POST',
       headers: { authorization: `Bearer ${session.token}`, 'content-type': 'application/json' },
       body: JSON.stringify({ model: 'scripted', stream: true, max_tokens: 500, ...body }),

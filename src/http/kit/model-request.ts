@@ -11,7 +11,12 @@ import type { ModelCall } from '../../core/session/models/models.ts'
 type Json = Record<string, unknown>
 
 export interface ModelRequest extends Omit<ModelCall, 'id' | 'provider'> {
-  body: string
+  body: string | null
+}
+
+/** Asks for the list of models. */
+export const listRequest: ModelRequest = {
+  ...{ body: null, model: null, needs: null, bodyBytes: 0, hasTools: false },
 }
 
 /** Fields by path; each is what OpenCode's providers send, or as harmless. */

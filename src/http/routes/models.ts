@@ -10,7 +10,7 @@ import { readBody } from '../kit/body.ts'
 import type { AppDeps } from '../kit/deps.ts'
 import type { AppContext, AppEnv } from '../kit/env.ts'
 import { json } from '../kit/openapi.ts'
-import { type ModelRequest, readModelRequest } from '../kit/model-request.ts'
+import { listRequest, type ModelRequest, readModelRequest } from '../kit/model-request.ts'
 import { answerHeaders, meteredBody, vendorHeaders } from '../kit/stream.ts'
 import { requestLog } from '../kit/request-log.ts'
 import { ok, type Route, route } from '../kit/route.ts'
@@ -104,28 +104,27 @@ function listModels(config: AppDeps['config']): ModelList {
 }
 
 async function callVendor(deps: AppDeps, c: AppContext): Promise<Response> {
-  const prepared = await prepare(deps, c).catch(async (error: unknown) => {
+  const { request, ...prepared } = await prepare(deps, c).catch(async (error: unknown) => {
     // A sandbox that may not ask at all is told that first.
-    await deps.session(c.get('sandbox').sessionId).agent.authorise(c.get('sandbox'))
+    const { sessionId, ...sandbox } = c.get('sandbox')
+    await deps.session(sessionId).agent.authorise(sandbox)
     throw error
   })
-  if (prepared.request === null) {
-    await deps.session(c.get('sandbox').sessionId).agent.authorise(c.get('sandbox'))
-    return await pass(deps, c, { ...prepared, body: null, settle: () => {}, extend: () => {} })
-  }
-  const { body, ...request } = prepared.request
+  const { body, ...call } = request
   const id = `llm_${deps.crypto.random(20)}`
-  await admit(deps, c, { ...request, id, provider: prepared.provider })
-  const call = { ...prepared, body, ...meterOf(deps, c, id) }
-  return await pass(deps, c, request.needs === null ? { ...call, ...unmetered(call) } : call)
+  await admit(deps, c, { ...call, id, provider: prepared.provider })
+  const meter = meterOf(deps, c, id)
+  return await pass(deps, c, {
+    ...{ ...prepared, body },
+    ...(call.needs === null ? unmetered(meter) : meter),
+  })
 }
 
 interface Prepared {
   provider: ModelProvider
   vendor: ModelVendor
   url: string
-  /** Null: it only reads. */
-  request: ModelRequest | null
+  request: ModelRequest
 }
 
 async function prepare(deps: AppDeps, c: AppContext): Promise<Prepared> {
@@ -136,7 +135,7 @@ async function prepare(deps: AppDeps, c: AppContext): Promise<Prepared> {
   }
   const isBeta = new URL(c.req.url).searchParams.get('beta') === 'true'
   const url = `${vendor.baseUrl}/${rest}${isBeta ? '?beta=true' : ''}`
-  if (c.req.method === 'GET') return { provider, vendor, url, request: null }
+  if (c.req.method === 'GET') return { provider, vendor, url, request: listRequest }
   const bytes = await readBody(c.req.raw, maxRequestBytes)
   return {
     ...{ provider, vendor, url },

@@ -15,7 +15,7 @@ import { addModelUsage } from './usage.ts'
 /** The deadline of the call that expires first. */
 export const callDeadline = 'model.call'
 /** Longer than a vendor may fall silent. Whoever passes an answer on says so every minute. */
-const leaseMs = 6 * 60_000
+export const callLeaseMs = 6 * 60_000
 /** What a call of a closed session still may take to be told: its sandbox is being stopped. */
 const lastWordMs = 10_000
 /** Settled calls are kept as long as the rate looks back. */
@@ -66,7 +66,7 @@ export function beginCall(sql: Sql, now: number, call: NewModelCall): void {
   sql.run(
     `insert into model_calls (id, turn_id, model, input_tokens, output_tokens, money_micros, begun_at, expires_at)
      values (?, ?, ?, ?, ?, ?, ?, ?)`,
-    ...[id, turnId, model, inputTokens, outputTokens, moneyMicros, now, now + leaseMs],
+    ...[id, turnId, model, inputTokens, outputTokens, moneyMicros, now, now + callLeaseMs],
   )
   if (turnId !== null)
     sql.run(
@@ -111,7 +111,7 @@ export function countHelpers(sql: Sql): number {
 export function extendCall(sql: Sql, now: number, id: string): void {
   sql.run(
     'update model_calls set expires_at = ? where id = ? and settled_at is null',
-    now + leaseMs,
+    now + callLeaseMs,
     id,
   )
   armCalls(sql)

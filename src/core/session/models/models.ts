@@ -27,8 +27,8 @@ export interface ModelCall {
   /** Names the call, so that it is settled once. */
   id: string
   provider: OpencodeProvider
-  /** As the vendor spells it. */
-  model: string
+  /** As the vendor spells it. Null: it only asks which there are. */
+  model: string | null
   /** Null: nothing is made, so nothing is reserved. */
   needs: { inputTokens: number; hasFiles: boolean; outputTokens: number | null } | null
   bodyBytes: number
@@ -54,6 +54,8 @@ const helperBytes = 256 * 1024
 /** Vendors wrap a request in words of their own. */
 const wrappingTokens = 1024
 const waitForOthersMs = 10_000
+/** In place of a turn's id: no turn is charged, and no helper call is used up. */
+const outsideOfTurns = ''
 
 /**
  * Which model calls of its sandbox a session lets pass, and what they have used. A call passes for the session's own
@@ -110,6 +112,7 @@ export class Models implements Room, ModelsApi {
   #decide(sandbox: SandboxCaller, call: ModelCall): Decision {
     mustBeOpen(openSandboxSession(this.#kernel, sandbox))
     const model = this.#ownModel()
+    if (call.model === null) return { model, turnId: outsideOfTurns, wait: this.#mustWait() }
     if (opencodeProviderOf(model) !== call.provider || model.apiId !== call.model)
       throw refusal(
         `this session uses "${model.apiId}" of "${opencodeProviderOf(model)}" and no other`,

@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { type Budget, costMicros } from '../../../../src/contract/budget.ts'
 import { defaultModelId, findModel } from '../../../../src/contract/models.ts'
+import { SessionCreate } from '../../../../src/contract/session.ts'
 import type { CallEnd } from '../../../../src/core/session/budget/model-calls.ts'
 import type { ModelCall } from '../../../../src/core/session/models/models.ts'
 import { TestDeployment } from '../../../support/organisation.ts'
@@ -109,6 +110,17 @@ describe('[LLM2] the turn', () => {
     )
     await world.actor.api.self.close(testCaller, 'x')
     await expect(admit(callOf())).rejects.toMatchObject(refused('session_closed'))
+  })
+
+  test('nor does a warm session', async () => {
+    world = new RunWorld()
+    await world.actor.api.self.create({
+      ...{ sessionId: world.sessionId, ...testCaller, warm: true },
+      input: SessionCreate.parse({ sandbox: 'local' }),
+    })
+    await world.pass(0)
+    await world.meet()
+    await expect(admit(callOf({ hasTools: false }))).rejects.toMatchObject(refused('wrong_state'))
   })
 })
 
@@ -279,6 +291,22 @@ describe('[LLM6] once', () => {
     expect((await used()).tokens).toBe(340)
     await world.actor.api.models.extend(sandbox(), id)
     expect(world.deadlines()).not.toHaveProperty('model.call')
+  })
+
+  test('a machine that was suspended does not give it up', async () => {
+    await begin()
+    await world.prompt()
+    const id = await passed()
+    await world.jump(3 * 3_600_000)
+    expect(await world.events('budget.estimated')).toEqual([])
+    await settle(id, said(300, 40))
+    expect((await used()).tokens).toBe(340)
+    await begin()
+    await world.prompt()
+    await passed()
+    await world.jump(3 * 3_600_000)
+    await world.pass(6 * 60_000)
+    expect(await world.events('budget.estimated')).toHaveLength(1)
   })
 
   test('each open call has its own six minutes', async () => {
@@ -492,6 +520,15 @@ describe('[LLM8] rate', () => {
     })
     await settle(first, { kind: 'free' })
     await passed()
+  })
+
+  test('a list of models counts, but needs no turn and uses up no helper call', async () => {
+    await begin()
+    world.modelLimits.modelCallsPerMinute = 6
+    const list = () => passed(callOf({ model: null, needs: null, hasTools: false }))
+    for (let n = 0; n < 5; n++) await settle(await list(), { kind: 'free' })
+    await passed(callOf({ hasTools: false }))
+    expect(await admit(callOf({ model: null, needs: null }))).toMatchObject({ admitted: false })
   })
 
   test('settled calls are not kept for long', async () => {
