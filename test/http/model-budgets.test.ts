@@ -184,7 +184,8 @@ describe('[LLM5] answers that do not say what they used', () => {
       await reader.read()
       await world.app.settle()
     }
-    for (let minutes = 0; minutes < 30; minutes += 5) await next(5 * 60_000)
+    // Each less than what counts as a suspended machine.
+    for (let passed = 0; passed < 30 * 60_000; passed += 45_000) await next(45_000)
     expect(await reasons(session)).toEqual([])
     expect(await world.used(session)).toBe(0)
     await next(60_000)

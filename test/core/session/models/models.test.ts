@@ -112,6 +112,34 @@ describe('[LLM2] the turn', () => {
     await expect(admit(callOf())).rejects.toMatchObject(refused('session_closed'))
   })
 
+  test.each([
+    ['the session is closed', 'session_closed', () => world.actor.api.self.close(testCaller, 'x')],
+    [
+      'the sandbox is replaced',
+      'old_generation',
+      () => world.actor.api.sandbox.replace(testCaller, 'x', null),
+    ],
+    [
+      'the turn ends',
+      'model_refused',
+      async () => {
+        const { turn } = await world.actor.api.self.view(testCaller)
+        await world.endTurn({ id: turn ?? '' })
+      },
+    ],
+  ])('if %s while the organisation is asked, the call does not pass', async (_what, code, end) => {
+    await begin()
+    await world.prompt()
+    let answer = () => {}
+    const asked = new Promise<null>((resolve) => (answer = () => resolve(null)))
+    world.organisation.api.firewall.killReason = () => asked
+    const admission = admit(callOf()).catch((error: { code: string }) => error.code)
+    await end()
+    answer()
+    expect(await admission).toBe(code)
+    expect(world.rowsOf('model_calls')).toEqual([])
+  })
+
   test('nor does a warm session', async () => {
     world = new RunWorld()
     await world.actor.api.self.create({
@@ -529,6 +557,14 @@ describe('[LLM8] rate', () => {
     for (let n = 0; n < 5; n++) await settle(await list(), { kind: 'free' })
     await passed(callOf({ hasTools: false }))
     expect(await admit(callOf({ model: null, needs: null }))).toMatchObject({ admitted: false })
+  })
+
+  test('those that come together are not more', async () => {
+    await begin()
+    await world.prompt()
+    world.modelLimits.concurrentModelCalls = 2
+    const answers = await Promise.all(Array.from({ length: 10 }, () => admit(callOf())))
+    expect(answers.filter(({ admitted }) => admitted)).toHaveLength(2)
   })
 
   test('settled calls are not kept for long', async () => {
