@@ -34,6 +34,8 @@ export interface Config {
   models: Record<ModelProvider, ModelVendor | null>
   /** Served beside the table's; the first is the model of sessions that name none. */
   extraModels: string[]
+  /** Fields and tools of model calls that sandboxes may use beside the usual ones. */
+  modelExtras: string[]
   rateLimitPerMinute: number
   /** What bounds the sandboxes of every organisation. */
   firewall: Firewall
@@ -158,10 +160,8 @@ function configOf(env: Environment): Config {
       anthropic: vendor(env.ANTHROPIC_BASE_URL, env.ANTHROPIC_API_KEY),
       litellm: vendor(env.GANTRY_MODEL_BASE_URL, env.GANTRY_MODEL_API_KEY),
     },
-    extraModels: (env.GANTRY_MODEL ?? '')
-      .split(',')
-      .map((name) => name.trim())
-      .filter((name) => name !== ''),
+    extraModels: namesIn(env.GANTRY_MODEL),
+    modelExtras: namesIn(env.GANTRY_MODEL_EXTRAS),
     rateLimitPerMinute: env.RATE_LIMIT_PER_MINUTE,
     firewall: env.GANTRY_LIMITS,
     operatorKey: env.GANTRY_OPERATOR_KEY ?? null,
@@ -170,6 +170,12 @@ function configOf(env: Environment): Config {
     crashUrl: env.GANTRY_CRASH_URL ?? null,
   }
 }
+
+const namesIn = (list = ''): string[] =>
+  list
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '')
 
 /** In the order of their cost. */
 function firstConfigured(accounts: Record<OfferedProvider, object | null>): ProviderName {

@@ -206,6 +206,13 @@ export const Environment = z.object({
     needed: 'GANTRY_MODEL_BASE_URL is set and `npm start` runs',
     unset: 'with ANTHROPIC_API_KEY the default of the table',
   }),
+  GANTRY_MODEL_EXTRAS: variable(z.string().optional(), {
+    about:
+      'Fields of model requests, and tools that run at the vendor, which sandboxes may use beside the usual ones. A tool is named without the date of its version. What a vendor charges beside tokens is not in any budget.',
+    form: 'names, separated by commas',
+    example: 'web_search,web_search_options',
+    unset: 'none: such a call is 403 `model_refused`',
+  }),
   RATE_LIMIT_PER_MINUTE: variable(whole(1, 3000), {
     about:
       'Requests of one key, and of one sandbox, in one minute, per instance of the control plane.',
@@ -216,7 +223,7 @@ export const Environment = z.object({
     firewall.default(() => Firewall.parse({})),
     {
       about:
-        'What bounds the sandboxes of every organisation, as in `GET /v1/limits`; `prices` is in USD for one hour of one sandbox.',
+        'What bounds the sandboxes of every organisation, as in `GET /v1/limits`; `prices` is in USD for one hour of one sandbox. `modelCallsPerMinute` and `concurrentModelCalls` bound the model calls of each session.',
       form: 'JSON object',
       example: '{"concurrentSandboxes": 20, "moneyPerDay": 50, "prices": {"e2b": 0.17}}',
     },

@@ -16,6 +16,8 @@ export const errorTable = {
   other_session: { status: 403, retryable: false },
   old_generation: { status: 403, retryable: false },
   session_closed: { status: 403, retryable: false },
+  /** A model call that the session may not make: another model, no turn, a kill switch. */
+  model_refused: { status: 403, retryable: false },
   not_found: { status: 404, retryable: false },
   unknown_tool: { status: 404, retryable: false },
   method_not_allowed: { status: 405, retryable: false },

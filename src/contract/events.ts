@@ -94,6 +94,20 @@ export const sessionEventKinds = {
   /** 80 % of a measure are used. */
   'budget.warned': z.object({ measure: z.string(), used: z.number(), limit: z.number() }),
   'budget.spent': z.object({ reason: z.string() }),
+  /** The vendor did not say what a model call used, so the most that it can have used was counted. */
+  'budget.estimated': z.object({
+    callId: z.string(),
+    turnId: z.string().nullable(),
+    model: z.string(),
+    tokens: z.number(),
+    reason: z.string(),
+  }),
+  /** What the sandbox reports of a turn is not what its model calls used by the vendor's word, which counts. */
+  'budget.mismatch': z.object({
+    turnId: z.string(),
+    counted: z.number(),
+    reported: z.number(),
+  }),
   /** A person has put right what was counted. */
   'budget.corrected': BudgetCorrection,
   'approval.requested': z.object({

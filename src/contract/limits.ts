@@ -57,6 +57,14 @@ export const Firewall = z.strictObject({
   breakerSeconds: seconds(30).describe('How long it is open the first time; then twice as long'),
   breakerMaxSeconds: seconds(900),
   reconcileSeconds: seconds(60).describe('How often the provider’s inventory is compared'),
+  modelCallsPerMinute: count(100_000)
+    .min(1)
+    .default(600)
+    .describe('Model calls of one session within any 60 seconds'),
+  concurrentModelCalls: count(1000)
+    .min(1)
+    .default(16)
+    .describe('Model calls of one session at a time'),
   graceSeconds: seconds(120).describe('How long a sandbox without a reservation is left alone'),
   uploadMegabytesPerSession: count(1_000_000)
     .default(1024)

@@ -37,6 +37,7 @@ export interface TestAppOptions {
   directory?: Partial<DirectoryOptions>
   /** The provider `local`, and the default one. */
   sandboxes?: SandboxProvider
+  modelLimits?: Partial<Pick<Firewall, 'modelCallsPerMinute' | 'concurrentModelCalls'>>
   /** Beside `echo` and `verify`. */
   tools?: readonly GatewayTool[]
   /** In place of all others. */
@@ -71,6 +72,7 @@ export function createTestApp({
   sandboxes,
   tools = [],
   onlyTools,
+  modelLimits,
 }: TestAppOptions) {
   const clock = new TestClock()
   const now = () => clock.now
@@ -99,11 +101,13 @@ export function createTestApp({
   })
   const defaultSandbox = sandboxes ? ('local' as const) : ('none' as const)
   const config = { publicUrl, defaultSandbox }
+  const boundedBy = Firewall.parse({ ...modelLimits })
   const sessionConfig = {
     ...config,
     defaultModel: 'scripted',
     models: modelRows(),
     retentionMs: 86_400_000,
+    modelLimits: boundedBy,
   }
   const remote = createProviders({
     ...{ local: null, e2b: null, modal: null, label: 'test', db, crypto, now },
@@ -254,6 +258,7 @@ export function createTestApp({
       operatorKey,
       models: models ?? { anthropic: null, litellm: null },
       extraModels: [],
+      modelExtras: [],
     },
     host: 'workerd',
     log,
@@ -269,6 +274,7 @@ export function createTestApp({
     deps,
     logs,
     tokenKeys: keys,
+    modelLimits: boundedBy,
     watchersOf,
     /** Those that were asked for so far. */
     sessions,

@@ -32,6 +32,7 @@ export class MemoryOrganisation {
   /** Who keeps the shared budgets. Nobody: there is no end to them. */
   shared: Pick<OrganisationApi['budgets'], 'take' | 'giveBack'> | null = null
   budgetCalls = 0
+  killReason: string | null = null
   budgetAway = false
   losesBudgetAnswers = 0
 
@@ -45,6 +46,7 @@ export class MemoryOrganisation {
     },
     uploads: { hold: (_: string, bytes: number) => this.#hold(bytes) },
     creations: { end: (sessionId: string) => this.#endCreation(sessionId) },
+    firewall: { killReason: async () => this.killReason },
     budgets: {
       take: (claim: BudgetClaim) => this.#take(claim),
       giveBack: (sessionId: string, number: number, spent: Amounts) =>

@@ -50,6 +50,7 @@ export class TestSession {
   readonly sandboxes = new MemorySandboxes(() => this.now)
   /** Where the session goes on only when this is done, by the names of the crash points. */
   readonly holds = new Map<CrashPointName, Promise<void>>()
+  readonly modelLimits = { modelCallsPerMinute: 600, concurrentModelCalls: 16 }
   /** Tests may put something in between. */
   provider: SandboxProvider = this.sandboxes
   /** Tests that upload something say where. */
@@ -168,6 +169,7 @@ export class TestSession {
         defaultModel: defaultModelId,
         models: modelRows([]),
         retentionMs: 86_400_000,
+        modelLimits: this.modelLimits,
       },
       // Without one nothing is awaited there, as in production.
       crash: ((name) => this.holds.get(name)) as CrashPoint,

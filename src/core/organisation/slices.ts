@@ -19,6 +19,8 @@ import type { BudgetAnswer, BudgetClaim } from './record/api.ts'
 /** So much is given at a time. */
 const slice: Amounts = { wallMs: 300_000, toolCalls: 20, tokens: 100_000, moneyMicros: 250_000 }
 const warnAt = 0.8
+/** No session has more open at a time. */
+const maxReserved = 1_000_000_000
 
 interface SliceRow {
   session_id: string
@@ -44,6 +46,8 @@ export function takeBudget(sql: Sql, claim: BudgetClaim): BudgetAnswer {
   const refusal = scopes.map((scope) => refusalIn(sql, scope, claim.sessionId)).find(Boolean)
   if (refusal) return { granted: null, reason: refusal }
   const given = { ...slice }
+  for (const measure of ['tokens', 'moneyMicros'] as const)
+    given[measure] = Math.max(slice[measure], Math.min(claim.reserved?.[measure] ?? 0, maxReserved))
   for (const scope of scopes) {
     const left = leftIn(sql, scope, claim.sessionId)
     for (const measure of measures)

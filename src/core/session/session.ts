@@ -23,6 +23,7 @@ import { sleptOver } from './sandbox/suspension.ts'
 import { Agent } from './link/agent.ts'
 import { Link, type LinkEnd } from './link/link.ts'
 import { Log } from './log/log.ts'
+import { Models } from './models/models.ts'
 import { attemptsOfRun } from './operations/attempts.ts'
 import { Operations } from './operations/operations.ts'
 import { Letters } from './outbox/letters.ts'
@@ -163,6 +164,7 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
     changes: new Changes(kernel, commands),
     env: new EnvValues(kernel, commands),
     letters: new Letters(kernel, outbox),
+    models: new Models(kernel, budget),
     agent: new Agent(kernel, gate, uploads),
     uploads,
     webhooks: new Webhooks(kernel),

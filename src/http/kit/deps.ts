@@ -55,6 +55,7 @@ export interface AppDeps {
     | 'extraModels'
     | 'operatorKey'
     | 'localRepositories'
+    | 'modelExtras'
   >
   host: 'workerd' | 'deno'
   log: Log

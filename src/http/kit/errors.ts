@@ -99,7 +99,10 @@ function isRestart(error: Error): boolean {
 
 function answer(c: AppContext, { code, message, details }: AppError): Response {
   const error: ErrorBody['error'] = details?.length ? { code, message, details } : { code, message }
-  return c.json({ error }, errorTable[code].status)
+  // The programs of model vendors look for the words of their own vendor.
+  const isModelCall = c.req.path.startsWith('/llm/')
+  const body = isModelCall ? { type: 'error', error: { type: code, ...error } } : { error }
+  return c.json(body, errorTable[code].status)
 }
 
 function pathPattern(path: string): RegExp {

@@ -3,13 +3,16 @@ import { zValidator } from '@hono/zod-validator'
 import { defaultModelOf, ModelProvider, type ModelVendor } from '../../config.ts'
 import { AppError, ErrorBody } from '../../contract/error.ts'
 import * as schemas from '../../contract/model-list.ts'
+import type { CallEnd } from '../../core/session/budget/model-calls.ts'
+import type { ModelCall } from '../../core/session/models/models.ts'
 import { ModelList } from '../../contract/model-list.ts'
 import { modelRows, opencodeProviderOf, pricedAt, reasoningEfforts } from '../../contract/models.ts'
-import { tooLarge } from '../kit/body.ts'
+import { readBody } from '../kit/body.ts'
 import type { AppDeps } from '../kit/deps.ts'
 import type { AppContext, AppEnv } from '../kit/context.ts'
 import { json } from '../kit/openapi.ts'
-import { countUsage, relayHeaders, withIdleLimit } from '../kit/stream.ts'
+import { listRequest, type ModelRequest, readModelRequest } from '../kit/model/model-request.ts'
+import { answerHeaders, meteredBody, vendorHeaders } from '../kit/model/stream.ts'
 import { requestLog } from '../kit/request-log.ts'
 import { ok, type Route, route } from '../kit/route.ts'
 import { nameSchemas } from '../kit/openapi-schemas.ts'
@@ -21,6 +24,10 @@ const maxRequestBytes = 32 * 1024 * 1024
 const maxErrorBytes = 256 * 1024
 /** A model may think for minutes before its first byte; OpenCode's own fetch gives up after 300 s. */
 const silenceMs = 290_000
+/** An answer that does not end by then is cut off. */
+const longestMs = 30 * 60_000
+/** The session hears of an answer that still comes so often: well within the life of its reservation. */
+const extendEveryMs = 60_000
 
 /**
  * What a sandbox may ask of a vendor. The key is the deployment's, so whatever lists or reads stored things (files,
@@ -28,7 +35,7 @@ const silenceMs = 290_000
  */
 const allowed: Record<ModelProvider, RegExp> = {
   anthropic: /^(POST v1\/messages(\/count_tokens)?|GET v1\/models(\/[\w.:-]+)?)$/,
-  litellm: /^(POST (v1\/)?(chat\/completions|completions|responses|embeddings)|GET (v1\/)?models)$/,
+  litellm: /^(POST (v1\/)?(chat\/completions|responses)|GET (v1\/)?models)$/,
 }
 
 const credential: Record<ModelProvider, (key: string) => [string, string]> = {
@@ -101,15 +108,43 @@ function listModels(config: AppDeps['config']): ModelList {
 }
 
 async function callVendor(deps: AppDeps, c: AppContext): Promise<Response> {
-  const { sessionId, ...sandbox } = c.get('sandbox')
-  await deps.session(sessionId).agent.authorise(sandbox)
+  const { request, ...prepared } = await prepare(deps, c).catch(async (error: unknown) => {
+    // A sandbox that may not ask at all is told that first.
+    const { sessionId, ...sandbox } = c.get('sandbox')
+    await deps.session(sessionId).agent.authorise(sandbox)
+    throw error
+  })
+  const { body, ...call } = request
+  const id = `llm_${deps.crypto.random(20)}`
+  await admit(deps, c, { ...call, id, provider: prepared.provider })
+  const meter = meterOf(deps, c, id)
+  return await pass(deps, c, {
+    ...{ ...prepared, body },
+    ...(call.needs === null ? unmetered(meter) : meter),
+  })
+}
+
+interface Prepared {
+  provider: ModelProvider
+  vendor: ModelVendor
+  url: string
+  request: ModelRequest
+}
+
+async function prepare(deps: AppDeps, c: AppContext): Promise<Prepared> {
   const { provider, vendor } = vendorOf(deps, c.req.param('provider') as ModelProvider)
   const rest = c.req.path.slice(`/llm/${provider}/`.length)
   if (!allowed[provider].test(`${c.req.method} ${rest}`)) {
     throw new AppError('not_found', 'This call to the model vendor is not passed on')
   }
-  const { search } = new URL(c.req.url)
-  return await pass(deps, c, provider, vendor, `${vendor.baseUrl}/${rest}${search}`)
+  const isBeta = new URL(c.req.url).searchParams.get('beta') === 'true'
+  const url = `${vendor.baseUrl}/${rest}${isBeta ? '?beta=true' : ''}`
+  if (c.req.method === 'GET') return { provider, vendor, url, request: listRequest }
+  const bytes = await readBody(c.req.raw, maxRequestBytes)
+  return {
+    ...{ provider, vendor, url },
+    request: readModelRequest(rest, bytes, deps.config.modelExtras),
+  }
 }
 
 function vendorOf(deps: AppDeps, provider: ModelProvider) {
@@ -119,16 +154,61 @@ function vendorOf(deps: AppDeps, provider: ModelProvider) {
   return { provider, vendor }
 }
 
-async function pass(
-  deps: AppDeps,
-  c: AppContext,
-  provider: ModelProvider,
-  vendor: ModelVendor,
-  url: string,
-): Promise<Response> {
-  const headers = relayHeaders(c.req.raw.headers)
+/** The one question to the session: its answer decides, and reserves. */
+async function admit(deps: AppDeps, c: AppContext, call: ModelCall): Promise<void> {
+  const { sessionId, ...sandbox } = c.get('sandbox')
+  const admission = await deps.session(sessionId).models.admit(sandbox, call)
+  if (admission.admitted) return
+  const seconds = Math.ceil(admission.waitMs / 1000)
+  c.header('retry-after', String(seconds))
+  throw new AppError('rate_limited', `${admission.reason}: try again in ${seconds} s`)
+}
+
+interface Meter {
+  settle: (end: CallEnd) => void
+  /** Something of the answer has come. */
+  extend: () => void
+}
+
+function meterOf(deps: AppDeps, c: AppContext, id: string): Meter {
+  const { sessionId, organisationId } = c.get('sandbox')
+  const models = () => deps.session(sessionId).models
+  let extendedAt = deps.now()
+  return {
+    settle: (end) => deps.defer(severalTimes(() => models().settle({ organisationId }, id, end))),
+    extend() {
+      if (deps.now() - extendedAt < extendEveryMs) return
+      extendedAt = deps.now()
+      deps.defer(severalTimes(() => models().extend({ organisationId }, id)))
+    },
+  }
+}
+
+/** Nothing was made, whatever the vendor says. */
+const unmetered = ({ settle, extend }: Meter): Meter => ({
+  settle: () => settle({ kind: 'free' }),
+  extend,
+})
+
+/** Repeatable, and the object may just be restarting. If it stays away, the call's own deadline settles it. */
+async function severalTimes(work: () => Promise<void>): Promise<void> {
+  for (let tries = 1; tries <= 3; tries += 1)
+    try {
+      return await work()
+    } catch {
+      // The next try, or the deadline.
+    }
+}
+
+interface Passing extends Omit<Prepared, 'request'>, Meter {
+  body: string | null
+}
+
+async function pass(deps: AppDeps, c: AppContext, call: Passing): Promise<Response> {
+  const { provider, vendor, url, body } = call
+  const headers = vendorHeaders(c.req.raw.headers)
   headers.set(...credential[provider](vendor.apiKey))
-  const request = limitedBody(c.req.raw)
+  if (body !== null) headers.set('content-type', 'application/json')
   const upstream = new AbortController()
   c.req.raw.signal.addEventListener('abort', () => upstream.abort())
   const silence = setTimeout(() => upstream.abort(), silenceMs)
@@ -137,15 +217,18 @@ async function pass(
     const init = {
       method: c.req.method,
       headers,
-      body: request.body,
+      body,
       // The key must not follow a redirect to wherever it points.
       redirect: 'manual' as const,
       signal: upstream.signal,
-      duplex: 'half' as const,
     }
     response = await fetch(url, init)
   } catch (error) {
-    if (request.isTooLarge()) throw tooLarge(maxRequestBytes)
+    // What the sandbox itself cuts off may have cost all of it; a vendor that cannot be reached costs nothing.
+    const reason = 'The answer was not waited for'
+    call.settle(
+      upstream.signal.aborted ? { kind: 'broken', tokens: null, reason } : { kind: 'free' },
+    )
     requestLog(deps.log, c)('warn', 'The model vendor cannot be reached', {
       provider,
       error: redact(String(error), vendor),
@@ -154,62 +237,37 @@ async function pass(
   } finally {
     clearTimeout(silence)
   }
-  return await relayAnswer(deps, c, vendor, response, upstream)
+  return await relayAnswer(deps, c, call, response, upstream)
 }
 
 async function relayAnswer(
   deps: AppDeps,
   c: AppContext,
-  vendor: ModelVendor,
+  call: Passing,
   response: Response,
   upstream: AbortController,
 ): Promise<Response> {
   if (response.status >= 300 && response.status < 400) {
+    call.settle({ kind: 'free' })
     upstream.abort()
     throw new AppError('model_unavailable', 'The model vendor answered with a redirect')
   }
-  const headers = Object.fromEntries(relayHeaders(response.headers))
+  const headers = Object.fromEntries(answerHeaders(response.headers))
   const status = response.status as 200
   if (response.ok && response.body) {
-    const counted = countUsage(response.body, (usage) => {
-      const { sessionId, ...sandbox } = c.get('sandbox')
-      // A sandbox that was replaced meanwhile is refused; its last call is then not counted.
-      deps.defer(
-        deps
-          .session(sessionId)
-          .agent.addModelUsage(sandbox, usage)
-          .catch(() => undefined),
-      )
-    })
-    return c.body(withIdleLimit(counted, silenceMs, upstream), status, headers)
+    const isEventStream = /^text\/event-stream/i.test(response.headers.get('content-type') ?? '')
+    const metering = {
+      ...{ provider: call.provider, silenceMs, longestMs, now: deps.now, upstream },
+      onPiece: () => call.extend(),
+      onEnd: (end: CallEnd) => call.settle(end),
+    }
+    return c.body(meteredBody(response.body, isEventStream, metering), status, headers)
   }
+  // A refusal costs nothing.
+  call.settle({ kind: 'free' })
   // Vendors like to quote the key that they refuse.
-  const text = redact(await readText(response.body), vendor)
+  const text = redact(await readText(response.body), call.vendor)
   return c.body(text, status, headers)
-}
-
-interface LimitedBody {
-  body: ReadableStream<Uint8Array> | null
-  /** Known once it has been read that far. */
-  isTooLarge(): boolean
-}
-
-function limitedBody(request: Request): LimitedBody {
-  const announced = request.headers.get('content-length')
-  if (announced !== null && Number(announced) > maxRequestBytes) throw tooLarge(maxRequestBytes)
-  // With its length announced it is passed on untouched, and so with its length.
-  if (!request.body || announced !== null) return { body: request.body, isTooLarge: () => false }
-  let size = 0
-  const body = request.body.pipeThrough(
-    new TransformStream<Uint8Array, Uint8Array>({
-      transform(chunk, controller) {
-        size += chunk.byteLength
-        if (size > maxRequestBytes) controller.error(tooLarge(maxRequestBytes))
-        else controller.enqueue(chunk)
-      },
-    }),
-  )
-  return { body, isTooLarge: () => size > maxRequestBytes }
 }
 
 async function readText(body: ReadableStream<Uint8Array> | null): Promise<string> {

@@ -30,6 +30,7 @@ const landed = {
     '396e1d8f89e0f0de',
     'a80fb5c126217016',
     'f9800ee4c6f78de5',
+    '008097b1d1f20049',
   ],
   organisation: [
     'afba0e2bea701f87',

@@ -40,6 +40,7 @@ export function createFirewall(kernel: OrganisationKernel): RoomOf<FirewallApi> 
       return worstCase(firewall, limits, project)
     },
     killSwitch: async () => kernel.read(viewSwitch),
+    killReason: async () => kernel.read(killReason),
     async setKillSwitch(change, actor) {
       kernel.commit((sql, now) => changeSwitch(sql, now, hideSecretLike(change), actor))
       return api.killSwitch()

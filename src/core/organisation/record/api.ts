@@ -62,6 +62,8 @@ export interface FirewallApi {
   setLimits(project: string | null, change: LimitsChange, actor: string): Promise<LimitsView>
   worstCase(project: string | null): Promise<WorstCase>
   killSwitch(): Promise<KillSwitch>
+  /** Why nothing may run; null: no switch is on. Asked before each model call. */
+  killReason(): Promise<string | null>
   /** On: refuses from now on, and stops everything until it is lifted. In the deployment's object: everywhere. */
   setKillSwitch(change: KillSwitchChange, actor: string): Promise<KillSwitch>
 }
@@ -121,6 +123,8 @@ export interface BudgetClaim {
   number: number
   /** What was used of the slice before. */
   spent: Amounts
+  /** What model calls that are open or wait can use: the slice should be as large, if there is so much. */
+  reserved?: Pick<Amounts, 'tokens' | 'moneyMicros'>
 }
 
 export type BudgetAnswer =

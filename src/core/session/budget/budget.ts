@@ -16,8 +16,10 @@ import {
   followRuns,
   type Headroom,
   lookForHeadroom,
+  lookForModelRoom,
   saveBudget,
   setSharedReason,
+  sharedReason,
   spentReasons,
   tellWarnings,
   usedAmounts,
@@ -30,12 +32,22 @@ import type { SessionKernel } from '../record/kernel.ts'
 import { messageOf, organisationOf } from '../record/outside.ts'
 import { onceByKey } from '../../actor/keys.ts'
 import { difference, loadSlice, saveSlice, sum } from './slice.ts'
+import {
+  awaitLastWords,
+  type Estimate,
+  nextExpiry,
+  pricesOf,
+  reservedByCalls,
+  settleAll,
+} from './model-calls.ts'
 
 /** So often while something waits for the answer, and ever more rarely while nothing does. */
 const askAgainMs = 3000
 const askAgainAtMostMs = 600_000
 /** Nothing that an agent asks may hang: an organisation that does not answer gives nothing. */
 const patienceMs = 10_000
+/** A slice that is too small for all calls that wait is asked for again; then they have to wait for one another. */
+const slicesAtMost = 3
 
 export interface BudgetApi {
   view(caller: Caller): Promise<BudgetView>
@@ -60,6 +72,8 @@ export class SessionBudget implements RoomOf<BudgetApi> {
   readonly #onHeadroom: () => void
   #asking: Promise<void> | null = null
   #giveUp: () => void = () => {}
+  /** Model calls that wait for a slice: it must be large enough for all of them. */
+  readonly #waitingCalls = new Set<Estimate>()
 
   constructor(kernel: SessionKernel, onHeadroom: () => void) {
     this.#kernel = kernel
@@ -99,7 +113,7 @@ export class SessionBudget implements RoomOf<BudgetApi> {
     // Runs that were too many for the commit in which the budget was spent, or was there again.
     'budget.runs': () => this.#kernel.commit((sql, now) => followRuns(sql, now)),
     slice: () => this.#onSlice(),
-    'slice.return': () => this.giveBack(),
+    'slice.return': () => this.#returnSlice(),
   }
 
   /** A commit for what costs: in it there is room in the session's slice, or a reason why there is none. */
@@ -115,6 +129,33 @@ export class SessionBudget implements RoomOf<BudgetApi> {
       const left = this.#look()
       if (left.isEnough || left.reasons.length > 0 || !this.#isOpen())
         return this.#kernel.commit((sql, now) => work(sql, now, left))
+    }
+  }
+
+  /**
+   * A commit that begins a model call of this estimate. Refuses if the budget is spent; null if open calls have reserved
+   * what is left. The session's own budget is looked at in the commit's own turn, so calls that come together cannot all
+   * take the last of it.
+   */
+  readonly reserve = async <T>(
+    estimate: Estimate,
+    work: (sql: Sql, now: number) => T,
+  ): Promise<T | null> => {
+    this.#waitingCalls.add(estimate)
+    try {
+      for (let asked = 0; ; asked += 1) {
+        const { sql, now } = this.#kernel.ports
+        const { spent, isHeld, isInSlice } = lookForModelRoom(sql, now(), reservedByCalls(sql))
+        if (spent !== null) throw noBudget('call a model', spent)
+        if (isHeld) return null
+        if (isInSlice || !this.#isOpen()) return this.#kernel.commit(work)
+        const refusal = asked > 0 ? sharedReason(sql) : ''
+        if (refusal !== '') throw noBudget('call a model', refusal)
+        if (asked === slicesAtMost) return null
+        await this.#takeSliceOnce()
+      }
+    } finally {
+      this.#waitingCalls.delete(estimate)
     }
   }
 
@@ -138,7 +179,8 @@ export class SessionBudget implements RoomOf<BudgetApi> {
     const { id: sessionId, project } = this.#kernel.session()
     const slice = loadSlice(sql)
     const spent = difference(usedAmounts(sql, now()), slice.since)
-    const claim = { sessionId, project, number: slice.number + 1, spent }
+    const reserved = this.#reservedAmounts()
+    const claim = { sessionId, project, number: slice.number + 1, spent, reserved }
     try {
       const answer = await this.#claim(claim)
       if (answer.granted === null) return this.#refused(answer.reason)
@@ -156,6 +198,16 @@ export class SessionBudget implements RoomOf<BudgetApi> {
     } catch (error) {
       this.#refused(`Cannot ask for the organisation's budget: ${messageOf(error)}`)
     }
+  }
+
+  #reservedAmounts(): { tokens: number; moneyMicros: number } {
+    const { tokens, moneyMicros } = reservedByCalls(this.#kernel.ports.sql)
+    const sum = { tokens, moneyMicros }
+    for (const call of this.#waitingCalls) {
+      sum.tokens += call.inputTokens + call.outputTokens
+      sum.moneyMicros += call.moneyMicros
+    }
+    return sum
   }
 
   /** Watched by an alarm, and not by a timer: a timer would keep the session awake. */
@@ -209,9 +261,23 @@ export class SessionBudget implements RoomOf<BudgetApi> {
     await this.#ensureSlice()
   }
 
+  /** The session is closed. What its last model calls used is waited for, for some seconds. */
+  async #returnSlice(): Promise<void> {
+    const { sql } = this.#kernel.ports
+    if (nextExpiry(sql) === null) return this.giveBack()
+    this.#kernel.commit((sql, now) => {
+      awaitLastWords(sql, now)
+      setDeadline(sql, 'slice.return', (nextExpiry(sql) ?? now) + 1)
+    })
+  }
+
   /** The session has ended: what is left of its slice is for others. */
   readonly giveBack = async (): Promise<void> => {
     const { sql, now } = this.#kernel.ports
+    if (nextExpiry(sql) !== null)
+      this.#kernel.commit((sql, at) =>
+        settleAll(sql, at, pricesOf(this.#kernel.ports.config.models)),
+      )
     const { id } = this.#kernel.session()
     const { number, since } = loadSlice(sql)
     // Also if none is known: the answer to a first claim may have been lost.
@@ -239,12 +305,14 @@ function nextTry(sql: Sql): { attempt: number; ms: number } {
 /** A prompt costs, and so does an operation. */
 export function mustHaveBudget(sql: Sql, now: number, what: string): void {
   const [reason] = spentReasons(sql, now)
-  if (reason !== undefined)
-    throw new AppError(
-      'budget_spent',
-      `Cannot ${what}: ${reason}. Raise it with PUT …/budget, or cancel the run`,
-    )
+  if (reason !== undefined) throw noBudget(what, reason)
 }
+
+const noBudget = (what: string, reason: string) =>
+  new AppError(
+    'budget_spent',
+    `Cannot ${what}: ${reason}. Raise it with PUT …/budget, or cancel the run`,
+  )
 
 /** A model whose price is not known cannot be held to an amount of money. */
 export function mustHavePrice(

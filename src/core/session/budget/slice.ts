@@ -1,4 +1,4 @@
-import { type Amounts, measures, noAmounts } from '../../../contract/budget.ts'
+import { type Amounts, type Measure, measures, noAmounts } from '../../../contract/budget.ts'
 import type { Sql } from '../../ports.ts'
 
 interface Slice {
@@ -7,9 +7,13 @@ interface Slice {
   since: Amounts
 }
 
-export function hasHeadroom(slice: Slice, used: Amounts): boolean {
+export function hasHeadroom(
+  slice: Slice,
+  used: Amounts,
+  which: readonly Measure[] = measures,
+): boolean {
   const spent = difference(used, slice.since)
-  return slice.number > 0 && measures.every((one) => spent[one] < slice.granted[one])
+  return slice.number > 0 && which.every((one) => spent[one] < slice.granted[one])
 }
 
 export interface SliceRow {

@@ -3,6 +3,7 @@ import {
   type Budget,
   type BudgetView,
   limitOf,
+  type Measure,
   measureNames,
   measures,
   noAmounts,
@@ -59,7 +60,7 @@ function reasonsOf(row: BudgetRow, now: number): string[] {
   const limits = limitsOf(row)
   const own = measures
     .filter((measure) => used[measure] >= (limitOf(limits, measure) ?? Infinity))
-    .map((measure) => `The session's budget of ${measureNames[measure].name} is spent`)
+    .map(spentReason)
   return row.shared_reason === '' ? own : [...own, row.shared_reason]
 }
 
@@ -79,6 +80,49 @@ export function lookForHeadroom(sql: Sql, now: number): Headroom {
     reasons: reasonsOf(row, now),
   }
 }
+
+/** What a model call uses. Tools are counted where they are asked for. */
+const modelMeasures = ['wallMs', 'tokens', 'moneyMicros'] as const satisfies Measure[]
+
+/** Beside what open calls may still use: a call may begin while there is anything left, so the last one may pass the limit. */
+export interface ModelRoom {
+  /** Why none may begin, until somebody raises it. */
+  spent: string | null
+  /** Open calls have reserved the rest of the session's own budget. */
+  isHeld: boolean
+  /** Of the session's slice. */
+  isInSlice: boolean
+}
+
+export function lookForModelRoom(
+  sql: Sql,
+  now: number,
+  reserved: Pick<Amounts, 'tokens' | 'moneyMicros'>,
+): ModelRoom {
+  const row = sql.all<BudgetRow & SliceRow>('select * from budget, slice')[0]
+  if (!row) throw new Error('The row of the budget is gone')
+  const limits = limitsOf(row)
+  const used = amountsOf(row, now)
+  const held = {
+    ...used,
+    tokens: used.tokens + reserved.tokens,
+    moneyMicros: used.moneyMicros + reserved.moneyMicros,
+  }
+  const reaches = (amounts: Amounts) =>
+    modelMeasures.find((one) => amounts[one] >= (limitOf(limits, one) ?? Infinity))
+  const spent = reaches(used)
+  return {
+    spent: spent === undefined ? null : spentReason(spent),
+    isHeld: reaches(held) !== undefined,
+    isInSlice: hasHeadroom(sliceOf(row), held, modelMeasures),
+  }
+}
+
+/** Why the organisation has refused the last slice; empty: it has not. */
+export const sharedReason = (sql: Sql): string => load(sql).shared_reason
+
+const spentReason = (measure: Measure) =>
+  `The session's budget of ${measureNames[measure].name} is spent`
 
 /** Runs and queued turns wait until it is raised. */
 export const isBlocked = (sql: Sql): boolean => load(sql).blocked === 1

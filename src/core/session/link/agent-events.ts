@@ -5,6 +5,7 @@ import type { ModelPrice } from '../../../contract/model-table.ts'
 import { TurnPatch } from '../../../contract/patch.ts'
 import { requestEnvVariablesTool } from '../../../contract/tools/request-env-variables.ts'
 import type { Sql } from '../../ports.ts'
+import { addReported, compareTurn, isCountedHere } from '../budget/model-calls.ts'
 import { addSpending } from '../budget/spending.ts'
 import { record } from '../runs/run.ts'
 import { abortReason } from '../turns/aborts.ts'
@@ -72,8 +73,13 @@ function stepFinished(
   price: ModelPrice | null,
 ): void {
   const counts = countsOf(tokens)
-  if (turnId) addTokens(sql, turnId, counts.input, counts.output)
   const counted = Object.values(counts).reduce((sum, count) => sum + count, 0)
+  if (turnId) {
+    addTokens(sql, turnId, counts.input, counts.output)
+    addReported(sql, turnId, counted)
+    // The control plane has counted this turn's calls itself: what the sandbox says is only compared, at the end.
+    if (isCountedHere(sql, turnId)) return
+  }
   const moneyMicros = price ? costMicros(price, counts) : 0
   addSpending(sql, now, { tokens: counted, moneyMicros })
 }
@@ -113,5 +119,7 @@ function turnEnded(sql: Sql, now: number, end: EventData<'turn.ended'>): boolean
   if (patch.success) savePatch(sql, now, { turnId: end.turnId, generation, patch: patch.data })
   // Whoever aborted it has said why; the sandbox only repeats it.
   const reason = (end.state === 'aborted' ? abortReason(sql, end.turnId) : null) ?? end.reason
-  return endTurn(sql, now, { ...end, reason })
+  const hasEnded = endTurn(sql, now, { ...end, reason })
+  if (hasEnded) compareTurn(sql, now, end.turnId)
+  return hasEnded
 }

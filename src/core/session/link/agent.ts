@@ -3,7 +3,7 @@ import type { Manifest, SandboxEnv } from '../../../contract/manifest.ts'
 import type { RoomOf } from '../../actor/room.ts'
 import { createSecretFinder } from '../../redaction/finder.ts'
 import type { SandboxCaller } from '../record/caller.ts'
-import { callerSession, openSandboxSession } from '../record/guards.ts'
+import { openSandboxSession } from '../record/guards.ts'
 import { sandboxEnv } from '../env/requests.ts'
 import type { Gate } from '../gate/gate.ts'
 import { mayRenew } from '../generations/renewal.ts'
@@ -11,7 +11,6 @@ import type { SessionKernel } from '../record/kernel.ts'
 import { sessionManifest } from '../manifest/manifest.ts'
 import { openValues } from '../record/secrets.ts'
 import type { Uploads } from '../calls/uploads.ts'
-import { addModelUsage, type ModelUsage } from '../budget/usage.ts'
 
 export interface AgentApi {
   /** `expiredAt`: when its token ended, for one that comes to be given another. */
@@ -20,7 +19,6 @@ export interface AgentApi {
   admitUpload(sandbox: SandboxCaller, sha256: string, bytes: Uint8Array): Promise<void>
   manifest(sandbox: SandboxCaller): Promise<Manifest>
   env(sandbox: SandboxCaller): Promise<SandboxEnv>
-  addModelUsage(sandbox: SandboxCaller, usage: ModelUsage): Promise<void>
 }
 
 /** What the agent in the sandbox may ask of its session, by HTTPS. Each refuses an old generation and another organisation. */
@@ -61,11 +59,5 @@ export class Agent implements RoomOf<AgentApi> {
     const { envFiles } = openSandboxSession(this.#kernel, sandbox)
     const { sql, crypto } = this.#kernel.ports
     return sandboxEnv(await openValues(sql, crypto), envFiles)
-  }
-
-  async addModelUsage(sandbox: SandboxCaller, usage: ModelUsage): Promise<void> {
-    // Also of a sandbox that was replaced meanwhile: it was let in when the call began, and the call was paid for.
-    callerSession(this.#kernel, sandbox)
-    this.#kernel.commit((sql) => addModelUsage(sql, usage))
   }
 }

@@ -1,5 +1,6 @@
 import type { ProviderName } from '../../../contract/session.ts'
 import type { SessionEvent } from '../../../contract/events.ts'
+import type { Firewall } from '../../../contract/limits.ts'
 import type { Model } from '../../../contract/models.ts'
 import type { ToolDefinition } from '../../../contract/tool.ts'
 import type { CrashPoint } from '../../actor/crash-points.ts'
@@ -66,4 +67,6 @@ export interface SessionConfig {
   /** What this deployment serves. */
   models: readonly Model[]
   retentionMs: number
+  /** What one session may ask of the model's vendor. */
+  modelLimits: Pick<Firewall, 'modelCallsPerMinute' | 'concurrentModelCalls'>
 }

@@ -1,6 +1,7 @@
 import { turnPatience } from '../../../contract/turn.ts'
 import { type Deadline, deadlineAt, setDeadline } from '../../actor/deadlines.ts'
 import type { SessionKernel } from '../record/kernel.ts'
+import { callDeadline, callLeaseMs } from '../budget/model-calls.ts'
 import { pulseMs } from '../generations/pulse.ts'
 import { bootMs } from '../generations/sandbox-states.ts'
 import { noteSleep, sleptMs } from '../generations/renewal.ts'
@@ -11,7 +12,7 @@ const saveAgainMs = 5 * 60_000
 
 /**
  * Patience that passed while nobody could have answered is not used up: it begins anew. Only what would give up on a
- * sandbox waits; what asks the provider, or extends a lease, is done at once. True: it has been put off.
+ * sandbox or a model call waits; what asks the provider, or extends a lease, is done at once. True: it has been put off.
  */
 export function sleptOver(kernel: SessionKernel, { name, at }: Deadline): boolean {
   const { sql, now } = kernel.ports
@@ -34,6 +35,7 @@ function patienceOf(kernel: SessionKernel, kind: string): number | null {
   const patience: Record<string, number | null> = {
     'turn.silent': turnPatience.silentMs,
     'turn.lost': turnPatience.reconnectMs,
+    [callDeadline]: callLeaseMs,
     'sandbox.pulse': pulseMs,
     'sandbox.boot': bootMs,
     'sandbox.start': startMs,

@@ -47,21 +47,3 @@ test('[BUD5] the alarm of a running turn stands at the nearest moment, and goes 
   await world.endTurn(turn)
   expect(world.deadlines()).not.toHaveProperty('budget')
 })
-
-test('[MODE8] what a model was asked and has answered is summed up over all models', async () => {
-  const world = await new RunWorld().begin()
-  const usage = async () => (await world.actor.api.self.view(testCaller)).usage
-  expect(await usage()).toEqual({ requests: 0, inputTokens: 0, outputTokens: 0 })
-  const add = (model: string, inputTokens: number, outputTokens: number) =>
-    world.actor.api.agent.addModelUsage(
-      { ...testCaller, generation: 1 },
-      { model, inputTokens, outputTokens },
-    )
-  await add('m'.repeat(300), 3, 5)
-  await add('m'.repeat(300), 10, 20)
-  await add('other', 1, 1)
-  expect(await usage()).toEqual({ requests: 3, inputTokens: 14, outputTokens: 26 })
-  expect(world.rowsOf<{ model: string }>('model_usage').map(({ model }) => model.length)).toEqual([
-    200, 5,
-  ])
-})
