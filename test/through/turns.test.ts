@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { linkClose } from '../../src/contract/link.ts'
 import { checksumOf } from '../../src/contract/patch.ts'
 import { type HostSession, useHost } from '../support/host.ts'
 
@@ -101,6 +102,13 @@ describe('turns', () => {
     await host().live(61_000)
     expect(await turnOf(turn.id)).toMatchObject({ state: 'interrupted' })
     expect(session.agent.commands('abort')).toHaveLength(1)
+  })
+
+  test('[TURN15] an agent that does not take a prompt is made to connect again', async () => {
+    const session = await host().begin()
+    await say(session, { text: 'a' })
+    await host().live(5 * 60_000 + 1000)
+    expect((await session.agent.closed).code).toBe(linkClose.broke)
   })
 
   test('[TURN7] who waits for a turn is answered at its end', async () => {
