@@ -163,6 +163,8 @@ describe('events', () => {
       ...{ ...part, turnId: turn.id, reasoning: false },
       text: `it is ${value} or ${btoa(value)}`,
     })
+    for (const delta of [value.slice(0, 7), value.slice(7)])
+      session.agent.emit('message.delta', { ...part, turnId: turn.id, field: 'text', delta })
     const commands = [{ name: 'web', command: `serve ${value}`, workspacePath: '.' }]
     await session.callback('save_service_commands', { commands })
     await host().live()
@@ -177,6 +179,10 @@ describe('events', () => {
     ])
     expect(shown).toContain('[secret:PASSWORD]')
     for (const form of [value, btoa(value)]) expect(shown).not.toContain(form)
+    const deltas = await session.events('message.delta')
+    expect(
+      deltas.map(({ data }: { data: { delta: string } }) => data.delta).join(''),
+    ).not.toContain(value)
   })
 })
 
