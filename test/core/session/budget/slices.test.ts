@@ -39,7 +39,7 @@ describe('[BUD8] the answer of the organisation', () => {
     const executed = world.execute(runId).catch((error: { code: string }) => error.code)
     await world.settle()
     await world.actor.api.self.close(testCaller, 'x')
-    takes[0]?.({ granted: null, reason: 'Nothing is left' } as BudgetAnswer)
+    takes[0]?.({ granted: null, reason: 'Nothing is left' })
     expect(await executed).toBe('session_closed')
     expect((await world.actor.api.budget.view(testCaller)).spent).toEqual([])
   })
