@@ -70,7 +70,7 @@ describe('why a turn has ended', () => {
     const world = turnWorld({ patience: calm })
     const turn = { turnId: 'trn_0', messageIds: ['msg_0'], startedAt: 1 }
     world.memory.save({ turn, opencodeSessionId: 'ses_1' })
-    await world.turns.endForgotten({ started: [], ended: [], over: false } as never)
+    await world.turns.endForgotten({ started: [], ended: [], over: false })
     expect(world.ended()).toMatchObject([
       {
         ...{ turnId: 'trn_0', state: 'interrupted' },
@@ -112,6 +112,21 @@ describe('the death of OpenCode', () => {
     world.die()
     expect(world.memory.value.loss).not.toBeNull()
   })
+})
+
+it('[TURN12] events are a sign of life, though OpenCode answers no look', async () => {
+  const world = await begun({ patience: { ...hasty, quietMs: 60_000 } })
+  world.opencode.isHung = true
+  const looks = () => world.opencode.requests.filter((line) => line.endsWith('/status')).length
+  const before = looks()
+  const lives = () => {
+    event(world, 'session.updated', { info: { id: 'ses_1' } })
+    return looks() - before
+  }
+  await expect.poll(lives, { ...limit, interval: 5 }).toBeGreaterThan(2 * hasty.missedProbes)
+  expect(world.kills).toEqual([])
+  world.opencode.isHung = false
+  await world.turns.abortAndWait('the test is over', 20_000)
 })
 
 describe('a text that is merged into a turn', () => {
