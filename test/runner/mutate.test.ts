@@ -75,8 +75,11 @@ test('a file with all its mutants in it does what it did, until one is chosen', 
     id: index + 1,
   }))
   const text = `${instrument(source, mutants)}; return said`
-  // oxlint-disable-next-line no-new-func -- The text is what is tested.
-  const program = new Function('on', '__mutant', text) as (on: boolean, chosen: unknown) => string
+  // oxlint-disable-next-line no-new-func, typescript/no-implied-eval -- The text is what is tested.
+  const program = new Function('on', 'gantryMutant', text) as (
+    on: boolean,
+    chosen: unknown,
+  ) => string
   const run = (on: boolean, was?: string, now?: string) => {
     const chosen = mutants.find((mutant) => mutant.was === was && mutant.now === now)?.id
     return program(on, (id: number) => id === chosen)

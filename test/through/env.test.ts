@@ -109,11 +109,15 @@ test('[TOOL6] [TOOL9] env files that a setup session saved are filled from the s
   await host().ok('PUT', '/v1/secrets/DB_URL', { value, configurationId })
   const stored = await host().ok('GET', `/v1/configurations/${configurationId}`)
   expect(stored.envFiles).toEqual([file])
-  const session = await host().begin({ configurationId })
+  const session = await host().begin({ configurationId, idleTimeoutSeconds: 60 })
   const env = await host().ok('GET', `/sandbox/${session.id}/env`, undefined, session.token)
   expect(env.files).toEqual([{ path: '.env.local', content: `DB_URL=${value}\n` }])
   session.sandbox.files.set('.env.local', `DB_URL=${value}\n`)
   expect((await session.callback('save_snapshot')).json.success).toBe(true)
+  await host().live(62_000)
+  expect((await session.view()).sandbox.state).toBe('stopped')
+  for (const { files, sessionId } of host().sandboxes.snapshots.values())
+    if (sessionId === session.id) expect(files.has('.env.local')).toBe(false)
 })
 
 test('[SEC5] the configuration’s value counts before the organisation’s', async () => {

@@ -216,6 +216,16 @@ describe('a budget', () => {
     await host().ok('PUT', `${session.at}/budget`, { toolCalls: 3 })
     await host().live()
     expect(session.agent.answerTo(third)?.decision).toBe('allow')
+    const told = (await host().ok('GET', `/v1/runs/${turn.runId}/events?limit=200`)).items
+      .filter(({ kind }: { kind: string }) => kind.startsWith('budget'))
+      .map(({ kind, data }: { kind: string; data: { limits?: object } }) => [kind, data.limits])
+    expect(told).toEqual([
+      ['budget.warned', undefined],
+      ['budget.spent', undefined],
+      ['budget.raised', { toolCalls: 3 }],
+      ['budget.warned', undefined],
+      ['budget.spent', undefined],
+    ])
     const fourth = await session.ask('bash')
     await host().live(600_000)
     expect(session.agent.answerTo(fourth)?.decision).toBe('deny')
@@ -249,16 +259,22 @@ describe('a budget', () => {
     expect((await host().ok('GET', `${session.at}/budget`)).used.wallSeconds).toBe(100)
   })
 
-  test('[BUD8] [BUD9] sessions of a project share its limit; one that closes gives its rest back', async () => {
-    const { session, project } = await begin()
-    await host().ok('PUT', '/v1/budgets', { project, limits: { toolCalls: 3 } })
-    expect(await decisionOn(session, 'bash')).toBe('allow')
-    await host().ok('POST', `${session.at}/close`, {})
-    await host().live()
-    const other = await host().begin({ project })
-    await other.prompt()
-    const answers: string[] = []
-    for (let calls = 0; calls < 3; calls += 1) answers.push(await decisionOn(other, 'bash'))
-    expect(answers).toEqual(['allow', 'allow', 'waits'])
-  })
+  test.each([
+    ['POST', '/close'],
+    ['DELETE', ''],
+  ])(
+    '[BUD8] [BUD9] sessions of a project share its limit; after %s one gives its rest back',
+    async (method, path) => {
+      const { session, project } = await begin()
+      await host().ok('PUT', '/v1/budgets', { project, limits: { toolCalls: 3 } })
+      expect(await decisionOn(session, 'bash')).toBe('allow')
+      expect((await host().call(method, `${session.at}${path}`)).status).toBeLessThan(300)
+      await host().live()
+      const other = await host().begin({ project })
+      await other.prompt()
+      const answers: string[] = []
+      for (let calls = 0; calls < 3; calls += 1) answers.push(await decisionOn(other, 'bash'))
+      expect(answers).toEqual(['allow', 'allow', 'waits'])
+    },
+  )
 })

@@ -86,10 +86,28 @@ describe('a start', () => {
       await host().live(60_000)
       if (!ready) agent.send({ t: 'ready', bootMs: 1 })
       await host().live()
-      expect((await session.view()).sandbox).toMatchObject({ state: 'ready', generation: 1 })
+      const kept = { state: 'ready', generation: 1, failures: [], reason: null }
+      expect((await session.view()).sandbox).toMatchObject(kept)
       expect(host().sandboxes.running.has(`${session.id}.1`)).toBe(true)
     },
   )
+
+  test('[LIFE15] an answer about a replaced one says nothing of the next', async () => {
+    const first = holdAnswer()
+    const session = await host().create()
+    await host().ok('POST', `${session.at}/replace`)
+    const second = holdAnswer()
+    await host().live(61_000)
+    first.answer()
+    await host().live()
+    expect((await session.view()).sandbox).toMatchObject({ state: 'creating', generation: 2 })
+    second.answer()
+    await host().live()
+    await session.meet()
+    expect([...host().sandboxes.running.keys()].filter((id) => id.startsWith(session.id))).toEqual([
+      `${session.id}.2`,
+    ])
+  })
 
   test('[LIFE19] one that appears after the session was closed is stopped again', async () => {
     const held = holdAnswer()

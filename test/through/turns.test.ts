@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { linkClose } from '../../src/contract/link.ts'
 import { checksumOf } from '../../src/contract/patch.ts'
 import { type HostSession, useHost } from '../support/host.ts'
 
@@ -103,6 +104,13 @@ describe('turns', () => {
     expect(session.agent.commands('abort')).toHaveLength(1)
   })
 
+  test('[TURN15] an agent that does not take a prompt is made to connect again', async () => {
+    const session = await host().begin()
+    await say(session, { text: 'a' })
+    await host().live(5 * 60_000 + 1000)
+    expect((await session.agent.closed).code).toBe(linkClose.broke)
+  })
+
   test('[TURN7] who waits for a turn is answered at its end', async () => {
     const session = await host().begin()
     const turn = await session.prompt()
@@ -155,6 +163,8 @@ describe('events', () => {
       ...{ ...part, turnId: turn.id, reasoning: false },
       text: `it is ${value} or ${btoa(value)}`,
     })
+    for (const delta of [value.slice(0, 7), value.slice(7)])
+      session.agent.emit('message.delta', { ...part, turnId: turn.id, field: 'text', delta })
     const commands = [{ name: 'web', command: `serve ${value}`, workspacePath: '.' }]
     await session.callback('save_service_commands', { commands })
     await host().live()
@@ -169,6 +179,10 @@ describe('events', () => {
     ])
     expect(shown).toContain('[secret:PASSWORD]')
     for (const form of [value, btoa(value)]) expect(shown).not.toContain(form)
+    const deltas = await session.events('message.delta')
+    expect(
+      deltas.map(({ data }: { data: { delta: string } }) => data.delta).join(''),
+    ).not.toContain(value)
   })
 })
 

@@ -1,7 +1,7 @@
 import type { Mutant } from './mutants.ts'
 
 /**
- * The file with all its mutants in it, of which `__mutant(id)` picks one while it runs. So modules are loaded once for
+ * The file with all its mutants in it, of which `gantryMutant(id)` picks one while it runs. So modules are loaded once for
  * all mutants, and each test tells which of them it meets.
  */
 export function instrument(source: string, mutants: readonly Mutant[]): string {
@@ -28,8 +28,8 @@ function choose(source: string, same: readonly Mutant[], inside: readonly Mutant
   const statement = same.find(({ text }) => text === null)
   const others = same.filter(({ text }) => text !== null)
   const plain = render(source, start, end, inside)
-  const chosen = others.map(({ id, text }) => `__mutant(${id}) ? (${text}) : `).join('')
+  const chosen = others.map(({ id, text }) => `gantryMutant(${id}) ? (${text}) : `).join('')
   const expression = others.length === 0 ? plain : `(${chosen}(${plain}))`
   // A block of its own, so that neither an `else` nor a line before it without a semicolon takes it.
-  return statement ? `{ if (!__mutant(${statement.id})) { ${expression} } }` : expression
+  return statement ? `{ if (!gantryMutant(${statement.id})) { ${expression} } }` : expression
 }

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { constants, setPriority, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { instrument } from './instrument.ts'
@@ -77,11 +77,15 @@ async function runProcess(
   const child = spawn(process.execPath, [join(import.meta.dirname, 'child.ts')], {
     cwd: options.root,
     detached: true,
-    env: { ...process.env, GANTRY_MUTATION_PLAN: planFile, GANTRY_SEED: '1' },
+    // Whatever its tests start has the folder's name in its arguments.
+    env: { ...process.env, TMPDIR: folder, GANTRY_MUTATION_PLAN: planFile, GANTRY_SEED: '1' },
     stdio: ['ignore', 'ignore', 'pipe'],
   })
   if (child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_BELOW_NORMAL)
-  const end = () => endGroup(child)
+  const end = () => {
+    endGroup(child)
+    endMentioning(folder)
+  }
   process.once('exit', end)
   try {
     return await follow(child, journal, options, note)
@@ -141,4 +145,16 @@ function endGroup(child: ChildProcess): void {
   } catch {
     // It has ended by itself.
   }
+}
+
+/** Servers that tests have started outlive a process that was killed: a hanging one cannot stop them. */
+function endMentioning(folder: string): void {
+  if (!existsSync('/proc/self/cmdline')) return
+  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name)))
+    try {
+      if (readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(`${folder}/`))
+        process.kill(Number(pid), 'SIGKILL')
+    } catch {
+      // It has ended meanwhile, or is somebody else's.
+    }
 }

@@ -8,7 +8,7 @@ import type { Entry, Plan, Verdict } from './plan.ts'
 // which mutant and how long it takes; then each mutant with the tests that meet it, the quickest first, until one fails.
 
 declare global {
-  var __mutant: (id: number) => boolean
+  var gantryMutant: (id: number) => boolean
 }
 
 const plan = JSON.parse(readFileSync(process.env['GANTRY_MUTATION_PLAN'] ?? '', 'utf8')) as Plan
@@ -20,7 +20,7 @@ let active = 0
 let meeting: Set<number> | null = null
 /** It was met while it was on. What a module has made once and keeps is not made again. */
 let isMet = false
-globalThis.__mutant = (id) => {
+globalThis.gantryMutant = (id) => {
   meeting?.add(id)
   if (id !== active) return false
   isMet = true

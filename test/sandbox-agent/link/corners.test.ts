@@ -30,8 +30,8 @@ describe('a token', () => {
     const write = process.stderr.write.bind(process.stderr)
     const out = process.stdout.write.bind(process.stdout)
     const keep = (text: unknown) => lines.push(String(text)) > 0
-    process.stderr.write = keep as never
-    process.stdout.write = keep as never
+    process.stderr.write = keep
+    process.stdout.write = keep
     const token = new Token('first-secret-token')
     token.replace('second-secret-token')
     log('x', { reason: 'first-secret-token second-secret-token' })
@@ -102,6 +102,20 @@ describe('an upload', () => {
     })
     await uploadFile(options, 'a/b.unknown', Buffer.from('a'))
     expect(types).toEqual(['image/png', 'image/png', 'application/octet-stream'])
+    for (const [name, type] of [
+      ...[['a.svg', 'image/svg+xml'] as const, ['a.json', 'application/json'] as const],
+      ...[['a.html', 'text/html'] as const, ['a.md', 'text/markdown'] as const],
+      ...[['a.mp4', 'video/mp4'] as const, ['a.log', 'text/plain'] as const],
+    ])
+      expect((await uploadFile(options, name, Buffer.from('a'))).contentType).toBe(type)
+    await expect(uploadFile({ ...options, maxTries: 1 }, 'a', Buffer.from('b'))).rejects.toThrow(
+      'received other bytes',
+    )
+    const refusing = await serve((_request, response) => json(response, 500, { why: 1 }))
+    await expect(
+      uploadFile({ ...options, url: refusing.url, maxTries: 2 }, 'x', Buffer.from('a')),
+    ).rejects.toThrow('Cannot upload "x": 500 {"why":1}')
+    expect(refusing.received).toHaveLength(2)
     await expect(
       uploadFile({ ...options, url: 'http://127.0.0.1:1', maxTries: 1 }, 'x', Buffer.from('a')),
     ).rejects.toThrow(/^Cannot upload "x": ./)

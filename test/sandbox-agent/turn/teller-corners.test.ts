@@ -70,9 +70,9 @@ describe('what is told', () => {
       { ...names('r'), type: 'text' },
     ] as unknown as Part[]
     const info = { id: 'm1', sessionID: 'root' }
-    teller.reconcile([{ info: { ...info, role: 'user' }, parts } as never], 'Interrupted')
+    teller.reconcile([{ info: { ...info, role: 'user' }, parts }], 'Interrupted')
     expect(events).toEqual([])
-    teller.reconcile([{ info: { ...info, role: 'assistant' }, parts } as never], 'Interrupted')
+    teller.reconcile([{ info: { ...info, role: 'assistant' }, parts }], 'Interrupted')
     expect(events.map(({ data }) => [data['partId'], data['text'], data['reasoning']])).toEqual([
       ['p', 'half', false],
       ['q', 'why', true],
@@ -113,7 +113,7 @@ describe('what is told', () => {
   it('[EVT4] a tool of which OpenCode says nothing has failed at the last', () => {
     const parts = [{ ...names('p'), type: 'tool', tool: 'bash', callID: 'c' }] as unknown as Part[]
     const info = { id: 'm1', sessionID: 'root', role: 'assistant' }
-    teller.reconcile([{ info, parts } as never], 'Interrupted')
+    teller.reconcile([{ info, parts }], 'Interrupted')
     expect(events).toMatchObject([
       { kind: 'tool.failed', data: { durationMs: 0, error: 'Interrupted' } },
     ])

@@ -56,6 +56,38 @@ describe('the end of a turn', () => {
   })
 })
 
+describe('why a turn has ended', () => {
+  it('[TURN6] OpenCode has said an error', async () => {
+    const broken = await begun()
+    broken.opencode.busy = false
+    const error = { name: 'UnknownError', data: { message: 'It broke' } }
+    event(broken, 'session.error', { sessionID: 'ses_1', error })
+    await expect.poll(() => broken.ended().length, limit).toBe(1)
+    expect(broken.ended()[0]).toMatchObject({ reason: expect.stringContaining('It broke') })
+  })
+
+  it('[TURN9] the agent itself was restarted', async () => {
+    const world = turnWorld({ patience: calm })
+    const turn = { turnId: 'trn_0', messageIds: ['msg_0'], startedAt: 1 }
+    world.memory.save({ turn, opencodeSessionId: 'ses_1' })
+    await world.turns.endForgotten({ started: [], ended: [], over: false })
+    expect(world.ended()).toMatchObject([
+      {
+        ...{ turnId: 'trn_0', state: 'interrupted' },
+        reason: 'The agent was restarted during the turn',
+      },
+    ])
+  })
+
+  it('[TURN9] an abort that comes after the death of OpenCode changes nothing', async () => {
+    const world = await begun()
+    world.die()
+    await world.turns.abort('trn_1', 'too late')
+    await expect.poll(() => world.ended().length, limit).toBe(1)
+    expect(world.ended()[0]).toMatchObject({ state: 'interrupted' })
+  })
+})
+
 describe('the death of OpenCode', () => {
   it('[TURN9] denies what waits, and the next prompt tells what is lost', async () => {
     const world = await begun()
@@ -82,6 +114,21 @@ describe('the death of OpenCode', () => {
   })
 })
 
+it('[TURN12] events are a sign of life, though OpenCode answers no look', async () => {
+  const world = await begun({ patience: { ...hasty, quietMs: 60_000 } })
+  world.opencode.isHung = true
+  const looks = () => world.opencode.requests.filter((line) => line.endsWith('/status')).length
+  const before = looks()
+  const lives = () => {
+    event(world, 'session.updated', { info: { id: 'ses_1' } })
+    return looks() - before
+  }
+  await expect.poll(lives, { ...limit, interval: 5 }).toBeGreaterThan(2 * hasty.missedProbes)
+  expect(world.kills).toEqual([])
+  world.opencode.isHung = false
+  await world.turns.abortAndWait('the test is over', 20_000)
+})
+
 describe('a text that is merged into a turn', () => {
   it('[TURN3] is remembered with its turn before it is sent', async () => {
     const world = await begun()
@@ -93,6 +140,17 @@ describe('a text that is merged into a turn', () => {
     expect(await steer).toEqual({ sent: true })
     await world.turns.abortAndWait('the test is over', 20_000)
   })
+})
+
+it('[TURN3] a turn that is being aborted takes no more text', async () => {
+  const world = await begun()
+  const held = world.opencode.hold('/abort')
+  void world.turns.abort('trn_1', 'enough')
+  await held.reached
+  const steer = world.turns.prompt({ ...prompt, messageId: 'msg_9', steer: true })
+  await expect(steer).rejects.toThrow('it is not running')
+  held.release()
+  await expect.poll(() => world.ended().length, limit).toBe(1)
 })
 
 it('[GATE6] a tool that ran without the gate is told, and the turn is aborted', async () => {

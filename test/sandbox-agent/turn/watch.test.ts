@@ -71,3 +71,10 @@ it('[TURN6] idle with an answer is over; without one it gets a moment, and less 
   expect(last({ ...usual, state: 'idle', stopping: true })).toBe('over')
   expect(last(...looks({ state: 'idle' }, 3), usual, ...looks({ state: 'idle' }, 3))).toBe('go on')
 })
+
+it('[TURN12] a hang is told with the time that it lasted', () => {
+  expect(last(...looks({ state: 'silent' }, turnPatience.missedProbes))).toEqual({
+    hangs: `OpenCode has not answered for ${5 * turnPatience.missedProbes} s`,
+  })
+  expect(last(...looks({}, 15 * perMinute))).toEqual({ hangs: 'Nothing has moved for 15 minutes' })
+})

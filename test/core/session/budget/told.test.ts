@@ -2,8 +2,7 @@ import { expect, test } from 'vitest'
 import { RunWorld } from '../../../support/run-world.ts'
 import { testCaller } from '../../../support/session.ts'
 
-const set = (world: RunWorld, limits: object) =>
-  world.actor.api.budget.set(testCaller, limits as never)
+const set = (world: RunWorld, limits: object) => world.actor.api.budget.set(testCaller, limits)
 
 test('[BUD3] a budget that is spent and raised is told to session and run, each time anew', async () => {
   const world = await new RunWorld().begin({ budget: { toolCalls: 5 } })

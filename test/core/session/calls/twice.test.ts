@@ -86,7 +86,7 @@ function whenLogged(text: string, act: () => void): void {
 test('[CALL3] [CALL8] one that comes as the first has just failed runs it again, and a third joins the second', async () => {
   next = [throwing(new Error('boom'))]
   let second: Promise<{ body: string }> | undefined
-  whenLogged('handler failed', () => (second = session.call('sturdy', 'x')))
+  whenLogged('handler failed', () => void (second = session.call('sturdy', 'x')))
   await expect(session.call('sturdy', 'x')).rejects.toMatchObject({ code: 'internal' })
   await session.settle()
   const third = session.call('sturdy', 'x')

@@ -72,13 +72,8 @@ describe('an attempt that is abandoned', () => {
   test('[ATT15] before it was sent to anybody, there is nothing to stop', async () => {
     const first = await world.execute(runId)
     await world.result(world.attemptId(first), { status: 'failed' })
-    const { admitRetry } = world.actor.api.operations
-    const { id } = await admitRetry.call(
-      world.actor.api.operations,
-      testCaller,
-      first.id,
-      'after-failure',
-    )
+    const { operations } = world.actor.api
+    const { id } = await operations.admitRetry(testCaller, first.id, 'after-failure')
     await abandon(id)
     expect(cancels()).toEqual([])
   })

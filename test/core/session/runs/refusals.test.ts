@@ -28,7 +28,7 @@ test('[RUN5] of a timeline that is all wrong the first thousand entries are name
     checker.add({
       ...{ seq: 7, kind: 'error.recorded', data: '{}', at: 1 },
       ...{ previous_hash: 'p', hash: 'h' },
-    } as never)
+    })
   const { ok, entries, problems } = checker.result(() => true)
   expect([ok, entries, problems.length]).toEqual([false, 1002, 1000])
 })
