@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { Enclosure } from './enclosure.ts'
 import { Text } from './ids.ts'
 import { Category, PermissionDecision, PermissionOverrides, Risk } from './permission.ts'
 import { PolicyPut } from './stored-policy.ts'
@@ -31,6 +32,7 @@ export const PolicyCheck = z.strictObject({
   source: PolicyPut.shape.source,
   format: PolicyPut.shape.format,
   requests: z.array(SampleRequest).max(100).default([]),
+  enclosure: Enclosure.default('none').describe('Of the sandbox in which they would be asked'),
   overrides: z
     .strictObject({
       agent: PermissionOverrides.nullable().default(null),

@@ -54,7 +54,7 @@ describe('[POLS1] versions', () => {
         version: 1,
         name: 'careful',
         format: 'yaml',
-        extends: 'sandbox-default@1',
+        extends: 'sandbox-default@2',
         removed: false,
         createdBy: keyId,
         createdAt: app.deps.now(),
@@ -293,8 +293,8 @@ describe('[POLS6] a check', () => {
     ])
     expect(decided).toEqual([
       ['deny', 'trial@1#0'],
-      ['allow', 'sandbox-default@1#workspace'],
-      ['allow', 'sandbox-default@1#workspace'],
+      ['allow', 'sandbox-default@2#workspace'],
+      ['allow', 'sandbox-default@2#workspace'],
       ['deny', 'boundary'],
     ])
     expect((await app.call('GET', path, key)).json.items).toEqual([])

@@ -26,7 +26,7 @@ describe('[GATE8] every decision is an entry of the timeline', () => {
         askId: ask,
         operationId: null,
         decision: 'allow',
-        rule: 'sandbox-default@1#workspace',
+        rule: 'sandbox-default@2#workspace',
         policy: { name: 'sandbox-default', version: 1 },
         request: {
           category: 'shell',
@@ -112,7 +112,7 @@ describe('[GATE12] the policy of a session', () => {
     expect(await world.actor.api.gate.policy(testCaller)).toEqual({
       name: 'team',
       version: 4,
-      extends: 'sandbox-default@1',
+      extends: 'sandbox-default@2',
     })
     world.restart()
     await world.meet()
@@ -121,7 +121,7 @@ describe('[GATE12] the policy of a session', () => {
     const recorded = (await decisions()).map(({ rule: by, policy }) => [by, policy.name])
     expect(recorded.slice(-2)).toEqual([
       ['team@4#no-lists', 'team'],
-      ['sandbox-default@1#bookkeeping', 'team'],
+      ['sandbox-default@2#bookkeeping', 'team'],
     ])
   })
 

@@ -8,6 +8,9 @@ const set = (names: string): ReadonlySet<string> => new Set(names.split(' '))
 const needsRoot = set(
   'sudo su doas pkexec run0 runuser mount umount chroot setcap unshare nsenter modprobe insmod rmmod docker docker-compose podman nerdctl buildah ctr crictl lxc systemctl service initctl launchctl iptables ip6tables nft ufw firewall-cmd sysctl useradd usermod userdel adduser deluser groupadd passwd chpasswd visudo vipw reboot shutdown halt poweroff init kexec losetup cryptsetup swapon swapoff apt apt-get dpkg dnf yum apk pacman zypper snap setenforce capsh setpriv newgrp machinectl systemd-run crontab at batch loginctl pivot_root switch_root mknod chattr auditctl bpftool',
 )
+/** Programs that are known for what they may do. */
+export const isRisky = (program: string): boolean =>
+  needsRoot.has(program) || wipes.has(program) || /^mkfs(?:\.|$)/.test(program)
 const wipes = set(
   'dd shred truncate wipefs blkdiscard fdisk sfdisk cfdisk parted sgdisk mkswap dropdb killall killall5 pkill srm',
 )
@@ -78,6 +81,10 @@ const checks: Record<string, Check> = {
       : [],
   find: (args) =>
     args.some(({ value }) => value === '-delete') ? [destructive('"find -delete" removes')] : [],
+  tar: (args) =>
+    args.some(({ value }) => /^--(?:rem|rec|unlink)/.test(value))
+      ? [destructive('Removes what is packed')]
+      : [],
   rsync: (args) =>
     args.some(({ value }) => /^--(?:del|remove-source-files)/.test(value))
       ? [destructive('Removes what is not in the source')]
@@ -98,16 +105,23 @@ const checks: Record<string, Check> = {
 }
 const redefines = ambiguous('It changes what a command name means')
 
-const sweeping = /^(?:\.{0,2}\/)*(?:\*|\.|\.\.|\.\*|\*\.\*)?\/?$/
+/** Nothing but wildcards, dots and slashes. */
+const sweeping = /^[*?./]*$/
+/** Every file of a folder. */
+const wholeFolder = /\/[*?.]*[*?][*?.]*$/
 
 function removal(args: readonly Arg[], fed: boolean): Finding[] {
   const parsed = parseOptions(args, optionSet(''))
   if (hasFlag(parsed, 'r', 'R', '--recursive')) return [destructive('Removes whole folders')]
   if (fed) return [destructive('Nobody sees what it is given')]
-  if (parsed.operands.some(({ value }) => sweeping.test(value)))
+  if (
+    parsed.operands.some(({ value }) => sweeping.test(bare(value)) || wholeFolder.test(bare(value)))
+  )
     return [destructive('Removes everything')]
   return unknownTarget(args)
 }
+
+const bare = (value: string): string => value.replaceAll(/\[[^\]]{0,60}\]/g, '?')
 
 function unknownTarget(args: readonly Arg[]): Finding[] {
   return args.every((arg) => isKnown(arg) && !arg.expands)

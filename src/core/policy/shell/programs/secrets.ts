@@ -25,6 +25,11 @@ export function secretWhy(program: string, args: readonly Arg[]): string | null 
     return 'It prints environment variables'
   if (program === 'ps' && args.some(({ value }) => /^[a-z]*e[a-z]*$/.test(value)))
     return 'It prints the environment of processes'
+  if (
+    /^g?make$/.test(program) &&
+    args.some(({ value }) => /^-[a-zA-Z]*p|^--pr?i?n?t?-?d?a?t?a?/.test(value))
+  )
+    return 'It prints every variable'
   return tokenPrinters.some((words) => startsWith(program, args, words))
     ? 'It prints a credential'
     : null
