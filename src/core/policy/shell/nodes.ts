@@ -83,6 +83,8 @@ export function findInWords(
       /[^\s$()]/.test(part.text)
     )
       findings.push(ambiguous(hidden))
+    // What it prints would be evaluated once more.
+    if (part.type === 'ArithmeticCommandExpansion') findings.push(ambiguous(hidden))
     if (part.type === 'ArithmeticWord' && !areNumbers(part.value, isNumber))
       findings.push(ambiguous(hidden))
     if (part.type === 'Assignment' && part.index && !areNumbers(part.index.text, isNumber))
@@ -97,7 +99,7 @@ export function findInWords(
 
 /** Whatever arithmetic looks at is a number: it would run a substitution that it finds in a text. */
 export const areNumbers = (text: string, isNumber: (name: string) => boolean): boolean =>
-  !/\$[\d@*{]/.test(text) && (text.match(/[A-Za-z_]\w*/g) ?? []).every(isNumber)
+  !/\$[\d@*{(]|`/.test(text) && (text.match(/[A-Za-z_]\w*/g) ?? []).every(isNumber)
 
 type Parameter = Extract<SyntaxNode, { type: 'ParameterExpansion' }>
 

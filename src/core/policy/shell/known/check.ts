@@ -88,7 +88,7 @@ function checkOptions(program: string, known: Known, args: readonly Arg[]): Chec
     const rest = gluedValue(isCluster ? `-${value}` : value, known)
     if (rest === null) unknown(value)
     else if (rest.value === '' && rest.letter !== '' && !isCluster) index += 1
-    else if (rest.value !== '' && !asText.has(rest.letter))
+    else if (rest.value !== '' && (!asText.has(rest.letter) || rest.value.startsWith('@')))
       checked.glued.push({ ...literalArg(rest.value.replace(/^[@=]/, '')), globs })
   }
   return checked

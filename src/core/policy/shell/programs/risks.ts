@@ -94,6 +94,7 @@ const checks: Record<string, Check> = {
   terraform: (args) => (args[0]?.value === 'destroy' ? [destructive('Destroys resources')] : []),
   kubectl: (args) =>
     args.some(({ value }) => value === 'delete') ? [destructive('Deletes resources')] : [],
+  let: (args) => (args.every(isKnown) ? [] : [ambiguous('A substitution is evaluated')]),
   hash: (args) => (args.some(({ value }) => value === '-p') ? [redefines] : []),
   enable: () => [redefines],
   alias: (args) => (args.some(({ value }) => value.includes('=')) ? [redefines] : []),

@@ -135,12 +135,32 @@ function interpreterRun(program: string, args: readonly Arg[], stdin: Stdin): Ru
   const known = interpreters.find(({ names }) => names.test(program))
   if (!known) return null
   const texts = codeTexts(program, args, known)
+  if (
+    args.some(
+      ({ value }, index) => isStream(value) && fileOption.test(args[index - 1]?.value ?? ''),
+    )
+  )
+    return unclear(`"${program}" runs what another command prints`)
+  if (isSql(program) && texts.length === 0) return sqlInput(program, args, stdin)
   const readsStdin =
     texts.length === 0 &&
     !args.some(({ value }) => (!value.startsWith('-') || known.data?.test(value)) ?? false)
   if (!readsStdin) return { ...nothing(), code: texts.map((text) => codeFindings(program, text)) }
   if (stdin.kind === 'text') return { ...nothing(), code: [codeFindings(program, stdin.text)] }
   return stdin.kind === 'none'
+    ? nothing()
+    : unclear(`"${program}" runs what another command prints`)
+}
+
+const isSql = (program: string): boolean => /sql|maria/.test(program)
+const fileOption = /^(?:-[a-zA-Z]*f|--file)$/
+const isStream = (value: string): boolean => value === substituted || stdinFile.test(value)
+
+/** Without a statement among their words they take them from standard input. */
+function sqlInput(program: string, args: readonly Arg[], stdin: Stdin): Run {
+  if (stdin.kind === 'text') return { ...nothing(), code: [codeFindings(program, stdin.text)] }
+  const fromFile = args.some(({ value }) => fileOption.test(value))
+  return stdin.kind === 'none' || fromFile
     ? nothing()
     : unclear(`"${program}" runs what another command prints`)
 }
@@ -157,7 +177,9 @@ function scriptTexts(program: string, args: readonly Arg[]): Arg[] {
   const parsed = parseOptions(args, program.endsWith('sed') ? sedOptions : awkOptions)
   const given = valuesOf(parsed, 'e', 'expression', 'source')
   const isFile = valuesOf(parsed, 'f', 'file').length > 0
-  return given.length > 0 || isFile ? given : parsed.operands.slice(0, 1)
+  if (given.length > 0 || isFile) return given
+  // To some systems an empty word belongs to -i.
+  return parsed.operands.slice(0, parsed.operands[0]?.value === '' ? 2 : 1)
 }
 
 function codeTexts(program: string, args: readonly Arg[], { code }: { code: RegExp }): string[] {

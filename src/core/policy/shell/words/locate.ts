@@ -51,7 +51,7 @@ export function locate(
       : nothing
     return { ...unclear(later), paths }
   }
-  if (!looksLikePath(value)) return nothing
+  if (!arg.globs && !looksLikePath(value)) return nothing
   const located = locateRelative(value, around, isInside)
   if (!arg.globs || !value.split('/').some(mayClimb)) return located
   return { ...unclear('A pattern may lead to the folder above'), paths: located.paths }

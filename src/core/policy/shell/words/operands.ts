@@ -101,7 +101,10 @@ export function usesOf(command: string, args: readonly Arg[], captured: boolean)
     use === 'read' && !/^-./.test(args[index]?.value ?? '') ? [index] : [],
   )
   if (grammar.first && !givesPattern(args)) {
-    const first = operands.find((index) => args[index]?.value !== '')
+    // `sed -i '' s/a/b/ x` of some systems.
+    const first = operands.find(
+      (index) => args[index]?.value !== '' || args[index - 1]?.value !== '-i',
+    )
     if (first !== undefined) uses[first] = 'text'
   }
   for (const index of namedOnly(grammar, operands)) uses[index] = 'name'
@@ -113,8 +116,7 @@ const setsVariable = (command: string, args: readonly Arg[]): boolean =>
   command === 'printf' && args[0]?.value.startsWith('-v') === true
 
 /** The shell looks into folders for it, whatever the command makes of the names. */
-const isGlob = ({ value, text: written }: Arg): boolean =>
-  value === written && /[*?[]/.test(value) && value.includes('/')
+const isGlob = ({ value, globs }: Arg): boolean => globs && value.includes('/')
 
 const givesPattern = (args: readonly Arg[]): boolean =>
   args.some(({ value }) => /^(?:-e|-f|--regexp|--expression|--file)/.test(value))
