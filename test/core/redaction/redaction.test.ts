@@ -8,6 +8,7 @@ const other = { name: 'DB_PASSWORD', value: 'correct-horse-battery' }
 const redactor = createRedactor([token, other])
 const label = '[secret:API_TOKEN]'
 const base64 = (text: string) => Buffer.from(text).toString('base64')
+const hexOf = (byte: number) => byte.toString(16).padStart(2, '0')
 const base64url = (text: string) => Buffer.from(text).toString('base64url')
 
 describe('forms of a value', () => {
@@ -33,6 +34,16 @@ describe('forms of a value', () => {
     ['base64 without padding', base64(token.value).replaceAll('=', '')],
     ['base64url', base64url(token.value)],
     ['base64 in a URL', encodeURIComponent(base64(token.value))],
+    ['[REDA2] hex', Buffer.from(token.value).toString('hex')],
+    ['[REDA2] hex in capitals', Buffer.from(token.value).toString('hex').toUpperCase()],
+    ['[REDA2] hex in lines', Buffer.from(token.value).toString('hex').replaceAll(/.{20}/g, '$&\n')],
+    ['[REDA2] hex with spaces', [...Buffer.from(token.value)].map(hexOf).join(' ')],
+    ['[REDA2] hex with colons', [...Buffer.from(token.value)].map(hexOf).join(':')],
+    ['[REDA2] escapes', [...Buffer.from(token.value)].map((b) => `\\x${hexOf(b)}`).join('')],
+    ['[REDA2] reversed', [...token.value].toReversed().join('')],
+    ['[REDA2] spaced', [...token.value].join(' ')],
+    ['[REDA2] with dashes', [...token.value].join('-')],
+    ['[REDA2] with commas', [...token.value].join(',')],
   ])('%s', (_name, form) => {
     expect(redactor.redactText(`a ${form} b`)).toBe(`a ${label} b`)
   })

@@ -27,17 +27,15 @@ const lister = /^(?:ls|find|fd|fdfind)$/
 const sifter = /^(?:sort|uniq|head|tail|grep|rg|egrep)$/
 const listsNames = /^(?:-[a-zA-Z]*l[a-zA-Z]*|--files|--files-with-matches|--name-only)$/
 
-/** Whether what comes out are names of files below the folder: `git ls-files | grep ts`. */
-export function listsFiles(commands: readonly CommandNode[]): boolean {
-  return commands.every((node, index) => {
-    if (node.type !== 'Command') return false
-    const name = node.name?.value ?? ''
-    const args = node.args.map((arg) => (arg.type === 'Word' ? arg.value : ''))
-    if (index > 0) return sifter.test(name)
-    if (name === 'git')
-      return args[0] === 'ls-files' || (args[0] === 'diff' && args.includes('--name-only'))
-    return lister.test(name) || (sifter.test(name) && args.some((arg) => listsNames.test(arg)))
-  })
+/** Whether what comes out are still names of files below the folder: `git ls-files | grep ts`. */
+export function listsFiles(node: CommandNode, isFirst: boolean): boolean {
+  if (node.type !== 'Command') return false
+  const name = node.name?.value ?? ''
+  if (!isFirst) return sifter.test(name)
+  const args = node.args.map((arg) => (arg.type === 'Word' ? arg.value : ''))
+  if (name === 'git')
+    return args[0] === 'ls-files' || (args[0] === 'diff' && args.includes('--name-only'))
+  return lister.test(name) || (sifter.test(name) && args.some((arg) => listsNames.test(arg)))
 }
 
 /** A function that calls itself may never end. */

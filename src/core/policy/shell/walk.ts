@@ -20,6 +20,7 @@ import {
   maxFolders,
   maxPaths,
   maxSegments,
+  maxWords,
   plainSegment,
 } from './words/flow.ts'
 import { type Outcome, type Reading, unchanged, union } from './words/flow.ts'
@@ -248,11 +249,14 @@ class Walk implements Reading {
 
   #pipeline({ commands }: Pipeline, flow: Flow): Outcome {
     if (commands.length === 1 && commands[0]) return this.#run(commands[0], flow)
+    let listing = true
     for (const [index, command] of commands.entries()) {
+      if (this.#isFull()) break
       const before = commands[index - 1]
+      if (before) listing &&= listsFiles(before, index === 1)
       const stdin = before ? this.#output(before, flow) : flow.stdin
       const captured = flow.captured || isFed(commands[index + 1])
-      const listed = index > 0 && listsFiles(commands.slice(0, index))
+      const listed = index > 0 && listing
       this.#run(command, { ...flow, stdin, captured, listed })
     }
     return unchanged(flow)
@@ -287,6 +291,10 @@ class Walk implements Reading {
     }
     const extras = { ...redirects, findings: [...redirects.findings, ...findings] }
     const stdin = redirects.stdin ?? flow.stdin
+    if (node.name && node.args.length > maxWords) {
+      this.add(plainSegment(node.name.value, [ambiguous('Too much to judge')]))
+      return unchanged(flow)
+    }
     if (node.name) {
       const parts = [node.name, ...node.args].map((part) => this.#args(part, flow))
       // Too many to look at each: then none is known.

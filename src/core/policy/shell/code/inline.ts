@@ -63,7 +63,7 @@ export function readInline(code: string): Inline {
 /** A name in brackets after a value would be looked up when it runs. */
 function subscriptsAreFixed(rest: string): boolean {
   for (let at = rest.indexOf('['); at >= 0; at = rest.indexOf('[', at + 1)) {
-    if (!/[\w)\]"]/.test(rest.slice(0, at).at(-1) ?? '')) continue
+    if (!/[\w)\]"]/.test(rest[at - 1] ?? '')) continue
     const end = rest.indexOf(']', at)
     if (end < 0 || end - at > 40 || !/^(?:""|-?\d*:?-?\d*)$/.test(rest.slice(at + 1, end).trim()))
       return false
@@ -86,11 +86,11 @@ function splitStrings(code: string): { rest: string; strings: Token[] } | null {
     const text = code.slice(at + 1, end)
     const hasCode =
       (quote === '`' && text.includes('${')) ||
-      (/[fFrRbBuU]$/.test(rest.slice(-2)) &&
-        /(?:^|\W)[fF][rR]?$|(?:^|\W)[rR][fF]$/.test(rest.slice(-3)) &&
+      (/[fFrRbBuU]$/.test(code.slice(Math.max(0, at - 2), at)) &&
+        /(?:^|\W)[fF][rR]?$|(?:^|\W)[rR][fF]$/.test(code.slice(Math.max(0, at - 3), at)) &&
         text.includes('{'))
     if (hasCode) return null
-    strings.push({ text, before: rest.slice(-20).trimEnd() })
+    strings.push({ text, before: code.slice(Math.max(0, at - 20), at).trimEnd() })
     rest += '""'
     at = end
   }

@@ -255,16 +255,16 @@ function unwrapWith(wrapper: Wrapper, args: readonly Arg[]): Unwrapped {
 }
 
 function commandWords(wrapper: Wrapper, parsed: Parsed, findings: Finding[]): Arg[] {
-  let words = parsed.operands.slice(wrapper.skip ?? 0)
+  const { operands } = parsed
+  let from = wrapper.skip ?? 0
   // A lone dash empties the environment first.
-  if (wrapper.assigns && words[0]?.value === '-') words = words.slice(1)
-  while (wrapper.assigns && words[0]) {
-    const assigned = assignmentOf(words[0])
+  if (wrapper.assigns && operands[from]?.value === '-') from += 1
+  for (; wrapper.assigns && from < operands.length; from += 1) {
+    const assigned = assignmentOf(operands[from] as Arg)
     if (!assigned) break
     findings.push(...assignmentFindings(assigned.name, literalArg(assigned.value)))
-    words = words.slice(1)
   }
-  return words
+  return operands.slice(from)
 }
 
 function scriptOptions(wrapper: Wrapper, parsed: Parsed, findings: Finding[]): Nested[] {

@@ -64,7 +64,10 @@ export function product<T>(lists: readonly T[][][]): T[][] | null {
   let all: T[][] = [[]]
   for (const list of lists) {
     if (all.length * list.length > maxAlternatives) return null
-    all = all.flatMap((before) => list.map((one) => [...before, ...one]))
+    // Most have one: then nothing is copied.
+    const [only] = list
+    if (list.length === 1 && only) for (const before of all) before.push(...only)
+    else all = all.flatMap((before) => list.map((one) => [...before, ...one]))
   }
   return all
 }
@@ -117,6 +120,11 @@ function joined(lists: readonly (readonly string[])[]): string[] {
   let all = ['']
   for (const list of lists) {
     const texts = all.length * list.length > maxAlternatives ? [hole] : list
+    const [only = ''] = texts
+    if (all.length === 1 && texts.length === 1) {
+      all[0] += only
+      continue
+    }
     all = all.flatMap((before) => texts.map((text) => `${before}${text}`))
   }
   return all.length > maxAlternatives ? [hole] : [...new Set(all)]

@@ -69,7 +69,11 @@ export class Variables {
 
   #set(name: string, source: Source): void {
     if (name === 'IFS') this.#isOpaque = true
-    this.#sources.set(name, [...(this.#sources.get(name) ?? []), source])
+    const sources = this.#sources.get(name) ?? []
+    if (sources.length === 0) this.#sources.set(name, sources)
+    // So many values are as good as any.
+    if (sources.length <= maxSources)
+      sources.push(sources.length < maxSources ? source : { kind: 'unknown' })
   }
 
   #visit = (node: SyntaxNode): void => {
@@ -149,6 +153,7 @@ export class Variables {
   }
 }
 
+const maxSources = 16
 const unknownWord: null = null
 const setters =
   /^(?:read|mapfile|readarray|getopts|printf|let|unset|declare|typeset|local|export|readonly|wait)$/

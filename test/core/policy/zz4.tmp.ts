@@ -1,0 +1,91 @@
+import { decideCommand } from './requests.ts'
+const shapes: [string, (n: number) => string][] = [
+  ['perl open', (n) => `perl -e '${'open '.repeat(n / 5)}'`],
+  ['quotes', (n) => '"'.repeat(n)],
+  ['commas', (n) => 'echo ' + ','.repeat(n)],
+  ['braces', (n) => 'echo ' + '{a,b}'.repeat(n / 5)],
+  ['nestb', (n) => 'echo ' + '{a,'.repeat(n / 3)],
+  ['parens', (n) => '('.repeat(n)],
+  ['sub', (n) => '$('.repeat(n / 2)],
+  ['bt', (n) => '`'.repeat(n)],
+  ['brackets', (n) => 'x=' + '['.repeat(n)],
+  ['brk2', (n) => 'echo ' + '['.repeat(n)],
+  ['words', (n) => 'cat ' + 'a '.repeat(n / 2)],
+  ['semi', (n) => 'ls;'.repeat(n / 3)],
+  ['pipes', (n) => 'ls|'.repeat(n / 3) + 'ls'],
+  ['and', (n) => 'ls&&'.repeat(n / 4) + 'ls'],
+  ['vars', (n) => Array.from({ length: n / 8 }, (_, i) => `v${i}=$v${i - 1}`).join(';')],
+  ['vars2', (n) => Array.from({ length: n / 8 }, (_, i) => `x=$x${i}`).join(';')],
+  ['forloop', (n) => `for f in ${'a '.repeat(n / 2)}; do cat $f; done`],
+  ['node', (n) => `node -e "${'process.env '.repeat(n / 12)}"`],
+  ['node2', (n) => `node -e '${'a["x"]'.repeat(n / 6)}'`],
+  ['node3', (n) => `node -e '${'"'.repeat(n)}'`],
+  ['py', (n) => `python3 -c '${'open('.repeat(n / 5)}'`],
+  ['py2', (n) => `python3 -c '${'('.repeat(n)}'`],
+  ['sed', (n) => `sed '${'s/a/b/;'.repeat(n / 7)}'`],
+  ['sed2', (n) => `sed '${'/'.repeat(n)}'`],
+  ['awk', (n) => `awk '${'print '.repeat(n / 6)}'`],
+  ['awk2', (n) => `awk '${'/'.repeat(n)}'`],
+  ['awk3', (n) => `awk '${'"'.repeat(n)}'`],
+  ['sql', (n) => `psql -c "${'select 1;'.repeat(n / 9)}"`],
+  ['sql2', (n) => `psql -c "${'drop '.repeat(n / 5)}"`],
+  ['sql3', (n) => `psql -c "pragma ${'a'.repeat(n)}"`],
+  ['heredoc', (n) => `cat <<EOF\n${'x\n'.repeat(n / 2)}EOF`],
+  ['heredoc2', (n) => 'cat <<EOF\n'.repeat(n / 10)],
+  ['heredoc3', (n) => `cat <<'EOF'\n${'((( \n'.repeat(n / 5)}EOF`],
+  ['dollar', (n) => 'echo ' + '$'.repeat(n)],
+  ['dollarb', (n) => 'echo ' + '${x:-'.repeat(n / 5)],
+  ['arith', (n) => 'echo $((' + 'a+'.repeat(n / 2) + '1))'],
+  ['spaces', (n) => 'ls' + ' '.repeat(n) + 'x'],
+  ['dashes', (n) => 'ls ' + '-'.repeat(n)],
+  ['flags', (n) => 'ls -' + 'a'.repeat(n)],
+  ['path', (n) => 'cat ' + 'a/'.repeat(n / 2)],
+  ['dots', (n) => 'cat ' + '../'.repeat(n / 3)],
+  ['globs', (n) => 'cat ' + '*'.repeat(n)],
+  ['glob2', (n) => 'cat ' + '.*/'.repeat(n / 3)],
+  ['glob3', (n) => 'cat .' + '?'.repeat(n)],
+  ['glob4', (n) => 'cat .{' + 'a,'.repeat(n / 2) + '}'],
+  ['url', (n) => 'curl http://' + 'a.'.repeat(n / 2)],
+  ['at', (n) => 'git clone ' + 'a@'.repeat(n / 2)],
+  ['colon', (n) => 'git show ' + ':'.repeat(n)],
+  ['eq', (n) => 'make ' + 'A='.repeat(n / 2)],
+  ['esc', (n) => 'echo ' + '\\'.repeat(n)],
+  ['nl', (n) => '\n'.repeat(n)],
+  ['case', (n) => 'case x in ' + 'a) ls;; '.repeat(n / 8) + 'esac'],
+  ['if', (n) => 'if ls; then '.repeat(n / 12)],
+  ['func', (n) => 'f() { '.repeat(n / 6)],
+  ['env', (n) => 'env ' + 'A=b '.repeat(n / 4) + 'ls'],
+  ['export', (n) => 'export ' + 'A=b '.repeat(n / 4)],
+  ['xargs', (n) => 'xargs '.repeat(n / 6)],
+  ['sh -c', (n) => `sh -c '${'${'.repeat(n / 2)}'`],
+  ['sh2', (n) => `sh -c '${'{'.repeat(n)}'`],
+  ['sh3', (n) => `sh -c '${'a['.repeat(n / 2)}'`],
+  ['perl2', (n) => `perl -e '${'print if /'.repeat(n / 10)}'`],
+  ['long word', (n) => 'echo ' + 'a'.repeat(n)],
+  ['npm', (n) => 'npm i ' + 'a'.repeat(n)],
+  ['npm2', (n) => 'npm i ' + 'a.'.repeat(n / 2)],
+  ['npm3', (n) => 'npm i ' + 'a-'.repeat(n / 2) + '/'],
+  ['go', (n) => 'go get ' + 'a.'.repeat(n / 2)],
+  ['test', (n) => '[[ ' + 'a && '.repeat(n / 5) + ' b ]]'],
+  ['tilde', (n) => 'cat ~' + 'a'.repeat(n)],
+  ['jq', (n) => `jq '${'env'.repeat(n / 3)}'`],
+  ['jq2', (n) => `jq '${' env'.repeat(n / 4)}'`],
+  ['quotedpath', (n) => `node -e '${'"/'.repeat(n / 2)}'`],
+  ['env2', (n) => `python3 -c '${'os.environ '.repeat(n / 11)}'`],
+  ['getenv', (n) => `python3 -c '${'getenv('.repeat(n / 7)}'`],
+]
+for (const [name, make] of shapes) {
+  const time = (n: number) => {
+    let best = Infinity
+    for (let i = 0; i < 3; i++) {
+      const s = performance.now()
+      decideCommand(make(n))
+      best = Math.min(best, performance.now() - s)
+    }
+    return best
+  }
+  time(1000)
+  const a = time(8000),
+    b = time(64000)
+  if (b > 60 || b / a > 14) console.log(name, a.toFixed(1), b.toFixed(1), (b / a).toFixed(1))
+}
