@@ -1,5 +1,5 @@
 import { expandHome, isWithin } from './paths.ts'
-import { matchesText, type TextGlob, textGlob } from './text-globs.ts'
+import { matchesText, type TextGlob, textGlob, withoutBrackets } from './text-globs.ts'
 
 /** Groups of folder names, with any number of folders between two groups. */
 export interface PathGlob {
@@ -34,7 +34,7 @@ const partsOf = (path: string): string[] => path.split('/').filter((part) => par
 /** Whether a file that fits a shell's pattern (`src/*`, `[a-c]?`) may fit the glob as well. */
 export function mayMatchPath(glob: PathGlob, pattern: string, places: Places): boolean {
   const rule = [...partsOf(folderOf(glob, places)), ...glob.parts]
-  const parts = partsOf(pattern.replaceAll(/\[[^\]]{0,60}\]/g, '?'))
+  const parts = partsOf(withoutBrackets(pattern))
   return overlap(rule, parts, '**', (one, other) =>
     overlap([...one], [...other], '*', (a, b) => a === b || a === '?' || b === '?'),
   )

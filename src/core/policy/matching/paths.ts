@@ -1,4 +1,4 @@
-import { matchesText, textGlob } from './text-globs.ts'
+import { matchesText, textGlob, withoutBrackets } from './text-globs.ts'
 
 /** Paths are text here: nothing is looked up. The sandbox compares real paths before it acts. */
 
@@ -73,7 +73,7 @@ const plainEndings = ['.p12', '.pfx', '.jks', '.keystore', '.kdbx', '.key']
 
 const maxPattern = 100
 const fits = (pattern: string, name: string): boolean =>
-  matchesText(textGlob(pattern.replaceAll(/\[[^\]]{0,60}\]/g, '?')), name)
+  matchesText(textGlob(withoutBrackets(pattern)), name)
 
 /** Whether the file holds credentials, by its name. */
 export function isSecretPath(path: string): boolean {

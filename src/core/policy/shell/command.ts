@@ -14,7 +14,8 @@ import { locate } from './words/locate.ts'
 import type { Redirects } from './redirects.ts'
 import type { Segment } from './words/segment.ts'
 import { isRunner } from './programs/shells.ts'
-import { locateAll, programPath, readSimple, type Situation } from './programs/simple.ts'
+import { locateAll, programPath, readSimple } from './programs/simple.ts'
+import type { Situation } from './programs/situation.ts'
 import { unwrap } from './programs/wrappers.ts'
 
 /** What stands around the words of a command. */

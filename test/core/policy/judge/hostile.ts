@@ -210,6 +210,7 @@ export const hostile: Record<'boundary' | 'unknown' | 'network' | 'secrets', rea
     'cat .{env,x}',
     'cat .e[n]v',
     'cat .??v',
+    'cat .[eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee]nv',
     'for f in .env .envrc; do cat $f; done',
     'x=.aws; cat $x/credentials',
     'make --print-data-base',

@@ -165,6 +165,7 @@ describe('[POL33] a deny on a path or a host counts what may be it', () => {
     'cat [a-e]eploy/key',
     'cat {deploy,src}/key',
     'cat */key',
+    `cat [${'d'.repeat(70)}]eploy/key`,
     'x=deploy; cat $x/key',
     'cat $X/key',
     'cat "$X"',
@@ -252,6 +253,39 @@ describe('[POL34] scripts for another shell than bash', () => {
       expect(decide(command, 'none').decision).toBe('allow')
     },
   )
+})
+
+const leaving =
+  /^(?:git (?:fetch|pull|push|clone|ls-remote|remote|submodule|archive)|npm|pip|uv|yarn|pnpm|cargo|go|gem|composer) [^$]*$/
+
+describe('[POL37] where git and package managers go', () => {
+  const category = (command: string) => decide(command, 'full', policyOf([])).rule
+
+  test.each(hostile.network.filter((command) => leaving.test(command)))(
+    '%j is network',
+    (command) => {
+      expect(category(command)).toBe('default:network')
+    },
+  )
+
+  test.each([
+    'git fetch',
+    'git fetch origin',
+    'git pull --rebase origin main',
+    'git clone ./a b',
+    'git remote -v',
+  ])('%j is git', (command) => {
+    expect(category(command)).toBe('default:git')
+  })
+
+  test.each([
+    'npm install zod',
+    'pip install requests',
+    'cargo add serde',
+    'go get github.com/a/b',
+  ])('%j is shell', (command) => {
+    expect(category(command)).toBe('default:shell')
+  })
 })
 
 describe('[POL35] everyday commands', () => {

@@ -27,7 +27,8 @@ describe('[GATE8] every decision is an entry of the timeline', () => {
         operationId: null,
         decision: 'allow',
         rule: 'sandbox-default@2#workspace',
-        policy: { name: 'sandbox-default', version: 1 },
+        policy: { name: 'sandbox-default', version: 2 },
+        enclosure: 'none',
         request: {
           category: 'shell',
           operation: 'run',
@@ -76,6 +77,24 @@ describe('[GATE8] every decision is an entry of the timeline', () => {
   })
 })
 
+test('[POL31] [POL32] a question of a tool is judged as closely, and its record has the enclosure', async () => {
+  const asked = [
+    'cat ${y:-/etc/hosts}',
+    'git ls-remote https://a.example/x',
+    'e=nv; cat .e$e',
+    'frobnicate --all',
+    'npm --silent exec -- rm -rf src',
+    "sed 's!a!b!e' x",
+    'npm test',
+  ]
+  for (const command of asked) await world.ask('bash', { command })
+  const records = await decisions()
+  expect(records.map(({ decision }) => decision)).toEqual(
+    'deny ask deny ask ask ask allow'.split(' '),
+  )
+  for (const { enclosure } of records) expect(enclosure).toBe('none')
+})
+
 test('[GATE11] what is asked while nothing may run is denied by the state, without a policy', async () => {
   await world.actor.api.self.abort(testCaller, '')
   await world.ask('read')
@@ -99,7 +118,7 @@ describe('[GATE12] the policy of a session', () => {
     expect(pinned.answerTo(await pinned.ask('read'))).toBe('deny')
     expect(await pinned.actor.api.gate.setPolicy(testCaller, null)).toEqual({
       name: 'sandbox-default',
-      version: 1,
+      version: 2,
       extends: 'none',
     })
     expect(pinned.answerTo(await pinned.ask('read'))).toBe('allow')

@@ -65,7 +65,11 @@ function subscriptsAreFixed(rest: string): boolean {
   for (let at = rest.indexOf('['); at >= 0; at = rest.indexOf('[', at + 1)) {
     if (!/[\w)\]"]/.test(rest[at - 1] ?? '')) continue
     const end = rest.indexOf(']', at)
-    if (end < 0 || end - at > 40 || !/^(?:""|-?\d*:?-?\d*)$/.test(rest.slice(at + 1, end).trim()))
+    if (
+      end < 0 ||
+      end - at > 40 ||
+      !/^(?:""|-?\d{0,6}:?-?\d{0,6})$/.test(rest.slice(at + 1, end).trim())
+    )
       return false
   }
   return true

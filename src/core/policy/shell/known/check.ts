@@ -6,7 +6,6 @@ import { network } from './network.ts'
 import { system } from './system.ts'
 import type { Known } from './table.ts'
 import { text } from './text.ts'
-import { isCodeOption } from '../programs/shells.ts'
 import { toolFindings } from './tool-options.ts'
 import { tools } from './tools.ts'
 
@@ -26,11 +25,22 @@ export interface Checked {
   glued: Arg[]
 }
 
+interface Judged {
+  /** The program is a file of the project, or a function of the script. */
+  isOwn: boolean
+  /** What follows the option is looked into. */
+  isReadAsCode: (option: string) => boolean
+}
+
 /**
  * What keeps a command from being clear: a program that is not known, an option that is not known to it, and words that are
- * only known when it runs. isOwn: the program is a file of the project, or a function of the script.
+ * only known when it runs.
  */
-export function checkKnown(program: string, args: readonly Arg[], isOwn: boolean): Checked {
+export function checkKnown(
+  program: string,
+  args: readonly Arg[],
+  { isOwn, isReadAsCode }: Judged,
+): Checked {
   const known = knownProgram(program)
   const loose = args.filter((arg) => isLoose(program, arg))
   const findings = loose.length > 0 ? [ambiguous('An argument is known only when it runs')] : []
@@ -44,10 +54,7 @@ export function checkKnown(program: string, args: readonly Arg[], isOwn: boolean
   if (printers.has(program)) return { findings, glued: [] }
   if (known.open)
     return {
-      findings: [
-        ...findings,
-        ...toolFindings(program, args, (option) => isCodeOption(program, option)),
-      ],
+      findings: [...findings, ...toolFindings(program, args, isReadAsCode)],
       glued: [],
     }
   const checked = checkOptions(program, known, args)

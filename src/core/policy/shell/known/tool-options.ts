@@ -69,7 +69,10 @@ const dangers: [programs: string, Dangers][] = [
   ['redis-cli mongosh', { long: 'eval', short: /^-x/ }],
   [
     'perl ruby',
-    { short: /^-(?![0aclnpsw]*(?:i(?:\.\w+)?)?[0aclnpsw]*[eE]?$|v$|c$)/, long: 'require' },
+    {
+      short: /^-(?![0aclnpsw]{0,8}(?:i(?:\.\w{1,12})?)?[0aclnpsw]{0,8}[eE]?$|v$|c$)/,
+      long: 'require',
+    },
   ],
   ['python python2 python3 pypy pypy3', { short: /^-[a-bd-ln-zA-Z]+c./ }],
   ['watch nodemon', { long: 'exec', short: /^-x/ }],

@@ -1,3 +1,4 @@
+import { withoutBrackets } from '../../matching/text-globs.ts'
 import { type Arg, isKnown } from '../words/arg.ts'
 import { ambiguous, destructive, external, type Finding, privileged } from '../words/finding.ts'
 import { hasFlag, optionSet, parseOptions } from '../words/options.ts'
@@ -109,20 +110,23 @@ const redefines = ambiguous('It changes what a command name means')
 /** Nothing but wildcards, dots and slashes. */
 const sweeping = /^[*?./]*$/
 /** Every file of a folder. */
-const wholeFolder = /\/[*?.]*[*?][*?.]*$/
+const isWholeFolder = (path: string): boolean => {
+  const file = path.slice(path.lastIndexOf('/') + 1)
+  return path.includes('/') && /[*?]/.test(file) && /^[*?.]*$/.test(file)
+}
 
 function removal(args: readonly Arg[], fed: boolean): Finding[] {
   const parsed = parseOptions(args, optionSet(''))
   if (hasFlag(parsed, 'r', 'R', '--recursive')) return [destructive('Removes whole folders')]
   if (fed) return [destructive('Nobody sees what it is given')]
   if (
-    parsed.operands.some(({ value }) => sweeping.test(bare(value)) || wholeFolder.test(bare(value)))
+    parsed.operands.some(
+      ({ value }) => sweeping.test(withoutBrackets(value)) || isWholeFolder(withoutBrackets(value)),
+    )
   )
     return [destructive('Removes everything')]
   return unknownTarget(args)
 }
-
-const bare = (value: string): string => value.replaceAll(/\[[^\]]{0,60}\]/g, '?')
 
 function unknownTarget(args: readonly Arg[]): Finding[] {
   return args.every((arg) => isKnown(arg) && !arg.expands)

@@ -74,4 +74,4 @@ function printsAll(args: readonly Arg[]): boolean {
 
 const listsAll = (program: string, args: readonly Arg[]): boolean =>
   args.length === 0 ||
-  (program !== 'set' && args.every(({ value }) => /^-[a-zA-Z]*[px][a-zA-Z]*$/.test(value)))
+  (program !== 'set' && args.every(({ value }) => /^-[a-zA-Z]*$/.test(value) && /[px]/.test(value)))

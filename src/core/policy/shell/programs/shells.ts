@@ -38,7 +38,7 @@ export function runOf(program: string, args: readonly Arg[], stdin: Stdin): Run 
  * braces, `[[`, arrays, and what `echo` makes of a backslash.
  */
 const differs =
-  /\$\{[^}]{0,200}['"\\]|\{[^}\s]{0,200}[,.][^}\s]{0,200}\}|\[\[|\$'|\$"|<\(|>\(|<<<|&>|\|&|\(\(|\bfunction\s|\bsource\s|\bdeclare\s|\blocal\s|\w=\(|\w\[[^\]]{0,60}\]=|\$\{\w+(?:\/|:\d|\^|,|\[)|\bselect\s|\bcoproc\b|!\(|\+=|\\/
+  /\$\{[^}]{0,30}['"\\]|\{[^}\s]{0,30}[,.]|\[\[|\$'|\$"|<\(|>\(|<<<|&>|\|&|\(\(|\bfunction\s|\bsource\s|\bdeclare\s|\blocal\s|\w=\(|\w\[[^\]]{0,60}\]=|\$\{\w+(?:\/|:\d|\^|,|\[)|\bselect\s|\bcoproc\b|!\(|\+=|\\/
 
 function asShell(program: string, run: Run): Run {
   if (/^(?:bash|rbash)$/.test(program)) return run
@@ -116,7 +116,7 @@ function stdinRun(stdin: Stdin): Run {
 const interpreters: { names: RegExp; code: RegExp; data?: RegExp }[] = [
   { names: /^(?:python|pypy)[\d.]*$/, code: /^-[a-zA-Z]*c$/, data: /^-[a-zA-Z]*m/ },
   { names: /^(?:node|nodejs|bun|tsx|ts-node)$/, code: /^(?:-e|-p|-pe|--eval|--print)$/ },
-  { names: /^perl[\d.]*$/, code: /^-[0aclnpsw]*i?[0aclnpsw]*[eE]$/ },
+  { names: /^perl[\d.]*$/, code: /^-[0aclnpsw]{0,8}i?[0aclnpsw]{0,8}[eE]$/ },
   { names: /^ruby[\d.]*$/, code: /^-[aclnpsw]*e$/ },
   { names: /^php[\d.]*$/, code: /^-[rBRE]$/ },
   { names: /^lua[\d.]*$/, code: /^-e$/ },

@@ -7,23 +7,10 @@ import { asOperand, isText, pathTexts, usesOf } from '../words/operands.ts'
 import { isRisky, riskFindings } from './risks.ts'
 import { checkKnown } from '../known/check.ts'
 import { secretWhy } from './secrets.ts'
+import type { Situation } from './situation.ts'
 import { sweepFindings } from './sweeps.ts'
 import type { Segment, SegmentPath } from '../words/segment.ts'
-import { runOf } from './shells.ts'
-
-export interface Situation {
-  around: Surroundings
-  isInside: (path: string) => boolean
-  stdin: Stdin
-  /** What it prints becomes arguments of another command. */
-  captured: boolean
-  /** It gets arguments that nobody sees. */
-  fed: boolean
-  /** What it gets are names of files of the workspace. */
-  listed: boolean
-  /** A name that the script has given a meaning. */
-  isFunction: (name: string) => boolean
-}
+import { isCodeOption, runOf } from './shells.ts'
 
 interface Simple {
   segment: Segment
@@ -43,7 +30,10 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
     isRisky(program) ||
     isNetworkProgram(program) ||
     (name.value.includes('/') && !isProgramPath(name.value))
-  const checked = checkKnown(program, found.args, isOwn)
+  const checked = checkKnown(program, found.args, {
+    isOwn,
+    isReadAsCode: (option) => isCodeOption(program, option),
+  })
   const glued = locateAll('', checked.glued, at)
   const opened = locateAll(
     '',

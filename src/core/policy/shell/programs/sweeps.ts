@@ -2,7 +2,7 @@ import { type Arg, hole } from '../words/arg.ts'
 import { ambiguous, type Finding } from '../words/finding.ts'
 import { locate } from '../words/locate.ts'
 import { hasFlag, optionSet, type Parsed, parseOptions } from '../words/options.ts'
-import type { Situation } from './simple.ts'
+import type { Situation } from './situation.ts'
 
 type Sweep = (parsed: Parsed, args: readonly Arg[]) => readonly Arg[] | null
 
@@ -43,7 +43,7 @@ const sweeps: Record<string, Sweep> = {
   ack: (parsed) => orHere(parsed.operands.slice(1)),
   tar: (parsed, [first]) =>
     hasFlag(parsed, 'c', 'r', 'u', '--create', '--append', '--update') ||
-    /^\w*[cru]\w*$/.test(first?.value ?? '')
+    /^(?=.{0,8}[cru])\w{1,12}$/.test(first?.value ?? '')
       ? parsed.operands
       : null,
   zip: (parsed) => (hasFlag(parsed, 'r', '--recurse-paths') ? parsed.operands : null),
