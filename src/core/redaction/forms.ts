@@ -33,7 +33,7 @@ const maxSpelledLength = 256
 
 /** Backwards, letter by letter, and as numbers with something between them. */
 function spelledForms(text: string): string[] {
-  const letters = [...text]
+  const letters = Array.from(text)
   const digits = hexDigits(text)
   const apart = [' ', ':', '-', ', '].map((between) => digits.join(between))
   return [

@@ -54,7 +54,7 @@ test('[SNAP3] the search agrees with a plain one on random bytes of a small alph
     }))
     const content = text(40)
     const found = createSecretFinder(known)().push(Buffer.from(content))
-    const backwards = [...content].toReversed().join('')
+    const backwards = Array.from(content).toReversed().join('')
     const has = ({ value }: { value: string }) =>
       content.includes(value) || backwards.includes(value)
     expect(found !== null).toBe(known.some(has))

@@ -40,10 +40,10 @@ describe('forms of a value', () => {
     ['[SEC11] hex with spaces', [...Buffer.from(token.value)].map(hexOf).join(' ')],
     ['[SEC11] hex with colons', [...Buffer.from(token.value)].map(hexOf).join(':')],
     ['[SEC11] escapes', [...Buffer.from(token.value)].map((b) => `\\x${hexOf(b)}`).join('')],
-    ['[SEC11] reversed', [...token.value].toReversed().join('')],
-    ['[SEC11] spaced', [...token.value].join(' ')],
-    ['[SEC11] with dashes', [...token.value].join('-')],
-    ['[SEC11] with commas', [...token.value].join(',')],
+    ['[SEC11] reversed', Array.from(token.value).toReversed().join('')],
+    ['[SEC11] spaced', Array.from(token.value).join(' ')],
+    ['[SEC11] with dashes', Array.from(token.value).join('-')],
+    ['[SEC11] with commas', Array.from(token.value).join(',')],
   ])('%s', (_name, form) => {
     expect(redactor.redactText(`a ${form} b`)).toBe(`a ${label} b`)
   })

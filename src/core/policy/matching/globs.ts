@@ -36,7 +36,7 @@ export function mayMatchPath(glob: PathGlob, pattern: string, places: Places): b
   const rule = [...partsOf(folderOf(glob, places)), ...glob.parts]
   const parts = partsOf(withoutBrackets(pattern))
   return overlap(rule, parts, '**', (one, other) =>
-    overlap([...one], [...other], '*', (a, b) => a === b || a === '?' || b === '?'),
+    overlap(one.split(''), other.split(''), '*', (a, b) => a === b || a === '?' || b === '?'),
   )
 }
 

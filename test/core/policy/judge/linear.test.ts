@@ -61,7 +61,7 @@ const all = files.flatMap(regularExpressions)
 
 /** What repeats in made-up texts: signs, and whatever the expression itself names. */
 const signs = [
-  ...'a0 \t\n/.-"\'[]{}()$`\\=:@*?,;_~!#%&+<>|^A\u00e9',
+  ...Array.from('a0 \t\n/.-"\'[]{}()$`\\=:@*?,;_~!#%&+<>|^A\u00e9'),
   'a.',
   'a-',
   'a/',

@@ -37,14 +37,14 @@ const showsEnvironment = (text: string): boolean =>
 export function codeFindings(program: string, text: string): CodeReport {
   const report: CodeReport = { findings: [], reads: [], paths: pathsIn(text), secret: false }
   if (/sql|maria/.test(program)) return { ...report, paths: [], findings: sqlFindings(text) }
-  if (/sed$/.test(program))
+  if (program.endsWith('sed'))
     return { ...report, paths: [], findings: isClearSed(text) ? [] : [unclear('sed')] }
-  if (/awk$/.test(program)) {
+  if (program.endsWith('awk')) {
     const all = /\bENVIRON\b/.test(text) && !/\bENVIRON\s{0,4}\[/.test(text)
     return { ...report, findings: isClearAwk(text) ? [] : [unclear('awk')], secret: all }
   }
   const secret = showsEnvironment(text)
-  if (/^perl/.test(program))
+  if (program.startsWith('perl'))
     return { ...report, secret, findings: isClearPerl(text) ? [] : [unclear('perl')] }
   const { isClear, reads } = readInline(text)
   const known = isClear && /^(?:python|pypy|node|bun|tsx|ts-node|deno)/.test(program)

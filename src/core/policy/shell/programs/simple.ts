@@ -1,5 +1,5 @@
-import { type Arg, literalArg, type Surroundings, textOf } from '../words/arg.ts'
-import { ambiguous, type Finding, type Nested, type Stdin } from '../words/finding.ts'
+import { type Arg, literalArg, textOf } from '../words/arg.ts'
+import { ambiguous, type Finding, type Nested } from '../words/finding.ts'
 import { gitUse } from './git.ts'
 import { isInterpreterPath, isProgramPath, isSystemPath, locate } from '../words/locate.ts'
 import { isNetworkProgram, networkUse } from './network.ts'
