@@ -144,7 +144,7 @@ async function patchText(
 const opaque = ({ gitDir }: DiffOptions) => ['-c', `core.attributesFile=${gitDir}/opaque`]
 
 const rangeOf = (baseTree: string, tree: string) => [
-  ...['--no-color', '--no-ext-diff', '--no-textconv', '--find-renames'],
+  ...['--no-color', '--no-ext-diff', '--no-textconv', '--submodule=short', '--find-renames'],
   baseTree,
   tree,
 ]

@@ -10,6 +10,7 @@ import type { Emit } from '../memory/spool.ts'
 import type { Owner } from '../workspace/folder.ts'
 import { log, messageOf, sleep } from '../log.ts'
 import type { Memory } from '../memory/memory.ts'
+import { bashPath } from '../shell.ts'
 import { OpenCode, type OpenCodeEvent } from './opencode.ts'
 import { findMarked, killMarked, type Marked } from '../marked-processes.ts'
 import { shorten } from '../shorten.ts'
@@ -150,6 +151,8 @@ export class Supervisor {
       LANG: 'C.UTF-8',
       ...this.#manifest?.environment,
       ...this.#options.environment(),
+      // OpenCode runs commands by it.
+      SHELL: bashPath(),
     }
   }
 

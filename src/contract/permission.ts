@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { Enclosure } from './enclosure.ts'
 
 export const Category = z.enum([
   'read',
@@ -52,6 +53,8 @@ export const PermissionDecision = z.object({
   /** Which rule decided: "boundary", "default:shell", "sandbox-default@1#4", "override:build", "grant:apr_…" */
   rule: z.string(),
   policy: z.object({ name: z.string(), version: z.number().int() }),
+  /** How far the sandbox was enclosed when it was decided. Decisions from before it was recorded had none. */
+  enclosure: Enclosure.default('none'),
 })
 export type PermissionDecision = z.infer<typeof PermissionDecision>
 

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { Enclosure } from './enclosure.ts'
 import { Text } from './ids.ts'
 import { Category, PermissionDecision, PermissionOverrides, Risk } from './permission.ts'
 import { PolicyPut } from './stored-policy.ts'
@@ -26,11 +27,23 @@ export const SampleRequest = z.strictObject({
 })
 export type SampleRequest = z.infer<typeof SampleRequest>
 
+/** Of all commands together: each is read word by word. */
+const maxCommandsLength = 256 * 1024
+
 export const PolicyCheck = z.strictObject({
   project: PolicyPut.shape.project,
   source: PolicyPut.shape.source,
   format: PolicyPut.shape.format,
-  requests: z.array(SampleRequest).max(100).default([]),
+  requests: z
+    .array(SampleRequest)
+    .max(100)
+    .refine(
+      (samples) =>
+        samples.reduce((sum, { command }) => sum + (command?.length ?? 0), 0) <= maxCommandsLength,
+      { error: `Commands must have at most ${maxCommandsLength} characters together` },
+    )
+    .default([]),
+  enclosure: Enclosure.default('none').describe('Of the sandbox in which they would be asked'),
   overrides: z
     .strictObject({
       agent: PermissionOverrides.nullable().default(null),

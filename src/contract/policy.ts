@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { Enclosure } from './enclosure.ts'
 import { KeyId, Text } from './ids.ts'
 import { Category, Decision, PermissionOverrides, Risk } from './permission.ts'
 
@@ -57,6 +58,9 @@ export const PolicyMatch = z.strictObject({
   agent: exactOrMore.optional(),
   subagent: exactOrMore.optional(),
   mode: exactOrMore.optional(),
+  enclosure: enumOrMore(Enclosure.options)
+    .optional()
+    .describe('How far the kernel holds the sandbox in which it is asked'),
   risks: enumOrMore(Risk.options)
     .optional()
     .describe('Has one of these; an allow covers no risk that it does not list'),

@@ -42,6 +42,8 @@ export interface DocumentKind<T> {
 }
 
 const maxErrors = 50
+/** The parser makes a token of each, so this many bound its time whatever the text is. */
+export const maxSigns = 30_000
 const maxMessage = 300
 const maxDepth = 50
 const tooDeep = 'Must not be nested so deeply'
@@ -66,6 +68,17 @@ export function parseDocument<T>(
 ): { value: T } | { errors: DocumentError[] } {
   if (byteLength(text) > kind.maxBytes)
     return { errors: [errorAt(1, 1, '', `Must be at most ${kind.maxBytes / 1024} KiB`)] }
+  if (hasTooManySigns(text))
+    return {
+      errors: [
+        errorAt(
+          1,
+          1,
+          '',
+          `Must have at most ${maxSigns} line ends, quotes, brackets and other signs`,
+        ),
+      ],
+    }
   const lines = new LineCounter()
   try {
     const document = parseYaml(text, { ...options, lineCounter: lines })
@@ -85,6 +98,41 @@ const errorAt = (line: number, column: number, path: string, message: string): D
   path: path.slice(0, maxMessage),
   message: message.slice(0, maxMessage),
 })
+
+/** What YAML gives a meaning: whatever is no letter, digit or plain space. Runs of spaces count once. */
+function hasTooManySigns(text: string): boolean {
+  let signs = 0
+  let before = 0
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at)
+    const isPlain =
+      code > 0x7f ||
+      (code >= 0x30 && code <= 0x39) ||
+      (code >= 0x41 && code <= 0x5a) ||
+      (code >= 0x61 && code <= 0x7a) ||
+      isWithin(code)
+    if (!isPlain && !(code === 0x20 && before === 0x20)) signs += 1
+    if (signs > maxSigns) return true
+    before = code
+  }
+  return false
+}
+
+/** Common inside of words and paths: `.`, `/`, `_`, `(`, `)`, `=`, `+`, `$`, `;`, `^`, `~`, `<`, `\\`. */
+const isWithin = (code: number): boolean =>
+  code === 0x2e ||
+  code === 0x2f ||
+  code === 0x5f ||
+  code === 0x28 ||
+  code === 0x29 ||
+  code === 0x3d ||
+  code === 0x2b ||
+  code === 0x24 ||
+  code === 0x3b ||
+  code === 0x5e ||
+  code === 0x7e ||
+  code === 0x3c ||
+  code === 0x5c
 
 /** UTF-8, without an encoder. */
 function byteLength(text: string): number {

@@ -211,7 +211,7 @@ describe('under the built-in policy', () => {
         policy.version,
       ]),
     ).toEqual(
-      [null, null, 'general'].map((sub) => [sub, 'build', 'sandbox-default@1#workspace', 1]),
+      [null, null, 'general'].map((sub) => [sub, 'build', 'sandbox-default@2#workspace', 1]),
     )
     expect(decisionsOf(view).find(({ request }) => request.tool === 'task')).toMatchObject({
       decision: 'allow',
@@ -293,7 +293,7 @@ describe('under the built-in policy', () => {
       probe_ping: 'pong',
     })
     const [first] = decisionsOf(await runOf(standard, turn.runId))
-    expect(first).toMatchObject({ decision: 'allow', rule: 'sandbox-default@1#contract-tools' })
+    expect(first).toMatchObject({ decision: 'allow', rule: 'sandbox-default@2#contract-tools' })
     expect(await standard.eventsOf('gate.bypassed')).toEqual([])
   })
 })

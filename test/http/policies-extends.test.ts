@@ -50,8 +50,8 @@ const storeOld = (source: string, name: string) =>
 describe('[POLS11] a document extends sandbox-default', () => {
   test('unless it says otherwise; its own rules come first', async () => {
     expect(await decide(own, edit, shell('npm test'), shell('npm publish'))).toEqual([
-      ['allow', 'sandbox-default@1#workspace'],
-      ['allow', 'sandbox-default@1#workspace'],
+      ['allow', 'sandbox-default@2#workspace'],
+      ['allow', 'sandbox-default@2#workspace'],
       ['deny', 'team@1#0'],
     ])
     expect(await decide(`extends: none\n${own}`, edit, shell('npm test'))).toEqual([
@@ -65,13 +65,13 @@ describe('[POLS11] a document extends sandbox-default', () => {
 
   test('what it extends is stored with its version, and is part of what is the same', async () => {
     const first = await put({ source: own })
-    expect(first.json).toMatchObject({ version: 1, extends: 'sandbox-default@1' })
+    expect(first.json).toMatchObject({ version: 1, extends: 'sandbox-default@2' })
     const alone = await put({ source: `extends: none\n${own}` })
     expect(alone.json).toMatchObject({ version: 2, extends: 'none' })
     const { json } = await app.call('GET', `${path}/versions`, key)
     expect(json.items.map((item: { extends: string }) => item.extends)).toEqual([
       'none',
-      'sandbox-default@1',
+      'sandbox-default@2',
     ])
   })
 
@@ -99,7 +99,7 @@ describe('[POLS12] a document that was stored before', () => {
     expect(loaded?.policy.builtin).toBeUndefined()
     expect((await app.call('GET', path, key)).json.items).toMatchObject([{ extends: 'none' }])
     const { json } = await check({ source: own })
-    expect(json.extends).toBe('sandbox-default@1')
+    expect(json.extends).toBe('sandbox-default@2')
     expect(json.warnings).toEqual([
       expect.stringContaining('Version 1 of this policy counts as "extends: none"'),
     ])
@@ -118,7 +118,7 @@ describe('[POLS12] a document that was stored before', () => {
   test('stored again it extends sandbox-default, as the next version, with that warning', async () => {
     await storeOld(own, 'team')
     const again = await put({ source: own })
-    expect(again.json).toMatchObject({ version: 2, extends: 'sandbox-default@1' })
+    expect(again.json).toMatchObject({ version: 2, extends: 'sandbox-default@2' })
     expect(again.json.warnings).toEqual([expect.stringContaining('"extends: none"')])
     expect((await put({ source: own })).json).toMatchObject({ version: 2, warnings: [] })
   })

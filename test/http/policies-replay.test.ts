@@ -203,8 +203,8 @@ describe('[POLS11] a document that extends the built-in one', () => {
       recordOf(request, effectivePolicy(policy, 'operation'), { askId: null, operationId }),
     )
     const records = [...history(policy), ...operations]
-    expect(records.map(({ rule }) => rule)).toContain('sandbox-default@1#workspace')
-    expect(operations.map(({ rule }) => rule)).not.toContain('sandbox-default@1#workspace')
+    expect(records.map(({ rule }) => rule)).toContain('sandbox-default@2#workspace')
+    expect(operations.map(({ rule }) => rule)).not.toContain('sandbox-default@2#workspace')
     const runId = await store(records)
     await app.call('PUT', '/v1/policies', key, { source: extending, project: 'shop' })
     const replayed = await replay({ project: 'shop', version: 1, runIds: [runId] })

@@ -54,7 +54,7 @@ describe('[POLS1] versions', () => {
         version: 1,
         name: 'careful',
         format: 'yaml',
-        extends: 'sandbox-default@1',
+        extends: 'sandbox-default@2',
         removed: false,
         createdBy: keyId,
         createdAt: app.deps.now(),
@@ -293,8 +293,8 @@ describe('[POLS6] a check', () => {
     ])
     expect(decided).toEqual([
       ['deny', 'trial@1#0'],
-      ['allow', 'sandbox-default@1#workspace'],
-      ['allow', 'sandbox-default@1#workspace'],
+      ['allow', 'sandbox-default@2#workspace'],
+      ['allow', 'sandbox-default@2#workspace'],
       ['deny', 'boundary'],
     ])
     expect((await app.call('GET', path, key)).json.items).toEqual([])
@@ -317,5 +317,54 @@ describe('[POLS6] a check', () => {
     ])
       expect((await check({ source: 'name: x', requests })).status).toBe(400)
     expect((await check({ source: 'name: [' })).status).toBe(422)
+  })
+})
+
+describe('[POL31] [POL32] the judge behind POST /v1/policies/check', () => {
+  const check = (body: object) => app.call('POST', '/v1/policies/check', key, body)
+  const samples = (...commands: string[]) =>
+    commands.map((command) => ({ category: 'shell', tool: 'bash', command }))
+  const decided = (json: { decisions: { decision: string }[] }) =>
+    json.decisions.map(({ decision }) => decision)
+
+  test('decides as a session in that enclosure would, and says which', async () => {
+    const requests = samples(
+      'frobnicate',
+      'cat ${x:-/etc/hosts}',
+      'rm -rf x',
+      'n=.en; cat ${n}v',
+      'git fetch https://a.example/x',
+    )
+    const none = await check({ source: 'name: team', requests })
+    expect(decided(none.json)).toEqual(['ask', 'deny', 'ask', 'deny', 'ask'])
+    expect(none.json.decisions[0].enclosure).toBe('none')
+    const full = await check({ source: 'name: team', requests, enclosure: 'full' })
+    expect(decided(full.json)).toEqual(['allow', 'deny', 'ask', 'deny', 'ask'])
+    expect(full.json.decisions[0]).toMatchObject({
+      enclosure: 'full',
+      rule: 'sandbox-default@2#enclosed',
+    })
+    const strict = await check({
+      source: 'name: team\nextends: strict',
+      requests,
+      enclosure: 'full',
+    })
+    expect(decided(strict.json)).toEqual(['ask', 'deny', 'ask', 'deny', 'ask'])
+  })
+
+  test('[POL36] more than 256 Ki characters of commands, and signs without end, are refused', async () => {
+    const long = `perl -e '${'open '.repeat(13_000)}'`
+    const many = await check({ source: 'name: x', requests: samples(long, long, long, long, long) })
+    expect([many.status, many.json.error.code]).toEqual([400, 'invalid_request'])
+    expect(JSON.stringify(many.json)).toContain('262144 characters together')
+    for (const sign of ['"', ',']) {
+      const signs = await check({ source: sign.repeat(250_000), requests: [] })
+      expect([signs.status, JSON.stringify(signs.json)]).toEqual([
+        422,
+        expect.stringContaining('at most 30000'),
+      ])
+    }
+    const most = await check({ source: 'name: x', requests: samples(long, long, long) })
+    expect(decided(most.json)).toEqual(['ask', 'ask', 'ask'])
   })
 })

@@ -25,15 +25,20 @@ const refusedOptions = [
   '--exclude-from',
   '--exec',
   '--exec-path',
+  '--ext-diff',
   '--file',
   '--git-dir',
+  '--ignore-submodules',
   '--ignore-revs-file',
   '--no-index',
   '--open-files-in-pager',
   '--output',
   '--pathspec-from-file',
   '--receive-pack',
+  '--recurse-submodules',
+  '--submodule',
   '--template',
+  '--textconv',
   '--upload-pack',
   '--work-tree',
 ]
@@ -84,6 +89,25 @@ export function checkGitArguments(args: readonly string[]): GitUse {
   if (command === 'diff') for (const path of rest) checkDiffPath(path)
   if (command === 'branch' || command === 'tag') checkListing(command, rest)
   return use
+}
+
+/** A repository inside the workspace has settings of its own, and git would start itself there to look at its files. */
+const quietDiff = [
+  '--no-ext-diff',
+  '--no-textconv',
+  '--submodule=short',
+  '--ignore-submodules=dirty',
+]
+const quiet: Record<string, readonly string[]> = {
+  status: ['--ignore-submodules=dirty'],
+  diff: quietDiff,
+  log: quietDiff,
+  show: quietDiff,
+}
+
+/** With what keeps git from running programs of the repository, or of one inside of it. */
+export function quietGitArguments([command = '', ...rest]: readonly string[]): string[] {
+  return [command, ...(Object.hasOwn(quiet, command) ? (quiet[command] ?? []) : []), ...rest]
 }
 
 const refusal = (command: string, why: string) => new Error(`Cannot run git "${command}": ${why}`)

@@ -1,6 +1,6 @@
 import { commitIndex, publish, readHeadIndex } from './commit.ts'
 import { git, gitEnvironment, type GitOptions } from './git.ts'
-import { checkGitArguments } from './arguments.ts'
+import { checkGitArguments, quietGitArguments } from './arguments.ts'
 import type { Outcome } from '../run/outcome.ts'
 import type { Upload } from '../read/read.ts'
 import { branchRef, inPrivate, makeGitDir, type Repository, runAs } from './repository.ts'
@@ -95,7 +95,7 @@ function enclosed(
     attemptId: context.attemptId,
     folder,
     environment: gitEnvironment(context, { ...options, env }),
-    command: ['git', ...args.map(quote)].join(' '),
+    command: ['git', ...quietGitArguments(args).map(quote)].join(' '),
   })
 }
 

@@ -17,12 +17,15 @@ const safeSettings: Record<string, string> = {
   'core.alternateRefsCommand': 'false',
   'commit.gpgSign': 'false',
   'diff.autoRefreshIndex': 'false',
+  'diff.ignoreSubmodules': 'dirty',
+  'diff.submodule': 'short',
   'gc.auto': '0',
   'gpg.program': 'false',
   'gpg.ssh.program': 'false',
   'gpg.x509.program': 'false',
   'maintenance.auto': 'false',
   'protocol.allow': 'never',
+  'status.submoduleSummary': 'false',
   'submodule.recurse': 'false',
 }
 

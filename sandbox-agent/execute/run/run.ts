@@ -6,6 +6,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import type { Writable } from 'node:stream'
 import type { Enforcement, IsolationPlan } from '../../../src/contract/operation.ts'
 import { sleep } from '../../log.ts'
+import { bashPath } from '../../shell.ts'
 import { findMarked, kill, killMarked } from '../../marked-processes.ts'
 import { descendantsOf, overLimit } from './census.ts'
 import { enclose } from './enclosure.ts'
@@ -74,7 +75,7 @@ function innerScript({ site, folder, environment, command, attemptId }: Run): st
     `cd -- ${quote(folder)} || exit 126`,
     'unset OLDPWD',
     // As a child: the first process of a namespace hears no signal that it has not asked for.
-    `/bin/sh -c ${quote(command)} 2>&1 3<&-`,
+    `${bashPath()} -c ${quote(command)} 2>&1 3<&-`,
     'exit $?',
   ].join('\n')
 }

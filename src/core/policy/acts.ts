@@ -2,11 +2,11 @@ import type { Category, PermissionRequest, Risk } from '../../contract/permissio
 import { isInside, isSecretPath, isSessionPath } from './matching/paths.ts'
 import type { Act, Rules } from './rules.ts'
 import { isStrange } from './shell/words/parse.ts'
-import type { Segment } from './shell/words/segment.ts'
+import type { Segment, SegmentPath } from './shell/words/segment.ts'
 import { readScript } from './shell/walk.ts'
 
 /** Something to decide, with the words to explain it. */
-export interface Step extends Act {
+export interface Step extends Omit<Act, 'enclosure'> {
   /** The part of the command, or the path, that it is about. */
   what: string
   /** Why it is risky or secret. */
@@ -20,7 +20,7 @@ interface Whole {
   what: string
   risks: readonly Risk[]
   why: string
-  paths: readonly { path: string; read: boolean }[]
+  paths: readonly SegmentPath[]
   hosts: readonly string[]
   secret: string | null
   /** false: only where it leads counts. */
@@ -98,10 +98,11 @@ const wholeOf = (segment: Segment, { risks }: PermissionRequest): Whole => ({
 function split(whole: Whole, request: PermissionRequest, rules: Rules): Step[] {
   const { category, command, what, risks, why } = whole
   const act = { category, command, risks, why, what, path: null, host: null }
-  const secrets = whole.paths.filter(
+  const named = whole.paths.filter(({ kind }) => kind !== 'any')
+  const secrets = named.filter(
     ({ path, read }) => read && isSecretPath(path) && !isSessionPath(path, request),
   )
-  const outside = whole.paths.filter(({ path }) => !isInside(path, request))
+  const outside = named.filter(({ path }) => !isInside(path, request))
   const each = (kind: Category, list: readonly { path: string }[]): Step[] =>
     list.map(({ path }) => ({ ...act, category: kind, path, what: command ?? path }))
   // Reading a secret is not a read like others; a command that reads one remains a command.
@@ -117,13 +118,16 @@ function split(whole: Whole, request: PermissionRequest, rules: Rules): Step[] {
 const maxPairs = 1000
 
 function acts(act: Step, { paths, hosts }: Whole, rules: Rules): Step[] {
-  const byPath = rules.byPath && paths.length > 0 ? paths.map(({ path }) => path) : [null]
+  const byPath: Pick<Step, 'path' | 'pathKind'>[] =
+    rules.byPath && paths.length > 0
+      ? paths.map(({ path, kind }) => ({ path, ...(kind && { pathKind: kind }) }))
+      : [{ path: null }]
   const byHost = rules.byHost && hosts.length > 0 ? hosts : [null]
   if (byPath.length * byHost.length <= maxPairs)
-    return byPath.flatMap((path) => byHost.map((host) => ({ ...act, path, host })))
+    return byPath.flatMap((path) => byHost.map((host) => ({ ...act, ...path, host })))
   const unclear: Step = { ...act, risks: [...act.risks, 'ambiguous'], why: 'Too much to judge' }
   return [
-    ...byPath.map((path) => ({ ...unclear, path })),
+    ...byPath.map((path) => ({ ...unclear, ...path })),
     ...byHost.map((host) => ({ ...unclear, host })),
   ]
 }

@@ -1,3 +1,4 @@
+import type { Enclosure } from '../../contract/enclosure.ts'
 import type {
   Category,
   Decision,
@@ -8,11 +9,11 @@ import type {
 import type { Policy } from '../../contract/policy.ts'
 import type { GateRules } from '../../contract/session.ts'
 import { stepsOf, type Step } from './acts.ts'
-import { approvalTerms, type Rule, rulesOf } from './rules.ts'
+import { type Act, approvalTerms, type Rule, rulesOf } from './rules.ts'
 
 /**
- * Decides one request under one policy. Pure: the same request and policy give the same answer, so a recorded request can
- * be decided again later.
+ * Decides one request under one policy. Pure: the same request, policy and enclosure give the same answer, so a recorded
+ * request can be decided again later.
  *
  * 1. A request is taken apart: each simple command of a script, each path outside the workspace and the session's paths,
  *    each file of secrets is decided by itself, and the strictest answer is the answer.
@@ -38,8 +39,18 @@ export function evaluatePermission(
     else if (verdict.decision === known.decision) strictest.push(verdict)
     if (verdict.decision === 'deny') break
   }
-  const verdict = tighten(together(strictest, policy), gateSays(policy, request.tool))
-  return { ...verdict, policy: { name: policy.name, version: policy.version } }
+  const { decision, reason, rule } = tighten(
+    together(strictest, policy),
+    gateSays(policy, request.tool),
+  )
+  const { enclosure = 'none' } = options
+  return {
+    decision,
+    reason,
+    rule,
+    policy: { name: policy.name, version: policy.version },
+    enclosure,
+  }
 }
 
 /** What one judge says of a request, before it is the decision. */
@@ -47,6 +58,8 @@ interface Verdict {
   decision: Decision
   reason: string
   rule: string
+  /** Allowed although it has a risk: that is told. */
+  risky?: true
 }
 
 const strictness: Record<Decision, number> = { allow: 0, ask: 1, deny: 2 }
@@ -61,6 +74,8 @@ type Override = PermissionOverrides | null | undefined
 export interface EvaluateOptions {
   /** What the registry says of the two agents; the document may say more. */
   overrides?: { agent?: Override; subagent?: Override } | null | undefined
+  /** How far the kernel holds the sandbox. Absent: not at all. */
+  enclosure?: Enclosure | undefined
 }
 
 const nothingToDecide: Verdict = {
@@ -75,6 +90,7 @@ const maxReasons = 4
 function together(verdicts: readonly Verdict[], policy: Policy): Verdict {
   const [first, ...others] = verdicts
   if (!first) return nothingToDecide
+  if (first.decision === 'allow') return verdicts.find(({ risky }) => risky) ?? first
   if (first.decision !== 'ask' || others.length === 0) return first
   const demands = ({ rule }: Verdict) => {
     const { quorum, group } = approvalTerms(policy, rule)
@@ -102,10 +118,11 @@ function decideStep(
   step: Step,
   request: PermissionRequest,
   policy: Policy,
-  { overrides }: EvaluateOptions,
+  { overrides, enclosure = 'none' }: EvaluateOptions,
 ): Verdict {
-  const rule = rulesOf(policy).list.findLast((one) => applies(one, step, request))
-  const ruled = rule ? byRule(rule, step) : byDefault(step)
+  const { rule, perhaps } = findRules(rulesOf(policy).list, { ...step, enclosure }, request)
+  const sure = rule ? byRule(rule, step) : byDefault(step)
+  const ruled = perhaps.reduce((verdict, one) => tighten(verdict, byPerhaps(one, step)), sure)
   const { agents, subagents } = policy.overrides
   const own = [overrides?.agent, entry(agents, request.agent)]
   const asAgent = own.reduce<Verdict>(
@@ -120,11 +137,36 @@ function decideStep(
   )
 }
 
+interface Found {
+  rule: Rule | undefined
+  /** Rules behind it that ask or deny, and may be about this. */
+  perhaps: { rule: Rule; decision: Decision }[]
+}
+
+/** The last one that matches, and what may match behind it: what is not known is not taken for something else. */
+function findRules(list: readonly Rule[], act: Act, request: PermissionRequest): Found {
+  const perhaps: Found['perhaps'] = []
+  for (let index = list.length - 1; index >= 0; index -= 1) {
+    const rule = list[index] as Rule
+    if (applies(rule, act, request)) return { rule, perhaps }
+    const may = rule.decision === 'allow' ? 'no' : rule.mayMatch(act, request)
+    // Where no path is to be seen, a person may look.
+    if (may !== 'no') perhaps.push({ rule, decision: may === 'hidden' ? 'ask' : rule.decision })
+  }
+  return { rule: undefined, perhaps }
+}
+
+const byPerhaps = ({ rule, decision }: Found['perhaps'][number], step: Step): Verdict => ({
+  decision,
+  reason: `It may be what a rule is about${rule.reason ? ` (${rule.reason})` : ''}: ${shown(step)}`,
+  rule: rule.name,
+})
+
 const entry = <T>(record: Record<string, T>, key: string | null): T | null =>
   key !== null && Object.hasOwn(record, key) ? (record[key] ?? null) : null
 
 /** Closed categories are opened only by a rule that means them; any rule may close them. */
-function applies(rule: Rule, step: Step, request: PermissionRequest): boolean {
+function applies(rule: Rule, step: Act, request: PermissionRequest): boolean {
   if (!rule.matches(step, request)) return false
   if (defaults[step.category] !== 'deny' || rule.decision === 'deny') return true
   if (!rule.names?.has(step.category)) return false
@@ -135,10 +177,14 @@ function byRule(rule: Rule, step: Step): Verdict {
   const uncovered = step.risks.filter((risk) => !rule.covers.has(risk))
   if (rule.decision === 'allow' && uncovered.length > 0)
     return { decision: 'ask', reason: riskReason(step, uncovered), rule: rule.name }
+  // What was allowed although it is risky can be looked for afterwards.
+  const risky = rule.decision === 'allow' && step.risks.length > 0
+  const said = rule.reason ?? `${sentence[rule.decision]} by a rule: ${shown(step)}`
   return {
     decision: rule.decision,
-    reason: rule.reason ?? `${sentence[rule.decision]} by a rule: ${shown(step)}`,
+    reason: risky ? `${said}: ${riskReason(step, step.risks)}` : said,
     rule: rule.name,
+    ...(risky && { risky }),
   }
 }
 

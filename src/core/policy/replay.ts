@@ -32,7 +32,10 @@ export interface Replay {
 export function replayDecisions(recorded: readonly Recorded[], policy: Policy): Replay {
   const replay: Replay = { total: recorded.length, same: 0, changed: {}, rows: [] }
   for (const { runId, seq, request, decision: before, overrides, gate } of recorded) {
-    const after = evaluatePermission(request, gate ? { ...policy, gate } : policy, { overrides })
+    const after = evaluatePermission(request, gate ? { ...policy, gate } : policy, {
+      overrides,
+      enclosure: before.enclosure,
+    })
     if (after.decision === policyDecision(before)) {
       replay.same += 1
       continue

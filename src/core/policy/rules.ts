@@ -1,3 +1,4 @@
+import type { Enclosure } from '../../contract/enclosure.ts'
 import type { Category, Decision, PermissionRequest, Risk } from '../../contract/permission.ts'
 import type {
   ApprovalTerms,
@@ -6,17 +7,21 @@ import type {
   PolicyRule,
   RuleApproval,
 } from '../../contract/policy.ts'
-import { matchesPath, pathGlob } from './matching/globs.ts'
+import { matchesPath, mayMatchPath, type PathGlob, pathGlob } from './matching/globs.ts'
+import { unknownHost } from './matching/hosts.ts'
 import { builtinRules } from './sandbox-default.ts'
-import { matchesCommand, matchesText, textGlob } from './matching/text-globs.ts'
+import { matchesCommand, matchesText, type TextGlob, textGlob } from './matching/text-globs.ts'
 
 /** The smallest thing that is decided: one command on one path or host. */
 export interface Act {
   category: Category
   command: string | null
   path: string | null
+  /** pattern: every path that fits it. any: it is not known which. Absent: this one. */
+  pathKind?: 'pattern' | 'any'
   host: string | null
   risks: readonly Risk[]
+  enclosure: Enclosure
 }
 
 export interface Rule {
@@ -29,7 +34,11 @@ export interface Rule {
   /** Risks that an allow covers. */
   covers: ReadonlySet<Risk>
   matches: (act: Act, request: PermissionRequest) => boolean
+  mayMatch: (act: Act, request: PermissionRequest) => Perhaps
 }
+
+/** Whether a rule is about something that only the run will show. hidden: not even that there is a path or a host. */
+export type Perhaps = 'no' | 'named' | 'hidden'
 
 export interface Rules {
   list: readonly Rule[]
@@ -78,6 +87,10 @@ function compile({ match, decision, reason }: PolicyRule, name: string): Rule {
   const names = listOf(match.category)
   const risks = new Set(listOf(match.risks) ?? [])
   const tests = testsOf(match)
+  const { path, host, ...rest } = match
+  const others = testsOf(rest)
+  const globs = listOf(path)?.map(pathGlob) ?? null
+  const hosts = listOf(host)?.map((glob) => textGlob(glob.toLowerCase())) ?? null
   return {
     name,
     decision,
@@ -86,7 +99,36 @@ function compile({ match, decision, reason }: PolicyRule, name: string): Rule {
     hasPath: match.path !== undefined,
     covers: risks,
     matches: (act, request) => tests.every((test) => test(act, request)),
+    mayMatch: (act, request) => {
+      if (!others.every((test) => test(act, request))) return 'no'
+      const byPath = globs === null ? null : mayBePath(globs, act, request)
+      const byHost = hosts === null ? null : mayBeHost(hosts, act, request)
+      const both = [byPath, byHost].filter((each) => each !== null)
+      if (both.length === 0 || both.includes('no')) return 'no'
+      return both.includes('hidden') ? 'hidden' : 'named'
+    },
   }
+}
+
+/** A command that nobody understands may be about any path and host. */
+const hides = ({ risks }: Act, { command }: PermissionRequest): Perhaps =>
+  command !== null && risks.includes('ambiguous') ? 'hidden' : 'no'
+
+function mayBePath(globs: readonly PathGlob[], act: Act, request: PermissionRequest): Perhaps {
+  const { path, pathKind } = act
+  if (path === null) return hides(act, request)
+  const may =
+    pathKind === 'any' ||
+    globs.some((glob) =>
+      pathKind === 'pattern' ? mayMatchPath(glob, path, request) : matchesPath(glob, path, request),
+    )
+  return may ? 'named' : 'no'
+}
+
+function mayBeHost(hosts: readonly TextGlob[], act: Act, request: PermissionRequest): Perhaps {
+  const { host } = act
+  if (host === null) return hides(act, request)
+  return host === unknownHost || hosts.some((glob) => matchesText(glob, host)) ? 'named' : 'no'
 }
 
 type Test = (act: Act, request: PermissionRequest) => boolean
@@ -100,6 +142,7 @@ function testsOf(match: PolicyMatch): Test[] {
   return [
     ...test(match.category, (category) => (act) => act.category === category),
     ...test(match.risks, (risk) => (act) => act.risks.includes(risk)),
+    ...test(match.enclosure, (enclosure) => (act) => act.enclosure === enclosure),
     ...test(match.mode, (mode) => (_, request) => request.mode === mode),
     ...test(match.agent, (agent) => (_, request) => request.agent === agent),
     ...test(match.subagent, (subagent) => (_, request) => request.subagent === subagent),
@@ -109,7 +152,8 @@ function testsOf(match: PolicyMatch): Test[] {
     }),
     ...test(match.path, (path) => {
       const glob = pathGlob(path)
-      return (act, request) => act.path !== null && matchesPath(glob, act.path, request)
+      return (act, request) =>
+        act.path !== null && act.pathKind === undefined && matchesPath(glob, act.path, request)
     }),
     ...test(match.command, (command) => {
       const glob = textGlob(command)

@@ -32,37 +32,54 @@ const loopback = {
   command: ['curl *', 'wget *', 'http *', 'xh *'],
 }
 
-/** For sessions without a policy document. Risks ask, because no rule lists one. */
-export const sandboxDefault: Policy = {
-  ...empty,
-  name: 'sandbox-default',
-  description:
-    'Work inside the workspace and requests to the sandbox itself are allowed; what is destructive, privileged or unclear asks; secrets and other folders are denied',
-  rules: [
-    { id: 'workspace', match: { category: ['read', 'edit', 'shell', 'git'] }, decision: 'allow' },
-    { id: 'loopback', match: { category: 'network', ...loopback }, decision: 'allow' },
-    {
-      id: 'bookkeeping',
-      match: { category: 'provider-tool', tool: bookkeepingTools },
-      decision: 'allow',
-    },
-    {
-      id: 'contract-tools',
-      match: { category: 'provider-tool', tool: [...new Set(namesOfContractTools)] },
-      decision: 'allow',
-    },
-  ],
+/** Risks ask, because none of these lists one. */
+const everywhere: PolicyRule[] = [
+  { id: 'workspace', match: { category: ['read', 'edit', 'shell', 'git'] }, decision: 'allow' },
+  { id: 'loopback', match: { category: 'network', ...loopback }, decision: 'allow' },
+  {
+    id: 'bookkeeping',
+    match: { category: 'provider-tool', tool: bookkeepingTools },
+    decision: 'allow',
+  },
+  {
+    id: 'contract-tools',
+    match: { category: 'provider-tool', tool: [...new Set(namesOfContractTools)] },
+    decision: 'allow',
+  },
+]
+
+/** Behind walls a command that nobody understands can do no more than one that somebody does. */
+const enclosed: PolicyRule = {
+  id: 'enclosed',
+  match: { category: ['shell', 'git'], risks: 'ambiguous', enclosure: 'full' },
+  decision: 'allow',
+  reason: 'It is unclear what the command does, and the enclosure holds it',
 }
 
-/**
- * For whoever wants what is unclear to ask wherever a sandbox runs. Today `sandbox-default` says the same; it may come to
- * allow more where a sandbox is enclosed, and this one will not.
- */
-export const strict: Policy = {
-  ...sandboxDefault,
-  name: 'strict',
-  description: `${sandboxDefault.description}; what is unclear asks in every sandbox`,
+const allowed = 'Work inside the workspace and requests to the sandbox itself are allowed'
+const denied = 'secrets and other folders are denied'
+
+/** For sessions without a policy document. */
+export const sandboxDefault: Policy = {
+  ...empty,
+  version: 2,
+  name: 'sandbox-default',
+  description: `${allowed}; what is destructive or privileged asks; what is unclear asks unless the sandbox is fully enclosed; ${denied}`,
+  rules: [...everywhere, enclosed],
 }
+
+/** For whoever wants what is unclear to ask wherever a sandbox runs. */
+export const strict: Policy = {
+  ...empty,
+  name: 'strict',
+  description: `${allowed}; what is destructive, privileged or unclear asks in every sandbox; ${denied}`,
+  rules: everywhere,
+}
+
+/** Versions of before, for documents that were stored upon them. */
+const formerPolicies: readonly Policy[] = [
+  { ...sandboxDefault, version: 1, description: strict.description, rules: everywhere },
+]
 
 /** For operations of the API: the defaults of the categories alone. */
 export const operationDefault: Policy = {
@@ -88,7 +105,7 @@ export function builtinOf(base: PolicyBase = 'sandbox-default'): string | undefi
 
 /** A version that this release does not know has none, so the defaults of the categories count. */
 export const builtinRules = (builtin: string | undefined): readonly PolicyRule[] =>
-  builtinPolicies.find((policy) => idOf(policy) === builtin)?.rules ?? []
+  [...builtinPolicies, ...formerPolicies].find((policy) => idOf(policy) === builtin)?.rules ?? []
 
 /** A document under its number, on top of the built-in one that it extends. */
 export function policyFrom(document: PolicyDocument, version: number): Policy {

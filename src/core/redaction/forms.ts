@@ -14,6 +14,10 @@ export function formsOf(value: string): Forms {
   const wrapped = new Set<string>()
   for (const text of variants(value.toWellFormed())) {
     for (const form of [text, ...jsonForms(text), ...percentForms(text)]) plain.add(form)
+    if (text.length <= maxSpelledLength) {
+      for (const form of spelledForms(text)) plain.add(form)
+      for (const form of hexForms(text)) wrapped.add(form)
+    }
     for (const form of base64Forms(utf8(text))) {
       wrapped.add(form)
       for (const encoded of [encodeURIComponent(form), lowerDigits(encodeURIComponent(form))]) {
@@ -23,6 +27,36 @@ export function formsOf(value: string): Forms {
   }
   return { plain: [...plain], wrapped: [...wrapped] }
 }
+
+/** Longer ones are known by their lines. */
+const maxSpelledLength = 256
+
+/** Backwards, letter by letter, and as numbers with something between them. */
+function spelledForms(text: string): string[] {
+  const letters = Array.from(text)
+  const digits = hexDigits(text)
+  const apart = [' ', ':', '-', ', '].map((between) => digits.join(between))
+  return [
+    letters.toReversed().join(''),
+    ...[' ', '-', '.', ',', '_', ', '].map((between) => letters.join(between)),
+    ...[
+      ...apart,
+      digits.map((two) => `\\x${two}`).join(''),
+      digits.map((two) => `0x${two}`).join(' '),
+    ].flatMap((form) => [
+      form,
+      form.toUpperCase().replaceAll(/\\X|0X/g, (sign) => sign.toLowerCase()),
+    ]),
+  ]
+}
+
+/** As `xxd -p` and its like write it, which break it into lines. */
+const hexForms = (text: string): string[] => {
+  const digits = hexDigits(text).join('')
+  return [digits, digits.toUpperCase()]
+}
+
+const hexDigits = (text: string): string[] => utf8(text).map((byte) => hex(byte).toLowerCase())
 
 /** Shells trim, editors change line ends, and diffs and listings show a value of many lines one by one. */
 function variants(value: string): string[] {

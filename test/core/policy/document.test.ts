@@ -2,7 +2,11 @@ import { describe, expect, test } from 'vitest'
 import { maxPolicyBytes, maxPolicyRules } from '../../../src/contract/policy.ts'
 import { parsePolicy } from '../../../src/core/policy/document.ts'
 import { evaluatePermission } from '../../../src/core/policy/evaluate.ts'
-import { operationDefault, sandboxDefault } from '../../../src/core/policy/sandbox-default.ts'
+import {
+  operationDefault,
+  sandboxDefault,
+  strict,
+} from '../../../src/core/policy/sandbox-default.ts'
 import { toolRequest } from './requests.ts'
 
 const key = (n: number) => `key_${'0'.repeat(19)}${n}`
@@ -61,6 +65,7 @@ describe('documents', () => {
       reason: 'Migrations are looked at by two people',
       rule: 'team-rules@7#no-migrations',
       policy: { name: 'team-rules', version: 7 },
+      enclosure: 'none',
     })
   })
 
@@ -75,9 +80,13 @@ describe('documents', () => {
   })
 
   test('[POL18] the built-in policies are documents like any other', () => {
-    for (const builtin of [sandboxDefault, operationDefault]) {
+    for (const [builtin, expected] of [
+      [sandboxDefault, 2],
+      [strict, 1],
+      [operationDefault, 1],
+    ] as const) {
       const { version, ...document } = builtin
-      expect(version).toBe(1)
+      expect(version).toBe(expected)
       const { name, ...rest } = document
       expect(policyOf(JSON.stringify({ name: 'copy', ...rest }))).toEqual({ ...rest, name: 'copy' })
       expect(errorsOf(JSON.stringify(document))).toMatchObject([

@@ -133,7 +133,6 @@ describe('[POL27] what is not said in plain words', () => {
     "jq --arg env prod '.x[$env]' y.json",
     String.raw`psql -c "select x ~ '\w+' from t"`,
     'psql -c "select * from system t"',
-    "ruby -e 'puts ENV[%q(HOME)]'",
     "perl -lne 'print if /x/' f",
     'body=\'{"a":[1,2]}\'; echo $body',
     '[[ $x -eq 3 ]] && echo y',
@@ -191,7 +190,7 @@ describe('patterns for hidden files', () => {
     },
   )
 
-  test.each(['ls .*', 'cat .eslintrc*', 'cat .git*', 'cat *.json'])(
+  test.each(['ls .g*', 'cat .eslintrc*', 'cat .git*', 'cat *.json'])(
     '[POL28] "%s" does not',
     (command) => {
       expect(decideCommand(command)).toMatchObject({ decision: 'allow' })
@@ -208,7 +207,7 @@ describe('requests to the sandbox itself', () => {
   ])('[POL29] "%s" is allowed', (command) => {
     expect(decideCommand(command)).toMatchObject({
       decision: 'allow',
-      rule: expect.stringContaining('sandbox-default@1#'),
+      rule: expect.stringContaining('sandbox-default@2#'),
     })
   })
 

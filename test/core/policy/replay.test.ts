@@ -68,7 +68,7 @@ describe('replay', () => {
       runId: 'run_1',
       seq: 2,
       before: { decision: 'allow' },
-      after: { decision: 'deny', rule: 'sandbox-default@1#no-docs' },
+      after: { decision: 'deny', rule: 'sandbox-default@2#no-docs' },
     })
   })
 

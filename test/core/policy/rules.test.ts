@@ -18,6 +18,7 @@ describe('which rule decides', () => {
       reason: 'Because',
       rule: 'team@3#second',
       policy: { name: 'team', version: 3 },
+      enclosure: 'none',
     })
     expect(decide(request(), rules.toReversed())).toMatchObject({
       decision: 'deny',

@@ -8,6 +8,7 @@ const other = { name: 'DB_PASSWORD', value: 'correct-horse-battery' }
 const redactor = createRedactor([token, other])
 const label = '[secret:API_TOKEN]'
 const base64 = (text: string) => Buffer.from(text).toString('base64')
+const hexOf = (byte: number) => byte.toString(16).padStart(2, '0')
 const base64url = (text: string) => Buffer.from(text).toString('base64url')
 
 describe('forms of a value', () => {
@@ -33,6 +34,16 @@ describe('forms of a value', () => {
     ['base64 without padding', base64(token.value).replaceAll('=', '')],
     ['base64url', base64url(token.value)],
     ['base64 in a URL', encodeURIComponent(base64(token.value))],
+    ['[SEC11] hex', Buffer.from(token.value).toString('hex')],
+    ['[SEC11] hex in capitals', Buffer.from(token.value).toString('hex').toUpperCase()],
+    ['[SEC11] hex in lines', Buffer.from(token.value).toString('hex').replaceAll(/.{20}/g, '$&\n')],
+    ['[SEC11] hex with spaces', [...Buffer.from(token.value)].map(hexOf).join(' ')],
+    ['[SEC11] hex with colons', [...Buffer.from(token.value)].map(hexOf).join(':')],
+    ['[SEC11] escapes', [...Buffer.from(token.value)].map((b) => `\\x${hexOf(b)}`).join('')],
+    ['[SEC11] reversed', Array.from(token.value).toReversed().join('')],
+    ['[SEC11] spaced', Array.from(token.value).join(' ')],
+    ['[SEC11] with dashes', Array.from(token.value).join('-')],
+    ['[SEC11] with commas', Array.from(token.value).join(',')],
   ])('%s', (_name, form) => {
     expect(redactor.redactText(`a ${form} b`)).toBe(`a ${label} b`)
   })

@@ -150,9 +150,9 @@ describe('[SEC10] in a session', () => {
     const { id: runId } = await world.createRun()
     const rule = { match: { category: 'shell' }, decision: 'allow' }
     await world.actor.api.gate.setPolicy(testCaller, policyOf({ rules: [rule] }))
-    const command = `curl-like ${github}`
+    const command = `./curl-like ${github}`
     const operation = await world.execute(runId, { ...operations.ask, command })
-    expect(operation.operation.command).toBe(`curl-like ${label}`)
+    expect(operation.operation.command).toBe(`./curl-like ${label}`)
     expect(JSON.stringify(world.executes())).toContain(github)
     expect(JSON.stringify(await world.timeline(runId))).not.toContain(github)
   })

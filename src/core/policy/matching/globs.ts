@@ -1,10 +1,12 @@
 import { expandHome, isWithin } from './paths.ts'
-import { matchesText, type TextGlob, textGlob } from './text-globs.ts'
+import { matchesText, type TextGlob, textGlob, withoutBrackets } from './text-globs.ts'
 
 /** Groups of folder names, with any number of folders between two groups. */
 export interface PathGlob {
   from: 'workspace' | 'root' | 'home'
   groups: readonly (readonly TextGlob[])[]
+  /** Folder by folder, as it is written. */
+  parts: readonly string[]
 }
 
 export function pathGlob(pattern: string): PathGlob {
@@ -16,7 +18,7 @@ export function pathGlob(pattern: string): PathGlob {
     if (part === '**') groups.push([])
     else if (part !== '' && part !== '.') groups.at(-1)?.push(textGlob(part))
   }
-  return { from, groups }
+  return { from, groups, parts: parts.filter((part) => part !== '' && part !== '.') }
 }
 
 interface Places {
@@ -24,13 +26,48 @@ interface Places {
   home?: string | undefined
 }
 
+const folderOf = ({ from }: PathGlob, places: Places): string =>
+  from === 'root' ? '/' : from === 'home' ? expandHome('~', places.home) : places.workspaceRoot
+
+const partsOf = (path: string): string[] => path.split('/').filter((part) => part !== '')
+
+/** Whether a file that fits a shell's pattern (`src/*`, `[a-c]?`) may fit the glob as well. */
+export function mayMatchPath(glob: PathGlob, pattern: string, places: Places): boolean {
+  const rule = [...partsOf(folderOf(glob, places)), ...glob.parts]
+  const parts = partsOf(withoutBrackets(pattern))
+  return overlap(rule, parts, '**', (one, other) =>
+    overlap(one.split(''), other.split(''), '*', (a, b) => a === b || a === '?' || b === '?'),
+  )
+}
+
+/** Whether two lists with a sign for "any number of anything" can stand for the same. Time grows with their product. */
+function overlap(
+  one: readonly string[],
+  other: readonly string[],
+  many: string,
+  fits: (a: string, b: string) => boolean,
+): boolean {
+  // reached[j]: the first items of `one` so far and the first j of `other` can be the same.
+  let reached = Array.from({ length: other.length + 1 }, (_, j) =>
+    other.slice(0, j).every((item) => item === many),
+  )
+  for (const item of one) {
+    const next = Array<boolean>(other.length + 1).fill(false)
+    next[0] = item === many && reached[0] === true
+    for (const [j, each] of other.entries()) {
+      const skips = (item === many && (next[j] || reached[j + 1])) || (each === many && next[j])
+      const spans = each === many && (reached[j + 1] || reached[j])
+      next[j + 1] = Boolean(
+        skips || spans || (reached[j] && item !== many && each !== many && fits(item, each)),
+      )
+    }
+    reached = next
+  }
+  return reached[other.length] ?? false
+}
+
 export function matchesPath(glob: PathGlob, path: string, places: Places): boolean {
-  const folder =
-    glob.from === 'root'
-      ? '/'
-      : glob.from === 'home'
-        ? expandHome('~', places.home)
-        : places.workspaceRoot
+  const folder = folderOf(glob, places)
   if (!isWithin(path, folder)) return false
   const rest = path.slice(folder === '/' ? 1 : folder.length + 1)
   return matchesParts(glob.groups, rest === '' ? [] : rest.split('/'))

@@ -1,4 +1,7 @@
-/** Matched by `*` only: a rule about one host says nothing about it. */
+/** The repository's own remote. Matched by `*` only. */
+export const originHost = '(origin)'
+
+/** Matched by `*` only for a rule that allows; a rule that asks or denies may be about it. */
 export const unknownHost = '(unknown)'
 
 /**

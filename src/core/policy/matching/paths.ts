@@ -1,4 +1,4 @@
-import { matchesText, textGlob } from './text-globs.ts'
+import { matchesText, textGlob, withoutBrackets } from './text-globs.ts'
 
 /** Paths are text here: nothing is looked up. The sandbox compares real paths before it acts. */
 
@@ -54,23 +54,33 @@ const hiddenSecrets = ['.env', '.env.local', '.envrc', '.netrc', '.ssh', '.aws',
 
 /** `.e*`, `.[e]nv`, `.e{nv,x}`; what is no pattern is compared by name. */
 function mayNameSecret(part: string): boolean {
-  if (!/^\.[^/]*[*?[{]/.test(part) || part.length > maxPattern) return false
-  const listed = [...part.matchAll(/\{([^{}]*)\}/g)].flatMap(([whole, list = '']) =>
+  if (!/[*?[{]/.test(part) || part.length > maxPattern) return false
+  if (!part.startsWith('.')) return mayNamePlainSecret(part)
+  const listed = [...part.matchAll(/\{([^{}]{0,100})\}/g)].flatMap(([whole, list = '']) =>
     list.split(',').map((item) => part.replace(whole, item)),
   )
   return [part, ...listed].some((each) => hiddenSecrets.some((name) => fits(each, name)))
 }
 
+/** `id_r*`, `cred*`, `*.ke?`; not `*` and `*.json`, which are after something else. */
+const mayNamePlainSecret = (part: string): boolean =>
+  /^[^*?[{]{3}/.test(part)
+    ? [...secretFiles].some((name) => fits(part, name))
+    : plainEndings.some(
+        (ending) => /\.[a-z]/.test(part) && fits(part.slice(part.lastIndexOf('.')), ending),
+      )
+const plainEndings = ['.p12', '.pfx', '.jks', '.keystore', '.kdbx', '.key']
+
 const maxPattern = 100
 const fits = (pattern: string, name: string): boolean =>
-  matchesText(textGlob(pattern.replaceAll(/\[[^\]]*\]/g, '?')), name)
+  matchesText(textGlob(withoutBrackets(pattern)), name)
 
 /** Whether the file holds credentials, by its name. */
 export function isSecretPath(path: string): boolean {
   const lower = path.toLowerCase()
   const parts = lower.split('/')
   const file = parts.at(-1) ?? ''
-  if (lower.includes('/.') && parts.some(mayNameSecret)) return true
+  if (/[*?[{]/.test(lower) && parts.some(mayNameSecret)) return true
   if (file === '.env' || file.startsWith('.env.') || file.startsWith('.env*'))
     return !envTemplates.test(file)
   if (file === 'environ') return lower.startsWith('/proc/')

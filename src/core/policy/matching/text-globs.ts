@@ -45,3 +45,16 @@ export const matchesCommand = (glob: TextGlob, command: string): boolean =>
   (glob.length > 1 && glob.at(-1) === '' && (glob.at(-2) ?? '').endsWith(' ')
     ? matchesText(glob, `${command} `)
     : false)
+
+/** A shell's `[a-c]` is some one character here; what does not end is anything. */
+export function withoutBrackets(pattern: string): string {
+  let text = ''
+  let from = 0
+  for (let at = pattern.indexOf('['); at >= 0; at = pattern.indexOf('[', from)) {
+    const end = pattern.indexOf(']', at)
+    if (end < 0) return `${text}${pattern.slice(from, at)}*`
+    text += `${pattern.slice(from, at)}?`
+    from = end + 1
+  }
+  return text + pattern.slice(from)
+}

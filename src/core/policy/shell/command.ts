@@ -14,7 +14,8 @@ import { locate } from './words/locate.ts'
 import type { Redirects } from './redirects.ts'
 import type { Segment } from './words/segment.ts'
 import { isRunner } from './programs/shells.ts'
-import { locateAll, programPath, readSimple, type Situation } from './programs/simple.ts'
+import { locateAll, programPath, readSimple } from './programs/simple.ts'
+import type { Situation } from './programs/situation.ts'
 import { unwrap } from './programs/wrappers.ts'
 
 /** What stands around the words of a command. */
@@ -59,11 +60,13 @@ export function readCommand(
 const becomesCommand = ambiguous('What is read becomes a command')
 
 const situationOf = (flow: Flow, reading: Reading, fed: boolean): Situation => ({
-  around: { home: reading.home, folders: flow.folders },
+  around: reading.around(flow),
   isInside: reading.isInside,
   stdin: flow.stdin,
   captured: flow.captured,
   fed,
+  listed: flow.listed,
+  isFunction: (name) => flow.variables?.functions.has(name) ?? false,
 })
 
 function withExtras(segment: Segment, { paths, hosts, findings }: Extras): Segment {
@@ -148,7 +151,17 @@ function runNested(
   const ends = nested.map((part) =>
     part.kind === 'script'
       ? reading.script(part.text, { ...inner, stdin: { kind: 'none' } })
-      : union(...Object.values(readCommand(part.words, inner, reading, noExtras, part.fed || fed))),
+      : union(
+          ...Object.values(
+            readCommand(
+              part.words,
+              { ...inner, listed: part.listed ?? inner.listed },
+              reading,
+              noExtras,
+              part.fed || fed,
+            ),
+          ),
+        ),
   )
   return same ? union(flow.folders, ...ends) : flow.folders
 }
@@ -184,7 +197,7 @@ function changeFolder(
 /** A plain name is a folder here, though it would be a word elsewhere. */
 function locateFolder(target: Arg, flow: Flow, reading: Reading) {
   const value = isKnown(target) && !/^[~/.]/.test(target.value) ? `./${target.value}` : target.value
-  const around = { home: reading.home, folders: flow.folders }
+  const around = reading.around(flow)
   const located = locate({ ...target, value }, around, reading.isInside)
   return isKnown(target) ? located : { paths: [], findings: located.findings }
 }

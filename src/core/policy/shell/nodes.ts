@@ -23,6 +23,21 @@ export const setsStrict = (node: SyntaxNode): boolean =>
 export const isFed = (node: CommandNode | undefined): boolean =>
   node?.type === 'Command' && /^(?:xargs|parallel)$/.test(node.name?.value ?? '')
 
+const lister = /^(?:ls|find|fd|fdfind)$/
+const sifter = /^(?:sort|uniq|head|tail|grep|rg|egrep)$/
+const listsNames = /^(?:-[a-zA-Z]*l[a-zA-Z]*|--files|--files-with-matches|--name-only)$/
+
+/** Whether what comes out are still names of files below the folder: `git ls-files | grep ts`. */
+export function listsFiles(node: CommandNode, isFirst: boolean): boolean {
+  if (node.type !== 'Command') return false
+  const name = node.name?.value ?? ''
+  if (!isFirst) return sifter.test(name)
+  const args = node.args.map((arg) => (arg.type === 'Word' ? arg.value : ''))
+  if (name === 'git')
+    return args[0] === 'ls-files' || (args[0] === 'diff' && args.includes('--name-only'))
+  return lister.test(name) || (sifter.test(name) && args.some((arg) => listsNames.test(arg)))
+}
+
 /** A function that calls itself may never end. */
 export function calls(body: SyntaxNode, name: string): boolean {
   let found = false
@@ -43,7 +58,11 @@ const runsValue = (operation: ParameterOperation | undefined): boolean =>
 const looksLikeCommand = (text: string): boolean => /[\w)]\s+[A-Za-z_/.~'"]/.test(text)
 
 /** Hands over every script inside the words of a node, and says what in them cannot be told. */
-export function findInWords(node: SyntaxNode, found: (script: ParsedScript) => void): Finding[] {
+export function findInWords(
+  node: SyntaxNode,
+  found: (script: ParsedScript) => void,
+  isNumber: (name: string) => boolean = () => true,
+): Finding[] {
   const findings: Finding[] = []
   const visit = (part: SyntaxNode): void => {
     if (part.type === 'Script') {
@@ -55,12 +74,45 @@ export function findInWords(node: SyntaxNode, found: (script: ParsedScript) => v
       findings.push(ambiguous('A variable is run as a command'))
     if (part.type === 'ArithmeticExpansion' && looksLikeCommand(part.text))
       findings.push(ambiguous('Some shells run it as a command'))
+    if (part.type === 'ParameterExpansion') findings.push(...parameterFindings(part, isNumber))
+    if (
+      part.type === 'ArithmeticExpansion' &&
+      part.expression === undefined &&
+      /[^\s$()]/.test(part.text)
+    )
+      findings.push(ambiguous(hidden))
+    // What it prints would be evaluated once more.
+    if (part.type === 'ArithmeticCommandExpansion') findings.push(ambiguous(hidden))
+    if (part.type === 'ArithmeticWord' && !areNumbers(part.value, isNumber))
+      findings.push(ambiguous(hidden))
+    if (part.type === 'Assignment' && part.index && !areNumbers(part.index.text, isNumber))
+      findings.push(ambiguous(hidden))
     if (part.type === 'HereDoc' && !part.closing)
       findings.push(ambiguous('A here-document does not end'))
     forEachChild(part, visit)
   }
   forEachChild(node, visit)
   return findings
+}
+
+/** Whatever arithmetic looks at is a number: it would run a substitution that it finds in a text. */
+export const areNumbers = (text: string, isNumber: (name: string) => boolean): boolean =>
+  !/\$[\d@*{(]|`/.test(text) && (text.match(/[A-Za-z_]\w*/g) ?? []).every(isNumber)
+
+type Parameter = Extract<SyntaxNode, { type: 'ParameterExpansion' }>
+
+function parameterFindings(
+  { index, operation, text }: Parameter,
+  isNumber: (name: string) => boolean,
+): Finding[] {
+  const indexed = index && !/^[@*\d]+$/.test(index.value) ? index.text : ''
+  const slice =
+    operation?.type === 'Slice' ? `${operation.offset.text} ${operation.length?.text ?? ''}` : ''
+  const findings = areNumbers(`${indexed} ${slice}`, isNumber) ? [] : [ambiguous(hidden)]
+  // Where the quotes end depends on the shell and on its version.
+  return operation && text.includes("'")
+    ? [...findings, ambiguous('Quotes inside of an expansion')]
+    : findings
 }
 
 const unclear = (text: string): Segment => plainSegment(`[[ ${text} ]]`, [ambiguous(hidden)])
@@ -71,8 +123,9 @@ export function testSegments(
   expression: TestExpression,
   around: Surroundings,
   isInside: (path: string) => boolean,
+  isNumber: (name: string) => boolean,
 ): Segment[] {
-  const inner = (part: TestExpression) => testSegments(part, around, isInside)
+  const inner = (part: TestExpression) => testSegments(part, around, isInside, isNumber)
   switch (expression.type) {
     case 'TestLogical':
       return expression.operands.flatMap(inner)
@@ -82,7 +135,12 @@ export function testSegments(
       return inner(expression.expression)
     case 'TestBinary': {
       const sides = [expression.left, expression.right].map((side) => argOf(side, around))
-      return sides.some(({ value }) => hidesSubstitution(value)) ? [unclear(textOf(sides))] : []
+      const counts = /^-(?:eq|ne|lt|le|gt|ge)$/.test(expression.operator)
+      const hides =
+        sides.some(({ value }) => hidesSubstitution(value)) ||
+        (counts &&
+          !areNumbers(sides.map(({ text }) => text.replaceAll('"', '')).join(' '), isNumber))
+      return hides ? [unclear(textOf(sides))] : []
     }
     default: {
       const target = argOf(expression.operand, around)

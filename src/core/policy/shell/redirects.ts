@@ -1,6 +1,6 @@
 import type { HereDoc, Redirection } from 'unbash'
 import { hostOf, unknownHost } from '../matching/hosts.ts'
-import { type Arg, argOf, isKnown, type Surroundings } from './words/arg.ts'
+import { type Arg, argOf, argsOf, isKnown, type Surroundings } from './words/arg.ts'
 import { ambiguous, destructive, type Finding, type Stdin } from './words/finding.ts'
 import { locate } from './words/locate.ts'
 import { asFile } from './words/operands.ts'
@@ -27,9 +27,11 @@ export function readRedirects(redirections: readonly Redirection[], where: Where
   for (const redirection of redirections) {
     if (redirection.type === 'HereDoc') result.stdin = documentOf(redirection, where)
     else if (redirection.target) {
-      const target = argOf(redirection.target, where.around)
-      if (redirection.type === 'HereString') readText(result, target, where)
-      else readTarget(result, redirection.operator, target, where)
+      if (redirection.type === 'HereString')
+        readText(result, argOf(redirection.target, where.around), where)
+      else
+        for (const target of argsOf(redirection.target, where.around).flat())
+          readTarget(result, redirection.operator, target, where)
     }
   }
   return result
@@ -55,10 +57,11 @@ function readTarget(result: Redirects, operator: string, target: Arg, where: Whe
   if (reads) result.stdin = { kind: 'unknown' }
   const remote = /^\/dev\/(?:tcp|udp)\/([^/]*)/.exec(target.value)
   if (remote) return void result.hosts.push(hostOf(remote[1] ?? '') ?? unknownHost)
-  const { paths, findings } = locate(asFile(target), where.around, where.isInside)
+  const { paths, findings, any } = locate(asFile(target), where.around, where.isInside)
   result.findings.push(...findings)
+  if (any) result.paths.push({ path: '/', read: reads, kind: 'any' })
   for (const path of paths) {
     if (isBlockDevice(path)) result.findings.push(destructive('It writes to a device'))
-    result.paths.push({ path, read: reads })
+    result.paths.push({ path, read: reads, ...(target.globs ? { kind: 'pattern' as const } : {}) })
   }
 }

@@ -1,7 +1,16 @@
 import type { AndOr, Command, CommandNode, CompoundList, Pipeline, Redirection } from 'unbash'
 import type { Function as ShellFunction } from 'unbash'
 import type { Statement, SyntaxNode } from 'unbash'
-import { type Arg, argOf, isKnown, literalArg, type Surroundings } from './words/arg.ts'
+import {
+  type Arg,
+  argOf,
+  argsOf,
+  hole,
+  isKnown,
+  literalArg,
+  product,
+  type Surroundings,
+} from './words/arg.ts'
 import { assignedOutside, assignedSecret, assignmentFindings } from './words/assignments.ts'
 import { type Extras, readCommand } from './command.ts'
 import { ambiguous, type Finding, type Stdin } from './words/finding.ts'
@@ -11,13 +20,15 @@ import {
   maxFolders,
   maxPaths,
   maxSegments,
+  maxWords,
   plainSegment,
 } from './words/flow.ts'
 import { type Outcome, type Reading, unchanged, union } from './words/flow.ts'
-import { calls, findInWords, isFed, setsStrict, testSegments } from './nodes.ts'
+import { calls, findInWords, isFed, listsFiles, setsStrict, testSegments } from './nodes.ts'
 import { parseScript } from './words/parse.ts'
 import { readRedirects, type Redirects } from './redirects.ts'
 import type { Segment } from './words/segment.ts'
+import { Variables } from './words/variables.ts'
 
 export interface Place {
   cwd: string
@@ -44,8 +55,11 @@ const start: Flow = {
   inLoop: false,
   strict: false,
   captured: false,
+  listed: false,
   stdin: noStdin,
   bodies: new Map(),
+  variables: null,
+  assigned: new Set(),
 }
 
 /**
@@ -89,16 +103,22 @@ class Walk implements Reading {
 
   script(text: string, flow: Flow): readonly string[] {
     const parsed = flow.depth > maxDepth ? null : parseScript(text)
-    if (parsed) return this.#statements(parsed.statements, { ...flow, bodies: parsed.bodies })
+    if (parsed) {
+      const { statements, bodies } = parsed
+      const start = flow.folders.length === 1 ? (flow.folders[0] ?? hole) : hole
+      const variables = new Variables(statements, { home: this.home, start })
+      return this.#statements(statements, { ...flow, bodies, variables, assigned: new Set() })
+    }
     this.add(plainSegment(text, [ambiguous('It cannot be told what a shell makes of it')]))
     return flow.folders
   }
 
   #statements(statements: readonly Statement[], flow: Flow): readonly string[] {
-    let { folders, strict } = flow
+    let { folders, strict, assigned } = flow
     for (const { command, background } of statements) {
       if (this.#isFull()) return folders
-      const { done, failed } = this.#run(command, { ...flow, folders, strict })
+      const { done, failed } = this.#run(command, { ...flow, folders, strict, assigned })
+      if (!background) assigned = withNames(assigned, assignedBy(command))
       const ends = strict && command.type === 'Command'
       if (!background) folders = ends ? done : union(done, failed)
       strict ||= setsStrict(command)
@@ -170,7 +190,14 @@ class Walk implements Reading {
         this.#note(node.wordlist ?? [], flow)
         for (const word of node.wordlist ?? [])
           this.#noteLoopWord(argOf(word, this.#around(flow)), flow)
-        return union(flow.folders, this.#list(node.body, { ...flow, inLoop: true }))
+        return union(
+          flow.folders,
+          this.#list(node.body, {
+            ...flow,
+            inLoop: true,
+            assigned: withNames(flow.assigned, node.wordlist ? [node.name.value] : []),
+          }),
+        )
       case 'ArithmeticFor':
         this.#note([node.initialize, node.test, node.update], flow)
         return union(flow.folders, this.#list(node.body, { ...flow, inLoop: true }))
@@ -179,7 +206,12 @@ class Walk implements Reading {
         return union(flow.folders, ...node.items.map(({ body }) => this.#list(body, flow)))
       case 'TestCommand':
         this.#note([node.expression], flow)
-        for (const segment of testSegments(node.expression, this.#around(flow), this.isInside))
+        for (const segment of testSegments(
+          node.expression,
+          this.#around(flow),
+          this.isInside,
+          isNumberIn(flow),
+        ))
           this.add(segment)
         return flow.folders
       case 'ArithmeticCommand':
@@ -200,11 +232,15 @@ class Walk implements Reading {
   #andOr({ commands, operators }: AndOr, flow: Flow): Outcome {
     let done: readonly string[] = flow.folders
     let failed: readonly string[] = done
+    let { assigned } = flow
     for (const [index, command] of commands.entries()) {
       if (this.#isFull()) break
       const onFailure = operators[index - 1] === '||'
       const from = onFailure ? failed : done
-      const next = this.#run(command, { ...flow, folders: from })
+      const next = this.#run(command, { ...flow, folders: from, assigned })
+      // What comes after "&&" runs only if this did.
+      if (operators.slice(0, index).every((operator) => operator === '&&'))
+        assigned = withNames(assigned, assignedBy(command))
       failed = onFailure || index === 0 ? next.failed : union(failed, next.failed)
       done = onFailure ? union(done, next.done) : next.done
     }
@@ -213,11 +249,15 @@ class Walk implements Reading {
 
   #pipeline({ commands }: Pipeline, flow: Flow): Outcome {
     if (commands.length === 1 && commands[0]) return this.#run(commands[0], flow)
+    let listing = true
     for (const [index, command] of commands.entries()) {
+      if (this.#isFull()) break
       const before = commands[index - 1]
+      if (before) listing &&= listsFiles(before, index === 1)
       const stdin = before ? this.#output(before, flow) : flow.stdin
       const captured = flow.captured || isFed(commands[index + 1])
-      this.#run(command, { ...flow, stdin, captured })
+      const listed = index > 0 && listing
+      this.#run(command, { ...flow, stdin, captured, listed })
     }
     return unchanged(flow)
   }
@@ -250,14 +290,30 @@ class Walk implements Reading {
       if (stays) findings.push(...values.flatMap((arg) => assignedSecret(name, arg)))
     }
     const extras = { ...redirects, findings: [...redirects.findings, ...findings] }
-    const words = [...(node.name ? [node.name] : []), ...node.args].map((part) =>
-      this.#arg(part, flow),
-    )
     const stdin = redirects.stdin ?? flow.stdin
-    if (words.length > 0) return readCommand(words, { ...flow, stdin }, this, extras)
+    if (node.name && node.args.length > maxWords) {
+      this.add(plainSegment(node.name.value, [ambiguous('Too much to judge')]))
+      return unchanged(flow)
+    }
+    if (node.name) {
+      const parts = [node.name, ...node.args].map((part) => this.#args(part, flow))
+      // Too many to look at each: then none is known.
+      const lists = product(parts) ?? [
+        [node.name, ...node.args].map((part) => this.#arg(part, flow)),
+      ]
+      const outcomes = lists.map((words) => readCommand(words, { ...flow, stdin }, this, extras))
+      return {
+        done: union(...outcomes.map(({ done }) => done)),
+        failed: union(...outcomes.map(({ failed }) => failed)),
+      }
+    }
     if (extras.findings.length + extras.paths.length + extras.hosts.length > 0)
       this.#addRedirects(extras, assignments.map(({ text }) => text).join(' '))
     return unchanged(flow)
+  }
+
+  #args(part: Command['args'][number], flow: Flow): Arg[][] {
+    return part.type === 'Word' ? argsOf(part, this.#around(flow)) : [[this.#arg(part, flow)]]
   }
 
   #arg(part: Command['args'][number], flow: Flow): Arg {
@@ -277,7 +333,13 @@ class Walk implements Reading {
     if (findings.length > 0) this.add(plainSegment(arg.text, findings))
   }
 
-  #around = ({ folders }: Flow): Surroundings => ({ home: this.home, folders })
+  around({ folders, variables, assigned }: Flow): Surroundings {
+    const values = (name: string) =>
+      !variables?.has(name) ? undefined : assigned.has(name) ? variables.valuesOf(name) : null
+    return { home: this.home, folders, values }
+  }
+
+  #around = (flow: Flow): Surroundings => this.around(flow)
 
   #redirects = (redirections: readonly Redirection[], flow: Flow): Redirects =>
     readRedirects(redirections, {
@@ -299,12 +361,37 @@ class Walk implements Reading {
 
   /** Substitutions in words, each a script of its own. */
   #inside = (node: SyntaxNode, flow: Flow): Finding[] =>
-    findInWords(node, ({ commands, source }) => {
-      const inner = { ...flow, depth: flow.depth + 1, captured: true, stdin: noStdin }
-      // Text between escaped backticks counts its positions from its own beginning.
-      this.#statements(commands, source === undefined ? inner : { ...inner, bodies: new Map() })
-    })
+    findInWords(
+      node,
+      ({ commands, source }) => {
+        const inner = { ...flow, depth: flow.depth + 1, captured: true, stdin: noStdin }
+        // Text between escaped backticks counts its positions from its own beginning.
+        this.#statements(commands, source === undefined ? inner : { ...inner, bodies: new Map() })
+      },
+      isNumberIn(flow),
+    )
 }
 
+/** What the script does not set itself is the environment's, and is taken for a number where one is wanted. */
+const isNumberIn =
+  ({ variables }: Flow) =>
+  (name: string): boolean =>
+    !variables?.has(name) || variables.isNumber(name)
+
 const declares = /^(?:export|declare|typeset|readonly|local)$/
+
+const withNames = (assigned: ReadonlySet<string>, names: readonly string[]): ReadonlySet<string> =>
+  names.length === 0 ? assigned : new Set([...assigned, ...names])
+
+/** The variables that are set once the node has run. */
+function assignedBy(node: CommandNode | Pipeline | AndOr | CompoundList): string[] {
+  if (node.type === 'Pipeline' && node.commands.length === 1 && node.commands[0])
+    return assignedBy(node.commands[0])
+  // The first always runs, what comes after it perhaps not.
+  if (node.type === 'AndOr') return node.commands[0] ? assignedBy(node.commands[0]) : []
+  if (node.type !== 'Command' || (node.name && !declares.test(node.name.value))) return []
+  return [...node.prefix, ...node.suffix].flatMap((part) =>
+    part.type === 'Assignment' ? [part.name] : [],
+  )
+}
 const same = (folders: readonly string[]): Outcome => ({ done: folders, failed: folders })

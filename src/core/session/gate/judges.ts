@@ -1,3 +1,4 @@
+import type { Enclosure } from '../../../contract/enclosure.ts'
 import type { PermissionDecision, PermissionRequest } from '../../../contract/permission.ts'
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import type { Policy } from '../../../contract/policy.ts'
@@ -25,6 +26,7 @@ export interface Case {
   policy: Policy
   /** The question's hash is not that of its input. */
   misnamed: boolean
+  enclosure: Enclosure
   /** Names the operation, for approvals that are remembered. */
   operationHash: () => string
 }
@@ -69,8 +71,10 @@ function inputIsNamed(given: Case, before: Judgement | null): Judgement | null {
   return before ?? denied(given, 'The hash of the question is not that of its input')
 }
 
-function policyDecides({ request, policy }: Case, before: Judgement | null): Judgement {
-  return before ?? { by: 'policy', grant: null, ...evaluatePermission(request, policy) }
+function policyDecides({ request, policy, enclosure }: Case, before: Judgement | null): Judgement {
+  return (
+    before ?? { by: 'policy', grant: null, ...evaluatePermission(request, policy, { enclosure }) }
+  )
 }
 
 /** A remembered approval spares the question. */
@@ -88,10 +92,10 @@ function canBeAsked(given: Case, before: Judgement | null): Judgement | null {
   return denied(given, 'The run has ended: nobody can be asked')
 }
 
-function denied({ policy }: Case, reason: string): Judgement {
+function denied({ policy, enclosure }: Case, reason: string): Judgement {
   const { name, version } = policy
   const state = { by: 'state', grant: null, rule: 'state', policy: { name, version } } as const
-  return { ...state, decision: 'deny', reason }
+  return { ...state, decision: 'deny', reason, enclosure }
 }
 
 /** A remembered approval spares the question, and nothing else: what is denied stays denied. */

@@ -1,3 +1,4 @@
+import type { Enclosure } from '../../../contract/enclosure.ts'
 import type { PermissionRequest } from '../../../contract/permission.ts'
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import type { Policy } from '../../../contract/policy.ts'
@@ -13,6 +14,7 @@ import { type AskingTurn, judgeQuestion } from './judges.ts'
 import type { RunRow } from '../runs/run.ts'
 import { hasEnded } from '../runs/transitions.ts'
 import { hashOfQuestion, type Question, type Verdict } from './questions.ts'
+import { enclosureOf } from '../record/enclosure.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { loadPlace, loadPolicy, type Place } from './policy-row.ts'
 
@@ -64,6 +66,7 @@ export class SessionPolicy {
     const request = this.#requestOf(question)
     const { by, grant, ...decision } = judgeQuestion({
       ...{ sql, now, turn, request, policy, misnamed: question.misnamed === true },
+      enclosure: this.enclosure(),
       operationHash: () => hashOfQuestion(question),
     })
     const record = keptRecord({
@@ -112,6 +115,10 @@ export class SessionPolicy {
       ],
       home,
     }
+  }
+
+  enclosure(): Enclosure {
+    return enclosureOf(this.#kernel.session())
   }
 
   place(): Place {

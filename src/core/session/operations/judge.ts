@@ -32,7 +32,7 @@ export function judgeOperation(
 ): OperationVerdict {
   const policy = effectivePolicy(session.document(), 'operation')
   const request = requestOfOperation(operation, session.context(run.agent, run.subagent))
-  const evaluated = evaluatePermission(request, policy)
+  const evaluated = evaluatePermission(request, policy, { enclosure: session.enclosure() })
   const plan = planOf(session, request, operation, evaluated)
   const tightened = mustAsk(plan) ? tighten(evaluated, plan) : evaluated
   const asked = { runId: run.id, terms: approvalTerms(policy, tightened.rule) }
@@ -57,7 +57,8 @@ export function judgeOperation(
 export function planOperation(session: SessionPolicy, operation: Operation): IsolationPlan {
   const policy = effectivePolicy(session.document(), 'operation')
   const request = requestOfOperation(operation, session.context(null, null))
-  return planOf(session, request, operation, evaluatePermission(request, policy))
+  const decision = evaluatePermission(request, policy, { enclosure: session.enclosure() })
+  return planOf(session, request, operation, decision)
 }
 
 function planOf(

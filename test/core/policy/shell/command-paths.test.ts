@@ -75,6 +75,13 @@ describe('paths in commands', () => {
     'HOME=x; cat ~/y',
     'f() { cat /etc/x; }',
     'cat <(cat /etc/x)',
+    'F=/etc/passwd; cat $F',
+    `python3 -c "open('/etc/passwd')"`,
+    'x=(/etc/passwd); cat ${x[@]}',
+    'A=..; cat $A/x',
+    'cat {/etc,x}/passwd',
+    'cat {..,.}/x',
+    'for f in /etc/*; do cat $f; done',
   ]
   test.each(outside)('[POL12] %j leaves the workspace', (command) => {
     expect(decideCommand(command)).toMatchObject({ decision: 'deny', rule: 'boundary' })
@@ -97,7 +104,7 @@ describe('paths in commands', () => {
     'cat /tmp/.session_env.json',
     'ls 3>&1 4>&-',
     'SHELL=/bin/bash ls',
-    'chsh_like --shell /bin/bash',
+    './chsh_like --shell /bin/bash',
     `node -e "console.log('/api/users')"`,
   ]
   test.each(fine)('[POL12] %j stays in it', (command) => {

@@ -26,8 +26,9 @@ describe('[GATE8] every decision is an entry of the timeline', () => {
         askId: ask,
         operationId: null,
         decision: 'allow',
-        rule: 'sandbox-default@1#workspace',
-        policy: { name: 'sandbox-default', version: 1 },
+        rule: 'sandbox-default@2#workspace',
+        policy: { name: 'sandbox-default', version: 2 },
+        enclosure: 'none',
         request: {
           category: 'shell',
           operation: 'run',
@@ -76,6 +77,24 @@ describe('[GATE8] every decision is an entry of the timeline', () => {
   })
 })
 
+test('[POL31] [POL32] a question of a tool is judged as closely, and its record has the enclosure', async () => {
+  const asked = [
+    'cat ${y:-/etc/hosts}',
+    'git ls-remote https://a.example/x',
+    'e=nv; cat .e$e',
+    'frobnicate --all',
+    'npm --silent exec -- rm -rf src',
+    "sed 's!a!b!e' x",
+    'npm test',
+  ]
+  for (const command of asked) await world.ask('bash', { command })
+  const records = await decisions()
+  expect(records.map(({ decision }) => decision)).toEqual(
+    'deny ask deny ask ask ask allow'.split(' '),
+  )
+  for (const { enclosure } of records) expect(enclosure).toBe('none')
+})
+
 test('[GATE11] what is asked while nothing may run is denied by the state, without a policy', async () => {
   await world.actor.api.self.abort(testCaller, '')
   await world.ask('read')
@@ -99,7 +118,7 @@ describe('[GATE12] the policy of a session', () => {
     expect(pinned.answerTo(await pinned.ask('read'))).toBe('deny')
     expect(await pinned.actor.api.gate.setPolicy(testCaller, null)).toEqual({
       name: 'sandbox-default',
-      version: 1,
+      version: 2,
       extends: 'none',
     })
     expect(pinned.answerTo(await pinned.ask('read'))).toBe('allow')
@@ -112,7 +131,7 @@ describe('[GATE12] the policy of a session', () => {
     expect(await world.actor.api.gate.policy(testCaller)).toEqual({
       name: 'team',
       version: 4,
-      extends: 'sandbox-default@1',
+      extends: 'sandbox-default@2',
     })
     world.restart()
     await world.meet()
@@ -121,7 +140,7 @@ describe('[GATE12] the policy of a session', () => {
     const recorded = (await decisions()).map(({ rule: by, policy }) => [by, policy.name])
     expect(recorded.slice(-2)).toEqual([
       ['team@4#no-lists', 'team'],
-      ['sandbox-default@1#bookkeeping', 'team'],
+      ['sandbox-default@2#bookkeeping', 'team'],
     ])
   })
 

@@ -47,6 +47,14 @@ describe('git arguments', () => {
     ['diff -- /etc/passwd kept.txt'],
     ['diff ../../secret kept.txt'],
     ['diff --output=x'],
+    ['diff --submodule=diff'],
+    ['diff --submod=diff'],
+    ['log -p --submodule'],
+    ['show --ext-diff'],
+    ['diff --ext'],
+    ['diff --textconv'],
+    ['diff --ignore-submodules=none'],
+    ['grep --recurse-submodules x'],
     ['diff --outpu=x'],
     ['log --output x'],
     ['add --pathspec-from-file=/etc/passwd'],
@@ -173,5 +181,55 @@ describe('git', () => {
     )
     expect(existsSync(join(site.workspace, '.git/index.lock'))).toBe(true)
     expect([git('log', '-1', '--format=%s'), git('status', '--porcelain')]).toEqual(['second', ''])
+  })
+
+  it('[EXEC8] no program of a repository inside the workspace is run, whatever its settings are', async () => {
+    const { site, git, run, perform } = makeRepository()
+    const canary = join(site.home, 'ran')
+    run('git', 'init', '-q', '-b', 'main', 'inner')
+    const inner = (...args: string[]) =>
+      git('-C', 'inner', '-c', 'user.name=x', '-c', 'user.email=x@y.z', ...args)
+    put(site, 'inner/.gitattributes', '* diff=evil filter=evil\n')
+    put(site, 'inner/x', 'one\n')
+    inner('add', '-A')
+    inner('commit', '-qm', 'one')
+    put(
+      site,
+      '.gitmodules',
+      '[submodule "inner"]\n\tpath = inner\n\turl = ./inner\n\tignore = none\n',
+    )
+    git('add', '-A')
+    git('commit', '-qm', 'with a submodule')
+    put(site, 'inner/x', 'two\n')
+    inner('commit', '-qam', 'two')
+    put(site, 'inner/x', 'three\n')
+    for (const key of [
+      'diff.external',
+      'diff.evil.textconv',
+      'diff.evil.command',
+      'filter.evil.clean',
+      'core.fsmonitor',
+    ])
+      inner('config', key, `touch ${canary}; cat`)
+    for (const args of [
+      ['status'],
+      ['status', '--porcelain=v2'],
+      ['diff'],
+      ['diff', 'HEAD'],
+      ['diff', '-p', '--stat'],
+      ['log', '-p', '-2'],
+      ['show', 'HEAD'],
+      ['diff-tree', '-p', 'HEAD~1', 'HEAD'],
+      ['grep', 'three'],
+      ['ls-files'],
+    ])
+      expect([args, (await perform('git', { args })).error ?? 'Exit code 1']).toEqual([
+        args,
+        'Exit code 1',
+      ])
+    expect(existsSync(canary)).toBe(false)
+    // The settings bite where nothing holds git back.
+    git('diff', '--submodule=diff', '--ext-diff')
+    expect(existsSync(canary)).toBe(true)
   })
 })

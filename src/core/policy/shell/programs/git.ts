@@ -1,6 +1,7 @@
-import { hostOf, unknownHost } from '../../matching/hosts.ts'
+import { hostOf, originHost, unknownHost } from '../../matching/hosts.ts'
 import { resolvePath } from '../../matching/paths.ts'
-import { type Arg, isKnown } from '../words/arg.ts'
+import { gitOptions } from '../known/git.ts'
+import { type Arg, hole, isKnown } from '../words/arg.ts'
 import { ambiguous, destructive, external, type Finding, type Nested } from '../words/finding.ts'
 import { hasFlag, optionSet, type Parsed, parseOptions, valuesOf } from '../words/options.ts'
 
@@ -9,6 +10,8 @@ export interface GitUse {
   words: readonly Arg[]
   findings: Finding[]
   hosts: string[]
+  /** It reaches another place than the repository's own remote. */
+  isNetwork: boolean
   nested: Nested[]
   secret: boolean
   /** Where it works, from where it is started: `-C`. */
@@ -17,7 +20,7 @@ export interface GitUse {
 
 /** Settings that run nothing. */
 const harmlessSettings =
-  /^(?:user|color|advice|init|log|branch|push|pull|fetch|rebase|merge|status|diff\.(?:algorithm|renames|context|nopre)|column|help|i18n|safe|commit\.(?:gpgsign|verbose|template)|tag\.gpgsign|core\.(?:quotepath|autocrlf|eol|filemode|ignorecase|abbrev|safecrlf|longpaths|preloadindex|untrackedcache|commentchar)|remote\.[\w.-]+\.(?:url|fetch)|submodule|gc|pack|http\.(?:postbuffer|version|lowspeed\w+)|feature|index|receive|lfs)(?:\.|=|$)/i
+  /^(?:user|color|advice|init|log|branch|push|pull|fetch|rebase|merge|status|diff\.(?:algorithm|renames|context|nopre)|column|help|i18n|safe|commit\.(?:gpgsign|verbose|template)|tag\.gpgsign|core\.(?:quotepath|autocrlf|eol|filemode|ignorecase|abbrev|safecrlf|longpaths|preloadindex|untrackedcache|commentchar)|gc|pack|http\.(?:postbuffer|version|lowspeed\w+)|feature|index|receive|lfs)(?:\.|=|$)/i
 /** Among them, those that name a command after all, or a folder of hooks. */
 const runningSettings =
   /^[^=]*\.(?:driver|cmd|command|helper|textconv|program|templatedir)(?:=|$)|=\s*(?:!|ext::)/i
@@ -48,6 +51,7 @@ export function gitUse(args: readonly Arg[]): GitUse {
   const name = sub?.value ?? ''
   const values = Object.hasOwn(subcommandValues, name) ? subcommandValues[name] : noValues
   const parsed = parseOptions(rest, values)
+  const hosts = reaches.has(name) ? hostsOf(name, parsed.operands, rest) : []
   return {
     words: globals.operands,
     findings: [
@@ -56,9 +60,11 @@ export function gitUse(args: readonly Arg[]): GitUse {
         ? [ambiguous('Not a command of git: an alias may run anything')]
         : []),
       ...subFindings(name, parsed, rest),
+      ...optionFindings(name, globals, parsed, rest),
       ...(reaches.has(name) ? transportFindings(parsed, rest) : []),
     ],
-    hosts: reaches.has(name) ? hostsOf(name, parsed.operands) : [],
+    hosts,
+    isNetwork: hosts.some((host) => host !== originHost),
     nested: nestedOf(name, parsed, rest),
     secret: name.startsWith('credential'),
     folders: (from) =>
@@ -84,13 +90,14 @@ const isHarmless = (setting: string): boolean =>
   (harmlessSettings.test(setting) && !runningSettings.test(setting)) ||
   /^core\.pager=(?:cat|less)?$/i.test(setting)
 
-const everything = new Set(['.', './', '*', ':/', ':', '..'])
-const namesAll = (operands: readonly Arg[]) => operands.some(({ value }) => everything.has(value))
+/** A folder as a whole, a pattern, or git's own way to say so. */
+const namesAll = (operands: readonly Arg[]) =>
+  operands.some(({ value }) => /^[./*?]+$|^:|\/$|\*\*?$/.test(value))
 
 /** What is lost cannot be brought back from the repository. */
 const losses: Record<string, (parsed: Parsed, args: readonly Arg[]) => boolean> = {
   reset: (parsed) => hasFlag(parsed, '--hard'),
-  clean: (parsed) => !hasFlag(parsed, 'n', '--dry-run'),
+  clean: (parsed) => !hasFlag(parsed, 'n', '--dry-run') || parsed.flags.has('--no-dry-run'),
   checkout: (parsed) => hasFlag(parsed, 'f', '--force') || namesAll(parsed.operands),
   restore: (parsed) =>
     namesAll(parsed.operands) &&
@@ -157,7 +164,35 @@ const setsProgram = ({ operands, flags }: Parsed): boolean => {
   )
 }
 
-const reaches = new Set('clone fetch pull push ls-remote submodule remote archive'.split(' '))
+/** Git takes any beginning of an option for the whole, so only whole ones that are known are clear. */
+function optionFindings(
+  name: string,
+  globals: Parsed,
+  parsed: Parsed,
+  args: readonly Arg[],
+): Finding[] {
+  const long = [...globals.flags, ...parsed.flags].find(
+    (flag) =>
+      flag.startsWith('--') &&
+      !gitOptions.has(flag.slice(2)) &&
+      !gitOptions.has(flag.slice(2).replace(/^no-/, '')),
+  )
+  const runs = name === 'submodule' || name === 'bisect'
+  const loose =
+    !runs &&
+    (args.some(({ splits }) => splits) ||
+      parsed.operands.some(({ value }) => value.startsWith(hole)))
+  return [
+    ...(long ? [ambiguous(`"${long.slice(0, 40)}" is not an option that is known of git`)] : []),
+    ...(loose ? [ambiguous('An argument is known only when it runs')] : []),
+  ]
+}
+
+const reaches = new Set(
+  'clone fetch pull push ls-remote submodule remote archive request-pull send-email svn p4 lfs subtree fetch-pack send-pack http-fetch bundle'.split(
+    ' ',
+  ),
+)
 
 function transportFindings(parsed: Parsed, args: readonly Arg[]): Finding[] {
   const runs =
@@ -168,16 +203,36 @@ function transportFindings(parsed: Parsed, args: readonly Arg[]): Finding[] {
 }
 
 /** By the name of a remote, or by a URL. */
-function hostsOf(name: string, operands: readonly Arg[]): string[] {
+function hostsOf(name: string, operands: readonly Arg[], args: readonly Arg[]): string[] {
   const hosts = operands.flatMap(({ value }) => {
     if (/^(?:https?|ssh|git|ftps?):\/\//i.test(value))
       return [hostOf(value.replace(/^(ssh:\/\/)[\w.-]+@/i, '$1')) ?? unknownHost]
+    if (/^[\w+-]+::|^[a-z][\w+.-]*:\/\//i.test(value)) return [unknownHost]
     const short = /^(?:[\w.-]+@)?([\w.-]+):(?!\/\/)/.exec(value)?.[1]
+    if (value.includes('@') && short) return [short.toLowerCase()]
     return short?.includes('.') ? [short.toLowerCase()] : []
   })
-  const remote = /^(?:fetch|pull|push|ls-remote)$/.test(name) || operands[0]?.value === 'update'
-  return hosts.length === 0 && remote ? [unknownHost] : hosts
+  if (hosts.length > 0) return hosts
+  const [first, second] = operands.map(({ value }) => value)
+  if (name === 'submodule') return first === 'update' || first === 'add' ? [unknownHost] : []
+  if (name === 'remote') {
+    if (first === 'update' || second === 'update') return [unknownHost]
+    return first === 'add' || first === 'set-url' ? [unknownHost] : []
+  }
+  if (name === 'lfs' || name === 'subtree')
+    return /^(?:fetch|pull|push|add|clone)$/.test(first ?? '') ? [unknownHost] : []
+  if (name === 'archive')
+    return args.some(({ value }) => value.startsWith('--remote')) ? [unknownHost] : []
+  if (!/^(?:fetch|pull|push|ls-remote|clone)$/.test(name)) return []
+  if (name === 'clone') return first !== undefined && isPath(first) ? [] : [unknownHost]
+  const usual =
+    (first === undefined || first === 'origin') &&
+    !args.some(({ value }) => /^--(?:all|multiple|repo)/.test(value))
+  return [usual ? originHost : first !== undefined && isPath(first) ? originHost : unknownHost]
 }
+
+/** A repository in a folder: the boundary looks at it. */
+const isPath = (value: string): boolean => /^[./]/.test(value) && !value.includes(hole)
 
 function nestedOf(name: string, parsed: Parsed, args: readonly Arg[]): Nested[] {
   const script = (text: Arg | undefined): Nested[] =>

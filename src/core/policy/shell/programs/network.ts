@@ -1,6 +1,7 @@
 import { hostOf, unknownHost } from '../../matching/hosts.ts'
 import { type Arg, hole, isKnown } from '../words/arg.ts'
 import { ambiguous, type Finding } from '../words/finding.ts'
+import { packageHosts } from './packages.ts'
 import { hasFlag, optionSet, type Parsed, parseOptions, valuesOf } from '../words/options.ts'
 
 interface NetworkUse {
@@ -36,6 +37,10 @@ const reroutingOf: Record<string, readonly string[]> = {
   lynx: ['exec', '--exec', '--cfg'],
 }
 
+/** Programs whose use of the network is known by their name. */
+export const isNetworkProgram = (program: string): boolean =>
+  [fetchers, remoteShells, copiers, lookups, clouds].some((names) => names.has(program))
+
 const remoteShells = new Set('ssh mosh sftp telnet ftp lftp tftp nc ncat netcat'.split(' '))
 const remoteValues = optionSet('i p l o F J L R D b c E e I m O Q S W w P u')
 const copiers = new Set(['scp', 'rsync', 'rclone'])
@@ -56,6 +61,8 @@ export function networkUse(program: string, args: readonly Arg[]): NetworkUse | 
     const { operands } = parseOptions(args, optionSet('c W i t s m p'))
     return { hosts: operands.map(hostOfArg), findings: [] }
   }
+  const packages = packageHosts(program, args)
+  if (packages) return { hosts: packages, findings: [] }
   if (clouds.has(program)) return { hosts: [unknownHost], findings: [] }
   if (program === 'openssl' && args[0]?.value === 's_client')
     return { hosts: [unknownHost], findings: [] }

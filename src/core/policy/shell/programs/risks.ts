@@ -1,3 +1,4 @@
+import { withoutBrackets } from '../../matching/text-globs.ts'
 import { type Arg, isKnown } from '../words/arg.ts'
 import { ambiguous, destructive, external, type Finding, privileged } from '../words/finding.ts'
 import { hasFlag, optionSet, parseOptions } from '../words/options.ts'
@@ -8,6 +9,9 @@ const set = (names: string): ReadonlySet<string> => new Set(names.split(' '))
 const needsRoot = set(
   'sudo su doas pkexec run0 runuser mount umount chroot setcap unshare nsenter modprobe insmod rmmod docker docker-compose podman nerdctl buildah ctr crictl lxc systemctl service initctl launchctl iptables ip6tables nft ufw firewall-cmd sysctl useradd usermod userdel adduser deluser groupadd passwd chpasswd visudo vipw reboot shutdown halt poweroff init kexec losetup cryptsetup swapon swapoff apt apt-get dpkg dnf yum apk pacman zypper snap setenforce capsh setpriv newgrp machinectl systemd-run crontab at batch loginctl pivot_root switch_root mknod chattr auditctl bpftool',
 )
+/** Programs that are known for what they may do. */
+export const isRisky = (program: string): boolean =>
+  needsRoot.has(program) || wipes.has(program) || /^mkfs(?:\.|$)/.test(program)
 const wipes = set(
   'dd shred truncate wipefs blkdiscard fdisk sfdisk cfdisk parted sgdisk mkswap dropdb killall killall5 pkill srm',
 )
@@ -78,6 +82,10 @@ const checks: Record<string, Check> = {
       : [],
   find: (args) =>
     args.some(({ value }) => value === '-delete') ? [destructive('"find -delete" removes')] : [],
+  tar: (args) =>
+    args.some(({ value }) => /^--(?:rem|rec|unlink)/.test(value))
+      ? [destructive('Removes what is packed')]
+      : [],
   rsync: (args) =>
     args.some(({ value }) => /^--(?:del|remove-source-files)/.test(value))
       ? [destructive('Removes what is not in the source')]
@@ -87,6 +95,7 @@ const checks: Record<string, Check> = {
   terraform: (args) => (args[0]?.value === 'destroy' ? [destructive('Destroys resources')] : []),
   kubectl: (args) =>
     args.some(({ value }) => value === 'delete') ? [destructive('Deletes resources')] : [],
+  let: (args) => (args.every(isKnown) ? [] : [ambiguous('A substitution is evaluated')]),
   hash: (args) => (args.some(({ value }) => value === '-p') ? [redefines] : []),
   enable: () => [redefines],
   alias: (args) => (args.some(({ value }) => value.includes('=')) ? [redefines] : []),
@@ -98,13 +107,23 @@ const checks: Record<string, Check> = {
 }
 const redefines = ambiguous('It changes what a command name means')
 
-const sweeping = /^(?:\.{0,2}\/)*(?:\*|\.|\.\.|\.\*|\*\.\*)?\/?$/
+/** Nothing but wildcards, dots and slashes. */
+const sweeping = /^[*?./]*$/
+/** Every file of a folder. */
+const isWholeFolder = (path: string): boolean => {
+  const file = path.slice(path.lastIndexOf('/') + 1)
+  return path.includes('/') && /[*?]/.test(file) && /^[*?.]*$/.test(file)
+}
 
 function removal(args: readonly Arg[], fed: boolean): Finding[] {
   const parsed = parseOptions(args, optionSet(''))
   if (hasFlag(parsed, 'r', 'R', '--recursive')) return [destructive('Removes whole folders')]
   if (fed) return [destructive('Nobody sees what it is given')]
-  if (parsed.operands.some(({ value }) => sweeping.test(value)))
+  if (
+    parsed.operands.some(
+      ({ value }) => sweeping.test(withoutBrackets(value)) || isWholeFolder(withoutBrackets(value)),
+    )
+  )
     return [destructive('Removes everything')]
   return unknownTarget(args)
 }

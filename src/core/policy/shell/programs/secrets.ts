@@ -25,6 +25,11 @@ export function secretWhy(program: string, args: readonly Arg[]): string | null 
     return 'It prints environment variables'
   if (program === 'ps' && args.some(({ value }) => /^[a-z]*e[a-z]*$/.test(value)))
     return 'It prints the environment of processes'
+  if (
+    /^g?make$/.test(program) &&
+    args.some(({ value }) => /^-[a-zA-Z]*p|^--pr?i?n?t?-?d?a?t?a?/.test(value))
+  )
+    return 'It prints every variable'
   return tokenPrinters.some((words) => startsWith(program, args, words))
     ? 'It prints a credential'
     : null
@@ -69,4 +74,4 @@ function printsAll(args: readonly Arg[]): boolean {
 
 const listsAll = (program: string, args: readonly Arg[]): boolean =>
   args.length === 0 ||
-  (program !== 'set' && args.every(({ value }) => /^-[a-zA-Z]*[px][a-zA-Z]*$/.test(value)))
+  (program !== 'set' && args.every(({ value }) => /^-[a-zA-Z]*$/.test(value) && /[px]/.test(value)))

@@ -1,5 +1,6 @@
-import { type Arg, isKnown } from '../words/arg.ts'
-import { codeFindings, type CodeReport } from './code.ts'
+import { type Arg, isKnown, literalArg, substituted } from '../words/arg.ts'
+import { codeFindings, type CodeReport } from '../code/code.ts'
+import { optionSet, parseOptions, valuesOf } from '../words/options.ts'
 import { ambiguous, type Finding, type Nested, type Stdin } from '../words/finding.ts'
 
 const shells = new Set(['sh', 'bash', 'dash', 'zsh', 'ksh', 'ash', 'mksh', 'yash', 'rbash'])
@@ -23,7 +24,7 @@ export const isRunner = (program: string): boolean =>
 
 /** What a shell, `eval` or an interpreter is told to run; null for every other command. */
 export function runOf(program: string, args: readonly Arg[], stdin: Stdin): Run | null {
-  if (shells.has(program)) return shellRun(args, stdin)
+  if (shells.has(program)) return asShell(program, shellRun(args, stdin))
   if (foreignShells.has(program)) return unclear(`"${program}" speaks another language`)
   if (program === 'eval') return scriptRun(args.length > 0 ? textArg(args) : null, 'eval')
   if (program === 'trap') return args.length > 1 ? scriptRun(args[0] ?? null, 'trap') : nothing()
@@ -32,10 +33,27 @@ export function runOf(program: string, args: readonly Arg[], stdin: Stdin): Run 
   return interpreterRun(program, args, stdin)
 }
 
+/**
+ * Scripts are read as bash reads them. To a plain shell some of it means something else: quotes inside of `${…}`, lists in
+ * braces, `[[`, arrays, and what `echo` makes of a backslash.
+ */
+const differs =
+  /\$\{[^}]{0,30}['"\\]|\{[^}\s]{0,30}[,.]|\[\[|\$'|\$"|<\(|>\(|<<<|&>|\|&|\(\(|\bfunction\s|\bsource\s|\bdeclare\s|\blocal\s|\w=\(|\w\[[^\]]{0,60}\]=|\$\{\w+(?:\/|:\d|\^|,|\[)|\bselect\s|\bcoproc\b|!\(|\+=|\\/
+
+function asShell(program: string, run: Run): Run {
+  if (/^(?:bash|rbash)$/.test(program)) return run
+  const foreign = !/^(?:sh|dash|ash)$/.test(program)
+  const differ = run.nested.some((part) => part.kind === 'script' && differs.test(part.text))
+  return differ || (foreign && run.nested.length > 0)
+    ? {
+        ...run,
+        findings: [...run.findings, ambiguous(`"${program}" may read the script in another way`)],
+      }
+    : run
+}
+
 const textArg = (args: readonly Arg[]): Arg | null =>
-  args.every(isKnown)
-    ? { value: args.map(({ value }) => value).join(' '), text: '', variables: [], expands: false }
-    : null
+  args.every(isKnown) ? { ...literalArg(args.map(({ value }) => value).join(' ')), text: '' } : null
 
 const scriptRun = (script: Arg | null, what: string): Run =>
   script && isKnown(script)
@@ -58,6 +76,7 @@ const stdinFile = /^(?:-|\/dev\/stdin|\/dev\/fd\/.*|\/proc\/self\/fd\/.*)$/
 
 function fileRun(file: Arg | undefined, stdin: Stdin): Run {
   if (!file || !isKnown(file)) return unclear('The script is known only when it runs')
+  if (file.value === substituted) return unclear('A shell runs what another command prints')
   if (!stdinFile.test(file.value)) return nothing()
   return stdin.kind === 'text' ? stdinRun(stdin) : unclear('A shell runs what it is given')
 }
@@ -74,7 +93,10 @@ function shellRun(args: readonly Arg[], stdin: Stdin): Run {
     }
     if (!/^[-+]./.test(value)) break
     if (/^--(?:rcfile|init-file)(?:=|$)/.test(value)) return unclear('The shell reads a file first')
-    if (value.startsWith('--')) continue
+    if (/^--(?:login|norc|noprofile|help|version)$/.test(value)) continue
+    if (value.startsWith('--')) return unclear('An option of the shell is not known')
+    if (!/^[-+][abcefhilmnprstuvxoOBCEHP]+$/.test(value))
+      return unclear('An option of the shell is not known')
     takesScript ||= value.startsWith('-') && value.includes('c')
     fromStdin ||= value.includes('s')
     if (/[oO]/.test(value)) index += 1
@@ -94,8 +116,8 @@ function stdinRun(stdin: Stdin): Run {
 const interpreters: { names: RegExp; code: RegExp; data?: RegExp }[] = [
   { names: /^(?:python|pypy)[\d.]*$/, code: /^-[a-zA-Z]*c$/, data: /^-[a-zA-Z]*m/ },
   { names: /^(?:node|nodejs|bun|tsx|ts-node)$/, code: /^(?:-e|-p|-pe|--eval|--print)$/ },
-  { names: /^perl[\d.]*$/, code: /^-[a-zA-Z0-9]*[eE]$/ },
-  { names: /^ruby[\d.]*$/, code: /^-[a-zA-Z]*e$/ },
+  { names: /^perl[\d.]*$/, code: /^-[0aclnpsw]{0,8}i?[0aclnpsw]{0,8}[eE]$/ },
+  { names: /^ruby[\d.]*$/, code: /^-[aclnpsw]*e$/ },
   { names: /^php[\d.]*$/, code: /^-[rBRE]$/ },
   { names: /^lua[\d.]*$/, code: /^-e$/ },
   { names: /^osascript$/, code: /^-e$/ },
@@ -105,10 +127,21 @@ const interpreters: { names: RegExp; code: RegExp; data?: RegExp }[] = [
   { names: /^g?sed$/, code: /^(?:-e|--expression)$/, data: /./ },
 ]
 
+/** Whether what follows the option is read as code. */
+export const isCodeOption = (program: string, option: string): boolean =>
+  interpreters.some(({ names, code }) => names.test(program) && code.test(option))
+
 function interpreterRun(program: string, args: readonly Arg[], stdin: Stdin): Run | null {
   const known = interpreters.find(({ names }) => names.test(program))
   if (!known) return null
   const texts = codeTexts(program, args, known)
+  if (
+    args.some(
+      ({ value }, index) => isStream(value) && fileOption.test(args[index - 1]?.value ?? ''),
+    )
+  )
+    return unclear(`"${program}" runs what another command prints`)
+  if (isSql(program) && texts.length === 0) return sqlInput(program, args, stdin)
   const readsStdin =
     texts.length === 0 &&
     !args.some(({ value }) => (!value.startsWith('-') || known.data?.test(value)) ?? false)
@@ -119,29 +152,45 @@ function interpreterRun(program: string, args: readonly Arg[], stdin: Stdin): Ru
     : unclear(`"${program}" runs what another command prints`)
 }
 
+const isSql = (program: string): boolean => /sql|maria/.test(program)
+const fileOption = /^(?:-[a-zA-Z]*f|--file)$/
+const isStream = (value: string): boolean => value === substituted || stdinFile.test(value)
+
+/** Without a statement among their words they take them from standard input. */
+function sqlInput(program: string, args: readonly Arg[], stdin: Stdin): Run {
+  if (stdin.kind === 'text') return { ...nothing(), code: [codeFindings(program, stdin.text)] }
+  const fromFile = args.some(({ value }) => fileOption.test(value))
+  return stdin.kind === 'none' || fromFile
+    ? nothing()
+    : unclear(`"${program}" runs what another command prints`)
+}
+
 /** `-c'…'`, `-e'…'` */
 const gluedCode = /^(?:--(?:eval|print|expression|source)=|-[cer].)/s
 const gluedOption = /^(?:--[a-z]+=|-[cer])/
 
+const sedOptions = optionSet('e f l expression file line-length')
+const awkOptions = optionSet('e f F v E i l source file field-separator assign include load')
+
+/** Of sed and awk: what their options say, else the first operand. */
+function scriptTexts(program: string, args: readonly Arg[]): Arg[] {
+  const parsed = parseOptions(args, program.endsWith('sed') ? sedOptions : awkOptions)
+  const given = valuesOf(parsed, 'e', 'expression', 'source')
+  const isFile = valuesOf(parsed, 'f', 'file').length > 0
+  if (given.length > 0 || isFile) return given
+  // To some systems an empty word belongs to -i.
+  return parsed.operands.slice(0, parsed.operands[0]?.value === '' ? 2 : 1)
+}
+
 function codeTexts(program: string, args: readonly Arg[], { code }: { code: RegExp }): string[] {
+  if (/awk$|sed$/.test(program)) return scriptTexts(program, args).map(({ value }) => value)
   const after = args.filter((_, index) => code.test(args[index - 1]?.value ?? ''))
   const glued = args.filter(({ value }) => gluedCode.test(value) && !code.test(value))
-  const isText = /awk$|sed$/.test(program)
-  const first = isText && after.length === 0 ? firstOperand(args) : []
   // `sqlite3 x.db 'drop table y'`
   const rest = program === 'sqlite3' ? operandsAfterFirst(args) : []
-  const texts = [...after, ...first, ...rest].map(({ value }) => value)
+  const texts = [...after, ...rest].map(({ value }) => value)
   return [...texts, ...glued.map(({ value }) => value.replace(gluedOption, ''))]
 }
 
 const operandsAfterFirst = (args: readonly Arg[]): Arg[] =>
   args.filter(({ value }) => !value.startsWith('-')).slice(1)
-
-function firstOperand(args: readonly Arg[]): Arg[] {
-  const takesValue = /^-(?:F|v|f)$/
-  const index = args.findIndex(
-    ({ value }, at) =>
-      !value.startsWith('-') && value !== '' && !takesValue.test(args[at - 1]?.value ?? ''),
-  )
-  return index < 0 || args.some(({ value }) => value === '-f') ? [] : args.slice(index, index + 1)
-}

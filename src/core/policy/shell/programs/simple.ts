@@ -1,23 +1,16 @@
-import { type Arg, literalArg, type Surroundings, textOf } from '../words/arg.ts'
-import type { Finding, Nested, Stdin } from '../words/finding.ts'
+import { type Arg, literalArg, textOf } from '../words/arg.ts'
+import { ambiguous, type Finding, type Nested } from '../words/finding.ts'
 import { gitUse } from './git.ts'
 import { isInterpreterPath, isProgramPath, isSystemPath, locate } from '../words/locate.ts'
-import { networkUse } from './network.ts'
-import { asOperand, pathTexts, usesOf } from '../words/operands.ts'
-import { riskFindings } from './risks.ts'
+import { isNetworkProgram, networkUse } from './network.ts'
+import { asOperand, isText, pathTexts, usesOf } from '../words/operands.ts'
+import { isRisky, riskFindings } from './risks.ts'
+import { checkKnown } from '../known/check.ts'
 import { secretWhy } from './secrets.ts'
+import type { Situation } from './situation.ts'
+import { sweepFindings } from './sweeps.ts'
 import type { Segment, SegmentPath } from '../words/segment.ts'
-import { runOf } from './shells.ts'
-
-export interface Situation {
-  around: Surroundings
-  isInside: (path: string) => boolean
-  stdin: Stdin
-  /** What it prints becomes arguments of another command. */
-  captured: boolean
-  /** It gets arguments that nobody sees. */
-  fed: boolean
-}
+import { isCodeOption, runOf } from './shells.ts'
 
 interface Simple {
   segment: Segment
@@ -30,8 +23,23 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
   if (program === 'git') return readGit(name, args, at)
   const found = findParts(program, args)
   const run = runOf(program, args, at.stdin)
-  const network = networkUse(program, args)
   const code = run?.code ?? []
+  const network = networkUse(program, args)
+  const isOwn =
+    at.isFunction(program) ||
+    isRisky(program) ||
+    isNetworkProgram(program) ||
+    (name.value.includes('/') && !isProgramPath(name.value))
+  const checked = checkKnown(program, found.args, {
+    isOwn,
+    isReadAsCode: (option) => isCodeOption(program, option),
+  })
+  const glued = locateAll('', checked.glued, at)
+  const opened = locateAll(
+    '',
+    code.flatMap(({ reads }) => reads.map(literalArg)),
+    at,
+  )
   const located = locateAll(program, found.args, at)
   const secret =
     secretWhy(program, args) ??
@@ -42,18 +50,27 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
       category: secret ? 'secrets' : network ? 'network' : 'shell',
       findings: [
         ...riskFindings(program, args, at.fed),
+        ...sweepFindings(program, found.args, at),
+        ...fedFindings(program, at),
         ...(run?.findings ?? []),
         ...(network?.findings ?? []),
         ...code.flatMap((report) => [...report.findings, ...outsideInCode(report.paths, at)]),
+        ...opened.findings,
         ...located.findings,
+        ...glued.findings,
+        ...checked.findings,
       ],
-      paths: [...programPath(name, at), ...located.paths],
+      paths: [...programPath(name, at), ...located.paths, ...glued.paths, ...opened.paths],
       hosts: network?.hosts ?? [],
       secret,
     },
     nested: [...(run?.nested ?? []), ...found.nested],
   }
 }
+
+/** Names that come from somewhere else may be of any file. */
+const fedFindings = (program: string, { fed, listed }: Situation): Finding[] =>
+  fed && !listed && !isText(program) ? [ambiguous('Nobody sees which files it is given')] : []
 
 function readGit(name: Arg, args: readonly Arg[], at: Situation): Simple {
   const use = gitUse(args)
@@ -71,7 +88,7 @@ function readGit(name: Arg, args: readonly Arg[], at: Situation): Simple {
   return {
     segment: {
       text: textOf([literalArg('git'), ...use.words]),
-      category: use.secret ? 'secrets' : 'git',
+      category: use.secret ? 'secrets' : use.isNetwork ? 'network' : 'git',
       findings: [
         ...use.findings,
         ...riskFindings('git', args, at.fed),
@@ -109,10 +126,13 @@ export function locateAll(program: string, args: readonly Arg[], at: Situation):
     if (uses[index] === 'text') continue
     const read = uses[index] === 'read'
     for (const text of pathTexts(asOperand(program, arg))) {
-      const { paths, findings } = locate(text, at.around, at.isInside)
-      result.findings.push(...findings)
+      const { paths, findings, any } = locate(text, at.around, at.isInside)
+      // Whether a file is there is all that these tell.
+      if (!/^(?:test|\[)$/.test(program)) result.findings.push(...findings)
+      if (any) result.paths.push({ path: '/', read, kind: 'any' })
       for (const path of paths)
-        if (!(read && isInterpreterPath(path))) result.paths.push({ path, read })
+        if (!(read && isInterpreterPath(path)))
+          result.paths.push({ path, read, ...(text.globs ? { kind: 'pattern' as const } : {}) })
     }
   }
   return result
@@ -145,7 +165,7 @@ function findParts(program: string, args: readonly Arg[]): { args: Arg[]; nested
     const from = index + 1
     while (index < args.length && !/^[;+]$/.test(args[index]?.value ?? '')) index += 1
     const words = args.slice(from, index)
-    if (words.length > 0) nested.push({ kind: 'command', words, fed: true })
+    if (words.length > 0) nested.push({ kind: 'command', words, fed: true, listed: true })
   }
   return { args: own, nested }
 }

@@ -6,6 +6,8 @@ import { hasFlag, optionSet, type Parsed, parseOptions, valuesOf } from '../word
 interface Wrapper {
   /** Options that take a value. */
   values?: string
+  /** Options that stand alone. Any other option may change what is run. */
+  flags?: string
   /** Operands before the command that is run. */
   skip?: number
   /** Options whose value is a script. */
@@ -25,38 +27,68 @@ interface Wrapper {
 /** Commands that run another one. What they do besides does not matter unless they are `own`. */
 const wrappers: Record<string, Wrapper> = {
   nohup: {},
-  setsid: {},
+  setsid: { flags: 'c f w ctty fork wait' },
   chronic: {},
   unbuffer: {},
   builtin: {},
   busybox: {},
   toybox: {},
   catchsegv: {},
-  caffeinate: { values: 't w' },
-  time: { values: 'f o format output' },
-  gtime: { values: 'f o format output' },
-  timeout: { values: 's k signal kill-after', skip: 1 },
-  gtimeout: { values: 's k signal kill-after', skip: 1 },
-  nice: { values: 'n adjustment' },
-  ionice: { values: 'c n p P u class classdata' },
-  taskset: { skip: 1 },
-  chrt: { skip: 1 },
+  caffeinate: { values: 't w', flags: 'd i m s u' },
+  time: { values: 'f o format output', flags: 'p v a q l h portability verbose append quiet' },
+  gtime: { values: 'f o format output', flags: 'p v a q portability verbose append quiet' },
+  timeout: {
+    values: 's k signal kill-after',
+    flags: 'v f p preserve-status foreground verbose',
+    skip: 1,
+  },
+  gtimeout: { values: 's k signal kill-after', flags: 'preserve-status foreground v', skip: 1 },
+  nice: { values: 'n adjustment', flags: '0 1 2 3 4 5 6 7 8 9 -' },
+  ionice: { values: 'c n p P u class classdata', flags: 't ignore' },
+  taskset: { skip: 1, flags: 'a c all-tasks cpu-list' },
+  chrt: { skip: 1, flags: 'b f i o r batch fifo idle other rr' },
   stdbuf: { values: 'i o e input output error' },
-  command: {},
-  exec: { values: 'a' },
-  env: { values: 'u unset C chdir S split-string', assigns: true },
+  command: { flags: 'p' },
+  exec: { values: 'a', flags: 'c l' },
+  env: {
+    values: 'u unset C chdir S split-string',
+    flags: 'i 0 v ignore-environment null debug',
+    assigns: true,
+  },
   'cross-env': { assigns: true },
   xargs: {
     values: 'I d E n L P s a max-args max-procs max-chars delimiter arg-file',
+    flags: '0 r t p x null no-run-if-empty verbose exit i replace open-tty o',
     feeds: true,
   },
-  parallel: { values: 'j jobs a arg-file n N I', feeds: true },
-  watch: { values: 'n interval', joins: true },
-  flock: { values: 'w E timeout conflict-exit-code c command', skip: 1, script: ['c', 'command'] },
-  script: { values: 'c command', script: ['c', 'command'], skip: 1000 },
-  strace: { values: 'o e p s a P u X E I O S b' },
+  parallel: {
+    values: 'j jobs a arg-file n N I',
+    flags: 'k 0 null keep-order bar progress will-cite halt',
+    feeds: true,
+  },
+  watch: {
+    values: 'n interval',
+    flags: 'd t b e g c x p differences no-title beep errexit chgexit color precise',
+    joins: true,
+  },
+  flock: {
+    flags: 's x n u o e shared exclusive nonblock nb unlock close verbose',
+    values: 'w E timeout conflict-exit-code c command',
+    skip: 1,
+    script: ['c', 'command'],
+  },
+  script: {
+    values: 'c command',
+    flags: 'q a f e append quiet flush return',
+    script: ['c', 'command'],
+    skip: 1000,
+  },
+  strace: { values: 'o e p s a P u X E I O S b', flags: 'f c t T y v q r i k x C ff tt' },
   ltrace: { values: 'o e p s a u l n x' },
-  'xvfb-run': { values: 'n s e f p server-num server-args error-file auth-file' },
+  'xvfb-run': {
+    values: 'n s e f p server-num server-args error-file auth-file',
+    flags: 'a l auto-servernum listen-tcp',
+  },
   'dbus-run-session': {},
   setarch: {},
   linux32: {},
@@ -65,7 +97,10 @@ const wrappers: Record<string, Wrapper> = {
   x86_64: {},
   fakeroot: { values: 'l i s b' },
   eatmydata: {},
-  valgrind: {},
+  valgrind: {
+    flags:
+      'v q verbose quiet leak-check track-origins show-leak-kinds error-exitcode tool log-file num-callers',
+  },
   numactl: { values: 'i p N m C w interleave cpunodebind membind physcpubind' },
   firejail: {},
   cgexec: { values: 'g' },
@@ -80,23 +115,38 @@ const wrappers: Record<string, Wrapper> = {
   faketime: { values: 'f', skip: 1 },
   tini: {},
   'dumb-init': {},
-  dotenv: { values: 'e v c' },
+  dotenv: { values: 'e v c', flags: 'o override quiet' },
   shx: {},
   xe: { values: 'I N j a', feeds: true },
-  hyperfine: { values: 'w r m M p c s u i export-json', scripts: true },
+  hyperfine: {
+    values: 'w r m M warmup runs min-runs max-runs export-json export-markdown n command-name',
+    flags: 'i N ignore-failure show-output style',
+    scripts: true,
+  },
   pee: { scripts: true },
   mispipe: { scripts: true },
   sg: { skip: 1, scripts: true },
-  concurrently: { values: 'n names c prefix-colors p prefix k', scripts: true },
-  uvx: { values: 'p python from with', own: true },
+  concurrently: {
+    values:
+      'n names c prefix-colors p prefix s success restart-tries restart-after max-processes m',
+    flags: 'k r g kill-others kill-others-on-fail raw group timings no-color hide',
+    scripts: true,
+  },
+  uvx: { values: 'p python from with', flags: 'q quiet isolated no-cache refresh', own: true },
   'nix-shell': {
     values: 'run command p packages A attr',
     script: ['run', 'command'],
     skip: 1000,
   },
-  npx: { values: 'p package c call w workspace', script: ['c', 'call'], own: true },
-  pnpx: { values: 'p package c', own: true },
-  bunx: { own: true },
+  npx: {
+    values: 'p package c call w workspace',
+    flags:
+      'y n q yes no no-install quiet prefer-offline prefer-online offline ignore-existing workspaces include-workspace-root silent s',
+    script: ['c', 'call'],
+    own: true,
+  },
+  pnpx: { values: 'p package c', flags: 'silent s', own: true },
+  bunx: { values: 'p package', flags: 'bun silent verbose no-install', own: true },
   sudo: {
     values: 'u g h p C r t T U D R user group host prompt chdir chroot role type other-user',
     assigns: true,
@@ -116,15 +166,39 @@ const wrappers: Record<string, Wrapper> = {
   setpriv: { own: true },
 }
 
+const npmExec: Wrapper = {
+  values: 'c call w workspace package',
+  flags: 'y yes no silent s q workspaces ws include-workspace-root prefer-offline offline',
+  script: ['c', 'call'],
+  own: true,
+}
+
 /** Those that do so only with a certain first word. */
 const subWrappers: Record<string, Record<string, Wrapper>> = {
-  npm: { exec: { values: 'c call', script: ['c', 'call'], own: true }, x: { own: true } },
-  pnpm: { exec: { own: true }, dlx: { own: true } },
-  yarn: { exec: { own: true }, dlx: { own: true } },
-  bun: { x: { own: true } },
-  uv: { run: { values: 'p python with', own: true } },
+  npm: { exec: npmExec, x: npmExec },
+  pnpm: {
+    exec: {
+      values: 'filter F dir C',
+      flags: 'r c recursive parallel silent workspace-root w',
+      own: true,
+    },
+    dlx: { values: 'package', flags: 'silent s', own: true },
+  },
+  yarn: {
+    exec: { flags: 'silent s', own: true },
+    dlx: { values: 'p package', flags: 'q', own: true },
+  },
+  bun: { x: { values: 'p package', flags: 'bun silent', own: true } },
+  uv: {
+    run: {
+      values: 'p python with group extra package env-file with-requirements directory project',
+      flags:
+        'q quiet isolated frozen locked no-sync all-extras all-groups no-dev dev active exact no-project offline no-cache module m',
+      own: true,
+    },
+  },
   perf: { stat: { values: 'e r o' }, record: { values: 'e F o' }, trace: { values: 'e o' } },
-  conda: { run: { values: 'n p name prefix cwd' } },
+  conda: { run: { values: 'n p name prefix cwd', flags: 'no-capture-output live-stream' } },
   poetry: { run: {} },
   pipenv: { run: {} },
   pdm: { run: {} },
@@ -146,13 +220,32 @@ export function unwrap(program: string, args: readonly Arg[]): Unwrapped | null 
   const direct = Object.hasOwn(wrappers, program) ? wrappers[program] : undefined
   if (direct) return unwrapWith(direct, args)
   const subs = Object.hasOwn(subWrappers, program) ? subWrappers[program] : undefined
-  const sub = subs?.[args[0]?.value ?? '']
-  return sub ? unwrapWith(sub, args.slice(1)) : null
+  if (!subs) return null
+  // Options may stand before the word: `npm -s exec`.
+  const globals = parseOptions(args, optionSet(globalValues), true)
+  const name = globals.operands[0]?.value ?? ''
+  const sub = Object.hasOwn(subs, name) ? subs[name] : undefined
+  if (!sub) return null
+  const unwrapped = unwrapWith(sub, globals.operands.slice(1))
+  unwrapped.findings.push(...unknownFlags(globals, globalValues, globalFlags))
+  return unwrapped
+}
+
+const globalValues = 'C prefix dir cwd filter F workspace w directory project'
+const globalFlags = 's q r silent quiet recursive workspaces ws workspace-root no-update-notifier'
+
+/** An option that is not known may take the next word for itself. */
+function unknownFlags({ flags }: Parsed, values = '', standing = ''): Finding[] {
+  const known = new Set(['help', 'version', ...values.split(' '), ...standing.split(' ')])
+  const unknown = [...flags].find((flag) => !known.has(flag.replace(/^--/, '')))
+  return unknown === undefined
+    ? []
+    : [ambiguous(`An option that is not known may change what is run: ${unknown.slice(0, 40)}`)]
 }
 
 function unwrapWith(wrapper: Wrapper, args: readonly Arg[]): Unwrapped {
   const parsed = parseOptions(args, optionSet(wrapper.values ?? ''), true)
-  const findings: Finding[] = []
+  const findings: Finding[] = unknownFlags(parsed, wrapper.values, wrapper.flags)
   const words = commandWords(wrapper, parsed, findings)
   const nested = [...scriptOptions(wrapper, parsed, findings), ...runs(wrapper, words, findings)]
   if (wrapper.assigns && hasFlag(parsed, 'S', '--split-string', 'C', '--chdir'))
@@ -162,16 +255,16 @@ function unwrapWith(wrapper: Wrapper, args: readonly Arg[]): Unwrapped {
 }
 
 function commandWords(wrapper: Wrapper, parsed: Parsed, findings: Finding[]): Arg[] {
-  let words = parsed.operands.slice(wrapper.skip ?? 0)
+  const { operands } = parsed
+  let from = wrapper.skip ?? 0
   // A lone dash empties the environment first.
-  if (wrapper.assigns && words[0]?.value === '-') words = words.slice(1)
-  while (wrapper.assigns && words[0]) {
-    const assigned = assignmentOf(words[0])
+  if (wrapper.assigns && operands[from]?.value === '-') from += 1
+  for (; wrapper.assigns && from < operands.length; from += 1) {
+    const assigned = assignmentOf(operands[from] as Arg)
     if (!assigned) break
     findings.push(...assignmentFindings(assigned.name, literalArg(assigned.value)))
-    words = words.slice(1)
   }
-  return words
+  return operands.slice(from)
 }
 
 function scriptOptions(wrapper: Wrapper, parsed: Parsed, findings: Finding[]): Nested[] {

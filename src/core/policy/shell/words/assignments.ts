@@ -19,7 +19,41 @@ const steering = new Set([
   ...['BASHOPTS', 'PROMPT_COMMAND', 'CDPATH', 'GIT_SSH', 'GIT_SSH_COMMAND', 'GIT_EXTERNAL_DIFF'],
   ...['GIT_ASKPASS', 'SSH_ASKPASS', 'GIT_EXEC_PATH', 'GIT_PROXY_COMMAND', 'PYTHONSTARTUP'],
   ...['PERL5OPT', 'PERL5DB', 'RUBYOPT', 'JAVA_TOOL_OPTIONS', '_JAVA_OPTIONS', 'BASH_FUNC'],
-  ...['LESSOPEN', 'LESSCLOSE', 'TAR_OPTIONS', 'CURL_HOME', 'WGETRC'],
+  ...[
+    'LESSOPEN',
+    'LESSCLOSE',
+    'TAR_OPTIONS',
+    'CURL_HOME',
+    'WGETRC',
+    'SHELL',
+    'MAKEFLAGS',
+    'MAKEFILES',
+  ],
+  ...[
+    'RUSTC_WRAPPER',
+    'RUSTC_WORKSPACE_WRAPPER',
+    'GOFLAGS',
+    'GOPROXY',
+    'GONOSUMDB',
+    'GIT_DIR',
+    'GIT_WORK_TREE',
+  ],
+  ...[
+    'GOPRIVATE',
+    'RIPGREP_CONFIG_PATH',
+    'GREP_OPTIONS',
+    'PYTHONHOME',
+    'PYTHONINSPECT',
+    'PERL5LIB',
+  ],
+  ...[
+    'GLOBIGNORE',
+    'GIT_TEMPLATE_DIR',
+    'LD_LIBRARY_PATH',
+    'NODE_EXTRA_CA_CERTS',
+    'EXINIT',
+    'VIMINIT',
+  ],
 ])
 /** Programs that others start: harmless with a value that does nothing. */
 const programs = new Set(['EDITOR', 'VISUAL', 'GIT_EDITOR', 'GIT_SEQUENCE_EDITOR', 'PAGER'])
@@ -28,10 +62,17 @@ const idle = new Set(['', 'cat', 'true', ':', 'less', 'more', '/bin/true', '/bin
 export function assignmentFindings(name: string, value: Arg | null): Finding[] {
   const text = value?.value ?? ''
   if (hidesSubstitution(text)) return [ambiguous(hidden)]
+  if (name === 'SHELL' && /^\/(?:usr\/)?bin\/(?:ba)?sh$/.test(text)) return []
   const set = `"${name}" decides what other programs run`
   if (steering.has(name) || name.startsWith('GIT_CONFIG')) return [ambiguous(set)]
   if (/^(?:https?|ftp|all)_proxy$/i.test(name) && text !== '')
     return [ambiguous(`"${name}" sends requests somewhere else`)]
+  if (
+    /^(?:npm_config_|pip_|yarn_|cargo_|uv_|bundle_).*(?:registry|index|proxy|url|shell|source|wrapper|linker|runner|host|mirror|options)/i.test(
+      name,
+    )
+  )
+    return [ambiguous(`"${name}" decides where packages come from, or what is run`)]
   if (programs.has(name) || name.endsWith('PAGER')) {
     return value && isKnown(value) && idle.has(text) ? [] : [ambiguous(set)]
   }
@@ -45,7 +86,10 @@ export function assignmentFindings(name: string, value: Arg | null): Finding[] {
 
 /** Arithmetic evaluates a variable's text as an expression, and with it a substitution in an array index. */
 export const hidden = 'A substitution is hidden in an array index'
-export const hidesSubstitution = (text: string): boolean => /\[[^\]]*(?:\$\(|`)/.test(text)
+export const hidesSubstitution = (text: string): boolean => {
+  const at = text.indexOf('[')
+  return at >= 0 && (text.includes('$(', at) || text.includes('`', at))
+}
 
 /** `NAME=value` as a plain word, for `env` and its like. */
 export function assignmentOf(arg: Arg): { name: string; value: string } | null {

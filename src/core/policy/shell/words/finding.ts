@@ -15,7 +15,8 @@ export const external = (why: string): Finding => ({ risk: 'external', why })
 /** What a command runs in turn. */
 export type Nested =
   /** fed: it gets more arguments, which only the run will show. */
-  { kind: 'command'; words: readonly Arg[]; fed: boolean } | { kind: 'script'; text: string }
+  | { kind: 'command'; words: readonly Arg[]; fed: boolean; listed?: true }
+  | { kind: 'script'; text: string }
 
 /** What arrives on a command's standard input, if it can be told. */
 export type Stdin = { kind: 'none' } | { kind: 'text'; text: string } | { kind: 'unknown' }

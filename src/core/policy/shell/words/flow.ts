@@ -1,5 +1,7 @@
+import type { Surroundings } from './arg.ts'
 import type { Finding, Stdin } from './finding.ts'
 import type { Segment } from './segment.ts'
+import type { Variables } from './variables.ts'
 
 /** What a command inherits from the place where it stands in the script. */
 export interface Flow {
@@ -11,9 +13,14 @@ export interface Flow {
   /** A command that fails ends the script. */
   strict: boolean
   captured: boolean
+  /** What is piped into it are names of files of the workspace. */
+  listed: boolean
   stdin: Stdin
   /** Here-documents that the parser has not seen, by position. */
   bodies: ReadonlyMap<number, string>
+  /** What the script sets itself, and what of it is set for certain by now. */
+  variables: Variables | null
+  assigned: ReadonlySet<string>
 }
 
 /** Where the script goes on, after a success and after a failure. */
@@ -31,6 +38,7 @@ export const union = (...lists: readonly (readonly string[])[]): readonly string
 export interface Reading {
   home: string | undefined
   isInside: (path: string) => boolean
+  around: (flow: Flow) => Surroundings
   /** Every folder that a `cd` may have led to: `cd -` returns to one of them. */
   visited: Set<string>
   add: (segment: Segment) => void

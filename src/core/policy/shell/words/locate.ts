@@ -5,9 +5,12 @@ import { ambiguous, type Finding } from './finding.ts'
 interface Located {
   paths: string[]
   findings: Finding[]
+  /** It may be any path at all. */
+  any?: true
 }
 const nothing: Located = { paths: [], findings: [] }
-const unclear = (why: string): Located => ({ paths: [], findings: [ambiguous(why)] })
+const unclear = (why: string): Located => ({ paths: [], findings: [ambiguous(why)], any: true })
+const later = 'A path is known only when it runs'
 
 const devices =
   /^\/dev\/(?:null|zero|full|random|urandom|tty|stdin|stdout|stderr|fd(?:\/\d+)?)$|^\/proc\/self\/fd\/\d+$/
@@ -31,19 +34,32 @@ export function locate(
   isInside: (path: string) => boolean,
 ): Located {
   const { value } = arg
-  if (arg.expands && hidesPath(value)) return unclear('A path is hidden in a list in braces')
-  if (arg.variables.includes('OLDPWD')) return unclear('The folder before is not known')
+  if (arg.expands) return unclear('A path is hidden in a pattern')
   const absolute = absoluteOf(arg, around)
   if (absolute !== null) {
-    if (climbsAfterHole(absolute)) return unclear('A path is put together when it runs')
     const path = normalPath(beforeHole(absolute))
-    return devices.test(path) ? nothing : { paths: [path], findings: [] }
+    if (devices.test(path)) return nothing
+    // The folder is certain; what is meant in it is not.
+    if (!absolute.includes(hole)) return { paths: [path], findings: [] }
+    return isInside(path)
+      ? unclear(later)
+      : { paths: [path], findings: [ambiguous(later)], any: true }
   }
-  if (value.startsWith(hole)) return locateRest(value)
-  if (!looksLikePath(value)) return nothing
-  if (climbsAfterHole(value)) return unclear('A path is put together when it runs')
-  return locateRelative(beforeHole(value), around, isInside)
+  if (value.includes(hole)) {
+    const { paths } = climbs(beforeHole(value))
+      ? locateRelative(beforeHole(value), around, isInside)
+      : nothing
+    return { ...unclear(later), paths }
+  }
+  if (!arg.globs && !looksLikePath(value)) return nothing
+  const located = locateRelative(value, around, isInside)
+  if (!arg.globs || !value.split('/').some(mayClimb)) return located
+  return { ...unclear('A pattern may lead to the folder above'), paths: located.paths }
 }
+
+/** `.?` and `.*` are the folder above, too. */
+const mayClimb = (part: string): boolean =>
+  /^\.[^.]*[*?[]/.test(part) && /^\.(?:[*?]|\[[^\]]{0,40}\])[*?]*$/.test(part)
 
 function absoluteOf({ value, text }: Arg, { home, folders }: Surroundings): string | null {
   if (value.startsWith('/')) return value
@@ -53,13 +69,6 @@ function absoluteOf({ value, text }: Arg, { home, folders }: Surroundings): stri
   if (!user) return null
   const theirs = user === 'root' ? '/root' : `/home/${user}`
   return `${theirs}${value.slice(user.length + 1)}`
-}
-
-function locateRest(value: string): Located {
-  const rest = value.replaceAll(hole, '')
-  return systemFolders.test(rest) || climbs(rest)
-    ? unclear('A path is put together when it runs')
-    : nothing
 }
 
 function locateRelative(
@@ -75,8 +84,6 @@ function locateRelative(
 }
 
 const climbs = (path: string): boolean => /(?:^|\/)\.\.(?:\/|$)/.test(path)
-const climbsAfterHole = (path: string): boolean =>
-  path.includes(hole) && climbs(path.slice(path.indexOf(hole)))
 
 /** The folder that is certain: "/etc/pass" and something may be any file in /etc. */
 const beforeHole = (path: string): string => {
@@ -90,7 +97,3 @@ const looksLikePath = (value: string): boolean =>
   /^\.?[\w@-]+(?:\.[\w*-]+)+$/.test(value) ||
   /^\.[\w[{?*]/.test(value) ||
   /^id_(?:rsa|dsa|ecdsa|ed25519)$/.test(value)
-
-/** `{/etc,x}/passwd`, `{..,.}/x` */
-const hidesPath = (value: string): boolean =>
-  /[{,](?:\/|~|\.\.(?:\/|,|\}))/.test(value) || !value.includes('{')

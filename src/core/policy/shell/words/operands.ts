@@ -73,6 +73,14 @@ const grammars = new Map<string, Grammar>([
   ],
 ])
 
+/** Options of the command whose value is text; without a dash. */
+export const textValues = (command: string): ReadonlySet<string> =>
+  grammars.get(command)?.values ?? noValues
+const noValues: ReadonlySet<string> = new Set()
+
+/** Whether no argument of the command is a path. */
+export const isText = (command: string): boolean => grammars.get(command)?.text === true
+
 const printers = new Set(['echo', 'printf', 'print'])
 /** Options that name a file of variables which the program takes in without showing it. */
 const envFile = /^--env-file(?:-if-exists)?(?:=|$)/
@@ -93,7 +101,10 @@ export function usesOf(command: string, args: readonly Arg[], captured: boolean)
     use === 'read' && !/^-./.test(args[index]?.value ?? '') ? [index] : [],
   )
   if (grammar.first && !givesPattern(args)) {
-    const first = operands.find((index) => args[index]?.value !== '')
+    // `sed -i '' s/a/b/ x` of some systems.
+    const first = operands.find(
+      (index) => args[index]?.value !== '' || args[index - 1]?.value !== '-i',
+    )
     if (first !== undefined) uses[first] = 'text'
   }
   for (const index of namedOnly(grammar, operands)) uses[index] = 'name'
@@ -105,8 +116,7 @@ const setsVariable = (command: string, args: readonly Arg[]): boolean =>
   command === 'printf' && args[0]?.value.startsWith('-v') === true
 
 /** The shell looks into folders for it, whatever the command makes of the names. */
-const isGlob = ({ value, text: written }: Arg): boolean =>
-  value === written && /[*?[]/.test(value) && value.includes('/')
+const isGlob = ({ value, globs }: Arg): boolean => globs && value.includes('/')
 
 const givesPattern = (args: readonly Arg[]): boolean =>
   args.some(({ value }) => /^(?:-e|-f|--regexp|--expression|--file)/.test(value))
@@ -161,10 +171,11 @@ export function pathTexts(arg: Arg): Arg[] {
     /^(?:--?[\w.-]+|[A-Za-z_][\w.-]*)=(.+)$/s.exec(value)?.[1] ??
     /^-[A-Za-z]+((?:\/|~\/|~$|\.\.?\/|\.\.$).*)$/s.exec(value)?.[1] ??
     /^file:\/\/(\/.*)$/is.exec(value)?.[1]
-  if (inner !== undefined) return splitList(inner).map(literalArg)
+  const part = (text: string): Arg => ({ ...literalArg(text), globs: arg.globs })
+  if (inner !== undefined) return splitList(inner).map(part)
   if (value.startsWith('-') || /^[a-z][a-z0-9+.-]*:\/\//i.test(value)) return []
   const list = splitList(value)
-  return list.length > 1 ? list.map(literalArg) : [arg]
+  return list.length > 1 ? list.map(part) : [arg]
 }
 
 const splitList = (value: string): string[] =>

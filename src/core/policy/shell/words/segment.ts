@@ -5,6 +5,8 @@ export interface SegmentPath {
   path: string
   /** Whether its content is taken: what is only written or named shows no secret. */
   read: boolean
+  /** pattern: any file that fits may be meant. any: which file is meant is known only when it runs. Absent: this one. */
+  kind?: 'pattern' | 'any'
 }
 
 /** One simple command of a script, judged by itself. */

@@ -1,0 +1,64 @@
+import { ambiguous, type Finding } from '../words/finding.ts'
+import { isClearAwk } from './awk.ts'
+import { readInline } from './inline.ts'
+import { isClearSed } from './sed.ts'
+import { sqlFindings } from './sql.ts'
+
+/** What can be told of a program that is written inside a command. Code in files is not looked at. */
+export interface CodeReport {
+  findings: Finding[]
+  /** Files that it opens, and strings in it that look like paths outside. */
+  reads: string[]
+  paths: string[]
+  /** It shows the environment. */
+  secret: boolean
+}
+
+const maxQuoted = 300
+const quotedPath = /["'`]((?:\/|~\/|\.\.\/)[^"'`\s]{0,300})["'`]/g
+
+/** Without one name behind it, it is all of them. */
+const environments: readonly [what: RegExp, one: RegExp][] = [
+  [/process\.env\b/g, /^\s{0,4}(?:\.|\[)/],
+  [/os\.environ\b/g, /^\s{0,4}(?:\[|\.get\b|\.setdefault\b)/],
+  [/%ENV\b/g, /^$./],
+  [/\bENV\b/g, /^\s{0,4}(?:\[|\.fetch\b)/],
+  [/\$_(?:ENV|SERVER)\b/g, /^\s{0,4}\[/],
+  [/getenv\(/g, /^\s{0,4}[^)\s]/],
+]
+
+const showsEnvironment = (text: string): boolean =>
+  environments.some(([what, one]) =>
+    [...text.matchAll(what)].some(
+      (found) => !one.test(text.slice(found.index + found[0].length).slice(0, 20)),
+    ),
+  )
+
+export function codeFindings(program: string, text: string): CodeReport {
+  const report: CodeReport = { findings: [], reads: [], paths: pathsIn(text), secret: false }
+  if (/sql|maria/.test(program)) return { ...report, paths: [], findings: sqlFindings(text) }
+  if (program.endsWith('sed'))
+    return { ...report, paths: [], findings: isClearSed(text) ? [] : [unclear('sed')] }
+  if (program.endsWith('awk')) {
+    const all = /\bENVIRON\b/.test(text) && !/\bENVIRON\s{0,4}\[/.test(text)
+    return { ...report, findings: isClearAwk(text) ? [] : [unclear('awk')], secret: all }
+  }
+  const secret = showsEnvironment(text)
+  if (program.startsWith('perl'))
+    return { ...report, secret, findings: isClearPerl(text) ? [] : [unclear('perl')] }
+  const { isClear, reads } = readInline(text)
+  const known = isClear && /^(?:python|pypy|node|bun|tsx|ts-node|deno)/.test(program)
+  return { ...report, reads, secret, findings: known ? [] : [unclear(program)] }
+}
+
+const unclear = (program: string): Finding =>
+  ambiguous(`It cannot be told what the code for "${program}" does`)
+
+/** What sed could do as well, and lines that match. */
+const isClearPerl = (text: string): boolean =>
+  !/[@$`]|\(\?|\{/.test(text) &&
+  (/^print(?: if \/[^/]{0,200}\/[i]?)?;?$/.test(text.trim()) ||
+    (/^\s*[sy]/.test(text) && isClearSed(text)))
+
+const pathsIn = (text: string): string[] =>
+  [...text.matchAll(quotedPath)].map(([, path]) => (path ?? '').slice(0, maxQuoted))

@@ -1,0 +1,8 @@
+import { readTable } from './table.ts'
+
+/** Programs that fetch. Where they go is read elsewhere, and asked about. */
+export const network =
+  readTable(`curl|#0123469afgGiIjJkLlMnNOpqRsSvZ|AbcCdDeEFHhmoPQrtTuUwXyYz|anyauth basic compressed connect-timeout cookie cookie-jar create-dirs data data-ascii data-binary data-raw data-urlencode digest fail fail-early fail-with-body form form-string get head header http1.1 http2 include insecure ipv4 ipv6 json keepalive-time location location-trusted max-filesize max-redirs max-time no-buffer no-progress-meter output output-dir parallel path-as-is post301 post302 progress-bar range referer remote-name remote-header-name request retry retry-all-errors retry-connrefused retry-delay retry-max-time show-error silent show-headers stderr tlsv1.2 tlsv1.3 trace-time upload-file url url-query user user-agent verbose write-out cacert cert key noproxy oauth2-bearer limit-rate speed-limit speed-time proto proto-redir remove-on-error skip-existing variable etag-save etag-compare
+wget|bcdNqrSvxnkKpmLEF46|aAoOPRTtUwQDIl|quiet no-verbose verbose output-document output-file append-output directory-prefix timeout tries wait retry-connrefused continue timestamping header user-agent method body-data post-data no-check-certificate server-response spider show-progress content-disposition no-clobber recursive level no-parent accept reject mirror convert-links page-requisites user password max-redirect limit-rate progress no-proxy trust-server-names
+http https xh httpie|bfhImpPsvxSqFcd|aot|json form pretty print headers body verbose output download follow ignore-stdin check-status timeout auth auth-type verify session no-stream all style meta raw
+`)

@@ -1,0 +1,116 @@
+import { type Arg, hole, substituted } from '../words/arg.ts'
+import { ambiguous, type Finding } from '../words/finding.ts'
+
+/**
+ * Tools run the project's own code whatever their options are. Some options bring a program, code or a setting from the
+ * command line instead: those are unclear. Long ones count from the first letter that tells them apart, since many tools
+ * take any beginning of an option for the whole.
+ */
+interface Dangers {
+  /** Long options, without dashes. */
+  long?: string
+  /** Short ones, with their dash. */
+  short?: RegExp
+  /** The first word that is no option. */
+  sub?: RegExp
+  /** Any argument. */
+  any?: RegExp
+}
+
+const dangers: [programs: string, Dangers][] = [
+  [
+    'make gmake',
+    {
+      long: 'eval',
+      short: /^-E/,
+      any: /^(?:SHELL|\.SHELLFLAGS|MAKEFLAGS|MAKEFILES|GNUMAKEFLAGS)[:+?]?=/,
+    },
+  ],
+  [
+    'cmake',
+    {
+      short: /^-E$/,
+      any: /^(?:-DCMAKE_\w*(?:LAUNCHER|COMPILER|PROGRAM)\b.*[\s;]|env$|chdir$|time$)/,
+    },
+  ],
+  [
+    'npm pnpm yarn bun',
+    {
+      long: 'script-shell shell-emulator node-options init-module',
+      sub: /^(?:explore|edit|config|c|set|create|innit)$/,
+    },
+  ],
+  ['cargo', { long: 'config', short: /^-Z/ }],
+  [
+    'go',
+    { any: /^-{1,2}(?:toolexec|exec|vettool|overlay|modfile|asmflags|gccgoflags|ldflags=.*extld)/ },
+  ],
+  [
+    'mvn mvnw gradle gradlew',
+    { long: 'init-script settings global-settings', short: /^-(?:I|s|gs)$/, any: /^-D\w*exec/ },
+  ],
+  ['java', { any: /^-(?:javaagent|agentlib|agentpath|XX:OnError|XX:OnOutOfMemoryError)/ }],
+  [
+    'node nodejs bun tsx ts-node deno',
+    { any: /^(?:https?:|data:|npm:|jsr:)/i, short: /^-[ep]./, long: 'eval print' },
+  ],
+  ['pytest py.test', { short: /^-p./, long: 'pdbcls' }],
+  ['gdb lldb', { any: /./ }],
+  ['composer', { sub: /^(?:exec|global)$/ }],
+  ['bundle bundler', { sub: /^config$/ }],
+  ['pre-commit', { sub: /^try-repo$/ }],
+  [
+    'ffmpeg ffprobe convert magick identify',
+    {
+      any: /^(?:https?|ftp|rtmp|concat|pipe|subfile|data|tcp|udp|msl|ephemeral|text|label|caption|url):/i,
+    },
+  ],
+  ['dot mmdc plantuml', { any: /^https?:/i }],
+  ['redis-cli mongosh', { long: 'eval', short: /^-x/ }],
+  [
+    'perl ruby',
+    {
+      short: /^-(?![0aclnpsw]{0,8}(?:i(?:\.\w{1,12})?)?[0aclnpsw]{0,8}[eE]?$|v$|c$)/,
+      long: 'require',
+    },
+  ],
+  ['python python2 python3 pypy pypy3', { short: /^-[a-bd-ln-zA-Z]+c./ }],
+  ['watch nodemon', { long: 'exec', short: /^-x/ }],
+  [
+    'R Rscript julia elixir iex erl ghci ocaml jshell dart clojure clj groovy swift lua luajit php',
+    { short: /^-(?:[a-zA-Z]*e|E|r|R|B|F|i|l|M|m|n|p)/, long: 'eval execute' },
+  ],
+]
+
+const table = new Map(
+  dangers.flatMap(([programs, danger]) =>
+    programs.split(' ').map((name) => [name, danger] as const),
+  ),
+)
+
+/** isReadAsCode: what follows the option is looked into. */
+export function toolFindings(
+  program: string,
+  args: readonly Arg[],
+  isReadAsCode: (option: string) => boolean,
+): Finding[] {
+  if (args.some(({ value }) => value === substituted && program !== 'psql'))
+    return [ambiguous('A program runs what another command prints')]
+  const danger = table.get(program)
+  const found =
+    danger && args.find(({ value }) => isDangerous(danger, value) && !isReadAsCode(value))
+  const first = args.find(({ value }) => !value.startsWith('-'))
+  if (!found && first && danger?.sub?.test(first.value))
+    return [ambiguous(`It changes settings or runs something else: ${program} ${first.value}`)]
+  if (!found) return []
+  return [
+    ambiguous(`An argument says what is run: ${found.value.replaceAll(hole, '…').slice(0, 60)}`),
+  ]
+}
+
+function isDangerous({ long, short, any }: Dangers, value: string): boolean {
+  if (any?.test(value)) return true
+  if (!value.startsWith('--')) return short?.test(value) ?? false
+  const name = value.slice(2).split('=')[0] ?? ''
+  return name !== '' && (long?.split(' ').some((one) => one.startsWith(name)) ?? false)
+}

@@ -1,0 +1,316 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import type { Enclosure } from '../../../../src/contract/enclosure.ts'
+import type { Policy } from '../../../../src/contract/policy.ts'
+import { evaluatePermission } from '../../../../src/core/policy/evaluate.ts'
+import { policyFrom, sandboxDefault, strict } from '../../../../src/core/policy/sandbox-default.ts'
+import { parsePolicy } from '../../../../src/core/policy/document.ts'
+import { replayDecisions } from '../../../../src/core/policy/replay.ts'
+import { policyOf, toolRequest } from '../requests.ts'
+import { hostile } from './hostile.ts'
+
+const decide = (command: string, enclosure: Enclosure, policy: Policy = sandboxDefault) =>
+  evaluatePermission(toolRequest('bash', { command }), policy, { enclosure })
+
+describe('[POL31] what is not known to be harmless is not clear', () => {
+  for (const [kind, commands] of Object.entries(hostile)) {
+    test(`there are enough of kind ${kind}`, () => {
+      expect(new Set(commands).size).toBeGreaterThanOrEqual(10)
+    })
+    test.each(commands)(`${kind}: %j is not allowed`, (command) => {
+      expect(decide(command, 'none').decision).not.toBe('allow')
+      expect(decide(command, 'full', strict).decision).not.toBe('allow')
+    })
+  }
+
+  test.each([
+    'frobnicate --all',
+    'ls --frobnicate',
+    'grep --colo=auto x y',
+    'cat "$X"',
+    'cat src/$X',
+    'head -n 1 $(cat list)',
+    'timeout --frob 5 ls',
+    "python3 -c 'frobnicate()'",
+  ])('%j is ambiguous, and nothing worse', (command) => {
+    const decided = decide(command, 'none')
+    expect(decided).toMatchObject({ decision: 'ask' })
+    expect(decided.reason).toContain('(ambiguous)')
+    expect(decide(command, 'full').decision).toBe('allow')
+  })
+
+  test.each([
+    ['x=src; cat $x/a.ts', 'cat src/a.ts'],
+    ['for f in a b; do cat $f; done', 'cat b'],
+    ['cat {a,b}.ts', 'cat a.ts b.ts'],
+    ['X=1; export Y=src/y; cat "$Y"', 'cat src/y'],
+    ['cat "$(pwd)/x"', 'cat /home/user/work/x'],
+  ])('%j is looked into: "%s" is what a rule finds', (command, found) => {
+    expect(decide(command, 'none').decision).toBe('allow')
+    const rules = [{ match: { command: found }, decision: 'deny' }]
+    expect(decide(command, 'none', policyOf(rules)).decision).toBe('deny')
+  })
+
+  test.each([
+    'cat $X; X=src',
+    'false && X=src; cat $X',
+    'x=a; eval "x=/etc"; cat $x',
+    'x=a; source lib.sh; cat $x',
+    'IFS=b; x=abc; cat $x',
+    'x=a; read x < f; cat $x',
+    'x=a; declare -n y=x; y=/etc; cat $x',
+    'x=a; printf -v x /etc/passwd; cat $x',
+    'f() { cat $1; }; f /x',
+    'x=$x/y; cat $x',
+  ])('%j: the value is not certain', (command) => {
+    expect(decide(command, 'none').decision).not.toBe('allow')
+  })
+})
+
+describe('[POL32] the enclosure is part of the decision', () => {
+  const unclear = 'frobnicate --all'
+
+  test('sandbox-default allows what is ambiguous inside a full enclosure only, and says so', () => {
+    expect(decide(unclear, 'full')).toMatchObject({
+      decision: 'allow',
+      rule: 'sandbox-default@2#enclosed',
+      enclosure: 'full',
+      policy: { name: 'sandbox-default', version: 2 },
+      reason: expect.stringMatching(/enclosure holds it.*frobnicate.*\(ambiguous\)/s),
+    })
+    for (const enclosure of ['uid', 'none'] as const)
+      expect(decide(unclear, enclosure)).toMatchObject({ decision: 'ask', enclosure })
+    // Also if it stands behind something that is clear.
+    expect(decide(`ls; ${unclear}; ls`, 'full').reason).toContain('(ambiguous)')
+  })
+
+  test('strict asks in every one of them', () => {
+    for (const enclosure of ['full', 'uid', 'none'] as const)
+      expect(decide(unclear, enclosure, strict)).toMatchObject({
+        decision: 'ask',
+        rule: 'strict@1#workspace',
+      })
+  })
+
+  test.each([
+    ['rm -rf src', 'ask'],
+    ['rm -rf "$X"', 'ask'],
+    ['sudo frobnicate', 'ask'],
+    ['git push --force origin main', 'ask'],
+    ['curl https://a.example', 'ask'],
+    ['curl -x b.example https://a.example', 'ask'],
+    ['git clone https://a.example/x', 'ask'],
+    ['cat /etc/passwd', 'deny'],
+    ['cat ${x:-/etc/passwd}', 'deny'],
+    ['cat .env', 'deny'],
+  ])('a full enclosure does not change %j: %s', (command, decision) => {
+    expect(decide(command, 'full').decision).toBe(decision)
+    expect(decide(command, 'none').decision).toBe(decision)
+  })
+
+  test('a read without a path and an edit that cannot be read ask there, too', () => {
+    for (const [tool, input] of [
+      ['read', {}],
+      ['apply_patch', { patchText: 'nothing' }],
+    ] as const)
+      expect(
+        evaluatePermission(toolRequest(tool, input), sandboxDefault, { enclosure: 'full' })
+          .decision,
+      ).toBe('ask')
+  })
+
+  test('a document may ask for it, and extends the version of its time', () => {
+    const parsed = parsePolicy(`name: team
+rules:
+  - match: { category: shell, enclosure: [none, uid] }
+    decision: deny
+`)
+    const policy = 'policy' in parsed ? policyFrom(parsed.policy, 1) : sandboxDefault
+    expect(policy.builtin).toBe('sandbox-default@2')
+    expect(decide('ls', 'none', policy).decision).toBe('deny')
+    expect(decide('ls', 'uid', policy).decision).toBe('deny')
+    expect(decide('ls', 'full', policy).decision).toBe('allow')
+    const before = { ...policy, builtin: 'sandbox-default@1' }
+    expect(decide(unclear, 'full', before).rule).toBe('sandbox-default@1#workspace')
+    expect(decide(unclear, 'full', before).decision).toBe('ask')
+  })
+
+  test('replay decides with the enclosure that was recorded', () => {
+    const recorded = (['full', 'uid', 'none'] as const).map((enclosure, seq) => ({
+      runId: 'run',
+      seq,
+      request: toolRequest('bash', { command: unclear }),
+      decision: decide(unclear, enclosure),
+    }))
+    expect(replayDecisions(recorded, sandboxDefault)).toMatchObject({ same: 3, rows: [] })
+    expect(replayDecisions(recorded, strict).changed).toEqual({ 'allow->ask': 1 })
+  })
+})
+
+describe('[POL33] a deny on a path or a host counts what may be it', () => {
+  const guarded = policyOf([
+    { match: { category: ['shell', 'network', 'git'] }, decision: 'allow' },
+    {
+      match: { path: 'deploy/**', category: 'shell' },
+      decision: 'deny',
+      reason: 'Releases only',
+    },
+    { match: { host: ['evil.example', '*.evil.example'] }, decision: 'deny' },
+  ])
+
+  test.each([
+    'cat depl*/key',
+    'cat d?ploy/key',
+    'cat [a-e]eploy/key',
+    'cat {deploy,src}/key',
+    'cat */key',
+    `cat [${'d'.repeat(70)}]eploy/key`,
+    'x=deploy; cat $x/key',
+    'cat $X/key',
+    'cat "$X"',
+    'sed -i s/a/b/ dep*/x',
+    'echo x > d*/y',
+    'cat ${x:-deploy/key}',
+    'rm -f src/../deploy/ke?',
+    'while read f; do cat "$f"; done < list',
+    'cp src/a de*y/',
+    'cat ./dep?oy/../deploy/a',
+    'curl "http://$HOST/x"',
+    'curl http://a@evil.example/',
+    'curl http://a:b@evil.example/',
+    'curl http://{evil,good}.example/',
+    'h=evil.example; curl http://$h/',
+    'curl http://${h:-evil.example}/',
+    'curl http://evil%2eexample/',
+    'wget -qO- "$URL"',
+    'ssh $HOST',
+    'git ls-remote "https://$h/x"',
+    'git clone https://user@EVIL.example/x',
+  ])('%j is denied', (command) => {
+    expect(decide(command, 'full', guarded).decision).toBe('deny')
+  })
+
+  test.each([
+    'cat src/*.ts',
+    'cat src/[ab].ts',
+    'ls docs/*',
+    'curl http://good.example/',
+    'echo "$X"',
+  ])('%j is not it', (command) => {
+    expect(decide(command, 'full', guarded).decision).toBe('allow')
+  })
+
+  test('a command that nobody understands asks where a rule could be about it, walls or not', () => {
+    const document = policyOf([{ match: { path: 'deploy/**' }, decision: 'deny' }])
+    const extended = { ...document, builtin: 'sandbox-default@2' }
+    expect(decide('frobnicate', 'full', extended)).toMatchObject({
+      decision: 'ask',
+      rule: 'team@3#0',
+    })
+    expect(decide('npm test', 'full', extended).decision).toBe('allow')
+    expect(
+      decide('frobnicate', 'full', { ...policyOf([]), builtin: 'sandbox-default@2' }).decision,
+    ).toBe('allow')
+  })
+
+  test('a later rule that allows the category for certain is still the last', () => {
+    const open = policyOf([
+      { match: { path: 'deploy/**' }, decision: 'deny' },
+      { match: { category: 'shell' }, decision: 'allow' },
+    ])
+    expect(decide('cat d*/x', 'none', open).decision).toBe('allow')
+  })
+})
+
+describe('[POL34] scripts for another shell than bash', () => {
+  test.each([
+    `sh -c 'echo "\${x:-'"'"'}"; ls'`,
+    "sh -c 'cat {a,b}'",
+    "dash -c '[[ -f x ]]'",
+    "sh -c 'x=(a b)'",
+    "sh -c 'cat <(ls)'",
+    "ash -c 'cat <<< x'",
+    "sh -c 'ls &> out'",
+    "sh -c 'function f { ls; }'",
+    `sh -c "echo $'a'"`,
+    "sh -c 'echo ${x//a/b}'",
+    "sh -c 'source lib.sh'",
+    "zsh -c 'ls'",
+    "ksh -c 'ls'",
+    "bash --posix -c 'ls'",
+    "sh <<'EOF'\n[[ -f x ]]\nEOF",
+  ])('%j is ambiguous if it means something else there', (command) => {
+    expect(decide(command, 'none')).toMatchObject({
+      decision: 'ask',
+      reason: expect.stringContaining('ambiguous'),
+    })
+  })
+
+  test.each(["sh -c 'npm test && ls src'", "bash -c '[[ -f x ]] && cat {a,b}'", 'sh scripts/x.sh'])(
+    '%j is not',
+    (command) => {
+      expect(decide(command, 'none').decision).toBe('allow')
+    },
+  )
+})
+
+const leaving =
+  /^(?:git (?:fetch|pull|push|clone|ls-remote|remote|submodule|archive)|npm|pip|uv|yarn|pnpm|cargo|go|gem|composer) [^$]*$/
+
+describe('[POL37] where git and package managers go', () => {
+  const category = (command: string) => decide(command, 'full', policyOf([])).rule
+
+  test.each(hostile.network.filter((command) => leaving.test(command)))(
+    '%j is network',
+    (command) => {
+      expect(category(command)).toBe('default:network')
+    },
+  )
+
+  test.each([
+    'git fetch',
+    'git fetch origin',
+    'git pull --rebase origin main',
+    'git clone ./a b',
+    'git remote -v',
+  ])('%j is git', (command) => {
+    expect(category(command)).toBe('default:git')
+  })
+
+  test.each([
+    'npm install zod',
+    'pip install requests',
+    'cargo add serde',
+    'go get github.com/a/b',
+  ])('%j is shell', (command) => {
+    expect(category(command)).toBe('default:shell')
+  })
+})
+
+describe('[POL35] everyday commands', () => {
+  const file = join(import.meta.dirname, 'everyday-commands.txt')
+  const commands = readFileSync(file, 'utf8')
+    .split('\n')
+    .filter((line) => line !== '' && !line.startsWith('#'))
+    .map((line) => line.replaceAll(String.raw`\n`, '\n'))
+  const share = (enclosure: Enclosure, policy: Policy) =>
+    commands.filter((command) => decide(command, enclosure, policy).decision !== 'allow').length /
+    commands.length
+
+  test('there are at least 400', () => {
+    expect(new Set(commands).size).toBeGreaterThanOrEqual(400)
+  })
+
+  test('at most 3 % of them ask inside a full enclosure, and fewer than 15 % without one', () => {
+    const shares = {
+      full: share('full', sandboxDefault),
+      none: share('none', sandboxDefault),
+      strict: share('full', strict),
+    }
+    console.log(`everyday commands that ask: ${JSON.stringify(shares)} of ${commands.length}`)
+    expect(shares.full).toBeLessThanOrEqual(0.03)
+    expect(shares.none).toBeLessThan(0.15)
+    expect(shares.strict).toBe(shares.none)
+  })
+})
