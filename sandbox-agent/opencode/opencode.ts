@@ -35,6 +35,9 @@ interface OpenCodeOptions {
   onSpawn?: () => Promise<void>
 }
 
+/** OpenCode has answered that it does not do it. After any other failure it may have done it, or may do it yet. */
+export class Refused extends Error {}
+
 export class OpenCode {
   readonly #options: OpenCodeOptions
   readonly #child: ChildProcess
@@ -103,7 +106,7 @@ export class OpenCode {
     const text = await response.text()
     if (response.status === 404) return null
     if (!response.ok)
-      throw new Error(
+      throw new Refused(
         `OpenCode answered ${response.status} to ${method} ${path}: ${text.slice(0, 500)}`,
       )
     return text === '' ? undefined : (JSON.parse(text) as unknown)
