@@ -46,10 +46,8 @@ test('[SEC3] [SEC9] [SNAP3] [SNAP4] secrets that the agent prints in any spellin
   await setSecret(stack(), 'CONFIGURED', configured, configurationId)
   const box = await Box.open(stack(), { configurationId, gate: { ask: ['todowrite'] } })
   await submitEnv(box, { values: [{ key: 'SUBMITTED', value: submitted }] })
-  expect(found(readFileSync(box.folder('tmp/.proliferate_env.json'), 'utf8'), values)).toEqual([
-    configured,
-    submitted,
-  ])
+  const envFile = box.folder('tmp/.proliferate_env.json')
+  expect(found(readFileSync(envFile, 'utf8'), values)).toEqual([configured, submitted])
 
   const all = values.join(' and ')
   const steps: ScriptStep[] = [
@@ -57,10 +55,8 @@ test('[SEC3] [SEC9] [SNAP3] [SNAP4] secrets that the agent prints in any spellin
     bash(
       `echo '${all}'; echo '${all}' | base64; echo '${all}' | base64 -w0; echo '${all}' | ${percent}`,
     ),
-    bash(
-      `cat "$PROLIFERATE_ENV_FILE"; base64 "$PROLIFERATE_ENV_FILE"; ${percent} "$PROLIFERATE_ENV_FILE"`,
-    ),
-    bash(`cp "$PROLIFERATE_ENV_FILE" leak.json; echo '${all}' > 'of ${token}.txt'`),
+    bash(`cat '${envFile}'; base64 '${envFile}'; ${percent} '${envFile}'`),
+    bash(`cp '${envFile}' leak.json; echo '${all}' > 'of ${token}.txt'`),
     tool('read', { filePath: `missing/${submitted}/${token}.txt` }),
     verify({ folder: `evidence ${all}` }),
     tool('save_snapshot', { message: all }),
