@@ -125,8 +125,8 @@ describe.each(hosts)('a replaced sandbox on %s', (host) => {
     const { json } = await stack().api('GET', `/v1/approvals/${approvalId}`)
     expect(json).toMatchObject({ state: 'cancelled', resolution: { actor: 'replace' } })
     // Denied before the socket was closed.
-    expect(link.messages).toContainEqual(
-      expect.objectContaining({ t: 'answer', askId, decision: 'deny' }),
-    )
+    await expect
+      .poll(() => link.messages)
+      .toContainEqual(expect.objectContaining({ t: 'answer', askId, decision: 'deny' }))
   })
 })
