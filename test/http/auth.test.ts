@@ -127,6 +127,16 @@ describe('API keys', () => {
     }
   })
 
+  test('[AUTH13] a burst of requests with a key that nobody has seen yet looks it up once, and all pass', async () => {
+    const { secret } = await app.makeKey(organisationId, 'read')
+    await app.settle()
+    const before = queries
+    const burst = await Promise.all(Array.from({ length: 100 }, () => ask(secret, '10.0.0.9')))
+    expect(new Set(burst.map(({ status }) => status))).toEqual(new Set([404]))
+    // The look-up, and the note that it was used.
+    expect(queries - before).toBe(2)
+  })
+
   test('[AUTH13] beside a flood known keys go on, also long after they were seen last; other addresses notice nothing', async () => {
     const { secret: known } = await app.makeKey(organisationId, 'read')
     const { secret: fresh } = await app.makeKey(organisationId, 'read')

@@ -46,7 +46,10 @@ export class KeyCache {
   async find(secret: string, address: string): Promise<KnownKey | null> {
     if (!apiKeyPattern.test(secret)) return null
     const hash = await this.#deps.crypto.sha256(secret)
-    const kept = this.#kept(hash) ?? (await this.#lookedUp(hash))
+    // By another request, whose promise must not be awaited here: so it is looked for. Nothing is awaited between the last
+    // look and the note below, or all of a burst would look it up.
+    while (this.#kept(hash) === undefined && this.#isLookedUp(hash)) await pause(lookMs)
+    const kept = this.#kept(hash)
     if (kept !== undefined) return kept
     // A key that was known a while ago is no guess: whoever floods beside it does not hold it up.
     if (this.#known.has(hash)) return await this.#load(hash)
@@ -72,13 +75,9 @@ export class KeyCache {
     return (this.#unknownUntil.get(hash) ?? 0) > now ? null : undefined
   }
 
-  /** By another request, whose promise must not be awaited here: so it is looked for. */
-  async #lookedUp(hash: string): Promise<KnownKey | null | undefined> {
-    for (;;) {
-      const since = this.#looking.get(hash)
-      if (since === undefined || Date.now() - since > lookedUpWithinMs) return this.#kept(hash)
-      await new Promise((resolve) => setTimeout(resolve, lookMs))
-    }
+  #isLookedUp(hash: string): boolean {
+    const since = this.#looking.get(hash)
+    return since !== undefined && Date.now() - since <= lookedUpWithinMs
   }
 
   #takeMiss(address: string): void {
@@ -128,6 +127,8 @@ export class KeyCache {
     for (const [hash, { key }] of this.#known) if (key.id === keyId) this.#known.delete(hash)
   }
 }
+
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
 /** A Map keeps the order of insertion, so its first entry is the oldest. */
 function putBounded<V>(map: Map<string, V>, name: string, value: V, max: number): void {
