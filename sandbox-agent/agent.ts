@@ -107,6 +107,8 @@ export class Agent {
       emit: this.#uplink.emit,
       marked: this.#marked,
       environment: () => this.#environment(),
+      marks: this.#marks(),
+      serveRelay: (server) => this.#relay.serve(server),
       onEvent: (event) => {
         this.#names.hear(event)
         this.#turns.hear(event)
@@ -164,8 +166,9 @@ export class Agent {
       await this.#turns.endForgotten(this.#toldBefore)
       await crashPoint('ready.before')
       const bootMs = Date.now() - this.#startedAt
-      log('ready', { bootMs, enforces })
-      this.#uplink.ready(bootMs, enforces)
+      const { enclosure } = this.#supervisor
+      log('ready', { bootMs, enforces, enclosure })
+      this.#uplink.ready(bootMs, enforces, enclosure)
       this.#becameReady()
     } catch (error) {
       this.#fail(messageOf(error))

@@ -62,6 +62,7 @@ export function createParts(config: Config): Parts {
     defaultSandbox: config.defaultSandbox,
     defaultModel: defaultModelOf(config),
     models: modelRows(config.extraModels),
+    enclosure: config.enclosure,
     retentionMs: config.retentionDays * 24 * 60 * 60_000,
   }
   return {

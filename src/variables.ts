@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { EnclosureMode } from './contract/enclosure.ts'
 import { Firewall } from './contract/limits.ts'
 import { ProviderName } from './contract/session.ts'
 import { logLevels } from './core/ports.ts'
@@ -117,6 +118,12 @@ export const Environment = z.object({
     form: 'local, e2b, modal or none',
     example: 'e2b',
     unset: 'the first that is configured of local, e2b, modal; else none',
+  }),
+  GANTRY_ENCLOSURE: variable(EnclosureMode.default('auto'), {
+    about:
+      'Whether OpenCode runs in namespaces of its own where the machine of a sandbox allows it. Sandboxes that start afterwards obey.',
+    form: 'auto or off',
+    example: 'off',
   }),
   GANTRY_E2B_API_KEY: variable(atLeast(8), {
     about:

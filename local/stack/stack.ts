@@ -198,6 +198,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
           opencode: site.opencode,
           path: site.path,
           uids: site.uids,
+          hidden: [stateDir],
+          enclosure: options.env?.['GANTRY_ENCLOSURE'],
           ...options.hostOptions,
         }),
       })

@@ -87,6 +87,7 @@ export function createTestApp({
     ...config,
     defaultModel: 'scripted',
     models: modelRows(),
+    enclosure: 'auto' as const,
     retentionMs: 86_400_000,
   }
   const remote = createProviders({

@@ -94,6 +94,9 @@ export class TestSession {
     this.actor = this.#start()
   }
 
+  /** Of the deployment; counts from the next start. */
+  enclosure: 'auto' | 'off' = 'auto'
+
   #start(): SessionActor {
     return new SessionActor({
       sql: this.sql,
@@ -164,6 +167,7 @@ export class TestSession {
         defaultSandbox: 'none',
         defaultModel: defaultModelId,
         models: modelRows([]),
+        enclosure: this.enclosure,
         retentionMs: 86_400_000,
       },
       log: (level, message, fields) =>

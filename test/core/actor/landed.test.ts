@@ -28,6 +28,7 @@ const landed = {
     '6d3dd76c6f417820',
     '396e1d8f89e0f0de',
     'a80fb5c126217016',
+    'f49badc67ddd8d98',
   ],
   organisation: [
     'afba0e2bea701f87',

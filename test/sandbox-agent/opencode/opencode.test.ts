@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { OpenCode } from '../../../sandbox-agent/opencode/opencode.ts'
+import { openEnclosure } from '../../../sandbox-agent/enclosure/enclosure.ts'
 import { opencodeDouble } from './opencode-double.ts'
 
 async function start(says: Parameters<typeof opencodeDouble>[0] = {}): Promise<OpenCode> {
@@ -9,7 +10,7 @@ async function start(says: Parameters<typeof opencodeDouble>[0] = {}): Promise<O
     binary,
     manifest,
     environment: {},
-    owner: undefined,
+    enclosure: openEnclosure(undefined, ''),
     logFile: join(root, 'opencode.log'),
     onEvent: () => undefined,
     onExit: () => undefined,

@@ -30,6 +30,7 @@ export async function sessionManifest(
       models,
       effort: session.reasoningEffort,
       trustProjectConfig: session.trustProjectConfig,
+      enclosure: ports.config.enclosure,
       nonce: session.markerNonce,
       mode: session.mode,
       tools: [...ports.tools.map((tool) => tool.definition), requestEnvVariablesTool],

@@ -1,3 +1,4 @@
+import type { EnclosureMode } from '../../../contract/enclosure.ts'
 import type { ProviderName } from '../../../contract/session.ts'
 import type { SessionEvent } from '../../../contract/events.ts'
 import type { Model } from '../../../contract/models.ts'
@@ -64,5 +65,6 @@ export interface SessionConfig {
   defaultModel: string
   /** What this deployment serves. */
   models: readonly Model[]
+  enclosure: EnclosureMode
   retentionMs: number
 }

@@ -12,6 +12,7 @@ import { rung as rung0010 } from './0010.ts'
 import { rung as rung0011 } from './0011.ts'
 import { rung as rung0012 } from './0012.ts'
 import { rung as rung0013 } from './0013.ts'
+import { rung as rung0014 } from './0014.ts'
 
 /**
  * The session's own database, as the list of its rungs. Each file beside this one is one rung: its texts are applied
@@ -32,4 +33,5 @@ export const sessionLadder: readonly Rung[] = [
   rung0011,
   rung0012,
   rung0013,
+  rung0014,
 ]
