@@ -40,6 +40,8 @@ export interface Config {
   operatorKey: string | null
   /** Of sandboxes that are started from now on. */
   enclosure: EnclosureMode
+  /** `host:port`, lower case. */
+  privateHosts: string[]
   retentionDays: number
   /** Log lines below it are not written. */
   logLevel: LogLevel
@@ -158,19 +160,23 @@ function configOf(env: Environment): Config {
       anthropic: vendor(env.ANTHROPIC_BASE_URL, env.ANTHROPIC_API_KEY),
       litellm: vendor(env.GANTRY_MODEL_BASE_URL, env.GANTRY_MODEL_API_KEY),
     },
-    extraModels: (env.GANTRY_MODEL ?? '')
-      .split(',')
-      .map((name) => name.trim())
-      .filter((name) => name !== ''),
+    extraModels: listOf(env.GANTRY_MODEL ?? ''),
     rateLimitPerMinute: env.RATE_LIMIT_PER_MINUTE,
     firewall: env.GANTRY_LIMITS,
     operatorKey: env.GANTRY_OPERATOR_KEY ?? null,
     enclosure: env.GANTRY_ENCLOSURE,
+    privateHosts: listOf(env.GANTRY_PRIVATE_HOSTS.toLowerCase()),
     retentionDays: env.RETENTION_DAYS,
     logLevel: env.GANTRY_LOG_LEVEL,
     crashUrl: env.GANTRY_CRASH_URL ?? null,
   }
 }
+
+const listOf = (text: string): string[] =>
+  text
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '')
 
 /** In the order of their cost. */
 function firstConfigured(accounts: Record<OfferedProvider, object | null>): ProviderName {

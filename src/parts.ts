@@ -63,6 +63,7 @@ export function createParts(config: Config): Parts {
     defaultModel: defaultModelOf(config),
     models: modelRows(config.extraModels),
     enclosure: config.enclosure,
+    privateHosts: config.privateHosts,
     retentionMs: config.retentionDays * 24 * 60 * 60_000,
   }
   return {

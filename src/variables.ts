@@ -125,6 +125,13 @@ export const Environment = z.object({
     form: 'auto or off',
     example: 'off',
   }),
+  GANTRY_PRIVATE_HOSTS: variable(z.string().default(''), {
+    about:
+      'What enclosed sandboxes may ask to reach though it is not on the internet, such as a database of your own. All other private, loopback and metadata addresses are refused.',
+    form: 'host:port[,host:port]',
+    example: 'db.internal:5432,10.0.0.7:443',
+    unset: 'none',
+  }),
   GANTRY_E2B_API_KEY: variable(atLeast(8), {
     about:
       'The account at E2B for organisations that have none of their own. `sandbox-agent/e2b/README.md` says how to build the template.',

@@ -9,6 +9,7 @@ import { kill } from '../processes.ts'
 
 /** Inside, where nobody else listens. */
 export const relayPort = 4000
+export const proxyPort = 4001
 
 /** Listens on the ports and passes each server on. Ends once they are on their way. */
 export const listenerText = (ports: readonly number[]): string =>
@@ -41,7 +42,7 @@ export function connectInside(
   pid: number,
   hasUserNamespace: boolean,
   port: number,
-  environment: Record<string, string>,
+  environment: NodeJS.ProcessEnv,
 ): Socket {
   const namespaces = hasUserNamespace ? ['--user', '--preserve-credentials', '--net'] : ['--net']
   const args = [

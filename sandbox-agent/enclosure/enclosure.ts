@@ -10,7 +10,7 @@ import { isAbsolute, join } from 'node:path'
 import type { EnclosureReport } from '../../src/contract/enclosure.ts'
 import type { Boot, Layout, Manifest } from '../../src/contract/manifest.ts'
 import type { Owner } from '../workspace/folder.ts'
-import { connectInside, listenerText, receiveServers, relayPort } from './door.ts'
+import { connectInside, listenerText, proxyPort, receiveServers, relayPort } from './door.ts'
 import { findPlaces } from './places.ts'
 import { enteredLine, setupScript } from './script.ts'
 
@@ -44,8 +44,8 @@ export interface EnclosureInput {
   /** As OpenCode's PATH has them. */
   path: readonly string[]
   marks: Record<string, string>
-  /** The relay's connections of the inside. */
-  serveRelay: (server: Server) => void
+  /** The inside's connections to the relay, and to the only way out. */
+  serve: { relay: (server: Server) => void; proxy: (server: Server) => void }
 }
 
 /** The strongest first; the last one never fails. */
@@ -99,6 +99,7 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
     environment: {
       PROLIFERATE_GATEWAY_URL: `http://127.0.0.1:${relayPort}`,
       SHELL: `${insideFolder}/bash`,
+      ...proxyVariables,
     },
     launch: ({ file, args, cwd, environment }) => {
       seedConfigFolders(environment)
@@ -113,7 +114,7 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
         mountPoint: join(folder, 'root'),
         files: writeFiles(folder, layout, owner),
         owner: kind === 'root' ? owner : undefined,
-        before: [process.execPath, '-e', listenerText([relayPort])],
+        before: [process.execPath, '-e', listenerText([relayPort, proxyPort])],
         workspace: cwd,
         command: [file, ...args],
       })
@@ -124,8 +125,9 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
         stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
         detached: true,
       })
-      const servers = receiveServers(child, [relayPort]).then((found) => {
-        for (const server of found.values()) input.serveRelay(server)
+      const servers = receiveServers(child, [relayPort, proxyPort]).then((found) => {
+        input.serve.relay(found.get(relayPort) as Server)
+        input.serve.proxy(found.get(proxyPort) as Server)
       })
       const env = { PATH: process.env['PATH'] ?? '/usr/bin:/bin', ...marks }
       return {
@@ -135,6 +137,15 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
       }
     },
   }
+}
+
+const proxyUrl = `http://127.0.0.1:${proxyPort}`
+const notProxied = '127.0.0.1,localhost,::1'
+
+/** Curl reads the small ones, most others either; Node must be told to look at them at all. */
+const proxyVariables = {
+  ...{ HTTP_PROXY: proxyUrl, HTTPS_PROXY: proxyUrl, http_proxy: proxyUrl, https_proxy: proxyUrl },
+  ...{ NO_PROXY: notProxied, no_proxy: notProxied, NODE_USE_ENV_PROXY: '1' },
 }
 
 /** The walls stand when it says so; if it ends before, its last words are the reason. */

@@ -42,7 +42,7 @@ export async function probeEnclosure(input: ProbeInput): Promise<EnclosureReport
     owner,
     path,
     marks: {},
-    serveRelay: (server) => void server.close(),
+    serve: { relay: (server) => void server.close(), proxy: (server) => void server.close() },
   })
   if (!strongest || !weaker) return (strongest as NonNullable<typeof strongest>).report
   const environment = { PATH: path.join(':') }

@@ -3,12 +3,11 @@
 // OpenCode dies more than five times in five minutes, the sandbox is reported as failed. The agent owns it; turns wait
 // for `opencode()`.
 
-import type { Server } from 'node:net'
 import { join } from 'node:path'
 import type { EnclosureReport } from '../../src/contract/enclosure.ts'
 import type { Boot, Layout, Manifest } from '../../src/contract/manifest.ts'
 import { crashPoint } from '../crash-points.ts'
-import { chooseEnclosures, type Enclosure } from '../enclosure/enclosure.ts'
+import { chooseEnclosures, type Enclosure, type EnclosureInput } from '../enclosure/enclosure.ts'
 import type { Emit } from '../memory/spool.ts'
 import type { Owner } from '../workspace/folder.ts'
 import { log, messageOf, sleep } from '../log.ts'
@@ -33,8 +32,8 @@ interface SupervisorOptions {
   environment: () => Record<string, string>
   /** So that what the agent starts itself is found like everything else. */
   marks: Record<string, string>
-  /** The relay's connections from inside an enclosure. */
-  serveRelay: (server: Server) => void
+  /** The connections from inside an enclosure. */
+  serve: EnclosureInput['serve']
   onEvent: (event: OpenCodeEvent) => void
   onDied: () => void
   /** OpenCode cannot be brought back. */
@@ -69,6 +68,10 @@ export class Supervisor {
   get layout(): Layout {
     if (!this.#manifest) throw new Error('The manifest is not here yet')
     return this.#manifest.layout
+  }
+
+  get privateHosts(): readonly string[] {
+    return this.#manifest?.privateHosts ?? []
   }
 
   get owner(): Owner | undefined {
@@ -163,9 +166,9 @@ export class Supervisor {
   }
 
   #chooseEnclosures(manifest: Manifest): Enclosure[] {
-    const { boot, marks, serveRelay } = this.#options
+    const { boot, marks, serve } = this.#options
     const path = this.#searchPath().split(':')
-    return chooseEnclosures({ boot, manifest, owner: this.owner, path, marks, serveRelay })
+    return chooseEnclosures({ boot, manifest, owner: this.owner, path, marks, serve })
   }
 
   #startIn(enclosure: Enclosure): Promise<OpenCode> {

@@ -42,6 +42,8 @@ export const Manifest = z.object({
   trustProjectConfig: z.boolean(),
   /** Absent: auto. */
   enclosure: EnclosureMode.optional(),
+  /** `host:port` that the enclosure's proxy may reach though they are not on the internet. Absent: none. */
+  privateHosts: z.array(z.string()).optional(),
   /** The git tree from which the session's work counts, if this sandbox goes on with it. No file: not in the version. */
   baseTree: z.string().max(64).optional(),
 })

@@ -88,6 +88,7 @@ export function createTestApp({
     defaultModel: 'scripted',
     models: modelRows(),
     enclosure: 'auto' as const,
+    privateHosts: [],
     retentionMs: 86_400_000,
   }
   const remote = createProviders({

@@ -168,6 +168,7 @@ export class TestSession {
         defaultModel: defaultModelId,
         models: modelRows([]),
         enclosure: this.enclosure,
+        privateHosts: [],
         retentionMs: 86_400_000,
       },
       log: (level, message, fields) =>

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import type { Server } from 'node:net'
 import { text } from 'node:stream/consumers'
 import type { EnclosureReport } from '../../../src/contract/enclosure.ts'
 import {
@@ -9,7 +10,7 @@ import {
 // Runs one command in the strongest enclosure of whoever runs this file, and prints what came of it as JSON. The agent's
 // part is here: it answers the relay's port, and connects to a port inside.
 
-export interface Order extends Omit<EnclosureInput, 'serveRelay'> {
+export interface Order extends Omit<EnclosureInput, 'serve'> {
   script: string
   environment: Record<string, string>
 }
@@ -23,9 +24,10 @@ export interface Outcome {
 }
 
 const order = JSON.parse(await text(process.stdin)) as Order
-const serveRelay: EnclosureInput['serveRelay'] = (server) =>
-  server.on('connection', (socket) => socket.end('the relay\n'))
-const [enclosure, weaker] = chooseEnclosures({ ...order, serveRelay })
+const answer = (text: string) => (server: Server) =>
+  void server.on('connection', (socket) => socket.end(text))
+const serve = { relay: answer('the relay\n'), proxy: answer('the proxy\n') }
+const [enclosure, weaker] = chooseEnclosures({ ...order, serve })
 if (!enclosure) throw new Error('No enclosure')
 
 const launched = enclosure.launch({

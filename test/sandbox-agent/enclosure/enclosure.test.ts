@@ -109,6 +109,7 @@ describe.each(kinds)('an enclosure made by %s', (kind) => {
       host: tcp('127.0.0.1', port),
       metadata: tcp('169.254.169.254', 80),
       relay: tcp('127.0.0.1', 4000),
+      proxy: `${tcp('127.0.0.1', 4001)}; echo $HTTPS_PROXY`,
       bash: `"$SHELL" -c 'echo "environment: $OPENCODE_SERVER_PASSWORD$SANDBOX_MCP_AUTH_TOKEN"; for pid in 1 $PPID; do cat /proc/$pid/environ /proc/$pid/mem; ls -l /proc/$pid/root/; done; id -u' 2>&1`,
       who: 'id -un; cd ~; pwd; grep CapEff /proc/self/status; grep NoNewPrivs /proc/self/status',
       devices: 'ls /dev | tr "\\n" " "; echo x > /dev/null && head -c 2 /dev/urandom | wc -c',
@@ -172,6 +173,7 @@ describe.each(kinds)('an enclosure made by %s', (kind) => {
 
   test('[WALL4] it reaches the relay by a port of its own, and the agent reaches its port', () => {
     expect(said('relay')).toBe('the relay\n')
+    expect(said('proxy')).toBe('the proxy\nhttp://127.0.0.1:4001\n')
     expect(outcome.inside).toBe('from inside')
   })
 

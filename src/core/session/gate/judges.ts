@@ -3,6 +3,7 @@ import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import type { Policy } from '../../../contract/policy.ts'
 import { approvalTerms } from '../../policy/rules.ts'
 import { evaluatePermission } from '../../policy/evaluate.ts'
+import { registryHosts } from '../../policy/registries.ts'
 import type { Sql } from '../../ports.ts'
 import { findRemembered } from './remembered.ts'
 
@@ -23,6 +24,9 @@ export interface Case {
   turn: AskingTurn | null
   request: PermissionRequest
   policy: Policy
+  /** The host that the sandbox's proxy asks for; null: another question. */
+  connectsTo: string | null
+  repositoryHost: string | null
   /** Names the operation, for approvals that are remembered. */
   operationHash: () => string
 }
@@ -40,6 +44,7 @@ const judges: readonly Judge[] = [
   turnRuns,
   turnIsNotAborted,
   policyDecides,
+  usualHost,
   approvedBefore,
   canBeAsked,
 ]
@@ -63,6 +68,17 @@ function turnIsNotAborted(given: Case, before: Judgement | null): Judgement | nu
 function policyDecides({ request, policy }: Case, before: Judgement | null): Judgement {
   return before ?? { by: 'policy', grant: null, ...evaluatePermission(request, policy) }
 }
+
+/** Where no rule says anything: the session's own repository and the hosts of package managers are everyday work. */
+function usualHost({ connectsTo, repositoryHost }: Case, before: Judgement | null) {
+  if (before?.rule !== 'default:network' || connectsTo === null) return before
+  const isUsual = connectsTo === repositoryHost || usualHosts.has(connectsTo)
+  if (!isUsual || before.decision !== 'ask') return before
+  const reason = `Everyday work: ${connectsTo}`
+  return { ...before, decision: 'allow' as const, rule: 'usual-host', reason }
+}
+
+const usualHosts: ReadonlySet<string> = new Set(Object.values(registryHosts).flat())
 
 /** A remembered approval spares the question. */
 function approvedBefore(given: Case, before: Judgement | null): Judgement | null {

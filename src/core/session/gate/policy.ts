@@ -1,8 +1,10 @@
+import { egressTool } from '../../../contract/ask.ts'
 import type { PermissionRequest } from '../../../contract/permission.ts'
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import type { Policy } from '../../../contract/policy.ts'
 import { toolFileName } from '../../../contract/tools.ts'
 import { approvalTerms } from '../../policy/rules.ts'
+import { hostOf } from '../../policy/matching/hosts.ts'
 import { withGateRules } from '../../policy/evaluate.ts'
 import { type RequestContext, requestOfTool } from '../../policy/operation.ts'
 import { effectivePolicy } from '../../policy/sandbox-default.ts'
@@ -64,6 +66,8 @@ export class SessionPolicy {
     const request = this.#requestOf(question)
     const { by, grant, ...decision } = judgeQuestion({
       ...{ sql, now, turn, request, policy },
+      connectsTo: question.tool === egressTool ? (request.hosts[0] ?? null) : null,
+      repositoryHost: session.repositoryUrl === null ? null : hostOf(session.repositoryUrl),
       operationHash: () => hashOfQuestion(question),
     })
     const record = keptRecord({

@@ -26,6 +26,7 @@ export interface ManifestInput {
   tools: readonly ToolDefinition[]
   trustProjectConfig: boolean
   enclosure?: EnclosureMode
+  privateHosts?: readonly string[]
   /** Makes the marker's name unguessable; the same one gives the same manifest. */
   nonce?: string
 }
@@ -55,6 +56,7 @@ export async function buildManifest(
     model: input.model.opencodeId,
     trustProjectConfig: input.trustProjectConfig,
     ...(input.enclosure === 'off' && { enclosure: 'off' }),
+    ...(input.privateHosts?.length && { privateHosts: [...input.privateHosts] }),
   }
   return { version: await crypto.sha256(canonicalJson(manifest)), ...manifest }
 }

@@ -31,6 +31,7 @@ export async function sessionManifest(
       effort: session.reasoningEffort,
       trustProjectConfig: session.trustProjectConfig,
       enclosure: ports.config.enclosure,
+      privateHosts: ports.config.privateHosts,
       nonce: session.markerNonce,
       mode: session.mode,
       tools: [...ports.tools.map((tool) => tool.definition), requestEnvVariablesTool],

@@ -66,5 +66,6 @@ export interface SessionConfig {
   /** What this deployment serves. */
   models: readonly Model[]
   enclosure: EnclosureMode
+  privateHosts: readonly string[]
   retentionMs: number
 }
