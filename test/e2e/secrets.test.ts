@@ -159,7 +159,7 @@ asRoot(
       `cat ${box.folder('agent/memory.json')}`,
       `ls ${neighbour.folder()}`,
       `cat ${neighbour.folder('workspace/private.txt')}`,
-      `ls ${stack().sandboxSite?.root}`,
+      `ls ${stack().sandboxSite?.root} | grep -vx '${box.id}.${box.generation}'`,
       `cat /proc/${box.agentPid()}/environ`,
       `cat /proc/${stack().worker.pid()}/environ`,
       `cat /proc/${await neighbour.opencodePid()}/environ`,
