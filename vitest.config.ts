@@ -33,7 +33,7 @@ export default defineConfig({
           // still, where nothing starts processes.
           isolate: false,
           pool: 'threads',
-          include: ['test/{contract,core}/**/*.test.ts'],
+          include: ['test/{contract,core}/**/*.test.ts', 'test/simulation/simulation.test.ts'],
         },
       },
       {

@@ -1,6 +1,12 @@
 type Log = (message: string, fields?: Record<string, unknown>) => void
 
 const secrets = new Set<string>()
+let write = (line: string): void => void process.stderr.write(line)
+
+/** Elsewhere than to standard error: many agents in one process would drown it. */
+export function writeLogsTo(other: (line: string) => void): void {
+  write = other
+}
 
 /** From now on the value is never written to a log, wherever it turns up. */
 export function hideFromLogs(secret: string): void {
@@ -11,7 +17,7 @@ export function hideFromLogs(secret: string): void {
 export const log: Log = (message, fields = {}) => {
   let line = JSON.stringify({ at: new Date().toISOString(), msg: message, ...fields })
   for (const secret of secrets) line = line.replaceAll(secret, '[hidden]')
-  process.stderr.write(`${line}\n`)
+  write(`${line}\n`)
 }
 
 export const messageOf = (error: unknown): string => {

@@ -3,41 +3,35 @@
 // taken back at once. A line that cannot be read is skipped, and the lines after it count. The spool and the results
 // are kept in one each.
 
-import {
-  closeSync,
-  fsyncSync,
-  ftruncateSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  writeSync,
-} from 'node:fs'
+import { type Disk, nodeDisk, writeAll } from './disk.ts'
 
 export class Journal<T> {
+  readonly #disk: Disk
   readonly #path: string
   #fd: number
   /** Half a line is at the end, which could not be taken back. */
   #isTorn = false
   bytes: number
 
-  private constructor(path: string, fd: number, bytes: number) {
+  private constructor(disk: Disk, path: string, fd: number, bytes: number) {
+    this.#disk = disk
     this.#path = path
     this.#fd = fd
     this.bytes = bytes
   }
 
-  static open<T>(path: string): { journal: Journal<T>; lines: T[] } {
-    const fd = openSync(path, 'a+', 0o600)
-    const { lines, bytes } = parseLines(readFileSync(fd))
-    ftruncateSync(fd, bytes)
-    return { journal: new Journal<T>(path, fd, bytes), lines: lines as T[] }
+  static open<T>(path: string, disk: Disk = nodeDisk): { journal: Journal<T>; lines: T[] } {
+    const fd = disk.openToAppend(path)
+    const { lines, bytes } = parseLines(disk.read(fd))
+    disk.truncate(fd, bytes)
+    return { journal: new Journal<T>(disk, path, fd, bytes), lines: lines as T[] }
   }
 
   /** Throws if it cannot be written: then nothing of it is in the file. */
   append(value: T): void {
     const line = Buffer.from(`${this.#isTorn ? '\n' : ''}${JSON.stringify(value)}\n`)
     try {
-      writeAll(this.#fd, line)
+      writeAll(this.#disk, this.#fd, line)
     } catch (error) {
       this.#takeBack()
       throw error
@@ -48,7 +42,7 @@ export class Journal<T> {
 
   #takeBack(): void {
     try {
-      ftruncateSync(this.#fd, this.bytes)
+      this.#disk.truncate(this.#fd, this.bytes)
     } catch {
       this.#isTorn = true
     }
@@ -58,27 +52,23 @@ export class Journal<T> {
   replace(values: T[]): void {
     const temporary = `${this.#path}.new`
     const content = Buffer.from(values.map((value) => `${JSON.stringify(value)}\n`).join(''))
-    const fd = openSync(temporary, 'w', 0o600)
+    const fd = this.#disk.openNew(temporary)
     try {
-      writeAll(fd, content)
-      fsyncSync(fd)
+      writeAll(this.#disk, fd, content)
+      this.#disk.sync(fd)
     } finally {
-      closeSync(fd)
+      this.#disk.close(fd)
     }
-    renameSync(temporary, this.#path)
-    closeSync(this.#fd)
-    this.#fd = openSync(this.#path, 'a', 0o600)
+    this.#disk.rename(temporary, this.#path)
+    this.#disk.close(this.#fd)
+    this.#fd = this.#disk.openToAppend(this.#path)
     this.#isTorn = false
     this.bytes = content.length
   }
 
   close(): void {
-    closeSync(this.#fd)
+    this.#disk.close(this.#fd)
   }
-}
-
-function writeAll(fd: number, bytes: Buffer): void {
-  for (let done = 0; done < bytes.length;) done += writeSync(fd, bytes, done)
 }
 
 function parseLines(content: Buffer): { lines: unknown[]; bytes: number } {

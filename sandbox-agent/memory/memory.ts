@@ -3,7 +3,7 @@
 // disk is full, both go on in memory and write later. The agent opens them; turns, the supervisor, commands and the
 // uplink use them.
 
-import { readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { type Disk, nodeDisk, writeAll } from './disk.ts'
 import { Journal } from './journal.ts'
 import { log, messageOf } from '../log.ts'
 
@@ -28,12 +28,14 @@ const nothing: Remembered = {
 
 /** What an agent that starts again must know of the one before, in one small file. */
 export class Memory {
+  readonly #disk: Disk
   readonly #path: string
   #value: Remembered
 
-  constructor(path: string) {
+  constructor(path: string, disk: Disk = nodeDisk) {
+    this.#disk = disk
     this.#path = path
-    this.#value = { ...nothing, ...readJson(path) }
+    this.#value = { ...nothing, ...readJson(disk, path) }
   }
 
   get value(): Readonly<Remembered> {
@@ -44,10 +46,19 @@ export class Memory {
   save(change: Partial<Remembered>): void {
     this.#value = { ...this.#value, ...change }
     try {
-      writeFileSync(`${this.#path}.new`, JSON.stringify(this.#value), { mode: 0o600 })
-      renameSync(`${this.#path}.new`, this.#path)
+      this.#write(`${this.#path}.new`)
+      this.#disk.rename(`${this.#path}.new`, this.#path)
     } catch (error) {
       log('memory.not-written', { reason: messageOf(error) })
+    }
+  }
+
+  #write(path: string): void {
+    const file = this.#disk.openNew(path)
+    try {
+      writeAll(this.#disk, file, Buffer.from(JSON.stringify(this.#value)))
+    } finally {
+      this.#disk.close(file)
     }
   }
 
@@ -57,11 +68,15 @@ export class Memory {
   }
 }
 
-function readJson(path: string): Partial<Remembered> {
+/** Nothing, if there is no file or it is not whole. */
+function readJson(disk: Disk, path: string): Partial<Remembered> {
+  const file = disk.openToAppend(path)
   try {
-    return JSON.parse(readFileSync(path, 'utf8')) as Partial<Remembered>
+    return JSON.parse(disk.read(file).toString('utf8')) as Partial<Remembered>
   } catch {
     return {}
+  } finally {
+    disk.close(file)
   }
 }
 
@@ -79,8 +94,8 @@ export class Results {
   readonly #acked = new Set<string>()
   #isBehind = false
 
-  constructor(path: string) {
-    const { journal, lines } = Journal.open<ResultLine>(path)
+  constructor(path: string, disk: Disk = nodeDisk) {
+    const { journal, lines } = Journal.open<ResultLine>(path, disk)
     this.#journal = journal
     for (const line of lines) this.#apply(line)
     if (lines.length > 0) this.#attempt(() => this.#journal.replace(this.#lines()))

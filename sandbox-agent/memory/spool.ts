@@ -5,6 +5,7 @@
 import type { AgentEventKind } from '../../src/contract/agent-events.ts'
 import type { EventData } from '../../src/contract/events.ts'
 import type { AgentEvent } from '../../src/contract/link.ts'
+import { type Disk, nodeDisk } from './disk.ts'
 import { Journal } from './journal.ts'
 import { log, messageOf } from '../log.ts'
 
@@ -35,8 +36,8 @@ export class Spool {
   #acked: number
   lastSeq: number
 
-  constructor(path: string) {
-    const { journal, lines } = Journal.open<Line>(path)
+  constructor(path: string, disk: Disk = nodeDisk) {
+    const { journal, lines } = Journal.open<Line>(path, disk)
     this.#journal = journal
     const events = lines.filter((line) => 'seq' in line)
     const head = lines.find((line) => 'base' in line)

@@ -41,6 +41,9 @@ interface OpenCodeOptions {
 /** The walls could not be built: OpenCode was not started. */
 export class NotEnclosed extends Error {}
 
+/** OpenCode has answered that it does not do it. After any other failure it may have done it, or may do it yet. */
+export class Refused extends Error {}
+
 export class OpenCode {
   readonly #options: OpenCodeOptions
   readonly #launched: Launched
@@ -121,7 +124,7 @@ export class OpenCode {
     const text = await textOf(response)
     if (response.statusCode === 404) return null
     if (!isOk(response))
-      throw new Error(
+      throw new Refused(
         `OpenCode answered ${response.statusCode} to ${method} ${path}: ${text.slice(0, 500)}`,
       )
     return text === '' ? undefined : (JSON.parse(text) as unknown)

@@ -9,7 +9,7 @@ import { crashPoint } from '../crash-points.ts'
 import { BetweenTurns } from './between-turns.ts'
 import { log, messageOf, sleep } from '../log.ts'
 import { idleLossNotice, noticeParts } from './notice.ts'
-import type { OpenCode, OpenCodeEvent } from '../opencode/opencode.ts'
+import { type OpenCode, type OpenCodeEvent, Refused } from '../opencode/opencode.ts'
 import type { ToldParts } from '../memory/spool.ts'
 import { knowsMessage, openSession } from '../opencode/transcript.ts'
 import { type TurnOptions, WorkingTurn } from './working-turn.ts'
@@ -208,7 +208,7 @@ export class Turns {
     const turn = new WorkingTurn(this.#options, begun)
     this.#occupy(queued, turn)
     turn.sending = this.#send(opencode, sessionId, body).catch((error: unknown) =>
-      turn.fail(messageOf(error)),
+      error instanceof Refused ? turn.fail(messageOf(error)) : turn.notAnswered(error),
     )
     await turn.sending
     return { sent: true }
@@ -223,7 +223,9 @@ export class Turns {
     turn.messageIds.push(body.messageId)
     turn.remember()
     const sent = this.#send(opencode, turn.sessionId, body)
-    turn.sending = sent.catch(() => undefined)
+    turn.sending = sent.catch((error: unknown) =>
+      error instanceof Refused ? undefined : turn.notAnswered(error),
+    )
     await sent
     return { sent: true }
   }

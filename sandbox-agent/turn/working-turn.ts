@@ -133,6 +133,13 @@ export class WorkingTurn implements Prompts, Ending {
     this.#alarm.ring()
   }
 
+  /** OpenCode may have the prompt all the same, and would work on it after the turn's end: so it is ended. */
+  async notAnswered(error: unknown): Promise<void> {
+    this.error ??= messageOf(error)
+    if (this.interrupted === null) await this.#kill('OpenCode did not answer the prompt')
+    this.#alarm.ring()
+  }
+
   /** First the open questions are denied, then OpenCode is told: it would still run a tool that is allowed late. */
   async abort(reason: string): Promise<void> {
     if (this.interrupted !== null || this.#isEnding) return
@@ -186,6 +193,8 @@ export class WorkingTurn implements Prompts, Ending {
       if (verdict === 'over' && this.messageIds.length === prompts) break
       if (typeof verdict === 'object') await this.#kill(verdict.hangs)
     }
+    // It must not arrive after the turn's end.
+    await this.sending
     await this.#finish()
   }
 

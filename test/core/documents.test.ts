@@ -121,8 +121,8 @@ describe('hostile texts', () => {
     ['two documents', 'a: 1\n---\nb: 2\n', 2, /multiple documents/],
     ['a list of too many levels', `a: ${'['.repeat(60)}${']'.repeat(60)}\n`, 1, /so deeply/],
     ['an unclosed list of very many levels', `a: ${'['.repeat(100_000)}`, 1, /./],
-    ['a list of very many levels', `${'['.repeat(50_000)}${']'.repeat(50_000)}`, 1, /so deeply/],
-    ['a block of very many levels', `${'- '.repeat(50_000)}x`, 1, /so deeply/],
+    ['a list of very many levels', `${'['.repeat(10_000)}${']'.repeat(10_000)}`, 1, /so deeply/],
+    ['a block of very many levels', `${'- '.repeat(10_000)}x`, 1, /so deeply/],
   ]
   test.each(refused)('[POL19] %s: refused', (_, text, line, message) => {
     const [first] = errorsOf(text, anything)
@@ -142,8 +142,8 @@ describe('hostile texts', () => {
   })
 
   test('[POL19] thousands of keys are read', () => {
-    const text = Array.from({ length: 20_000 }, (_, n) => `k${n}: ${n}`).join('\n')
-    expect(Object.keys(valueOf(text, anything) as object)).toHaveLength(20_000)
+    const text = Array.from({ length: 10_000 }, (_, n) => `k${n}: ${n}`).join('\n')
+    expect(Object.keys(valueOf(text, anything) as object)).toHaveLength(10_000)
   })
 
   test.each(seedsOf(5, 40))('[POL19] seed %i: no text makes it throw', (seed) => {

@@ -1,6 +1,7 @@
 /** Real machines of the vendors' doubles, deaths in every phase, many sessions: only in `npm run test:long`. */
 export const longOnly = [
   'test/adapters/{e2b-{hosts,provider},modal-provider}.test.ts',
+  'test/simulation/faults.test.ts',
   'test/e2e/{contract-{freeze,models,modes-deno,organisations},agent-crashes,e2b-agent,park,modal-agent,providers,recovery,zombie,fleet,lifecycle,warm-pool}.test.ts',
 ]
 
@@ -12,5 +13,6 @@ export const longToo = [
   'test/core/{session,policy,session/runs,session/sandbox,organisation}/random.test.ts',
   'test/core/{organisation/firewall/fleet,session/warm/fill}.test.ts',
   'test/core/session/budget/organisation-budgets.test.ts',
+  'test/simulation/simulation.test.ts',
   'test/e2e/{contract-modes,ending,gate,hostile,link,policy,spine}.test.ts',
 ]

@@ -3,7 +3,6 @@ import { describe, expect, test } from 'vitest'
 import { contractTools, toolFileName, toolsForMode } from '../../src/contract/tools.ts'
 import { allModes, type Mode } from '../../src/contract/mode.ts'
 import { type HostSession, useHost } from '../support/host.ts'
-import { vendorKey } from '../support/vendor.ts'
 
 const host = useHost()
 
@@ -234,22 +233,4 @@ describe('save_snapshot', () => {
     expect(session.spec).toMatchObject({ generation: 2, snapshotId: expect.any(String) })
     expect(session.sandbox.files.get('b.txt')).toBe('work')
   })
-})
-
-test('[API6] [MODE8] the vendor gets the model’s call with the real key, and its count is the session’s', async () => {
-  const { session } = await begin('scratch')
-  const usage = { input_tokens: 3, output_tokens: 2 }
-  host().vendor.answer = (response) =>
-    response
-      .writeHead(200, { 'content-type': 'application/json' })
-      .end(JSON.stringify({ type: 'message', usage }))
-  const path = '/llm/anthropic/v1/messages'
-  const { status } = await host().call('POST', path, { model: 'm' }, session.token)
-  expect(status).toBe(200)
-  const seen = host().vendor.seen.at(-1)
-  expect(seen).toMatchObject({ url: '/v1/messages', body: '{"model":"m"}' })
-  expect(seen?.headers['x-api-key']).toBe(vendorKey)
-  expect(JSON.stringify(seen)).not.toContain(session.token)
-  await host().live()
-  expect((await session.view()).usage).toEqual({ requests: 1, inputTokens: 3, outputTokens: 2 })
 })

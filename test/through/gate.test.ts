@@ -39,7 +39,7 @@ describe('a question', () => {
     expect(await decisionOn(session, 'read', { filePath: '/etc/passwd' })).toBe('deny')
     expect(await decisionOn(session, 'bash', { command: 'sudo ls' })).toBe('waits')
     expect(await decisions(turn.runId)).toMatchObject([
-      { decision: 'allow', rule: 'sandbox-default@1#workspace' },
+      { decision: 'allow', rule: 'sandbox-default@2#workspace' },
       { decision: 'deny', rule: 'boundary' },
       { decision: 'ask' },
     ])

@@ -75,8 +75,9 @@ export class SessionActor {
     const { status, sandboxState, generation } = this.#kernel.session()
     if (status !== 'open' && countActiveCalls(sql) > 0)
       this.#kernel.commit((sql, at) => abandonCalls(sql, at, this.#kernel.instance))
-    this.#kernel.recover()
+    // Before anything is armed: if this cannot be written, the host comes back later instead of at once, for ever.
     if (sandboxState === 'ready' && !host.agentConnected()) this.#link.closed(generation)
+    this.#kernel.recover()
   }
 
   /** Throws unless the session is the caller's. */

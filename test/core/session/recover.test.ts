@@ -106,3 +106,20 @@ test('[LIFE15] what a call of one sandbox still wants is not asked of the next',
   expect(world.commands().filter(({ kind }) => kind === 'collect')).toEqual([])
   await called
 })
+
+test('[HOST8] an instance that cannot write its first words arms nothing', async () => {
+  const world = await new RunWorld().begin()
+  world.ledger.away = true
+  await world.prompt()
+  const armedAt = -1
+  world.armedAt = armedAt
+  const before = { ...world.sql }
+  world.sql.run = () => {
+    throw new Error('database or disk is full')
+  }
+  expect(() => world.restart()).toThrow('disk is full')
+  expect(world.armedAt).toBe(armedAt)
+  Object.assign(world.sql, before)
+  world.restart()
+  expect(world.armedAt).toBeGreaterThan(0)
+})

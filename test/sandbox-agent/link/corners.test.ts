@@ -81,7 +81,7 @@ describe('what the agent asks over HTTP', () => {
     const fenced: boolean[] = []
     for (status of [200, 403, 404, 500, 401]) fenced.push(await planeOf(url).isFenced())
     expect(fenced).toEqual([false, true, true, false, false])
-    expect(new Set(received.map(({ path }) => path))).toEqual(new Set(['/sandbox/ses_1/manifest']))
+    expect(new Set(received.map(({ path }) => path))).toEqual(new Set(['/sandbox/ses_1/link']))
     expect(await planeOf('http://127.0.0.1:1').isFenced()).toBe(false)
     expect(planeOf(url).upload.url).toBe(`${url}/sandbox/ses_1/artifacts`)
   })

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { Refused } from '../../../sandbox-agent/opencode/opencode.ts'
 import { hasty, prompt, second, turnWorld } from './turn-kit.ts'
 
 const question = (n: number) => ({
@@ -346,4 +347,51 @@ it('[TURN6] after a restart of the agent a turn whose end was told does not end 
   await turns.endForgotten({ started: [], ended: [], over: true })
   expect(emitted).toEqual([])
   expect(memory.value).toMatchObject({ turn: null, loss: null })
+})
+
+describe('a prompt that OpenCode does not take', () => {
+  const failing = (error: Error) => {
+    const world = turnWorld()
+    const { opencode } = world
+    const answer = opencode.request
+    const request: typeof answer = async (method, path, ...rest) => {
+      if (path.endsWith('/prompt_async')) throw error
+      return answer(method, path, ...rest)
+    }
+    Object.assign(opencode, { request })
+    return world
+  }
+
+  it('[TURN16] without an answer OpenCode is restarted: it may have it all the same', async () => {
+    const world = failing(new Error('No answer in time'))
+    await world.turns.prompt(prompt)
+    await expect.poll(() => world.ended()).toMatchObject([{ state: 'interrupted' }])
+    expect(world.kills).toEqual(['killed'])
+  })
+
+  it('[TURN16] with a refusal the turn fails, and OpenCode goes on', limit, async () => {
+    const world = failing(new Refused('OpenCode answered 400'))
+    await world.turns.prompt(prompt)
+    await expect
+      .poll(() => world.ended(), { timeout: 15_000 })
+      .toMatchObject([{ state: 'failed', reason: 'OpenCode answered 400' }])
+    expect(world.kills).toEqual([])
+  })
+
+  it('[TURN16] a turn does not end while its prompt is on its way', limit, async () => {
+    const world = turnWorld({ patience: { ...hasty, lookEveryMs: 200 } })
+    const held = world.opencode.hold('/prompt_async')
+    void world.turns.prompt(prompt)
+    await held.reached
+    // It is idle and has failed: after a while it is not looked at any more.
+    world.turns.hear({ type: 'session.error', properties: { sessionID: 'ses_1', error: {} } })
+    const looks = () => world.opencode.requests.filter((line) => line.includes('status')).length
+    let before = -1
+    const isDone = () => before === (before = looks())
+    await expect.poll(isDone, { interval: 1000, timeout: 15_000 }).toBe(true)
+    expect(world.ended()).toEqual([])
+    held.release()
+    world.opencode.answer()
+    await expect.poll(() => world.ended().length).toBe(1)
+  })
 })

@@ -47,7 +47,7 @@ describe('what is asked', () => {
     await world.ask('read')
     expect((await decisions(world, runId ?? ''))[0]).toMatchObject({
       ...{ by: 'state', grant: null, reason: 'The turn is being aborted' },
-      policy: { name: 'sandbox-default', version: 1 },
+      policy: { name: 'sandbox-default', version: 2 },
     })
   })
 
