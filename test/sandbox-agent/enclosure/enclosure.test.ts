@@ -159,9 +159,7 @@ describe.each(kinds)('an enclosure made by %s', (kind) => {
   })
 
   test('[WALL2] what leads to the gate cannot be renamed, and a namespace inside cannot change a mount', () => {
-    expect(
-      said('rename').match(/busy|Read-only|Permission denied/g)?.length,
-    ).toBeGreaterThanOrEqual(3)
+    expect(said('rename').match(/^mv: cannot /gm)?.length).toBeGreaterThanOrEqual(3)
     expect(said('nested').trim().split('\n').at(-1)).toBe('the gate')
   })
 
