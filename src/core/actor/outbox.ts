@@ -27,11 +27,13 @@ export function outboxWatermark(sql: Sql): number {
   return sql.all<{ watermark: number }>('select watermark from outbox_mark')[0]?.watermark ?? 0
 }
 
-export function hasUnsent(sql: Sql): boolean {
-  return (
-    sql.all('select 1 from outbox where seq > (select watermark from outbox_mark) limit 1').length >
-    0
+/** Of any other kind than the one that is given, if one is. */
+export function hasUnsent(sql: Sql, exceptKind = ''): boolean {
+  const found = sql.all(
+    `select 1 from outbox where seq > (select watermark from outbox_mark) and kind <> ? limit 1`,
+    exceptKind,
   )
+  return found.length > 0
 }
 
 /** What others have is a JSON object. */

@@ -104,37 +104,48 @@ test('[EVT1] who begins to watch gets what is committed from then on, however lo
   expect(published).toEqual([3, 4])
 })
 
-test('[OUT7] what is written while a burst is under way goes with the next one', async () => {
+/** A sender whose pauses end when the test says so. `onAppend` is what happens while a batch is on its way. */
+function setUpSender(onAppend: () => void = () => {}) {
   const { kernel, sql } = setUp()
   const bursts: number[][] = []
-  let write = 5
-  const add = () => kernel.commit((sql, now) => addToOutbox(sql, now, 'call', {}))
   const deferred: Promise<unknown>[] = []
-  const sleeps: (() => void)[] = []
+  const pauses: (() => void)[] = []
   Object.assign(kernel.ports, {
     host: {
       ...kernel.ports.host,
       defer: (work: Promise<unknown>) => void deferred.push(work),
-      sleep: () => new Promise<void>((resolve) => sleeps.push(resolve)),
+      sleep: () => new Promise<void>((resolve) => pauses.push(resolve)),
     },
     ledger: () => ({
-      // A busy session: something is written while each batch is on its way.
       append: async ({ rows }: LedgerAppend) => {
         bursts.push(rows.map(({ seq }) => seq))
-        if (write-- > 0) add()
+        onAppend()
         return { stored: rows.at(-1)?.seq ?? 0, refused: [] }
       },
     }),
   })
   const sender = new Outbox(kernel)
   kernel.enter([sender], new Set(Object.keys(sender.deadlines)))
-  add()
-  add()
-  sleeps.shift()?.()
+  const add = (kind: string) => kernel.commit((sql, now) => addToOutbox(sql, now, kind, {}))
+  const pause = async () => {
+    pauses.shift()?.()
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  return { sql, sender, bursts, deferred, add, pause }
+}
+
+test('[OUT7] what is written while a burst is under way goes with the next one', async () => {
+  let write = 5
+  // A busy session: something is written while each batch is on its way.
+  const world = setUpSender(() => void (write-- > 0 && world.add('session')))
+  const { sql, sender, bursts, deferred, add, pause } = world
+  add('session')
+  add('session')
+  await pause()
   await deferred.shift()
   expect(bursts).toEqual([[1, 2]])
-  add()
-  sleeps.shift()?.()
+  add('session')
+  await pause()
   await deferred.shift()
   expect(bursts).toEqual([
     [1, 2],
@@ -144,6 +155,21 @@ test('[OUT7] what is written while a burst is under way goes with the next one',
   write = 2
   await sender.drain()
   expect([bursts.slice(2), hasUnsent(sql)]).toEqual([[[5], [6], [7]], false])
+})
+
+test('[OUT13] calls alone are gathered for five pauses, and go at once with anything else', async () => {
+  const { bursts, add, pause } = setUpSender()
+  add('call')
+  for (let n = 0; n < 4; n += 1) await pause()
+  add('call')
+  expect(bursts).toEqual([])
+  await pause()
+  expect(bursts).toEqual([[1, 2]])
+  add('call')
+  await pause()
+  add('session')
+  await pause()
+  expect(bursts.slice(1)).toEqual([[3, 4]])
 })
 
 writesSuite('memory', async (work) => work(memorySql()))

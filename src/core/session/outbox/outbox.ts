@@ -21,6 +21,8 @@ import { describeSweeps } from '../calls/uploads.ts'
 
 /** Rows of one burst travel together. */
 const gatherMs = 200
+/** If all of them are calls: these are only for the record, and most of what a lone call costs is its sending. */
+const gatherCallsMs = 1000
 
 /**
  * Sends the outbox to the ledger, in order, one batch at a time. A commit that has written a row wakes it, and rows of
@@ -57,7 +59,7 @@ export class Outbox implements Room {
 
   async #gatherAndSend(): Promise<void> {
     try {
-      await this.#kernel.ports.host.sleep(gatherMs)
+      await this.#gather()
       await this.#sendAll(this.#newest())
       this.#failures = 0
       this.#kernel.outboxWaits = null
@@ -68,6 +70,14 @@ export class Outbox implements Room {
     }
     // What was committed while the last batch was on its way.
     this.#wake()
+  }
+
+  async #gather(): Promise<void> {
+    const { sql, host } = this.#kernel.ports
+    for (let waitedMs = 0; waitedMs < gatherCallsMs; waitedMs += gatherMs) {
+      await host.sleep(gatherMs)
+      if (!this.#kernel.created || hasUnsent(sql, 'call')) return
+    }
   }
 
   /** What comes meanwhile and is newer travels with the next burst: a busy session would send row by row. */
