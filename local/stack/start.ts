@@ -138,7 +138,9 @@ async function tellPlaces(started: Stack, scripted: boolean): Promise<void> {
   print(`  To give them an enclosure: ${wallsCheck(walls).hint}.`)
 }
 
-const enclosureMode = () => EnclosureMode.catch('auto').parse(process.env['GANTRY_ENCLOSURE'])
+function enclosureMode(): EnclosureMode {
+  return EnclosureMode.catch('auto').parse(process.env['GANTRY_ENCLOSURE'])
+}
 
 function parseHost(name: string): ControlPlaneKind {
   const kind = controlPlaneKinds.find((each) => each === name)

@@ -211,7 +211,7 @@ describe('under the built-in policy', () => {
         policy.version,
       ]),
     ).toEqual(
-      [null, null, 'general'].map((sub) => [sub, 'build', 'sandbox-default@2#workspace', 1]),
+      [null, null, 'general'].map((sub) => [sub, 'build', 'sandbox-default@2#workspace', 2]),
     )
     expect(decisionsOf(view).find(({ request }) => request.tool === 'task')).toMatchObject({
       decision: 'allow',
