@@ -20,10 +20,6 @@ export interface EgressOptions {
   resolve?: (host: string) => Promise<LookupAddress[]>
 }
 
-interface Way {
-  address: string
-  port: number
-}
 class Refused extends Error {}
 
 const connectMs = 30_000
@@ -103,27 +99,32 @@ export class Egress {
     }
   }
 
-  /** The address is looked at before anybody is asked: what is always refused is not worth a question. */
+  /**
+   * A number is looked at before anybody is asked: what is always refused is not worth a question. A name is resolved
+   * only once it is allowed, since looking it up tells its name server what it says.
+   */
   async #open(target: Target | undefined): Promise<Socket> {
     if (!target) throw new Refused('Gantry refused it: no host and port')
-    const { address, port } = await this.#find(target)
+    if (isIP(target.host)) this.#mustBePublic(target, target.host)
     const answer = await this.#options.decide(target.host, target.port)
     const name = `${target.host}:${target.port}`
     if (!answer)
       throw new Refused(`Gantry waits for an approval of ${name}: try again once it is given`)
     if (!answer.allow) throw new Refused(`Gantry refused ${name}: ${answer.reason}`)
-    return open(address, port)
+    return open(await this.#find(target), target.port)
   }
 
-  async #find({ host, port }: Target): Promise<Way> {
-    const resolve = this.#options.resolve ?? lookUp
-    const found = isIP(host) ? [{ address: host }] : await resolve(host)
-    const isNamed = this.#options.privateHosts().includes(`${host}:${port}`)
-    const refused = isNamed ? undefined : found.find(({ address }) => !isPublic(address))
-    if (refused)
-      throw new Refused(`Gantry refused ${host}:${port}: ${refused.address} is not on the internet`)
-    if (!found[0]) throw new Error(`${host} has no address`)
-    return { address: found[0].address, port }
+  async #find(target: Target): Promise<string> {
+    if (isIP(target.host)) return target.host
+    const found = await (this.#options.resolve ?? lookUp)(target.host)
+    for (const { address } of found) this.#mustBePublic(target, address)
+    if (!found[0]) throw new Error(`${target.host} has no address`)
+    return found[0].address
+  }
+
+  #mustBePublic({ host, port }: Target, address: string): void {
+    if (isPublic(address) || this.#options.privateHosts().includes(`${host}:${port}`)) return
+    throw new Refused(`Gantry refused ${host}:${port}: ${address} is not on the internet`)
   }
 }
 

@@ -83,7 +83,7 @@ describe('the way out of an enclosure', () => {
     expect(received).toEqual([])
   })
 
-  it('[WALL12] refuses every address that is not on the internet, by number or by name, and asks nobody', async () => {
+  it('[WALL12] refuses every address that is not on the internet, by number or by name, and asks nobody about numbers', async () => {
     const { port, received, asked, tunnel, plain } = await setUp()
     for (const host of [`127.0.0.1:${port}`, `bad.test:${port}`, '169.254.169.254:80', '[::1]:80'])
       expect(await tunnel(host), host).toMatchObject({ status: 403 })
@@ -94,7 +94,21 @@ describe('the way out of an enclosure', () => {
     ])
       expect(await plain(url), url).toMatchObject({ status: 403 })
     expect(received).toEqual([])
-    expect(asked).toEqual([])
+    expect(asked).toEqual(['bad.test'])
+  })
+
+  it('[WALL12] resolves no name that is not allowed: its name server would learn what it says', async () => {
+    const resolved: string[] = []
+    const resolve = async (host: string) => {
+      resolved.push(host)
+      return [{ address: '127.0.0.1', family: 4 }]
+    }
+    for (const answer of [{ allow: false, reason: 'no' }, undefined]) {
+      const { port, tunnel, plain } = await setUp({ decide: async () => answer, resolve })
+      expect((await tunnel(`secret.bad.test:${port}`)).status).toBe(403)
+      expect((await plain(`http://secret.bad.test:${port}/`)).status).toBe(403)
+    }
+    expect(resolved).toEqual([])
   })
 
   it('[WALL11] is no server for anything else', async () => {
