@@ -15,6 +15,8 @@ import { Commands } from './commands.ts'
 import { ControlPlane } from './link/control-plane.ts'
 import { crashPoint } from './crash-points.ts'
 import { applyEnv } from './workspace/env-files.ts'
+import { turnDecisions } from './gate/egress-questions.ts'
+import { Egress } from './enclosure/egress.ts'
 import { Executor } from './execute/executor.ts'
 import { Gate } from './gate/gate.ts'
 import { becomeLean } from './lean.ts'
@@ -48,6 +50,7 @@ export class Agent {
   readonly #names = new AgentNames()
   readonly #relay: Relay
   readonly #supervisor: Supervisor
+  readonly #egress: Egress
   readonly #changes: Changes
   readonly #turns: Turns
   readonly #executor: Executor
@@ -101,12 +104,21 @@ export class Agent {
       onFenced: (reason) => void this.stop(reason),
       isFenced: () => this.#plane.isFenced(),
     })
+    this.#egress = new Egress({
+      decide: turnDecisions(this.#gate),
+      privateHosts: () => this.#supervisor.privateHosts,
+    })
     this.#supervisor = new Supervisor({
       boot,
       memory: this.#memory,
       emit: this.#uplink.emit,
       marked: this.#marked,
       environment: () => this.#environment(),
+      marks: this.#marks(),
+      serve: {
+        relay: (server) => this.#relay.serve(server),
+        proxy: (server) => this.#egress.serve(server),
+      },
       onEvent: (event) => {
         this.#names.hear(event)
         this.#turns.hear(event)
@@ -164,8 +176,9 @@ export class Agent {
       await this.#turns.endForgotten(this.#toldBefore)
       await crashPoint('ready.before')
       const bootMs = Date.now() - this.#startedAt
-      log('ready', { bootMs, enforces })
-      this.#uplink.ready(bootMs, enforces)
+      const { enclosure } = this.#supervisor
+      log('ready', { bootMs, enforces, enclosure })
+      this.#uplink.ready(bootMs, enforces, enclosure)
       this.#becameReady()
     } catch (error) {
       this.#fail(messageOf(error))
@@ -182,6 +195,7 @@ export class Agent {
     const killed = await killMarked(this.#marked)
     await this.#uplink.stop(1000)
     this.#relay.close()
+    this.#egress.close()
     this.#spool.close()
     this.#results.close()
     log('stopped', { killed })

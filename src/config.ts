@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { SecretKey } from './adapters/secret-key.ts'
+import type { EnclosureMode } from './contract/enclosure.ts'
 import { AppError } from './contract/error.ts'
 import type { Firewall } from './contract/limits.ts'
 import { defaultModelId, scriptedModelId } from './contract/models.ts'
@@ -41,6 +42,10 @@ export interface Config {
   firewall: Firewall
   /** Whose bearer may stop the whole deployment. */
   operatorKey: string | null
+  /** Of sandboxes that are started from now on. */
+  enclosure: EnclosureMode
+  /** `host:port`, lower case. */
+  privateHosts: string[]
   retentionDays: number
   /** Log lines below it are not written. */
   logLevel: LogLevel
@@ -165,6 +170,8 @@ function configOf(env: Environment): Config {
     rateLimitPerMinute: env.RATE_LIMIT_PER_MINUTE,
     firewall: env.GANTRY_LIMITS,
     operatorKey: env.GANTRY_OPERATOR_KEY ?? null,
+    enclosure: env.GANTRY_ENCLOSURE,
+    privateHosts: namesIn(env.GANTRY_PRIVATE_HOSTS.toLowerCase()),
     retentionDays: env.RETENTION_DAYS,
     logLevel: env.GANTRY_LOG_LEVEL,
     crashUrl: env.GANTRY_CRASH_URL ?? null,

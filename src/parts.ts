@@ -62,6 +62,8 @@ export function createParts(config: Config): Parts {
     defaultSandbox: config.defaultSandbox,
     defaultModel: defaultModelOf(config),
     models: modelRows(config.extraModels),
+    enclosure: config.enclosure,
+    privateHosts: config.privateHosts,
     retentionMs: config.retentionDays * 24 * 60 * 60_000,
     modelLimits: config.firewall,
   }

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { EnclosureMode } from './contract/enclosure.ts'
 import { Firewall } from './contract/limits.ts'
 import { ProviderName } from './contract/session.ts'
 import { logLevels } from './core/ports.ts'
@@ -125,6 +126,19 @@ export const Environment = z.object({
     form: 'local, e2b, modal or none',
     example: 'e2b',
     unset: 'the first that is configured of local, e2b, modal; else none',
+  }),
+  GANTRY_ENCLOSURE: variable(EnclosureMode.default('auto'), {
+    about:
+      'Whether OpenCode runs in namespaces of its own where the machine of a sandbox allows it. Sandboxes that start afterwards obey.',
+    form: 'auto or off',
+    example: 'off',
+  }),
+  GANTRY_PRIVATE_HOSTS: variable(z.string().default(''), {
+    about:
+      'What enclosed sandboxes may ask to reach though it is not on the internet, such as a database of your own. All other private, loopback and metadata addresses are refused.',
+    form: 'host:port[,host:port]',
+    example: 'db.internal:5432,10.0.0.7:443',
+    unset: 'none',
   }),
   GANTRY_E2B_API_KEY: variable(atLeast(8), {
     about:

@@ -2,8 +2,10 @@ import { execFile } from 'node:child_process'
 import { accessSync, chownSync, constants, mkdtempSync, rmSync, statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import type { EnclosureMode } from '../../src/contract/enclosure.ts'
 import type { ProviderCheck } from '../../src/core/ports.ts'
 import type { Uids } from '../users/uids.ts'
+import { findWalls, wallsCheck } from '../users/walls.ts'
 
 const run = promisify(execFile)
 const minFreeBytes = 1024 ** 3
@@ -15,7 +17,9 @@ interface Checked {
   node: string
   agentFile: string
   opencode: string
+  path: readonly string[]
   uids?: Uids | undefined
+  enclosure: EnclosureMode
 }
 
 /** One result each, and what to do about it. Nothing is started that stays. */
@@ -41,6 +45,7 @@ export function checkHost(host: Checked): Promise<ProviderCheck[]> {
         throw new Error('Sandboxes run as the same user as the host, and can read what it can')
       return `Each sandbox has a user of its own, from ${host.uids[0]} to ${host.uids[1]}`
     }),
+    findWalls(host, host.enclosure).then(wallsCheck),
   ])
 }
 

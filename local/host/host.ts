@@ -9,6 +9,7 @@ import type { AddressInfo } from 'node:net'
 import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
 import { z } from 'zod'
+import { EnclosureMode } from '../../src/contract/enclosure.ts'
 import type { ProviderCheck } from '../../src/core/ports.ts'
 import { openFleet } from '../sandboxes/fleet.ts'
 import { checkHost } from './check.ts'
@@ -44,6 +45,10 @@ export const HostOptions = z.object({
   stopGraceMs: z.number().default(10_000),
   /** For the agents: how long a turn may stand still, where `turnPatience` is not to count. */
   patience: z.record(z.string(), z.number()).optional(),
+  /** Folders that no sandbox may see: the stack's own state. */
+  hidden: z.array(z.string()).default([]),
+  /** As sandboxes will be told; here for the check alone. */
+  enclosure: EnclosureMode.default('auto'),
   leftKeptMs: z.number().default(30 * 60_000),
   /** Kept over restarts. Default: beside the folder of the sandboxes. */
   snapshots: z.string().optional(),

@@ -57,6 +57,8 @@ export interface SandboxSettings {
   bootReleaseMs: number
   stopGraceMs: number
   patience?: Record<string, number> | undefined
+  /** Folders that no sandbox may see, beside those of all sandboxes. */
+  hidden: readonly string[]
   /** The folder of a snapshot; null: the organisation has none of that id. */
   findSnapshot(organisationId: string, snapshotId: string): string | null
 }
@@ -312,6 +314,7 @@ export function startSandbox(
       path: settings.path,
       ...(uid === undefined ? {} : { uid, gid: uid }),
       mark: settings.mark,
+      hidden: [settings.root, ...settings.hidden],
       ...(settings.patience && { patience: settings.patience }),
       ...(manifest === undefined ? {} : { manifest }),
     }

@@ -200,6 +200,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
           path: site.path,
           uids: site.uids,
           localRepositories: localRepositoriesOf(options.env ?? {}),
+          hidden: [stateDir],
+          enclosure: options.env?.['GANTRY_ENCLOSURE'],
           ...options.hostOptions,
         }),
       })

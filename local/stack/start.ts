@@ -11,6 +11,8 @@ import { operatorKeyPath } from '../admin/operator-key.ts'
 import { onParentGone } from '../processes/parent.ts'
 import { modelBindings, passedOn } from './environment.ts'
 import { type Stack, startStack } from './stack.ts'
+import { EnclosureMode } from '../../src/contract/enclosure.ts'
+import { findWalls, wallsCheck } from '../users/walls.ts'
 
 const { values: flags } = parseArgs({
   options: {
@@ -72,7 +74,7 @@ async function main(): Promise<void> {
   })
   stack = started
   if (ending !== undefined) return
-  if (!flags.demo) tellPlaces(started, model === null)
+  if (!flags.demo) await tellPlaces(started, model === null)
   if (flags.demo) {
     await showDemo(started, model === null, startedAt)
     await end(0)
@@ -105,7 +107,7 @@ function tellFailedDemo(error: unknown): void {
   print('Gantry runs all the same. "npm run demo" shows the demo again.')
 }
 
-function tellPlaces(started: Stack, scripted: boolean): void {
+async function tellPlaces(started: Stack, scripted: boolean): Promise<void> {
   const here = (path: string) => {
     const short = relative(process.cwd(), path)
     return short === '' || short.startsWith('..') ? path : short
@@ -117,6 +119,8 @@ function tellPlaces(started: Stack, scripted: boolean): void {
   print(`  Operator key ${here(operatorKeyPath(started.stateDir))}`)
   print(`  State, logs  ${here(started.stateDir)}`)
   print(`  Sandboxes    ${started.sandboxSite?.root ?? 'none'}`)
+  const walls = started.sandboxSite && (await findWalls(started.sandboxSite, enclosureMode()))
+  if (walls !== null) print(`  Enclosure    ${wallsCheck(walls).message}`)
   print(
     `  Model        ${scripted ? 'scripted (set ANTHROPIC_API_KEY for a real one)' : 'as set in the environment'}`,
   )
@@ -124,12 +128,18 @@ function tellPlaces(started: Stack, scripted: boolean): void {
     `  Try          curl -H "authorization: Bearer $(cat '${here(started.adminKeyPath)}')" ${started.url}/v1/status`,
   )
   const site = started.sandboxSite
-  if (site === null || site.uids !== undefined) return
+  if (site === null || walls === null || walls.level === 'full') return
   print()
   if (site.warning !== undefined) print(`  Sandboxes get no user of their own: ${site.warning}.`)
-  print(
-    `  Note: sandboxes run as your own user, so an agent can read ${here(started.stateDir)}, keys included.`,
-  )
+  if (site.uids === undefined)
+    print(
+      `  Note: sandboxes run as your own user, so an agent can read ${here(started.stateDir)}, keys included.`,
+    )
+  print(`  To give them an enclosure: ${wallsCheck(walls).hint}.`)
+}
+
+function enclosureMode(): EnclosureMode {
+  return EnclosureMode.catch('auto').parse(process.env['GANTRY_ENCLOSURE'])
 }
 
 function parseHost(name: string): ControlPlaneKind {

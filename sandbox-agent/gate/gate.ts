@@ -64,6 +64,10 @@ export class Gate {
     this.#linkDownAt = now()
   }
 
+  get turnId(): string | null {
+    return this.#turnId
+  }
+
   /** A turn begins. Answers of earlier turns count no more. */
   open(turnId: string): void {
     this.#asks.clear()

@@ -5,7 +5,7 @@
 
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Server as Listener } from 'node:net'
 import { AskId } from '../../src/contract/ids.ts'
 import { maxArgsBytes, ToolCallback } from '../../src/contract/tool.ts'
 import type { Answer, Gate, Question } from './gate.ts'
@@ -34,6 +34,7 @@ const maxGateBytes = 16 * 1024 * 1024
 export class Relay {
   readonly #options: RelayOptions
   readonly #server: Server
+  #inside: Listener | undefined
   readonly #calls = new Map<string, Promise<Outcome>>()
   /** How many bytes of models' answers have passed: while the number grows, a turn is not quiet. */
   modelBytes = 0
@@ -59,7 +60,15 @@ export class Relay {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
+  /** What comes to a listener that somebody else has opened, in an enclosure's own network. One at a time. */
+  serve(listener: Listener): void {
+    this.#inside?.close()
+    this.#inside = listener
+    listener.on('connection', (socket) => this.#server.emit('connection', socket))
+  }
+
   close(): void {
+    this.#inside?.close()
     this.#server.close()
     this.#server.closeAllConnections()
   }

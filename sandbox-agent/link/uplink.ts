@@ -3,9 +3,10 @@
 // sent. The agent owns it; turns and the supervisor emit events through it.
 
 import type { AgentEventKind } from '../../src/contract/agent-events.ts'
+import type { EnclosureReport } from '../../src/contract/enclosure.ts'
 import type { EventData } from '../../src/contract/events.ts'
 import { AskId } from '../../src/contract/ids.ts'
-import { type DownMessage, maxLinkMessageBytes } from '../../src/contract/link.ts'
+import { type DownMessage, maxLinkMessageBytes, type UpMessage } from '../../src/contract/link.ts'
 import type { Enforcement } from '../../src/contract/operation.ts'
 import { crashPoint } from '../crash-points.ts'
 import type { Ask, Gate } from '../gate/gate.ts'
@@ -35,11 +36,13 @@ export interface UplinkOptions extends Pick<LinkOptions, 'url' | 'boot' | 'onFen
   factsOf: (ask: Ask) => { agent?: string; subagent?: string } & RealPaths
 }
 
+type ReadyMessage = Extract<UpMessage, { t: 'ready' }>
+
 export class Uplink {
   readonly #options: UplinkOptions
   readonly #link: Link
   #ready = false
-  #enforces: Enforcement[] = []
+  #found: Pick<ReadyMessage, 'enforces' | 'enclosure'> = {}
   #failed: string | null = null
   #sentSeq = 0
   #ackedSeq = 0
@@ -78,10 +81,10 @@ export class Uplink {
     if (turnId !== null && this.beats) this.#link.send({ t: 'alive', turnId })
   }
 
-  ready(bootMs: number, enforces: Enforcement[] = []): void {
+  ready(bootMs: number, enforces: Enforcement[], enclosure: EnclosureReport): void {
     this.#ready = true
-    this.#enforces = enforces
-    this.#link.send({ t: 'ready', bootMs, enforces })
+    this.#found = { enforces, enclosure }
+    this.#link.send({ t: 'ready', bootMs, ...this.#found })
   }
 
   failed(reason: string): void {
@@ -170,7 +173,7 @@ export class Uplink {
     this.#ackedSeq = ackedSeq
     this.#sentSeq = ackedSeq
     if (this.#failed !== null) this.#link.send({ t: 'failed', reason: this.#failed })
-    else if (this.#ready) this.#link.send({ t: 'ready', bootMs: 0, enforces: this.#enforces })
+    else if (this.#ready) this.#link.send({ t: 'ready', bootMs: 0, ...this.#found })
     this.alive()
     this.#pump()
     for (const [id, result] of results.unacknowledged()) this.sendResult(id, result)

@@ -57,7 +57,7 @@ def main():
 
     image = (
         modal.Image.debian_slim(python_version="3.12")
-        .apt_install("git", "ca-certificates", "curl", "procps")
+        .apt_install("git", "ca-certificates", "curl", "iproute2", "procps", "util-linux")
         .run_commands(*commands())
         .add_local_file(ROOT / "dist" / "agent.mjs", "/opt/gantry/agent.mjs", copy=True)
         .add_local_file(ROOT / "dist" / "scrub.mjs", "/opt/gantry/scrub.mjs", copy=True)

@@ -2,14 +2,17 @@
 // server answers, refuses requests without its password, and has loaded the gate's marker and all tools of the
 // manifest. The supervisor starts and ends it; turns send requests to it.
 
-import { type ChildProcess, spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { createWriteStream, mkdirSync, type WriteStream } from 'node:fs'
+import type { IncomingMessage } from 'node:http'
+import { constants } from 'node:os'
 import type { Readable } from 'node:stream'
 import type { Manifest } from '../../src/contract/manifest.ts'
-import type { Owner } from '../workspace/folder.ts'
+import type { Enclosure, Launched } from '../enclosure/enclosure.ts'
 import { hideFromLogs, log, messageOf, sleep } from '../log.ts'
 import { kill } from '../marked-processes.ts'
+import { Client, type ClientRequest, textOf } from './client.ts'
 
 const readyWithinMs = 30_000
 const probeTimeoutMs = 500
@@ -27,7 +30,7 @@ interface OpenCodeOptions {
   binary: string
   manifest: Manifest
   environment: Record<string, string>
-  owner: Owner | undefined
+  enclosure: Enclosure
   logFile: string
   onEvent: (event: OpenCodeEvent) => void
   onExit: (opencode: OpenCode, code: number | null, signal: string | null) => void
@@ -35,15 +38,21 @@ interface OpenCodeOptions {
   onSpawn?: () => Promise<void>
 }
 
+/** The walls could not be built: OpenCode was not started. */
+export class NotEnclosed extends Error {}
+
 /** OpenCode has answered that it does not do it. After any other failure it may have done it, or may do it yet. */
 export class Refused extends Error {}
 
 export class OpenCode {
   readonly #options: OpenCodeOptions
+  readonly #launched: Launched
   readonly #child: ChildProcess
+  readonly #client: Client
   readonly #authorization: string
   readonly #closed = new AbortController()
-  #url = ''
+  readonly #listening: Promise<number>
+  #port = 0
   version = 'unknown'
   #exited = false
 
@@ -53,11 +62,17 @@ export class OpenCode {
     this.#authorization = `Basic ${Buffer.from(`opencode:${password}`).toString('base64')}`
     hideFromLogs(password)
     hideFromLogs(this.#authorization.slice('Basic '.length))
-    this.#child = this.#spawn(password)
+    this.#launched = this.#launch(password)
+    this.#child = this.#launched.child
+    this.#client = new Client(() => this.#launched.connect(this.#port))
+    this.#listening = this.#listen(readyWithinMs)
+    this.#listening.catch(() => undefined) // awaited later
     this.#child.once('exit', (code, signal) => {
       this.#exited = true
       this.#closed.abort()
-      options.onExit(this, code, signal)
+      this.#client.close()
+      const killedBy = signal ?? signalOf(code)
+      options.onExit(this, killedBy === null ? code : null, killedBy)
     })
   }
 
@@ -68,7 +83,10 @@ export class OpenCode {
     const opencode = new OpenCode(options)
     try {
       await options.onSpawn?.()
-      await opencode.#listening(deadline)
+      await opencode.#launched.entered.catch((error: unknown) => {
+        throw new NotEnclosed(messageOf(error), { cause: error })
+      })
+      opencode.#port = await opencode.#listening
       // At once: the first request is what makes it load its tools.
       await Promise.all([
         opencode.#loaded(deadline),
@@ -95,7 +113,7 @@ export class OpenCode {
     body?: unknown,
     timeoutMs = 30_000,
   ): Promise<unknown> {
-    const response = await this.#fetch(path, {
+    const response = await this.#send(path, {
       method,
       ...(body !== undefined && {
         body: JSON.stringify(body),
@@ -103,11 +121,11 @@ export class OpenCode {
       }),
       signal: AbortSignal.any([this.#closed.signal, AbortSignal.timeout(timeoutMs)]),
     })
-    const text = await response.text()
-    if (response.status === 404) return null
-    if (!response.ok)
+    const text = await textOf(response)
+    if (response.statusCode === 404) return null
+    if (!isOk(response))
       throw new Refused(
-        `OpenCode answered ${response.status} to ${method} ${path}: ${text.slice(0, 500)}`,
+        `OpenCode answered ${response.statusCode} to ${method} ${path}: ${text.slice(0, 500)}`,
       )
     return text === '' ? undefined : (JSON.parse(text) as unknown)
   }
@@ -115,7 +133,8 @@ export class OpenCode {
   /** TERM, then KILL of the whole group. OpenCode swallows a TERM while it installs packages. */
   async stop(graceMs: number): Promise<void> {
     if (!this.#exited && this.#child.pid !== undefined) {
-      kill(this.#child.pid, 'SIGTERM')
+      // The group: in an enclosure OpenCode is not the process that was started.
+      kill(-this.#child.pid, 'SIGTERM')
       for (const until = Date.now() + graceMs; !this.#exited && Date.now() < until;) await sleep(20)
     }
     this.kill()
@@ -132,31 +151,33 @@ export class OpenCode {
     if (this.#child.pid !== undefined) kill(-this.#child.pid, 'SIGKILL')
   }
 
-  #spawn(password: string): ChildProcess {
-    const { binary, manifest, environment, owner } = this.#options
+  #launch(password: string): Launched {
+    const { binary, manifest, environment, enclosure } = this.#options
     const { hostname, port, workspace } = manifest.layout
-    const args = ['serve', '--port', String(port), '--hostname', hostname, '--print-logs']
-    const child = spawn(binary, args, {
+    const launched = enclosure.launch({
+      file: binary,
+      args: ['serve', '--port', String(port), '--hostname', hostname, '--print-logs'],
       cwd: workspace,
-      env: { ...environment, OPENCODE_SERVER_PASSWORD: password },
-      stdio: ['ignore', 'pipe', 'pipe'],
-      detached: true,
-      ...owner,
+      environment: {
+        ...environment,
+        ...enclosure.environment,
+        OPENCODE_SERVER_PASSWORD: password,
+      },
     })
     const file = createWriteStream(this.#options.logFile, { flags: 'a', mode: 0o600 })
     file.on('error', () => undefined)
-    keepLog(child.stderr, file)
-    return child
+    if (launched.child.stderr) keepLog(launched.child.stderr, file)
+    return launched
   }
 
   /** The port accepts connections before anything answers them, so the line comes first. */
-  async #listening(deadline: number): Promise<void> {
-    const found = new Promise<string>((resolve, reject) => {
+  #listen(withinMs: number): Promise<number> {
+    return new Promise<number>((resolve, reject) => {
       let seen = ''
       this.#child.stdout?.on('data', (chunk: Buffer) => {
         seen = (seen + chunk.toString('utf8')).slice(-4000)
-        const match = /listening on (http:\/\/\S+)/.exec(seen)
-        if (match?.[1]) resolve(match[1])
+        const match = /listening on http:\/\/\S+:(\d+)/.exec(seen)
+        if (match?.[1]) resolve(Number(match[1]))
       })
       this.#child.once('error', (error) =>
         reject(new Error(`Cannot start OpenCode: ${error.message}`)),
@@ -166,17 +187,16 @@ export class OpenCode {
       )
       setTimeout(
         () => reject(new Error('OpenCode did not start to listen in time')),
-        deadline - Date.now(),
+        withinMs,
       ).unref()
     })
-    this.#url = (await found).replace('//0.0.0.0', '//127.0.0.1')
   }
 
   async #refusesStrangers(deadline: number): Promise<void> {
     const status = await this.#probe(deadline, async () => {
-      const response = await fetch(`${this.#url}/global/health`, probeOptions())
-      await response.text()
-      return response.status
+      const response = await this.#client.send('/global/health', probeOptions())
+      await textOf(response)
+      return response.statusCode
     })
     if (status !== 401) throw new Error(`OpenCode answers without its password: ${status}`)
   }
@@ -190,12 +210,12 @@ export class OpenCode {
     const { marker, toolIds } = this.#options.manifest
     const ids = await this.#probe(deadline, async () => {
       // The first of these requests loads tools and plugins, which takes longer than a probe may.
-      const response = await this.#fetch(
+      const response = await this.#send(
         '/experimental/tool/ids',
         probeOptions(deadline - Date.now()),
       )
-      const text = await response.text()
-      if (!response.ok) throw new Error(`OpenCode cannot load its tools: ${text.slice(0, 500)}`)
+      const text = await textOf(response)
+      if (!isOk(response)) throw new Error(`OpenCode cannot load its tools: ${text.slice(0, 500)}`)
       return JSON.parse(text) as string[]
     })
     const missing = [marker, ...toolIds].filter((id) => !ids.includes(id))
@@ -218,7 +238,7 @@ export class OpenCode {
   async #follow(path: string, hear: (event: unknown) => void): Promise<void> {
     while (!this.#exited) {
       try {
-        const response = await this.#fetch(path, { signal: this.#closed.signal })
+        const response = await this.#send(path, { signal: this.#closed.signal, alone: true })
         for await (const event of readEvents(response, path)) hear(event)
       } catch (error) {
         if (!this.#exited) log('opencode.events-lost', { path, reason: messageOf(error) })
@@ -235,30 +255,32 @@ export class OpenCode {
     if (directory !== this.#options.manifest.layout.workspace) this.#options.onEvent(payload)
   }
 
-  #fetch(
-    path: string,
-    init: Omit<RequestInit, 'headers'> & { headers?: Record<string, string> },
-  ): Promise<Response> {
-    return fetch(`${this.#url}${path}`, {
-      ...init,
-      headers: { ...init.headers, authorization: this.#authorization },
-    })
+  #send(path: string, request: ClientRequest): Promise<IncomingMessage> {
+    const headers = { ...request.headers, authorization: this.#authorization }
+    return this.#client.send(path, { ...request, headers })
   }
+}
+
+const isOk = ({ statusCode = 0 }: IncomingMessage) => statusCode >= 200 && statusCode < 300
+
+/** As a shell tells it of what it has started. */
+function signalOf(code: number | null): string | null {
+  const found = Object.entries(constants.signals).find(([, number]) => code === 128 + number)
+  return found?.[0] ?? null
 }
 
 // A connection of its own for each probe: one that was accepted too early is never answered.
 const probeOptions = (timeoutMs = probeTimeoutMs) => ({
-  headers: { connection: 'close' },
+  alone: true,
   signal: AbortSignal.timeout(Math.max(timeoutMs, 1)),
 })
 
-async function* readEvents(response: Response, path: string): AsyncGenerator {
-  if (!response.ok || !response.body)
-    throw new Error(`OpenCode answered ${response.status} to GET ${path}`)
+async function* readEvents(response: IncomingMessage, path: string): AsyncGenerator {
+  if (!isOk(response)) throw new Error(`OpenCode answered ${response.statusCode} to GET ${path}`)
   const decoder = new TextDecoder()
   let rest = ''
-  for await (const chunk of response.body) {
-    const blocks = (rest + decoder.decode(chunk as Uint8Array, { stream: true })).split('\n\n')
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    const blocks = (rest + decoder.decode(chunk, { stream: true })).split('\n\n')
     rest = blocks.pop() ?? ''
     for (const block of blocks) {
       const data = block

@@ -4,14 +4,16 @@
 // for `opencode()`.
 
 import { join } from 'node:path'
+import type { EnclosureReport } from '../../src/contract/enclosure.ts'
 import type { Boot, Layout, Manifest } from '../../src/contract/manifest.ts'
 import { crashPoint } from '../crash-points.ts'
+import { chooseEnclosures, type Enclosure, type EnclosureInput } from '../enclosure/enclosure.ts'
 import type { Emit } from '../memory/spool.ts'
 import type { Owner } from '../workspace/folder.ts'
 import { log, messageOf, sleep } from '../log.ts'
 import type { Memory } from '../memory/memory.ts'
 import { bashPath } from '../shell.ts'
-import { OpenCode, type OpenCodeEvent } from './opencode.ts'
+import { NotEnclosed, OpenCode, type OpenCodeEvent } from './opencode.ts'
 import { findMarked, killMarked, type Marked } from '../marked-processes.ts'
 import { shorten } from '../shorten.ts'
 import { applyManifest } from '../workspace/workspace.ts'
@@ -29,6 +31,10 @@ interface SupervisorOptions {
   marked: Marked
   /** What only the agent knows: the relay's address and the local token. */
   environment: () => Record<string, string>
+  /** So that what the agent starts itself is found like everything else. */
+  marks: Record<string, string>
+  /** The connections from inside an enclosure. */
+  serve: EnclosureInput['serve']
   onEvent: (event: OpenCodeEvent) => void
   onDied: () => void
   /** OpenCode cannot be brought back. */
@@ -39,6 +45,9 @@ export class Supervisor {
   readonly #options: SupervisorOptions
   #manifest: Manifest | undefined
   #applied = false
+  /** Those that are left to try, the strongest first; once OpenCode has run in one, it stays with it. */
+  #enclosures: Enclosure[] = []
+  #hasEntered = false
   #running: OpenCode | undefined
   #next: Promise<OpenCode>
   #resolveNext!: (opencode: OpenCode) => void
@@ -62,9 +71,19 @@ export class Supervisor {
     return this.#manifest.layout
   }
 
+  get privateHosts(): readonly string[] {
+    return this.#manifest?.privateHosts ?? []
+  }
+
   get owner(): Owner | undefined {
     const { uid, gid } = this.#options.boot
     return uid === undefined ? undefined : { uid, gid: gid ?? uid }
+  }
+
+  /** What the kernel holds OpenCode to. Known once it has been started. */
+  get enclosure(): EnclosureReport {
+    if (!this.#enclosures[0]) throw new Error('The manifest is not here yet')
+    return this.#enclosures[0].report
   }
 
   /** Ends what an agent that was killed has left, before anything is started: two OpenCodes must not share one home. */
@@ -74,6 +93,7 @@ export class Supervisor {
 
   async start(manifest: Manifest): Promise<void> {
     this.#manifest = manifest
+    this.#enclosures = this.#chooseEnclosures(manifest)
     this.#apply()
     await crashPoint('manifest.applied')
     await this.#start(false)
@@ -123,12 +143,42 @@ export class Supervisor {
 
   async #start(restart: boolean): Promise<void> {
     const startedAt = Date.now()
+    const opencode = await this.#startEnclosed()
+    if (!opencode.alive) throw new Error('OpenCode ended at start')
+    this.#hasEntered = true
+    this.#running = opencode
+    const startMs = Date.now() - startedAt
+    this.#options.emit('opencode.started', { version: opencode.version, startMs, restart })
+    this.#resolveNext(opencode)
+  }
+
+  /** Walls that were once there are never left out at a later start: the session counts on them. */
+  async #startEnclosed(): Promise<OpenCode> {
+    const [enclosure, weaker] = this.#enclosures as [Enclosure, Enclosure?]
+    try {
+      return await this.#startIn(enclosure)
+    } catch (error) {
+      if (!(error instanceof NotEnclosed) || this.#hasEntered || !weaker) throw error
+      log('enclosure.not-entered', { how: enclosure.report.how, reason: error.message })
+      weaker.report.why = `${enclosure.report.how}: ${error.message}`.slice(0, 1000)
+      this.#enclosures.shift()
+      return this.#startEnclosed()
+    }
+  }
+
+  #chooseEnclosures(manifest: Manifest): Enclosure[] {
+    const { boot, marks, serve } = this.#options
+    const path = this.#searchPath().split(':')
+    return chooseEnclosures({ boot, manifest, owner: this.owner, path, marks, serve })
+  }
+
+  #startIn(enclosure: Enclosure): Promise<OpenCode> {
     const { boot } = this.#options
-    const opencode = await OpenCode.start({
+    return OpenCode.start({
       binary: boot.opencode,
       manifest: this.#manifest as Manifest,
       environment: this.#environment(),
-      owner: this.owner,
+      enclosure,
       logFile: join(boot.stateDir, 'opencode.log'),
       onEvent: this.#options.onEvent,
       onExit: (exited, code, signal) => {
@@ -136,18 +186,16 @@ export class Supervisor {
       },
       onSpawn: () => crashPoint('opencode.spawned'),
     })
-    if (!opencode.alive) throw new Error('OpenCode ended at start')
-    this.#running = opencode
-    const startMs = Date.now() - startedAt
-    this.#options.emit('opencode.started', { version: opencode.version, startMs, restart })
-    this.#resolveNext(opencode)
+  }
+
+  #searchPath(): string {
+    const { path } = this.#options.boot
+    return [...path, process.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin'].join(':')
   }
 
   #environment(): Record<string, string> {
-    const { path } = this.#options.boot
-    const searchPath = [...path, process.env['PATH'] ?? '/usr/local/bin:/usr/bin:/bin'].join(':')
     return {
-      PATH: searchPath,
+      PATH: this.#searchPath(),
       LANG: 'C.UTF-8',
       ...this.#manifest?.environment,
       ...this.#options.environment(),

@@ -10,3 +10,6 @@ export interface Answer {
   decision: GateDecision
   reason: string
 }
+
+/** The name under which the proxy of an enclosure asks whether a host and port may be reached. No tool of OpenCode. */
+export const egressTool = 'network'

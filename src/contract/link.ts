@@ -4,6 +4,7 @@ import { CollectedFile } from './artifact.ts'
 import { type AgentEventKind, agentEventKinds } from './agent-events.ts'
 import { AskId, AttemptId } from './ids.ts'
 import { DiffReport } from './diff.ts'
+import { EnclosureReport } from './enclosure.ts'
 import { DiscardReport, Enforcement, ExecutionReport } from './operation.ts'
 import { IsolationPlan, MergeReport, Operation } from './operation.ts'
 
@@ -91,6 +92,8 @@ export const UpMessage = z.discriminatedUnion('t', [
     bootMs: z.number(),
     /** What this sandbox can hold a process to, as tried out at its start. Absent: an agent that cannot say. */
     enforces: z.array(Enforcement).max(20).optional(),
+    /** What holds OpenCode and all it starts. Absent: an older agent, which counts as none. */
+    enclosure: EnclosureReport.optional(),
   }),
   z.object({ t: z.literal('failed'), reason: z.string().max(4000) }),
   z.object({ t: z.literal('events'), items: z.array(AgentEvent).min(1).max(200) }),

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { Sha256 } from './artifact.ts'
+import { EnclosureMode } from './enclosure.ts'
 
 /** Where things are in one sandbox. Literal on E2B and Modal; under the session's folder on the local host. */
 export const Layout = z.object({
@@ -39,6 +40,10 @@ export const Manifest = z.object({
   /** providerID/modelID as OpenCode spells it. */
   model: z.string(),
   trustProjectConfig: z.boolean(),
+  /** Absent: auto. */
+  enclosure: EnclosureMode.optional(),
+  /** `host:port` that the enclosure's proxy may reach though they are not on the internet. Absent: none. */
+  privateHosts: z.array(z.string()).optional(),
   /** The git tree from which the session's work counts, if this sandbox goes on with it. No file: not in the version. */
   baseTree: z.string().max(64).optional(),
 })
@@ -62,6 +67,8 @@ export const Boot = z.object({
   mark: z.string(),
   /** In milliseconds, instead of what `turnPatience` says: for whoever cannot wait, such as tests. */
   patience: z.record(z.string(), z.number()).optional(),
+  /** Folders that OpenCode must not see, beside the agent's own: the stack's state, other sandboxes. */
+  hidden: z.array(z.string()).optional(),
   /** From a host that has fetched it already; absent: the agent asks for it. */
   manifest: Manifest.optional(),
 })

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { EnclosureReport } from './enclosure.ts'
 import { Budget } from './budget.ts'
 import { CallerKey, ConfigurationId, OrganisationId, SessionId, Text, TurnId } from './ids.ts'
 import { ClientType, Mode, SessionType } from './mode.ts'
@@ -146,6 +147,9 @@ export const Session = z.object({
       .describe('What went wrong in the last start, at most the last five'),
     retryAt: z.number().nullable().describe('There is no place for it before this time'),
     endsAt: z.number().nullable().describe('The end of what its organisation has granted'),
+    enclosure: EnclosureReport.nullable().describe(
+      'What the kernel holds the agent to, as the sandbox found it; null: it was not ready yet',
+    ),
   }),
   idleTimeoutSeconds: z.number().nullable(),
   replacement: Replacement,

@@ -1,3 +1,6 @@
+import { connectInside } from '../../sandbox-agent/enclosure/door.ts'
+import { Client, textOf } from '../../sandbox-agent/opencode/client.ts'
+import { isRoot } from '../support/needs.ts'
 import { appendFileSync, chmodSync, existsSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import {
@@ -155,13 +158,16 @@ async function intruderOf(box: Box) {
   const password = /OPENCODE_SERVER_PASSWORD=([^\0]+)/.exec(environOf(opencode))?.[1] as string
   const authorization = `Basic ${Buffer.from(`opencode:${password}`).toString('base64')}`
   const post = async (path: string, body: object) => {
-    const response = await fetch(`http://127.0.0.1:${portsOf([opencode])[0]}${path}`, {
+    const port = portsOf([opencode])[0] ?? 0
+    const client = new Client(() => connectInside(opencode, !isRoot, port, { ...process.env }))
+    const response = await client.send(path, {
       method: 'POST',
       headers: { authorization, 'content-type': 'application/json' },
       body: JSON.stringify(body),
+      signal: AbortSignal.timeout(30_000),
     })
-    expect(response.status).toBe(200)
-    return (await response.json()) as { id: string }
+    expect(response.statusCode).toBe(200)
+    return JSON.parse(await textOf(response)) as { id: string }
   }
   /** The session in which the command has run. */
   return async (session: object, folder = '') => {

@@ -121,7 +121,7 @@ test('[AUTH10] [BOX9] [HOST5] [LOC8] the token and the admin key are in no envir
 })
 
 asRoot(
-  '[HOST4] [LOC6] [LOC10] [LOC11] from the shell of OpenCode every port refuses, and neither state nor neighbours can be read',
+  '[HOST4] [LOC6] [LOC10] [LOC11] [WALL3] [WALL5] [WALL12] from the shell of OpenCode every port refuses, and neither state nor neighbours can be read',
   async () => {
     const [box, neighbour] = [anything(), cloned()]
     await neighbour.run([write('private.txt', 'neighbour-secret')])
@@ -139,7 +139,13 @@ asRoot(
         `echo "$p $u $(timeout 3 head -c 2000 <&3 | tr -d "\\r\\0" | tr "\\n" "~")"; exec 3>&-; done; done' 2>&1`,
     )
     const answers = output.split('\n').filter((line) => /^\d+ \//.test(line))
-    expect(answers.length).toBeGreaterThanOrEqual(known.length * paths.length)
+    const isEnclosed = (await box.view()).sandbox.enclosure?.level === 'full'
+    const refused = output.match(/connect: Connection refused/g) ?? []
+    // Of all of them it reaches its own OpenCode alone.
+    if (isEnclosed) expect(answers.filter((line) => !line.startsWith('4096 '))).toEqual([])
+    expect((isEnclosed ? refused : answers).length).toBeGreaterThanOrEqual(
+      known.length * paths.length,
+    )
     const open = answers.filter((line) => {
       const [, , status] = /^(\d+ \S+) (?:HTTP\/1\.[01] (\d+))?/.exec(line) ?? []
       return status !== undefined && !['400', '401', '403', '404', '405', '426'].includes(status)
@@ -153,7 +159,7 @@ asRoot(
       `cat ${box.folder('agent/memory.json')}`,
       `ls ${neighbour.folder()}`,
       `cat ${neighbour.folder('workspace/private.txt')}`,
-      `ls ${stack().sandboxSite?.root}`,
+      `ls ${stack().sandboxSite?.root} | grep -vx '${box.id}.${box.generation}'`,
       `cat /proc/${box.agentPid()}/environ`,
       `cat /proc/${stack().worker.pid()}/environ`,
       `cat /proc/${await neighbour.opencodePid()}/environ`,
@@ -169,6 +175,35 @@ asRoot(
         '; true',
     )
     expect(closed.filter((_, n) => tried.includes(`DONE ${n}\n`))).toEqual([])
+    if (!isEnclosed) return
+
+    const status = `curl -s -m 20 -o /dev/null -w '%{http_code}'`
+    const walls = {
+      password: `cat /proc/1/environ /proc/$OPENCODE_PID/environ 2>/dev/null | grep -c PASSWORD`,
+      token: 'echo "[$SANDBOX_MCP_AUTH_TOKEN$OPENCODE_SERVER_PASSWORD]"',
+      opencode: `${status} http://127.0.0.1:4096/session`,
+      relay: `${status} $PROLIFERATE_GATEWAY_URL/llm/anthropic/v1/messages`,
+      host: `${status} --noproxy '' -x $HTTP_PROXY ${stack().url}/healthz`,
+      metadata: `${status} http://169.254.169.254/latest/meta-data/`,
+      direct: `${status} --noproxy '*' http://169.254.169.254/`,
+      names: 'getent hosts gantry.example.com || echo none',
+      outside: 'touch /x /usr/x /etc/x 2>/dev/null || echo refused',
+      write: 'touch $HOME/x $TMPDIR/x /tmp/y ./z && rm ./z && echo done',
+    }
+    const commands = Object.entries(walls).map(([name, command]) => `echo "${name}=$(${command})"`)
+    const found = await box.bash(commands.join('; '))
+    expect(
+      Object.fromEntries(
+        found
+          .trim()
+          .split('\n')
+          .map((line) => line.split('=')),
+      ),
+    ).toEqual({
+      ...{ password: '0', token: '[]', opencode: '401', relay: '401' },
+      ...{ host: '403', metadata: '403', direct: '000' },
+      ...{ names: 'none', outside: 'refused', write: 'done' },
+    })
   },
 )
 

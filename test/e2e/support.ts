@@ -288,7 +288,7 @@ export const verify = (args: Record<string, unknown> = {}): ScriptStep => ({
 export const argvOf = (pid: number): string[] => readProc(pid, 'cmdline').split('\0')
 export const environOf = (pid: number): string => readProc(pid, 'environ')
 
-function readProc(pid: number, name: string): string {
+function readProc(pid: number | 'self', name: string): string {
   try {
     return readFileSync(`/proc/${pid}/${name}`, 'utf8')
   } catch {
@@ -301,15 +301,18 @@ export const stackProcesses = (mark: string): number[] =>
 
 /** Every port on which one of the processes listens. */
 export function portsOf(pids: readonly number[]): number[] {
-  const sockets = new Set(pids.flatMap((pid) => socketsOf(pid)))
-  const ports = listeners().flatMap(({ port, socket }) => (sockets.has(socket) ? [port] : []))
+  const ports = pids.flatMap((pid) => {
+    const sockets = new Set(socketsOf(pid))
+    // Of its own network: that of an enclosure is another one.
+    return listeners(pid).flatMap(({ port, socket }) => (sockets.has(socket) ? [port] : []))
+  })
   return [...new Set(ports)].sort((a, b) => a - b)
 }
 
-/** Everybody's listening sockets. */
-export function listeners(): { port: number; socket: string }[] {
-  const lines = ['/proc/net/tcp', '/proc/net/tcp6'].flatMap((path) =>
-    readFileSync(path, 'utf8').trim().split('\n').slice(1),
+/** Everybody's listening sockets, in the network of a process. */
+export function listeners(pid: number | 'self' = 'self'): { port: number; socket: string }[] {
+  const lines = ['tcp', 'tcp6'].flatMap((name) =>
+    readProc(pid, `net/${name}`).trim().split('\n').slice(1),
   )
   return lines.flatMap((line) => {
     const [, address = '', , state, , , , , , socket = ''] = line.trim().split(/\s+/)

@@ -13,12 +13,14 @@ const agentFile = new URL('../../sandbox-agent/main.ts', import.meta.url).pathna
 
 /**
  * As much of OpenCode as an agent needs to become ready and to send a prompt. It is busy for ever after one; what it was
- * sent is in a file of its home, with its process id.
+ * sent is in a file of its home, with a name of this process.
  */
 const standIn = `
+import { randomUUID } from 'node:crypto'
 import { appendFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 let busy = false
+const by = randomUUID()
 const server = createServer((request, response) => {
   if (!request.headers.authorization) return response.writeHead(401).end()
   if (request.url.endsWith('/event')) return response.writeHead(200).write(': hello\\n\\n')
@@ -27,7 +29,7 @@ const server = createServer((request, response) => {
   request.on('end', () => {
     const isPrompt = request.url.endsWith('/prompt_async')
     if (isPrompt) busy = true
-    if (isPrompt) appendFileSync(process.env.HOME + '/prompts.jsonl', JSON.stringify({ pid: process.pid, text }) + '\\n')
+    if (isPrompt) appendFileSync(process.env.HOME + '/prompts.jsonl', JSON.stringify({ by, text }) + '\\n')
     if (request.url.includes('/message/')) return response.writeHead(404).end()
     if (/(message|children)$/.test(request.url)) return response.end('[]')
     if (request.url === '/session/status') return response.end(busy ? '{"ses_1":{"type":"busy"}}' : '{}')
@@ -40,9 +42,11 @@ server.listen(0, '127.0.0.1', () =>
 `
 
 function makeOpenCode(root: string): string {
-  writeFileSync(join(root, 'opencode.mjs'), standIn)
-  const path = join(root, 'opencode')
-  writeFileSync(path, `#!/bin/sh\nexec '${process.execPath}' '${root}/opencode.mjs'\n`)
+  const folder = join(root, 'bin')
+  mkdirSync(folder)
+  writeFileSync(join(folder, 'opencode.mjs'), standIn)
+  const path = join(folder, 'opencode')
+  writeFileSync(path, `#!/bin/sh\nexec '${process.execPath}' '${folder}/opencode.mjs'\n`)
   chmodSync(path, 0o755)
   return path
 }
@@ -56,7 +60,7 @@ export async function startAgent(options: Pick<Boot, 'patience'> = {}) {
       home: site.home,
       workspace: site.workspace,
       configDir: join(root, 'config'),
-      envFile: join(root, 'env.json'),
+      envFile: join(root, 'tmp', 'env.json'),
       hostname: '127.0.0.1',
       port: 0,
     },
@@ -119,6 +123,7 @@ export async function startAgent(options: Pick<Boot, 'patience'> = {}) {
     ...options,
   }
   mkdirSync(boot.stateDir)
+  mkdirSync(join(root, 'tmp'))
   const start = (): ChildProcess => {
     const agent = spawn(process.execPath, [agentFile], { stdio: ['pipe', 'ignore', 'ignore'] })
     agent.stdin?.end(JSON.stringify(boot))
@@ -156,6 +161,34 @@ export async function startAgent(options: Pick<Boot, 'patience'> = {}) {
     (existsSync(promptsFile) ? readFileSync(promptsFile, 'utf8') : '')
       .split('\n')
       .filter((line) => line !== '')
-      .map((line) => JSON.parse(line) as { pid: number; text: string })
-  return { site, git, uploads, seen, start, send, resultOf, endOf, prompts, readies, left }
+      .map((line) => JSON.parse(line) as { by: string; text: string })
+  /** As this machine counts: inside an enclosure it has another one. */
+  const opencodePid = () => {
+    const isIt = (pid: number) => /^\S+node\0\S+opencode\.mjs\0/.test(commandLine(pid))
+    const found = left().find(isIt)
+    if (found === undefined) throw new Error('OpenCode does not run')
+    return found
+  }
+  return {
+    opencodePid,
+    site,
+    git,
+    uploads,
+    seen,
+    start,
+    send,
+    resultOf,
+    endOf,
+    prompts,
+    readies,
+    left,
+  }
+}
+
+function commandLine(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+  } catch {
+    return ''
+  }
 }

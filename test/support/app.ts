@@ -106,6 +106,8 @@ export function createTestApp({
     ...config,
     defaultModel: 'scripted',
     models: modelRows(),
+    enclosure: 'auto' as const,
+    privateHosts: [],
     retentionMs: 86_400_000,
     modelLimits: boundedBy,
   }

@@ -98,6 +98,9 @@ export class TestSession {
     this.actor = this.#start()
   }
 
+  /** Of the deployment; counts from the next start. */
+  enclosure: 'auto' | 'off' = 'auto'
+
   #start(): SessionActor {
     return new SessionActor({
       sql: this.sql,
@@ -168,6 +171,8 @@ export class TestSession {
         defaultSandbox: 'none',
         defaultModel: defaultModelId,
         models: modelRows([]),
+        enclosure: this.enclosure,
+        privateHosts: [],
         retentionMs: 86_400_000,
         modelLimits: this.modelLimits,
       },

@@ -33,7 +33,8 @@ function start(): Promise<Stack> {
     stateDir: mkdtempSync(join(tmpdir(), 'gantry-small-')),
     host: 'deno',
     model: 'none',
-    env: { RATE_LIMIT_PER_MINUTE: '1000000' },
+    // Effects of bash are counted in a folder of this machine, over several sandboxes: an enclosure does not see it.
+    env: { RATE_LIMIT_PER_MINUTE: '1000000', GANTRY_ENCLOSURE: 'off' },
     hostOptions: { node: agentNode, opencode: makeSmallOpenCode() },
   })
 }

@@ -45,7 +45,8 @@ export function enclose(
   }
   if (enclosure === 'root') {
     const { uid, gid } = owner ?? { uid: 0, gid: 0 }
-    const become = [`--reuid=${uid}`, `--regid=${gid}`, '--clear-groups']
+    // A change of user clears the signal that --kill-child has asked for: without it all inside would outlive unshare.
+    const become = ['--pdeathsig=KILL', `--reuid=${uid}`, `--regid=${gid}`, '--clear-groups']
     return {
       file: 'unshare',
       args: [...namespaces, ...net, ...furnished(become)],

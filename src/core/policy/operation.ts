@@ -2,6 +2,7 @@ import type { Operation } from '../../contract/operation.ts'
 import { namedByPatch } from '../../contract/patch-headings.ts'
 import type { Category, PermissionRequest, Risk } from '../../contract/permission.ts'
 import { hostOf } from './matching/hosts.ts'
+import { egressTool } from '../../contract/ask.ts'
 import { expandHome, isSecretPath, isSessionPath, resolvePath } from './matching/paths.ts'
 import { literalArg } from './shell/words/arg.ts'
 import { assignmentFindings } from './shell/words/assignments.ts'
@@ -85,7 +86,15 @@ const fetching: Builtin = (input) => ({
 const searching: Builtin = () => ({ category: 'network', operation: 'search' })
 const bookkeeping: Builtin = () => ({ category: 'provider-tool', operation: 'bookkeeping' })
 
+/** Asked by the sandbox's proxy, for whatever has opened a connection. */
+const connecting: Builtin = (input) => ({
+  category: 'network',
+  operation: 'connect',
+  hosts: [text(input['host'])],
+})
+
 const builtins: Record<string, Builtin> = {
+  [egressTool]: connecting,
   read: file('read', 'read-file'),
   write: file('edit', 'write-file'),
   edit: file('edit', 'write-file'),

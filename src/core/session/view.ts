@@ -5,6 +5,7 @@ import { countActiveCalls } from './calls/list.ts'
 import { outboxLag } from '../actor/outbox.ts'
 import type { Sql } from '../ports.ts'
 import { loadAutomationRun } from './automation/automation.ts'
+import { loadEnclosure } from './gate/policy-row.ts'
 import { lastEventSeq } from './log/events.ts'
 import { loadGeneration } from './generations/generations.ts'
 import type { SessionKernel } from './record/kernel.ts'
@@ -33,6 +34,7 @@ export function viewSession({ ports: { sql, now, host }, outboxWaits }: SessionK
       failures: start.failures,
       retryAt: start.retryAt,
       endsAt: loadGeneration(sql, record.generation)?.endsAt ?? null,
+      enclosure: loadEnclosure(sql, record.generation),
     },
     idleTimeoutSeconds: record.idleTimeoutSeconds,
     replacement: record.replacement,

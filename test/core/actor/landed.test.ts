@@ -31,6 +31,7 @@ const landed = {
     'a80fb5c126217016',
     'f9800ee4c6f78de5',
     '008097b1d1f20049',
+    'f49badc67ddd8d98',
   ],
   organisation: [
     'afba0e2bea701f87',

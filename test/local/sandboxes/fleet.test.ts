@@ -203,17 +203,33 @@ asRoot('[LOC6] a sandbox can neither read nor change what says whose it is', asy
   expect(can(`mv ${path} ${path}.old`)).toBe(false)
 })
 
+/** As the enclosure itself needs them, but tried without it. */
+const hasWalls =
+  process.platform === 'linux' &&
+  spawnSync('unshare', [
+    '--user',
+    '--map-current-user',
+    '--net',
+    '--mount',
+    '--pid',
+    '--fork',
+    'true',
+  ]).status === 0
+
 describe('check', () => {
   const byName = async (world: Pick<HostWorld, 'provider'>) =>
     Object.fromEntries((await world.provider.check()).map((each) => [each.name, each]))
 
-  test('[LOC19] one result for host, agent, OpenCode, folders, users and each limit', async () => {
+  test('[LOC19] [WALL10] one result for host, agent, OpenCode, folders, users and each limit', async () => {
     const world = await start()
     const checks = await byName(world)
     for (const name of ['host', 'secret', 'agent', 'node', 'opencode', 'git', 'folders'])
       expect(checks[name], name).toMatchObject({ ok: true, hint: null })
     for (const name of ['users', 'process limit']) expect(checks[name]?.ok).toBe(isRoot)
     expect(checks['memory limit']?.ok).toBe(process.platform === 'linux')
+    expect(checks['enclosure']).toMatchObject(
+      hasWalls ? { ok: true, message: expect.stringMatching(/^full: /) } : { ok: false },
+    )
     expect(checks['opencode']?.message).toMatch(/is \d+\.\d+\.\d+$/)
     expect(await world.leftovers()).toEqual([])
     // The start-up line says the same of the limits.
@@ -224,14 +240,16 @@ describe('check', () => {
     })
   })
 
-  test('[LOC19] what is missing is named, with what to do', async () => {
-    const world = await start({ opencode: '/nowhere/opencode', agentFile: '/nowhere/agent.mjs' })
+  test('[LOC19] [WALL10] what is missing is named, with what to do', async () => {
+    const missing = { opencode: '/nowhere/opencode', agentFile: '/nowhere/agent.mjs' }
+    const world = await start({ ...missing, enclosure: 'off' })
     const checks = await byName(world)
     for (const name of ['opencode', 'agent']) {
       expect(checks[name]).toMatchObject({ ok: false })
       expect(checks[name]?.message).toContain('/nowhere/')
       expect(checks[name]?.hint).toContain('npm install')
     }
+    expect(checks['enclosure']).toMatchObject({ ok: false, hint: 'Unset GANTRY_ENCLOSURE' })
     expect(checks['host']).toMatchObject({ ok: true })
     const { root, port } = world.options
     const hostUrl = `http://127.0.0.1:${port}`

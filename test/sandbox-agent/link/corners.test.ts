@@ -159,8 +159,10 @@ describe('the uplink', () => {
   it('[LINK4] tells that it is ready, that it has failed and that it is alive, at once', async () => {
     const { uplink, comes } = await connected()
     await expect.poll(() => uplink.beats, { timeout: 20_000 }).toBe(true)
-    uplink.ready(5, ['real-path'] as never)
-    expect(await comes('ready')).toEqual({ t: 'ready', bootMs: 5, enforces: ['real-path'] })
+    const enclosure = { level: 'none' as const, how: 'x', why: 'y' }
+    uplink.ready(5, ['real-path'] as never, enclosure)
+    const ready = { t: 'ready', bootMs: 5, enforces: ['real-path'], enclosure }
+    expect(await comes('ready')).toEqual(ready)
     uplink.alive()
     expect(await comes('alive')).toEqual({ t: 'alive', turnId: 'trn_1' })
     uplink.failed('x'.repeat(5000))

@@ -143,7 +143,7 @@ describe('the uplink', () => {
     const { uplink, seen, count, last } = await setUp()
     uplink.start()
     await expect.poll(() => count('hello')).toBe(1)
-    uplink.ready(5)
+    uplink.ready(5, [], { level: 'none', how: 'not tried', why: null })
     last()?.cut()
     await expect.poll(() => count('hello')).toBe(2)
     expect(seen.findLast((message) => message.t === 'hello')).toMatchObject({ ready: true })

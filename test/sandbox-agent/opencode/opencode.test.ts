@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { OpenCode, type OpenCodeEvent } from '../../../sandbox-agent/opencode/opencode.ts'
+import { openEnclosure } from '../../../sandbox-agent/enclosure/enclosure.ts'
 import { opencodeDouble } from './opencode-double.ts'
 
 async function start(
@@ -12,7 +13,7 @@ async function start(
     binary,
     manifest,
     environment: {},
-    owner: undefined,
+    enclosure: openEnclosure(undefined, ''),
     logFile: join(root, 'opencode.log'),
     onEvent,
     onExit: () => undefined,

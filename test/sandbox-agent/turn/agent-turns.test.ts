@@ -27,7 +27,7 @@ it(
     send('trn_1', 'prompt', prompt(1))
     expect(await resultOf('trn_1')).toMatchObject({ ok: true, data: { sent: true, beats: true } })
     expect(seen).toContainEqual({ t: 'alive', turnId: 'trn_1' })
-    process.kill(sent(0).pid, 'SIGSTOP')
+    process.kill(agent.opencodePid(), 'SIGSTOP')
     expect(await endOf('trn_1')).toMatchObject({
       state: 'interrupted',
       reason: expect.stringContaining('OpenCode has not answered for'),
@@ -35,10 +35,10 @@ it(
 
     send('trn_2', 'prompt', prompt(2))
     expect(await resultOf('trn_2')).toMatchObject({ data: { sent: true } })
-    expect(sent(1).pid).not.toBe(sent(0).pid)
+    expect(sent(1).by).not.toBe(sent(0).by)
     expect(sent(1).text).toContain('OpenCode was ended and restarted')
 
-    process.kill(sent(1).pid, 'SIGSTOP')
+    process.kill(agent.opencodePid(), 'SIGSTOP')
     send('abort_trn_2', 'abort', { turnId: 'trn_2', reason: 'enough' })
     send('trn_3', 'prompt', prompt(3))
     expect(await endOf('trn_2')).toMatchObject({ state: 'aborted', reason: 'enough' })

@@ -179,6 +179,8 @@ export class SessionHost extends ActorHost<SessionActor> {
         defaultModel: 'scripted',
         models: modelRows([]),
         retentionMs: 30 * 86_400_000,
+        enclosure: 'auto',
+        privateHosts: [],
         modelLimits: { modelCallsPerMinute: 600, concurrentModelCalls: 16 },
       },
       log: outside.log,

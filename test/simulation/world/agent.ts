@@ -142,7 +142,7 @@ export class SimulatedAgent {
     this.#startOpenCode()
     await this.#up.promise
     await this.#turns.endForgotten(told)
-    this.#uplink.ready(1, [])
+    this.#uplink.ready(1, [], { level: 'none', how: 'simulated', why: 'simulated' })
   }
 
   #startOpenCode(): void {

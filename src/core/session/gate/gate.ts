@@ -1,4 +1,5 @@
 import type { RoomOf } from '../../actor/room.ts'
+import type { EnclosureReport } from '../../../contract/enclosure.ts'
 import type { Manifest } from '../../../contract/manifest.ts'
 import type { Enforcement } from '../../../contract/operation.ts'
 import type { Policy } from '../../../contract/policy.ts'
@@ -18,7 +19,7 @@ import type { SessionBudget } from '../budget/budget.ts'
 import type { Caller } from '../record/caller.ts'
 import { callerSession, mustBeOpen } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { saveEnforcement, saveLayout, savePolicy } from './policy-row.ts'
+import { saveEnclosure, saveEnforcement, saveLayout, savePolicy } from './policy-row.ts'
 import type { AskingTurn } from './judges.ts'
 import type { SessionPolicy } from './policy.ts'
 import { runOfTurn } from '../runs/run.ts'
@@ -115,10 +116,22 @@ export class Gate implements RoomOf<GateApi> {
     this.#policy.changed()
   }
 
+  /** Inside a commit. */
+  readonly saveEnclosure = (sql: Sql, generation: number, report?: EnclosureReport): void => {
+    saveEnclosure(sql, generation, report ?? unsaidEnclosure)
+    this.#policy.changed()
+  }
+
   readonly placeIs = ({ layout }: Manifest): void => {
     this.#kernel.commit((sql) => saveLayout(sql, layout))
     this.#policy.changed()
   }
+}
+
+const unsaidEnclosure: EnclosureReport = {
+  level: 'none',
+  how: 'not told',
+  why: 'The agent is older than this release and cannot say',
 }
 
 /** Null unless the turn in which it was asked still runs: a question is decided under its own turn, or denied. */

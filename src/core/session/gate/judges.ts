@@ -4,6 +4,7 @@ import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import type { Policy } from '../../../contract/policy.ts'
 import { approvalTerms } from '../../policy/rules.ts'
 import { evaluatePermission } from '../../policy/evaluate.ts'
+import { registryHosts } from '../../policy/registries.ts'
 import type { Sql } from '../../ports.ts'
 import { findRemembered } from './remembered.ts'
 
@@ -27,6 +28,9 @@ export interface Case {
   /** The question's hash is not that of its input. */
   misnamed: boolean
   enclosure: Enclosure
+  /** The host that the sandbox's proxy asks for; null: another question. */
+  connectsTo: string | null
+  repositoryHost: string | null
   /** Names the operation, for approvals that are remembered. */
   operationHash: () => string
 }
@@ -45,6 +49,7 @@ const judges: readonly Judge[] = [
   turnIsNotAborted,
   inputIsNamed,
   policyDecides,
+  usualHost,
   approvedBefore,
   canBeAsked,
 ]
@@ -76,6 +81,17 @@ function policyDecides({ request, policy, enclosure }: Case, before: Judgement |
     before ?? { by: 'policy', grant: null, ...evaluatePermission(request, policy, { enclosure }) }
   )
 }
+
+/** Where no rule says anything: the session's own repository and the hosts of package managers are everyday work. */
+function usualHost({ connectsTo, repositoryHost }: Case, before: Judgement | null) {
+  if (before?.rule !== 'default:network' || connectsTo === null) return before
+  const isUsual = connectsTo === repositoryHost || usualHosts.has(connectsTo)
+  if (!isUsual || before.decision !== 'ask') return before
+  const reason = `Everyday work: ${connectsTo}`
+  return { ...before, decision: 'allow' as const, rule: 'usual-host', reason }
+}
+
+const usualHosts: ReadonlySet<string> = new Set(Object.values(registryHosts).flat())
 
 /** A remembered approval spares the question. */
 function approvedBefore(given: Case, before: Judgement | null): Judgement | null {

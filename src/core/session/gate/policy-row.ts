@@ -1,3 +1,4 @@
+import type { EnclosureReport } from '../../../contract/enclosure.ts'
 import type { Layout } from '../../../contract/manifest.ts'
 import type { Enforcement } from '../../../contract/operation.ts'
 import type { Policy } from '../../../contract/policy.ts'
@@ -14,6 +15,23 @@ export function saveLayout(sql: Sql, layout: Layout): void {
 
 export function saveEnforcement(sql: Sql, enforces: readonly Enforcement[]): void {
   sql.run('update place set enforces = ?', JSON.stringify(enforces))
+}
+
+/** With its generation: what the one before had says nothing of the next. */
+export function saveEnclosure(sql: Sql, generation: number, report: EnclosureReport): void {
+  sql.run('update place set enclosure = ?', JSON.stringify({ generation, report }))
+}
+
+/** Null: the sandbox of this generation has not said it. */
+export function loadEnclosure(sql: Sql, generation: number): EnclosureReport | null {
+  const row = sql.all<{ enclosure: string | null }>('select enclosure from place')[0]
+  const said = JSON.parse(row?.enclosure ?? 'null') as SaidEnclosure | null
+  return said?.generation === generation ? said.report : null
+}
+
+interface SaidEnclosure {
+  generation: number
+  report: EnclosureReport
 }
 
 export function loadPolicy(sql: Sql): Policy | null {

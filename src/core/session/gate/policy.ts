@@ -1,9 +1,11 @@
 import type { Enclosure } from '../../../contract/enclosure.ts'
+import { egressTool } from '../../../contract/ask.ts'
 import type { PermissionRequest } from '../../../contract/permission.ts'
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import type { Policy } from '../../../contract/policy.ts'
 import { toolFileName } from '../../../contract/tools.ts'
 import { approvalTerms } from '../../policy/rules.ts'
+import { hostOf } from '../../policy/matching/hosts.ts'
 import { withGateRules } from '../../policy/evaluate.ts'
 import { type RequestContext, requestOfTool } from '../../policy/operation.ts'
 import { effectivePolicy } from '../../policy/sandbox-default.ts'
@@ -14,9 +16,8 @@ import { type AskingTurn, judgeQuestion } from './judges.ts'
 import type { RunRow } from '../runs/run.ts'
 import { hasEnded } from '../runs/transitions.ts'
 import { hashOfQuestion, type Question, type Verdict } from './questions.ts'
-import { enclosureOf } from '../record/enclosure.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { loadPlace, loadPolicy, type Place } from './policy-row.ts'
+import { loadEnclosure, loadPlace, loadPolicy, type Place } from './policy-row.ts'
 
 /** What this session may do: its policy, its own gate lists, and where it is. Asked for every tool, so all is kept at hand. */
 export class SessionPolicy {
@@ -67,6 +68,8 @@ export class SessionPolicy {
     const { by, grant, ...decision } = judgeQuestion({
       ...{ sql, now, turn, request, policy, misnamed: question.misnamed === true },
       enclosure: this.enclosure(),
+      connectsTo: question.tool === egressTool ? (request.hosts[0] ?? null) : null,
+      repositoryHost: session.repositoryUrl === null ? null : hostOf(session.repositoryUrl),
       operationHash: () => hashOfQuestion(question),
     })
     const record = keptRecord({
@@ -117,8 +120,10 @@ export class SessionPolicy {
     }
   }
 
+  /** What no sandbox of this generation has said is not claimed. */
   enclosure(): Enclosure {
-    return enclosureOf(this.#kernel.session())
+    const { sql } = this.#kernel.ports
+    return loadEnclosure(sql, this.#kernel.session().generation)?.level ?? 'none'
   }
 
   place(): Place {

@@ -147,6 +147,7 @@ export class Link {
   #ready(generation: number, ready: Message<'ready'>): void {
     this.#kernel.commit((sql, now) => {
       this.#gate.saveEnforcement(sql, ready.enforces ?? [])
+      this.#gate.saveEnclosure(sql, generation, ready.enclosure)
       if (changeSandbox(sql, now, 'ready', null)) nowReady(sql, now, generation)
     })
     const { id } = this.#kernel.session()

@@ -1,4 +1,5 @@
 import { canonicalJson } from '../../../contract/canonical.ts'
+import type { EnclosureMode } from '../../../contract/enclosure.ts'
 import type { Layout, Manifest, ManifestFile } from '../../../contract/manifest.ts'
 import type { Mode } from '../../../contract/mode.ts'
 import type { Model, ReasoningEffort } from '../../../contract/models.ts'
@@ -24,6 +25,8 @@ export interface ManifestInput {
   /** All that exist; only those of the mode are written. */
   tools: readonly ToolDefinition[]
   trustProjectConfig: boolean
+  enclosure?: EnclosureMode
+  privateHosts?: readonly string[]
   /** Makes the marker's name unguessable; the same one gives the same manifest. */
   nonce?: string
 }
@@ -52,6 +55,8 @@ export async function buildManifest(
     toolIds: tools.map((tool) => tool.toolId),
     model: input.model.opencodeId,
     trustProjectConfig: input.trustProjectConfig,
+    ...(input.enclosure === 'off' && { enclosure: 'off' }),
+    ...(input.privateHosts?.length && { privateHosts: [...input.privateHosts] }),
   }
   return { version: await crypto.sha256(canonicalJson(manifest)), ...manifest }
 }

@@ -30,6 +30,8 @@ export async function sessionManifest(
       models,
       effort: session.reasoningEffort,
       trustProjectConfig: session.trustProjectConfig,
+      enclosure: ports.config.enclosure,
+      privateHosts: ports.config.privateHosts,
       nonce: session.markerNonce,
       mode: session.mode,
       tools: [...ports.tools.map((tool) => tool.definition), ...sandboxTools],

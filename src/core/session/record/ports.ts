@@ -1,3 +1,4 @@
+import type { EnclosureMode } from '../../../contract/enclosure.ts'
 import type { ProviderName } from '../../../contract/session.ts'
 import type { SessionEvent } from '../../../contract/events.ts'
 import type { Firewall } from '../../../contract/limits.ts'
@@ -66,6 +67,8 @@ export interface SessionConfig {
   defaultModel: string
   /** What this deployment serves. */
   models: readonly Model[]
+  enclosure: EnclosureMode
+  privateHosts: readonly string[]
   retentionMs: number
   /** What one session may ask of the model's vendor. */
   modelLimits: Pick<Firewall, 'modelCallsPerMinute' | 'concurrentModelCalls'>

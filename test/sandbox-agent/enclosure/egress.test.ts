@@ -1,0 +1,155 @@
+import { get, request } from 'node:http'
+import { type AddressInfo, createServer as createListener, type Server } from 'node:net'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { isPublic } from '../../../sandbox-agent/enclosure/addresses.ts'
+import { Egress, type EgressOptions } from '../../../sandbox-agent/enclosure/egress.ts'
+import { turnDecisions } from '../../../sandbox-agent/gate/egress-questions.ts'
+import { Gate } from '../../../sandbox-agent/gate/gate.ts'
+import { textOf } from '../../../sandbox-agent/opencode/client.ts'
+import { serve } from '../support.ts'
+
+async function listen(server: Server): Promise<number> {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void server.close())
+  return (server.address() as AddressInfo).port
+}
+
+/** A proxy, and a server that stands for a host of the internet under any name that ends with .test. */
+async function setUp(options: Partial<EgressOptions> = {}) {
+  const { url, received } = await serve((_, response) => void response.end('from outside'))
+  const port = Number(new URL(url).port)
+  const asked: string[] = []
+  const egress = new Egress({
+    decide: async (host) => {
+      asked.push(host)
+      return { allow: true, reason: '' }
+    },
+    privateHosts: () => [`good.test:${port}`],
+    resolve: async () => [{ address: '127.0.0.1', family: 4 }],
+    ...options,
+  })
+  const listener = createListener()
+  const proxy = await listen(listener)
+  egress.serve(listener)
+  onTestFinished(() => egress.close())
+  const tunnel = (target: string) =>
+    new Promise<{ status: number; body: string }>((resolve, reject) => {
+      const sent = request({ port: proxy, method: 'CONNECT', path: target })
+      sent.on('error', reject)
+      sent.on('connect', (answer, socket, head) => {
+        let body = head.toString()
+        socket.on('data', (chunk: Buffer) => (body += chunk.toString()))
+        socket.on('close', () => resolve({ status: answer.statusCode ?? 0, body }))
+        if (answer.statusCode === 200)
+          socket.write(`GET /x HTTP/1.1\r\nhost: ${target}\r\nconnection: close\r\n\r\n`)
+      })
+      sent.end()
+    })
+  const plain = async (path: string) => {
+    const answer = await new Promise<Parameters<typeof textOf>[0]>((resolve, reject) =>
+      get({ port: proxy, path, headers: { 'proxy-authorization': 'x' } }, resolve).on(
+        'error',
+        reject,
+      ),
+    )
+    return { status: answer.statusCode, body: await textOf(answer) }
+  }
+  return { port, received, asked, tunnel, plain }
+}
+
+describe('the way out of an enclosure', () => {
+  it('[WALL11] carries tunnels and plain requests to what the policy allows', async () => {
+    const { port, received, asked, tunnel, plain } = await setUp()
+    const tunnelled = await tunnel(`good.test:${port}`)
+    expect(tunnelled.status).toBe(200)
+    expect(tunnelled.body).toContain('from outside')
+    expect(await plain(`http://good.test:${port}/y?z`)).toEqual({
+      status: 200,
+      body: 'from outside',
+    })
+    expect(received.map(({ path }) => path)).toEqual(['/x', '/y?z'])
+    expect(received[1]?.headers).not.toHaveProperty('proxy-authorization')
+    expect(asked).toEqual(['good.test', 'good.test'])
+  })
+
+  it('[WALL11] refuses what the policy denies, with its reason', async () => {
+    const decide = async () => ({ allow: false, reason: 'Not today' })
+    const { port, received, tunnel, plain } = await setUp({ decide })
+    expect(await plain(`http://good.test:${port}/`)).toMatchObject({
+      status: 403,
+      body: expect.stringContaining('Not today'),
+    })
+    expect((await tunnel(`good.test:${port}`)).status).toBe(403)
+    expect(received).toEqual([])
+  })
+
+  it('[WALL12] refuses every address that is not on the internet, by number or by name, and asks nobody about numbers', async () => {
+    const { port, received, asked, tunnel, plain } = await setUp()
+    for (const host of [`127.0.0.1:${port}`, `bad.test:${port}`, '169.254.169.254:80', '[::1]:80'])
+      expect(await tunnel(host), host).toMatchObject({ status: 403 })
+    for (const url of [
+      `http://127.0.0.1:${port}/`,
+      'http://2130706433/',
+      'http://[::ffff:7f00:1]/',
+    ])
+      expect(await plain(url), url).toMatchObject({ status: 403 })
+    expect(received).toEqual([])
+    expect(asked).toEqual(['bad.test'])
+  })
+
+  it('[WALL12] resolves no name that is not allowed: its name server would learn what it says', async () => {
+    const resolved: string[] = []
+    const resolve = async (host: string) => {
+      resolved.push(host)
+      return [{ address: '127.0.0.1', family: 4 }]
+    }
+    for (const answer of [{ allow: false, reason: 'no' }, undefined]) {
+      const { port, tunnel, plain } = await setUp({ decide: async () => answer, resolve })
+      expect((await tunnel(`secret.bad.test:${port}`)).status).toBe(403)
+      expect((await plain(`http://secret.bad.test:${port}/`)).status).toBe(403)
+    }
+    expect(resolved).toEqual([])
+  })
+
+  it('[WALL11] is no server for anything else', async () => {
+    const { tunnel, plain } = await setUp()
+    for (const target of ['good.test', 'a@b:80', 'good.test:x', '/'])
+      expect((await tunnel(target)).status, target).toBe(403)
+    for (const url of ['/', 'https://good.test/', 'ftp://good.test/'])
+      expect((await plain(url)).status, url).toBe(403)
+  })
+})
+
+describe('its questions', () => {
+  it('[WALL13] one per host, port and turn; what waits is refused for now and passes once it is approved', async () => {
+    const sent: { askId: string; input: unknown }[] = []
+    const gate = new Gate(({ askId, input }) => void sent.push({ askId, input }))
+    gate.linkUp()
+    const decide = turnDecisions(gate, 20)
+    expect(await decide('a.test', 443)).toMatchObject({
+      allow: false,
+      reason: 'No turn is running',
+    })
+    gate.open('trn_1')
+    const both = await Promise.all([decide('a.test', 443), decide('a.test', 443)])
+    expect(both).toEqual([undefined, undefined])
+    expect(sent).toMatchObject([{ input: { host: 'a.test', port: 443 } }])
+    gate.answer(sent[0]?.askId ?? '', { decision: 'allow', reason: 'yes' })
+    expect(await decide('a.test', 443)).toEqual({ allow: true, reason: 'yes' })
+    expect(await decide('a.test', 80)).toBeUndefined()
+    expect(sent).toHaveLength(2)
+    gate.open('trn_2')
+    expect(await decide('a.test', 443)).toBeUndefined()
+    expect(sent).toHaveLength(3)
+  })
+})
+
+const outside = ['1.1.1.1', '2606:4700::1111']
+const inside = [
+  ...['0.0.0.0', '10.1.2.3', '100.64.0.1', '127.9.9.9', '169.254.169.254', '172.31.0.1'],
+  ...['192.168.1.1', '224.0.0.1', '255.255.255.255', '::', '::1', '::ffff:8.8.8.8', 'no'],
+  ...['64:ff9b::7f00:1', '2002:7f00:1::', 'fc00::1', 'fd00:ec2::254', 'fe80::1'],
+]
+it('[WALL12] knows which addresses are on the internet', () => {
+  expect([...outside, ...inside].filter(isPublic)).toEqual(outside)
+})

@@ -1,0 +1,65 @@
+import { readFileSync } from 'node:fs'
+import type { Server } from 'node:net'
+import { text } from 'node:stream/consumers'
+import type { EnclosureReport } from '../../../src/contract/enclosure.ts'
+import {
+  chooseEnclosures,
+  type EnclosureInput,
+} from '../../../sandbox-agent/enclosure/enclosure.ts'
+
+// Runs one command in the strongest enclosure of whoever runs this file, and prints what came of it as JSON. The agent's
+// part is here: it answers the relay's port, and connects to a port inside.
+
+export interface Order extends Omit<EnclosureInput, 'serve'> {
+  script: string
+  environment: Record<string, string>
+}
+export interface Outcome {
+  report: EnclosureReport
+  refused: string | null
+  output: string
+  /** What the command's own server said. */
+  inside: string
+  pid: number
+}
+
+const order = JSON.parse(await text(process.stdin)) as Order
+const answer = (text: string) => (server: Server) =>
+  void server.on('connection', (socket) => socket.end(text))
+const serve = { relay: answer('the relay\n'), proxy: answer('the proxy\n') }
+const [enclosure, weaker] = chooseEnclosures({ ...order, serve })
+if (!enclosure) throw new Error('No enclosure')
+
+const launched = enclosure.launch({
+  file: '/bin/sh',
+  args: ['-c', order.script],
+  cwd: order.manifest.layout.workspace,
+  environment: { ...order.environment, ...enclosure.environment },
+})
+let output = ''
+let inside = ''
+let inwards: Promise<unknown> = Promise.resolve()
+launched.child.stderr?.on('data', (chunk: Buffer) => (output += chunk.toString()))
+launched.child.stdout?.on('data', (chunk: Buffer) => {
+  output += chunk.toString()
+  if (!chunk.toString().includes('listening\n')) return
+  const socket = launched.connect(4096)
+  inwards = new Promise((resolve) => socket.once('close', resolve))
+  socket.on('data', (data: Buffer) => (inside += data.toString()))
+})
+const ended = new Promise((resolve) => launched.child.once('close', resolve))
+const refused = await launched.entered.then(
+  () => null,
+  (error: unknown) => String(error),
+)
+if (process.argv.includes('--stay')) {
+  const namespace = readFileSync(`/proc/${launched.child.pid}/task/${launched.child.pid}/children`)
+  console.log(JSON.stringify({ pid: launched.child.pid, init: Number(String(namespace).trim()) }))
+} else {
+  await ended
+  await inwards
+  const { report } = enclosure
+  const { pid } = launched.child
+  console.log(JSON.stringify({ report, weaker: weaker?.report, refused, output, inside, pid }))
+  process.exit(0)
+}

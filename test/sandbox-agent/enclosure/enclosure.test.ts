@@ -1,0 +1,263 @@
+import { spawn } from 'node:child_process'
+import { randomInt } from 'node:crypto'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { binary } from '../../../local/binaries.ts'
+import { findPlaces } from '../../../sandbox-agent/enclosure/places.ts'
+import { enclose } from '../../../sandbox-agent/execute/run/enclosure.ts'
+import { findMarked, killMarked } from '../../../sandbox-agent/marked-processes.ts'
+import { asRoot, isRoot } from '../../support/needs.ts'
+import type { Order, Outcome } from './enclosed-main.ts'
+
+const main = new URL('enclosed-main.ts', import.meta.url).pathname
+const uid = randomInt(40_000, 60_000)
+
+type Kind = 'root' | 'an ordinary user'
+const kinds: Kind[] = isRoot ? ['root', 'an ordinary user'] : ['an ordinary user']
+
+/** The folders of one sandbox, with a neighbour and secrets around it. */
+function makePlace(kind: Kind) {
+  const root = mkdtempSync(join(tmpdir(), 'gantry-walls-'))
+  chmodSync(root, 0o755)
+  const box = join(root, 'sandboxes', 'one')
+  const folders = ['home', 'workspace', 'config', 'tmp', 'agent'].map((name) => join(box, name))
+  for (const folder of [...folders, join(root, 'sandboxes', 'two')])
+    mkdirSync(folder, { recursive: true })
+  const files = ['admin-key', 'sandboxes/one/agent/token', 'sandboxes/two/file']
+  for (const file of files) writeFileSync(join(root, file), 'TOP SECRET\n', { mode: 0o644 })
+  writeFileSync(join(box, 'config', 'plugin.mjs'), 'the gate\n')
+  const owner = kind === 'root' ? { uid, gid: uid } : undefined
+  // The ordinary user owns everything, as where the stack is not root.
+  const own = isRoot ? [root, join(root, 'sandboxes'), box, ...folders] : []
+  const given = kind === 'root' ? folders.filter((path) => !/config|agent$/.test(path)) : own
+  for (const folder of isRoot ? given : []) chownSync(folder, uid, uid)
+  const mark = `walls.${randomInt(1e9)}`
+  const order: Omit<Order, 'script'> = {
+    boot: { stateDir: join(box, 'agent'), opencode: binary('opencode'), hidden: [root] },
+    manifest: {
+      layout: {
+        home: join(box, 'home'),
+        workspace: join(box, 'workspace'),
+        configDir: join(box, 'config'),
+        envFile: join(box, 'tmp', 'env.json'),
+        hostname: '127.0.0.1',
+        port: 0,
+      },
+    },
+    owner,
+    path: (process.env['PATH'] ?? '/usr/bin:/bin').split(':'),
+    marks: { GANTRY_SANDBOX: mark },
+    environment: {
+      PATH: process.env['PATH'] ?? '/usr/bin:/bin',
+      HOME: join(box, 'home'),
+      GANTRY_SANDBOX: mark,
+      OPENCODE_SERVER_PASSWORD: 'PASSWORD',
+      SANDBOX_MCP_AUTH_TOKEN: 'LOCALTOKEN',
+    },
+  }
+  const marked = { mark: `GANTRY_SANDBOX=${mark}`, uid: undefined }
+  const remove = async () => {
+    await killMarked(marked)
+    rmSync(root, { recursive: true, force: true })
+  }
+  return { root, box, order, marked, remove }
+}
+
+function start(kind: Kind, order: Order, ...more: string[]) {
+  const become = kind === 'root' || !isRoot ? [] : asUser
+  const [command = '', ...args] = [...become, process.execPath, main, ...more]
+  const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'], cwd: '/' })
+  child.stdin.end(JSON.stringify(order))
+  return child
+}
+const asUser = ['setpriv', `--reuid=${uid}`, `--regid=${uid}`, '--clear-groups']
+
+const run = async (kind: Kind, order: Order): Promise<Outcome> =>
+  JSON.parse(await text(start(kind, order).stdout)) as Outcome
+
+describe.each(kinds)('an enclosure made by %s', (kind) => {
+  const place = makePlace(kind)
+  const { root, box } = place
+  const server = createServer((socket) => socket.end('the host'))
+  let outcome: Outcome
+  const said = (name: string) =>
+    outcome.output.split(`<${name}>\n`)[1]?.split(`</${name}>`)[0] ?? 'it was not tried'
+
+  beforeAll(async () => {
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as { port: number }
+    const tcp = (host: string, to: number) => `timeout 5 bash -c 'cat </dev/tcp/${host}/${to}' 2>&1`
+    const tries: Record<string, string> = {
+      files: `cat '${root}/admin-key' '${box}/agent/token' '${root}/sandboxes/two/file' 2>&1; ls '${root}' '${root}/sandboxes' '${box}'`,
+      write: `echo w > "$HOME/w"; echo w > w; echo w > /tmp/w; cat '${box}/tmp/w'; echo w > '${box}/config/plugin.mjs'; echo w > '${box}/config/new'; echo w > /usr/w; echo w > /etc/w; echo w > /w; true`,
+      rename: `mv '${root}' /tmp/moved 2>&1; mv '${box}' '${box}2' 2>&1; mv '${box}/config' '${box}/config2' 2>&1`,
+      nested: `unshare --user --map-root-user --mount sh -c "mount -o remount,rw '${box}/config'; umount '${box}/config'; umount -l /usr; mount -o remount,bind,rw /usr; echo w > '${box}/config/plugin.mjs'" 2>&1; cat '${box}/config/plugin.mjs'`,
+      processes: `ps -e -o args= | grep -v ' ps \\|grep'; ls /proc | grep -c '^[0-9]'`,
+      network: `tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '; wc -l </proc/net/route`,
+      host: tcp('127.0.0.1', port),
+      metadata: tcp('169.254.169.254', 80),
+      relay: tcp('127.0.0.1', 4000),
+      proxy: `${tcp('127.0.0.1', 4001)}; echo $HTTPS_PROXY`,
+      bash: `"$SHELL" -c 'echo "environment: $OPENCODE_SERVER_PASSWORD$SANDBOX_MCP_AUTH_TOKEN"; for pid in 1 $PPID; do cat /proc/$pid/environ /proc/$pid/mem; ls -l /proc/$pid/root/; done; id -u' 2>&1`,
+      who: 'id -un; cd ~; pwd; grep CapEff /proc/self/status; grep NoNewPrivs /proc/self/status',
+      devices: 'ls /dev | tr "\\n" " "; echo x > /dev/null && head -c 2 /dev/urandom | wc -c',
+    }
+    const steps = Object.entries(tries).map(
+      ([name, command]) => `echo '<${name}>'; ${command}; echo '</${name}>'`,
+    )
+    const serve = `'${process.execPath}' -e "require('net').createServer((c)=>c.end('from inside',()=>process.exit())).listen(4096,'127.0.0.1',()=>console.log('listening'))"`
+    const script = ['exec 2>&1', ...steps, serve].join('\n')
+    outcome = await run(kind, { ...place.order, script })
+  }, 60_000)
+  afterAll(async () => {
+    server.close()
+    await place.remove()
+  })
+
+  test('[WALL1] is full, and says how', () => {
+    expect(outcome).toMatchObject({ refused: null, report: { level: 'full', why: null } })
+  })
+
+  test("[WALL1] neither the stack's state, nor the agent's folder, nor another sandbox exists in it", () => {
+    expect(said('files')).not.toContain('TOP SECRET')
+    expect(said('files').match(/No such file/g)).toHaveLength(3)
+    const listed = said('files')
+      .split('\n')
+      .filter((line) => !line.includes('No such file'))
+    expect(listed.join(' ')).not.toMatch(/admin-key|agent|two/)
+    expect(listed.join(' ')).toMatch(/config.*home.*tmp.*workspace/)
+  })
+
+  test('[WALL1] it sees its own processes only, and is who it should be, without any right', () => {
+    expect(said('processes')).not.toMatch(/vitest|enclosed-main/)
+    expect(Number(said('processes').trim().split('\n').at(-1))).toBeLessThan(12)
+    const user = isRoot ? uid : process.getuid?.()
+    expect(said('bash').trim().split('\n').at(-1)).toBe(String(user))
+    expect(said('who')).toMatch(/^agent\n.*home\nCapEff:\t0+\nNoNewPrivs:\t1\n/)
+    expect(said('devices')).toMatch(/^fd full null ptmx pts random shm std.* tty urandom zero 2\n$/)
+  })
+
+  test('[WALL2] home, workspace and temporary folder are writable; what the gate loads and the system are not', () => {
+    for (const file of ['home/w', 'workspace/w', 'tmp/w'])
+      expect(existsSync(join(box, file))).toBe(true)
+    expect(said('write')).toMatch(/^w$/m)
+    const refusals = outcome.output.match(/Read-only file system/g) ?? []
+    expect(refusals.length).toBeGreaterThanOrEqual(5)
+    expect(existsSync(join(box, 'config', 'new'))).toBe(false)
+  })
+
+  test('[WALL2] what leads to the gate cannot be renamed, and a namespace inside cannot change a mount', () => {
+    expect(said('rename').match(/^mv: cannot /gm)?.length).toBeGreaterThanOrEqual(3)
+    expect(said('nested').trim().split('\n').at(-1)).toBe('the gate')
+  })
+
+  test('[WALL3] its network is a loopback of its own: neither the host nor a metadata address is reached', () => {
+    expect(said('network')).toBe('lo\n1\n')
+    expect(said('host')).toContain('Connection refused')
+    expect(said('metadata')).toContain('Network is unreachable')
+  })
+
+  test('[WALL4] it reaches the relay by a port of its own, and the agent reaches its port', () => {
+    expect(said('relay')).toBe('the relay\n')
+    expect(said('proxy')).toBe('the proxy\nhttp://127.0.0.1:4001\n')
+    expect(outcome.inside).toBe('from inside')
+  })
+
+  test("[WALL5] bash reads neither OpenCode's environment nor its memory nor its files", () => {
+    expect(said('bash')).toContain('environment: \n')
+    expect(said('bash')).not.toMatch(/PASSWORD|LOCALTOKEN/)
+    expect(said('bash').match(/Permission denied/g)?.length).toBeGreaterThanOrEqual(6)
+  })
+
+  test('[WALL6] everything in it ends with whoever built it, also what has a session of its own', async () => {
+    const script = 'setsid sleep 1000 & setsid env -i sleep 1000 & sleep 1000'
+    const stays = makePlace(kind)
+    const child = start(kind, { ...stays.order, script }, '--stay')
+    const line = await new Promise<string>((resolve) =>
+      child.stdout.once('data', (chunk: Buffer) => resolve(chunk.toString())),
+    )
+    const { pid, init } = JSON.parse(line) as { pid: number; init: number }
+    await expect.poll(() => findMarked(stays.marked).length).toBeGreaterThanOrEqual(4)
+    process.kill(pid, 'SIGKILL')
+    await expect.poll(() => existsSync(`/proc/${init}`)).toBe(false)
+    child.kill('SIGKILL')
+    await stays.remove()
+  })
+})
+
+describe('[WALL7] what cannot be entered', () => {
+  test('is refused with the reason, before the command runs', async () => {
+    const place = makePlace(kinds[0] as Kind)
+    const script = `echo ran; touch '${place.box}/workspace/ran'`
+    const order = { ...place.order, script, marks: {} }
+    // No folder to mount: the walls cannot be built.
+    order.manifest.layout.home = '/nowhere'
+    const outcome = await run(kinds[0] as Kind, order)
+    expect(outcome.refused).toContain('nowhere')
+    expect(outcome.output).not.toContain('ran\n')
+    expect(existsSync(join(place.box, 'workspace', 'ran'))).toBe(false)
+    await place.remove()
+  })
+})
+
+describe('[WALL1] folders on PATH', () => {
+  const layout = {
+    ...{ home: '/s/home', workspace: '/s/workspace', configDir: '/s/config' },
+    ...{ envFile: '/s/tmp/env.json', hostname: '127.0.0.1', port: 0 },
+  }
+  const seen = (path: string[], hidden: string[] = []) =>
+    findPlaces({ layout, binaries: [], path, hidden })
+      .binds.filter(({ writable }) => !writable)
+      .map(({ target }) => target)
+
+  test('come with the install root that they belong to, read-only', () => {
+    const root = mkdtempSync(join(tmpdir(), 'gantry-tools-'))
+    mkdirSync(join(root, '.nvm/versions/node/v24/bin'), { recursive: true })
+    expect(seen([join(root, '.nvm/versions/node/v24/bin')])).toContain(
+      join(root, '.nvm/versions/node/v24'),
+    )
+    rmSync(root, { recursive: true })
+  })
+
+  test('come alone if the root holds credentials or what must not be seen, and not at all if it is a home', () => {
+    const root = mkdtempSync(join(tmpdir(), 'gantry-tools-'))
+    for (const folder of ['.cargo/bin', 'checkout/bin', 'checkout/.gantry'])
+      mkdirSync(join(root, folder), { recursive: true })
+    writeFileSync(join(root, '.cargo/credentials.toml'), '')
+    const found = seen(
+      [join(root, '.cargo/bin'), join(root, 'checkout/bin'), '/root', '/'],
+      [join(root, 'checkout/.gantry')],
+    )
+    expect(found.filter((path) => path.startsWith(root))).toEqual([
+      join(root, '.cargo/bin'),
+      join(root, 'checkout/bin'),
+    ])
+    expect(found).not.toContain('/root')
+    expect(found).not.toContain('/')
+    rmSync(root, { recursive: true })
+  })
+})
+
+asRoot('[WALL6] an operation that root has enclosed ends with its walls, too', async () => {
+  const mark = `GANTRY_TEST=${randomInt(1e9)}`
+  const limits = { memoryBytes: 2 ** 30, processes: 64 }
+  const line = enclose('root', { uid, gid: uid }, { network: false, limits }, 'sleep 1000')
+  const env = { PATH: process.env['PATH'] ?? '', [mark.split('=')[0] ?? '']: mark.split('=')[1] }
+  const child = spawn(line.file, line.args, { stdio: 'ignore', env, detached: true })
+  const found = () => findMarked({ mark, uid: undefined })
+  await expect.poll(() => found().length).toBeGreaterThanOrEqual(3)
+  process.kill(child.pid ?? 0, 'SIGKILL')
+  await expect.poll(found).toEqual([])
+})
