@@ -10,9 +10,9 @@ export interface Place extends RegistryPlace {
 }
 
 export function placeOf(
-  caller: { organisationId: string; owner: string },
+  caller: { organisationId: string; memberId: string },
   { project, scope }: RegistryPlace,
 ): Place {
-  const memberId = scope === 'personal' ? caller.owner : ''
+  const memberId = scope === 'personal' ? caller.memberId : ''
   return { organisationId: caller.organisationId, project, scope, memberId }
 }

@@ -10,6 +10,7 @@ import { eventRoutes } from './events.ts'
 import { keyRoutes } from './keys.ts'
 import { killSwitchRoutes } from './kill-switch.ts'
 import { limitRoutes } from './limits.ts'
+import { memberRoutes } from './members.ts'
 import { modelRoutes } from './models.ts'
 import { operationRoutes } from './operations.ts'
 import { policyRoutes } from './policies.ts'
@@ -29,6 +30,6 @@ export const routes: Route[] = [
   ...[...runRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
   ...[...budgetRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
-  ...[...keyRoutes, ...webhookRoutes, ...statusRoutes, ...deadLetterRoutes],
+  ...[...memberRoutes, ...keyRoutes, ...webhookRoutes, ...statusRoutes, ...deadLetterRoutes],
   ...[...sandboxRoutes, ...toolRoutes],
 ]
