@@ -149,3 +149,51 @@ describe('[MBR3] a disabled member', () => {
     expect((await get('/v1/keys')).status).toBe(200)
   })
 })
+
+describe('[MBR5] the audit', () => {
+  const entriesOf = async (subject: string, credential = key) =>
+    (await get('/v1/audit?limit=200', credential)).json.items.filter(
+      (entry: { subject: string }) => entry.subject === subject,
+    )
+
+  test('has each deed once, with who did it, newest first', async () => {
+    const actor = (await mine()).id
+    const made = await makeKey({ owner: 'Jo' })
+    const disable = () => post(`/v1/members/${made.memberId}/disable`)
+    expect(await entriesOf(made.id)).toMatchObject([
+      { action: 'key.created', actor, detail: { owner: 'Jo', scopes: ['admin'] } },
+    ])
+    const other = await makeKey({ owner: 'Jo' })
+    const revoke = () => app.call('DELETE', `/v1/keys/${other.id}`, key)
+    app.pass(1)
+    await Promise.all([disable(), disable()])
+    await revoke()
+    await revoke()
+    expect(await entriesOf(made.memberId)).toMatchObject([
+      { action: 'member.disabled', actor },
+      { action: 'member.created', actor, detail: { name: 'Jo' } },
+    ])
+    expect((await entriesOf(other.id)).map(({ action }: { action: string }) => action)).toEqual(
+      expect.arrayContaining(['key.created', 'key.revoked']),
+    )
+    expect(await entriesOf(other.id)).toHaveLength(2)
+    expect(await entriesOf(made.memberId, stranger)).toEqual([])
+  })
+
+  test('names the operator where no key acted, and holds nothing of what was refused', async () => {
+    const { id } = await mine()
+    expect(await entriesOf(id)).toMatchObject([{ action: 'key.created', actor: 'operator' }])
+    const { memberId } = await makeKey({ owner: 'Kim' })
+    await post('/v1/members', { name: 'Kim' })
+    const { items } = (await get('/v1/audit?limit=200')).json
+    const named = items.filter(
+      (entry: { detail: { name?: string } }) => entry.detail.name === 'Kim',
+    )
+    expect(named).toMatchObject([{ action: 'member.created', subject: memberId }])
+  })
+
+  test('is read by admins alone', async () => {
+    const { secret } = await makeKey({ scopes: ['write', 'approve'] })
+    expect(outcome(await get('/v1/audit', secret))).toEqual([403, 'forbidden'])
+  })
+})

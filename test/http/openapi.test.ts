@@ -126,7 +126,7 @@ const operationIds = `
   executeOperation finishRun getApproval getBudget getBuiltinPolicy getConfiguration
   getDeploymentKillSwitch getDeploymentStatus getDiff getHealth getKillSwitch getLimits getManifest getMember getOperation
   getPolicyVersion getReadiness getRun getSandboxEnv getSession getSessionBudget getSessionPolicy
-  getStatus getTurn getWarmPool getWorstCase listActions listApprovals listArtifacts listCalls
+  getStatus getTurn getWarmPool getWorstCase listActions listApprovals listArtifacts listAudit listCalls
   listConfigurations listDeadLetters listDeliveries listEnvRequests listEvents listKeys listMembers listModels
   listPatches listPolicies listPolicyVersions listProviders listRunApprovals listRunEvents
   listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions

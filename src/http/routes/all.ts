@@ -1,6 +1,7 @@
 import type { Route } from '../kit/route.ts'
 import { approvalRoutes } from './approvals.ts'
 import { artifactRoutes } from './artifacts.ts'
+import { auditRoutes } from './audit.ts'
 import { budgetRoutes } from './budgets.ts'
 import { changeRoutes } from './changes.ts'
 import { configurationRoutes } from './configurations.ts'
@@ -30,6 +31,13 @@ export const routes: Route[] = [
   ...[...runRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
   ...[...budgetRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
-  ...[...memberRoutes, ...keyRoutes, ...webhookRoutes, ...statusRoutes, ...deadLetterRoutes],
+  ...[
+    ...memberRoutes,
+    ...auditRoutes,
+    ...keyRoutes,
+    ...webhookRoutes,
+    ...statusRoutes,
+    ...deadLetterRoutes,
+  ],
   ...[...sandboxRoutes, ...toolRoutes],
 ]
