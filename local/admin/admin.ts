@@ -22,7 +22,7 @@ const usage = `Usage: npm run admin -- <command> [options]
       --organisation NAME      or its id
       --name NAME              one active key of this name per organisation
       --scopes LIST            of read, write, approve, admin, separated by commas
-      --owner NAME             who holds it (default: operator)
+      --owner NAME             the member that it belongs to, made if there is none (default: operator)
       --expires-days N         (default: never)
       --key-file PATH          write the key there, for your user alone (0600), or
       --print                  print it once, alone on standard output: use "npm run --silent admin"

@@ -75,7 +75,7 @@ export async function createKey(admin: Admin, flags: Flags): Promise<boolean> {
   const input = keyInput(flags)
   const db = openDb(admin)
   const organisationId = await plainly(organisationOf(db, flags.organisation))
-  const order = { ...input, organisationId, oncePerName: true }
+  const order = { ...input, organisationId, maker: null, oncePerName: true }
   return file === undefined
     ? printKey(admin, db, order)
     : fileKey(admin, db, order, admin.fromHere(file))
@@ -134,7 +134,10 @@ function keyInput(flags: Flags): Pick<KeyOrder, 'name' | 'owner' | 'scopes' | 'e
       : { expiresAt: Date.now() + Math.round(Number(days) * 86_400_000) }),
   })
   if (parsed.success && !(Number(days ?? 1) > 0)) throw new WrongUsage(wrongFlag.expiresAt)
-  if (parsed.success) return { ...parsed.data, owner: parsed.data.owner ?? 'operator' }
+  if (parsed.success) {
+    const { memberId: _, ...input } = parsed.data
+    return { ...input, owner: input.owner ?? 'operator' }
+  }
   const [issue] = parsed.error.issues
   throw new WrongUsage(wrongFlag[issue?.path[0] as keyof typeof wrongFlag])
 }

@@ -24,6 +24,7 @@ export async function ensureFirstKey(
     organisationId: await firstOrganisation(ports),
     name: 'First key',
     owner: 'local',
+    maker: null,
     scopes: ['admin'],
     // The file may have been lost, and its key with it.
     oncePerName: false,

@@ -23,6 +23,9 @@ export type OrganisationId = z.infer<typeof OrganisationId>
 export const KeyId = id('key', 20)
 export type KeyId = z.infer<typeof KeyId>
 
+export const MemberId = id('mbr', 20)
+export type MemberId = z.infer<typeof MemberId>
+
 /** The session's thirty characters, then eight of its own: a turn id alone leads to its session. */
 export const TurnId = id('trn', 38)
 export type TurnId = z.infer<typeof TurnId>

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { KeyId, OrganisationId, Text } from './ids.ts'
+import { KeyId, MemberId, OrganisationId, Text } from './ids.ts'
 
 export const Scope = z.enum(['read', 'write', 'approve', 'admin'])
 export type Scope = z.infer<typeof Scope>
@@ -11,7 +11,8 @@ export const ApiKey = z.object({
   id: KeyId,
   organisationId: OrganisationId,
   name: z.string(),
-  owner: z.string().describe('The person or system that holds the key'),
+  memberId: MemberId,
+  owner: z.string().describe('The name of the member that the key belongs to'),
   scopes: z.array(Scope),
   createdAt: z.number(),
   expiresAt: z.number().nullable(),
@@ -22,7 +23,10 @@ export type ApiKey = z.infer<typeof ApiKey>
 
 export const KeyCreate = z.strictObject({
   name: Text(100, 1),
-  owner: Text(100, 1).optional().describe('Default: the owner of the key that asks'),
+  memberId: MemberId.optional().describe('Default: the member of the key that asks'),
+  owner: Text(100, 1)
+    .optional()
+    .describe('The same by name; a member of this name is made if there is none'),
   scopes: z.array(Scope).min(1).max(4),
   expiresAt: z.number().int().positive().optional().describe('Milliseconds since 1970'),
 })

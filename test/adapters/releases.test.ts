@@ -157,6 +157,45 @@ describe('[REL2] what release 0.1.0 has stored', () => {
   })
 })
 
+describe('[MBR4] the owners of keys that release 0.1.0 has made', () => {
+  const ownersOf = async (deployment: Deployment) => {
+    const { items } = await ok(deployment, 'GET', '/v1/keys?limit=200')
+    return items as { owner: string; memberId: string }[]
+  }
+
+  test('are members, one for each name', async () => {
+    const now = start(thisRelease, unpack())
+    const members = (await ok(now, 'GET', '/v1/members')).items
+    const keys = await ownersOf(now)
+    expect(members.map(({ name }: { name: string }) => name).toSorted()).toEqual(
+      [...new Set(keys.map(({ owner }) => owner))].toSorted(),
+    )
+    for (const { owner, memberId } of keys)
+      expect(members).toContainEqual(
+        expect.objectContaining({ id: memberId, name: owner, createdBy: null, disabledAt: null }),
+      )
+  })
+
+  test('also those of keys that it makes after a roll-back; a disabled one stays so', async () => {
+    const dataDir = unpack()
+    const first = start(thisRelease, dataDir)
+    const gone = await ok(first, 'POST', '/v1/members', { name: 'Gone' })
+    await ok(first, 'POST', `/v1/members/${gone.id}/disable`)
+    stop(first)
+    const older = start(old, dataDir)
+    const make = (owner: string) =>
+      ok(older, 'POST', '/v1/keys', { name: owner, owner, scopes: ['admin'] })
+    const [one, same, disabled] = [await make('New'), await make('New'), await make('Gone')]
+    stop(older)
+    const again = start(thisRelease, dataDir)
+    const ids = (await ownersOf(again)).filter(({ owner }) => owner === 'New')
+    expect(new Set(ids.map(({ memberId }) => memberId)).size).toBe(1)
+    const status = async ({ secret }: { secret: string }) =>
+      (await again.call('GET', '/v1/keys', secret)).status
+    expect(await Promise.all([one, same, disabled].map(status))).toEqual([200, 200, 401])
+  })
+})
+
 describe('[REL3] this release, then 0.1.0, then this release again', () => {
   test('every record stays readable for both, and what each has written is there for the other', async () => {
     const dataDir = unpack()

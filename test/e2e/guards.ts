@@ -134,6 +134,7 @@ function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path.endsWith('/tokens')) return '{"lifetimeSeconds":60}'
   if (path === '/v1/budgets') return '{"limits":{}}'
   if (path.endsWith('/corrections')) return '{"used":{"tokens":1},"reason":"r"}'
+  if (path === '/v1/members') return '{"name":"n"}'
   if (path === '/v1/keys') return '{"name":"n","scopes":["read"]}'
   if (path === '/v1/configurations') return '{"name":"n"}'
   // One's own names are free to everybody, so a stranger is met at the configuration.
@@ -155,6 +156,7 @@ export function fillPath(kit: GuardKit, path: string): string {
     attemptId: kit.attemptId,
     artifactId: `art_${'0'.repeat(20)}`,
     keyId: kit.keyId,
+    memberId: kit.memberId,
     configurationId: kit.configurationId,
     webhookId: kit.webhookId,
     name: path.startsWith('/v1/providers/') ? 'e2b' : 'GUARD_SECRET',

@@ -120,14 +120,14 @@ const refTo = (name: string) => `#/components/schemas/${name}`
 const operationIds = `
   abandonAttempt abortTurns addCheckpoint addRunEvent admitRetry callModelVendor callTool
   changeRun checkPolicy checkProvider closeSession correctBudget correctSessionBudget
-  createConfiguration createKey createLoneRun createRun createSandboxToken createSession
+  createConfiguration createKey createLoneRun createMember createRun createSandboxToken createSession
   createWebhook deleteConfiguration deleteProviderCredentials deleteSecret deleteSession
-  deleteWebhook discardAttempt downloadArtifact downloadPatch evaluateRetry executeAttempt
+  deleteWebhook disableMember discardAttempt downloadArtifact downloadPatch evaluateRetry executeAttempt
   executeOperation finishRun getApproval getBudget getBuiltinPolicy getConfiguration
-  getDeploymentKillSwitch getDeploymentStatus getDiff getHealth getKillSwitch getLimits getManifest getOperation
+  getDeploymentKillSwitch getDeploymentStatus getDiff getHealth getKillSwitch getLimits getManifest getMember getOperation
   getPolicyVersion getReadiness getRun getSandboxEnv getSession getSessionBudget getSessionPolicy
-  getStatus getTurn getWarmPool getWorstCase listActions listApprovals listArtifacts listCalls
-  listConfigurations listDeadLetters listDeliveries listEnvRequests listEvents listKeys listModels
+  getStatus getTurn getWarmPool getWorstCase listActions listApprovals listArtifacts listAudit listCalls
+  listConfigurations listDeadLetters listDeliveries listEnvRequests listEvents listKeys listMembers listModels
   listPatches listPolicies listPolicyVersions listProviders listRunApprovals listRunEvents
   listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
   listTurns listWebhooks mergeAttempt openLink planOperation putBudget putDeploymentToSleep

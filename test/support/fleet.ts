@@ -8,7 +8,7 @@ import { TestSession } from './session.ts'
 export class Fleet {
   readonly world: TestDeployment
   readonly sessions = new Map<string, TestSession>()
-  readonly caller = { organisationId: orgId, keyId: 'key', owner: 'tester' }
+  readonly caller = { organisationId: orgId, keyId: 'key', memberId: 'mbr_tester', owner: 'tester' }
 
   constructor(firewall: Partial<Firewall> = {}) {
     this.world = new TestDeployment(firewall)

@@ -20,6 +20,7 @@ import { testTools } from './tools.ts'
 export const person = (letter: string, owner = `owner ${letter}`): Caller => ({
   ...testCaller,
   keyId: `key_${letter.repeat(20)}`,
+  memberId: `mbr of ${owner}`,
   owner,
 })
 export const other = person('2')

@@ -19,6 +19,7 @@ export const testSessionId = `ses_${'1'.repeat(30)}`
 export const testCaller = {
   organisationId: `org_${'1'.repeat(20)}`,
   keyId: `key_${'1'.repeat(20)}`,
+  memberId: 'mbr_tester',
   owner: 'tester',
 }
 

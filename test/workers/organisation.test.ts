@@ -101,7 +101,12 @@ test('[FIRE13] a provider that cannot be reached is looked at again by the next 
 
 test('[FIRE12] the deployment’s switch reaches organisations and their sessions by itself', async () => {
   const { id, api } = newOrganisation()
-  const caller = { organisationId: id, keyId: `key_${'1'.repeat(20)}`, owner: 'tester' }
+  const caller = {
+    organisationId: id,
+    keyId: `key_${'1'.repeat(20)}`,
+    memberId: 'mbr_tester',
+    owner: 'tester',
+  }
   const secret = Uint8Array.from(atob(env['GANTRY_ID_SECRET'] ?? ''), (letter) =>
     letter.charCodeAt(0),
   )

@@ -9,8 +9,13 @@ import { SessionCreate } from '../../src/contract/session.ts'
 
 const env = bindings as unknown as Env & Record<string, string>
 const organisationId = `org_${'1'.repeat(20)}`
-const caller = { organisationId, keyId: `key_${'1'.repeat(20)}`, owner: 'tester' }
-const other = { ...caller, keyId: `key_${'2'.repeat(20)}`, owner: 'other' }
+const caller = {
+  organisationId,
+  keyId: `key_${'1'.repeat(20)}`,
+  memberId: 'mbr_tester',
+  owner: 'tester',
+}
+const other = { ...caller, keyId: `key_${'2'.repeat(20)}`, memberId: 'mbr_other', owner: 'other' }
 
 /** A session without a sandbox, in a real object. */
 async function newSession() {

@@ -18,7 +18,12 @@ import type { SessionApi } from '../../src/core/session/session.ts'
 
 const env = bindings as unknown as Env & Record<string, string>
 const organisationId = `org_${'1'.repeat(20)}`
-const caller = { organisationId, keyId: `key_${'1'.repeat(20)}`, owner: 'tester' }
+const caller = {
+  organisationId,
+  keyId: `key_${'1'.repeat(20)}`,
+  memberId: 'mbr_tester',
+  owner: 'tester',
+}
 const sandbox = { organisationId, generation: 1 }
 
 type Stub = DurableObjectStub<SessionObject>

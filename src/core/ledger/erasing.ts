@@ -49,9 +49,9 @@ export function eraseSession(who: RowOwner, at: number): DbStatement[] {
   ]
 }
 
-/** What the organisation writes of a session for itself stays: those are its books. */
+/** The organisation's books stay. */
 function deleteRows(table: Table, values: string[]): DbStatement[] {
-  if (table.session === 'organisation_id') return []
+  if (table.stays !== undefined) return []
   const keep = table.keep === undefined ? '' : ` and not (${table.keep})`
   return [
     {

@@ -16,7 +16,7 @@ export interface Table {
   fixed?: Readonly<Record<string, string>>
   /** SQL: rows that stay when their session is erased. ?1 is the organisation. */
   keep?: string
-  /** Why all rows stay, where the organisation writes them for itself. */
+  /** Why all rows stay: those that the organisation writes for itself, and bills. */
   stays?: string
 }
 
@@ -169,6 +169,19 @@ export const tables = {
     keep: `configuration_id is not null or id in (select base_snapshot_id from configurations
       where organisation_id = ?1 and base_snapshot_id is not null)`,
   },
+  model_usage: {
+    name: 'model_usage',
+    stays: 'Bills: what an erased session has used still counts',
+    key: ['session_id', 'day', 'model'],
+    session: 'session_id',
+    payload: {
+      ...same('day', 'model', 'project', 'requests'),
+      member_id: 'memberId',
+      input_tokens: 'inputTokens',
+      output_tokens: 'outputTokens',
+      money_micros: 'moneyMicros',
+    },
+  },
   sandbox_reservation: {
     name: 'sandbox_reservations',
     stays: 'Bills: what the sandboxes of an erased session have cost still counts',
@@ -209,6 +222,8 @@ export const otherTables: Readonly<Record<string, 'claim' | 'content' | { stays:
   },
   organisations: { stays: 'Of no session' },
   api_keys: { stays: 'Of no session' },
+  members: { stays: 'Of no session' },
+  audit: { stays: 'Of no session' },
   configurations: { stays: 'Of no session' },
   secrets: { stays: 'Of no session' },
   policies: { stays: 'Of no session' },

@@ -1,11 +1,14 @@
 import type { ApiKey, KeyCreate, KeyCreated, Scope } from '../../contract/key.ts'
 import { AppError } from '../../contract/error.ts'
-import type { Crypto, Db } from '../ports.ts'
+import type { Crypto, Db, DbStatement } from '../ports.ts'
+import { auditStatement, type Maker } from './audit.ts'
+import { isDisabled, memberStatements, newMemberId } from './members.ts'
 
 interface KeyRow {
   id: string
   organisation_id: string
   name: string
+  member_id: string
   owner: string
   scopes: string
   created_at: number
@@ -13,8 +16,10 @@ interface KeyRow {
   revoked_at: number | null
   last_used_at: number | null
 }
-const columns =
-  'id, organisation_id, name, owner, scopes, created_at, expires_at, revoked_at, last_used_at'
+/** With its member, that has the owner's name. What a disabled member has opens nothing, whoever has made it since. */
+const select = `select k.id, k.organisation_id, k.name, m.id as member_id, k.owner, k.scopes, k.created_at, k.expires_at,
+    coalesce(k.revoked_at, m.disabled_at) as revoked_at, k.last_used_at
+  from api_keys k join members m on m.organisation_id = k.organisation_id and m.name = k.owner`
 
 const implied: Record<Scope, readonly Scope[]> = {
   read: ['read'],
@@ -91,10 +96,12 @@ export function findOrganisations(
   )
 }
 
-export interface KeyOrder extends Omit<KeyCreate, 'owner'> {
+export interface KeyOrder extends Omit<KeyCreate, 'owner' | 'memberId'> {
   id: string
   organisationId: string
+  /** The name of its member, that is made if there is none. */
   owner: string
+  maker: Maker
   secret: string
   /** Only if the organisation has no other active key of this name. */
   oncePerName: boolean
@@ -109,8 +116,8 @@ export async function createKey(
   crypto: Crypto,
   now: number,
   organisationId: string,
-  input: KeyCreate & { owner: string },
-  id = newKeyId(crypto),
+  input: Omit<KeyCreate, 'memberId'> & { owner: string },
+  { id, maker }: { id: string; maker: Maker } = { id: newKeyId(crypto), maker: null },
 ): Promise<KeyCreated> {
   if (input.expiresAt !== undefined && input.expiresAt <= now) {
     throw new AppError('invalid_request', 'The key would already be expired', [
@@ -118,16 +125,18 @@ export async function createKey(
     ])
   }
   const secret = newKeySecret(crypto)
-  const order = { ...input, id, organisationId, secret, oncePerName: false }
+  const order = { ...input, id, organisationId, maker, secret, oncePerName: false }
   const key = await storeKey(db, crypto, now, order)
-  if (!key) throw alreadyMade('key', id)
-  return { ...key, secret }
+  if (key) return { ...key, secret }
+  if (await isDisabled(db, organisationId, input.owner))
+    throw new AppError('wrong_state', `Cannot make a key: member "${input.owner}" is disabled`)
+  throw alreadyMade('key', id)
 }
 
 const sameName = `organisation_id = ? and name = ? and revoked_at is null
   and (expires_at is null or expires_at > ?)`
 
-/** Null: there is another one of this name or id. Sending the same secret again changes nothing. */
+/** Null: there is another one of this name or id, or its member is disabled. Sending the same secret again changes nothing. */
 export async function storeKey(
   db: Db,
   crypto: Crypto,
@@ -135,30 +144,48 @@ export async function storeKey(
   order: KeyOrder,
 ): Promise<ApiKey | null> {
   const secretHash = await crypto.sha256(order.secret)
+  const { id, organisationId, name, owner, maker } = order
+  const taken = order.oncePerName ? [organisationId, name, now] : null
+  const unless = {
+    sql: taken ? `select 1 from api_keys where ${sameName}` : 'select 1 where 0',
+    values: taken ?? [],
+  }
+  const member = { id: newMemberId(crypto), organisationId, name: owner, identity: '', maker }
   await db.batch([
-    {
-      // The whole row is fixed before it is sent, so sending it again changes nothing.
-      sql: `insert into api_keys (id, organisation_id, name, owner, scopes, secret_hash, created_at, expires_at)
-            select ?, ?, ?, ?, ?, ?, ?, ?
-            where ? = 0 or not exists (select 1 from api_keys where ${sameName})
-            on conflict do nothing`,
-      values: [
-        order.id,
-        order.organisationId,
-        order.name,
-        order.owner,
-        JSON.stringify([...new Set(order.scopes)]),
-        secretHash,
-        now,
-        order.expiresAt ?? null,
-        order.oncePerName ? 1 : 0,
-        order.organisationId,
-        order.name,
-        now,
-      ],
-    },
+    ...memberStatements(crypto, now, member, unless),
+    keyStatement(order, secretHash, now, unless),
+    auditStatement(
+      crypto,
+      now,
+      { organisationId, action: 'key.created', subject: id, maker, detail: told(order) },
+      { sql: 'select 1 from api_keys where id = ? and secret_hash = ?', values: [id, secretHash] },
+    ),
   ])
   return findKey(db, secretHash)
+}
+
+const told = ({ name, owner, scopes }: KeyOrder) => ({ name, owner, scopes })
+
+/** The whole row is fixed before it is sent, so sending it again changes nothing. */
+function keyStatement(
+  order: KeyOrder,
+  secretHash: string,
+  now: number,
+  unless: DbStatement,
+): DbStatement {
+  const { id, organisationId, name, owner } = order
+  const scopes = JSON.stringify([...new Set(order.scopes)])
+  return {
+    sql: `insert into api_keys (id, organisation_id, name, owner, scopes, secret_hash, created_at, expires_at)
+          select ?, ?, ?, ?, ?, ?, ?, ?
+          where not exists (${unless.sql}) and exists (
+            select 1 from members where organisation_id = ? and name = ? and disabled_at is null)
+          on conflict do nothing`,
+    values: [
+      ...[id, organisationId, name, owner, scopes, secretHash, now, order.expiresAt ?? null],
+      ...[...unless.values, organisationId, owner],
+    ],
+  }
 }
 
 export async function isNameTaken(
@@ -181,8 +208,8 @@ export async function listKeys(
   page: { limit: number; after: { createdAt: number; id: string } | null },
 ): Promise<ApiKey[]> {
   const rows = await db.all<KeyRow>(
-    `select ${columns} from api_keys
-     where organisation_id = ? and (created_at, id) > (?, ?) order by created_at, id limit ?`,
+    `${select}
+     where k.organisation_id = ? and (k.created_at, k.id) > (?, ?) order by k.created_at, k.id limit ?`,
     organisationId,
     page.after?.createdAt ?? -1,
     page.after?.id ?? '',
@@ -194,9 +221,9 @@ export async function listKeys(
 /** Repeatable: the first revocation's time stays. */
 export async function revokeKey(
   db: Db,
+  crypto: Crypto,
   now: number,
-  organisationId: string,
-  keyId: string,
+  { organisationId, keyId, maker }: { organisationId: string; keyId: string; maker: Maker },
 ): Promise<void> {
   const known = await db.all(
     'select 1 from api_keys where organisation_id = ? and id = ?',
@@ -210,15 +237,18 @@ export async function revokeKey(
             where organisation_id = ? and id = ?`,
       values: [now, organisationId, keyId],
     },
+    auditStatement(
+      crypto,
+      now,
+      { organisationId, action: 'key.revoked', subject: keyId, maker },
+      { sql: 'select 1', values: [] },
+    ),
   ])
 }
 
 /** Revoked and expired keys too: see decideKeyState. */
 export async function findKey(db: Db, secretHash: string): Promise<ApiKey | null> {
-  const [row] = await db.all<KeyRow>(
-    `select ${columns} from api_keys where secret_hash = ?`,
-    secretHash,
-  )
+  const [row] = await db.all<KeyRow>(`${select} where k.secret_hash = ?`, secretHash)
   return row ? keyOf(row) : null
 }
 
@@ -236,6 +266,7 @@ function keyOf(row: KeyRow): ApiKey {
     id: row.id as ApiKey['id'],
     organisationId: row.organisation_id as ApiKey['organisationId'],
     name: row.name,
+    memberId: row.member_id as ApiKey['memberId'],
     owner: row.owner,
     scopes: JSON.parse(row.scopes) as Scope[],
     createdAt: row.created_at,

@@ -26,6 +26,7 @@ export interface Guards {
   /** For a route that reads its body itself. */
   sandbox(options?: { mayBeExpired: boolean }): SandboxGuard
   forgetKey(keyId: string): void
+  forgetMember(memberId: string): void
 }
 
 /**
@@ -78,8 +79,9 @@ export function createGuards(deps: AppDeps): Guards {
       if (!allowsScope(key.scopes, scope)) {
         throw new AppError('forbidden', `This API key lacks the scope "${scope}"`)
       }
-      const { organisationId, id: keyId, owner, scopes } = key
-      c.set('caller', { organisationId, keyId, owner, scopes, requestId: c.get('requestId') })
+      const { organisationId, id: keyId, memberId, owner, scopes } = key
+      const requestId = c.get('requestId')
+      c.set('caller', { organisationId, keyId, memberId, owner, scopes, requestId })
       c.set('stillAllowed', stillAllowed(secret, address))
       await next()
     }
@@ -179,7 +181,8 @@ export function createGuards(deps: AppDeps): Guards {
       return { security, middleware: body ? [...middleware, readJson(body)] : middleware }
     },
     sandbox,
-    forgetKey: (keyId) => keys.forget(keyId),
+    forgetKey: (keyId) => keys.forget(({ id }) => id === keyId),
+    forgetMember: (memberId) => keys.forget((key) => key.memberId === memberId),
   }
 }
 

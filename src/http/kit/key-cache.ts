@@ -123,8 +123,8 @@ export class KeyCache {
   }
 
   /** After a revocation; other isolates learn of it when their entry ends. */
-  forget(keyId: string): void {
-    for (const [hash, { key }] of this.#known) if (key.id === keyId) this.#known.delete(hash)
+  forget(isRevoked: (key: ApiKey) => boolean): void {
+    for (const [hash, { key }] of this.#known) if (isRevoked(key)) this.#known.delete(hash)
   }
 }
 

@@ -7,6 +7,7 @@ import {
   CallerKey,
   ConfigurationId,
   KeyId,
+  MemberId,
   OperationId,
   RunId,
   SessionId,
@@ -42,6 +43,7 @@ export const params = {
   attempt: z.object({ attemptId: AttemptId }),
   artifact: z.object({ sessionId: SessionId, artifactId: ArtifactId }),
   key: z.object({ keyId: KeyId }),
+  member: z.object({ memberId: MemberId }),
   configuration: z.object({ configurationId: ConfigurationId }),
 }
 

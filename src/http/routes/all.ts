@@ -1,6 +1,7 @@
 import type { Route } from '../kit/route.ts'
 import { approvalRoutes } from './approvals.ts'
 import { artifactRoutes } from './artifacts.ts'
+import { auditRoutes } from './audit.ts'
 import { budgetRoutes } from './budgets.ts'
 import { changeRoutes } from './changes.ts'
 import { configurationRoutes } from './configurations.ts'
@@ -10,6 +11,7 @@ import { eventRoutes } from './events.ts'
 import { keyRoutes } from './keys.ts'
 import { killSwitchRoutes } from './kill-switch.ts'
 import { limitRoutes } from './limits.ts'
+import { memberRoutes } from './members.ts'
 import { modelRoutes } from './models.ts'
 import { operationRoutes } from './operations.ts'
 import { policyRoutes } from './policies.ts'
@@ -29,6 +31,13 @@ export const routes: Route[] = [
   ...[...runRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
   ...[...budgetRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
-  ...[...keyRoutes, ...webhookRoutes, ...statusRoutes, ...deadLetterRoutes],
+  ...[
+    ...memberRoutes,
+    ...auditRoutes,
+    ...keyRoutes,
+    ...webhookRoutes,
+    ...statusRoutes,
+    ...deadLetterRoutes,
+  ],
   ...[...sandboxRoutes, ...toolRoutes],
 ]

@@ -23,7 +23,7 @@ export const keyRoutes = [
     body: KeyCreate,
     idempotent: true,
     answers: created(KeyCreated, 'The key with its secret'),
-    refuses: ['key_conflict', 'wrong_state'],
+    refuses: ['key_conflict', 'wrong_state', 'not_found'],
     answer: ({ deps, caller, body, idempotencyKey }) =>
       createKey(deps, caller, body, idempotencyKey),
   }),
@@ -55,7 +55,9 @@ export const keyRoutes = [
     answers: gone('It is revoked'),
     refuses: ['not_found'],
     async answer({ deps, guards, caller, params: { keyId } }) {
-      await revokeKey(deps.db(), deps.now(), caller.organisationId, keyId)
+      const { organisationId } = caller
+      const order = { organisationId, keyId, maker: caller }
+      await revokeKey(deps.db(), deps.crypto, deps.now(), order)
       guards.forgetKey(keyId)
     },
   }),

@@ -16,7 +16,12 @@ const scratch = SessionCreate.parse({ sandbox: 'none' })
 beforeAll(async () => {
   app = createTestApp({ db: libsql.db })
   const key = await app.makeKey(await app.makeOrganisation(), 'admin')
-  caller = { organisationId: key.organisationId, keyId: key.id, owner: key.owner }
+  caller = {
+    organisationId: key.organisationId,
+    keyId: key.id,
+    memberId: key.memberId,
+    owner: key.owner,
+  }
 })
 
 describe('verbs over sessions need no HTTP', () => {

@@ -14,7 +14,7 @@ import { sandboxSpec } from '../../support/sandbox-spec.ts'
 
 const libsql = useLibsql()
 const organisationId = `org_${'1'.repeat(20)}`
-const caller = { organisationId, keyId: 'key_a', owner: 'tester' }
+const caller = { organisationId, keyId: 'key_a', memberId: 'mbr_tester', owner: 'tester' }
 const secret = (bytes: number) => Buffer.alloc(bytes, 7).toString('base64')
 const ends: (() => void)[] = []
 afterEach(() => ends.splice(0).forEach((end) => end()))

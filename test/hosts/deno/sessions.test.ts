@@ -13,7 +13,7 @@ import { createParts } from '../../../src/parts.ts'
 import { useLibsql } from '../../support/libsql.ts'
 
 const libsql = useLibsql()
-const caller = { organisationId: 'org_a', keyId: 'key_a', owner: 'tester' }
+const caller = { organisationId: 'org_a', keyId: 'key_a', memberId: 'mbr_tester', owner: 'tester' }
 const secret = (bytes: number) => Buffer.alloc(bytes, 7).toString('base64')
 const ends: (() => void)[] = []
 afterEach(() => ends.splice(0).forEach((end) => end()))

@@ -225,7 +225,7 @@ describe('organisations and keys', () => {
     expect(stderr).toContain('holds something else')
   })
 
-  test('[OPS10] --print prints the key alone on standard output, once', async () => {
+  test('[OPS10] [MBR2] --print prints the key alone on standard output, once, and it has its member', async () => {
     const args = [...keyArgs('ci'), '--scopes', 'read,write', '--owner', 'CI', '--print']
     const { code, stdout, stderr } = await run([...args, '--expires-days', '30'])
     expect(code).toBe(0)
@@ -234,7 +234,10 @@ describe('organisations and keys', () => {
     const [row] = (await rows('api_keys')).filter(({ name }) => name === 'ci')
     expect(row).toMatchObject({ owner: 'CI', scopes: '["read","write"]' })
     expect(Number(row?.['expires_at']) - Number(row?.['created_at'])).toBeGreaterThan(29 * 86_400e3)
+    const named = async () => (await rows('members')).filter(({ name }) => name === 'CI')
+    expect(await named()).toMatchObject([{ created_by: null, disabled_at: null }])
     const again = await run(args)
+    expect(await named()).toHaveLength(1)
     expect([again.code, again.stdout]).toEqual([1, ''])
     expect(again.stderr).toContain('shown once')
   })

@@ -24,12 +24,14 @@ export const organisations = [`org_${'a'.repeat(20)}`, `org_${'b'.repeat(20)}`] 
 export interface Caller {
   organisationId: string
   keyId: string
+  memberId: string
   owner: string
 }
 
 export const callerOf = (organisationId: string): Caller => ({
   organisationId,
   keyId: `key_${organisationId.slice(4)}`,
+  memberId: `mbr_${organisationId.slice(4)}`,
   owner: organisationId,
 })
 

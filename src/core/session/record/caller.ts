@@ -4,7 +4,9 @@ import type { Scope } from '../../../contract/key.ts'
 export interface Caller {
   organisationId: string
   keyId: string
-  /** Whose key it is: quorums count people, not keys. */
+  /** Whose key it is: quorums count members, not keys. */
+  memberId: string
+  /** The member's name, to show. */
   owner: string
   /** What its key may do. */
   scopes?: readonly Scope[]
