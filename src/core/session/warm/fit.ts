@@ -1,8 +1,9 @@
 import { canonicalJson } from '../../../contract/canonical.ts'
-import type { ProviderName, SessionCreate } from '../../../contract/session.ts'
+import type { ProviderName } from '../../../contract/session.ts'
 import { setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
 import { saveBudget } from '../budget/spending.ts'
+import { listPins, withoutContent } from '../pins/pins.ts'
 import type { CreateSession } from '../record/record.ts'
 import { appendEvent } from '../log/events.ts'
 import { savePolicy } from '../gate/policy-row.ts'
@@ -16,8 +17,13 @@ import {
 import { sealedValues } from '../record/secrets.ts'
 
 /** Whether a creation asks for nothing that is fixed when a sandbox boots. The session looks again, closer. */
-export function mayBeWarm(input: SessionCreate, defaultSandbox: ProviderName): boolean {
+export function mayBeWarm(
+  { input, pins = [] }: CreateSession,
+  defaultSandbox: ProviderName,
+): boolean {
   return (
+    // A warm sandbox has the manifest of a plain session.
+    pins.length === 0 &&
     input.configurationId !== undefined &&
     input.sessionType === 'coding' &&
     input.clientType !== 'automation' &&
@@ -56,6 +62,7 @@ function bootFor(create: CreateSession, plan: NewSession) {
     limits: input.limits ?? {},
     equipment: equipmentOf(create),
     secrets: secretTexts(secrets),
+    pins: plan.pins.map(withoutContent),
   }
 }
 
@@ -78,6 +85,7 @@ function bootedAs(sql: Sql): ReturnType<typeof bootFor> {
     limits: session.limits,
     equipment: session.equipment,
     secrets: secretTexts(sealedValues(sql)),
+    pins: listPins(sql),
   }
 }
 

@@ -27,7 +27,11 @@ const own = gatewayTool({
 const tools = [...gatewayTools, own]
 const file = toolFileName(own.definition)
 
-async function begin(equipment: Equipment[], rules: object[] = [], more: object = {}) {
+async function begin(
+  equipment: Equipment[],
+  rules: object[] = [],
+  more: Record<string, unknown> = {},
+) {
   const world = new RunWorld(tools)
   await world.actor.api.self.create({
     ...{ sessionId: testSessionId, ...testCaller, equipment },
@@ -40,7 +44,7 @@ async function begin(equipment: Equipment[], rules: object[] = [], more: object 
 }
 const sandbox = { organisationId: testCaller.organisationId, generation: 1 }
 const manifestOf = (world: RunWorld) => world.actor.api.agent.manifest(sandbox)
-const looks = async (world: RunWorld, args: object = { text: 'x' }) =>
+const looks = async (world: RunWorld, args: Record<string, unknown> = { text: 'x' }) =>
   JSON.parse((await world.call('memory.look', `c${(runs += 1)}`, args)).body)
 
 beforeEach(() => (runs = 0))
