@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/error.ts'
 import type { SessionCreate } from '../../contract/session.ts'
-import { loadConfiguration } from '../registry/configurations.ts'
+import { type ConfigurationKey, loadConfiguration } from '../registry/configurations.ts'
+import { type Limited, mustMayUseProject } from '../registry/place.ts'
 import { loadPolicyFor } from '../registry/policies/load.ts'
 import type { Db } from '../ports.ts'
 import type { CreateSession, SessionConfiguration } from '../session/record/record.ts'
@@ -16,18 +17,18 @@ export interface PreparedSession extends Required<
 /** What a session takes from its configuration and its policy, read once: from then on it needs libSQL for nothing. */
 export async function prepareSession(
   db: Db,
-  organisationId: string,
+  caller: Limited & { organisationId: string },
   input: SessionCreate,
 ): Promise<PreparedSession> {
+  const { organisationId } = caller
   const { configurationId } = input
   if (configurationId === undefined) {
+    mustMayUseProject(caller, input.project)
     const policy = await policyOf(db, organisationId, input.project)
     return { configuration: null, secrets: [], policy, warmPoolSize: 0 }
   }
-  const { configuration, warmPoolSize } = await loadForSession(db, {
-    organisationId,
-    configurationId,
-  })
+  const key = { ...caller, configurationId }
+  const { configuration, warmPoolSize } = await loadForSession(db, key)
   if (input.project !== 'default' && input.project !== configuration.project) {
     throw new AppError(
       'unprocessable',
@@ -48,7 +49,7 @@ const policyOf = async (db: Db, organisationId: string, project: string) =>
 
 async function loadForSession(
   db: Db,
-  key: { organisationId: string; configurationId: string },
+  key: ConfigurationKey,
 ): Promise<{ configuration: SessionConfiguration; warmPoolSize: number }> {
   const found = await loadConfiguration(db, key)
   const rows = await db.all<{ token: string | null }>(

@@ -57,7 +57,7 @@ async function prepared(
   input: SessionCreate,
 ): Promise<PreparedSession | null> {
   try {
-    return await prepareSession(db, organisationId, input)
+    return await prepareSession(db, { organisationId }, input)
   } catch (error) {
     if (errorCodeOf(error) === 'not_found') return null
     throw error
