@@ -12,6 +12,7 @@ import {
 } from './ids.ts'
 import { ClientType, Mode, SessionType } from './mode.ts'
 import { ReasoningEffort } from './models.ts'
+import { SessionPin } from './pin.ts'
 import { SystemPromptMode } from './prompts.ts'
 import {
   defaultIdleTimeoutSeconds,
@@ -194,6 +195,9 @@ export const Session = z.object({
       outputTokens: z.number().int(),
     })
     .describe('Model calls, as counted on their way to the vendor'),
+  pins: z
+    .array(SessionPin)
+    .describe('What it took from the registries when it began: later revisions change nothing'),
   gate: GateRules,
   trustProjectConfig: z.boolean(),
   turn: TurnId.nullable().describe('The turn that is running'),

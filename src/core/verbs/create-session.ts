@@ -35,7 +35,8 @@ export async function createSession(
   const bodyHash = async () => await ports.crypto.sha256(canonicalJson(input))
   const sessionId =
     key === null ? fresh : await organisation.creations.claim(key, await bodyHash(), fresh)
-  const { warmPoolSize, ...prepared } = await prepareSession(ports.db(), caller, input)
+  const stores = { db: ports.db(), crypto: ports.crypto }
+  const { warmPoolSize, ...prepared } = await prepareSession(stores, caller, input)
   const run = input.clientType === 'automation' ? input.automationRunId : undefined
   if (run !== undefined) await organisation.creations.claimRun(run, sessionId)
   const sandbox = input.sandbox ?? ports.config.defaultSandbox
