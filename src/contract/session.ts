@@ -4,6 +4,7 @@ import { Budget } from './budget.ts'
 import { CallerKey, ConfigurationId, OrganisationId, SessionId, Text, TurnId } from './ids.ts'
 import { ClientType, Mode, SessionType } from './mode.ts'
 import { ReasoningEffort } from './models.ts'
+import { SessionPin } from './pin.ts'
 import { SystemPromptMode } from './prompts.ts'
 import {
   defaultIdleTimeoutSeconds,
@@ -181,6 +182,9 @@ export const Session = z.object({
       outputTokens: z.number().int(),
     })
     .describe('Model calls, as counted on their way to the vendor'),
+  pins: z
+    .array(SessionPin)
+    .describe('What it took from the registries when it began: later revisions change nothing'),
   gate: GateRules,
   trustProjectConfig: z.boolean(),
   turn: TurnId.nullable().describe('The turn that is running'),

@@ -11,6 +11,7 @@ import { loadGeneration } from './generations/generations.ts'
 import type { SessionKernel } from './record/kernel.ts'
 import { promptOrigin } from './manifest/prompt.ts'
 import { loadSession } from './record/record.ts'
+import { listPins } from './pins/pins.ts'
 import { loadStart } from './generations/sandbox-start.ts'
 import { countQueued, runningTurn } from './turns/rows.ts'
 import { totalUsage } from './budget/usage.ts'
@@ -53,6 +54,7 @@ export function viewSession({ ports: { sql, now, host }, outboxWaits }: SessionK
     prompt: promptOrigin(record, loadAutomationRun(sql)?.id ?? null),
     automationRun: viewAutomationRun(sql),
     usage: totalUsage(sql),
+    pins: listPins(sql),
     gate: record.gate,
     trustProjectConfig: record.trustProjectConfig,
     turn: (runningTurn(sql)?.id ?? null) as TurnId | null,

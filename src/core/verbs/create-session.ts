@@ -23,7 +23,7 @@ export interface CreateSessionPorts extends WarmPorts {
 /** The same key leads to the same session, however often it comes. */
 export async function createSession(
   ports: CreateSessionPorts,
-  caller: Pick<Caller, 'organisationId' | 'keyId' | 'scopes'>,
+  caller: Pick<Caller, 'organisationId' | 'keyId' | 'memberId' | 'scopes'>,
   input: SessionCreate,
   key: string | null,
 ): Promise<Session> {
@@ -34,7 +34,8 @@ export async function createSession(
   const bodyHash = async () => await ports.crypto.sha256(canonicalJson(input))
   const sessionId =
     key === null ? fresh : await organisation.creations.claim(key, await bodyHash(), fresh)
-  const { warmPoolSize, ...prepared } = await prepareSession(ports.db(), organisationId, input)
+  const stores = { db: ports.db(), crypto: ports.crypto }
+  const { warmPoolSize, ...prepared } = await prepareSession(stores, caller, input)
   const run = input.clientType === 'automation' ? input.automationRunId : undefined
   if (run !== undefined) await organisation.creations.claimRun(run, sessionId)
   const sandbox = input.sandbox ?? ports.config.defaultSandbox

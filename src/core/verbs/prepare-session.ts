@@ -2,23 +2,42 @@ import { AppError } from '../../contract/error.ts'
 import type { SessionCreate } from '../../contract/session.ts'
 import { loadConfiguration } from '../registry/configurations.ts'
 import { loadPolicyFor } from '../registry/policies/load.ts'
-import type { Db } from '../ports.ts'
+import type { Crypto, Db } from '../ports.ts'
 import type { CreateSession, SessionConfiguration } from '../session/record/record.ts'
 import type { SealedValue } from '../session/record/secrets.ts'
+import { pinRegistries } from './pin-registries.ts'
 
 export interface PreparedSession extends Required<
-  Pick<CreateSession, 'configuration' | 'secrets' | 'policy'>
+  Pick<CreateSession, 'configuration' | 'secrets' | 'policy' | 'pins'>
 > {
   /** How many sandboxes of its configuration are kept booted. */
   warmPoolSize: number
 }
 
-/** What a session takes from its configuration and its policy, read once: from then on it needs libSQL for nothing. */
+/** Whoever asks: personal rows of the registries are its member's. */
+type Creator = { organisationId: string; memberId: string }
+
+interface PreparePorts {
+  db: Db
+  crypto: Pick<Crypto, 'sha256'>
+}
+
+/** What a session takes from libSQL, read once: from then on it needs it for nothing. */
 export async function prepareSession(
+  ports: PreparePorts,
+  creator: Creator,
+  input: SessionCreate,
+): Promise<PreparedSession> {
+  const own = await prepareOwn(ports.db, creator.organisationId, input)
+  const project = own.configuration?.project ?? input.project
+  return { ...own, pins: await pinRegistries({ ...ports, ...creator, project, input }) }
+}
+
+async function prepareOwn(
   db: Db,
   organisationId: string,
   input: SessionCreate,
-): Promise<PreparedSession> {
+): Promise<Omit<PreparedSession, 'pins'>> {
   const { configurationId } = input
   if (configurationId === undefined) {
     const policy = await policyOf(db, organisationId, input.project)

@@ -18,6 +18,7 @@ import type { ReasoningEffort } from '../../../contract/models.ts'
 import type { SystemPromptMode } from '../../../contract/prompts.ts'
 import type { EnvFile } from '../../../contract/tools/save-env-files.ts'
 import type { Policy } from '../../../contract/policy.ts'
+import type { Pin } from '../pins/pins.ts'
 import type { SealedValue } from './secrets.ts'
 
 export interface SessionRecord {
@@ -113,6 +114,8 @@ export interface CreateSession {
   secrets?: SealedValue[]
   /** Null: the built-in one. Pinned: a later version is for later sessions. */
   policy?: Policy | null
+  /** Revisions of the registries' rows that it begins with. */
+  pins?: readonly Pin[]
   /** For a session to come: it is booted, and waits to be claimed. */
   warm?: boolean
 }
@@ -141,6 +144,7 @@ export interface NewSession {
   title: string
   systemPrompt: string | null
   agentConfig: AgentConfig
+  pins: readonly Pin[]
 }
 
 export function insertSession(

@@ -1,8 +1,9 @@
 import { canonicalJson } from '../../../contract/canonical.ts'
-import type { ProviderName, SessionCreate } from '../../../contract/session.ts'
+import type { ProviderName } from '../../../contract/session.ts'
 import { setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
 import { saveBudget } from '../budget/spending.ts'
+import { listPins, withoutContent } from '../pins/pins.ts'
 import type { CreateSession } from '../record/record.ts'
 import { appendEvent } from '../log/events.ts'
 import { savePolicy } from '../gate/policy-row.ts'
@@ -10,8 +11,13 @@ import { idleSecondsOf, loadSession, type NewSession, projectSession } from '../
 import { sealedValues } from '../record/secrets.ts'
 
 /** Whether a creation asks for nothing that is fixed when a sandbox boots. The session looks again, closer. */
-export function mayBeWarm(input: SessionCreate, defaultSandbox: ProviderName): boolean {
+export function mayBeWarm(
+  { input, pins = [] }: CreateSession,
+  defaultSandbox: ProviderName,
+): boolean {
   return (
+    // A warm sandbox has the manifest of a plain session.
+    pins.length === 0 &&
     input.configurationId !== undefined &&
     input.sessionType === 'coding' &&
     input.clientType !== 'automation' &&
@@ -48,6 +54,7 @@ function bootFor({ input, configuration, secrets = [] }: CreateSession, plan: Ne
     image: input.image ?? null,
     limits: input.limits ?? {},
     secrets: secretTexts(secrets),
+    pins: plan.pins.map(withoutContent),
   }
 }
 
@@ -69,6 +76,7 @@ function bootedAs(sql: Sql): ReturnType<typeof bootFor> {
     image: session.image,
     limits: session.limits,
     secrets: secretTexts(sealedValues(sql)),
+    pins: listPins(sql),
   }
 }
 
