@@ -7,7 +7,13 @@ import { listPins, withoutContent } from '../pins/pins.ts'
 import type { CreateSession } from '../record/record.ts'
 import { appendEvent } from '../log/events.ts'
 import { savePolicy } from '../gate/policy-row.ts'
-import { idleSecondsOf, loadSession, type NewSession, projectSession } from '../record/record.ts'
+import {
+  equipmentOf,
+  idleSecondsOf,
+  loadSession,
+  type NewSession,
+  projectSession,
+} from '../record/record.ts'
 import { sealedValues } from '../record/secrets.ts'
 
 /** Whether a creation asks for nothing that is fixed when a sandbox boots. The session looks again, closer. */
@@ -38,7 +44,8 @@ export function fitsWarm(sql: Sql, create: CreateSession, plan: NewSession): boo
 }
 
 /** Everything that the manifest, the environment and the machine were made of. */
-function bootFor({ input, configuration, secrets = [] }: CreateSession, plan: NewSession) {
+function bootFor(create: CreateSession, plan: NewSession) {
+  const { input, configuration, secrets = [] } = create
   return {
     provider: plan.provider,
     mode: plan.mode,
@@ -53,6 +60,7 @@ function bootFor({ input, configuration, secrets = [] }: CreateSession, plan: Ne
     effort: input.reasoningEffort ?? null,
     image: input.image ?? null,
     limits: input.limits ?? {},
+    equipment: equipmentOf(create),
     secrets: secretTexts(secrets),
     pins: plan.pins.map(withoutContent),
   }
@@ -75,6 +83,7 @@ function bootedAs(sql: Sql): ReturnType<typeof bootFor> {
     effort: session.reasoningEffort,
     image: session.image,
     limits: session.limits,
+    equipment: session.equipment,
     secrets: secretTexts(sealedValues(sql)),
     pins: listPins(sql),
   }
