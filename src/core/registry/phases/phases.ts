@@ -15,6 +15,7 @@ import type {
   PhaseSave,
   WholePhaseArtifact,
 } from '../../../contract/phase.ts'
+import { byteLength } from '../../documents.ts'
 import type { Crypto, Db } from '../../ports.ts'
 import {
   type ArtifactRow,
@@ -63,12 +64,12 @@ async function artifactOf(
   { organisationId, savedBy, memberId }: Saver,
   given: { project: string; change: string; phase: Phase; content: string },
 ): Promise<NewArtifact> {
-  const bytes = new TextEncoder().encode(given.content)
-  const sha256 = await crypto.sha256(bytes)
-  return { organisationId, ...given, sha256, bytes: bytes.length, savedBy, memberId }
+  const sha256 = await crypto.sha256(given.content)
+  const bytes = byteLength(given.content)
+  return { organisationId, ...given, sha256, bytes, savedBy, memberId }
 }
 
-const shown = ({ project, change }: ChangeKey, row: ArtifactRow): PhaseArtifact => ({
+export const shown = ({ project, change }: ChangeKey, row: ArtifactRow): PhaseArtifact => ({
   ...{ project, change, phase: row.phase, topicKey: topicKey(change, row.phase) },
   ...{ revision: row.revision, sha256: row.sha256, bytes: row.bytes },
   ...{ savedBy: row.savedBy, createdAt: row.createdAt },
@@ -89,8 +90,6 @@ export async function loadArtifact(
     approvals: await listApprovals(db, key, phase, found.revision),
   }
 }
-
-export const shownRevision = shown
 
 export async function loadStatus(db: Db, key: ChangeKey): Promise<ChangeStatus> {
   const artifacts = await listArtifacts(db, key)

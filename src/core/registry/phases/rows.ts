@@ -1,6 +1,11 @@
 // The SQL of phases. Rows are only added: a save is the next revision, so whatever was present stays present.
 
-import type { ChangeRow, ListedPhaseArtifact, Phase, PhaseApproval } from '../../../contract/phase.ts'
+import type {
+  ChangeRow,
+  ListedPhaseArtifact,
+  Phase,
+  PhaseApproval,
+} from '../../../contract/phase.ts'
 import type { Db, DbStatement } from '../../ports.ts'
 import { nextPhase, phases, positionOf, topicKey } from './rules.ts'
 
