@@ -33,6 +33,8 @@ import { Variables } from './words/variables.ts'
 export interface Place {
   cwd: string
   home: string | undefined
+  /** What the environment is known to hold. */
+  variables?: Record<string, string> | undefined
   isInside: (path: string) => boolean
 }
 
@@ -73,11 +75,13 @@ class Walk implements Reading {
   #gaveUp = false
   #paths = 0
   readonly home: string | undefined
+  readonly #given: Record<string, string>
   readonly isInside: (path: string) => boolean
 
-  constructor({ cwd, home, isInside }: Place) {
+  constructor({ cwd, home, variables = {}, isInside }: Place) {
     this.visited = new Set([cwd])
     this.home = home
+    this.#given = variables
     this.isInside = isInside
   }
 
@@ -106,7 +110,9 @@ class Walk implements Reading {
     if (parsed) {
       const { statements, bodies } = parsed
       const start = flow.folders.length === 1 ? (flow.folders[0] ?? hole) : hole
-      const variables = new Variables(statements, { home: this.home, start })
+      // A script inside the script may have been given another environment.
+      const given = flow.depth === 0 ? this.#given : {}
+      const variables = new Variables(statements, { home: this.home, start, given })
       return this.#statements(statements, { ...flow, bodies, variables, assigned: new Set() })
     }
     this.add(plainSegment(text, [ambiguous('It cannot be told what a shell makes of it')]))
@@ -334,8 +340,10 @@ class Walk implements Reading {
   }
 
   around({ folders, variables, assigned }: Flow): Surroundings {
-    const values = (name: string) =>
-      !variables?.has(name) ? undefined : assigned.has(name) ? variables.valuesOf(name) : null
+    const values = (name: string) => {
+      if (!variables?.has(name)) return variables?.given(name)
+      return assigned.has(name) ? variables.valuesOf(name) : null
+    }
     return { home: this.home, folders, values }
   }
 
