@@ -23,7 +23,7 @@ import {
   maxWords,
   plainSegment,
 } from './words/flow.ts'
-import { type Outcome, type Reading, unchanged, union } from './words/flow.ts'
+import { firstFlow, noStdin, type Outcome, type Reading, unchanged, union } from './words/flow.ts'
 import { calls, findInWords, isFed, listsFiles, setsStrict, testSegments } from './nodes.ts'
 import { parseScript } from './words/parse.ts'
 import { readRedirects, type Redirects } from './redirects.ts'
@@ -42,26 +42,12 @@ export interface Place {
 export function readScript(text: string, place: Place): Segment[] {
   try {
     const walk = new Walk(place)
-    walk.script(text, { ...start, folders: [place.cwd] })
+    walk.script(text, { ...firstFlow, folders: [place.cwd] })
     return walk.segments
   } catch {
     // Nested deeper than the stack.
     return [plainSegment(text, [ambiguous('Too many commands to judge')])]
   }
-}
-
-const noStdin: Stdin = { kind: 'none' }
-const start: Flow = {
-  folders: [],
-  depth: 0,
-  inLoop: false,
-  strict: false,
-  captured: false,
-  listed: false,
-  stdin: noStdin,
-  bodies: new Map(),
-  variables: null,
-  assigned: new Set(),
 }
 
 /**
