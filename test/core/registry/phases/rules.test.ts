@@ -7,7 +7,7 @@ import {
   workflowOf,
 } from '../../../../src/core/registry/phases/rules.ts'
 
-/** As the requirement has it,  */
+/** As the requirement has it. */
 const needs: Record<string, Phase[]> = {
   explore: [],
   proposal: ['explore'],
