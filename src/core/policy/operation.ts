@@ -15,6 +15,8 @@ export interface RequestContext {
   workspaceRoot: string
   sessionPaths: readonly string[]
   home?: string | undefined
+  /** That every command of OpenCode's shell starts with. */
+  variables?: Record<string, string>
 }
 
 interface ToolUse extends RequestContext {
@@ -22,6 +24,13 @@ interface ToolUse extends RequestContext {
   input: unknown
   /** As the model sees them. */
   contractTools: readonly string[]
+  /** Gantry's own, of those that the session has. */
+  ownTools?: readonly OwnTool[]
+}
+
+export interface OwnTool {
+  tool: string
+  category: Category
 }
 
 /** What a tool or an operation asks for; paths as they were given. null: it cannot be told from the input. */
@@ -35,20 +44,27 @@ interface Meaning {
   risks?: readonly Risk[]
 }
 
-/** What OpenCode's gate asks: built-in tools by their inputs, the contract's by name, everything else as a provider's. */
+/** What OpenCode's gate asks: built-in tools by their inputs, the contract's and Gantry's own by name, everything else as a provider's. */
 export function requestOfTool({
   tool,
   input,
   contractTools,
+  ownTools = [],
   ...context
 }: ToolUse): PermissionRequest {
   const fields = isRecord(input) ? input : {}
   const builtin = Object.hasOwn(builtins, tool) ? builtins[tool] : undefined
+  const own = ownTools.find((one) => one.tool === tool)
   const meaning = contractTools.includes(tool)
     ? { category: 'provider-tool' as const, operation: 'contract-tool' }
-    : (builtin?.(fields, context) ?? { category: 'provider-tool' as const, operation: 'tool' })
+    : own
+      ? { category: own.category, operation: ownToolOperation }
+      : (builtin?.(fields, context) ?? { category: 'provider-tool' as const, operation: 'tool' })
   return requestOf(meaning, tool, context)
 }
+
+/** The operation of a request for one of Gantry's own tools. */
+export const ownToolOperation = 'own-tool'
 
 type Fields = Record<string, unknown>
 const isRecord = (value: unknown): value is Fields =>
@@ -207,7 +223,7 @@ function requestOf(
   tool: string | null,
   context: RequestContext,
 ): PermissionRequest {
-  const { agent, subagent, mode, workspaceRoot, home } = context
+  const { agent, subagent, mode, workspaceRoot, home, variables } = context
   const place = (path: string) => resolvePath(workspaceRoot, expandHome(path, home))
   const { category, operation, command, cwd } = meaning
   const paths = known(meaning.paths).map(place)
@@ -231,6 +247,8 @@ function requestOf(
     risks: [...risks],
     ...(cwd ? { cwd: place(cwd) } : {}),
     ...(home === undefined ? {} : { home }),
+    // What the API runs has the environment that its caller gives it.
+    ...(variables && tool === 'bash' ? { variables } : {}),
   }
 }
 
