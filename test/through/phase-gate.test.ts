@@ -9,16 +9,16 @@ const libsql = useLibsql()
 let isAway = false
 /** Only what is asked about phases gets no answer. */
 let isWithoutPhases = false
-const away = () => Promise.reject(new AppError('storage_unavailable', 'Away'))
+const away = (): Promise<never> => Promise.reject(new AppError('storage_unavailable', 'Away'))
 const db = () => {
   const real = createDb({ url: libsql.server().url, token: libsql.server().token })
   return {
-    all: (...given: Parameters<typeof real.all>) =>
+    all: <T extends object>(...given: Parameters<typeof real.all>): Promise<T[]> =>
       isAway || (isWithoutPhases && given[0].includes('phase_artifacts'))
         ? away()
-        : real.all(...given),
+        : real.all<T>(...given),
     batch: (...given: Parameters<typeof real.batch>) => (isAway ? away() : real.batch(...given)),
-  } as typeof real
+  }
 }
 const host = useHost({ db })
 beforeEach(() => {
@@ -129,7 +129,11 @@ describe('a policy that waits for a phase', () => {
       { [key]: ['sdd/login/tasks'] },
       { [key]: [] },
     ])
-    const replayed = await host().ok('POST', '/v1/policies/replay', { runIds: [runId], project, version: 1 })
+    const replayed = await host().ok('POST', '/v1/policies/replay', {
+      runIds: [runId],
+      project,
+      version: 1,
+    })
     expect(replayed).toMatchObject({ total: 2, same: 2 })
     const open = JSON.stringify({ name: 'open', rules: [] })
     const loose = { runIds: [runId], source: open, format: 'json' }

@@ -109,8 +109,9 @@ export async function presentByChange(
      where organisation_id = ? and project = ? and change in (select value from json_each(?))`,
     ...[organisationId, project, JSON.stringify(changes)],
   )
-  const byChange = Map.groupBy(rows, ({ change }) => change)
-  return new Map([...byChange].map(([change, found]) => [change, found.map(({ phase }) => phase)]))
+  const found = new Map<string, Phase[]>()
+  for (const { change, phase } of rows) found.set(change, [...(found.get(change) ?? []), phase])
+  return found
 }
 
 /** How many hear at once that an artifact was saved; others look when their next turn begins. */
