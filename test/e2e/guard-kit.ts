@@ -73,6 +73,7 @@ export async function createGuardKit({
   const [attempt] = attempted['attempts'] as unknown as { id: string }[]
   const member = await call('POST', '/v1/members', { name: `guard ${sessionId}` })
   const configuration = await call('POST', '/v1/configurations', { name: `guard ${sessionId}` })
+  const memory = await call('POST', '/v1/memories', { title: 'guard', content: 'guarded' })
   await call('PUT', '/v1/secrets/GUARD_SECRET', { value: 'known to its organisation' })
   const webhook = await call('POST', '/v1/webhooks', {
     url: 'https://example.com/',
@@ -107,6 +108,7 @@ export async function createGuardKit({
     keyId: (await makeKey('read'))['id'] as string,
     memberId: member['id'] as string,
     configurationId: configuration['id'] as string,
+    memoryId: memory['id'] as string,
     webhookId: webhook['id'] as string,
     runId,
     operationId,

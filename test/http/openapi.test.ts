@@ -120,23 +120,24 @@ const refTo = (name: string) => `#/components/schemas/${name}`
 const operationIds = `
   abandonAttempt abortTurns addCheckpoint addRunEvent admitRetry approvePhaseArtifact callModelVendor
   callTool changeRun checkPolicy checkProvider closeSession correctBudget correctSessionBudget
-  createConfiguration createKey createLoneRun createMember createRun createSandboxToken createSession
-  createWebhook deleteConfiguration deleteProviderCredentials deleteSecret deleteSession deleteWebhook
-  disableMember discardAttempt downloadArtifact downloadPatch evaluateRetry executeAttempt executeOperation
-  finishRun getApproval getBudget getBuiltinPolicy getChange getConfiguration getDeploymentKillSwitch
-  getDeploymentStatus getDiff getHealth getKillSwitch getLimits getManifest getMember getOperation
-  getPhaseArtifact getPhaseReadiness getPolicyVersion getReadiness getRun getSandboxEnv getSession
-  getSessionBudget getSessionPolicy getStatus getTurn getWarmPool getWorkflow getWorstCase
-  importPhaseArtifacts listActions listApprovals listArtifacts listAudit listCalls listChanges
-  listConfigurations listDeadLetters listDeliveries listEnvRequests listEvents listKeys listMembers
-  listModels listPatches listPhaseRevisions listPolicies listPolicyVersions listProviders listRunApprovals
-  listRunEvents listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns
-  listSessions listTurns listWebhooks mergeAttempt openLink planOperation putBudget putDeploymentToSleep
-  putLimits putPolicy putSessionBudget readFromModelVendor removePolicy replaceSandbox replayPolicy
-  resealSecrets resendDeadLetters resendSessionDeadLetters resolveApproval resumeApproval resumeRun
-  retrySandbox revokeApproval revokeKey savePhaseArtifact sendPrompt setDeploymentKillSwitch
+  createConfiguration createKey createLoneRun createMember createMemory createRun createSandboxToken
+  createSession createWebhook deleteConfiguration deleteMemory deleteProviderCredentials deleteSecret
+  deleteSession deleteWebhook disableMember discardAttempt downloadArtifact downloadPatch evaluateRetry
+  executeAttempt executeOperation finishRun getApproval getBudget getBuiltinPolicy getChange
+  getConfiguration getDeploymentKillSwitch getDeploymentStatus getDiff getHealth getKillSwitch getLimits
+  getManifest getMember getMemory getOperation getPhaseArtifact getPhaseReadiness getPolicyVersion
+  getReadiness getRun getSandboxEnv getSession getSessionBudget getSessionPolicy getStatus getTurn
+  getWarmPool getWorkflow getWorstCase importMemories importPhaseArtifacts listActions listApprovals
+  listArtifacts listAudit listCalls listChanges listConfigurations listDeadLetters listDeliveries
+  listEnvRequests listEvents listKeys listMembers listMemories listMemoryRevisions listModels listPatches
+  listPhaseRevisions listPolicies listPolicyVersions listProviders listRunApprovals listRunEvents listRuns
+  listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions listTurns
+  listWebhooks mergeAttempt openLink planOperation putBudget putDeploymentToSleep putLimits putPolicy
+  putSessionBudget readFromModelVendor removePolicy replaceSandbox replayPolicy resealSecrets
+  resendDeadLetters resendSessionDeadLetters resolveApproval resumeApproval resumeRun retrySandbox
+  revokeApproval revokeKey savePhaseArtifact searchMemories sendPrompt setDeploymentKillSwitch
   setE2bCredentials setKillSwitch setModalCredentials setSecret submitEnvValues testWebhook
-  updateConfiguration updateSessionPolicy uploadArtifact verifyRun
+  updateConfiguration updateMemory updateSessionPolicy uploadArtifact verifyRun
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {

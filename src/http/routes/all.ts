@@ -12,6 +12,7 @@ import { keyRoutes } from './keys.ts'
 import { killSwitchRoutes } from './kill-switch.ts'
 import { limitRoutes } from './limits.ts'
 import { memberRoutes } from './members.ts'
+import { memoryRoutes } from './memories.ts'
 import { modelRoutes } from './models.ts'
 import { operationRoutes } from './operations.ts'
 import { phaseRoutes } from './phases.ts'
@@ -30,7 +31,7 @@ import { webhookRoutes } from './webhooks.ts'
 export const routes: Route[] = [
   ...[...sessionRoutes, ...turnRoutes, ...changeRoutes, ...eventRoutes, ...artifactRoutes],
   ...[...runRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
-  ...[...phaseRoutes],
+  ...[...memoryRoutes, ...phaseRoutes],
   ...[...budgetRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
   ...[

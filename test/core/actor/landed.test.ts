@@ -69,6 +69,7 @@ const landedMigrations = {
   '0009_approval_details.sql': '3928280b55107dd3',
   '0010_members.sql': '4273c8f129bb3735',
   '0011_phases.sql': '340d40b2854d6498',
+  '0012_memories.sql': '8ad7d56be8a9b192',
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)
@@ -129,7 +130,7 @@ describe('[REL3] whatever is not marked only adds', () => {
 function isAdditive(text: string, all: readonly string[]): boolean {
   const madeHere = (table: string | undefined) =>
     all.some((other) => new RegExp(`^\\s*create table ${table}\\b`, 'i').test(other))
-  if (/^\s*create (table|index|trigger) /i.test(text)) return true
+  if (/^\s*create (table|virtual table|index|trigger) /i.test(text)) return true
   if (/^\s*alter table \w+ add column /i.test(text))
     return !/\bnot null\b/i.test(text) || /\bdefault\b/i.test(text)
   const written =
