@@ -38,13 +38,19 @@ export function readSocksTarget(socket: Socket): Promise<string | undefined> {
         const greeting = readGreeting(seen)
         if (greeting === undefined) return
         isGreeted = true
-        if (!greeting.accepted) return void (refuseGreeting(socket, greeting.isSocks), settle())
+        if (!greeting.accepted) {
+          refuseGreeting(socket, greeting.isSocks)
+          return settle()
+        }
         socket.write(Buffer.from([version, noPassword]))
         seen = seen.subarray(greeting.bytes)
       }
       const request = readRequest(seen)
       if (request === undefined) return
-      if ('answer' in request) return void (answerSocks(socket, request.answer), settle())
+      if ('answer' in request) {
+        answerSocks(socket, request.answer)
+        return settle()
+      }
       socket.pause()
       if (seen.length > request.bytes) socket.unshift(seen.subarray(request.bytes))
       settle(request.target)

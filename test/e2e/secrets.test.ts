@@ -21,7 +21,7 @@ import {
   verify,
   write,
 } from './support.ts'
-import { answerGit, makeRepository } from '../support/git-server.ts'
+import { answerGit, makeRepository } from '../support/smart-git.ts'
 import { asRoot } from '../support/needs.ts'
 
 // What the sandbox sends to the control plane goes through a tap, which so learns the token.

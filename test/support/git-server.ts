@@ -1,61 +1,69 @@
-import { execFileSync, spawn } from 'node:child_process'
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join, normalize } from 'node:path'
+import { onTestFinished } from 'vitest'
 
-const gitEnv = {
-  PATH: process.env['PATH'],
-  HOME: '/nonexistent',
-  GIT_CONFIG_NOSYSTEM: '1',
-  GIT_AUTHOR_NAME: 'a',
-  GIT_AUTHOR_EMAIL: 'a@b',
-  GIT_COMMITTER_NAME: 'a',
-  GIT_COMMITTER_EMAIL: 'a@b',
-  GIT_CONFIG_COUNT: '1',
-  GIT_CONFIG_KEY_0: 'safe.directory',
-  GIT_CONFIG_VALUE_0: '*',
+export interface GitServer {
+  url: string
+  port: number
+  branch: string
+  /** That were tried. */
+  users: string[]
+  secrets: string[]
 }
 
-/** A bare repository of this name in the folder, with one commit of a README. */
-export function makeRepository(folder: string, name: string, readme: string): void {
-  const git = (...args: string[]) => execFileSync('git', ['-C', folder, ...args], { env: gitEnv })
-  git('init', '--quiet', '--initial-branch=main', 'work')
-  execFileSync('sh', ['-c', 'echo "$1" > work/README.md', 'sh', readme], { cwd: folder })
-  git('-C', 'work', 'add', '.')
-  git('-C', 'work', 'commit', '--quiet', '-m', 'one')
-  git('clone', '--quiet', '--bare', 'work', name)
+/** For one test: a private repository over plain HTTP, files behind a name and a secret; or everything moved elsewhere. */
+export async function serveGit(user: string, secret: string, movedTo?: string): Promise<GitServer> {
+  const folder = mkdtempSync(join(tmpdir(), 'gantry-git-'))
+  const branch = 'topic'
+  makeRepository(folder, branch)
+  const users: string[] = []
+  const secrets: string[] = []
+  const server = createServer((request, response) => {
+    const [status, body, headers] = answer(request.url?.replace('/repository', '') ?? '', request)
+    response.writeHead(status, headers).end(body)
+  })
+  type Answer = [status: number, body?: Buffer | null, headers?: Record<string, string>]
+  function answer(url: string, { headers }: IncomingMessage): Answer {
+    if (movedTo !== undefined) return [301, null, { location: movedTo + url }]
+    const [, encoded] = (headers.authorization ?? '').split('Basic ')
+    const [name = '', given = ''] = Buffer.from(encoded ?? '', 'base64')
+      .toString()
+      .split(':')
+    users.push(name)
+    secrets.push(given)
+    if (name !== user || given !== secret)
+      return [401, null, { 'www-authenticate': 'Basic realm="git"' }]
+    const [path = ''] = url.split('?')
+    const file = join(folder, 'bare', normalize(decodeURIComponent(path)))
+    const isFile = existsSync(file) && statSync(file).isFile()
+    return isFile ? [200, readFileSync(file)] : [404]
+  }
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  onTestFinished(() => {
+    server.close()
+    server.closeAllConnections()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  return { url: `http://127.0.0.1:${port}/repository`, port, branch, users, secrets }
 }
 
-/** As git's own server does, by its smart protocol. */
-export function answerGit(
-  folder: string,
-  incoming: IncomingMessage,
-  outgoing: ServerResponse,
-): void {
-  const [path = '', query = ''] = (incoming.url ?? '').split('?')
-  const { 'git-protocol': protocol, 'content-encoding': encoding } = incoming.headers
-  const backend = spawn('git', ['http-backend'], {
-    env: {
-      ...gitEnv,
-      GIT_PROJECT_ROOT: folder,
-      GIT_HTTP_EXPORT_ALL: '1',
-      PATH_INFO: path,
-      QUERY_STRING: query,
-      REQUEST_METHOD: incoming.method,
-      CONTENT_TYPE: incoming.headers['content-type'] ?? '',
-      ...(protocol && { GIT_PROTOCOL: String(protocol) }),
-      ...(encoding && { HTTP_CONTENT_ENCODING: encoding }),
-    },
-  })
-  incoming.pipe(backend.stdin)
-  const chunks: Buffer[] = []
-  backend.stdout.on('data', (chunk: Buffer) => chunks.push(chunk))
-  backend.on('close', () => {
-    const whole = Buffer.concat(chunks)
-    const end = whole.indexOf('\r\n\r\n')
-    for (const line of whole.subarray(0, end).toString().split('\r\n')) {
-      const [name = '', value = ''] = line.split(': ')
-      if (name === 'Status') outgoing.statusCode = Number.parseInt(value, 10)
-      else outgoing.setHeader(name, value)
-    }
-    outgoing.end(whole.subarray(end + 4))
-  })
+function makeRepository(folder: string, branch: string): void {
+  const work = join(folder, 'work')
+  const git = (...args: string[]) =>
+    execFileSync('git', ['-c', 'user.name=t', '-c', 'user.email=t@t', ...args], { stdio: 'pipe' })
+  git('init', '--quiet', '--initial-branch=main', work)
+  writeFileSync(join(work, 'readme.txt'), 'of main\n')
+  git('-C', work, 'add', '.')
+  git('-C', work, 'commit', '--quiet', '-m', 'one')
+  git('-C', work, 'checkout', '--quiet', '-b', branch)
+  writeFileSync(join(work, 'readme.txt'), 'of the branch\n')
+  git('-C', work, 'commit', '--quiet', '-am', 'two')
+  git('-C', work, 'checkout', '--quiet', 'main')
+  git('clone', '--quiet', '--bare', work, join(folder, 'bare'))
+  git('-C', join(folder, 'bare'), 'update-server-info')
 }

@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { answerGit, makeRepository } from './git-server.ts'
+import { answerGit, makeRepository } from './smart-git.ts'
 
 export interface PackageServer {
   port: number

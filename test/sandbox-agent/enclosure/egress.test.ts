@@ -164,7 +164,7 @@ describe('the same by SOCKS', () => {
       toName('127.0.0.1', port),
       toName('bad.test', port),
     ])
-      expect((await socks([...greeting, ...request]))[3], `${request}`).toBe(2)
+      expect((await socks([...greeting, ...request]))[3], request.join(' ')).toBe(2)
     expect(received).toEqual([])
     expect(asked).toEqual(['bad.test'])
   })

@@ -134,7 +134,7 @@ describe.each(kinds)('[WALL17] bombs in an enclosure made by %s', (kind) => {
     const script = `exec 2>&1
 "$SHELL" -c 'ulimit -Hu unlimited || echo held; unshare -Ur prlimit --pid $$ --nproc=999 || echo held'
 "$SHELL" -c 'head -c 900M /dev/zero | tail | wc -c'
-"$SHELL" -c 'exec sh -c "for n in $(seq -s \" \" 200); do sleep 20 & done"'
+"$SHELL" -c 'exec sh -c "for n in $(seq 200 | xargs); do sleep 20 & done"'
 set -- /proc/[0-9]*
 echo "$# processes, still here"`
     const { output } = await run(kind, { ...place.order, script })
