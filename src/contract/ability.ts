@@ -227,3 +227,27 @@ export type InputValues = Readonly<Record<string, z.infer<ReturnType<typeof z.js
 
 export const StepStatus = z.enum(['completed', 'failed', 'skipped'])
 export type StepStatus = z.infer<typeof StepStatus>
+
+/** One file to be looked at; nothing is stored. */
+export const AbilityCheck = z.strictObject({
+  source: z.string().max(maxAbilityBytes).describe('The text of ability.yaml'),
+  path: Text(1000)
+    .optional()
+    .describe('Where the file is, such as deploy/ability.yaml: the name, if the file has none'),
+})
+export type AbilityCheck = z.infer<typeof AbilityCheck>
+
+export const AbilityChecked = z.object({
+  valid: z.boolean(),
+  errors: z.array(AbilityProblem),
+  warnings: z.array(z.string()),
+  ability: z
+    .object({
+      name: AbilityName,
+      definition: AbilityDocument.describe('With its defaults'),
+      order: z.array(z.string()).describe('The ids of its steps, as they run one after the other'),
+    })
+    .nullable()
+    .describe('null: it cannot be read'),
+})
+export type AbilityChecked = z.infer<typeof AbilityChecked>

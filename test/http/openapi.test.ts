@@ -135,7 +135,7 @@ const operationIds = `
   replayPolicy resealSecrets resendDeadLetters resendSessionDeadLetters resolveApproval
   resumeApproval resumeRun retrySandbox revokeApproval revokeKey sendPrompt
   setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
-  submitEnvValues testWebhook updateConfiguration updateSessionPolicy uploadArtifact verifyRun
+  submitEnvValues testWebhook updateConfiguration updateSessionPolicy uploadArtifact validateAbility verifyRun
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {

@@ -1,5 +1,7 @@
 import { z } from 'zod'
 import {
+  type AbilityCheck,
+  type AbilityChecked,
   AbilityDocument,
   AbilityName,
   type AbilityProblem,
@@ -43,6 +45,21 @@ export function parseAbility(source: string, path: string | null): ParsedAbility
   const name = parsed.value.name ?? nameOfPath(path ?? '') ?? ''
   const ability = { ...parsed.value, name }
   return { ability, warnings: warningsOf(ability) }
+}
+
+/** Everything that can be said of a file without running it. */
+export function checkAbility({ source, path }: AbilityCheck): AbilityChecked {
+  const parsed = parseAbility(source, path ?? null)
+  if ('errors' in parsed)
+    return { valid: false, errors: parsed.errors, warnings: [], ability: null }
+  const { name, ...definition } = parsed.ability
+  const order = orderSteps(definition.steps)?.map(({ id }) => id) ?? []
+  return {
+    valid: true,
+    errors: [],
+    warnings: parsed.warnings,
+    ability: { name, definition, order },
+  }
 }
 
 /** `.opencode/abilities/deploy/production/ability.yaml` is deploy/production; a flat file is called like the file. */
