@@ -1,9 +1,18 @@
 import { z } from 'zod'
 import { EnclosureReport } from './enclosure.ts'
 import { Budget } from './budget.ts'
-import { CallerKey, ConfigurationId, OrganisationId, SessionId, Text, TurnId } from './ids.ts'
+import {
+  CallerKey,
+  ConfigurationId,
+  MemberId,
+  OrganisationId,
+  SessionId,
+  Text,
+  TurnId,
+} from './ids.ts'
 import { ClientType, Mode, SessionType } from './mode.ts'
 import { ReasoningEffort } from './models.ts'
+import { SessionPin } from './pin.ts'
 import { SystemPromptMode } from './prompts.ts'
 import {
   defaultIdleTimeoutSeconds,
@@ -130,9 +139,14 @@ export type Reason = z.infer<typeof Reason>
 export const SessionStatus = z.enum(['open', 'closed', 'warm'])
 export type SessionStatus = z.infer<typeof SessionStatus>
 
+const maker = MemberId.nullable().describe(
+  'The member that made it; null: of a release that had no members, or still warm',
+)
+
 export const Session = z.object({
   id: SessionId,
   organisationId: OrganisationId,
+  memberId: maker,
   project: z.string(),
   title: z.string(),
   status: SessionStatus,
@@ -181,6 +195,9 @@ export const Session = z.object({
       outputTokens: z.number().int(),
     })
     .describe('Model calls, as counted on their way to the vendor'),
+  pins: z
+    .array(SessionPin)
+    .describe('What it took from the registries when it began: later revisions change nothing'),
   gate: GateRules,
   trustProjectConfig: z.boolean(),
   turn: TurnId.nullable().describe('The turn that is running'),
@@ -201,6 +218,7 @@ export type Session = z.infer<typeof Session>
 /** A row of the list: from libSQL, so it may be a moment older than the session itself. */
 export const SessionRow = z.object({
   id: SessionId,
+  memberId: maker,
   project: z.string(),
   title: z.string(),
   status: SessionStatus,

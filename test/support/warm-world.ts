@@ -117,13 +117,18 @@ export class WarmWorld {
   }
 
   /** As the API does. Null: it would be made cold. */
-  claim(creationId: string, input: Record<string, unknown> = {}, isRepeat = false) {
+  claim(
+    creationId: string,
+    input: Record<string, unknown> = {},
+    isRepeat = false,
+    more: Partial<CreateSession> = {},
+  ) {
     const deps = {
       organisation: () => this.org.api,
       session: (id: string) => this.fleet.sessions.get(id)?.actor.api,
       warm: this.fleet.world.warm,
       config: { defaultSandbox: 'local' },
     } as unknown as WarmPorts
-    return claimWarmSession(deps, this.createOf(creationId, input), isRepeat)
+    return claimWarmSession(deps, { ...this.createOf(creationId, input), ...more }, isRepeat)
   }
 }

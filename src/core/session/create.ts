@@ -9,6 +9,7 @@ import { ownedId } from './runs/run.ts'
 import { saveBudget } from './budget/spending.ts'
 import { mustHavePrice } from './budget/budget.ts'
 import { savePolicy } from './gate/policy-row.ts'
+import { mustBeFew, savePins } from './pins/pins.ts'
 import { startAutomationRun } from './automation/automation.ts'
 import type { SessionKernel } from './record/kernel.ts'
 import { startSandbox } from './generations/sandbox-start.ts'
@@ -28,6 +29,7 @@ export async function createSession(kernel: SessionKernel, create: CreateSession
     appendEvent(sql, now, 'session.created', { project: kernel.session().project, title, provider })
     saveEnvValues(sql, now, create.secrets ?? [])
     savePolicy(sql, create.policy ?? null)
+    savePins(sql, now, plan.pins)
     if (plan.mode === 'automation') startAutomation(sql, now, create, ports.crypto)
     // After the run, which waits for it if it is nothing.
     if (create.input.budget) saveBudget(sql, now, create.input.budget, create.keyId)
@@ -57,6 +59,7 @@ export async function planSession(ports: SessionPorts, create: CreateSession): P
   const model = parseModel(wanted, ports.config.models)
   reasoningOptions(model, input.reasoningEffort ?? null)
   mustHavePrice({ ports }, model.id, input.budget ?? {})
+  mustBeFew(create.pins ?? [])
   const repository = await sealRepository(ports, create)
   return {
     provider: await chooseProvider(ports, create),
@@ -71,13 +74,14 @@ export async function planSession(ports: SessionPorts, create: CreateSession): P
 /** What a caller wrote is stored without the values that its session is about to be given. */
 async function redactTexts(
   { crypto }: SessionPorts,
-  { input, secrets = [] }: CreateSession,
+  { input, secrets = [], pins = [] }: CreateSession,
   sealedToken: string | null,
-): Promise<Pick<NewSession, 'title' | 'systemPrompt' | 'agentConfig'>> {
+): Promise<Pick<NewSession, 'title' | 'systemPrompt' | 'agentConfig' | 'pins'>> {
   const texts = {
     title: input.title,
     systemPrompt: input.system_prompt ?? null,
     agentConfig: input.agent_config ?? { agentType: 'opencode' as const },
+    pins: [...pins],
   }
   const token = sealedToken === null ? null : await crypto.unseal(sealedToken)
   const redactor = redactorOf(knownSecrets(await openAll(secrets, crypto), token))

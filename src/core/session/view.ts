@@ -1,4 +1,10 @@
-import type { ConfigurationId, OrganisationId, SessionId, TurnId } from '../../contract/ids.ts'
+import type {
+  ConfigurationId,
+  MemberId,
+  OrganisationId,
+  SessionId,
+  TurnId,
+} from '../../contract/ids.ts'
 import type { Session } from '../../contract/session.ts'
 import { countLetters } from '../actor/dead-letters.ts'
 import { countActiveCalls } from './calls/list.ts'
@@ -11,6 +17,7 @@ import { loadGeneration } from './generations/generations.ts'
 import type { SessionKernel } from './record/kernel.ts'
 import { promptOrigin } from './manifest/prompt.ts'
 import { loadSession } from './record/record.ts'
+import { listPins } from './pins/pins.ts'
 import { loadStart } from './generations/sandbox-start.ts'
 import { countQueued, runningTurn } from './turns/rows.ts'
 import { totalUsage } from './budget/usage.ts'
@@ -22,6 +29,7 @@ export function viewSession({ ports: { sql, now, host }, outboxWaits }: SessionK
   return {
     id: record.id as SessionId,
     organisationId: record.organisationId as OrganisationId,
+    memberId: record.memberId as MemberId | null,
     project: record.project,
     title: record.title,
     status: record.status === 'erased' ? 'closed' : record.status,
@@ -53,6 +61,7 @@ export function viewSession({ ports: { sql, now, host }, outboxWaits }: SessionK
     prompt: promptOrigin(record, loadAutomationRun(sql)?.id ?? null),
     automationRun: viewAutomationRun(sql),
     usage: totalUsage(sql),
+    pins: listPins(sql),
     gate: record.gate,
     trustProjectConfig: record.trustProjectConfig,
     turn: (runningTurn(sql)?.id ?? null) as TurnId | null,

@@ -21,7 +21,7 @@ export async function claimWarmSession(
   isRepeat: boolean,
 ): Promise<Session | null> {
   const { configuration, sessionId: creationId, organisationId } = create
-  if (!configuration || !mayBeWarm(create.input, ports.config.defaultSandbox)) return null
+  if (!configuration || !mayBeWarm(create, ports.config.defaultSandbox)) return null
   const organisation = ports.organisation(organisationId)
   const version = await ports.warm.versionOf(create)
   const claim = { configurationId: configuration.id, version, creationId, isRepeat }

@@ -1,33 +1,53 @@
 import { AppError } from '../../contract/error.ts'
 import type { SessionCreate } from '../../contract/session.ts'
-import { loadConfiguration } from '../registry/configurations.ts'
+import { type ConfigurationKey, loadConfiguration } from '../registry/configurations.ts'
+import { type Limited, mustMayUseProject } from '../registry/place.ts'
 import { loadPolicyFor } from '../registry/policies/load.ts'
-import type { Db } from '../ports.ts'
+import type { Crypto, Db } from '../ports.ts'
 import type { CreateSession, SessionConfiguration } from '../session/record/record.ts'
 import type { SealedValue } from '../session/record/secrets.ts'
+import { pinRegistries } from './pin-registries.ts'
 
 export interface PreparedSession extends Required<
-  Pick<CreateSession, 'configuration' | 'secrets' | 'policy'>
+  Pick<CreateSession, 'configuration' | 'secrets' | 'policy' | 'pins'>
 > {
   /** How many sandboxes of its configuration are kept booted. */
   warmPoolSize: number
 }
 
-/** What a session takes from its configuration and its policy, read once: from then on it needs libSQL for nothing. */
+/** Whoever asks: personal rows of the registries are its member's. */
+type Creator = Limited & { organisationId: string; memberId: string }
+
+interface PreparePorts {
+  db: Db
+  crypto: Pick<Crypto, 'sha256'>
+}
+
+/** What a session takes from libSQL, read once: from then on it needs it for nothing. */
 export async function prepareSession(
-  db: Db,
-  organisationId: string,
+  ports: PreparePorts,
+  creator: Creator,
   input: SessionCreate,
 ): Promise<PreparedSession> {
+  const own = await prepareOwn(ports.db, creator, input)
+  const project = own.configuration?.project ?? input.project
+  return { ...own, pins: await pinRegistries({ ...ports, ...creator, project, input }) }
+}
+
+async function prepareOwn(
+  db: Db,
+  caller: Limited & { organisationId: string },
+  input: SessionCreate,
+): Promise<Omit<PreparedSession, 'pins'>> {
+  const { organisationId } = caller
   const { configurationId } = input
   if (configurationId === undefined) {
+    mustMayUseProject(caller, input.project)
     const policy = await policyOf(db, organisationId, input.project)
     return { configuration: null, secrets: [], policy, warmPoolSize: 0 }
   }
-  const { configuration, warmPoolSize } = await loadForSession(db, {
-    organisationId,
-    configurationId,
-  })
+  const key = { ...caller, configurationId }
+  const { configuration, warmPoolSize } = await loadForSession(db, key)
   if (input.project !== 'default' && input.project !== configuration.project) {
     throw new AppError(
       'unprocessable',
@@ -48,7 +68,7 @@ const policyOf = async (db: Db, organisationId: string, project: string) =>
 
 async function loadForSession(
   db: Db,
-  key: { organisationId: string; configurationId: string },
+  key: ConfigurationKey,
 ): Promise<{ configuration: SessionConfiguration; warmPoolSize: number }> {
   const found = await loadConfiguration(db, key)
   const rows = await db.all<{ token: string | null }>(

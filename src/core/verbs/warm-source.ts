@@ -28,7 +28,8 @@ export function createWarmSource(options: WarmSourceOptions): WarmSource {
     mintSessionId: () => ids.mint(),
     async plan(organisationId, configurationId): Promise<WarmPlan | null> {
       const input = inputFor(configurationId, config)
-      const found = await prepared(options.db(), organisationId, input)
+      const stores = { db: options.db(), crypto }
+      const found = await prepared(stores, { organisationId, memberId: '' }, input)
       if (!found?.configuration) return null
       const { warmPoolSize, ...own } = found
       return {
@@ -52,12 +53,10 @@ const inputFor = (configurationId: string, { defaultSandbox }: SessionConfig): S
 
 /** Null: there is no such configuration any more. */
 async function prepared(
-  db: Db,
-  organisationId: string,
-  input: SessionCreate,
+  ...given: Parameters<typeof prepareSession>
 ): Promise<PreparedSession | null> {
   try {
-    return await prepareSession(db, organisationId, input)
+    return await prepareSession(...given)
   } catch (error) {
     if (errorCodeOf(error) === 'not_found') return null
     throw error
