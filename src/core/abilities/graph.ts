@@ -8,10 +8,8 @@ type Node = Pick<AbilityStep, 'id' | 'needs'>
  */
 export function orderSteps<S extends Node>(steps: readonly S[]): S[] | null {
   const waiting = new Map(steps.map((step) => [step.id, new Set(step.needs)]))
-  const neededBy = Map.groupBy(
-    steps.flatMap(({ id, needs }) => needs.map((need) => ({ id, need }))),
-    ({ need }) => need,
-  )
+  const neededBy = new Map<string, string[]>(steps.map(({ id }) => [id, []]))
+  for (const { id, needs } of steps) for (const need of new Set(needs)) neededBy.get(need)?.push(id)
   const position = new Map(steps.map(({ id }, at) => [id, at]))
   const ready = steps
     .filter(({ needs }) => needs.length === 0)
@@ -21,7 +19,7 @@ export function orderSteps<S extends Node>(steps: readonly S[]): S[] | null {
     const next = steps[takeSmallest(ready)]
     if (next === undefined) break
     order.push(next)
-    for (const { id } of neededBy.get(next.id) ?? []) {
+    for (const id of neededBy.get(next.id) ?? []) {
       const left = waiting.get(id)
       left?.delete(next.id)
       if (left?.size === 0) ready.push(position.get(id) ?? 0)

@@ -5,10 +5,10 @@ import { missingNames, nameOfPath, parseAbility } from '../../../src/core/abilit
 const step = (more = '') => `  - id: a\n    type: script\n    run: "true"\n${more}`
 const ability = (steps: string, more = '') => `name: x\ndescription: d\n${more}steps:\n${steps}`
 
-function problems(source: string, path: string | null = null): Omit<AbilityProblem, 'message'>[] {
+function problems(source: string, path: string | null = null): AbilityProblem[] {
   const parsed = parseAbility(source, path)
   if ('ability' in parsed) throw new Error('It was read')
-  return parsed.errors.map(({ message: _, ...problem }) => problem)
+  return parsed.errors
 }
 
 function read(source: string, path: string | null = null) {
