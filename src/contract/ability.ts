@@ -47,13 +47,13 @@ export type Duration = z.infer<typeof Duration>
 
 export const OnFailure = z.enum(['stop', 'continue', 'retry', 'ask'])
 export type OnFailure = z.infer<typeof OnFailure>
-export const Enforcement = z.enum(['strict', 'normal', 'loose'])
-export type Enforcement = z.infer<typeof Enforcement>
+export const AbilityEnforcement = z.enum(['strict', 'normal', 'loose'])
+export type AbilityEnforcement = z.infer<typeof AbilityEnforcement>
 
 export const AbilityInput = own({
   type: z.enum(['string', 'number', 'boolean', 'array', 'object']).default('string'),
   required: z.boolean().default(false),
-  default: z.json().optional(),
+  default: z.unknown().optional(),
   description: Text(2000).optional(),
   pattern: Text(1000, 1).optional().describe('A regular expression in RE2 syntax, for texts'),
   enum: z
@@ -110,7 +110,7 @@ export const SkillStep = own({
   ...stepShape,
   type: z.literal('skill'),
   skill: Text(200, 1),
-  inputs: z.record(z.string().max(100), z.json()).default({}),
+  inputs: z.record(z.string().max(100), z.unknown()).default({}),
   summarize: z.union([z.boolean(), Text(2000, 1)]).default(false),
 })
 export type SkillStep = z.infer<typeof SkillStep>
@@ -132,7 +132,7 @@ export const WorkflowStep = own({
   ...stepShape,
   type: z.literal('workflow'),
   workflow: AbilityName,
-  inputs: z.record(z.string().max(100), z.json()).default({}),
+  inputs: z.record(z.string().max(100), z.unknown()).default({}),
 })
 export type WorkflowStep = z.infer<typeof WorkflowStep>
 
@@ -148,7 +148,7 @@ export type AbilityStep = z.infer<typeof AbilityStep>
 export const AbilitySettings = own({
   timeout: Duration.optional(),
   parallel: z.boolean().default(false),
-  enforcement: Enforcement.default('strict'),
+  enforcement: AbilityEnforcement.default('strict'),
   on_failure: OnFailure.default('stop'),
   approval: z.enum(['plan', 'checkpoint', 'none']).default('none'),
 })
@@ -222,8 +222,8 @@ export const InputProblem = z.object({
 })
 export type InputProblem = z.infer<typeof InputProblem>
 
-/** What an execution works with, checked and with defaults. */
-export type InputValues = Readonly<Record<string, z.infer<ReturnType<typeof z.json>>>>
+/** What an execution works with, checked and with defaults: values as JSON has them. */
+export type InputValues = Readonly<Record<string, unknown>>
 
 export const StepStatus = z.enum(['completed', 'failed', 'skipped'])
 export type StepStatus = z.infer<typeof StepStatus>

@@ -17,7 +17,7 @@ export function checkInputs(
   const unknown = Object.keys(given)
     .filter((name) => !Object.hasOwn(specified, name))
     .map((name) => problem(name, 'UNKNOWN_INPUT', 'There is no such input'))
-  const values: Record<string, InputValues[string]> = {}
+  const values: Record<string, unknown> = {}
   const wrong: InputProblem[] = []
   for (const [name, input] of Object.entries(specified)) {
     const value = (Object.hasOwn(given, name) ? given[name] : undefined) ?? input.default
@@ -43,10 +43,7 @@ const kindOf = ({ type, description }: AbilityInput): string =>
   description === undefined ? type : `${type}, ${description}`
 
 /** The value itself is in no message: it may be a secret. */
-export function checkValue(
-  input: AbilityInput,
-  value: InputValues[string],
-): [InputProblemCode, string] | null {
+export function checkValue(input: AbilityInput, value: unknown): [InputProblemCode, string] | null {
   const type = Array.isArray(value) ? 'array' : typeof value
   if (type !== input.type) return ['TYPE_MISMATCH', `Expected ${input.type}, not ${type}`]
   if (input.enum && !input.enum.some((one) => canonicalJson(one) === canonicalJson(value)))
