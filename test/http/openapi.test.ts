@@ -125,13 +125,13 @@ const operationIds = `
   deleteWebhook disableMember discardAttempt downloadArtifact downloadPatch evaluateRetry executeAttempt
   executeOperation finishRun getApproval getBudget getBuiltinPolicy getConfiguration
   getDeploymentKillSwitch getDeploymentStatus getDiff getHealth getKillSwitch getLimits getManifest getMember getOperation
-  getPolicyVersion getReadiness getRun getSandboxEnv getSession getSessionBudget getSessionPolicy
+  getPolicyVersion getReadiness getRun getSandboxEnv getSession getSessionBudget getSessionPolicy getSettings
   getStatus getTurn getWarmPool getWorstCase listActions listApprovals listArtifacts listAudit listCalls
   listConfigurations listDeadLetters listDeliveries listEnvRequests listEvents listKeys listMembers listModels
   listPatches listPolicies listPolicyVersions listProviders listRunApprovals listRunEvents
   listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
   listTurns listWebhooks mergeAttempt openLink planOperation putBudget putDeploymentToSleep
-  putLimits putPolicy putSessionBudget readFromModelVendor removePolicy replaceSandbox
+  putLimits putPolicy putSessionBudget putSettings readFromModelVendor removePolicy replaceSandbox
   replayPolicy resealSecrets resendDeadLetters resendSessionDeadLetters resolveApproval
   resumeApproval resumeRun retrySandbox revokeApproval revokeKey sendPrompt
   setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
