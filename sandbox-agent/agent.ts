@@ -12,6 +12,7 @@ import { turnPatience } from '../src/contract/turn.ts'
 import { AgentNames } from './opencode/agent-names.ts'
 import { Changes } from './evidence/changes.ts'
 import { bundleText } from './evidence/bundle-text.ts'
+import { formattedBy } from './evidence/formatted.ts'
 import { collect } from './evidence/collect.ts'
 import { collectEvidence } from './evidence/collect-evidence.ts'
 import { Commands } from './commands.ts'
@@ -284,7 +285,8 @@ export class Agent {
       HOME: home,
       ...this.#marks(),
     }
-    const site = { run: this.#reader.run, environment, home, workspace }
+    const formatted = async () => formattedBy(await this.#supervisor.opencode())
+    const site = { run: this.#reader.run, environment, home, workspace, formatted }
     const { bundle, next } = await collectEvidence(site, body)
     const text = bundleText(bundle)
     await crashPoint('evidence.collected')

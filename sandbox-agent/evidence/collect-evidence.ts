@@ -31,6 +31,8 @@ import { readWindow, TextBudget } from './window-files.ts'
 export interface CollectSite extends Omit<StorePlace, 'dataDir'> {
   home: string
   workspace: string
+  /** Endings of files that OpenCode formats after writing; null: not known. */
+  formatted: () => Promise<string[] | null>
 }
 
 export interface Collected {
@@ -62,6 +64,7 @@ export async function collectEvidence(
   bundle.capability.session = own
   const page = firstPage(tellRows(rows.messages, rows.parts), limitsOf(body))
   addPage(bundle, own, page, rows)
+  bundle.capability.formatted = await site.formatted()
   bundle.capability.frozen = isFrozen(place.dataDir, bundle.messages[0]?.createdAt ?? 0)
   if (isWorkspace(site.workspace, own)) {
     if (body.maxWindows > 0) await readWindows(place, bundle, own)
@@ -85,6 +88,7 @@ const emptyBundle = (
     session: null,
     store: { state: 'missing', fingerprint: null },
     frozen: false,
+    formatted: null,
   },
   ...{ messages: [], parts: [], neighbours: [], windows: [], files: [], failures: [], reads: [] },
 })
@@ -130,7 +134,11 @@ async function readWindows(
 }
 
 /** Nothing is read for a window in which nothing is unresolved. */
-function pathsOf({ parts }: EvidenceBundle, own: Place, window: EvidenceWindow): string[] {
+function pathsOf(
+  { parts, capability }: EvidenceBundle,
+  own: Place,
+  window: EvidenceWindow,
+): string[] {
   const { messageId, startOrder, finishOrder } = window
   return unresolvedPaths(
     own,
@@ -140,6 +148,7 @@ function pathsOf({ parts }: EvidenceBundle, own: Place, window: EvidenceWindow):
         part.order > startOrder &&
         (finishOrder === null || part.order < finishOrder),
     ),
+    capability.formatted,
   )
 }
 

@@ -153,7 +153,8 @@ export class Store {
     run: Parameters<typeof collectEvidence>[0]['run'],
     body: Partial<Parameters<typeof collectEvidence>[1]> = {},
   ): Promise<Collected> {
-    const site = { run, home: this.home, workspace: this.workspace, environment: this.#environment }
+    const { home, workspace } = this
+    const site = { run, home, workspace, environment: this.#environment, formatted: async () => [] }
     const ids = { collectId: 'c', turnId: 't', messageIds: ['msg_prompt'], after: null }
     const collected = await collectEvidence(site, { ...ids, maxWindows: 10, ...body })
     EvidenceBundle.parse(JSON.parse(JSON.stringify(collected.bundle)))
