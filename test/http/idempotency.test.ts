@@ -33,6 +33,8 @@ const posts: Record<string, string> = {
   '/v1/attempts/:attemptId/abandon': 'what is not reserved is 409',
   '/v1/attempts/:attemptId/merge': 'joins, and is answered from the record',
   '/v1/attempts/:attemptId/discard': 'joins, and is answered from the record',
+  '/v1/changes/import': 'what is there already is unchanged',
+  '/v1/changes/:change/phases/:phase/approvals': 'a member has one word on a revision',
   '/v1/members/:memberId/disable': 'what is disabled stays so',
   '/v1/configurations': 'a name is taken once, else 409',
   '/v1/kill-switch': 'sets a state',
