@@ -190,6 +190,7 @@ function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path === '/v1/budgets') return '{"limits":{}}'
   if (path.endsWith('/corrections')) return '{"used":{"tokens":1},"reason":"r"}'
   if (path === '/v1/members') return '{"name":"n"}'
+  if (path === '/v1/settings') return '{"newKeysCount":false}'
   if (path === '/v1/keys') return '{"name":"n","scopes":["read"]}'
   if (path === '/v1/configurations') return '{"name":"n"}'
   // One's own names are free to everybody, so a stranger is met at the configuration.

@@ -126,13 +126,13 @@ const operationIds = `
   finishRun getApproval getBudget getBuiltinPolicy getChange getConfiguration getDeploymentKillSwitch
   getDeploymentStatus getDiff getHealth getKillSwitch getLimits getManifest getMember getOperation
   getPhaseArtifact getPhaseReadiness getPolicyVersion getReadiness getRun getSandboxEnv getSession
-  getSessionBudget getSessionPolicy getStatus getTurn getWarmPool getWorkflow getWorstCase
+  getSessionBudget getSessionPolicy getSettings getStatus getTurn getWarmPool getWorkflow getWorstCase
   importPhaseArtifacts listActions listApprovals listArtifacts listAudit listCalls listChanges
   listConfigurations listDeadLetters listDeliveries listEnvRequests listEvents listKeys listMembers
   listModels listPatches listPhaseRevisions listPolicies listPolicyVersions listProviders listRunApprovals
   listRunEvents listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns
   listSessions listTurns listWebhooks mergeAttempt openLink planOperation putBudget putDeploymentToSleep
-  putLimits putPolicy putSessionBudget readFromModelVendor removePolicy replaceSandbox replayPolicy
+  putLimits putPolicy putSessionBudget putSettings readFromModelVendor removePolicy replaceSandbox replayPolicy
   resealSecrets resendDeadLetters resendSessionDeadLetters resolveApproval resumeApproval resumeRun
   retrySandbox revokeApproval revokeKey savePhaseArtifact sendPrompt setDeploymentKillSwitch
   setE2bCredentials setKillSwitch setModalCredentials setSecret submitEnvValues testWebhook

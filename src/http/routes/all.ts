@@ -21,6 +21,7 @@ import { runRoutes } from './runs.ts'
 import { sandboxRoutes } from './sandbox.ts'
 import { secretRoutes } from './secrets.ts'
 import { sessionRoutes } from './sessions.ts'
+import { settingsRoutes } from './settings.ts'
 import { statusRoutes } from './status.ts'
 import { toolRoutes } from './tools.ts'
 import { turnRoutes } from './turns.ts'
@@ -37,6 +38,7 @@ export const routes: Route[] = [
     ...memberRoutes,
     ...auditRoutes,
     ...keyRoutes,
+    ...settingsRoutes,
     ...webhookRoutes,
     ...statusRoutes,
     ...deadLetterRoutes,
