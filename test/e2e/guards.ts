@@ -9,6 +9,7 @@ type Visitor = keyof GuardKit['visitors']
 /** Routes without a session that limited keys may enter, since they show only what is within the limits. */
 const obeyed: readonly string[] = [
   'GET /v1/approvals',
+  'GET /v1/changes/:change/workflow',
   'GET /v1/configurations',
   'GET /v1/models',
   'GET /v1/policies/:name',
@@ -40,6 +41,8 @@ function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
   if (ofSession.test(path)) return both('not_found')
   if (`${method} ${path}` === 'GET /v1/configurations/:configurationId')
     return { 'a key of another project': 'not_found' }
+  if (path !== '/v1/changes/:change/workflow' && path.startsWith('/v1/changes'))
+    return { 'a key of another project': 'forbidden' }
   if (method === 'POST' && obeyed.includes(`POST ${path}`))
     return { 'a key of another project': 'forbidden' }
   return obeyed.includes(`${method} ${path}`) ? {} : both('forbidden')
@@ -64,8 +67,8 @@ function refusalsAt(route: Route): Refusals {
       'the replaced sandbox': 'forbidden',
       'the sandbox with an expired token': 'token_expired',
       'a token that is not a sandbox’s': 'forbidden',
-      // The names of providers are everybody's; what is behind them is each organisation's own.
-      ...(path.includes(':') && !path.startsWith('/v1/providers/')
+      // The names of providers and changes are everybody's; what is behind them is each organisation's own.
+      ...(path.includes(':') && !/^\/v1\/(providers|changes)\//.test(path)
         ? { 'an admin of another organisation': 'not_found' }
         : {}),
       ...limitedRefusals(route, guard.scope),
@@ -166,6 +169,7 @@ function visit(kit: GuardKit, route: Route, visitor: Visitor) {
 /** A body that would be taken, so that a refusal is the guard's. */
 function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path.endsWith('/tools/:toolName')) return '{"tool_call_id":"guard","args":{}}'
+  if (path === '/v1/abilities/validate') return '{"source":""}'
   if (path.endsWith('/runs')) return '{"intent":"i"}'
   if (path === '/v1/runs/:runId/events') return '{"kind":"memory.read"}'
   if (path.endsWith('/operations') || path.endsWith('/operations/plan'))
@@ -179,9 +183,15 @@ function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path.endsWith('/env')) return '{"values":[{"key":"A","value":"v"}]}'
   if (path.endsWith('/corrections')) return '{"used":{"tokens":0},"reason":"r"}'
   if (path.endsWith('/tokens')) return '{"lifetimeSeconds":60}'
+  if (path === '/v1/changes/import')
+    return '{"artifacts":[{"change":"c","phase":"explore","content":"c"}]}'
+  if (path === '/v1/changes/:change/phases/:phase') return '{"content":"c"}'
+  if (path === '/v1/changes/:change/phases/:phase/approvals')
+    return JSON.stringify({ sha256: '0'.repeat(64) })
   if (path === '/v1/budgets') return '{"limits":{}}'
   if (path.endsWith('/corrections')) return '{"used":{"tokens":1},"reason":"r"}'
   if (path === '/v1/members') return '{"name":"n"}'
+  if (path === '/v1/settings') return '{"newKeysCount":false}'
   if (path === '/v1/keys') return '{"name":"n","scopes":["read"]}'
   if (path === '/v1/configurations') return '{"name":"n"}'
   // One's own names are free to everybody, so a stranger is met at the configuration.
@@ -207,6 +217,8 @@ export function fillPath(kit: GuardKit, path: string): string {
     configurationId: kit.configurationId,
     webhookId: kit.webhookId,
     name: path.startsWith('/v1/providers/') ? 'e2b' : 'GUARD_SECRET',
+    change: 'guarded',
+    phase: 'explore',
     toolName: 'verify',
     provider: 'litellm',
     path: 'chat/completions',

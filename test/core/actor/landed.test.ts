@@ -35,6 +35,7 @@ const landed = {
     '8dfcef4a1495d810',
     '821f219ecf2d2f36',
     '257ed74154c11dcf',
+    '9430b41ec092c7de',
   ],
   organisation: [
     'afba0e2bea701f87',
@@ -67,6 +68,7 @@ const landedMigrations = {
   '0008_policy_extends.sql': '1003414e5ebe5596',
   '0009_approval_details.sql': '3928280b55107dd3',
   '0010_members.sql': '4273c8f129bb3735',
+  '0011_phases.sql': '340d40b2854d6498',
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)
