@@ -126,18 +126,18 @@ const operationIds = `
   executeAttempt executeOperation finishRun getApproval getBudget getBuiltinPolicy getChange
   getConfiguration getDeploymentKillSwitch getDeploymentStatus getDiff getHealth getKillSwitch getLimits
   getManifest getMember getMemory getOperation getPhaseArtifact getPhaseReadiness getPolicyVersion
-  getReadiness getRun getSandboxEnv getSession getSessionBudget getSessionPolicy getStatus getTurn
-  getWarmPool getWorkflow getWorstCase importMemories importPhaseArtifacts listActions listApprovals
+  getReadiness getRun getSandboxEnv getSession getSessionBudget getSessionPolicy getSettings getStatus
+  getTurn getWarmPool getWorkflow getWorstCase importMemories importPhaseArtifacts listActions listApprovals
   listArtifacts listAudit listCalls listChanges listConfigurations listDeadLetters listDeliveries
   listEnvRequests listEvents listKeys listMembers listMemories listMemoryRevisions listModels listPatches
   listPhaseRevisions listPolicies listPolicyVersions listProviders listRunApprovals listRunEvents listRuns
   listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions listTurns
   listWebhooks mergeAttempt openLink planOperation putBudget putDeploymentToSleep putLimits putPolicy
-  putSessionBudget readFromModelVendor removePolicy replaceSandbox replayPolicy resealSecrets
+  putSessionBudget putSettings readFromModelVendor removePolicy replaceSandbox replayPolicy resealSecrets
   resendDeadLetters resendSessionDeadLetters resolveApproval resumeApproval resumeRun retrySandbox
   revokeApproval revokeKey savePhaseArtifact searchMemories sendPrompt setDeploymentKillSwitch
   setE2bCredentials setKillSwitch setModalCredentials setSecret submitEnvValues testWebhook
-  updateConfiguration updateMemory updateSessionPolicy uploadArtifact verifyRun
+  updateConfiguration updateMemory updateSessionPolicy uploadArtifact validateAbility verifyRun
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {

@@ -1,8 +1,6 @@
 export const rung: readonly string[] = [
-  // Of the changes that the policy names: the phases that have artifacts (JSON), as far as the session has heard.
-  `create table known_changes (
-    change text primary key,
-    present text not null,
-    heard_at integer not null
-  ) without rowid`,
+  // The member as whom a new key of the asker counts.
+  'alter table approvals add column asker_counts_as text',
+  // The member whose vote has resolved it.
+  'alter table approvals add column actor_member text',
 ]
