@@ -136,6 +136,11 @@ function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path.endsWith('/corrections')) return '{"used":{"tokens":1},"reason":"r"}'
   if (path === '/v1/members') return '{"name":"n"}'
   if (path === '/v1/keys') return '{"name":"n","scopes":["read"]}'
+  if (path === '/v1/skills') return '{"name":"n","description":"d"}'
+  if (path === '/v1/skills/:skillId/versions') return '{"source":{"kind":"inline","content":"c"}}'
+  if (path === '/v1/skills/:skillId/versions/:version/state')
+    return '{"state":"archived","reason":"r"}'
+  if (path.endsWith('/rollback')) return '{"version":1,"reason":"r"}'
   if (path === '/v1/configurations') return '{"name":"n"}'
   // One's own names are free to everybody, so a stranger is met at the configuration.
   if (path === '/v1/secrets/:name') return JSON.stringify({ value: 'v', configurationId })
@@ -159,6 +164,10 @@ export function fillPath(kit: GuardKit, path: string): string {
     memberId: kit.memberId,
     configurationId: kit.configurationId,
     webhookId: kit.webhookId,
+    skillId: kit.skillId,
+    version: '1',
+    targetType: 'agent',
+    targetKey: 'a',
     name: path.startsWith('/v1/providers/') ? 'e2b' : 'GUARD_SECRET',
     toolName: 'verify',
     provider: 'litellm',

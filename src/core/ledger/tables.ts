@@ -227,6 +227,10 @@ export const otherTables: Readonly<Record<string, 'claim' | 'content' | { stays:
   configurations: { stays: 'Of no session' },
   secrets: { stays: 'Of no session' },
   policies: { stays: 'Of no session' },
+  skills: { stays: 'Of no session' },
+  skill_versions: { stays: 'Of no session' },
+  skill_attachments: { stays: 'Of no session' },
+  skill_changes: { stays: 'Of no session' },
   webhooks: { stays: 'Of no session' },
   provider_credentials: { stays: 'Of no session' },
 }

@@ -11,6 +11,7 @@ import {
   OperationId,
   RunId,
   SessionId,
+  SkillId,
   TurnId,
 } from '../../contract/ids.ts'
 import { version } from '../../contract/version.ts'
@@ -45,6 +46,7 @@ export const params = {
   key: z.object({ keyId: KeyId }),
   member: z.object({ memberId: MemberId }),
   configuration: z.object({ configurationId: ConfigurationId }),
+  skill: z.object({ skillId: SkillId }),
 }
 
 export const IdempotencyHeader = z.object({

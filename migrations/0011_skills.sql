@@ -1,0 +1,54 @@
+-- Skills have their record here: no session owns them. member_id is '' for what the whole project shares.
+create table skills (
+  id text primary key,
+  organisation_id text not null references organisations (id),
+  project text not null,
+  scope text not null,
+  member_id text not null,
+  name text not null,
+  description text not null,
+  current_version integer,
+  created_by text not null,
+  created_at integer not null,
+  updated_at integer not null,
+  unique (organisation_id, project, scope, member_id, name)
+);
+create index skills_by_organisation on skills (organisation_id, created_at desc, id desc);
+
+-- What a version says never changes; its state does.
+create table skill_versions (
+  skill_id text not null references skills (id),
+  version integer not null,
+  state text not null,
+  description text not null,
+  compatibility text not null,
+  source text not null,
+  sha256 text not null,
+  created_by text not null,
+  created_at integer not null,
+  primary key (skill_id, version)
+);
+
+-- version null: the current one, whichever that is.
+create table skill_attachments (
+  skill_id text not null references skills (id),
+  target_type text not null,
+  target_key text not null,
+  version integer,
+  created_by text not null,
+  created_at integer not null,
+  primary key (skill_id, target_type, target_key)
+);
+
+-- Append-only, numbered by skill.
+create table skill_changes (
+  skill_id text not null references skills (id),
+  seq integer not null,
+  act text not null,
+  version integer,
+  target text,
+  actor text not null,
+  reason text not null,
+  created_at integer not null,
+  primary key (skill_id, seq)
+);
