@@ -17,7 +17,7 @@ create index skills_by_organisation on skills (organisation_id, created_at desc,
 
 -- What a version says never changes; its state does.
 create table skill_versions (
-  skill_id text not null references skills (id),
+  skill_id text not null,
   version integer not null,
   state text not null,
   description text not null,
@@ -31,7 +31,7 @@ create table skill_versions (
 
 -- version null: the current one, whichever that is.
 create table skill_attachments (
-  skill_id text not null references skills (id),
+  skill_id text not null,
   target_type text not null,
   target_key text not null,
   version integer,
@@ -42,7 +42,7 @@ create table skill_attachments (
 
 -- Append-only, numbered by skill.
 create table skill_changes (
-  skill_id text not null references skills (id),
+  skill_id text not null,
   seq integer not null,
   act text not null,
   version integer,

@@ -394,6 +394,21 @@ describe('[SKILL6] who sees and changes what', () => {
       ])
   })
 
+  test('a key for some projects finds and makes skills of these alone', async () => {
+    const limits = { projects: ['shop'] }
+    const body = { name: 'shop', owner: 'shop', scopes: ['write', 'approve'], limits }
+    const shop = (await app.call('POST', '/v1/keys', key, body)).json.secret
+    const [own, other] = [await put('own', { project: 'shop' }), await put('other')]
+    await add(other.id, 'Text.')
+    expect((await ok('GET', '/v1/skills', undefined, shop)).items).toEqual([own])
+    await add(own.id, 'Text.', { activate: true }, shop)
+    expect(await refusal('GET', `/v1/skills/${other.id}`, undefined, shop)).toEqual([
+      ...[404, 'not_found', undefined],
+    ])
+    const refused = await refusal('PUT', '/v1/skills', { name: 'x', description: 'x' }, shop)
+    expect(refused).toEqual([403, 'forbidden', 'project'])
+  })
+
   test('what a project’s agents are told is changed with scope approve; a draft needs write', async () => {
     const { id } = await put('review')
     const writer = await memberKey('anna', 'write')

@@ -34,6 +34,7 @@ const landed = {
     'f49badc67ddd8d98',
     '8dfcef4a1495d810',
     '821f219ecf2d2f36',
+    '257ed74154c11dcf',
   ],
   organisation: [
     'afba0e2bea701f87',
@@ -66,6 +67,7 @@ const landedMigrations = {
   '0008_policy_extends.sql': '1003414e5ebe5596',
   '0009_approval_details.sql': '3928280b55107dd3',
   '0010_members.sql': '4273c8f129bb3735',
+  '0011_skills.sql': 'cbe856114ceed291',
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)

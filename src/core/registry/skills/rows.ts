@@ -7,9 +7,10 @@ import type {
   SkillVersion,
 } from '../../../contract/skill.ts'
 import type { Db } from '../../ports.ts'
+import { type Limited, mayUseProject } from '../place.ts'
 
 /** Who asks: a personal skill is there for its member alone. */
-export interface SkillCaller {
+export interface SkillCaller extends Limited {
   organisationId: string
   memberId: string
   keyId: string
@@ -31,7 +32,7 @@ const versionOf = (row: VersionRow): SkillVersion => ({
   source: JSON.parse(row.source) as SkillSource,
 })
 
-/** What is not there, another organisation's and another member's are refused alike. */
+/** What is not there, another organisation's, another member's and what the key is not for are refused alike. */
 export async function loadSkill(db: Db, caller: SkillCaller, skillId: string): Promise<Skill> {
   const [row] = await db.all<Skill>(
     `select ${skillColumns} from skills where ${visible} and id = ?3`,
@@ -39,7 +40,8 @@ export async function loadSkill(db: Db, caller: SkillCaller, skillId: string): P
     caller.memberId,
     skillId,
   )
-  if (!row) throw new AppError('not_found', 'There is no such skill')
+  if (!row || !mayUseProject(caller, row.project))
+    throw new AppError('not_found', 'There is no such skill')
   return row
 }
 

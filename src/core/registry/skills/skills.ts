@@ -3,7 +3,7 @@
 
 import type { Skill, SkillDetails, SkillQuery, SkillUpsert } from '../../../contract/skill.ts'
 import type { Crypto, Db } from '../../ports.ts'
-import { placeOf } from '../place.ts'
+import { limitValues, mustMayUseProject, placeOf } from '../place.ts'
 import {
   findVersion,
   listAttachments,
@@ -21,6 +21,7 @@ export async function putSkill(
   caller: SkillCaller,
   { name, description, ...where }: SkillUpsert,
 ): Promise<Skill> {
+  mustMayUseProject(caller, where.project)
   const { organisationId, project, scope, memberId } = placeOf(caller, where)
   const place = [organisationId, project, scope, memberId, name]
   await db.batch([
@@ -71,7 +72,8 @@ export async function listSkills(
        and ((?8 is null and ?9 is null) or exists (select 1 from skill_attachments
          where skill_id = skills.id and (?8 is null or target_type = ?8)
            and (?9 is null or target_key = ?9)))
-     order by created_at desc, id desc limit ?10`,
+       and (?10 is null or project in (select value from json_each(?10)))
+     order by created_at desc, id desc limit ?11`,
     caller.organisationId,
     caller.memberId,
     page.before?.createdAt ?? Number.MAX_SAFE_INTEGER,
@@ -81,6 +83,7 @@ export async function listSkills(
     filter.state ?? null,
     filter.targetType ?? null,
     filter.targetKey ?? null,
+    limitValues(caller).projects,
     page.limit,
   )
 }

@@ -27,6 +27,8 @@ export interface SessionRecord {
   organisationId: string
   /** That created it. */
   keyId: string
+  /** Whose key that was. Null: of a release that had no members, or not claimed yet. */
+  memberId: string | null
   project: string
   title: string
   /** warm: booted, for a session to come. erased: being deleted; to callers it is already gone. */
@@ -74,7 +76,7 @@ export const isLive = ({ status }: Pick<SessionRecord, 'status'>): boolean =>
 const over: readonly SandboxState[] = ['lost', 'replacing', 'stopping', 'stopped', 'failed']
 export const isOver = (state: SandboxState): boolean => over.includes(state)
 
-const columns = `id, organisation_id as organisationId, key_id as keyId, project, title, status, provider, sandbox_state as sandboxState,
+const columns = `id, organisation_id as organisationId, key_id as keyId, member_id as memberId, project, title, status, provider, sandbox_state as sandboxState,
   sandbox_reason as sandboxReason, generation, repository_url as repositoryUrl, repository_ref as repositoryRef,
   repository_token as repositoryToken, model, gate, trust_project_config as trustProjectConfig, marker_nonce as markerNonce,
   configuration_id as configurationId, mode, client_type as clientType, reasoning_effort as reasoningEffort,
@@ -112,6 +114,8 @@ export interface CreateSession {
   sessionId: string
   organisationId: string
   keyId: string
+  /** Null: nobody's yet. */
+  memberId?: string | null
   input: SessionCreate
   /** As it is at this moment: later changes are for later sessions. */
   configuration?: SessionConfiguration | null
@@ -166,8 +170,8 @@ export function insertSession(
     `insert into session (id, organisation_id, key_id, project, title, status, provider, sandbox_state, generation,
        repository_url, repository_ref, repository_token, model, gate, trust_project_config, marker_nonce, created_at,
        configuration_id, mode, client_type, reasoning_effort, system_prompt, system_prompt_mode, snapshot_id, env_files,
-       image, limits, idle_timeout_seconds, replacement, agent_config, equipment)
-     values (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+       image, limits, idle_timeout_seconds, replacement, agent_config, equipment, member_id)
+     values (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     create.sessionId,
     create.organisationId,
     create.keyId,
@@ -198,6 +202,7 @@ export function insertSession(
     input.replacement ?? 'auto',
     JSON.stringify(given.agentConfig),
     JSON.stringify(equipmentOf(create)),
+    create.memberId ?? null,
   )
   projectSession(sql, now)
 }
@@ -215,6 +220,7 @@ export function projectSession(sql: Sql, now: number): void {
   if (session.status === 'erased') return
   addToOutbox(sql, now, 'session', {
     project: session.project,
+    memberId: session.memberId,
     title: session.title,
     status: session.status,
     provider: session.provider,

@@ -94,14 +94,15 @@ const secretTexts = (values: readonly { key: string; sealed: string }[]): string
 
 /** From here on it is a session like any other, and its time begins. */
 export function openWarm(sql: Sql, now: number, create: CreateSession, plan: NewSession): void {
-  const { input, keyId, sessionId: creationId } = create
+  const { input, keyId, memberId = null, sessionId: creationId } = create
   const idleSeconds = idleSecondsOf(input)
   sql.run(
-    `update session set status = 'open', claimed_for = ?, created_at = ?, key_id = ?, title = ?,
+    `update session set status = 'open', claimed_for = ?, created_at = ?, key_id = ?, member_id = ?, title = ?,
        client_type = ?, gate = ?, idle_timeout_seconds = ?, replacement = ?, agent_config = ?`,
     creationId,
     now,
     keyId,
+    memberId,
     plan.title,
     input.clientType,
     JSON.stringify(input.gate),
