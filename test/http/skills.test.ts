@@ -157,7 +157,7 @@ describe('[SKILL2] versions', () => {
     const { id } = await put('race')
     const texts = Array.from({ length: 6 }, (_, n) => `Text ${n}.`)
     const made = await Promise.all(texts.map((text) => add(id, text, { activate: true })))
-    expect(made.map(({ version }) => version).toSorted()).toEqual([1, 2, 3, 4, 5, 6])
+    expect(made.map(({ version }) => version).toSorted((a, b) => a - b)).toEqual([1, 2, 3, 4, 5, 6])
     expect(made.map(({ source }) => source.content)).toEqual(texts)
     expect((await current(id))[0]).toBe(6)
     expect(await rows('skill_changes', id)).toBe(6)
