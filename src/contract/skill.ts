@@ -183,3 +183,115 @@ export const SkillChange = z.object({
   createdAt: z.number(),
 })
 export type SkillChange = z.infer<typeof SkillChange>
+
+/** A skill by name; absent scope: that of whoever names it. */
+export const SkillReference = z.strictObject({
+  name: SkillName,
+  scope: RegistryScope.optional(),
+  version: VersionNumber.nullish().describe('Absent: the current one'),
+})
+export type SkillReference = z.infer<typeof SkillReference>
+
+/** As people write it: a name, `personal:name`, `name@3`. */
+const shortReference = /^(?:(project|personal):)?([^@:]*)(?:@([1-9]\d{0,8}))?$/
+
+export const SkillNamed = z.preprocess((given) => {
+  const [, scope, name, version] =
+    shortReference.exec(typeof given === 'string' ? given : '@') ?? []
+  if (name === undefined) return given
+  return { name, ...(scope && { scope }), ...(version && { version: Number(version) }) }
+}, SkillReference)
+
+export const maxNamedSkills = 50
+export const maxPayloadBytes = 1024 * 1024
+
+const Word = z.string().regex(targetKey)
+
+export const SkillResolve = z.strictObject({
+  ...RegistryPlace.shape,
+  skills: z
+    .array(SkillNamed)
+    .max(maxNamedSkills)
+    .default([])
+    .describe('By name: "review", "personal:notes", "review@3"'),
+  agent: z
+    .strictObject({
+      name: Word,
+      mode: z.enum(['agent', 'subagent']).default('agent'),
+      skills: z.array(SkillNamed).max(maxNamedSkills).default([]).describe('Of its definition'),
+    })
+    .optional(),
+  workflow: Word.optional(),
+  phase: Word.optional(),
+  adapter: Word.optional(),
+})
+export type SkillResolve = z.infer<typeof SkillResolve>
+
+/** Why somebody gets a skill. */
+export const SkillSourceOf = z.object({
+  kind: z.enum(['request', 'definition', ...SkillTargetType.options]),
+  key: z.string(),
+  version: VersionNumber.nullable().describe('null: the current one'),
+})
+export type SkillSourceOf = z.infer<typeof SkillSourceOf>
+
+export const SkillReason = z.enum([
+  'skill_missing',
+  'no_current_version',
+  'version_missing',
+  'version_draft',
+  'version_deprecated',
+  'version_archived',
+  'name_taken',
+])
+export type SkillReason = z.infer<typeof SkillReason>
+
+export const ResolvedSkill = z.object({
+  skillId: SkillId,
+  name: z.string(),
+  scope: RegistryScope,
+  version: VersionNumber,
+  sha256: Sha256,
+  ...said,
+  sources: z.array(SkillSourceOf).describe('The first is why it is here, the others name it too'),
+})
+export type ResolvedSkill = z.infer<typeof ResolvedSkill>
+
+export const SkippedSkill = z.object({
+  name: z.string(),
+  scope: RegistryScope,
+  version: VersionNumber.nullable(),
+  reason: SkillReason,
+  source: SkillSourceOf,
+})
+export type SkippedSkill = z.infer<typeof SkippedSkill>
+
+export const SkillResolution = z.object({
+  skills: z.array(ResolvedSkill),
+  skipped: z.array(SkippedSkill),
+})
+export type SkillResolution = z.infer<typeof SkillResolution>
+
+export const PayloadReason = z.enum([
+  'url_fetch_disabled',
+  'path_unsafe',
+  'path_not_uploaded',
+  'path_missing',
+  'path_not_file',
+  'content_oversized',
+  'payload_full',
+])
+export type PayloadReason = z.infer<typeof PayloadReason>
+
+export const SkillPayloadItem = ResolvedSkill.extend({
+  order: z.number().int(),
+  content: z.string().nullable(),
+  reason: PayloadReason.nullable().describe('Why there is no content'),
+})
+export type SkillPayloadItem = z.infer<typeof SkillPayloadItem>
+
+export const SkillPayload = z.object({
+  items: z.array(SkillPayloadItem),
+  skipped: z.array(SkippedSkill),
+})
+export type SkillPayload = z.infer<typeof SkillPayload>

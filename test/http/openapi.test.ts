@@ -127,17 +127,17 @@ const operationIds = `
   finishRun getApproval getBudget getBuiltinPolicy getConfiguration getDeploymentKillSwitch
   getDeploymentStatus getDiff getHealth getKillSwitch getLimits getManifest getMember getOperation
   getPolicyVersion getReadiness getRun getSandboxEnv getSession getSessionBudget getSessionPolicy
-  getSkill getSkillVersion getStatus getTurn getWarmPool getWorstCase listActions listApprovals
-  listArtifacts listAudit listCalls listConfigurations listDeadLetters listDeliveries
-  listEnvRequests listEvents listKeys listMembers listModels listPatches listPolicies
-  listPolicyVersions listProviders listRunApprovals listRunEvents listRuns listSecrets
-  listSessionApprovals listSessionDeadLetters listSessionRuns listSessions listSkillChanges
-  listSkillVersions listSkills listTurns listWebhooks mergeAttempt openLink planOperation
-  putBudget putDeploymentToSleep putLimits putPolicy putSessionBudget putSkill readFromModelVendor
-  removePolicy replaceSandbox replayPolicy resealSecrets resendDeadLetters
-  resendSessionDeadLetters resolveApproval resumeApproval resumeRun retrySandbox revokeApproval
-  revokeKey rollBackSkill sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch
-  setModalCredentials setSecret submitEnvValues testWebhook updateConfiguration
+  getSkill getSkillPayload getSkillVersion getStatus getTurn getWarmPool getWorstCase listActions
+  listApprovals listArtifacts listAudit listCalls listConfigurations listDeadLetters
+  listDeliveries listEnvRequests listEvents listKeys listMembers listModels listPatches
+  listPolicies listPolicyVersions listProviders listRunApprovals listRunEvents listRuns
+  listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
+  listSkillChanges listSkillVersions listSkills listTurns listWebhooks mergeAttempt openLink
+  planOperation putBudget putDeploymentToSleep putLimits putPolicy putSessionBudget putSkill
+  readFromModelVendor removePolicy replaceSandbox replayPolicy resealSecrets resendDeadLetters
+  resendSessionDeadLetters resolveApproval resolveSkills resumeApproval resumeRun retrySandbox
+  revokeApproval revokeKey rollBackSkill sendPrompt setDeploymentKillSwitch setE2bCredentials
+  setKillSwitch setModalCredentials setSecret submitEnvValues testWebhook updateConfiguration
   updateSessionPolicy uploadArtifact verifyRun
 `
 

@@ -6,7 +6,10 @@ import {
   SkillAttach,
   SkillChange,
   SkillDetails,
+  SkillPayload,
   SkillQuery,
+  SkillResolution,
+  SkillResolve,
   SkillRollback,
   SkillStateChange,
   SkillTarget,
@@ -19,6 +22,7 @@ import { listChanges } from '../../core/registry/skills/changes.ts'
 import { listVersions, loadSkill, mustFindVersion } from '../../core/registry/skills/rows.ts'
 import { listSkills, putSkill, viewSkill } from '../../core/registry/skills/skills.ts'
 import { addVersion, changeState, rollBack } from '../../core/registry/skills/versions.ts'
+import { resolveSkills, skillPayload } from '../../core/verbs/resolve-skills.ts'
 import { params } from '../kit/openapi.ts'
 import { type Cursor, datedPage, pageBy, readNumber } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
@@ -67,6 +71,34 @@ export const skillRoutes = [
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       datedPage(query, (before, limit) => listSkills(deps.db(), caller, query, { limit, before })),
+  }),
+
+  route({
+    id: 'resolveSkills',
+    method: 'post',
+    path: '/v1/skills/resolve',
+    summary: 'Which skills an agent gets, in order and with every reason; nothing is written',
+    tag,
+    guard: 'read',
+    limitedKeys: 'obeyed',
+    body: SkillResolve,
+    answers: ok(SkillResolution, 'What it gets, and what was skipped'),
+    refuses: ['forbidden'],
+    answer: ({ deps, caller, body }) => resolveSkills(deps.db(), caller, body),
+  }),
+
+  route({
+    id: 'getSkillPayload',
+    method: 'post',
+    path: '/v1/skills/payload',
+    summary: 'The same with the texts that can be given; nothing is written or fetched',
+    tag,
+    guard: 'read',
+    limitedKeys: 'obeyed',
+    body: SkillResolve,
+    answers: ok(SkillPayload, 'Texts, or why there is none'),
+    refuses: ['forbidden'],
+    answer: ({ deps, caller, body }) => skillPayload(deps.db(), caller, body),
   }),
 
   route({

@@ -22,12 +22,15 @@ export const skillColumns = `id, project, scope, name, description, current_vers
 /** Its own rows, and what its projects share. */
 export const visible = `organisation_id = ?1 and member_id in ('', ?2)`
 
-const versionColumns = `skill_id as skillId, version, state, description, compatibility, source, sha256,
+export const versionColumns = `skill_id as skillId, version, state, description, compatibility, source, sha256,
   created_by as createdBy, created_at as createdAt`
 
-type VersionRow = Omit<SkillVersion, 'source' | 'state'> & { source: string; state: SkillState }
+export type VersionRow = Omit<SkillVersion, 'source' | 'state'> & {
+  source: string
+  state: SkillState
+}
 
-const versionOf = (row: VersionRow): SkillVersion => ({
+export const versionOf = (row: VersionRow): SkillVersion => ({
   ...row,
   source: JSON.parse(row.source) as SkillSource,
 })
