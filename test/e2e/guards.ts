@@ -17,6 +17,10 @@ const obeyed: readonly string[] = [
   'POST /v1/runs',
   'GET /v1/sessions',
   'POST /v1/sessions',
+  'GET /v1/skills',
+  'PUT /v1/skills',
+  'POST /v1/skills/payload',
+  'POST /v1/skills/resolve',
 ]
 
 /** What cannot be undone is for the member that made the session, and for admins. */
@@ -40,7 +44,8 @@ function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
   if (ofSession.test(path)) return both('not_found')
   if (`${method} ${path}` === 'GET /v1/configurations/:configurationId')
     return { 'a key of another project': 'not_found' }
-  if (method === 'POST' && obeyed.includes(`POST ${path}`))
+  if (path.startsWith('/v1/skills/:')) return { 'a key of another project': 'not_found' }
+  if (method !== 'GET' && obeyed.includes(`${method} ${path}`))
     return { 'a key of another project': 'forbidden' }
   return obeyed.includes(`${method} ${path}`) ? {} : both('forbidden')
 }

@@ -103,8 +103,8 @@ test('[SKILL10] by HTTP: texts in their order, or why there is none; nothing is 
 
 test.each([
   ['skills.0.name', { skills: ['Not A Name'] }],
-  ['skills.0.name', { skills: ['team:review'] }],
-  ['skills.0.name', { skills: ['review@0'] }],
+  ['skills.0', { skills: ['team:review'] }],
+  ['skills.0', { skills: ['review@0'] }],
   ['skills.0', { skills: [7] }],
   ['agent.name', { agent: {} }],
   ['phase', { phase: 'a b' }],
