@@ -1,6 +1,6 @@
 // What of resolved skills can be given to an agent: texts that are here. Pure, and deterministic in its reasons.
 
-import { isLongerThan } from '../../../contract/canonical.ts'
+import { byteLength, isLongerThan } from '../../../contract/canonical.ts'
 import {
   maxPayloadBytes,
   maxSkillBytes,
@@ -26,7 +26,7 @@ export function payloadOf({ skills, skipped }: SkillResolution, uploads: Uploads
   let left = maxPayloadBytes
   const items = skills.map((skill, order): SkillPayloadItem => {
     const given = contentOf(skill, uploads)
-    const bytes = given.content === null ? 0 : bytesOf(given.content)
+    const bytes = given.content === null ? 0 : byteLength(given.content)
     const fits = bytes <= left
     if (fits) left -= bytes
     return { ...skill, order, ...(fits ? given : none('payload_full')) }
@@ -35,14 +35,9 @@ export function payloadOf({ skills, skipped }: SkillResolution, uploads: Uploads
 }
 
 function contentOf({ source }: ResolvedSkill, uploads: Uploads): Content {
-  switch (source.kind) {
-    case 'inline':
-      return textOf(source.content)
-    case 'url':
-      return none('url_fetch_disabled')
-    case 'path':
-      return isUnsafe(source.path) ? none('path_unsafe') : uploaded(uploads.get(source.path))
-  }
+  if (source.kind === 'inline') return textOf(source.content)
+  if (source.kind === 'url') return none('url_fetch_disabled')
+  return isUnsafe(source.path) ? none('path_unsafe') : uploaded(uploads.get(source.path))
 }
 
 function uploaded(file: UploadedFile | undefined): Content {
@@ -63,8 +58,6 @@ const textOf = (content: string): Content =>
   isLongerThan(content, maxSkillBytes) ? none('content_oversized') : { content, reason: null }
 
 const none = (reason: PayloadReason): Content => ({ content: null, reason })
-
-const bytesOf = (text: string): number => new TextEncoder().encode(text).byteLength
 
 /** Lexically: out of the workspace, or of no meaning that every machine shares. */
 const isUnsafe = (path: string): boolean =>
