@@ -77,6 +77,10 @@ export async function createGuardKit({
   await call('POST', `/v1/skills/${skill['id']}/versions`, {
     source: { kind: 'inline', content: 'Look.' },
   })
+  const proposal = await call('POST', `/v1/skills/${skill['id']}/proposals`, {
+    source: { kind: 'inline', content: 'Look twice.' },
+    rationale: 'Safer',
+  })
   await call('PUT', '/v1/secrets/GUARD_SECRET', { value: 'known to its organisation' })
   const webhook = await call('POST', '/v1/webhooks', {
     url: 'https://example.com/',
@@ -113,6 +117,7 @@ export async function createGuardKit({
     configurationId: configuration['id'] as string,
     webhookId: webhook['id'] as string,
     skillId: skill['id'] as string,
+    proposalId: proposal['id'] as string,
     runId,
     operationId,
     attemptId: attempt?.id ?? '',

@@ -17,6 +17,7 @@ const obeyed: readonly string[] = [
   'POST /v1/runs',
   'GET /v1/sessions',
   'POST /v1/sessions',
+  'GET /v1/skill-proposals',
   'GET /v1/skills',
   'PUT /v1/skills',
   'POST /v1/skills/payload',
@@ -44,7 +45,8 @@ function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
   if (ofSession.test(path)) return both('not_found')
   if (`${method} ${path}` === 'GET /v1/configurations/:configurationId')
     return { 'a key of another project': 'not_found' }
-  if (path.startsWith('/v1/skills/:')) return { 'a key of another project': 'not_found' }
+  if (path.startsWith('/v1/skills/:') || path.startsWith('/v1/skill-proposals/:'))
+    return { 'a key of another project': 'not_found' }
   if (method !== 'GET' && obeyed.includes(`${method} ${path}`))
     return { 'a key of another project': 'forbidden' }
   return obeyed.includes(`${method} ${path}`) ? {} : both('forbidden')
@@ -81,7 +83,7 @@ function refusalsAt(route: Route): Refusals {
       ...(guard.scope === 'approve' ? { 'a key with write': 'forbidden' } : {}),
       ...(guard.scope === 'admin' ? { 'a key with write and approve': 'forbidden' } : {}),
       // Who asked does not approve, neither with that key nor with another one of the same owner.
-      ...(path.endsWith('Id/resolve')
+      ...(path.endsWith('approvalId/resolve')
         ? { 'an admin': 'forbidden', 'a key with write and approve': 'forbidden' }
         : {}),
     }
@@ -176,6 +178,12 @@ function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path.endsWith('/operations') || path.endsWith('/operations/plan'))
     return '{"operation":{"category":"read","operation":"read-file","targetPath":"a"}}'
   if (path.endsWith('/abandon') || path.endsWith('/revoke')) return '{"reason":"r"}'
+  if (path.endsWith('proposalId/resolve'))
+    return JSON.stringify({ resolution: 'rejected', hash: 'a'.repeat(64), reason: 'r' })
+  if (path.endsWith('proposalId/cancel') || path.endsWith('proposalId/apply'))
+    return '{"reason":"r"}'
+  if (path.endsWith('/proposals'))
+    return '{"source":{"kind":"inline","content":"c"},"rationale":"r"}'
   if (path.endsWith('Id/resolve')) return '{"resolution":"approved"}'
   if (path === '/v1/runs/:runId') return '{"status":"planned"}'
   if (path.endsWith('/finish')) return '{"status":"cancelled"}'
@@ -217,6 +225,7 @@ export function fillPath(kit: GuardKit, path: string): string {
     configurationId: kit.configurationId,
     webhookId: kit.webhookId,
     skillId: kit.skillId,
+    proposalId: kit.proposalId,
     version: '1',
     targetType: 'agent',
     targetKey: 'a',

@@ -232,6 +232,8 @@ export const otherTables: Readonly<Record<string, 'claim' | 'content' | { stays:
   skill_versions: { stays: 'Of no session' },
   skill_attachments: { stays: 'Of no session' },
   skill_changes: { stays: 'Of no session' },
+  skill_proposals: { stays: 'What a session has given to the registry' },
+  skill_votes: { stays: 'Of no session' },
   webhooks: { stays: 'Of no session' },
   provider_credentials: { stays: 'Of no session' },
 }

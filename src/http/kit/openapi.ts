@@ -12,6 +12,7 @@ import {
   RunId,
   SessionId,
   SkillId,
+  SkillProposalId,
   TurnId,
 } from '../../contract/ids.ts'
 import { version } from '../../contract/version.ts'
@@ -47,6 +48,7 @@ export const params = {
   member: z.object({ memberId: MemberId }),
   configuration: z.object({ configurationId: ConfigurationId }),
   skill: z.object({ skillId: SkillId }),
+  skillProposal: z.object({ proposalId: SkillProposalId }),
 }
 
 export const IdempotencyHeader = z.object({

@@ -20,6 +20,7 @@ import { runRoutes } from './runs.ts'
 import { sandboxRoutes } from './sandbox.ts'
 import { secretRoutes } from './secrets.ts'
 import { sessionRoutes } from './sessions.ts'
+import { skillProposalRoutes } from './skill-proposals.ts'
 import { skillRoutes } from './skills.ts'
 import { statusRoutes } from './status.ts'
 import { toolRoutes } from './tools.ts'
@@ -30,7 +31,7 @@ import { webhookRoutes } from './webhooks.ts'
 export const routes: Route[] = [
   ...[...sessionRoutes, ...turnRoutes, ...changeRoutes, ...eventRoutes, ...artifactRoutes],
   ...[...runRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
-  ...skillRoutes,
+  ...[...skillRoutes, ...skillProposalRoutes],
   ...[...budgetRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
   ...[

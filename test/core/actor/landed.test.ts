@@ -68,6 +68,7 @@ const landedMigrations = {
   '0009_approval_details.sql': '3928280b55107dd3',
   '0010_members.sql': '4273c8f129bb3735',
   '0011_skills.sql': 'cbe856114ceed291',
+  '0012_skill_proposals.sql': 'd087c883887ec7dc',
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)

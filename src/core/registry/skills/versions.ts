@@ -27,16 +27,11 @@ export interface Saying extends Pick<SkillVersion, 'description' | 'compatibilit
   sha256: string
 }
 
+/** Or refuses what must not be stored. */
 export async function sayingOf(
   crypto: Pick<Crypto, 'sha256'>,
-  { description }: Pick<Skill, 'description'>,
-  given: Pick<SkillVersionAdd, 'description' | 'compatibility' | 'source'>,
+  said: Omit<Saying, 'sha256'>,
 ): Promise<Saying> {
-  const said = {
-    description: given.description ?? description,
-    compatibility: given.compatibility,
-    source: given.source,
-  }
   mustHoldNoSecret(said)
   return { ...said, sha256: await crypto.sha256(canonicalJson(said)) }
 }
@@ -66,9 +61,12 @@ export async function addVersion(
 ): Promise<SkillVersion> {
   const skill = await loadSkill(db, caller, skillId)
   if (input.activate) mustMayActivate(caller, skill)
-  const saying = await sayingOf(crypto, skill, input)
+  const { description = skill.description, compatibility, source } = input
+  const saying = await sayingOf(crypto, { description, compatibility, source })
   const { keyId: actor } = caller
-  await db.batch(addStatements(now, { skillId, saying, actor, ...input, isNew: newestDiffers }))
+  await db.batch(
+    addStatements(now, { skillId, saying, actor, ...input, ifSql: newestDiffers, ifValues: [] }),
+  )
   return await mustFindVersion(db, skill, await newestSaying(db, skillId, saying.sha256))
 }
 
@@ -93,14 +91,15 @@ interface NewVersion {
   activate: boolean
   actor: string
   reason: string
-  /** SQL that must hold for it to be added, over `?1` (the skill) and `?2` (the hash). */
-  isNew: string
+  /** SQL that must hold for it to be added, over `?1` (the skill), `?2` (the hash) and its own values from `?9` on. */
+  ifSql: string
+  ifValues: DbStatement['values']
 }
 
 /** All or nothing: the version, whether it is current, and who did it. Sent again they change nothing. */
 export function addStatements(
   now: number,
-  { skillId, saying, activate, actor, reason, isNew }: NewVersion,
+  { skillId, saying, activate, actor, reason, ifSql, ifValues }: NewVersion,
 ): DbStatement[] {
   const { sha256, description, compatibility, source } = saying
   const act = activate ? 'version.activated' : 'version.added'
@@ -109,10 +108,10 @@ export function addStatements(
       sql: `insert into skill_versions (skill_id, version, state, description, compatibility, source, sha256,
               created_by, created_at)
             select ?1, coalesce(${newestVersion}, 0) + 1,
-              ?3, ?4, ?5, ?6, ?2, ?7, ?8 where ${isNew}`,
+              ?3, ?4, ?5, ?6, ?2, ?7, ?8 where ${ifSql}`,
       values: [
         ...[skillId, sha256, activate ? 'active' : 'draft', description, compatibility],
-        ...[JSON.stringify(source), actor, now],
+        ...[JSON.stringify(source), actor, now, ...ifValues],
       ],
     },
     {
