@@ -9,6 +9,7 @@ type Visitor = keyof GuardKit['visitors']
 /** Routes without a session that limited keys may enter, since they show only what is within the limits. */
 const obeyed: readonly string[] = [
   'GET /v1/approvals',
+  'GET /v1/changes/:change/workflow',
   'GET /v1/configurations',
   'GET /v1/models',
   'GET /v1/policies/:name',
@@ -45,6 +46,8 @@ function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
   if (ofSession.test(path)) return both('not_found')
   if (`${method} ${path}` === 'GET /v1/configurations/:configurationId')
     return { 'a key of another project': 'not_found' }
+  if (path !== '/v1/changes/:change/workflow' && path.startsWith('/v1/changes'))
+    return { 'a key of another project': 'forbidden' }
   if (path.startsWith('/v1/skills/:') || path.startsWith('/v1/skill-proposals/:'))
     return { 'a key of another project': 'not_found' }
   if (method !== 'GET' && obeyed.includes(`${method} ${path}`))
@@ -71,8 +74,8 @@ function refusalsAt(route: Route): Refusals {
       'the replaced sandbox': 'forbidden',
       'the sandbox with an expired token': 'token_expired',
       'a token that is not a sandbox’s': 'forbidden',
-      // The names of providers are everybody's; what is behind them is each organisation's own.
-      ...(path.includes(':') && !path.startsWith('/v1/providers/')
+      // The names of providers and changes are everybody's; what is behind them is each organisation's own.
+      ...(path.includes(':') && !/^\/v1\/(providers|changes)\//.test(path)
         ? { 'an admin of another organisation': 'not_found' }
         : {}),
       ...limitedRefusals(route, guard.scope),
@@ -192,6 +195,11 @@ function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path.endsWith('/env')) return '{"values":[{"key":"A","value":"v"}]}'
   if (path.endsWith('/corrections')) return '{"used":{"tokens":0},"reason":"r"}'
   if (path.endsWith('/tokens')) return '{"lifetimeSeconds":60}'
+  if (path === '/v1/changes/import')
+    return '{"artifacts":[{"change":"c","phase":"explore","content":"c"}]}'
+  if (path === '/v1/changes/:change/phases/:phase') return '{"content":"c"}'
+  if (path === '/v1/changes/:change/phases/:phase/approvals')
+    return JSON.stringify({ sha256: '0'.repeat(64) })
   if (path === '/v1/budgets') return '{"limits":{}}'
   if (path.endsWith('/corrections')) return '{"used":{"tokens":1},"reason":"r"}'
   if (path === '/v1/members') return '{"name":"n"}'
@@ -230,6 +238,8 @@ export function fillPath(kit: GuardKit, path: string): string {
     targetType: 'agent',
     targetKey: 'a',
     name: path.startsWith('/v1/providers/') ? 'e2b' : 'GUARD_SECRET',
+    change: 'guarded',
+    phase: 'explore',
     toolName: 'verify',
     provider: 'litellm',
     path: 'chat/completions',

@@ -34,6 +34,8 @@ const posts: Record<string, string> = {
   '/v1/attempts/:attemptId/abandon': 'what is not reserved is 409',
   '/v1/attempts/:attemptId/merge': 'joins, and is answered from the record',
   '/v1/attempts/:attemptId/discard': 'joins, and is answered from the record',
+  '/v1/changes/import': 'what is there already is unchanged',
+  '/v1/changes/:change/phases/:phase/approvals': 'a member has one word on a revision',
   '/v1/members/:memberId/disable': 'what is disabled stays so',
   '/v1/skills/:skillId/versions': 'what the newest version says already is that version',
   '/v1/skills/:skillId/versions/:version/state': 'sets a state',

@@ -119,28 +119,29 @@ const refTo = (name: string) => `#/components/schemas/${name}`
 /** Clients are generated from these: once released, an id stays. */
 const operationIds = `
   abandonAttempt abortTurns addCheckpoint addRunEvent addSkillVersion admitRetry
-  applySkillProposal attachSkill callModelVendor callTool cancelSkillProposal changeRun
-  changeSkillVersion checkPolicy checkProvider closeSession correctBudget correctSessionBudget
-  createConfiguration createKey createLoneRun createMember createRun createSandboxToken
-  createSession createWebhook deleteConfiguration deleteProviderCredentials deleteSecret
-  deleteSession deleteWebhook detachSkill disableMember discardAttempt downloadArtifact
-  downloadPatch evaluateRetry executeAttempt executeOperation finishRun getApproval getBudget
-  getBuiltinPolicy getConfiguration getDeploymentKillSwitch getDeploymentStatus getDiff getHealth
-  getKillSwitch getLimits getManifest getMember getOperation getPolicyVersion getReadiness getRun
-  getSandboxEnv getSession getSessionBudget getSessionPolicy getSkill getSkillPayload
-  getSkillProposal getSkillVersion getStatus getTurn getWarmPool getWorstCase listActions
-  listApprovals listArtifacts listAudit listCalls listConfigurations listDeadLetters
+  applySkillProposal approvePhaseArtifact attachSkill callModelVendor callTool cancelSkillProposal
+  changeRun changeSkillVersion checkPolicy checkProvider closeSession correctBudget
+  correctSessionBudget createConfiguration createKey createLoneRun createMember createRun
+  createSandboxToken createSession createWebhook deleteConfiguration deleteProviderCredentials
+  deleteSecret deleteSession deleteWebhook detachSkill disableMember discardAttempt
+  downloadArtifact downloadPatch evaluateRetry executeAttempt executeOperation finishRun
+  getApproval getBudget getBuiltinPolicy getChange getConfiguration getDeploymentKillSwitch
+  getDeploymentStatus getDiff getHealth getKillSwitch getLimits getManifest getMember getOperation
+  getPhaseArtifact getPhaseReadiness getPolicyVersion getReadiness getRun getSandboxEnv getSession
+  getSessionBudget getSessionPolicy getSkill getSkillPayload getSkillProposal getSkillVersion
+  getStatus getTurn getWarmPool getWorkflow getWorstCase importPhaseArtifacts listActions
+  listApprovals listArtifacts listAudit listCalls listChanges listConfigurations listDeadLetters
   listDeliveries listEnvRequests listEvents listKeys listMembers listModels listPatches
-  listPolicies listPolicyVersions listProviders listRunApprovals listRunEvents listRuns
-  listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
+  listPhaseRevisions listPolicies listPolicyVersions listProviders listRunApprovals listRunEvents
+  listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
   listSkillChanges listSkillProposals listSkillVersions listSkills listTurns listWebhooks
   mergeAttempt openLink planOperation proposeSkill putBudget putDeploymentToSleep putLimits
   putPolicy putSessionBudget putSkill readFromModelVendor removePolicy replaceSandbox replayPolicy
   resealSecrets resendDeadLetters resendSessionDeadLetters resolveApproval resolveSkillProposal
   resolveSkills resumeApproval resumeRun retrySandbox revokeApproval revokeKey rollBackSkill
-  sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
-  submitEnvValues submitSkillProposal testWebhook updateConfiguration updateSessionPolicy
-  uploadArtifact verifyRun
+  savePhaseArtifact sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch
+  setModalCredentials setSecret submitEnvValues submitSkillProposal testWebhook
+  updateConfiguration updateSessionPolicy uploadArtifact verifyRun
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {

@@ -14,6 +14,7 @@ import { limitRoutes } from './limits.ts'
 import { memberRoutes } from './members.ts'
 import { modelRoutes } from './models.ts'
 import { operationRoutes } from './operations.ts'
+import { phaseRoutes } from './phases.ts'
 import { policyRoutes } from './policies.ts'
 import { providerRoutes } from './providers.ts'
 import { runRoutes } from './runs.ts'
@@ -31,7 +32,7 @@ import { webhookRoutes } from './webhooks.ts'
 export const routes: Route[] = [
   ...[...sessionRoutes, ...turnRoutes, ...changeRoutes, ...eventRoutes, ...artifactRoutes],
   ...[...runRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
-  ...[...skillRoutes, ...skillProposalRoutes],
+  ...[...phaseRoutes, ...skillRoutes, ...skillProposalRoutes],
   ...[...budgetRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
   ...[

@@ -67,8 +67,8 @@ const landedMigrations = {
   '0008_policy_extends.sql': '1003414e5ebe5596',
   '0009_approval_details.sql': '3928280b55107dd3',
   '0010_members.sql': '4273c8f129bb3735',
-  '0011_skills.sql': 'cbe856114ceed291',
-  '0012_skill_proposals.sql': 'd087c883887ec7dc',
+  '0011_phases.sql': '340d40b2854d6498',
+  '0012_skills.sql': '74c8036eaefdd669',
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)
