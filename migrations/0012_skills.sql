@@ -70,7 +70,6 @@ create table skill_proposals (
   asker_kind text not null,
   asker_id text not null,
   asker_member text,
-  session_id text,
   quorum integer not null,
   group_keys text,
   resolution text,

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { Sha256 } from './artifact.ts'
-import { SessionId, SkillId, SkillProposalId, Text } from './ids.ts'
+import { SkillId, SkillProposalId, Text } from './ids.ts'
 import { PageQuery } from './page.ts'
 import { RegistryPlace, RegistryScope } from './registry-scope.ts'
 import { SkillVersion, SkillVersionAdd } from './skill.ts'
@@ -72,9 +72,8 @@ export const SkillProposal = z.object({
   diff: ProposalDiff,
   asker: z.object({
     kind: z.enum(['sandbox', 'key']),
-    id: z.string().describe('The session, or the key'),
+    id: z.string().describe('The session whose agent has proposed it, or the key'),
   }),
-  sessionId: SessionId.nullable().describe('The session whose agent has proposed it'),
   quorum: z.number().int(),
   group: z.array(z.string()).nullable().describe('Keys that may resolve it; null: any'),
   votes: z.array(

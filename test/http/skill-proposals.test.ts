@@ -83,7 +83,7 @@ describe('[SKILL11] proposing', () => {
         lines: '@@ line 1 @@\n-Read it.\n+Read it twice.',
       },
       asker: { kind: 'key', id: expect.stringMatching(/^key_/) },
-      ...{ sessionId: null, quorum: 1, group: null, votes: [], resolution: null },
+      ...{ quorum: 1, group: null, votes: [], resolution: null },
       ...{ application: null, createdAt: app.deps.now() },
     })
     expect(made.hash).not.toBe(made.sha256)
