@@ -75,6 +75,14 @@ export async function createGuardKit({
   const member = await call('POST', '/v1/members', { name: `guard ${sessionId}` })
   const configuration = await call('POST', '/v1/configurations', { name: `guard ${sessionId}` })
   const memory = await call('POST', '/v1/memories', { title: 'guard', content: 'guarded' })
+  const skill = await call('PUT', '/v1/skills', { name: 'guard', description: 'For the guards' })
+  await call('POST', `/v1/skills/${skill['id']}/versions`, {
+    source: { kind: 'inline', content: 'Look.' },
+  })
+  const proposal = await call('POST', `/v1/skills/${skill['id']}/proposals`, {
+    source: { kind: 'inline', content: 'Look twice.' },
+    rationale: 'Safer',
+  })
   await call('PUT', '/v1/secrets/GUARD_SECRET', { value: 'known to its organisation' })
   const webhook = await call('POST', '/v1/webhooks', {
     url: 'https://example.com/',
@@ -111,6 +119,8 @@ export async function createGuardKit({
     configurationId: configuration['id'] as string,
     memoryId: memory['id'] as string,
     webhookId: webhook['id'] as string,
+    skillId: skill['id'] as string,
+    proposalId: proposal['id'] as string,
     runId,
     operationId,
     attemptId: attempt?.id ?? '',
