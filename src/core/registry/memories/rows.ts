@@ -153,6 +153,21 @@ export async function newestMemories(
   )
 }
 
+/** In this order; what is not in these places is left out. */
+export async function memoriesById(
+  db: Db,
+  places: readonly Place[],
+  ids: readonly string[],
+): Promise<Memory[]> {
+  const rows = await db.all<Memory>(
+    `select ${columns} from memories where id in (select value from json_each(?1)) and deleted_at is null
+       and place in (select value from json_each(?2))`,
+    ...[JSON.stringify(ids), JSON.stringify(places.map(placeToken))],
+  )
+  const byId = new Map(rows.map((row) => [row.id as string, row]))
+  return ids.flatMap((id) => byId.get(id) ?? [])
+}
+
 export async function deleteMemory(
   db: Db,
   now: number,

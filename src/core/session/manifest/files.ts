@@ -26,6 +26,8 @@ export interface ManifestInput {
   equipment?: readonly Equipment[]
   /** All that exist; only those that the session has are written. */
   tools: readonly ToolDefinition[]
+  /** What it was given to remember. */
+  memories?: string
   trustProjectConfig: boolean
   enclosure?: EnclosureMode
   privateHosts?: readonly string[]
@@ -68,7 +70,8 @@ function fileTexts(input: ManifestInput, tools: ToolFile[], marker: string): Fil
   const plugin = gatePluginText({ marker, home: layout.home, required })
   const config = `${JSON.stringify(opencodeConfig(input), null, 2)}\n`
   const shown = input.tools.filter((tool) => isToolOf(tool, input))
-  const instructions = `${input.prompt}\n\n${instructionsText(layout, shown)}`
+  const given = input.memories ? [input.memories] : []
+  const instructions = [input.prompt, ...given, instructionsText(layout, shown)].join('\n\n')
   const { configDir, home, workspace } = layout
   const globalDir = `${home}/.config/opencode`
 

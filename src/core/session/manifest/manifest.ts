@@ -8,6 +8,7 @@ import { baseTree } from '../changes/diff.ts'
 import { loadAutomationRun } from '../automation/automation.ts'
 import { loadGeneration } from '../generations/generations.ts'
 import type { SessionPorts } from '../record/ports.ts'
+import { memoriesText } from './memories.ts'
 import { sessionPrompt } from './prompt.ts'
 import type { SessionRecord } from '../record/record.ts'
 
@@ -35,6 +36,7 @@ export async function sessionManifest(
       nonce: session.markerNonce,
       mode: session.mode,
       equipment: session.equipment,
+      memories: memoriesText(ports.sql),
       tools: [...ports.tools.map((tool) => tool.definition), ...sandboxTools],
     },
     ports.crypto,
