@@ -18,6 +18,7 @@ const obeyed: readonly string[] = [
   'POST /v1/runs',
   'GET /v1/sessions',
   'POST /v1/sessions',
+  'GET /v1/usage',
 ]
 
 /** What cannot be undone is for the member that made the session, and for admins. */

@@ -131,7 +131,7 @@ const operationIds = `
   listConfigurations listDeadLetters listDeliveries listEnvRequests listEvents listKeys listMembers
   listModels listPatches listPhaseRevisions listPolicies listPolicyVersions listProviders listRunApprovals
   listRunEvents listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns
-  listSessions listTurns listWebhooks mergeAttempt openLink planOperation putBudget putDeploymentToSleep
+  listSessions listTurns listUsage listWebhooks mergeAttempt openLink planOperation putBudget putDeploymentToSleep
   putLimits putPolicy putSessionBudget putSettings readFromModelVendor removePolicy replaceSandbox replayPolicy
   resealSecrets resendDeadLetters resendSessionDeadLetters resolveApproval resumeApproval resumeRun
   retrySandbox revokeApproval revokeKey savePhaseArtifact sendPrompt setDeploymentKillSwitch
