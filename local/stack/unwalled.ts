@@ -19,7 +19,7 @@ export interface Asking {
   isDemo: boolean
   /** Null: nobody is there to ask. */
   ask: ((question: string) => Promise<string>) | null
-  print(line?: string): void
+  print: (line?: string) => void
 }
 
 /** What the control plane is told about it. */
