@@ -1,12 +1,8 @@
 export const rung: readonly string[] = [
-  // What model calls have used, by day (UTC, days since 1970) and model: the bills are made of these rows.
-  `create table usage_days (
-    day integer not null,
-    model text not null,
-    requests integer not null,
-    input_tokens integer not null,
-    output_tokens integer not null,
-    money_micros integer not null,
-    primary key (day, model)
+  // Of the changes that the policy names: the phases that have artifacts (JSON), as far as the session has heard.
+  `create table known_changes (
+    change text primary key,
+    present text not null,
+    heard_at integer not null
   ) without rowid`,
 ]
