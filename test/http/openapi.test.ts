@@ -136,12 +136,12 @@ const operationIds = `
   listPatches listPhaseRevisions listPolicies listPolicyVersions listProviders listRunApprovals
   listRunEvents listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns
   listSessions listSkillChanges listSkillProposals listSkillVersions listSkills listTurns
-  listWebhooks mergeAttempt openLink planOperation proposeSkill putBudget putDeploymentToSleep
-  putLimits putPolicy putSessionBudget putSettings putSkill readFromModelVendor removePolicy
-  replaceSandbox replayPolicy resealSecrets resendDeadLetters resendSessionDeadLetters
-  resolveApproval resolveSkillProposal resolveSkills resumeApproval resumeRun retrySandbox
-  revokeApproval revokeKey rollBackSkill savePhaseArtifact searchMemories sendPrompt
-  setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
+  listUsage listWebhooks mergeAttempt openLink planOperation proposeSkill putBudget
+  putDeploymentToSleep putLimits putPolicy putSessionBudget putSettings putSkill
+  readFromModelVendor removePolicy replaceSandbox replayPolicy resealSecrets resendDeadLetters
+  resendSessionDeadLetters resolveApproval resolveSkillProposal resolveSkills resumeApproval
+  resumeRun retrySandbox revokeApproval revokeKey rollBackSkill savePhaseArtifact searchMemories
+  sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
   submitEnvValues submitSkillProposal testWebhook updateConfiguration updateMemory
   updateSessionPolicy uploadArtifact validateAbility verifyRun
 `
