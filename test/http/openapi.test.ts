@@ -123,22 +123,23 @@ const operationIds = `
   correctSessionBudget createConfiguration createKey createLoneRun createMember createRun
   createSandboxToken createSession createWebhook deleteConfiguration deleteProviderCredentials
   deleteSecret deleteSession deleteWebhook disableMember discardAttempt downloadArtifact
-  downloadPatch evaluateRetry executeAttempt executeOperation finishRun getApproval getBudget
-  getBuiltinPolicy getChange getConfiguration getDeploymentKillSwitch getDeploymentStatus getDiff
-  getHealth getKillSwitch getLimits getManifest getMember getOperation getPhaseArtifact
-  getPhaseReadiness getPolicyVersion getReadiness getRun getSandboxEnv getSession getSessionBudget
-  getSessionPolicy getSettings getStatus getTurn getWarmPool getWorkflow getWorstCase
-  importPhaseArtifacts listActions listApprovals listArtifacts listAudit listCalls listChanges
-  listConfigurations listDeadLetters listDeliveries listEnvRequests listEvents listKeys
-  listMembers listModels listPatches listPhaseRevisions listPolicies listPolicyVersions
-  listProviders listRunApprovals listRunEvents listRuns listSecrets listSessionApprovals
-  listSessionDeadLetters listSessionRuns listSessions listTurns listWebhooks mergeAttempt openLink
-  planOperation putBudget putDeploymentToSleep putLimits putPolicy putSessionBudget putSettings
-  readFromModelVendor removePolicy replaceSandbox replayPolicy resealSecrets resendDeadLetters
-  resendSessionDeadLetters resolveApproval resumeApproval resumeRun retrySandbox revokeApproval
-  revokeKey savePhaseArtifact sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch
-  setModalCredentials setSecret submitEnvValues testWebhook updateConfiguration
-  updateSessionPolicy uploadArtifact validateAbility verifyRun
+  downloadPatch evaluateRetry executeAttempt executeOperation finishRun getAbility getApproval
+  getBudget getBuiltinPolicy getChange getConfiguration getDeploymentKillSwitch
+  getDeploymentStatus getDiff getHealth getKillSwitch getLimits getManifest getMember getOperation
+  getPhaseArtifact getPhaseReadiness getPolicyVersion getReadiness getRun getSandboxEnv getSession
+  getSessionBudget getSessionPolicy getSettings getStatus getTurn getWarmPool getWorkflow
+  getWorstCase importPhaseArtifacts listAbilities listAbilityVersions listActions listApprovals
+  listArtifacts listAudit listCalls listChanges listConfigurations listDeadLetters listDeliveries
+  listEnvRequests listEvents listKeys listMembers listModels listPatches listPhaseRevisions
+  listPolicies listPolicyVersions listProviders listRunApprovals listRunEvents listRuns
+  listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions listTurns
+  listWebhooks mergeAttempt openLink planOperation putAbility putBudget putDeploymentToSleep
+  putLimits putPolicy putSessionBudget putSettings readFromModelVendor removeAbility removePolicy
+  replaceSandbox replayPolicy resealSecrets resendDeadLetters resendSessionDeadLetters
+  resolveApproval resumeApproval resumeRun retrySandbox revokeApproval revokeKey savePhaseArtifact
+  sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
+  submitEnvValues testWebhook updateConfiguration updateSessionPolicy uploadArtifact
+  validateAbility verifyRun
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {
