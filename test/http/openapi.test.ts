@@ -135,13 +135,13 @@ const operationIds = `
   listDeliveries listEnvRequests listEvents listKeys listMembers listModels listPatches
   listPhaseRevisions listPolicies listPolicyVersions listProviders listRunApprovals listRunEvents
   listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
-  listSkillChanges listSkillProposals listSkillVersions listSkills listTurns listWebhooks
-  mergeAttempt openLink planOperation proposeSkill putAbility putBudget putDeploymentToSleep
-  putLimits putPolicy putSessionBudget putSettings putSkill readFromModelVendor removeAbility
-  removePolicy replaceSandbox replayPolicy resealSecrets resendDeadLetters
-  resendSessionDeadLetters resolveApproval resolveSkillProposal resolveSkills resumeApproval
-  resumeRun retrySandbox revokeApproval revokeKey rollBackSkill savePhaseArtifact sendPrompt
-  setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
+  listSkillChanges listSkillProposals listSkillVersions listSkills listTurns listUsage
+  listWebhooks mergeAttempt openLink planOperation proposeSkill putAbility putBudget
+  putDeploymentToSleep putLimits putPolicy putSessionBudget putSettings putSkill
+  readFromModelVendor removeAbility removePolicy replaceSandbox replayPolicy resealSecrets
+  resendDeadLetters resendSessionDeadLetters resolveApproval resolveSkillProposal resolveSkills
+  resumeApproval resumeRun retrySandbox revokeApproval revokeKey rollBackSkill savePhaseArtifact
+  sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
   submitEnvValues submitSkillProposal testWebhook updateConfiguration updateSessionPolicy
   uploadArtifact validateAbility verifyRun
 `
