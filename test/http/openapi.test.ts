@@ -125,23 +125,24 @@ const operationIds = `
   createRun createSandboxToken createSession createWebhook deleteConfiguration deleteMemory
   deleteProviderCredentials deleteSecret deleteSession deleteWebhook detachSkill disableMember
   discardAttempt downloadArtifact downloadPatch evaluateRetry executeAttempt executeOperation
-  finishRun getApproval getBudget getBuiltinPolicy getChange getConfiguration
+  finishRun getAbility getApproval getBudget getBuiltinPolicy getChange getConfiguration
   getDeploymentKillSwitch getDeploymentStatus getDiff getHealth getKillSwitch getLimits
   getManifest getMember getMemory getOperation getPhaseArtifact getPhaseReadiness getPolicyVersion
   getReadiness getRun getSandboxEnv getSession getSessionBudget getSessionPolicy getSettings
   getSkill getSkillPayload getSkillProposal getSkillVersion getStatus getTurn getWarmPool
-  getWorkflow getWorstCase importMemories importPhaseArtifacts listActions listApprovals
-  listArtifacts listAudit listCalls listChanges listConfigurations listDeadLetters listDeliveries
-  listEnvRequests listEvents listKeys listMembers listMemories listMemoryRevisions listModels
-  listPatches listPhaseRevisions listPolicies listPolicyVersions listProviders listRunApprovals
-  listRunEvents listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns
-  listSessions listSkillChanges listSkillProposals listSkillVersions listSkills listTurns
-  listUsage listWebhooks mergeAttempt openLink planOperation proposeSkill putBudget
-  putDeploymentToSleep putLimits putPolicy putSessionBudget putSettings putSkill
-  readFromModelVendor removePolicy replaceSandbox replayPolicy resealSecrets resendDeadLetters
-  resendSessionDeadLetters resolveApproval resolveSkillProposal resolveSkills resumeApproval
-  resumeRun retrySandbox revokeApproval revokeKey rollBackSkill savePhaseArtifact searchMemories
-  sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
+  getWorkflow getWorstCase importMemories importPhaseArtifacts listAbilities listAbilityVersions
+  listActions listApprovals listArtifacts listAudit listCalls listChanges listConfigurations
+  listDeadLetters listDeliveries listEnvRequests listEvents listKeys listMembers listMemories
+  listMemoryRevisions listModels listPatches listPhaseRevisions listPolicies listPolicyVersions
+  listProviders listRunApprovals listRunEvents listRuns listSecrets listSessionApprovals
+  listSessionDeadLetters listSessionRuns listSessions listSkillChanges listSkillProposals
+  listSkillVersions listSkills listTurns listUsage listWebhooks mergeAttempt openLink
+  planOperation proposeSkill putAbility putBudget putDeploymentToSleep putLimits putPolicy
+  putSessionBudget putSettings putSkill readFromModelVendor removeAbility removePolicy
+  replaceSandbox replayPolicy resealSecrets resendDeadLetters resendSessionDeadLetters
+  resolveApproval resolveSkillProposal resolveSkills resumeApproval resumeRun retrySandbox
+  revokeApproval revokeKey rollBackSkill savePhaseArtifact searchMemories sendPrompt
+  setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
   submitEnvValues submitSkillProposal testWebhook updateConfiguration updateMemory
   updateSessionPolicy uploadArtifact validateAbility verifyRun
 `
