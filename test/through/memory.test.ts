@@ -33,8 +33,11 @@ const remember = (
   more = {},
   credential?: string,
 ) => host().ok('POST', '/v1/memories', { project, title, content, ...more }, credential)
-const rowsOf = (project: string) =>
-  host().rows('select title, content, revision, saved_by from memories where project = ?', project)
+async function rowsOf(project: string): Promise<object[]> {
+  await host().live()
+  const query = 'select title, content, revision, saved_by from memories where project = ?'
+  return (await libsql.db().all(query, project)).map((row) => ({ ...row }))
+}
 const tools = ['memory_search', 'memory_get', 'memory_save', 'memory_update']
 
 interface ToolAnswer {

@@ -38,6 +38,7 @@ const landed = {
     '9430b41ec092c7de',
     '38f2a589bbb7da87',
     '8280418b81d4c659',
+    'd171c69d343d8afb',
   ],
   organisation: [
     'afba0e2bea701f87',
