@@ -8,6 +8,7 @@ import { measureCalls, measureGrowth, measureReplay } from './calls.ts'
 import { measureEvents } from './events.ts'
 import { measureFleet } from './fleet.ts'
 import { measureGate } from './gate.ts'
+import { measureMemory } from './memory.ts'
 import { measureSizes } from './sizes.ts'
 import { measureStart } from './start.ts'
 import { printTable, type Row } from './table.ts'
@@ -43,6 +44,7 @@ try {
   if (wanted('replay')) rows.push(...(await measureReplay(stack, base)))
   if (wanted('events')) rows.push(await measureEvents(stack, base))
   if (wanted('gate')) rows.push(...(await measureGate(join(folder, 'gate'), base)))
+  if (wanted('memory')) rows.push(await measureMemory(join(folder, 'memory')))
   if (wanted('growth')) rows.push(await measureGrowth(stack, Number(values.calls)))
   await stack.stop()
   await base.stop()

@@ -25,14 +25,21 @@ const rankedCharacters = 4000
 const snippetCharacters = 240
 const before = 60
 
-/** First what has all words; if that is less than was asked for, what has some. */
+/** First what has all words, then what has some: one question, since the way to libSQL costs more than the second look. */
 export async function searchMemories(db: Db, search: MemorySearch): Promise<MemoryHit[]> {
   const words = wordsOf(search.query)
-  const all = await hitsOf(db, search, words, 'AND')
-  if (all.length >= search.limit || words.length === 1) return all
-  const known = new Set(all.map(({ id }) => id))
-  const some = await hitsOf(db, search, words, 'OR')
-  return [...all, ...some.filter(({ id }) => !known.has(id))].slice(0, search.limit)
+  const [first] = search.places
+  if (!first) return []
+  const values: DbValue[] = [
+    ...[matchOf(search, words, 'AND'), matchOf(search, words, 'OR'), first.organisationId],
+    ...[JSON.stringify(search.places.map(placeToken)), search.type, search.limit],
+    ...words.map(stem),
+  ]
+  const rows = await db.all<Row>(sqlOf(words.length), ...values)
+  return rows.map(({ part, begin, length, ...hit }) => ({
+    ...hit,
+    snippet: `${begin > 1 ? '…' : ''}${part}${begin + part.length <= length ? '…' : ''}`,
+  }))
 }
 
 /** Letters and digits only: nothing of what remains can be syntax. */
@@ -59,30 +66,10 @@ interface Row extends Omit<MemoryHit, 'snippet'> {
   length: number
 }
 
-async function hitsOf(
-  db: Db,
-  search: MemorySearch,
-  words: string[],
-  how: 'AND' | 'OR',
-): Promise<MemoryHit[]> {
-  const [first] = search.places
-  if (!first) return []
-  const values: DbValue[] = [
-    ...[matchOf(search, words, how), first.organisationId],
-    ...[JSON.stringify(search.places.map(placeToken)), search.type, search.limit],
-    ...words.map(stem),
-  ]
-  const rows = await db.all<Row>(sqlOf(words.length), ...values)
-  return rows.map(({ part, begin, length, ...hit }) => ({
-    ...hit,
-    snippet: `${begin > 1 ? '…' : ''}${part}${begin + part.length <= length ? '…' : ''}`,
-  }))
-}
-
 /** Without endings that the index does not look at either. */
 const stem = (word: string): string => word.slice(0, Math.max(4, word.length - 3))
 
-const firstWord = 6
+const firstWord = 7
 const texts = new Map<number, string>()
 
 function sqlOf(words: number): string {
@@ -90,6 +77,11 @@ function sqlOf(words: number): string {
   texts.set(words, known)
   return known
 }
+
+/** Newest first, so that the index gives no more than are wanted. */
+const matching = (match: number, whole: number): string =>
+  `select rowid as n, ${whole} as whole from memory_index where memory_index match ?${match}
+   order by rowid desc limit ${maxRanked}`
 
 function makeSql(words: number): string {
   const numbers = Array.from({ length: words }, (_, at) => `?${at + firstWord}`)
@@ -99,17 +91,20 @@ function makeSql(words: number): string {
   const places = numbers.map((word) => `nullif(instr(body, ${word}), 0)`)
   return `
     with found as materialized (
-      select rowid as n from memory_index where memory_index match ?1 order by rowid desc limit ${maxRanked}
+      select n, max(whole) as whole from (
+        select * from (${matching(1, 1)})${words === 1 ? '' : ` union all select * from (${matching(2, 0)})`}
+      ) group by n
     ), own as materialized (
-      select m.n, lower(m.title) as heading, lower(substr(m.content, 1, ${rankedCharacters})) as body, m.updated_at as at
+      select m.n, whole, lower(m.title) as heading, lower(substr(m.content, 1, ${rankedCharacters})) as body,
+        m.updated_at as at
       from found join memories as m on m.n = found.n
-      where m.organisation_id = ?2 and m.place in (select value from json_each(?3))
-        and m.deleted_at is null and (?4 is null or m.type = ?4)
+      where m.organisation_id = ?3 and m.place in (select value from json_each(?4))
+        and m.deleted_at is null and (?5 is null or m.type = ?5)
     ), ranked as materialized (
-      select n, ${score} as score, max(1, coalesce(${[...places, '1'].join(', ')}) - ${before}) as begin
-      from own order by score desc, at desc, n desc limit ?5
+      select n, whole, ${score} as score, max(1, coalesce(${[...places, '1'].join(', ')}) - ${before}) as begin
+      from own order by whole desc, score desc, at desc, n desc limit ?6
     )
     select id, project, scope, type, title, revision, updated_at as updatedAt, score, begin,
       substr(content, begin, ${snippetCharacters}) as part, length(content) as length
-    from ranked join memories using (n) order by score desc, updatedAt desc, n desc`
+    from ranked join memories using (n) order by whole desc, score desc, updatedAt desc, n desc`
 }
