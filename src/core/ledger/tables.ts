@@ -224,6 +224,8 @@ export const otherTables: Readonly<Record<string, 'claim' | 'content' | { stays:
   api_keys: { stays: 'Of no session' },
   members: { stays: 'Of no session' },
   audit: { stays: 'Of no session' },
+  agents: { stays: 'Of no session' },
+  agent_revisions: { stays: 'Of no session' },
   configurations: { stays: 'Of no session' },
   secrets: { stays: 'Of no session' },
   policies: { stays: 'Of no session' },

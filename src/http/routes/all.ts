@@ -1,4 +1,5 @@
 import type { Route } from '../kit/route.ts'
+import { agentRoutes } from './agents.ts'
 import { approvalRoutes } from './approvals.ts'
 import { artifactRoutes } from './artifacts.ts'
 import { auditRoutes } from './audit.ts'
@@ -31,6 +32,7 @@ export const routes: Route[] = [
   ...[...runRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
   ...[...budgetRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
+  ...agentRoutes,
   ...[
     ...memberRoutes,
     ...auditRoutes,
