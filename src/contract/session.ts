@@ -1,7 +1,15 @@
 import { z } from 'zod'
 import { EnclosureReport } from './enclosure.ts'
 import { Budget } from './budget.ts'
-import { CallerKey, ConfigurationId, OrganisationId, SessionId, Text, TurnId } from './ids.ts'
+import {
+  CallerKey,
+  ConfigurationId,
+  MemberId,
+  OrganisationId,
+  SessionId,
+  Text,
+  TurnId,
+} from './ids.ts'
 import { ClientType, Mode, SessionType } from './mode.ts'
 import { ReasoningEffort } from './models.ts'
 import { SessionPin } from './pin.ts'
@@ -131,9 +139,14 @@ export type Reason = z.infer<typeof Reason>
 export const SessionStatus = z.enum(['open', 'closed', 'warm'])
 export type SessionStatus = z.infer<typeof SessionStatus>
 
+const maker = MemberId.nullable().describe(
+  'The member that made it; null: of a release that had no members, or still warm',
+)
+
 export const Session = z.object({
   id: SessionId,
   organisationId: OrganisationId,
+  memberId: maker,
   project: z.string(),
   title: z.string(),
   status: SessionStatus,
@@ -205,6 +218,7 @@ export type Session = z.infer<typeof Session>
 /** A row of the list: from libSQL, so it may be a moment older than the session itself. */
 export const SessionRow = z.object({
   id: SessionId,
+  memberId: maker,
   project: z.string(),
   title: z.string(),
   status: SessionStatus,

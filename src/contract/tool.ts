@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { CallerKey } from './ids.ts'
 import type { Mode } from './mode.ts'
+import type { Category } from './permission.ts'
 
 /** What a gateway tool answers; a `success: false` is an answer like any other and is replayed. */
 export const ToolResult = z.object({
@@ -36,6 +37,13 @@ export const ToolCall = z.object({
 })
 export type ToolCall = z.infer<typeof ToolCall>
 
+/**
+ * What a session may have beside what the agent contract gives to all. Nothing of it is there unless the session, or the
+ * agent that it was started with, names it.
+ */
+export const Equipment = z.enum(['memory', 'skills', 'abilities'])
+export type Equipment = z.infer<typeof Equipment>
+
 /** How a tool shows itself to the model and to the wrapper in the sandbox. */
 export interface ToolDefinition<A extends z.ZodType = z.ZodType> {
   name: string
@@ -44,6 +52,10 @@ export interface ToolDefinition<A extends z.ZodType = z.ZodType> {
   domain: 'gateway' | 'sandbox'
   /** The modes that have it, at injection and in the handler. Absent: every mode. */
   modes?: readonly Mode[]
+  /** Only sessions that have it get the tool: Gantry's own, outside the contract. Absent: every session. */
+  needs?: Equipment
+  /** What policies take a use of an own tool for. Absent: provider-tool. */
+  category?: Category
   /** OpenCode names a tool after its file. Absent: the name, with what a file name cannot hold replaced by "_". */
   fileName?: string
   /** The argument that the wrapper sends as tool_call_id. Absent: a fresh id per call. */

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { Mode } from './mode.ts'
-import type { ContractTool, ToolDefinition } from './tool.ts'
+import type { ContractTool, Equipment, ToolDefinition } from './tool.ts'
 import { automationCompleteTool } from './tools/automation-complete.ts'
 import { requestEnvVariablesTool } from './tools/request-env-variables.ts'
 import { saveEnvFilesTool } from './tools/save-env-files.ts'
@@ -36,14 +36,32 @@ export const isToolInMode = (tool: ToolDefinition, mode: Mode): boolean =>
 export const toolsForMode = (mode: Mode): ContractTool[] =>
   contractTools.filter((tool) => isToolInMode(tool, mode))
 
+/** What decides which tools a session has. */
+export interface Equipped {
+  mode: Mode
+  equipment?: readonly Equipment[]
+}
+
+/** Whether the session has the tool: its files, its place in the guide, and its handler. */
+export const isToolOf = (tool: ToolDefinition, { mode, equipment = [] }: Equipped): boolean =>
+  isToolInMode(tool, mode) && isEquippedFor(tool, equipment)
+
+const isEquippedFor = ({ needs }: ToolDefinition, equipment: readonly Equipment[]): boolean =>
+  needs === undefined || equipment.includes(needs)
+
 /** By name or alias. */
 export const findContractTool = (name: string): ContractTool | undefined =>
   contractTools.find((tool) => tool.name === name || tool.aliases.includes(name))
 
-/** What the handler answers outside the tool's modes, after it has checked the arguments; null: it may run. */
-export function modeRefusal(tool: ToolDefinition, mode: Mode): string | null {
-  if (isToolInMode(tool, mode)) return null
-  return `"${tool.name}" is available in ${tool.modes?.join(' and ')} sessions only; this is a ${mode} session`
+/** What the handler answers where the session does not have the tool, after it has checked the arguments; null: it may run. */
+export function toolRefusal(
+  tool: ToolDefinition,
+  { mode, equipment = [] }: Equipped,
+): string | null {
+  if (!isToolInMode(tool, mode))
+    return `"${tool.name}" is available in ${tool.modes?.join(' and ')} sessions only; this is a ${mode} session`
+  if (isEquippedFor(tool, equipment)) return null
+  return `"${tool.name}" is for sessions with ${tool.needs}, and this one was created without: create a session that names ${tool.needs}, or an agent that has it`
 }
 
 export const toolFileName = (tool: ToolDefinition): string =>

@@ -5,13 +5,13 @@ import {
   automationCompleteTool,
   contractTools,
   findContractTool,
-  modeRefusal,
   requestEnvVariablesTool,
   saveEnvFilesTool,
   saveServiceCommandsTool,
   saveSnapshotTool,
   toolFileName,
   toolJsonSchema,
+  toolRefusal,
   toolsForMode,
   verifyTool,
 } from '../../src/contract/tools.ts'
@@ -36,7 +36,7 @@ describe('availability', () => {
   test.each(cells)('%s x %s', (mode, name) => {
     const has = available[mode].includes(name)
     expect(toolsForMode(mode).some((tool) => tool.name === name)).toBe(has)
-    const refusal = modeRefusal(findContractTool(name)!, mode)
+    const refusal = toolRefusal(findContractTool(name)!, { mode })
     if (has) expect(refusal).toBeNull()
     else expect(refusal).toMatch(/ sessions only; this is a /)
   })

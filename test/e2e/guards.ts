@@ -1,14 +1,49 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { type ErrorCode, errorTable } from '../../src/contract/error.ts'
+import type { Scope } from '../../src/contract/key.ts'
 import type { GuardKit } from './guard-kit.ts'
 import { loadRoutes, type Route } from './routes.ts'
 
 type Visitor = keyof GuardKit['visitors']
 
+/** Routes without a session that limited keys may enter, since they show only what is within the limits. */
+const obeyed: readonly string[] = [
+  'GET /v1/approvals',
+  'GET /v1/configurations',
+  'GET /v1/models',
+  'GET /v1/policies/:name',
+  'GET /v1/providers',
+  'GET /v1/runs',
+  'POST /v1/runs',
+  'GET /v1/sessions',
+  'POST /v1/sessions',
+]
+
+/** Ids that lead to a session. */
+const ofSession = /:(session|turn|run|approval|operation|attempt)Id/
+
+/** How keys are refused whose limits the session in the path is outside of. */
+function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
+  const both = (code: ErrorCode): Refusals => ({
+    'a key of another project': code,
+    'a key for own sessions': code,
+  })
+  if (scope === 'admin') return both('forbidden')
+  if (ofSession.test(path)) return both('not_found')
+  if (`${method} ${path}` === 'GET /v1/configurations/:configurationId')
+    return { 'a key of another project': 'not_found' }
+  if (method === 'POST' && obeyed.includes(`POST ${path}`))
+    return { 'a key of another project': 'forbidden' }
+  return obeyed.includes(`${method} ${path}`) ? {} : both('forbidden')
+}
+
+type Refusals = Partial<Record<Visitor, ErrorCode>>
+
 /** Who is refused at a route, and how. Whoever is not named may come in, or is not of interest. */
-function refusalsAt({ path, guard }: Route): Partial<Record<Visitor, ErrorCode>> {
+function refusalsAt(route: Route): Refusals {
+  const { path, guard } = route
   if (guard.kind === 'public') return {}
-  const strangers: Partial<Record<Visitor, ErrorCode>> = {
+  const strangers: Refusals = {
     nobody: 'unauthenticated',
     'an unknown key': 'unauthenticated',
     nonsense: 'unauthenticated',
@@ -25,6 +60,7 @@ function refusalsAt({ path, guard }: Route): Partial<Record<Visitor, ErrorCode>>
       ...(path.includes(':') && !path.startsWith('/v1/providers/')
         ? { 'an admin of another organisation': 'not_found' }
         : {}),
+      ...limitedRefusals(route, guard.scope),
       ...(guard.scope === 'read' ? {} : { 'a key with read': 'forbidden' }),
       ...(guard.scope === 'approve' ? { 'a key with write': 'forbidden' } : {}),
       ...(guard.scope === 'admin' ? { 'a key with write and approve': 'forbidden' } : {}),
@@ -71,7 +107,7 @@ export function guardSuite(host: string, open: () => GuardKit): void {
         })
         continue
       }
-      test(`[AUTH] ${title} refuses everybody else`, async () => {
+      test(`[AUTH] [MBR7] [MBR8] ${title} refuses everybody else`, async () => {
         const answers = await Promise.all(
           refusals.map(
             async ([visitor]) => [visitor, await visit(open(), route, visitor)] as const,

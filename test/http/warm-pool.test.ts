@@ -94,6 +94,15 @@ describe('creating a session', () => {
     for (const { json } of answers) expect(json).toMatchObject({ status: 'open', title: 'x' })
   })
 
+  test('[MBR9] the member that claims a session has made it', async () => {
+    await fill()
+    const [warm] = [...app.sessions.values()]
+    expect((await warm!.api.self.view({ organisationId })).memberId).toBeNull()
+    const { memberId } = (await app.call('GET', '/v1/keys', key)).json.items[0]
+    const { json } = await create()
+    expect([json.sandbox.state, json.memberId]).toEqual(['ready', memberId])
+  })
+
   test('[WARM5] the same key leads to the same session, whatever became of the pool since', async () => {
     await fill()
     const headers = { 'idempotency-key': 'warm' }

@@ -20,7 +20,13 @@ export const notYet: Record<string, readonly string[]> = {
     ...range('R1', 63, 92),
     'R1-94',
   ],
-  evidence: range('R3', 1, 83),
+  evidence: [
+    ...range('R3', 1, 22),
+    ...range('R3', 25, 59),
+    'R3-61',
+    ...range('R3', 63, 79),
+    ...range('R3', 81, 83),
+  ],
   abilities: range('R4', 1, 57),
   evals: range('R0', 1, 22),
 }

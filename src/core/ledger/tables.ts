@@ -32,6 +32,7 @@ export const tables = {
     payload: {
       ...same('project', 'title', 'status', 'provider', 'generation'),
       ...times,
+      member_id: 'memberId',
       sandbox_state: 'sandboxState',
       closed_at: 'closedAt',
     },

@@ -22,6 +22,13 @@ interface ToolUse extends RequestContext {
   input: unknown
   /** As the model sees them. */
   contractTools: readonly string[]
+  /** Gantry's own, of those that the session has. */
+  ownTools?: readonly OwnTool[]
+}
+
+export interface OwnTool {
+  tool: string
+  category: Category
 }
 
 /** What a tool or an operation asks for; paths as they were given. null: it cannot be told from the input. */
@@ -35,20 +42,27 @@ interface Meaning {
   risks?: readonly Risk[]
 }
 
-/** What OpenCode's gate asks: built-in tools by their inputs, the contract's by name, everything else as a provider's. */
+/** What OpenCode's gate asks: built-in tools by their inputs, the contract's and Gantry's own by name, everything else as a provider's. */
 export function requestOfTool({
   tool,
   input,
   contractTools,
+  ownTools = [],
   ...context
 }: ToolUse): PermissionRequest {
   const fields = isRecord(input) ? input : {}
   const builtin = Object.hasOwn(builtins, tool) ? builtins[tool] : undefined
+  const own = ownTools.find((one) => one.tool === tool)
   const meaning = contractTools.includes(tool)
     ? { category: 'provider-tool' as const, operation: 'contract-tool' }
-    : (builtin?.(fields, context) ?? { category: 'provider-tool' as const, operation: 'tool' })
+    : own
+      ? { category: own.category, operation: ownToolOperation }
+      : (builtin?.(fields, context) ?? { category: 'provider-tool' as const, operation: 'tool' })
   return requestOf(meaning, tool, context)
 }
+
+/** The operation of a request for one of Gantry's own tools. */
+export const ownToolOperation = 'own-tool'
 
 type Fields = Record<string, unknown>
 const isRecord = (value: unknown): value is Fields =>

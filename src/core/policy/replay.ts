@@ -47,6 +47,6 @@ export function replayDecisions(recorded: readonly Recorded[], policy: Policy): 
   return replay
 }
 
-/** A remembered approval stood in for the answer to an ask: the policy itself asked. */
+/** Something stood in for the answer to an ask (a remembered approval, a usual host, an own tool): the policy itself asked. */
 const policyDecision = ({ decision, rule }: PermissionDecision): Decision =>
-  rule.startsWith('grant:') ? 'ask' : decision
+  /^(grant:|(usual-host|own-tool)$)/.test(rule) ? 'ask' : decision

@@ -18,8 +18,9 @@ import {
   type Row,
   rowOf,
 } from './configuration-record.ts'
+import { type Limited, type ListCaller, limitValues, mayUseProject } from './place.ts'
 
-export interface ConfigurationKey {
+export interface ConfigurationKey extends Limited {
   organisationId: string
   configurationId: string
 }
@@ -66,27 +67,28 @@ export async function createConfiguration(
 /** Newest first. */
 export async function listConfigurations(
   db: Db,
-  organisationId: string,
+  caller: ListCaller,
   page: { project: string | null; limit: number; before: { createdAt: number; id: string } | null },
 ): Promise<ConfigurationRow[]> {
   const rows = await db.all<Row>(
     `select ${columns} from configurations
-     where organisation_id = ? and (? is null or project = ?) and (created_at, id) < (?, ?)
-     order by created_at desc, id desc limit ?`,
-    organisationId,
-    page.project,
+     where organisation_id = ?1 and (?2 is null or project = ?2) and (created_at, id) < (?3, ?4)
+       and (?6 is null or project in (select value from json_each(?6)))
+     order by created_at desc, id desc limit ?5`,
+    caller.organisationId,
     page.project,
     page.before?.createdAt ?? Number.MAX_SAFE_INTEGER,
     page.before?.id ?? '',
     page.limit,
+    limitValues(caller).projects,
   )
   return rows.map(rowOf)
 }
 
-/** Refuses what is not there, and what is another organisation's, alike. */
+/** Refuses what is not there, what is another organisation's and what the key may not see, alike. */
 export async function loadConfiguration(db: Db, key: ConfigurationKey): Promise<Configuration> {
   const found = await findConfiguration(db, key)
-  if (!found) throw notFound()
+  if (!found || !mayUseProject(key, found.project)) throw notFound()
   return found
 }
 

@@ -1,4 +1,4 @@
-import type { ApiKey, KeyCreate, KeyCreated, Scope } from '../../contract/key.ts'
+import type { ApiKey, KeyCreate, KeyCreated, KeyLimits, Scope } from '../../contract/key.ts'
 import { AppError } from '../../contract/error.ts'
 import type { Crypto, Db, DbStatement } from '../ports.ts'
 import { auditStatement, type Maker } from './audit.ts'
@@ -11,14 +11,17 @@ interface KeyRow {
   member_id: string
   owner: string
   scopes: string
+  /** A list in JSON; null: all. */
+  projects: string | null
+  own_sessions: number
   created_at: number
   expires_at: number | null
   revoked_at: number | null
   last_used_at: number | null
 }
 /** With its member, that has the owner's name. What a disabled member has opens nothing, whoever has made it since. */
-const select = `select k.id, k.organisation_id, k.name, m.id as member_id, k.owner, k.scopes, k.created_at, k.expires_at,
-    coalesce(k.revoked_at, m.disabled_at) as revoked_at, k.last_used_at
+const select = `select k.id, k.organisation_id, k.name, m.id as member_id, k.owner, k.scopes, k.projects, k.own_sessions,
+    k.created_at, k.expires_at, coalesce(k.revoked_at, m.disabled_at) as revoked_at, k.last_used_at
   from api_keys k join members m on m.organisation_id = k.organisation_id and m.name = k.owner`
 
 const implied: Record<Scope, readonly Scope[]> = {
@@ -124,6 +127,11 @@ export async function createKey(
       { path: 'expiresAt', message: 'Must be in the future' },
     ])
   }
+  if (input.limits && input.scopes.includes('admin')) {
+    throw new AppError('invalid_request', 'A key with scope admin has no limits', [
+      { path: 'limits', message: 'Leave it out, or leave out scope admin' },
+    ])
+  }
   const secret = newKeySecret(crypto)
   const order = { ...input, id, organisationId, maker, secret, oncePerName: false }
   const key = await storeKey(db, crypto, now, order)
@@ -143,7 +151,7 @@ export async function storeKey(
   now: number,
   order: KeyOrder,
 ): Promise<ApiKey | null> {
-  const secretHash = await crypto.sha256(order.secret)
+  const secretHash = storedHash(await crypto.sha256(order.secret), order.limits)
   const { id, organisationId, name, owner, maker } = order
   const taken = order.oncePerName ? [organisationId, name, now] : null
   const unless = {
@@ -161,10 +169,18 @@ export async function storeKey(
       { sql: 'select 1 from api_keys where id = ? and secret_hash = ?', values: [id, secretHash] },
     ),
   ])
-  return findKey(db, secretHash)
+  return findStored(db, [secretHash])
 }
 
-const told = ({ name, owner, scopes }: KeyOrder) => ({ name, owner, scopes })
+/** Release 0.1.0 knows no limits. It does not find a hash that begins with a word, and so does not let the key in. */
+const limitedHash = (secretHash: string): string => `limited:${secretHash}`
+const storedHash = (secretHash: string, limits: KeyLimits | undefined): string =>
+  limits ? limitedHash(secretHash) : secretHash
+
+const told = ({ name, owner, scopes, limits }: KeyOrder) => ({
+  ...{ name, owner, scopes },
+  ...(limits && { limits }),
+})
 
 /** The whole row is fixed before it is sent, so sending it again changes nothing. */
 function keyStatement(
@@ -173,16 +189,18 @@ function keyStatement(
   now: number,
   unless: DbStatement,
 ): DbStatement {
-  const { id, organisationId, name, owner } = order
+  const { id, organisationId, name, owner, limits } = order
   const scopes = JSON.stringify([...new Set(order.scopes)])
   return {
-    sql: `insert into api_keys (id, organisation_id, name, owner, scopes, secret_hash, created_at, expires_at)
-          select ?, ?, ?, ?, ?, ?, ?, ?
+    sql: `insert into api_keys (id, organisation_id, name, owner, scopes, secret_hash, created_at, expires_at,
+            projects, own_sessions)
+          select ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
           where not exists (${unless.sql}) and exists (
             select 1 from members where organisation_id = ? and name = ? and disabled_at is null)
           on conflict do nothing`,
     values: [
       ...[id, organisationId, name, owner, scopes, secretHash, now, order.expiresAt ?? null],
+      ...[limits?.projects ? JSON.stringify(limits.projects) : null, limits?.ownSessions ? 1 : 0],
       ...[...unless.values, organisationId, owner],
     ],
   }
@@ -247,8 +265,12 @@ export async function revokeKey(
 }
 
 /** Revoked and expired keys too: see decideKeyState. */
-export async function findKey(db: Db, secretHash: string): Promise<ApiKey | null> {
-  const [row] = await db.all<KeyRow>(`${select} where k.secret_hash = ?`, secretHash)
+export const findKey = (db: Db, secretHash: string): Promise<ApiKey | null> =>
+  findStored(db, [secretHash, limitedHash(secretHash)])
+
+async function findStored(db: Db, hashes: readonly string[]): Promise<ApiKey | null> {
+  const marks = hashes.map(() => '?').join(', ')
+  const [row] = await db.all<KeyRow>(`${select} where k.secret_hash in (${marks})`, ...hashes)
   return row ? keyOf(row) : null
 }
 
@@ -269,9 +291,18 @@ function keyOf(row: KeyRow): ApiKey {
     memberId: row.member_id as ApiKey['memberId'],
     owner: row.owner,
     scopes: JSON.parse(row.scopes) as Scope[],
+    limits: limitsOf(row),
     createdAt: row.created_at,
     expiresAt: row.expires_at,
     revokedAt: row.revoked_at,
     lastUsedAt: row.last_used_at,
+  }
+}
+
+function limitsOf({ projects, own_sessions }: KeyRow): KeyLimits | null {
+  if (projects === null && own_sessions === 0) return null
+  return {
+    ...(projects !== null && { projects: JSON.parse(projects) as string[] }),
+    ...(own_sessions !== 0 && { ownSessions: true }),
   }
 }

@@ -1,5 +1,6 @@
 import type { SessionRow, SessionStatus } from '../../contract/session.ts'
 import type { Db } from '../ports.ts'
+import { type ListCaller, limitValues } from './place.ts'
 
 interface SessionFilter {
   project: string | null
@@ -13,22 +14,24 @@ interface SessionFilter {
 /** Newest first. From libSQL, so a session may appear here a moment after it was created. */
 export async function listSessions(
   db: Db,
-  organisationId: string,
+  caller: ListCaller,
   { project, status, before, limit }: SessionFilter,
 ): Promise<SessionRow[]> {
+  const { projects, member } = limitValues(caller)
   return await db.all<SessionRow>(
-    `select id, project, title, status, sandbox_state as sandboxState,
+    `select id, member_id as memberId, project, title, status, sandbox_state as sandboxState,
             created_at as createdAt, closed_at as closedAt
      from sessions
-     where organisation_id = ?
-       and (? is null or project = ?) and (case when ? is null then status <> 'warm' else status = ? end)
-       and (created_at, id) < (?, ?)
-     order by created_at desc, id desc limit ?`,
-    organisationId,
-    project,
+     where organisation_id = ?1
+       and (?2 is null or project = ?2) and (case when ?3 is null then status <> 'warm' else status = ?3 end)
+       and (?4 is null or project in (select value from json_each(?4))) and (?5 is null or member_id = ?5)
+       and (created_at, id) < (?6, ?7)
+     order by created_at desc, id desc limit ?8`,
+    caller.organisationId,
     project,
     status,
-    status,
+    projects,
+    member,
     before?.createdAt ?? Number.MAX_SAFE_INTEGER,
     before?.id ?? '',
     limit,

@@ -2,7 +2,7 @@ import type { Session } from '../../contract/session.ts'
 import type { RoomOf } from '../actor/room.ts'
 import { createSession } from './create.ts'
 import type { Caller } from './record/caller.ts'
-import { callerSession } from './record/guards.ts'
+import { callerSession, type SessionCaller } from './record/guards.ts'
 import type { SessionKernel } from './record/kernel.ts'
 import type { CreateSession } from './record/record.ts'
 import { closeSession } from './steps/close.ts'
@@ -11,7 +11,7 @@ import { viewSession } from './view.ts'
 
 export interface SelfApi {
   create(input: CreateSession): Promise<Session>
-  view(caller: Pick<Caller, 'organisationId'>): Promise<Session>
+  view(caller: SessionCaller): Promise<Session>
   close(caller: Caller, reason: string): Promise<Session>
   erase(caller: Caller): Promise<void>
   /** Aborts the running turn, and drops the queued ones. */
@@ -53,7 +53,7 @@ export class Self implements RoomOf<SelfApi> {
     return this.view(create)
   }
 
-  async view(caller: Pick<Caller, 'organisationId'>): Promise<Session> {
+  async view(caller: SessionCaller): Promise<Session> {
     callerSession(this.#kernel, caller)
     return viewSession(this.#kernel)
   }

@@ -28,8 +28,7 @@ import { attemptsOfRun } from './operations/attempts.ts'
 import { Operations } from './operations/operations.ts'
 import { Letters } from './outbox/letters.ts'
 import { Outbox } from './outbox/outbox.ts'
-import type { Caller } from './record/caller.ts'
-import { callerSession } from './record/guards.ts'
+import { callerSession, type SessionCaller } from './record/guards.ts'
 import { SessionKernel } from './record/kernel.ts'
 import type { SessionPorts } from './record/ports.ts'
 import { Runs } from './runs/runs.ts'
@@ -81,7 +80,7 @@ export class SessionActor {
   }
 
   /** Throws unless the session is the caller's. */
-  checkWatcher(caller: Pick<Caller, 'organisationId'>): void {
+  checkWatcher(caller: SessionCaller): void {
     callerSession(this.#kernel, caller)
   }
 

@@ -1,4 +1,10 @@
-import type { ConfigurationId, OrganisationId, SessionId, TurnId } from '../../contract/ids.ts'
+import type {
+  ConfigurationId,
+  MemberId,
+  OrganisationId,
+  SessionId,
+  TurnId,
+} from '../../contract/ids.ts'
 import type { Session } from '../../contract/session.ts'
 import { countLetters } from '../actor/dead-letters.ts'
 import { countActiveCalls } from './calls/list.ts'
@@ -23,6 +29,7 @@ export function viewSession({ ports: { sql, now, host }, outboxWaits }: SessionK
   return {
     id: record.id as SessionId,
     organisationId: record.organisationId as OrganisationId,
+    memberId: record.memberId as MemberId | null,
     project: record.project,
     title: record.title,
     status: record.status === 'erased' ? 'closed' : record.status,

@@ -1,8 +1,9 @@
 import { canonicalJson } from '../../contract/canonical.ts'
-import { errorCodeOf } from '../../contract/error.ts'
+import { AppError, errorCodeOf } from '../../contract/error.ts'
 import type { Session, SessionCreate } from '../../contract/session.ts'
 import type { OrganisationApi } from '../organisation/organisation.ts'
 import type { Crypto, Db } from '../ports.ts'
+import { maySee } from '../registry/place.ts'
 import type { SessionApi } from '../session/session.ts'
 import type { Caller } from '../session/record/caller.ts'
 import { claimWarmSession, type WarmPorts } from './claim-warm-session.ts'
@@ -23,11 +24,11 @@ export interface CreateSessionPorts extends WarmPorts {
 /** The same key leads to the same session, however often it comes. */
 export async function createSession(
   ports: CreateSessionPorts,
-  caller: Pick<Caller, 'organisationId' | 'keyId' | 'memberId' | 'scopes'>,
+  caller: Pick<Caller, 'organisationId' | 'keyId' | 'memberId' | 'scopes' | 'limits'>,
   input: SessionCreate,
   key: string | null,
 ): Promise<Session> {
-  const { organisationId, keyId } = caller
+  const { organisationId, keyId, memberId } = caller
   mustMayClone(ports.config, caller, input.repository?.url)
   const organisation = ports.organisation(organisationId)
   const fresh = await ports.ids.mint()
@@ -40,11 +41,15 @@ export async function createSession(
   if (run !== undefined) await organisation.creations.claimRun(run, sessionId)
   const sandbox = input.sandbox ?? ports.config.defaultSandbox
   try {
-    const create = { ...prepared, sessionId, organisationId, keyId, input: { ...input, sandbox } }
+    const owned = { sessionId, organisationId, keyId, memberId }
+    const create = { ...prepared, ...owned, input: { ...input, sandbox } }
     const isRepeat = sessionId !== fresh
     const mayBeWarm = warmPoolSize > 0 || isRepeat
     const warm = mayBeWarm ? await claimWarmSession(ports, create, isRepeat) : null
-    return warm ?? (await ports.session(sessionId).self.create(create))
+    const session = warm ?? (await ports.session(sessionId).self.create(create))
+    // The key of a creation is the organisation's: somebody else may have used it before.
+    if (!maySee(caller, session)) throw new AppError('not_found', 'No such session')
+    return session
   } catch (error) {
     // A refusal has created nothing. After any other failure the claim stays: the session may be there.
     const code = errorCodeOf(error)

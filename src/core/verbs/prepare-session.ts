@@ -1,6 +1,7 @@
 import { AppError } from '../../contract/error.ts'
 import type { SessionCreate } from '../../contract/session.ts'
-import { loadConfiguration } from '../registry/configurations.ts'
+import { type ConfigurationKey, loadConfiguration } from '../registry/configurations.ts'
+import { type Limited, mustMayUseProject } from '../registry/place.ts'
 import { loadPolicyFor } from '../registry/policies/load.ts'
 import type { Crypto, Db } from '../ports.ts'
 import type { CreateSession, SessionConfiguration } from '../session/record/record.ts'
@@ -15,7 +16,7 @@ export interface PreparedSession extends Required<
 }
 
 /** Whoever asks: personal rows of the registries are its member's. */
-type Creator = { organisationId: string; memberId: string }
+type Creator = Limited & { organisationId: string; memberId: string }
 
 interface PreparePorts {
   db: Db
@@ -28,25 +29,25 @@ export async function prepareSession(
   creator: Creator,
   input: SessionCreate,
 ): Promise<PreparedSession> {
-  const own = await prepareOwn(ports.db, creator.organisationId, input)
+  const own = await prepareOwn(ports.db, creator, input)
   const project = own.configuration?.project ?? input.project
   return { ...own, pins: await pinRegistries({ ...ports, ...creator, project, input }) }
 }
 
 async function prepareOwn(
   db: Db,
-  organisationId: string,
+  caller: Limited & { organisationId: string },
   input: SessionCreate,
 ): Promise<Omit<PreparedSession, 'pins'>> {
+  const { organisationId } = caller
   const { configurationId } = input
   if (configurationId === undefined) {
+    mustMayUseProject(caller, input.project)
     const policy = await policyOf(db, organisationId, input.project)
     return { configuration: null, secrets: [], policy, warmPoolSize: 0 }
   }
-  const { configuration, warmPoolSize } = await loadForSession(db, {
-    organisationId,
-    configurationId,
-  })
+  const key = { ...caller, configurationId }
+  const { configuration, warmPoolSize } = await loadForSession(db, key)
   if (input.project !== 'default' && input.project !== configuration.project) {
     throw new AppError(
       'unprocessable',
@@ -67,7 +68,7 @@ const policyOf = async (db: Db, organisationId: string, project: string) =>
 
 async function loadForSession(
   db: Db,
-  key: { organisationId: string; configurationId: string },
+  key: ConfigurationKey,
 ): Promise<{ configuration: SessionConfiguration; warmPoolSize: number }> {
   const found = await loadConfiguration(db, key)
   const rows = await db.all<{ token: string | null }>(

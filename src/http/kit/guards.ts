@@ -21,8 +21,7 @@ type Middleware = MiddlewareHandler<AppEnv>
  * in the request's variables (env.ts). It keeps keys for moments (key-cache.ts) and counts requests (rate-limit.ts).
  */
 export interface Guards {
-  /** `body`: the route takes one in JSON. */
-  at(entrance: Entrance, body?: z.ZodType): Guard
+  at(entrance: Entrance, route?: GuardedRoute): Guard
   /** For a route that reads its body itself. */
   sandbox(options?: { mayBeExpired: boolean }): SandboxGuard
   forgetKey(keyId: string): void
@@ -35,6 +34,13 @@ export interface Guards {
  * configuration (without one there is no such route).
  */
 export type Entrance = Scope | 'sandbox' | 'expired-sandbox' | 'operator'
+
+interface GuardedRoute {
+  /** It takes one in JSON. */
+  body?: z.ZodType | undefined
+  /** A limited key may enter although the path names no session. */
+  limitedKeys?: 'obeyed'
+}
 
 interface Guard {
   security: Record<string, string[]>[]
@@ -69,7 +75,7 @@ export function createGuards(deps: AppDeps): Guards {
     }
   }
 
-  function enterWithKey(scope: Scope): Middleware {
+  function enterWithKey(scope: Scope, limitedKeys?: 'obeyed'): Middleware {
     return async (c, next) => {
       const secret = bearer(c)
       if (secret.split('.').length === 3) await refuseSandboxToken(secret)
@@ -79,9 +85,12 @@ export function createGuards(deps: AppDeps): Guards {
       if (!allowsScope(key.scopes, scope)) {
         throw new AppError('forbidden', `This API key lacks the scope "${scope}"`)
       }
-      const { organisationId, id: keyId, memberId, owner, scopes } = key
+      if (key.limits !== null && limitedKeys === undefined && sessionIdOf(c) === undefined) {
+        throw new AppError('forbidden', 'This route is not for API keys with limits')
+      }
+      const { organisationId, id: keyId, memberId, owner, scopes, limits } = key
       const requestId = c.get('requestId')
-      c.set('caller', { organisationId, keyId, memberId, owner, scopes, requestId })
+      c.set('caller', { organisationId, keyId, memberId, owner, scopes, limits, requestId })
       c.set('stillAllowed', stillAllowed(secret, address))
       await next()
     }
@@ -106,11 +115,12 @@ export function createGuards(deps: AppDeps): Guards {
 
   /** A refused body must not tell that the thing exists elsewhere. Asked only then, so that it costs others nothing. */
   async function mustBeOwn(c: AppContext, sessionId: string | undefined): Promise<void> {
-    const { organisationId } = c.get('caller')
+    const caller = c.get('caller')
+    const { organisationId } = caller
     const { configurationId, webhookId } = c.req.param() as Record<string, string | undefined>
-    if (sessionId !== undefined) await deps.session(sessionId).self.view({ organisationId })
+    if (sessionId !== undefined) await deps.session(sessionId).self.view(caller)
     if (configurationId !== undefined)
-      await loadConfiguration(deps.db(), { organisationId, configurationId })
+      await loadConfiguration(deps.db(), { ...caller, configurationId })
     if (webhookId !== undefined && !(await findTarget(deps.db(), { organisationId, webhookId })))
       throw new AppError('not_found', 'There is nothing with this id')
   }
@@ -153,9 +163,9 @@ export function createGuards(deps: AppDeps): Guards {
     await next()
   }
 
-  const key = (scope: Scope): Guard => ({
+  const key = (scope: Scope, limitedKeys?: 'obeyed'): Guard => ({
     security: [{ apiKey: [scope] }],
-    middleware: [enterWithKey(scope), checkSessionId],
+    middleware: [enterWithKey(scope, limitedKeys), checkSessionId],
   })
 
   const operator: Guard = { security: [{ operatorKey: [] }], middleware: [enterAsOperator] }
@@ -169,15 +179,17 @@ export function createGuards(deps: AppDeps): Guards {
     return { security: [{ sandboxToken: [] }], middleware: [remember], enter }
   }
 
-  function guardOf(entrance: Entrance): Guard {
+  function guardOf(entrance: Entrance, limitedKeys?: 'obeyed'): Guard {
     if (entrance === 'operator') return operator
     if (entrance === 'sandbox') return sandbox()
-    return entrance === 'expired-sandbox' ? sandbox({ mayBeExpired: true }) : key(entrance)
+    return entrance === 'expired-sandbox'
+      ? sandbox({ mayBeExpired: true })
+      : key(entrance, limitedKeys)
   }
 
   return {
-    at(entrance, body) {
-      const { security, middleware } = guardOf(entrance)
+    at(entrance, { body, limitedKeys } = {}) {
+      const { security, middleware } = guardOf(entrance, limitedKeys)
       return { security, middleware: body ? [...middleware, readJson(body)] : middleware }
     },
     sandbox,

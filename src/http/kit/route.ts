@@ -44,6 +44,11 @@ interface Described<
   description?: string
   tag: string
   guard: E
+  /**
+   * For a route that names no session: it shows and makes only what a limited key may see. Without this a limited key is
+   * refused. Where the path leads to a session, the session obeys them itself.
+   */
+  limitedKeys?: 'obeyed'
   params?: P
   query?: Q
   headers?: H
@@ -187,7 +192,7 @@ function configOf(described: AnyDescribed, guards: Guards): RouteConfig {
   return {
     ...{ operationId: id, method, path, summary, tags: [tag] },
     ...(description === undefined ? {} : { description }),
-    ...guards.at(described.guard, described.body),
+    ...guards.at(described.guard, described),
     request: {
       ...(params && { params }),
       ...(query && { query }),

@@ -28,12 +28,13 @@ export const approvalRoutes = [
     summary: "The organisation's inbox: what waits for a person, newest first",
     tag,
     guard: 'read',
+    limitedKeys: 'obeyed',
     query: PageQuery.extend({ state: ApprovalState.default('pending') }),
     answers: ok(listOf(InboxEntry), 'One page, as far as the ledger has it'),
     refuses: ['storage_unavailable'],
     answer: ({ deps, caller, query }) =>
       datedPage(query, (after, limit) =>
-        listInbox(deps.db(), caller.organisationId, {
+        listInbox(deps.db(), caller, {
           ...{ state: query.state, limit, after, now: deps.now() },
           publicUrl: deps.config.publicUrl,
         }),

@@ -46,12 +46,13 @@ export const configurationRoutes = [
     summary: 'List the configurations of the organisation, newest first',
     tag,
     guard: 'read',
+    limitedKeys: 'obeyed',
     query: ListQuery,
     answers: ok(listOf(ConfigurationRow), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       datedPage(query, (before, limit) =>
-        listConfigurations(deps.db(), caller.organisationId, {
+        listConfigurations(deps.db(), caller, {
           ...{ project: query.project ?? null, before, limit },
         }),
       ),
@@ -64,6 +65,7 @@ export const configurationRoutes = [
     summary: 'Get a configuration',
     tag,
     guard: 'read',
+    limitedKeys: 'obeyed',
     params: params.configuration,
     answers: ok(Configuration, 'The configuration'),
     refuses: ['not_found'],

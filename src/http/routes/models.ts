@@ -86,6 +86,7 @@ export const modelRoutes: Route[] = [
     summary: 'The models that a session can choose, with their limits and prices',
     tag,
     guard: 'read',
+    limitedKeys: 'obeyed',
     answers: ok(ModelList, 'All of them'),
     refuses: [],
     answer: ({ deps }) => listModels(deps.config),

@@ -134,6 +134,7 @@ export const policyRoutes = [
     summary: 'Read a built-in policy as YAML',
     tag,
     guard: 'read',
+    limitedKeys: 'obeyed',
     params: z.object({ name: BuiltinName }),
     responses: {
       200: {

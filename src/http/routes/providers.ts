@@ -38,6 +38,7 @@ export const providerRoutes = [
     summary: 'List the sandbox providers, and whose credentials each uses',
     tag,
     guard: 'read',
+    limitedKeys: 'obeyed',
     answers: ok(ProviderList, 'The providers'),
     refuses: [],
     answer: async ({ deps, caller }) => ({

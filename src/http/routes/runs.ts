@@ -80,6 +80,7 @@ export const runRoutes = [
     summary: 'Create a run without a sandbox, in a session of its own',
     tag,
     guard: 'write',
+    limitedKeys: 'obeyed',
     body: LoneRunCreate,
     idempotent: true,
     answers: created(Run, 'The run'),
@@ -110,12 +111,13 @@ export const runRoutes = [
     summary: 'List the runs of all sessions, newest first',
     tag,
     guard: 'read',
+    limitedKeys: 'obeyed',
     query: RunsQuery,
     answers: ok(listOf(RunSummary), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       datedPage(query, (before, limit) =>
-        listAllRuns(deps.db(), caller.organisationId, {
+        listAllRuns(deps.db(), caller, {
           status: query.status ?? null,
           project: query.project ?? null,
           sessionId: query.session ?? null,

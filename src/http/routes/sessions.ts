@@ -33,6 +33,7 @@ export const sessionRoutes = [
     summary: 'Create a session',
     tag,
     guard: 'write',
+    limitedKeys: 'obeyed',
     body: SessionCreate,
     idempotent: true,
     answers: created(Session, 'The session'),
@@ -49,12 +50,13 @@ export const sessionRoutes = [
     summary: 'List sessions, newest first',
     tag,
     guard: 'read',
+    limitedKeys: 'obeyed',
     query: ListQuery,
     answers: ok(listOf(SessionRow), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       datedPage(query, (before, limit) =>
-        listSessions(deps.db(), caller.organisationId, {
+        listSessions(deps.db(), caller, {
           project: query.project ?? null,
           status: query.status ?? null,
           ...{ before, limit },

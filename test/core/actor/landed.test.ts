@@ -33,6 +33,8 @@ const landed = {
     '008097b1d1f20049',
     'f49badc67ddd8d98',
     '8dfcef4a1495d810',
+    '821f219ecf2d2f36',
+    '257ed74154c11dcf',
   ],
   organisation: [
     'afba0e2bea701f87',

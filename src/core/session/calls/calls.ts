@@ -9,7 +9,7 @@ import { callerSession } from '../record/guards.ts'
 import { canonicalJson, isLongerThan } from '../../../contract/canonical.ts'
 import { AppError, errorCodeOf, errorTable } from '../../../contract/error.ts'
 import { maxArgsBytes, type ToolResult } from '../../../contract/tool.ts'
-import { modeRefusal } from '../../../contract/tools.ts'
+import { toolRefusal } from '../../../contract/tools.ts'
 import { abandonFenced, beginCall, failCall, findAnswer, releaseCall, settleCall } from './rows.ts'
 import { listCalls, pendingBefore } from './list.ts'
 import type { CallContext, GatewayTool } from './tools/tool.ts'
@@ -157,7 +157,7 @@ export class Calls implements RoomOf<CallsApi> {
       requestId: sandbox.requestId,
       run: () => {
         if (!parsed.success) return invalidArguments(parsed.error)
-        const refusal = modeRefusal(tool.definition, session.mode)
+        const refusal = toolRefusal(tool.definition, session)
         return refusal
           ? { success: false, result: refusal }
           : tool.run(this.#kernel.hide(parsed.data), context)

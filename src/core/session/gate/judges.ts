@@ -3,6 +3,7 @@ import type { PermissionDecision, PermissionRequest } from '../../../contract/pe
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import type { Policy } from '../../../contract/policy.ts'
 import { approvalTerms } from '../../policy/rules.ts'
+import { ownToolOperation } from '../../policy/operation.ts'
 import { evaluatePermission } from '../../policy/evaluate.ts'
 import { registryHosts } from '../../policy/registries.ts'
 import type { Sql } from '../../ports.ts'
@@ -50,6 +51,7 @@ const judges: readonly Judge[] = [
   inputIsNamed,
   policyDecides,
   usualHost,
+  ownTool,
   approvedBefore,
   canBeAsked,
 ]
@@ -89,6 +91,15 @@ function usualHost({ connectsTo, repositoryHost }: Case, before: Judgement | nul
   if (!isUsual || before.decision !== 'ask') return before
   const reason = `Everyday work: ${connectsTo}`
   return { ...before, decision: 'allow' as const, rule: 'usual-host', reason }
+}
+
+/** Where no rule says anything: whoever gave the session a tool of Gantry's own meant it to be used. */
+function ownTool({ request }: Case, before: Judgement | null) {
+  const isOwn = request.operation === ownToolOperation
+  if (!isOwn || before?.rule !== `default:${request.category}` || before.decision !== 'ask')
+    return before
+  const reason = `The session was given "${request.tool}"`
+  return { ...before, decision: 'allow' as const, rule: 'own-tool', reason }
 }
 
 const usualHosts: ReadonlySet<string> = new Set(Object.values(registryHosts).flat())

@@ -7,7 +7,7 @@ import { toolFileName } from '../../../contract/tools.ts'
 import { approvalTerms } from '../../policy/rules.ts'
 import { hostOf } from '../../policy/matching/hosts.ts'
 import { withGateRules } from '../../policy/evaluate.ts'
-import { type RequestContext, requestOfTool } from '../../policy/operation.ts'
+import { type OwnTool, type RequestContext, requestOfTool } from '../../policy/operation.ts'
 import { effectivePolicy } from '../../policy/sandbox-default.ts'
 import type { Sql } from '../../ports.ts'
 import { hideSecretLike } from '../../redaction/redaction.ts'
@@ -90,9 +90,15 @@ export class SessionPolicy {
   /** What an input does not show in full cannot be read; where its paths really lead counts as well. */
   #requestOf(question: Question): PermissionRequest {
     const { tool, input, agent = null, subagent = null } = question
-    const contractTools = this.#kernel.ports.tools.map(({ definition }) => toolFileName(definition))
+    const { tools } = this.#kernel.ports
+    const contractTools = tools
+      .filter(({ definition }) => definition.needs === undefined)
+      .map(({ definition }) => toolFileName(definition))
     const context = this.context(agent, subagent)
-    const request = requestOfTool({ tool, input, contractTools, ...context })
+    const request = requestOfTool({
+      ...{ tool, input, contractTools, ownTools: this.#ownTools() },
+      ...context,
+    })
     const real = (question.realPaths ?? []).filter((path) => !request.paths.includes(path))
     const unreadable = question.shortened && !request.risks.includes('ambiguous')
     return {
@@ -100,6 +106,17 @@ export class SessionPolicy {
       paths: [...request.paths, ...real],
       risks: unreadable ? [...request.risks, 'ambiguous'] : request.risks,
     }
+  }
+
+  /** Where the session lacks one, a tool of that name is somebody else's. */
+  #ownTools(): OwnTool[] {
+    const { equipment } = this.#kernel.session()
+    if (equipment.length === 0) return []
+    return this.#kernel.ports.tools.flatMap(({ definition }) => {
+      const { needs, category = 'provider-tool' } = definition
+      const isHere = needs !== undefined && equipment.includes(needs)
+      return isHere ? [{ tool: toolFileName(definition), category }] : []
+    })
   }
 
   /** Where the session is, and who asks in it. */

@@ -3,8 +3,8 @@ import type { EnclosureMode } from '../../../contract/enclosure.ts'
 import type { Layout, Manifest, ManifestFile } from '../../../contract/manifest.ts'
 import type { Mode } from '../../../contract/mode.ts'
 import type { Model, ReasoningEffort } from '../../../contract/models.ts'
-import type { ToolDefinition } from '../../../contract/tool.ts'
-import { isToolInMode } from '../../../contract/tools.ts'
+import type { Equipment, ToolDefinition } from '../../../contract/tool.ts'
+import { isToolOf } from '../../../contract/tools.ts'
 import { opencodeVersion } from '../../../contract/version.ts'
 import type { Crypto } from '../../ports.ts'
 import { gatePluginText } from './gate-plugin.ts'
@@ -22,7 +22,9 @@ export interface ManifestInput {
   models: readonly Model[]
   effort: ReasoningEffort | null
   mode: Mode
-  /** All that exist; only those of the mode are written. */
+  /** Absent: what the contract gives to every session. */
+  equipment?: readonly Equipment[]
+  /** All that exist; only those that the session has are written. */
   tools: readonly ToolDefinition[]
   trustProjectConfig: boolean
   enclosure?: EnclosureMode
@@ -40,8 +42,7 @@ export async function buildManifest(
 ): Promise<Manifest> {
   const { layout } = input
   const marker = `gantry_gate_${input.nonce ?? crypto.random(20)}`
-  const inMode = input.tools.filter((tool) => isToolInMode(tool, input.mode))
-  const tools = inMode.map(toolFile)
+  const tools = input.tools.filter((tool) => isToolOf(tool, input)).map(toolFile)
   const files: ManifestFile[] = []
   for (const file of fileTexts(input, tools, marker)) {
     files.push({ ...file, sha256: await crypto.sha256(file.content), mode: 0o644 })
@@ -66,7 +67,7 @@ function fileTexts(input: ManifestInput, tools: ToolFile[], marker: string): Fil
   const required = Object.fromEntries(tools.map((tool) => [tool.toolId, tool.required]))
   const plugin = gatePluginText({ marker, home: layout.home, required })
   const config = `${JSON.stringify(opencodeConfig(input), null, 2)}\n`
-  const shown = input.tools.filter((tool) => isToolInMode(tool, input.mode))
+  const shown = input.tools.filter((tool) => isToolOf(tool, input))
   const instructions = `${input.prompt}\n\n${instructionsText(layout, shown)}`
   const { configDir, home, workspace } = layout
   const globalDir = `${home}/.config/opencode`
@@ -102,13 +103,13 @@ function fileTexts(input: ManifestInput, tools: ToolFile[], marker: string): Fil
   ]
 }
 
-/** Tools of other modes, which a snapshot may have brought into the workspace. Only what we wrote ourselves goes. */
+/** Tools of other sessions, which a snapshot may have brought into the workspace. Only what we wrote ourselves goes. */
 async function absentFiles(
-  { layout, tools, mode }: ManifestInput,
+  input: ManifestInput,
   crypto: Pick<Crypto, 'sha256'>,
 ): Promise<Manifest['absent']> {
-  const others = tools.filter((tool) => !isToolInMode(tool, mode)).map(toolFile)
-  const files = toolTexts(`${layout.workspace}/.opencode/tool`, others)
+  const others = input.tools.filter((tool) => !isToolOf(tool, input)).map(toolFile)
+  const files = toolTexts(`${input.layout.workspace}/.opencode/tool`, others)
   return Promise.all(
     files.map(async ({ path, content }) => ({ path, sha256: await crypto.sha256(content) })),
   )

@@ -34,6 +34,7 @@ export async function sessionManifest(
       privateHosts: ports.config.privateHosts,
       nonce: session.markerNonce,
       mode: session.mode,
+      equipment: session.equipment,
       tools: [...ports.tools.map((tool) => tool.definition), ...sandboxTools],
     },
     ports.crypto,

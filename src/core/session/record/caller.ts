@@ -1,4 +1,4 @@
-import type { Scope } from '../../../contract/key.ts'
+import type { KeyLimits, Scope } from '../../../contract/key.ts'
 
 /** Who asks: checked by the session against its own record, so that a wrong caller sees 404. */
 export interface Caller {
@@ -10,6 +10,8 @@ export interface Caller {
   owner: string
   /** What its key may do. */
   scopes?: readonly Scope[]
+  /** What its key may see; null or missing: the whole organisation. */
+  limits?: KeyLimits | null
   /** Of the request, for the log. */
   requestId?: string
 }

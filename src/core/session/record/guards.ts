@@ -1,18 +1,18 @@
 import { AppError } from '../../../contract/error.ts'
+import { maySee } from '../../registry/place.ts'
 import type { Caller, SandboxCaller } from './caller.ts'
 import type { SessionKernel } from './kernel.ts'
 import { isLive, type SessionRecord } from './record.ts'
 import { isOver } from './record.ts'
 
-/** Another organisation's session, and one that is being erased, are not there. */
-export function callerSession(
-  kernel: SessionKernel,
-  caller: Pick<Caller, 'organisationId'>,
-): SessionRecord {
+/** Whoever asks. A sandbox, and the organisation itself, have no limits. */
+export type SessionCaller = Pick<Caller, 'organisationId' | 'limits'> & { memberId?: string | null }
+
+/** Another organisation's session, one outside of the key's limits, and one that is being erased, are not there. */
+export function callerSession(kernel: SessionKernel, caller: SessionCaller): SessionRecord {
   const session = kernel.session()
-  if (session.organisationId !== caller.organisationId || session.status === 'erased') {
-    throw new AppError('not_found', 'No such session')
-  }
+  const isThere = session.organisationId === caller.organisationId && session.status !== 'erased'
+  if (!isThere || !maySee(caller, session)) throw new AppError('not_found', 'No such session')
   return session
 }
 

@@ -14,6 +14,7 @@ import type {
 import { addToOutbox } from '../../actor/outbox.ts'
 import type { Sql } from '../../ports.ts'
 import type { ClientType, Mode } from '../../../contract/mode.ts'
+import type { Equipment } from '../../../contract/tool.ts'
 import type { ReasoningEffort } from '../../../contract/models.ts'
 import type { SystemPromptMode } from '../../../contract/prompts.ts'
 import type { EnvFile } from '../../../contract/tools/save-env-files.ts'
@@ -26,6 +27,8 @@ export interface SessionRecord {
   organisationId: string
   /** That created it. */
   keyId: string
+  /** Whose key that was. Null: of a release that had no members, or not claimed yet. */
+  memberId: string | null
   project: string
   title: string
   /** warm: booted, for a session to come. erased: being deleted; to callers it is already gone. */
@@ -47,6 +50,8 @@ export interface SessionRecord {
   mode: Mode
   clientType: ClientType
   agentConfig: AgentConfig
+  /** What it has beside the contract; decides which of Gantry's own tools it gets. */
+  equipment: Equipment[]
   reasoningEffort: ReasoningEffort | null
   systemPrompt: string | null
   systemPromptMode: SystemPromptMode
@@ -71,20 +76,21 @@ export const isLive = ({ status }: Pick<SessionRecord, 'status'>): boolean =>
 const over: readonly SandboxState[] = ['lost', 'replacing', 'stopping', 'stopped', 'failed']
 export const isOver = (state: SandboxState): boolean => over.includes(state)
 
-const columns = `id, organisation_id as organisationId, key_id as keyId, project, title, status, provider, sandbox_state as sandboxState,
+const columns = `id, organisation_id as organisationId, key_id as keyId, member_id as memberId, project, title, status, provider, sandbox_state as sandboxState,
   sandbox_reason as sandboxReason, generation, repository_url as repositoryUrl, repository_ref as repositoryRef,
   repository_token as repositoryToken, model, gate, trust_project_config as trustProjectConfig, marker_nonce as markerNonce,
   configuration_id as configurationId, mode, client_type as clientType, reasoning_effort as reasoningEffort,
   system_prompt as systemPrompt, system_prompt_mode as systemPromptMode, snapshot_id as snapshotId, env_files as envFiles,
   image, limits, idle_timeout_seconds as idleTimeoutSeconds, replacement, claimed_for as claimedFor, agent_config as agentConfig,
-  created_at as createdAt, closed_at as closedAt`
+  equipment,   created_at as createdAt, closed_at as closedAt`
 
 type Row = Omit<
   SessionRecord,
-  'gate' | 'trustProjectConfig' | 'envFiles' | 'limits' | 'agentConfig'
+  'gate' | 'trustProjectConfig' | 'envFiles' | 'limits' | 'agentConfig' | 'equipment'
 > & {
   gate: string
   agentConfig: string
+  equipment: string
   limits: string
   trustProjectConfig: number
   envFiles: string
@@ -100,6 +106,7 @@ export function loadSession(sql: Sql): SessionRecord {
     envFiles: JSON.parse(row.envFiles) as EnvFile[],
     limits: JSON.parse(row.limits) as SandboxLimits,
     agentConfig: JSON.parse(row.agentConfig) as AgentConfig,
+    equipment: JSON.parse(row.equipment) as Equipment[],
   }
 }
 
@@ -107,6 +114,8 @@ export interface CreateSession {
   sessionId: string
   organisationId: string
   keyId: string
+  /** Null: nobody's yet. */
+  memberId?: string | null
   input: SessionCreate
   /** As it is at this moment: later changes are for later sessions. */
   configuration?: SessionConfiguration | null
@@ -116,6 +125,8 @@ export interface CreateSession {
   policy?: Policy | null
   /** Revisions of the registries' rows that it begins with. */
   pins?: readonly Pin[]
+  /** Beside what every session has: what it names itself, or its agent does. */
+  equipment?: readonly Equipment[]
   /** For a session to come: it is booted, and waits to be claimed. */
   warm?: boolean
 }
@@ -159,8 +170,8 @@ export function insertSession(
     `insert into session (id, organisation_id, key_id, project, title, status, provider, sandbox_state, generation,
        repository_url, repository_ref, repository_token, model, gate, trust_project_config, marker_nonce, created_at,
        configuration_id, mode, client_type, reasoning_effort, system_prompt, system_prompt_mode, snapshot_id, env_files,
-       image, limits, idle_timeout_seconds, replacement, agent_config)
-     values (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+       image, limits, idle_timeout_seconds, replacement, agent_config, equipment, member_id)
+     values (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     create.sessionId,
     create.organisationId,
     create.keyId,
@@ -190,9 +201,15 @@ export function insertSession(
     idleSecondsOf(input),
     input.replacement ?? 'auto',
     JSON.stringify(given.agentConfig),
+    JSON.stringify(equipmentOf(create)),
+    create.memberId ?? null,
   )
   projectSession(sql, now)
 }
+
+/** Each once, in one order. */
+export const equipmentOf = ({ equipment = [] }: CreateSession): Equipment[] =>
+  [...new Set(equipment)].toSorted()
 
 export const idleSecondsOf = ({ idleTimeoutSeconds }: SessionCreate): number | null =>
   idleTimeoutSeconds === undefined ? defaultIdleTimeoutSeconds : idleTimeoutSeconds
@@ -203,6 +220,7 @@ export function projectSession(sql: Sql, now: number): void {
   if (session.status === 'erased') return
   addToOutbox(sql, now, 'session', {
     project: session.project,
+    memberId: session.memberId,
     title: session.title,
     status: session.status,
     provider: session.provider,

@@ -7,7 +7,13 @@ import { listPins, withoutContent } from '../pins/pins.ts'
 import type { CreateSession } from '../record/record.ts'
 import { appendEvent } from '../log/events.ts'
 import { savePolicy } from '../gate/policy-row.ts'
-import { idleSecondsOf, loadSession, type NewSession, projectSession } from '../record/record.ts'
+import {
+  equipmentOf,
+  idleSecondsOf,
+  loadSession,
+  type NewSession,
+  projectSession,
+} from '../record/record.ts'
 import { sealedValues } from '../record/secrets.ts'
 
 /** Whether a creation asks for nothing that is fixed when a sandbox boots. The session looks again, closer. */
@@ -38,7 +44,8 @@ export function fitsWarm(sql: Sql, create: CreateSession, plan: NewSession): boo
 }
 
 /** Everything that the manifest, the environment and the machine were made of. */
-function bootFor({ input, configuration, secrets = [] }: CreateSession, plan: NewSession) {
+function bootFor(create: CreateSession, plan: NewSession) {
+  const { input, configuration, secrets = [] } = create
   return {
     provider: plan.provider,
     mode: plan.mode,
@@ -53,6 +60,7 @@ function bootFor({ input, configuration, secrets = [] }: CreateSession, plan: Ne
     effort: input.reasoningEffort ?? null,
     image: input.image ?? null,
     limits: input.limits ?? {},
+    equipment: equipmentOf(create),
     secrets: secretTexts(secrets),
     pins: plan.pins.map(withoutContent),
   }
@@ -75,6 +83,7 @@ function bootedAs(sql: Sql): ReturnType<typeof bootFor> {
     effort: session.reasoningEffort,
     image: session.image,
     limits: session.limits,
+    equipment: session.equipment,
     secrets: secretTexts(sealedValues(sql)),
     pins: listPins(sql),
   }
@@ -85,14 +94,15 @@ const secretTexts = (values: readonly { key: string; sealed: string }[]): string
 
 /** From here on it is a session like any other, and its time begins. */
 export function openWarm(sql: Sql, now: number, create: CreateSession, plan: NewSession): void {
-  const { input, keyId, sessionId: creationId } = create
+  const { input, keyId, memberId = null, sessionId: creationId } = create
   const idleSeconds = idleSecondsOf(input)
   sql.run(
-    `update session set status = 'open', claimed_for = ?, created_at = ?, key_id = ?, title = ?,
+    `update session set status = 'open', claimed_for = ?, created_at = ?, key_id = ?, member_id = ?, title = ?,
        client_type = ?, gate = ?, idle_timeout_seconds = ?, replacement = ?, agent_config = ?`,
     creationId,
     now,
     keyId,
+    memberId,
     plan.title,
     input.clientType,
     JSON.stringify(input.gate),

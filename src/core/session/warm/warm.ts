@@ -5,8 +5,7 @@ import { clearDeadline } from '../../actor/deadlines.ts'
 import type { WarmState } from '../../organisation/record/api.ts'
 import type { Sql } from '../../ports.ts'
 import type { CreateSession } from '../record/record.ts'
-import type { Caller } from '../record/caller.ts'
-import { callerSession } from '../record/guards.ts'
+import { callerSession, type SessionCaller } from '../record/guards.ts'
 import { markErased } from '../steps/erase.ts'
 import { endGeneration } from '../generations/generations.ts'
 import type { SessionKernel } from '../record/kernel.ts'
@@ -22,7 +21,7 @@ export interface WarmApi {
    */
   adopt(create: CreateSession): Promise<Session | null>
   /** The organisation's own. Ends it unless somebody has got it; true: it is gone. */
-  drop(caller: Pick<Caller, 'organisationId'>, reason: string): Promise<boolean>
+  drop(caller: SessionCaller, reason: string): Promise<boolean>
 }
 
 /** What a session that is claimed must be, and what it has become. */
@@ -71,7 +70,7 @@ export class Warm implements RoomOf<WarmApi> {
     return this.#kernel.session().claimedFor === sessionId ? this.#claiming.view() : null
   }
 
-  async drop(caller: Pick<Caller, 'organisationId'>, reason: string): Promise<boolean> {
+  async drop(caller: SessionCaller, reason: string): Promise<boolean> {
     const session = callerSession(this.#kernel, caller)
     if (session.status !== 'warm') return session.claimedFor === null
     this.#kernel.commit((sql, now) => drop(sql, now, session, reason))
