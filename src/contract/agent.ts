@@ -24,7 +24,7 @@ export type AgentMode = z.infer<typeof AgentMode>
 const Word = z
   .string()
   .regex(/^[a-z0-9][a-z0-9._-]{0,63}$/, { error: 'Lower-case letters, digits, ".", "_" and "-"' })
-const distinct = <T>(values: readonly T[]): boolean =>
+const distinct = (values: readonly unknown[]): boolean =>
   new Set(values.map(canonicalJson)).size === values.length
 const words = <T extends z.ZodType>(word: T) =>
   z.array(word).max(50).refine(distinct, { error: 'Must not name one twice' }).default([])
@@ -33,7 +33,8 @@ export const Capability = Word
 export const Workflow = z
   .string()
   .regex(/^[a-z0-9][a-z0-9._-]{0,63}(:[a-z0-9][a-z0-9._-]{0,63})?$/, {
-    error: 'A workflow, a phase, or both as "workflow:phase", in lower-case letters, digits, ".", "_" and "-"',
+    error:
+      'A workflow, a phase, or both as "workflow:phase", in lower-case letters, digits, ".", "_" and "-"',
   })
   .describe('"sdd", "apply" or "sdd:apply"')
 
@@ -43,10 +44,9 @@ export const AgentSkill = z.strictObject({
 })
 
 /** Inside the workspace, and nowhere else. */
-const WorkspacePath = Text(500, 1).refine(
-  (path) => !/^[/~]|(^|\/)\.\.(\/|$)|[\n\r\\]/.test(path),
-  { error: 'Must be a relative path inside the workspace, without ".."' },
-)
+const WorkspacePath = Text(500, 1).refine((path) => !/^[/~]|(^|\/)\.\.(\/|$)|[\n\r\\]/.test(path), {
+  error: 'Must be a relative path inside the workspace, without ".."',
+})
 
 export const Instructions = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('inline'), value: Text(100_000, 1) }),
@@ -86,7 +86,9 @@ export const AgentDefinition = z.strictObject({
   instructions: Instructions.nullable().default(null),
   capabilities: words(Capability),
   workflows: words(Workflow),
-  skills: words(z.preprocess((skill) => (typeof skill === 'string' ? { name: skill } : skill), AgentSkill)),
+  skills: words(
+    z.preprocess((skill) => (typeof skill === 'string' ? { name: skill } : skill), AgentSkill),
+  ),
   permissions: PermissionOverrides.default({}).describe(
     'By category. A subagent only tightens; the boundary of the workspace cannot be moved',
   ),

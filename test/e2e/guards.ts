@@ -8,6 +8,8 @@ type Visitor = keyof GuardKit['visitors']
 
 /** Routes without a session that limited keys may enter, since they show only what is within the limits. */
 const obeyed: readonly string[] = [
+  'GET /v1/agents',
+  'PUT /v1/agents',
   'GET /v1/approvals',
   'GET /v1/configurations',
   'GET /v1/models',
@@ -30,9 +32,11 @@ function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
   })
   if (scope === 'admin') return both('forbidden')
   if (ofSession.test(path)) return both('not_found')
+  if (path.startsWith('/v1/agents/:') || path.startsWith('/v1/agents/by-name/'))
+    return { 'a key of another project': 'not_found' }
   if (`${method} ${path}` === 'GET /v1/configurations/:configurationId')
     return { 'a key of another project': 'not_found' }
-  if (method === 'POST' && obeyed.includes(`POST ${path}`))
+  if (method !== 'GET' && obeyed.includes(`${method} ${path}`))
     return { 'a key of another project': 'forbidden' }
   return obeyed.includes(`${method} ${path}`) ? {} : both('forbidden')
 }
@@ -170,6 +174,7 @@ function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path.endsWith('/tokens')) return '{"lifetimeSeconds":60}'
   if (path === '/v1/budgets') return '{"limits":{}}'
   if (path.endsWith('/corrections')) return '{"used":{"tokens":1},"reason":"r"}'
+  if (path === '/v1/agents') return '{"name":"guard-agent"}'
   if (path === '/v1/members') return '{"name":"n"}'
   if (path === '/v1/keys') return '{"name":"n","scopes":["read"]}'
   if (path === '/v1/configurations') return '{"name":"n"}'
@@ -193,14 +198,21 @@ export function fillPath(kit: GuardKit, path: string): string {
     artifactId: `art_${'0'.repeat(20)}`,
     keyId: kit.keyId,
     memberId: kit.memberId,
+    agentId: kit.agentId,
+    revision: '1',
     configurationId: kit.configurationId,
     webhookId: kit.webhookId,
-    name: path.startsWith('/v1/providers/') ? 'e2b' : 'GUARD_SECRET',
+    name: nameIn(path),
     toolName: 'verify',
     provider: 'litellm',
     path: 'chat/completions',
   }
   return path.replaceAll(/:(\w+)(\{[^}]+\})?/g, (_, name: string) => values[name] ?? `no-${name}`)
+}
+
+function nameIn(path: string): string {
+  if (path.startsWith('/v1/providers/')) return 'e2b'
+  return path.startsWith('/v1/agents/') ? 'guard-agent' : 'GUARD_SECRET'
 }
 
 function codeOf(text: string): string {

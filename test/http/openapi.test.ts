@@ -118,24 +118,26 @@ const refTo = (name: string) => `#/components/schemas/${name}`
 
 /** Clients are generated from these: once released, an id stays. */
 const operationIds = `
-  abandonAttempt abortTurns addCheckpoint addRunEvent admitRetry callModelVendor callTool
-  changeRun checkPolicy checkProvider closeSession correctBudget correctSessionBudget
-  createConfiguration createKey createLoneRun createMember createRun createSandboxToken createSession
-  createWebhook deleteConfiguration deleteProviderCredentials deleteSecret deleteSession
-  deleteWebhook disableMember discardAttempt downloadArtifact downloadPatch evaluateRetry executeAttempt
-  executeOperation finishRun getApproval getBudget getBuiltinPolicy getConfiguration
-  getDeploymentKillSwitch getDeploymentStatus getDiff getHealth getKillSwitch getLimits getManifest getMember getOperation
+  abandonAttempt abortTurns addCheckpoint addRunEvent admitRetry archiveAgent callModelVendor
+  callTool changeRun checkPolicy checkProvider closeSession correctBudget correctSessionBudget
+  createConfiguration createKey createLoneRun createMember createRun createSandboxToken
+  createSession createWebhook deleteConfiguration deleteProviderCredentials deleteSecret
+  deleteSession deleteWebhook disableMember discardAttempt downloadArtifact downloadPatch
+  evaluateRetry executeAttempt executeOperation finishRun getAgent getAgentByName getAgentRevision
+  getApproval getBudget getBuiltinPolicy getConfiguration getDeploymentKillSwitch
+  getDeploymentStatus getDiff getHealth getKillSwitch getLimits getManifest getMember getOperation
   getPolicyVersion getReadiness getRun getSandboxEnv getSession getSessionBudget getSessionPolicy
-  getStatus getTurn getWarmPool getWorstCase listActions listApprovals listArtifacts listAudit listCalls
-  listConfigurations listDeadLetters listDeliveries listEnvRequests listEvents listKeys listMembers listModels
-  listPatches listPolicies listPolicyVersions listProviders listRunApprovals listRunEvents
-  listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
-  listTurns listWebhooks mergeAttempt openLink planOperation putBudget putDeploymentToSleep
-  putLimits putPolicy putSessionBudget readFromModelVendor removePolicy replaceSandbox
-  replayPolicy resealSecrets resendDeadLetters resendSessionDeadLetters resolveApproval
-  resumeApproval resumeRun retrySandbox revokeApproval revokeKey sendPrompt
-  setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
-  submitEnvValues testWebhook updateConfiguration updateSessionPolicy uploadArtifact verifyRun
+  getStatus getTurn getWarmPool getWorstCase listActions listAgentRevisions listAgents listApprovals
+  listArtifacts listAudit listCalls listConfigurations listDeadLetters listDeliveries
+  listEnvRequests listEvents listKeys listMembers listModels listPatches listPolicies
+  listPolicyVersions listProviders listRunApprovals listRunEvents listRuns listSecrets
+  listSessionApprovals listSessionDeadLetters listSessionRuns listSessions listSubagents listTurns
+  listWebhooks mergeAttempt openLink planOperation putAgent putBudget putDeploymentToSleep putLimits
+  putPolicy putSessionBudget readFromModelVendor removePolicy replaceSandbox replayPolicy
+  resealSecrets resendDeadLetters resendSessionDeadLetters resolveApproval resumeApproval resumeRun
+  retrySandbox revokeApproval revokeKey sendPrompt setDeploymentKillSwitch setE2bCredentials
+  setKillSwitch setModalCredentials setSecret submitEnvValues testWebhook updateConfiguration
+  updateSessionPolicy uploadArtifact verifyRun
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {

@@ -5,6 +5,10 @@ import { hideSecretLike } from '../redaction/redaction.ts'
 export function mustHoldNoSecret(what: string, fields: Record<string, unknown>): void {
   const details: ErrorDetail[] = Object.entries(fields)
     .filter(([, value]) => hideSecretLike(value) !== value)
-    .map(([path]) => ({ path, message: 'Looks like a secret: name it instead, and store its value at /v1/secrets' }))
-  if (details.length > 0) throw new AppError('unprocessable', `Cannot store ${what}: it holds a secret`, details)
+    .map(([path]) => ({
+      path,
+      message: 'Looks like a secret: name it instead, and store its value at /v1/secrets',
+    }))
+  if (details.length > 0)
+    throw new AppError('unprocessable', `Cannot store ${what}: it holds a secret`, details)
 }

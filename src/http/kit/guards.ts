@@ -2,6 +2,7 @@ import type { z } from '@hono/zod-openapi'
 import type { MiddlewareHandler } from 'hono'
 import { AppError, errorCodeOf } from '../../contract/error.ts'
 import { type ApiKey, apiKeyPattern, type Scope } from '../../contract/key.ts'
+import { loadAgentById } from '../../core/registry/agents/read.ts'
 import { loadConfiguration } from '../../core/registry/configurations.ts'
 import { allowsScope, decideKeyState } from '../../core/registry/keys.ts'
 import { findTarget } from '../../core/registry/webhooks/webhooks.ts'
@@ -117,7 +118,11 @@ export function createGuards(deps: AppDeps): Guards {
   async function mustBeOwn(c: AppContext, sessionId: string | undefined): Promise<void> {
     const caller = c.get('caller')
     const { organisationId } = caller
-    const { configurationId, webhookId } = c.req.param() as Record<string, string | undefined>
+    const { agentId, configurationId, webhookId } = c.req.param() as Record<
+      string,
+      string | undefined
+    >
+    if (agentId !== undefined) await loadAgentById(deps.db(), caller, agentId)
     if (sessionId !== undefined) await deps.session(sessionId).self.view(caller)
     if (configurationId !== undefined)
       await loadConfiguration(deps.db(), { ...caller, configurationId })

@@ -24,7 +24,6 @@ import {
   loadRevision,
   type Reader,
 } from '../../core/registry/agents/read.ts'
-import { mustMayUseProject, placeOf } from '../../core/registry/place.ts'
 import { putAgent } from '../../core/verbs/put-agent.ts'
 import type { AppDeps } from '../kit/deps.ts'
 import { type Cursor, numberedPage, pageBy } from '../kit/paging.ts'
@@ -62,7 +61,8 @@ export const agentRoutes = [
     id: 'putAgent',
     method: 'put',
     path: '/v1/agents',
-    summary: 'Store an agent or subagent by project, scope and name: a changed one is its next revision',
+    summary:
+      'Store an agent or subagent by project, scope and name: a changed one is its next revision',
     tag,
     guard: 'write',
     limitedKeys: 'obeyed',
@@ -98,11 +98,9 @@ export const agentRoutes = [
     params: z.object({ name: AgentName }),
     query: RegistryPlace,
     answers: ok(Agent, 'The agent'),
-    refuses: ['forbidden', 'not_found'],
-    answer({ deps, caller, params, query }) {
-      mustMayUseProject(caller, query.project)
-      return loadAgentByName(deps.db(), placeOf(caller, query), params.name)
-    },
+    refuses: ['not_found'],
+    answer: ({ deps, caller, params, query }) =>
+      loadAgentByName(deps.db(), caller, query, params.name),
   }),
 
   route({
@@ -176,7 +174,8 @@ export const agentRoutes = [
     id: 'archiveAgent',
     method: 'post',
     path: '/v1/agents/{agentId}/archive',
-    summary: 'Archive an agent with its subagents: sessions to come cannot have it; storing it again brings it back',
+    summary:
+      'Archive an agent with its subagents: sessions to come cannot have it; storing it again brings it back',
     tag,
     guard: 'write',
     limitedKeys: 'obeyed',

@@ -35,26 +35,30 @@ export async function storeAgent(
   const stored = await findAgent(db, place, name)
   if (stored?.sha256 === revision.sha256) return stored
   // Another request was between: its revision counts, or it has taken the parent away, or the last free place.
-  throw new AppError('wrong_state', `Cannot store agent "${name}": it was changed meanwhile. Look at it, and try again`)
+  throw new AppError(
+    'wrong_state',
+    `Cannot store agent "${name}": it was changed meanwhile. Look at it, and try again`,
+  )
 }
-
-export const definitionOf = ({ project: _, scope: __, name: ___, ...definition }: AgentPut): AgentDefinition =>
-  definition
 
 /** Refusals that can be explained; the statements hold the same once more. */
 async function mustFit(db: Db, { place, name, definition }: Stored): Promise<void> {
   const { mode, parent } = definition
   const known = await findAgent(db, place, name)
   if (known && known.mode !== mode)
-    throw new AppError('wrong_state', `"${name}" is ${nameOf[known.mode]} and stays one: choose another name`, [
-      { path: 'mode', message: `Must be "${known.mode}"` },
-    ])
+    throw new AppError(
+      'wrong_state',
+      `"${name}" is ${nameOf[known.mode]} and stays one: choose another name`,
+      [{ path: 'mode', message: `Must be "${known.mode}"` }],
+    )
   if (known === null) await mustHaveRoom(db, place)
   if (parent === null) return
   const found = await findAgent(db, place, parent)
   if (found && found.archivedAt === null && found.mode === 'agent') return
   const message = `There is no agent "${parent}" in this project and scope`
-  throw new AppError('unprocessable', `Cannot store subagent "${name}": ${message}`, [{ path: 'parent', message }])
+  throw new AppError('unprocessable', `Cannot store subagent "${name}": ${message}`, [
+    { path: 'parent', message },
+  ])
 }
 
 const nameOf = { agent: 'an agent', subagent: 'a subagent' }
@@ -65,7 +69,10 @@ async function mustHaveRoom(db: Db, place: Place): Promise<void> {
     ...placeOnly(place),
   )
   if ((row?.count ?? 0) < maxAgentsPerPlace) return
-  throw new AppError('unprocessable', `There are ${maxAgentsPerPlace} agents in this project and scope: use one of their names again`)
+  throw new AppError(
+    'unprocessable',
+    `There are ${maxAgentsPerPlace} agents in this project and scope: use one of their names again`,
+  )
 }
 
 const inPlace = 'a.organisation_id = ? and a.project = ? and a.scope = ? and a.member_id = ?'
@@ -109,7 +116,12 @@ function statements(
 }
 
 /** With its subagents, which nobody could delegate to any more. Repeatable: the first time stays. */
-export async function archiveAgent(db: Db, now: number, reader: Reader, agentId: string): Promise<Agent> {
+export async function archiveAgent(
+  db: Db,
+  now: number,
+  reader: Reader,
+  agentId: string,
+): Promise<Agent> {
   await loadAgentById(db, reader, agentId)
   await db.batch([
     {

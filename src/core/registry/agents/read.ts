@@ -6,10 +6,20 @@ import type {
   AgentRow,
 } from '../../../contract/agent.ts'
 import { AppError } from '../../../contract/error.ts'
-import type { RegistryScope } from '../../../contract/registry-scope.ts'
+import type { RegistryPlace, RegistryScope } from '../../../contract/registry-scope.ts'
 import type { Db } from '../../ports.ts'
-import { type ListCaller, limitValues, mayUseProject, type Place } from '../place.ts'
-import { agentOf, atPlace, columns, current, ofCaller, placeValues, type Row, revisionOf, rowOf } from './record.ts'
+import { type ListCaller, limitValues, mayUseProject, type Place, placeOf } from '../place.ts'
+import {
+  agentOf,
+  atPlace,
+  columns,
+  current,
+  ofCaller,
+  placeValues,
+  type Row,
+  revisionOf,
+  rowOf,
+} from './record.ts'
 
 export type Reader = ListCaller
 
@@ -24,9 +34,14 @@ export async function findAgent(db: Db, place: Place, name: string): Promise<Age
   return row ? agentOf(row) : null
 }
 
-export async function loadAgentByName(db: Db, place: Place, name: string): Promise<Agent> {
-  const found = await findAgent(db, place, name)
-  if (!found) throw notFound()
+export async function loadAgentByName(
+  db: Db,
+  reader: Reader,
+  place: RegistryPlace,
+  name: string,
+): Promise<Agent> {
+  const found = await findAgent(db, placeOf(reader, place), name)
+  if (!found || !mayUseProject(reader, found.project)) throw notFound()
   return found
 }
 
@@ -109,7 +124,11 @@ export async function listRevisions(
   return { items, next: rows.length > page.limit ? (items.at(-1)?.revision ?? null) : null }
 }
 
-export async function loadRevision(db: Db, agentId: string, revision: number): Promise<AgentRevisionView> {
+export async function loadRevision(
+  db: Db,
+  agentId: string,
+  revision: number,
+): Promise<AgentRevisionView> {
   const [row] = await db.all<AgentRevision & { definition: string }>(
     `select ${revisionColumns}, r.definition from agent_revisions r where r.agent_id = ? and r.revision = ?`,
     ...[agentId, revision],
