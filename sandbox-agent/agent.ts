@@ -17,6 +17,7 @@ import { crashPoint } from './crash-points.ts'
 import { applyEnv } from './workspace/env-files.ts'
 import { turnDecisions } from './gate/egress-questions.ts'
 import { Egress } from './enclosure/egress.ts'
+import { Reader } from './enclosure/reader.ts'
 import { Executor } from './execute/executor.ts'
 import { Gate } from './gate/gate.ts'
 import { becomeLean } from './lean.ts'
@@ -51,6 +52,8 @@ export class Agent {
   readonly #relay: Relay
   readonly #supervisor: Supervisor
   readonly #egress: Egress
+  /** Runs git and the like over the sandbox's files. */
+  readonly #reader: Reader
   readonly #changes: Changes
   readonly #turns: Turns
   readonly #executor: Executor
@@ -126,7 +129,8 @@ export class Agent {
       onDied: () => this.#turns.opencodeDied(),
       onFailed: (reason) => this.#fail(reason),
     })
-    this.#changes = new Changes(this.#memory, this.#supervisor, this.#marks())
+    this.#reader = new Reader(() => this.#supervisor.hold())
+    this.#changes = new Changes(this.#memory, this.#supervisor, this.#reader.run, this.#marks())
     this.#turns = new Turns({
       emit: this.#changes.emitTo(this.#uplink.emit),
       gate: this.#gate,
@@ -192,6 +196,7 @@ export class Agent {
     log('stopping', { reason })
     await this.#turns.abortAndWait(reason, 5000)
     await this.#supervisor.stop(2000)
+    this.#reader.close()
     const killed = await killMarked(this.#marked)
     await this.#uplink.stop(1000)
     this.#relay.close()

@@ -11,8 +11,9 @@ import type { EnclosureReport } from '../../src/contract/enclosure.ts'
 import type { Boot, Layout, Manifest } from '../../src/contract/manifest.ts'
 import type { Owner } from '../workspace/folder.ts'
 import { connectInside, listenerText, proxyPort, receiveServers, relayPort } from './door.ts'
+import { enteringLine, type Held, openlyHeld, waitForEnd } from './held.ts'
 import { findPlaces } from './places.ts'
-import { enteredLine, setupScript } from './script.ts'
+import { dropRights, enteredLine, setupScript } from './script.ts'
 
 export interface Command {
   file: string
@@ -34,6 +35,8 @@ export interface Enclosure {
   /** Added to what the command's environment is outside. */
   environment: Record<string, string>
   launch: (command: Command) => Launched
+  /** The same walls without OpenCode, relay and proxy, for what the agent runs over the sandbox's files. */
+  hold: () => Held
 }
 
 export interface EnclosureInput {
@@ -78,12 +81,15 @@ export function openEnclosure(owner: Owner | undefined, why: string): Enclosure 
       entered: Promise.resolve(),
       connect: (port) => connect(port, '127.0.0.1'),
     }),
+    hold: () => openlyHeld(owner),
   }
 }
 
 const walls = ['--mount', '--pid', '--net', '--ipc', '--uts', '--fork', '--kill-child']
 const userWalls = ['--user', '--map-current-user', '--keep-caps']
 const insideFolder = '/run/gantry'
+
+type Inside = Pick<Parameters<typeof setupScript>[0], 'before' | 'workspace' | 'command'>
 
 function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
   const { boot, owner, marks } = input
@@ -94,6 +100,23 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
     kind === 'root'
       ? `namespaces made by root, user ${owner?.uid}`
       : 'namespaces of a user namespace'
+  const becomes = kind === 'root' ? owner : undefined
+  const options = kind === 'root' ? walls : [...userWalls, ...walls]
+  const outside = { PATH: process.env['PATH'] ?? '/usr/bin:/bin', ...marks }
+  const scriptFor = (name: string, inside: Inside) =>
+    setupScript({
+      ...inside,
+      places: findPlaces({
+        layout,
+        binaries: [boot.opencode, process.execPath],
+        path: input.path,
+        hidden,
+      }),
+      hidden,
+      files: writeFiles(folder, layout, owner),
+      mountPoint: makeFolder(join(folder, name)),
+      owner: becomes,
+    })
   return {
     report: { level: 'full', how, why: null },
     environment: {
@@ -103,22 +126,8 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
     },
     launch: ({ file, args, cwd, environment }) => {
       seedConfigFolders(environment)
-      const script = setupScript({
-        places: findPlaces({
-          layout,
-          binaries: [boot.opencode, process.execPath],
-          path: input.path,
-          hidden,
-        }),
-        hidden,
-        mountPoint: join(folder, 'root'),
-        files: writeFiles(folder, layout, owner),
-        owner: kind === 'root' ? owner : undefined,
-        before: [process.execPath, '-e', listenerText([relayPort, proxyPort])],
-        workspace: cwd,
-        command: [file, ...args],
-      })
-      const options = kind === 'root' ? walls : [...userWalls, ...walls]
+      const before = [process.execPath, '-e', listenerText([relayPort, proxyPort])]
+      const script = scriptFor('root', { before, workspace: cwd, command: [file, ...args] })
       const child = spawn('unshare', [...options, '--', '/bin/sh', '-c', script], {
         cwd: '/',
         env: environment,
@@ -129,12 +138,23 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
         input.serve.relay(found.get(relayPort) as Server)
         input.serve.proxy(found.get(proxyPort) as Server)
       })
-      const env = { PATH: process.env['PATH'] ?? '/usr/bin:/bin', ...marks }
       return {
         child,
         entered: saysEntered(child).then(() => servers),
-        connect: (port) => connectInside(child.pid ?? 0, kind === 'user', port, env),
+        connect: (port) => connectInside(child.pid ?? 0, kind === 'user', port, outside),
       }
+    },
+    hold: () => {
+      const script = scriptFor('held', { before: [], workspace: '/', command: waitForEnd })
+      const child = spawn('unshare', [...options, '--', '/bin/sh', '-c', script], {
+        cwd: '/',
+        env: outside,
+        stdio: ['pipe', 'pipe', 'pipe'],
+        detached: true,
+      })
+      child.stdin.on('error', () => undefined)
+      const commandLine = enteringLine(child, kind, dropRights(becomes))
+      return { child, entered: saysEntered(child), commandLine }
     },
   }
 }
@@ -185,13 +205,18 @@ export SHELL
 exec unshare --user --map-current-user -- /bin/bash "$@"
 `
 
+function makeFolder(path: string): string {
+  mkdirSync(path, { recursive: true, mode: 0o755 })
+  return path
+}
+
 /** By their place inside. Written before each start: it is the agent's own folder. */
 function writeFiles(
   folder: string,
   layout: Layout,
   owner: Owner | undefined,
 ): Record<string, string> {
-  mkdirSync(join(folder, 'root'), { recursive: true, mode: 0o755 })
+  makeFolder(folder)
   const write = (name: string, content: string, mode: number) => {
     const path = join(folder, name)
     writeFileSync(path, content)

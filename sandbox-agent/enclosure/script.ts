@@ -18,7 +18,7 @@ interface ScriptInput {
   files: Record<string, string>
   /** Whom to become; undefined: it stays who it is, in a user namespace of its own. */
   owner: Owner | undefined
-  /** Run before the walls stand, in the new network. */
+  /** Run before the walls stand, in the new network; empty: nothing is. */
   before: readonly string[]
   workspace: string
   command: readonly string[]
@@ -37,17 +37,14 @@ export function setupScript(input: ScriptInput): string {
     ...islands.map((target) => ({ target, bind: undefined })),
     ...binds.map((bind) => ({ target: bind.target, bind })),
   ].sort((a, b) => depth(a.target) - depth(b.target) || (a.bind ? 1 : 0) - (b.bind ? 1 : 0))
+  const hasBefore = input.before.length > 0
   const inside = (path: string) => quote(`${mountPoint}${path}`)
-  const become = owner
-    ? [`--reuid=${owner.uid}`, `--regid=${owner.gid}`, '--clear-groups']
-    : ['--ambient-caps=-all']
-  const rights = ['--inh-caps=-all', '--bounding-set=-all', '--no-new-privs', '--pdeathsig=KILL']
-  const drop = ['setpriv', ...become, ...rights].join(' ')
+  const drop = ['setpriv', ...dropRights(owner)].join(' ')
   return [
     'set -eu; umask 022; PATH=/usr/sbin:/usr/bin:/sbin:/bin',
     'ip link set lo up',
     // Beside the mounts, which take as long.
-    `${input.before.map(quote).join(' ')} </dev/null & before=$!`,
+    ...(hasBefore ? [`${input.before.map(quote).join(' ')} </dev/null & before=$!`] : []),
     `mount -t tmpfs -o mode=755,size=16m tmpfs ${quote(mountPoint)}`,
     `cd ${quote(mountPoint)}`,
     `mkdir -p proc dev tmp run var home etc usr sys .outside`,
@@ -60,12 +57,20 @@ export function setupScript(input: ScriptInput): string {
     ...deviceLines,
     // Read-only last: until then places are made in it.
     ...islands.map((target) => `mount -o remount,bind,ro,nosuid,nodev ${inside(target)}`),
-    'wait "$before"',
+    ...(hasBefore ? ['wait "$before"'] : []),
     'exec 3>&-; unset NODE_CHANNEL_FD NODE_CHANNEL_SERIALIZATION_MODE',
     'pivot_root . .outside; cd /; umount -l /.outside; rmdir /.outside; mount -o remount,bind,ro /',
     `cd ${quote(input.workspace)}`,
     `exec ${drop} -- /bin/sh -c ${quote(first)} sh ${input.command.map(quote).join(' ')}`,
   ].join('\n')
+}
+
+/** Options of setpriv: whoever it was, it can do nothing any more that an ordinary user cannot. */
+export function dropRights(owner: Owner | undefined): string[] {
+  const become = owner
+    ? [`--reuid=${owner.uid}`, `--regid=${owner.gid}`, '--clear-groups']
+    : ['--ambient-caps=-all']
+  return [...become, '--inh-caps=-all', '--bounding-set=-all', '--no-new-privs', '--pdeathsig=KILL']
 }
 
 /**
@@ -74,7 +79,9 @@ export function setupScript(input: ScriptInput): string {
  */
 const first = `unshare --user --map-current-user true || exit 1
 echo '${enteredLine}'
-"$@" </dev/null &
+exec 5<&0
+"$@" <&5 5<&- &
+exec 5<&-
 wait $!`
 
 const deviceLines = [

@@ -11,24 +11,28 @@ import { isWholeTree, readBaseTree, takeDiff, takePatch } from './diff.ts'
 import type { Emit } from '../memory/spool.ts'
 import { log, messageOf } from '../log.ts'
 import type { Memory } from '../memory/memory.ts'
+import type { Run } from '../enclosure/reader.ts'
 import type { Supervisor } from '../opencode/supervisor.ts'
 
 const eventDiffBytes = 200 * 1024
 
 export class Changes {
   readonly #memory: Memory
-  readonly #supervisor: Pick<Supervisor, 'layout' | 'owner'>
+  readonly #supervisor: Pick<Supervisor, 'layout'>
+  readonly #run: Run
   readonly #marks: Record<string, string>
   /** Of the turn that ends: it goes out with its end. */
   #patch: TurnPatch | null = null
 
   constructor(
     memory: Memory,
-    supervisor: Pick<Supervisor, 'layout' | 'owner'>,
+    supervisor: Pick<Supervisor, 'layout'>,
+    run: Run,
     marks: Record<string, string>,
   ) {
     this.#memory = memory
     this.#supervisor = supervisor
+    this.#run = run
     this.#marks = marks
   }
 
@@ -74,7 +78,7 @@ export class Changes {
     return {
       workspace,
       gitDir: `${home}/.gantry-diff.git`,
-      owner: this.#supervisor.owner,
+      run: this.#run,
       environment: { PATH: process.env['PATH'] ?? '/usr/bin:/bin', HOME: home, ...this.#marks },
       excluded: this.#memory.value.copies.map((path) => path.slice(workspace.length + 1)),
     }

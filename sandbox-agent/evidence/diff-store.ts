@@ -1,6 +1,5 @@
-import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import type { Owner } from '../workspace/folder.ts'
+import type { Run as RunInside } from '../enclosure/reader.ts'
 
 const timeoutMs = 60_000
 
@@ -8,7 +7,8 @@ export interface DiffOptions {
   workspace: string
   /** A git folder of our own: the repository's config, hooks and filters are the repository's code, and are not run. */
   gitDir: string
-  owner: Owner | undefined
+  /** Inside the walls: nothing of this folder is read or written by the agent itself. */
+  run: RunInside
   environment: Record<string, string>
   /** Paths, relative to the workspace, that are Gantry's own. */
   excluded: string[]
@@ -27,12 +27,10 @@ export function git(
   return run(options, 'git', [...place, ...safeSettings, ...args], limit, more)
 }
 
-const safeSettings = [
-  'core.fsmonitor=false',
-  'core.hooksPath=/dev/null',
-  'core.quotePath=false',
-  'core.autocrlf=false',
-].flatMap((setting) => ['-c', setting])
+const safeSettings = ['core.quotePath=false', 'core.autocrlf=false'].flatMap((setting) => [
+  '-c',
+  setting,
+])
 
 // Everything is done by child processes of the sandbox's user: the folder is the sandbox's, so the agent itself writes
 // nothing there.
@@ -63,41 +61,25 @@ interface Run {
 }
 
 /** What is longer than the limit is ended, or counted to its end. */
-function run(
+async function run(
   options: DiffOptions,
   command: string,
   args: string[],
   maxBytes: number,
   more: { beyond?: 'count'; timeoutMs?: number | undefined } = {},
 ): Promise<Run> {
-  return new Promise((resolve, reject) => {
-    const child = spawn(command, args, {
-      cwd: options.workspace,
-      env: {
-        ...options.environment,
-        GIT_CONFIG_NOSYSTEM: '1',
-        GIT_CONFIG_GLOBAL: '/dev/null',
-        GIT_TERMINAL_PROMPT: '0',
-        GIT_ALTERNATE_OBJECT_DIRECTORIES: `${options.workspace}/.git/objects`,
-      },
-      stdio: ['ignore', 'pipe', 'ignore'],
-      ...options.owner,
-    })
-    const timer = setTimeout(() => child.kill('SIGKILL'), more.timeoutMs ?? timeoutMs)
-    const chunks: Buffer[] = []
-    let bytes = 0
-    child.stdout.on('data', (chunk: Buffer) => {
-      if (bytes <= maxBytes) chunks.push(chunk)
-      bytes += chunk.length
-      if (bytes > maxBytes && more.beyond === undefined) child.kill('SIGKILL')
-    })
-    child.on('error', reject)
-    child.on('close', (code) => {
-      clearTimeout(timer)
-      const raw = Buffer.concat(chunks)
-      resolve({ output: cut(raw, maxBytes), truncated: bytes > maxBytes, raw, bytes, code })
-    })
+  const ran = await options.run(command, args, {
+    folder: options.workspace,
+    environment: {
+      ...options.environment,
+      GIT_ALTERNATE_OBJECT_DIRECTORIES: `${options.workspace}/.git/objects`,
+    },
+    maxBytes: maxBytes + 1,
+    beyond: more.beyond,
+    timeoutMs: more.timeoutMs ?? timeoutMs,
   })
+  const { output: raw, bytes, code } = ran
+  return { output: cut(raw, maxBytes), truncated: bytes > maxBytes, raw, bytes, code }
 }
 
 // At a line's end, so that no character is cut in two.

@@ -8,6 +8,7 @@ import type { EnclosureReport } from '../../src/contract/enclosure.ts'
 import type { Boot, Layout, Manifest } from '../../src/contract/manifest.ts'
 import { crashPoint } from '../crash-points.ts'
 import { chooseEnclosures, type Enclosure, type EnclosureInput } from '../enclosure/enclosure.ts'
+import type { Held } from '../enclosure/held.ts'
 import type { Emit } from '../memory/spool.ts'
 import type { Owner } from '../workspace/folder.ts'
 import { log, messageOf, sleep } from '../log.ts'
@@ -84,6 +85,21 @@ export class Supervisor {
   get enclosure(): EnclosureReport {
     if (!this.#enclosures[0]) throw new Error('The manifest is not here yet')
     return this.#enclosures[0].report
+  }
+
+  /** Walls as strong as OpenCode's for what the agent runs over its files. */
+  async hold(): Promise<Held> {
+    const [strongest] = this.#enclosures
+    if (!strongest) throw new Error('The manifest is not here yet')
+    const held = strongest.hold()
+    try {
+      await held.entered
+      return held
+    } catch (error) {
+      await this.#next // which walls OpenCode has is known once it runs
+      if (this.#enclosures[0] === strongest) throw error
+      return this.hold()
+    }
   }
 
   /** Ends what an agent that was killed has left, before anything is started: two OpenCodes must not share one home. */

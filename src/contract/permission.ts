@@ -42,6 +42,8 @@ export const PermissionRequest = z.object({
   cwd: z.string().optional(),
   /** What "~" and $HOME mean. */
   home: z.string().optional(),
+  /** Variables that the session sets for every command, and their values. */
+  variables: z.record(z.string(), z.string()).optional(),
   hosts: z.array(z.string()),
   risks: z.array(Risk),
 })

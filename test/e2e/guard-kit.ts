@@ -45,8 +45,8 @@ export async function createGuardKit({
     return (answer.text === '' ? null : JSON.parse(answer.text)) as Record<string, string>
   }
   const makeSession = () => call('POST', '/v1/sessions', { sandbox: 'none' })
-  const makeLimited = async (owner: string, limits: object) => {
-    const key = { name: 'guard', owner, scopes: ['write', 'approve'], limits }
+  const makeLimited = async (owner: string, limits?: object) => {
+    const key = { name: 'guard', owner, scopes: ['write', 'approve'], ...(limits && { limits }) }
     return (await call('POST', '/v1/keys', key))['secret'] as string
   }
   const makeKey = (...scopes: Scope[]) => call('POST', '/v1/keys', { name: 'guard', scopes })
@@ -128,6 +128,7 @@ export async function createGuardKit({
       'a key with read': (await makeKey('read'))['secret'] as string,
       'a key with write': (await makeKey('write'))['secret'] as string,
       'a key with write and approve': (await makeKey('write', 'approve'))['secret'] as string,
+      'a key of another member': await makeLimited('guarded'),
       'a key of another project': await makeLimited('guarded', { projects: ['elsewhere'] }),
       'a key for own sessions': await makeLimited('guarded', { ownSessions: true }),
       'the sandbox': await mint(sessionId, 2),

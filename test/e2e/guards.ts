@@ -21,6 +21,14 @@ const obeyed: readonly string[] = [
   'POST /v1/sessions',
 ]
 
+/** What cannot be undone is for the member that made the session, and for admins. */
+const destructive: readonly string[] = [
+  'POST /v1/attempts/:attemptId/discard',
+  'DELETE /v1/sessions/:sessionId',
+  'POST /v1/sessions/:sessionId/close',
+  'POST /v1/sessions/:sessionId/replace',
+]
+
 /** Ids that lead to a session. */
 const ofSession = /:(session|turn|run|approval|operation|attempt)Id/
 
@@ -65,6 +73,9 @@ function refusalsAt(route: Route): Refusals {
         ? { 'an admin of another organisation': 'not_found' }
         : {}),
       ...limitedRefusals(route, guard.scope),
+      ...(destructive.includes(`${route.method} ${path}`)
+        ? { 'a key of another member': 'forbidden' }
+        : {}),
       ...(guard.scope === 'read' ? {} : { 'a key with read': 'forbidden' }),
       ...(guard.scope === 'approve' ? { 'a key with write': 'forbidden' } : {}),
       ...(guard.scope === 'admin' ? { 'a key with write and approve': 'forbidden' } : {}),
@@ -111,7 +122,7 @@ export function guardSuite(host: string, open: () => GuardKit): void {
         })
         continue
       }
-      test(`[AUTH] [MBR7] [MBR8] ${title} refuses everybody else`, async () => {
+      test(`[AUTH] [MBR7] [MBR8] [MBR10] ${title} refuses everybody else`, async () => {
         const answers = await Promise.all(
           refusals.map(
             async ([visitor]) => [visitor, await visit(open(), route, visitor)] as const,

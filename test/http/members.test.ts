@@ -197,3 +197,58 @@ describe('[MBR5] the audit', () => {
     expect(outcome(await get('/v1/audit', secret))).toEqual([403, 'forbidden'])
   })
 })
+
+describe('[MBR10] what cannot be undone', () => {
+  const remove = (id: string, credential: string) =>
+    app.call('DELETE', `/v1/sessions/${id}`, credential)
+  const write = async (owner: string) =>
+    (await makeKey({ owner, scopes: ['write', 'approve'] })).secret as string
+  const make = async (credential: string, headers = {}) =>
+    (await post('/v1/sessions', { sandbox: 'none' }, headers, credential)).json.id as string
+
+  test('is done by the member that made the session, with any of its keys, and by admins', async () => {
+    const lea = await write('Lea')
+    for (const who of [lea, await write('Lea'), key]) {
+      const id = await make(lea)
+      const path = `/v1/sessions/${id}`
+      for (const verb of ['replace', 'close'])
+        expect((await post(`${path}/${verb}`, {}, {}, who)).status).toBe(200)
+      expect((await remove(id, who)).status).toBe(204)
+      expect((await get(path, who)).status).toBe(404)
+    }
+  })
+
+  test('is refused to other members, who may do all else, and changes nothing', async () => {
+    const [max, nia] = [await write('Max'), await write('Nia')]
+    const once = { 'idempotency-key': 'of Max' }
+    const id = await make(max, once)
+    const path = `/v1/sessions/${id}`
+    for (const answer of [
+      await remove(id, nia),
+      await post(`${path}/close`, {}, {}, nia),
+      await post(`${path}/replace`, {}, {}, nia),
+    ]) {
+      expect(outcome(answer)).toEqual([403, 'forbidden'])
+      expect(answer.json.error.message).toContain('another member has made it')
+    }
+    expect((await post(`${path}/runs`, { intent: 'i' }, {}, nia)).status).toBe(201)
+    expect((await get(path, nia)).json).toMatchObject({
+      status: 'open',
+      sandbox: { generation: 1 },
+    })
+    expect(await make(max, once)).toBe(id)
+  })
+
+  test('of a session without a maker is for its key and for admins', async () => {
+    const { secret: first, memberId } = await makeKey({ owner: 'Ole', scopes: ['write'] })
+    const second = await write('Ole')
+    const id = await make(first)
+    const sql = app.databaseOf(id)
+    expect(sql.all('select member_id as id from session')).toEqual([{ id: memberId }])
+    // As release 0.1.0 has stored it.
+    sql.run('update session set member_id = null')
+    app.restart(id)
+    expect(outcome(await remove(id, second))).toEqual([403, 'forbidden'])
+    expect((await remove(id, first)).status).toBe(204)
+  })
+})

@@ -4,6 +4,11 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
+import { openlyHeld } from '../../sandbox-agent/enclosure/held.ts'
+import { Reader } from '../../sandbox-agent/enclosure/reader.ts'
+
+/** As where there is no enclosure. */
+export const openReader = () => new Reader(async () => openlyHeld(undefined))
 
 export function temporaryFolder(): string {
   const path = mkdtempSync(join(tmpdir(), 'gantry-agent-'))

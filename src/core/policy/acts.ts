@@ -43,6 +43,7 @@ function wholesOf(request: PermissionRequest): Whole[] {
   const segments = readScript(request.command, {
     cwd: request.cwd ?? request.workspaceRoot,
     home: request.home,
+    variables: request.variables,
     isInside: (path) => isInside(path, request),
   })
   const wholes = segments.map((segment) => wholeOf(segment, request))

@@ -15,6 +15,8 @@ export interface RequestContext {
   workspaceRoot: string
   sessionPaths: readonly string[]
   home?: string | undefined
+  /** That every command of OpenCode's shell starts with. */
+  variables?: Record<string, string>
 }
 
 interface ToolUse extends RequestContext {
@@ -221,7 +223,7 @@ function requestOf(
   tool: string | null,
   context: RequestContext,
 ): PermissionRequest {
-  const { agent, subagent, mode, workspaceRoot, home } = context
+  const { agent, subagent, mode, workspaceRoot, home, variables } = context
   const place = (path: string) => resolvePath(workspaceRoot, expandHome(path, home))
   const { category, operation, command, cwd } = meaning
   const paths = known(meaning.paths).map(place)
@@ -245,6 +247,8 @@ function requestOf(
     risks: [...risks],
     ...(cwd ? { cwd: place(cwd) } : {}),
     ...(home === undefined ? {} : { home }),
+    // What the API runs has the environment that its caller gives it.
+    ...(variables && tool === 'bash' ? { variables } : {}),
   }
 }
 

@@ -2,7 +2,7 @@ import type { Session } from '../../contract/session.ts'
 import type { RoomOf } from '../actor/room.ts'
 import { createSession } from './create.ts'
 import type { Caller } from './record/caller.ts'
-import { callerSession, type SessionCaller } from './record/guards.ts'
+import { callerSession, ownSession, type SessionCaller } from './record/guards.ts'
 import type { SessionKernel } from './record/kernel.ts'
 import type { CreateSession } from './record/record.ts'
 import { closeSession } from './steps/close.ts'
@@ -13,6 +13,8 @@ export interface SelfApi {
   create(input: CreateSession): Promise<Session>
   view(caller: SessionCaller): Promise<Session>
   close(caller: Caller, reason: string): Promise<Session>
+  /** Throws unless the caller may erase it. */
+  mayErase(caller: Caller): Promise<void>
   erase(caller: Caller): Promise<void>
   /** Aborts the running turn, and drops the queued ones. */
   abort(caller: Caller, reason: string): Promise<Session>
@@ -60,13 +62,17 @@ export class Self implements RoomOf<SelfApi> {
 
   async close(caller: Caller, reason: string): Promise<Session> {
     await this.#kernel.openSecrets()
-    callerSession(this.#kernel, caller)
+    ownSession(this.#kernel, caller, 'close the session')
     closeSession(this.#kernel, this.#kernel.hide(reason))
     return viewSession(this.#kernel)
   }
 
+  async mayErase(caller: Caller): Promise<void> {
+    ownSession(this.#kernel, caller, 'delete the session')
+  }
+
   async erase(caller: Caller): Promise<void> {
-    callerSession(this.#kernel, caller)
+    await this.mayErase(caller)
     this.#beginErase()
   }
 

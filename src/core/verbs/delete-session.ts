@@ -4,15 +4,17 @@ import type { Caller } from '../session/record/caller.ts'
 
 interface DeleteSessionPorts {
   organisation(id: string): Pick<OrganisationApi, 'creations'>
-  session(id: string): { self: Pick<SessionApi['self'], 'erase'> }
+  session(id: string): { self: Pick<SessionApi['self'], 'mayErase' | 'erase'> }
 }
 
-/** The creation ends first: otherwise the session's Idempotency-Key could bring it back while it is erased. */
+/** The creation ends before it is erased: otherwise the session's Idempotency-Key could bring it back while it is erased. */
 export async function deleteSession(
   ports: DeleteSessionPorts,
   caller: Caller,
   sessionId: string,
 ): Promise<void> {
+  const { self } = ports.session(sessionId)
+  await self.mayErase(caller)
   await ports.organisation(caller.organisationId).creations.end(sessionId)
-  await ports.session(sessionId).self.erase(caller)
+  await self.erase(caller)
 }

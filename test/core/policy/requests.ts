@@ -12,6 +12,7 @@ export const place: RequestContext = {
   workspaceRoot: root,
   sessionPaths: ['/tmp/.session_env.json', '/home/user/.local/share/opencode/tool-output'],
   home: '/home/user',
+  variables: { PROLIFERATE_ENV_FILE: '/tmp/.session_env.json' },
 }
 
 export const request = (change: Partial<PermissionRequest> = {}): PermissionRequest => ({

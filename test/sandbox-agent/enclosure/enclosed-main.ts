@@ -4,15 +4,28 @@ import { text } from 'node:stream/consumers'
 import type { EnclosureReport } from '../../../src/contract/enclosure.ts'
 import {
   chooseEnclosures,
+  type Enclosure,
   type EnclosureInput,
 } from '../../../sandbox-agent/enclosure/enclosure.ts'
+import type { Ran, RunOptions } from '../../../sandbox-agent/enclosure/held.ts'
+import { Reader } from '../../../sandbox-agent/enclosure/reader.ts'
 
 // Runs one command in the strongest enclosure of whoever runs this file, and prints what came of it as JSON. The agent's
 // part is here: it answers the relay's port, and connects to a port inside.
 
 export interface Order extends Omit<EnclosureInput, 'serve'> {
   script: string
+  /** Run by a reader instead, one after the other. */
+  reads?: Read[]
   environment: Record<string, string>
+}
+export interface Read extends Pick<RunOptions, 'folder' | 'input' | 'beyond'> {
+  line: string[]
+  maxBytes?: number
+  timeoutMs?: number
+}
+export interface WasRead extends Omit<Ran, 'output'> {
+  output: string
 }
 export interface Outcome {
   report: EnclosureReport
@@ -29,6 +42,10 @@ const answer = (text: string) => (server: Server) =>
 const serve = { relay: answer('the relay\n'), proxy: answer('the proxy\n') }
 const [enclosure, weaker] = chooseEnclosures({ ...order, serve })
 if (!enclosure) throw new Error('No enclosure')
+if (order.reads) {
+  console.log(JSON.stringify(await readAll(enclosure, order.reads)))
+  process.exit(0)
+}
 
 const launched = enclosure.launch({
   file: '/bin/sh',
@@ -62,4 +79,20 @@ if (process.argv.includes('--stay')) {
   const { pid } = launched.child
   console.log(JSON.stringify({ report, weaker: weaker?.report, refused, output, inside, pid }))
   process.exit(0)
+}
+
+async function readAll(walls: Enclosure, reads: Read[]): Promise<WasRead[]> {
+  const reader = new Reader(async () => {
+    const held = walls.hold()
+    await held.entered
+    return held
+  })
+  const done: WasRead[] = []
+  for (const { line, maxBytes = 100_000, timeoutMs = 20_000, ...more } of reads) {
+    const [program = '', ...args] = line
+    const limits = { environment: order.environment, maxBytes, timeoutMs }
+    const ran = await reader.run(program, args, { ...more, ...limits })
+    done.push({ ...ran, output: ran.output.toString() })
+  }
+  return done
 }

@@ -6,7 +6,7 @@ import { Changes } from '../../../sandbox-agent/evidence/changes.ts'
 import { Memory } from '../../../sandbox-agent/memory/memory.ts'
 import type { Manifest } from '../../../src/contract/manifest.ts'
 import type { TurnPatch } from '../../../src/contract/patch.ts'
-import { temporaryFolder } from '../support.ts'
+import { openReader, temporaryFolder } from '../support.ts'
 
 function sandbox() {
   const home = temporaryFolder()
@@ -19,7 +19,7 @@ function sandbox() {
   /** As an agent of it has it; the next generation of the session has a memory of its own. */
   const start = () => {
     const memory = new Memory(join(temporaryFolder(), 'memory.json'))
-    const changes = new Changes(memory, { layout, owner: undefined }, {})
+    const changes = new Changes(memory, { layout }, openReader().run, {})
     const ends: (TurnPatch | null | undefined)[] = []
     const emit = changes.emitTo((kind, data) => {
       if (kind === 'turn.ended') ends.push((data as { patch?: TurnPatch | null }).patch)

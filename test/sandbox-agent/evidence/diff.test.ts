@@ -21,7 +21,7 @@ import {
   takePatch,
 } from '../../../sandbox-agent/evidence/diff.ts'
 import { checksumOf } from '../../../src/contract/patch.ts'
-import { temporaryFolder } from '../support.ts'
+import { openReader, temporaryFolder } from '../support.ts'
 
 function repository(withCommit = true) {
   const root = temporaryFolder()
@@ -41,7 +41,7 @@ function repository(withCommit = true) {
   const options: DiffOptions = {
     workspace,
     gitDir: join(root, 'diff.git'),
-    owner: undefined,
+    run: openReader().run,
     environment: { PATH: process.env['PATH'] ?? '', HOME: root },
     excluded: ['opencode.json'],
   }
@@ -392,7 +392,7 @@ it('[SES18] the list of what is left out is bounded: with the patch it fits into
   execFileSync('git', ['init', '-q'], { cwd: workspace })
   const environment = { PATH: process.env['PATH'] ?? '', HOME: root }
   const gitDir = join(root, 'd.git')
-  const options = { workspace, gitDir, owner: undefined, environment, excluded: [] }
+  const options = { workspace, gitDir, run: openReader().run, environment, excluded: [] }
   const base = await readBaseTree(options)
   const deep = Array.from({ length: 9 }, () => 'd'.repeat(230)).join('/')
   for (let n = 0; n < 40; n++) {

@@ -23,7 +23,7 @@ import {
   maxWords,
   plainSegment,
 } from './words/flow.ts'
-import { type Outcome, type Reading, unchanged, union } from './words/flow.ts'
+import { firstFlow, noStdin, type Outcome, type Reading, unchanged, union } from './words/flow.ts'
 import { calls, findInWords, isFed, listsFiles, setsStrict, testSegments } from './nodes.ts'
 import { parseScript } from './words/parse.ts'
 import { readRedirects, type Redirects } from './redirects.ts'
@@ -33,6 +33,8 @@ import { Variables } from './words/variables.ts'
 export interface Place {
   cwd: string
   home: string | undefined
+  /** What the environment is known to hold. */
+  variables?: Record<string, string> | undefined
   isInside: (path: string) => boolean
 }
 
@@ -40,26 +42,12 @@ export interface Place {
 export function readScript(text: string, place: Place): Segment[] {
   try {
     const walk = new Walk(place)
-    walk.script(text, { ...start, folders: [place.cwd] })
+    walk.script(text, { ...firstFlow, folders: [place.cwd] })
     return walk.segments
   } catch {
     // Nested deeper than the stack.
     return [plainSegment(text, [ambiguous('Too many commands to judge')])]
   }
-}
-
-const noStdin: Stdin = { kind: 'none' }
-const start: Flow = {
-  folders: [],
-  depth: 0,
-  inLoop: false,
-  strict: false,
-  captured: false,
-  listed: false,
-  stdin: noStdin,
-  bodies: new Map(),
-  variables: null,
-  assigned: new Set(),
 }
 
 /**
@@ -73,11 +61,13 @@ class Walk implements Reading {
   #gaveUp = false
   #paths = 0
   readonly home: string | undefined
+  readonly #given: Record<string, string>
   readonly isInside: (path: string) => boolean
 
-  constructor({ cwd, home, isInside }: Place) {
+  constructor({ cwd, home, variables = {}, isInside }: Place) {
     this.visited = new Set([cwd])
     this.home = home
+    this.#given = variables
     this.isInside = isInside
   }
 
@@ -106,7 +96,9 @@ class Walk implements Reading {
     if (parsed) {
       const { statements, bodies } = parsed
       const start = flow.folders.length === 1 ? (flow.folders[0] ?? hole) : hole
-      const variables = new Variables(statements, { home: this.home, start })
+      // A script inside the script may have been given another environment.
+      const given = flow.depth === 0 ? this.#given : {}
+      const variables = new Variables(statements, { home: this.home, start, given })
       return this.#statements(statements, { ...flow, bodies, variables, assigned: new Set() })
     }
     this.add(plainSegment(text, [ambiguous('It cannot be told what a shell makes of it')]))
@@ -334,8 +326,10 @@ class Walk implements Reading {
   }
 
   around({ folders, variables, assigned }: Flow): Surroundings {
-    const values = (name: string) =>
-      !variables?.has(name) ? undefined : assigned.has(name) ? variables.valuesOf(name) : null
+    const values = (name: string) => {
+      if (!variables?.has(name)) return variables?.given(name)
+      return assigned.has(name) ? variables.valuesOf(name) : null
+    }
     return { home: this.home, folders, values }
   }
 

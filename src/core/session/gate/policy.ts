@@ -124,16 +124,15 @@ export class SessionPolicy {
     const session = this.#kernel.session()
     const { layout } = this.place()
     const home = layout?.home ?? '/home/user'
+    const envFile = layout?.envFile ?? '/tmp/.proliferate_env.json'
     return {
       agent,
       subagent,
       mode: session.mode,
       workspaceRoot: layout?.workspace ?? `${home}/workspace`,
-      sessionPaths: [
-        layout?.envFile ?? '/tmp/.proliferate_env.json',
-        `${home}/.local/share/opencode/tool-output`,
-      ],
+      sessionPaths: [envFile, `${home}/.local/share/opencode/tool-output`],
       home,
+      variables: { PROLIFERATE_ENV_FILE: envFile },
     }
   }
 

@@ -22,7 +22,7 @@ import { storeArtifacts } from '../artifacts/rows.ts'
 import type { SessionBudget } from '../budget/budget.ts'
 import type { Caller } from '../record/caller.ts'
 import type { Commands } from '../commands/commands.ts'
-import { enterAndOpen, callerSession, mustBeOpen } from '../record/guards.ts'
+import { enterAndOpen, callerSession, mustBeOpen, ownSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { wakeSandbox } from '../generations/sandbox-start.ts'
 import { mustApproval } from '../approvals/rows.ts'
@@ -222,6 +222,7 @@ export class Operations implements RoomOf<OperationsApi> {
   /** Begun in one commit with its command; whether this request lives to hear the result does not matter. */
   async #step<K extends StepKind>(caller: Caller, id: string, kind: K): Promise<CommandResult<K>> {
     mustBeOpen(await enterAndOpen(this.#kernel, caller))
+    if (kind === 'discard') ownSession(this.#kernel, caller, 'discard work of the session')
     const fresh = `${kind}_${this.#newId('cmd')}`
     const commandId = this.#kernel.commit((sql, now) => {
       const { generation, sandboxState } = callerSession(this.#kernel, caller)

@@ -16,6 +16,16 @@ export function callerSession(kernel: SessionKernel, caller: SessionCaller): Ses
   return session
 }
 
+/** For what cannot be undone: whoever made the session, or an admin. */
+export function ownSession(kernel: SessionKernel, caller: Caller, what: string): SessionRecord {
+  const session = callerSession(kernel, caller)
+  // A release that had no members has kept the key alone.
+  const { memberId, keyId } = session
+  const isOwn = memberId === null ? keyId === caller.keyId : memberId === caller.memberId
+  if (isOwn || caller.scopes?.includes('admin')) return session
+  throw new AppError('forbidden', `Cannot ${what}: another member has made it, ask an admin`)
+}
+
 /** For whoever stores what callers say. The session is looked at again after the wait: it may have been deleted meanwhile. */
 export async function enterAndOpen(kernel: SessionKernel, caller: Caller): Promise<SessionRecord> {
   callerSession(kernel, caller)

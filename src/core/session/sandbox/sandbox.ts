@@ -4,7 +4,7 @@ import type { RoomOf } from '../../actor/room.ts'
 import { clearTaken } from '../../actor/deadlines.ts'
 import type { Halt } from '../../organisation/record/api.ts'
 import type { Caller, SandboxCaller } from '../record/caller.ts'
-import { callerSession } from '../record/guards.ts'
+import { callerSession, ownSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { pruneSnapshots } from '../snapshots/pruning.ts'
 import { Saving } from '../snapshots/saving.ts'
@@ -81,6 +81,7 @@ export class Sandbox implements RoomOf<SandboxApi> {
 
   async replace(caller: Caller, reason: string, key: string | null = null): Promise<Session> {
     await this.#kernel.openSecrets()
+    ownSession(this.#kernel, caller, 'replace the sandbox of the session')
     this.#mustBeOpen(caller, 'replace the sandbox')
     this.#watch.replace(this.#kernel.hide(reason), key)
     return this.#view()

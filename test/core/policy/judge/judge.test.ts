@@ -7,7 +7,9 @@ import { evaluatePermission } from '../../../../src/core/policy/evaluate.ts'
 import { policyFrom, sandboxDefault, strict } from '../../../../src/core/policy/sandbox-default.ts'
 import { parsePolicy } from '../../../../src/core/policy/document.ts'
 import { replayDecisions } from '../../../../src/core/policy/replay.ts'
-import { policyOf, toolRequest } from '../requests.ts'
+import { Operation } from '../../../../src/contract/operation.ts'
+import { requestOfOperation } from '../../../../src/core/policy/operation.ts'
+import { place, policyOf, toolRequest } from '../requests.ts'
 import { hostile } from './hostile.ts'
 
 const decide = (command: string, enclosure: Enclosure, policy: Policy = sandboxDefault) =>
@@ -65,6 +67,46 @@ describe('[POL31] what is not known to be harmless is not clear', () => {
     'x=$x/y; cat $x',
   ])('%j: the value is not certain', (command) => {
     expect(decide(command, 'none').decision).not.toBe('allow')
+  })
+})
+
+describe('[POL38] the variable of the env file is its path', () => {
+  test.each([
+    'cat "$PROLIFERATE_ENV_FILE"',
+    'jq -r .DATABASE_URL $PROLIFERATE_ENV_FILE',
+    'URL=$(jq -r .URL "${PROLIFERATE_ENV_FILE}") npm test',
+    'test -f "$PROLIFERATE_ENV_FILE" && wc -c "$PROLIFERATE_ENV_FILE"',
+    'x=$PROLIFERATE_ENV_FILE; head -c 100 "$x"',
+  ])('%j is clear, also without walls', (command) => {
+    expect(decide(command, 'none').decision).toBe('allow')
+    const path = '/tmp/.session_env.json'
+    const rules = [{ match: { path }, decision: 'deny' }]
+    if (!command.includes('jq'))
+      expect(decide(command, 'none', policyOf(rules)).decision).toBe('deny')
+  })
+
+  test.each([
+    'cat "${PROLIFERATE_ENV_FILE%/*}/../etc/passwd"',
+    'PROLIFERATE_ENV_FILE=/etc/passwd; cat "$PROLIFERATE_ENV_FILE"',
+    "export 'PROLIFERATE_ENV_FILE=/etc/passwd'; cat $PROLIFERATE_ENV_FILE",
+    "declare PROLIFERATE_'ENV'_FILE=/etc/passwd; cat $PROLIFERATE_ENV_FILE",
+    'read PROLIFERATE_ENV_FILE < x; cat $PROLIFERATE_ENV_FILE',
+    "env PROLIFERATE_'ENV_FILE'=/etc/passwd bash -c 'cat $PROLIFERATE_ENV_FILE'",
+    "PROLIFERATE_ENV_FILE=/etc/passwd bash -c 'cat $PROLIFERATE_ENV_FILE'",
+    'source x; cat $PROLIFERATE_ENV_FILE',
+    'rm -rf "$PROLIFERATE_ENV_FILE/../x"',
+    'cat "$PROLIFERATE_ENV_FILES"',
+  ])('%j is not', (command) => {
+    expect(decide(command, 'none').decision).not.toBe('allow')
+  })
+
+  test('an operation of the API has another environment', () => {
+    const { variables: _, ...asked } = toolRequest('bash', { command: 'cat $PROLIFERATE_ENV_FILE' })
+    expect(evaluatePermission(asked, sandboxDefault, { enclosure: 'none' }).decision).toBe('ask')
+    const operation = Operation.parse({
+      ...{ operation: 'run', category: 'shell', command: 'cat $PROLIFERATE_ENV_FILE' },
+    })
+    expect(requestOfOperation(operation, place)).not.toHaveProperty('variables')
   })
 })
 

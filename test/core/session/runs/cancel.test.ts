@@ -136,7 +136,7 @@ describe('[ATT25] discard', () => {
 
   test('is a step of its own, and is recorded', async () => {
     const id = await done('gantry/1')
-    const discarding = world.actor.api.operations.discard(other, id)
+    const discarding = world.actor.api.operations.discard({ ...other, scopes: ['admin'] }, id)
     await world.settle()
     const command = world.commands().find(({ kind }) => kind === 'discard')
     expect(command?.body).toEqual({ attemptId: id, branch: 'gantry/1' })

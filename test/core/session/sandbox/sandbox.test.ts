@@ -239,7 +239,7 @@ test('[LIFE18] a session of an earlier release goes on as it was', async () => {
   )
   old.sql.run(`insert into deadlines (name, at) values ('sandbox.create', 1)`)
   old.restart()
-  await old.actor.api.self.close(testCaller, 'x')
+  await old.actor.api.self.close({ ...testCaller, scopes: ['admin'] }, 'x')
   const again = await old.actor.api.self.view(testCaller)
   expect(again).toMatchObject({ idleTimeoutSeconds: null, replacement: 'manual' })
   await old.pass(60_000)

@@ -23,6 +23,21 @@ export interface Flow {
   assigned: ReadonlySet<string>
 }
 
+export const noStdin: Stdin = { kind: 'none' }
+/** Of a script that nothing is around. */
+export const firstFlow: Flow = {
+  folders: [],
+  depth: 0,
+  inLoop: false,
+  strict: false,
+  captured: false,
+  listed: false,
+  stdin: noStdin,
+  bodies: new Map(),
+  variables: null,
+  assigned: new Set(),
+}
+
 /** Where the script goes on, after a success and after a failure. */
 export interface Outcome {
   done: readonly string[]

@@ -15,21 +15,28 @@ export class Variables {
   readonly functions = new Set<string>()
   readonly #home: string | undefined
   readonly #start: string
+  readonly #given: Record<string, string>
   /** Something in it may set any variable, or splits words in another way. */
   #isOpaque = false
   #moves = false
 
   constructor(
     statements: readonly Statement[],
-    place: { home: string | undefined; start: string },
+    place: { home: string | undefined; start: string; given: Record<string, string> },
   ) {
     this.#home = place.home
     this.#start = place.start
+    this.#given = place.given
     for (const statement of statements) this.#visit(statement)
   }
 
   has(name: string): boolean {
     return this.#isOpaque || this.#sources.has(name)
+  }
+
+  /** What the environment is known to hold under a name that the script leaves alone. */
+  given(name: string): readonly string[] | undefined {
+    return Object.hasOwn(this.#given, name) ? [this.#given[name] ?? hole] : undefined
   }
 
   /** null: it cannot be told. */
@@ -60,7 +67,7 @@ export class Variables {
     const around = {
       home: this.#home,
       folders,
-      values: (name: string) => (this.#sources.has(name) ? this.valuesOf(name) : undefined),
+      values: (name: string) => (this.#sources.has(name) ? this.valuesOf(name) : this.given(name)),
     }
     return argsOf(source.word, around).map((args) =>
       args.some(({ expands }) => expands) ? hole : args.map(({ value }) => value).join(' '),
@@ -144,6 +151,8 @@ export class Variables {
     } else if (declares.test(command)) {
       // One name stands for another.
       this.#isOpaque ||= values.some((value) => /^-[a-zA-Z]*n/.test(value))
+      // With quotes in the name it is an assignment all the same.
+      for (const value of values) if (/^\w+\+?=/.test(value)) this.#unknown(value)
     } else for (const value of values) this.#unknown(value)
   }
 
