@@ -1,7 +1,7 @@
 // Registered agents, stored. What is written is one batch that may be sent again: the same definition twice is one
 // revision, and whoever was overtaken has still left its revision.
 
-import type { Agent, AgentDefinition, AgentPut } from '../../../contract/agent.ts'
+import type { Agent, AgentDefinition } from '../../../contract/agent.ts'
 import { canonicalJson } from '../../../contract/canonical.ts'
 import { AppError } from '../../../contract/error.ts'
 import type { Crypto, Db, DbStatement } from '../../ports.ts'
