@@ -61,17 +61,29 @@ export function touchedPaths(place: Place, part: EvidencePart): string[] {
   return [...new Set(paths.filter((path) => path !== null))]
 }
 
-/** Its input alone tells both sides: there was no file, and this is the text. */
-export const isWholeCreate = ({ tool, input, inputTruncated, metadata }: EvidencePart): boolean =>
+/** Its input alone tells both sides: there was no file, and this is the text. Not if a formatter may have changed it. */
+export const isWholeCreate = (
+  { tool, input, inputTruncated, metadata }: EvidencePart,
+  formatted: readonly string[] | null,
+): boolean =>
   tool === 'write' &&
   metadata.exists === false &&
   metadata.truncated !== true &&
   !inputTruncated &&
-  typeof input?.['content'] === 'string'
+  typeof input?.['content'] === 'string' &&
+  typeof input['filePath'] === 'string' &&
+  !mayBeFormatted(input['filePath'], formatted)
+
+export const mayBeFormatted = (path: string, formatted: readonly string[] | null): boolean =>
+  formatted === null || formatted.some((ending) => path.endsWith(ending))
 
 /** What must be read of a window: the paths of its completed parts, but not those that need no snapshot. */
-export function unresolvedPaths(place: Place, parts: readonly EvidencePart[]): string[] {
+export function unresolvedPaths(
+  place: Place,
+  parts: readonly EvidencePart[],
+  formatted: readonly string[] | null,
+): string[] {
   const completed = parts.filter(({ status }) => status === 'completed')
-  const needed = completed.filter((part) => !isWholeCreate(part))
+  const needed = completed.filter((part) => !isWholeCreate(part, formatted))
   return [...new Set(needed.flatMap((part) => touchedPaths(place, part)))]
 }

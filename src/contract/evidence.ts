@@ -257,6 +257,13 @@ export const EvidenceCapability = z.object({
     fingerprint: z.string().max(200).nullable(),
   }),
   frozen: z.boolean().describe('OpenCode has said that it could not take a snapshot'),
+  formatted: z
+    .array(z.string().max(40))
+    .max(1000)
+    .nullable()
+    .describe(
+      'Endings of files that OpenCode formats after writing, such as ".ts"; null: not known, then no text of a tool part is taken for the text of a file',
+    ),
 })
 export type EvidenceCapability = z.infer<typeof EvidenceCapability>
 
@@ -295,6 +302,7 @@ export const SeenPart = z.object({
   inputHash: Sha256.nullable().describe(
     'Of its input as canonical JSON; null: it was shortened on its way, and cannot be compared',
   ),
+  end: z.enum(['completed', 'failed']).nullable().describe('null: its end never came'),
 })
 export type SeenPart = z.infer<typeof SeenPart>
 

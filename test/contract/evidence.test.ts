@@ -38,6 +38,7 @@ const bundle: EvidenceBundle = {
     session: { id: 'ses_1', projectId: 'p', ...place, vcs: 'git' },
     store: { state: 'found', fingerprint: 'b' },
     frozen: false,
+    formatted: null,
   },
   messages: [],
   parts: [part('write', { filePath: 'a.ts', content: '' })],
@@ -170,13 +171,16 @@ describe('what is read', () => {
   const edit = part('edit', { filePath: 'a.ts', oldString: 'a', newString: 'b' })
 
   test('[EVD4] each path of a completed part once', () => {
-    expect(unresolvedPaths(place, [edit, edit])).toEqual(['app/a.ts'])
-    expect(unresolvedPaths(place, [{ ...edit, status: 'error' }])).toEqual([])
-    expect(unresolvedPaths(place, [part('bash', { command: 'rm a.ts' })])).toEqual([])
+    expect(unresolvedPaths(place, [edit, edit], [])).toEqual(['app/a.ts'])
+    expect(unresolvedPaths(place, [{ ...edit, status: 'error' }], [])).toEqual([])
+    expect(unresolvedPaths(place, [part('bash', { command: 'rm a.ts' })], [])).toEqual([])
   })
 
   test('[EVD4] a new file with its whole content needs no read', () => {
-    expect(unresolvedPaths(place, [create])).toEqual([])
+    expect(unresolvedPaths(place, [create], [])).toEqual([])
+    expect(unresolvedPaths(place, [create], ['.go'])).toEqual([])
+    for (const formatted of [null, ['.ts']])
+      expect(unresolvedPaths(place, [create], formatted)).toEqual(['app/new.ts'])
     for (const almost of [
       { ...create, inputTruncated: true },
       { ...create, metadata: { ...create.metadata, truncated: true } },
@@ -184,8 +188,8 @@ describe('what is read', () => {
       { ...create, metadata: { ...create.metadata, exists: true } },
       { ...create, input: { filePath: 'new.ts' } },
     ])
-      expect(unresolvedPaths(place, [almost])).toEqual(['app/new.ts'])
+      expect(unresolvedPaths(place, [almost], [])).toEqual(['app/new.ts'])
     const then = part('edit', { filePath: 'new.ts', oldString: 'a', newString: 'b' })
-    expect(unresolvedPaths(place, [create, then])).toEqual(['app/new.ts'])
+    expect(unresolvedPaths(place, [create, then], [])).toEqual(['app/new.ts'])
   })
 })
