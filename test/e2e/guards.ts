@@ -10,6 +10,7 @@ type Visitor = keyof GuardKit['visitors']
 const obeyed: readonly string[] = [
   'GET /v1/agents',
   'PUT /v1/agents',
+  'POST /v1/agents/resolve',
   'GET /v1/approvals',
   'GET /v1/configurations',
   'GET /v1/models',
@@ -80,7 +81,7 @@ function refusalsAt(route: Route): Refusals {
       ...(guard.scope === 'approve' ? { 'a key with write': 'forbidden' } : {}),
       ...(guard.scope === 'admin' ? { 'a key with write and approve': 'forbidden' } : {}),
       // Who asked does not approve, neither with that key nor with another one of the same owner.
-      ...(path.endsWith('/resolve')
+      ...(path.endsWith('/:approvalId/resolve')
         ? { 'an admin': 'forbidden', 'a key with write and approve': 'forbidden' }
         : {}),
     }
@@ -175,7 +176,7 @@ function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path.endsWith('/operations') || path.endsWith('/operations/plan'))
     return '{"operation":{"category":"read","operation":"read-file","targetPath":"a"}}'
   if (path.endsWith('/abandon') || path.endsWith('/revoke')) return '{"reason":"r"}'
-  if (path.endsWith('/resolve')) return '{"resolution":"approved"}'
+  if (path.endsWith('/:approvalId/resolve')) return '{"resolution":"approved"}'
   if (path === '/v1/runs/:runId') return '{"status":"planned"}'
   if (path.endsWith('/finish')) return '{"status":"cancelled"}'
   if (path.endsWith('/checkpoints')) return '{"label":"l","state":1}'

@@ -134,10 +134,10 @@ const operationIds = `
   listSessionApprovals listSessionDeadLetters listSessionRuns listSessions listSubagents listTurns
   listWebhooks mergeAttempt openLink planOperation putAgent putBudget putDeploymentToSleep putLimits
   putPolicy putSessionBudget readFromModelVendor removePolicy replaceSandbox replayPolicy
-  resealSecrets resendDeadLetters resendSessionDeadLetters resolveApproval resumeApproval resumeRun
-  retrySandbox revokeApproval revokeKey sendPrompt setDeploymentKillSwitch setE2bCredentials
-  setKillSwitch setModalCredentials setSecret submitEnvValues testWebhook updateConfiguration
-  updateSessionPolicy uploadArtifact verifyRun
+  resealSecrets resendDeadLetters resendSessionDeadLetters resolveAgents resolveApproval
+  resumeApproval resumeRun retrySandbox revokeApproval revokeKey sendPrompt setDeploymentKillSwitch
+  setE2bCredentials setKillSwitch setModalCredentials setSecret submitEnvValues testWebhook
+  updateConfiguration updateSessionPolicy uploadArtifact verifyRun
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {

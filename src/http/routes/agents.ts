@@ -1,5 +1,7 @@
 import { z } from '@hono/zod-openapi'
 import * as schemas from '../../contract/agent.ts'
+import * as resolveSchemas from '../../contract/agent-resolve.ts'
+import { AgentResolution, AgentResolve } from '../../contract/agent-resolve.ts'
 import {
   Agent,
   AgentMode,
@@ -24,13 +26,15 @@ import {
   loadRevision,
   type Reader,
 } from '../../core/registry/agents/read.ts'
+import { resolveFor } from '../../core/registry/agents/resolution.ts'
+import { mustMayUseProject } from '../../core/registry/place.ts'
 import { putAgent } from '../../core/verbs/put-agent.ts'
 import type { AppDeps } from '../kit/deps.ts'
 import { type Cursor, numberedPage, pageBy } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
 import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
 
-nameSchemas(schemas)
+nameSchemas(schemas, resolveSchemas)
 
 const tag = 'agents'
 const agentParams = z.object({ agentId: AgentId })
@@ -85,6 +89,23 @@ export const agentRoutes = [
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query: { archived, ...query } }) =>
       page(deps, caller, { ...query, archived: archived === 'true' }, query),
+  }),
+
+  route({
+    id: 'resolveAgents',
+    method: 'post',
+    path: '/v1/agents/resolve',
+    summary: 'Rank the agents that may be given a task, with reasons; runs and writes nothing',
+    tag,
+    guard: 'read',
+    limitedKeys: 'obeyed',
+    body: AgentResolve,
+    answers: ok(AgentResolution, 'Who may have it, and who not'),
+    refuses: ['forbidden'],
+    answer({ deps, caller, body }) {
+      mustMayUseProject(caller, body.project)
+      return resolveFor(deps.db(), caller, body)
+    },
   }),
 
   route({
