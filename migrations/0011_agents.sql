@@ -20,7 +20,7 @@ create index agents_by_name on agents (organisation_id, name, id);
 create index agents_by_parent on agents (parent_id);
 
 create table agent_revisions (
-  agent_id text not null references agents (id),
+  agent_id text not null,
   revision integer not null,
   -- Canonical JSON; the hash is over exactly this text.
   definition text not null,

@@ -67,7 +67,7 @@ const landedMigrations = {
   '0008_policy_extends.sql': '1003414e5ebe5596',
   '0009_approval_details.sql': '3928280b55107dd3',
   '0010_members.sql': '4273c8f129bb3735',
-  '0011_agents.sql': 'e43cc2f153e1bc3d',
+  '0011_agents.sql': '1233e461d322e376',
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)
