@@ -50,6 +50,8 @@ export function createSessionHost(ctx: DurableObjectState): SessionHost {
         if (socket.readyState === open) socket.send(text)
     },
     sleep: (ms) => scheduler.wait(ms),
+    // A timer is looked at once there is nothing else to do.
+    gather: () => scheduler.wait(0),
     defer: (work) => ctx.waitUntil(work),
     async erase() {
       for (const socket of ctx.getWebSockets())

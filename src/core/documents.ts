@@ -135,7 +135,7 @@ const isWithin = (code: number): boolean =>
   code === 0x5c
 
 /** UTF-8, without an encoder. */
-function byteLength(text: string): number {
+export function byteLength(text: string): number {
   let bytes = 0
   for (const character of text) {
     const code = character.codePointAt(0) ?? 0

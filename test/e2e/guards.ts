@@ -12,6 +12,7 @@ const obeyed: readonly string[] = [
   'PUT /v1/agents',
   'POST /v1/agents/resolve',
   'GET /v1/approvals',
+  'GET /v1/changes/:change/workflow',
   'GET /v1/configurations',
   'GET /v1/models',
   'GET /v1/policies/:name',
@@ -45,6 +46,8 @@ function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
     return { 'a key of another project': 'not_found' }
   if (`${method} ${path}` === 'GET /v1/configurations/:configurationId')
     return { 'a key of another project': 'not_found' }
+  if (path !== '/v1/changes/:change/workflow' && path.startsWith('/v1/changes'))
+    return { 'a key of another project': 'forbidden' }
   if (method !== 'GET' && obeyed.includes(`${method} ${path}`))
     return { 'a key of another project': 'forbidden' }
   return obeyed.includes(`${method} ${path}`) ? {} : both('forbidden')
@@ -69,8 +72,8 @@ function refusalsAt(route: Route): Refusals {
       'the replaced sandbox': 'forbidden',
       'the sandbox with an expired token': 'token_expired',
       'a token that is not a sandbox’s': 'forbidden',
-      // The names of providers are everybody's; what is behind them is each organisation's own.
-      ...(path.includes(':') && !path.startsWith('/v1/providers/')
+      // The names of providers and changes are everybody's; what is behind them is each organisation's own.
+      ...(path.includes(':') && !/^\/v1\/(providers|changes)\//.test(path)
         ? { 'an admin of another organisation': 'not_found' }
         : {}),
       ...limitedRefusals(route, guard.scope),
@@ -184,6 +187,11 @@ function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path.endsWith('/env')) return '{"values":[{"key":"A","value":"v"}]}'
   if (path.endsWith('/corrections')) return '{"used":{"tokens":0},"reason":"r"}'
   if (path.endsWith('/tokens')) return '{"lifetimeSeconds":60}'
+  if (path === '/v1/changes/import')
+    return '{"artifacts":[{"change":"c","phase":"explore","content":"c"}]}'
+  if (path === '/v1/changes/:change/phases/:phase') return '{"content":"c"}'
+  if (path === '/v1/changes/:change/phases/:phase/approvals')
+    return JSON.stringify({ sha256: '0'.repeat(64) })
   if (path === '/v1/budgets') return '{"limits":{}}'
   if (path.endsWith('/corrections')) return '{"used":{"tokens":1},"reason":"r"}'
   if (path === '/v1/agents') return '{"name":"guard-agent"}'
@@ -215,6 +223,8 @@ export function fillPath(kit: GuardKit, path: string): string {
     configurationId: kit.configurationId,
     webhookId: kit.webhookId,
     name: nameIn(path),
+    change: 'guarded',
+    phase: 'explore',
     toolName: 'verify',
     provider: 'litellm',
     path: 'chat/completions',

@@ -35,6 +35,8 @@ const posts: Record<string, string> = {
   '/v1/attempts/:attemptId/discard': 'joins, and is answered from the record',
   '/v1/agents/resolve': 'writes nothing',
   '/v1/agents/:agentId/archive': 'what is archived stays so',
+  '/v1/changes/import': 'what is there already is unchanged',
+  '/v1/changes/:change/phases/:phase/approvals': 'a member has one word on a revision',
   '/v1/members/:memberId/disable': 'what is disabled stays so',
   '/v1/configurations': 'a name is taken once, else 409',
   '/v1/kill-switch': 'sets a state',

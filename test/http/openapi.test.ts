@@ -118,26 +118,27 @@ const refTo = (name: string) => `#/components/schemas/${name}`
 
 /** Clients are generated from these: once released, an id stays. */
 const operationIds = `
-  abandonAttempt abortTurns addCheckpoint addRunEvent admitRetry archiveAgent callModelVendor
-  callTool changeRun checkPolicy checkProvider closeSession correctBudget correctSessionBudget
-  createConfiguration createKey createLoneRun createMember createRun createSandboxToken
-  createSession createWebhook deleteConfiguration deleteProviderCredentials deleteSecret
-  deleteSession deleteWebhook disableMember discardAttempt downloadArtifact downloadPatch
-  evaluateRetry executeAttempt executeOperation finishRun getAgent getAgentByName getAgentRevision
-  getApproval getBudget getBuiltinPolicy getConfiguration getDeploymentKillSwitch
-  getDeploymentStatus getDiff getHealth getKillSwitch getLimits getManifest getMember getOperation
-  getPolicyVersion getReadiness getRun getSandboxEnv getSession getSessionBudget getSessionPolicy
-  getStatus getTurn getWarmPool getWorstCase listActions listAgentRevisions listAgents listApprovals
-  listArtifacts listAudit listCalls listConfigurations listDeadLetters listDeliveries
-  listEnvRequests listEvents listKeys listMembers listModels listPatches listPolicies
-  listPolicyVersions listProviders listRunApprovals listRunEvents listRuns listSecrets
-  listSessionApprovals listSessionDeadLetters listSessionRuns listSessions listSubagents listTurns
-  listWebhooks mergeAttempt openLink planOperation putAgent putBudget putDeploymentToSleep putLimits
-  putPolicy putSessionBudget readFromModelVendor removePolicy replaceSandbox replayPolicy
-  resealSecrets resendDeadLetters resendSessionDeadLetters resolveAgents resolveApproval
-  resumeApproval resumeRun retrySandbox revokeApproval revokeKey sendPrompt setDeploymentKillSwitch
-  setE2bCredentials setKillSwitch setModalCredentials setSecret submitEnvValues testWebhook
-  updateConfiguration updateSessionPolicy uploadArtifact verifyRun
+  abandonAttempt abortTurns addCheckpoint addRunEvent admitRetry approvePhaseArtifact archiveAgent
+  callModelVendor callTool changeRun checkPolicy checkProvider closeSession correctBudget
+  correctSessionBudget createConfiguration createKey createLoneRun createMember createRun
+  createSandboxToken createSession createWebhook deleteConfiguration deleteProviderCredentials
+  deleteSecret deleteSession deleteWebhook disableMember discardAttempt downloadArtifact
+  downloadPatch evaluateRetry executeAttempt executeOperation finishRun getAgent getAgentByName
+  getAgentRevision getApproval getBudget getBuiltinPolicy getChange getConfiguration
+  getDeploymentKillSwitch getDeploymentStatus getDiff getHealth getKillSwitch getLimits getManifest
+  getMember getOperation getPhaseArtifact getPhaseReadiness getPolicyVersion getReadiness getRun
+  getSandboxEnv getSession getSessionBudget getSessionPolicy getStatus getTurn getWarmPool
+  getWorkflow getWorstCase importPhaseArtifacts listActions listAgentRevisions listAgents
+  listApprovals listArtifacts listAudit listCalls listChanges listConfigurations listDeadLetters
+  listDeliveries listEnvRequests listEvents listKeys listMembers listModels listPatches
+  listPhaseRevisions listPolicies listPolicyVersions listProviders listRunApprovals listRunEvents
+  listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
+  listSubagents listTurns listWebhooks mergeAttempt openLink planOperation putAgent putBudget
+  putDeploymentToSleep putLimits putPolicy putSessionBudget readFromModelVendor removePolicy
+  replaceSandbox replayPolicy resealSecrets resendDeadLetters resendSessionDeadLetters resolveAgents
+  resolveApproval resumeApproval resumeRun retrySandbox revokeApproval revokeKey savePhaseArtifact
+  sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
+  submitEnvValues testWebhook updateConfiguration updateSessionPolicy uploadArtifact verifyRun
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {

@@ -80,6 +80,8 @@ export class TestSession {
   readonly #sealing = new Set<Promise<unknown>>()
   readonly crypto = watchedCrypto(this.#sealing)
   readonly #tools: readonly GatewayTool[]
+  /** As on Workers: until whatever has arrived is delivered. Counts from the next start. */
+  gather: (() => Promise<void>) | undefined = undefined
 
   /** Rows that libSQL has not, though it has newer ones. Of those that name a call the newest is enough. */
   missingRows(): number[] {
@@ -122,6 +124,7 @@ export class TestSession {
         publish: (events) => this.watch?.(events),
         // The outbox gathers for a moment; everything longer waits for the clock.
         sleep: (ms) => (ms <= 1000 ? Promise.resolve() : this.#sleep(ms)),
+        ...(this.gather && { gather: this.gather }),
         defer: (work) => {
           this.#deferred.add(work)
           void work.finally(() => this.#deferred.delete(work))

@@ -231,5 +231,7 @@ export const otherTables: Readonly<Record<string, 'claim' | 'content' | { stays:
   secrets: { stays: 'Of no session' },
   policies: { stays: 'Of no session' },
   webhooks: { stays: 'Of no session' },
+  phase_artifacts: { stays: 'Of no session' },
+  phase_approvals: { stays: 'Of no session' },
   provider_credentials: { stays: 'Of no session' },
 }

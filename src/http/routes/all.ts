@@ -15,6 +15,7 @@ import { limitRoutes } from './limits.ts'
 import { memberRoutes } from './members.ts'
 import { modelRoutes } from './models.ts'
 import { operationRoutes } from './operations.ts'
+import { phaseRoutes } from './phases.ts'
 import { policyRoutes } from './policies.ts'
 import { providerRoutes } from './providers.ts'
 import { runRoutes } from './runs.ts'
@@ -30,6 +31,7 @@ import { webhookRoutes } from './webhooks.ts'
 export const routes: Route[] = [
   ...[...sessionRoutes, ...turnRoutes, ...changeRoutes, ...eventRoutes, ...artifactRoutes],
   ...[...runRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
+  ...[...phaseRoutes],
   ...[...budgetRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
   ...agentRoutes,

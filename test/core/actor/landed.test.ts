@@ -67,7 +67,8 @@ const landedMigrations = {
   '0008_policy_extends.sql': '1003414e5ebe5596',
   '0009_approval_details.sql': '3928280b55107dd3',
   '0010_members.sql': '4273c8f129bb3735',
-  '0011_agents.sql': '1233e461d322e376',
+  '0011_phases.sql': '340d40b2854d6498',
+  '0012_agents.sql': '1233e461d322e376',
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)

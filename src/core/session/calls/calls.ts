@@ -25,6 +25,7 @@ import {
   type ToolCallInput,
   withoutUnfit,
 } from './answers.ts'
+import { Gathering } from './gathering.ts'
 import type { Commands } from '../commands/commands.ts'
 import { sandboxSession } from '../record/guards.ts'
 import { envFilePath } from '../env/requests.ts'
@@ -73,6 +74,7 @@ export class Calls implements RoomOf<CallsApi> {
   readonly #commands: Commands
   readonly #tools: readonly GatewayTool[]
   readonly #automation: AutomationRuns
+  readonly #gathering: Gathering
   readonly #running = new Map<string, Promise<string>>()
   /** How many calls in a row were new. */
   #untilReplayed = 0
@@ -87,6 +89,7 @@ export class Calls implements RoomOf<CallsApi> {
     this.#commands = commands
     this.#tools = tools
     this.#automation = automation
+    this.#gathering = new Gathering(kernel.ports.host.gather)
   }
 
   async list(caller: Caller, page: Page): Promise<Listed<ToolCall>> {
@@ -95,29 +98,27 @@ export class Calls implements RoomOf<CallsApi> {
   }
 
   async call(sandbox: SandboxCaller, call: ToolCallInput): Promise<CallAnswer> {
+    // A replaced sandbox is refused before anything is said of its request.
+    sandboxSession(this.#kernel, sandbox)
     const tool = this.#tools.find((item) => item.definition.name === call.tool)
     if (!tool) throw new AppError('unknown_tool', `Unknown tool: ${call.tool}`)
     const parsed = tool.definition.args.safeParse(call.args)
     // An id that the agent chose must stay free for the corrected call.
-    if (!parsed.success && tool.definition.callIdFrom) {
-      sandboxSession(this.#kernel, sandbox)
+    if (!parsed.success && tool.definition.callIdFrom)
       return { body: JSON.stringify(invalidArguments(parsed.error)), replayed: false }
-    }
     const args: unknown = parsed.success ? parsed.data : call.args
     const sent = canonicalJson(args)
     if (isLongerThan(sent, maxArgsBytes)) {
-      // A replaced sandbox is refused before anything is said of its request.
-      sandboxSession(this.#kernel, sandbox)
       throw new AppError('too_large', `The arguments are larger than ${maxArgsBytes} bytes`, [
         { path: 'args', message: `At most ${maxArgsBytes} bytes` },
       ])
     }
-    const opening = this.#kernel.openSecrets()
-    if (opening) await opening
-    // After the wait: the session may have been closed or replaced meanwhile.
-    const session = sandboxSession(this.#kernel, sandbox)
     const answer = this.#lookFirst(call, sent)
     if (answer !== null) return { body: answer, replayed: true }
+    const waiting = this.#others()
+    if (waiting) await waiting
+    // After the wait: the session may have been closed or replaced meanwhile.
+    const session = sandboxSession(this.#kernel, sandbox)
     const kept = this.#kernel.hide(parsed.success ? args : withoutUnfit(args, parsed.error))
     const key = `${call.tool}\n${call.toolCallId}`
     const begin = this.#kernel.commit((sql, now) =>
@@ -168,6 +169,12 @@ export class Calls implements RoomOf<CallsApi> {
       .finally(() => this.#running.get(key) === work && this.#running.delete(key))
     this.#running.set(key, work)
     return { body: await work, replayed: false }
+  }
+
+  /** Until the calls that came with it are here, and the secrets are open. Undefined if there is nothing to wait for. */
+  #others(): Promise<void> | undefined {
+    const gathered = this.#gathering.join()
+    return gathered?.then(() => this.#kernel.openSecrets()) ?? this.#kernel.openSecrets()
   }
 
   /**

@@ -34,6 +34,8 @@ export interface SessionHost {
   watched(): boolean
   publish(events: SessionEvent[]): void
   sleep(ms: number): Promise<void>
+  /** Until whatever has reached the object by now is delivered. Only where all writes of one turn are one commit. */
+  gather?: () => Promise<void>
   /** Work that nobody waits for. */
   defer(work: Promise<void>): void
   /** Deletes the whole database and the alarm. */

@@ -1,0 +1,174 @@
+/**
+ * What a change has in its phases: artifacts whole, by project and change, with revisions. Reading and saving do just
+ * that. Nothing here starts a phase, an agent or a run, and nothing is written anywhere else.
+ */
+import { AppError } from '../../../contract/error.ts'
+import type {
+  ChangeStatus,
+  Phase,
+  PhaseApproval,
+  PhaseApprove,
+  PhaseArtifact,
+  PhaseImport,
+  PhaseImported,
+  PhaseReadiness,
+  PhaseSave,
+  WholePhaseArtifact,
+} from '../../../contract/phase.ts'
+import { byteLength } from '../../documents.ts'
+import type { Crypto, Db } from '../../ports.ts'
+import {
+  type ArtifactRow,
+  type ChangeKey,
+  findArtifact,
+  listApprovals,
+  listArtifacts,
+  type NewArtifact,
+  presentPhases,
+  saveApproval,
+  saveStatement,
+} from './rows.ts'
+import { readinessOf, statusOf, topicKey } from './rules.ts'
+
+type Hashes = Pick<Crypto, 'sha256'>
+
+/** Who saves: a key, or an agent in a session for the member of that session. */
+export interface Saver {
+  organisationId: string
+  savedBy: string
+  memberId: string
+}
+
+/** Repeatable: what the newest revision says already is that revision. */
+export async function saveArtifact(
+  db: Db,
+  crypto: Hashes,
+  now: number,
+  saver: Saver,
+  about: { change: string; phase: Phase },
+  { project, content, expectedRevision }: PhaseSave,
+): Promise<PhaseArtifact> {
+  const { change, phase } = about
+  const artifact = await artifactOf(crypto, saver, { project, change, phase, content })
+  const { sql, values } = saveStatement(now, artifact, expectedRevision ?? null)
+  const [made] = await db.all<ArtifactRow>(sql, ...values)
+  if (made) return shown(artifact, made)
+  const found = await findArtifact(db, artifact, phase, null)
+  const isSame = found?.sha256 === artifact.sha256
+  if (found && isSame) return shown(artifact, found)
+  throw changedMeanwhile(artifact, phase, found?.revision ?? 0)
+}
+
+async function artifactOf(
+  crypto: Hashes,
+  { organisationId, savedBy, memberId }: Saver,
+  given: { project: string; change: string; phase: Phase; content: string },
+): Promise<NewArtifact> {
+  const sha256 = await crypto.sha256(given.content)
+  const bytes = byteLength(given.content)
+  return { organisationId, ...given, sha256, bytes, savedBy, memberId }
+}
+
+export const shown = ({ project, change }: ChangeKey, row: ArtifactRow): PhaseArtifact => ({
+  ...{ project, change, phase: row.phase, topicKey: topicKey(change, row.phase) },
+  ...{ revision: row.revision, sha256: row.sha256, bytes: row.bytes },
+  ...{ savedBy: row.savedBy, createdAt: row.createdAt },
+})
+
+export async function loadArtifact(
+  db: Db,
+  key: ChangeKey,
+  phase: Phase,
+  revision: number | null,
+): Promise<WholePhaseArtifact> {
+  const found = await findArtifact(db, key, phase, revision)
+  if (!found) throw noArtifact(key, phase)
+  return {
+    ...shown(key, found),
+    content: found.content,
+    isNewest: found.revision === found.newest,
+    approvals: await listApprovals(db, key, phase, found.revision),
+  }
+}
+
+export async function loadStatus(db: Db, key: ChangeKey): Promise<ChangeStatus> {
+  const artifacts = await listArtifacts(db, key)
+  const present = new Set(artifacts.map(({ phase }) => phase))
+  return { project: key.project, change: key.change, ...statusOf(key, present), artifacts }
+}
+
+export async function loadReadiness(db: Db, key: ChangeKey, phase: Phase): Promise<PhaseReadiness> {
+  return readinessOf(key, phase, await presentPhases(db, key))
+}
+
+/** Bound to the hash of what was read, and void for every later revision. Who saved it does not approve it. */
+export async function approveArtifact(
+  db: Db,
+  now: number,
+  caller: { keyId: string; memberId: string; owner: string },
+  key: ChangeKey,
+  phase: Phase,
+  { sha256, decision, reason }: Omit<PhaseApprove, 'project'>,
+): Promise<PhaseApproval> {
+  const found = await findArtifact(db, key, phase, null)
+  if (!found) throw noArtifact(key, phase)
+  const what = `"${topicKey(key.change, phase)}"`
+  if (decision === 'approved' && found.memberId === caller.memberId)
+    throw new AppError('forbidden', `Cannot approve ${what}: you have saved it yourself`)
+  const made = await saveApproval(db, now, key, phase, { sha256, decision, reason, ...caller })
+  if (made) return made
+  const newest = `the newest revision is ${found.revision} with sha256 ${found.sha256}`
+  throw new AppError('wrong_state', `Cannot approve ${what}: ${newest}. Read it first`, [
+    { path: 'sha256', message: `The newest is ${found.sha256}` },
+  ])
+}
+
+/** All or nothing. Without a dry run it does what the dry run says, unless somebody saves in between. */
+export async function importArtifacts(
+  db: Db,
+  crypto: Hashes,
+  now: number,
+  saver: Saver,
+  { project, dryRun, artifacts }: PhaseImport,
+): Promise<PhaseImported> {
+  refuseTwice(artifacts)
+  const wanted = await Promise.all(
+    artifacts.map((one) => artifactOf(crypto, saver, { project, ...one })),
+  )
+  const items: PhaseImported['items'] = []
+  for (const one of wanted) items.push(await planned(db, one))
+  if (!dryRun) await db.batch(wanted.map((one) => saveStatement(now, one, null)))
+  return { dryRun, items }
+}
+
+async function planned(db: Db, one: NewArtifact): Promise<PhaseImported['items'][number]> {
+  const key = topicKey(one.change, one.phase)
+  const found = await findArtifact(db, one, one.phase, null)
+  if (!found) return { topicKey: key, outcome: 'created', revision: 1 }
+  const { revision } = found
+  return found.sha256 === one.sha256
+    ? { topicKey: key, outcome: 'unchanged', revision }
+    : { topicKey: key, outcome: 'updated', revision: revision + 1 }
+}
+
+function refuseTwice(artifacts: PhaseImport['artifacts']): void {
+  const seen = new Set<string>()
+  for (const [index, { change, phase }] of artifacts.entries()) {
+    const key = topicKey(change, phase)
+    if (seen.has(key))
+      throw new AppError('unprocessable', `Cannot import "${key}" twice at once`, [
+        { path: `artifacts.${index}`, message: 'Named before in this list: leave one out' },
+      ])
+    seen.add(key)
+  }
+}
+
+const noArtifact = ({ change }: ChangeKey, phase: Phase) =>
+  new AppError('not_found', `There is no artifact "${topicKey(change, phase)}" here`)
+
+const changedMeanwhile = ({ change }: ChangeKey, phase: Phase, revision: number) =>
+  new AppError(
+    'wrong_state',
+    `Cannot save "${topicKey(change, phase)}": its newest revision is ${revision}`,
+    [{ path: 'expectedRevision', message: `The newest is ${revision}` }],
+  )
