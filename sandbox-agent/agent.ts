@@ -121,6 +121,7 @@ export class Agent {
       serve: {
         relay: (server) => this.#relay.serve(server),
         proxy: (server) => this.#egress.serve(server),
+        socks: (server) => this.#egress.serveSocks(server),
       },
       onEvent: (event) => {
         this.#names.hear(event)

@@ -4,16 +4,19 @@
 
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { totalmem } from 'node:os'
 import type { ProviderCheck } from '../../src/core/ports.ts'
 import { findEachByProc, signalProcess, type Wanted } from '../processes/processes.ts'
 
 /** Threads count as well. Far above what builds need, far below what stops a machine. */
 const defaultProcesses = 4096
+/** Of the machine: a sandbox that nobody has limited must leave something to the stack. */
+const defaultMemoryMb = Math.floor((totalmem() * 0.75) / 1024 ** 2)
 
 export interface Limits {
   /** The command, so wrapped that it and whatever it starts keep to the limit. */
   wrap(command: string[], processes: number | null): string[]
-  /** One look at the memory of those who have a limit: the largest process of each that is above it is ended. */
+  /** One look at the memory of each: the largest process of one that is above its limit is ended. */
   watch(sandboxes: readonly Watched[]): void
   checks: ProviderCheck[]
 }
@@ -35,7 +38,7 @@ export function findLimits(hasUsers: boolean): Limits {
       return ['prlimit', `--nproc=${most}:${most}`, '--', ...command]
     },
     watch: (sandboxes) => {
-      if (canWatch) endLargest(sandboxes.filter(({ memoryMb }) => memoryMb !== null))
+      if (canWatch) endLargest(sandboxes)
     },
     checks: [processCheck(canCount, hasUsers), memoryCheck(canWatch)],
   }
@@ -50,7 +53,9 @@ function processCheck(ok: boolean, hasUsers: boolean): ProviderCheck {
   return {
     name,
     ok,
-    message: 'Not enforced: a sandbox can start any number of processes',
+    message: hasUsers
+      ? 'Not enforced: a sandbox can start any number of processes'
+      : 'Enforced in full enclosures only: without one a sandbox can start any number of processes',
     hint: hasUsers
       ? 'Install "prlimit" (of util-linux)'
       : 'Start the sandbox host as root, so that each sandbox has a user of its own',
@@ -66,7 +71,7 @@ function memoryCheck(ok: boolean): ProviderCheck {
       message: 'Not enforced: a sandbox can take any amount of memory',
       hint: 'Run the sandbox host on Linux, or use another provider for what is not trusted',
     }
-  const message = 'Watched: the largest process of a sandbox above its limit is ended in a second'
+  const message = `Watched: the largest process of a sandbox above its limit is ended in a second; ${defaultMemoryMb} MB unless a session says otherwise`
   return { name, ok, message, hint: null }
 }
 
@@ -77,7 +82,7 @@ function endLargest(sandboxes: readonly Watched[]): void {
     const sizes = (found[at] ?? []).map((pid) => ({ pid, kb: memoryKb(pid) }))
     const totalKb = sizes.reduce((sum, { kb }) => sum + kb, 0)
     const largest = sizes.reduce((a, b) => (b.kb > a.kb ? b : a), { pid: 0, kb: 0 })
-    if (largest.pid === 0 || totalKb <= (memoryMb ?? Infinity) * 1024) continue
+    if (largest.pid === 0 || totalKb <= (memoryMb ?? defaultMemoryMb) * 1024) continue
     signalProcess(largest.pid, 'SIGKILL')
     const usedMb = Math.round(totalKb / 1024)
     console.log(

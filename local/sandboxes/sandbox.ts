@@ -315,6 +315,10 @@ export function startSandbox(
       ...(uid === undefined ? {} : { uid, gid: uid }),
       mark: settings.mark,
       hidden: [settings.root, ...settings.hidden],
+      limits: {
+        ...(spec.limits.processes && { processes: spec.limits.processes }),
+        ...(spec.limits.memoryMb && { memoryMb: spec.limits.memoryMb }),
+      },
       ...(settings.patience && { patience: settings.patience }),
       ...(manifest === undefined ? {} : { manifest }),
     }

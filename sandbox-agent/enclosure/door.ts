@@ -10,6 +10,7 @@ import { kill } from '../marked-processes.ts'
 /** Inside, where nobody else listens. */
 export const relayPort = 4000
 export const proxyPort = 4001
+export const socksPort = 4002
 
 /** Listens on the ports and passes each server on. Ends once they are on their way. */
 export const listenerText = (ports: readonly number[]): string =>

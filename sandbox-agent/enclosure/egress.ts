@@ -1,4 +1,5 @@
-// The only way out of an enclosure's network: an HTTP proxy of the agent (CONNECT, and plain requests with a whole URL).
+// The only way out of an enclosure's network: an HTTP proxy of the agent (CONNECT, and plain requests with a whole URL),
+// and the same by SOCKS on a port of its own.
 // Names are resolved here, and every connection goes to the address that was looked at. Which host and port may be
 // reached is the control plane's decision, asked once per turn; an address that is not the public internet's is refused
 // whatever that says, unless the deployment names it. A question that waits for a person holds the connection for 25 s.
@@ -9,6 +10,7 @@ import { connect, isIP, type Server as Listener, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { log, messageOf } from '../log.ts'
 import { isPublic } from './addresses.ts'
+import { answerSocks, readSocksTarget, socksAnswers } from './socks.ts'
 
 const http = process.getBuiltinModule('node:http')
 
@@ -27,7 +29,7 @@ const connectMs = 30_000
 export class Egress {
   readonly #options: EgressOptions
   readonly #server: Server
-  #inside: Listener | undefined
+  readonly #inside: { http?: Listener; socks?: Listener } = {}
 
   constructor(options: EgressOptions) {
     this.#options = options
@@ -38,13 +40,21 @@ export class Egress {
 
   /** What comes to a listener in an enclosure's own network. One at a time. */
   serve(listener: Listener): void {
-    this.#inside?.close()
-    this.#inside = listener
+    this.#inside.http?.close()
+    this.#inside.http = listener
     listener.on('connection', (socket) => this.#server.emit('connection', socket))
   }
 
+  /** The same for programs that speak SOCKS 5. */
+  serveSocks(listener: Listener): void {
+    this.#inside.socks?.close()
+    this.#inside.socks = listener
+    listener.on('connection', (socket) => void this.#socks(socket))
+  }
+
   close(): void {
-    this.#inside?.close()
+    this.#inside.http?.close()
+    this.#inside.socks?.close()
     this.#server.closeAllConnections()
   }
 
@@ -55,18 +65,28 @@ export class Egress {
       const outside = await this.#open(target)
       inside.write('HTTP/1.1 200 Connection established\r\n\r\n')
       if (head.length > 0) outside.write(head)
-      inside.pipe(outside).pipe(inside)
-      inside.once('close', () => outside.destroy())
-      outside.once('close', () => {
-        const { bytesWritten: sent, bytesRead: received } = outside
-        log('egress', { ...target, sent, received })
-        inside.destroy()
-      })
+      connectBoth(inside, outside, target)
     } catch (error) {
       const [status, message] = refusalOf(error)
       inside.end(
         `HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-type: text/plain\r\n\r\n${message}\n`,
       )
+    }
+  }
+
+  async #socks(inside: Socket): Promise<void> {
+    inside.on('error', () => undefined)
+    const name = await readSocksTarget(inside)
+    if (name === undefined) return
+    const target = parseTarget(name)
+    try {
+      const outside = await this.#open(target)
+      answerSocks(inside, socksAnswers.done)
+      connectBoth(inside, outside, target)
+    } catch (error) {
+      const isRefused = error instanceof Refused
+      log('egress.refused', { target: name.slice(0, 300), reason: messageOf(error) })
+      answerSocks(inside, isRefused ? socksAnswers.notAllowed : socksAnswers.unreachable)
     }
   }
 
@@ -126,6 +146,16 @@ export class Egress {
     if (isPublic(address) || this.#options.privateHosts().includes(`${host}:${port}`)) return
     throw new Refused(`Gantry refused ${host}:${port}: ${address} is not on the internet`)
   }
+}
+
+function connectBoth(inside: Duplex, outside: Socket, target: Target | undefined): void {
+  inside.pipe(outside).pipe(inside)
+  inside.once('close', () => outside.destroy())
+  outside.once('close', () => {
+    const { bytesWritten: sent, bytesRead: received } = outside
+    log('egress', { ...target, sent, received })
+    inside.destroy()
+  })
 }
 
 interface Target {

@@ -10,10 +10,18 @@ import { isAbsolute, join } from 'node:path'
 import type { EnclosureReport } from '../../src/contract/enclosure.ts'
 import type { Boot, Layout, Manifest } from '../../src/contract/manifest.ts'
 import type { Owner } from '../workspace/folder.ts'
-import { connectInside, listenerText, proxyPort, receiveServers, relayPort } from './door.ts'
+import {
+  connectInside,
+  listenerText,
+  proxyPort,
+  receiveServers,
+  relayPort,
+  socksPort,
+} from './door.ts'
 import { enteringLine, type Held, openlyHeld, waitForEnd } from './held.ts'
-import { findPlaces } from './places.ts'
-import { dropRights, enteredLine, setupScript } from './script.ts'
+import { limitOptions } from './limits.ts'
+import { findPlaces, rustupHome } from './places.ts'
+import { dropRights, enteredLine, setupScript, systemPath } from './script.ts'
 
 export interface Command {
   file: string
@@ -40,7 +48,7 @@ export interface Enclosure {
 }
 
 export interface EnclosureInput {
-  boot: Pick<Boot, 'stateDir' | 'opencode' | 'hidden'>
+  boot: Pick<Boot, 'stateDir' | 'opencode' | 'hidden' | 'limits'>
   manifest: Pick<Manifest, 'layout' | 'enclosure'>
   /** Who OpenCode is to be, where it differs from the agent. */
   owner: Owner | undefined
@@ -48,7 +56,7 @@ export interface EnclosureInput {
   path: readonly string[]
   marks: Record<string, string>
   /** The inside's connections to the relay, and to the only way out. */
-  serve: { relay: (server: Server) => void; proxy: (server: Server) => void }
+  serve: Record<'relay' | 'proxy' | 'socks', (server: Server) => void>
 }
 
 /** The strongest first; the last one never fails. */
@@ -87,6 +95,7 @@ export function openEnclosure(owner: Owner | undefined, why: string): Enclosure 
 
 const walls = ['--mount', '--pid', '--net', '--ipc', '--uts', '--fork', '--kill-child']
 const userWalls = ['--user', '--map-current-user', '--keep-caps']
+const ports = [relayPort, proxyPort, socksPort]
 const insideFolder = '/run/gantry'
 
 type Inside = Pick<Parameters<typeof setupScript>[0], 'before' | 'workspace' | 'command'>
@@ -100,6 +109,7 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
     kind === 'root'
       ? `namespaces made by root, user ${owner?.uid}`
       : 'namespaces of a user namespace'
+  const rustup = rustupHome(input.path, hidden)
   const becomes = kind === 'root' ? owner : undefined
   const options = kind === 'root' ? walls : [...userWalls, ...walls]
   const outside = { PATH: process.env['PATH'] ?? '/usr/bin:/bin', ...marks }
@@ -116,17 +126,19 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
       files: writeFiles(folder, layout, owner),
       mountPoint: makeFolder(join(folder, name)),
       owner: becomes,
+      limits: limitOptions(boot.limits),
     })
   return {
     report: { level: 'full', how, why: null },
     environment: {
       PROLIFERATE_GATEWAY_URL: `http://127.0.0.1:${relayPort}`,
       SHELL: `${insideFolder}/bash`,
+      ...(rustup && { RUSTUP_HOME: rustup }),
       ...proxyVariables,
     },
     launch: ({ file, args, cwd, environment }) => {
       seedConfigFolders(environment)
-      const before = [process.execPath, '-e', listenerText([relayPort, proxyPort])]
+      const before = [process.execPath, '-e', listenerText(ports)]
       const script = scriptFor('root', { before, workspace: cwd, command: [file, ...args] })
       const child = spawn('unshare', [...options, '--', '/bin/sh', '-c', script], {
         cwd: '/',
@@ -134,9 +146,10 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
         stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
         detached: true,
       })
-      const servers = receiveServers(child, [relayPort, proxyPort]).then((found) => {
+      const servers = receiveServers(child, ports).then((found) => {
         input.serve.relay(found.get(relayPort) as Server)
         input.serve.proxy(found.get(proxyPort) as Server)
+        input.serve.socks(found.get(socksPort) as Server)
       })
       return {
         child,
@@ -160,10 +173,15 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
 }
 
 const proxyUrl = `http://127.0.0.1:${proxyPort}`
+const socksUrl = `socks5h://127.0.0.1:${socksPort}`
 const notProxied = '127.0.0.1,localhost,::1'
 
-/** Curl reads the small ones, most others either; Node must be told to look at them at all. */
+/**
+ * Curl reads the small ones, most others either; Node must be told to look at them at all. ALL_PROXY does not name SOCKS:
+ * clients of Python that find it there and lack a package for it refuse to start.
+ */
 const proxyVariables = {
+  ...{ SOCKS_PROXY: socksUrl, socks_proxy: socksUrl },
   ...{ HTTP_PROXY: proxyUrl, HTTPS_PROXY: proxyUrl, http_proxy: proxyUrl, https_proxy: proxyUrl },
   ...{ NO_PROXY: notProxied, no_proxy: notProxied, NODE_USE_ENV_PROXY: '1' },
 }
@@ -202,7 +220,11 @@ const shellText = `#!/bin/sh
 unset ${secrets.join(' ')}
 SHELL=/bin/bash
 export SHELL
-exec unshare --user --map-current-user -- /bin/bash "$@"
+path=$PATH
+PATH=${systemPath}
+unshare=$(command -v unshare)
+PATH=$path
+exec "$unshare" --user --map-current-user -- /bin/bash "$@"
 `
 
 function makeFolder(path: string): string {

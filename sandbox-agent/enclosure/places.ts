@@ -38,6 +38,7 @@ export function findPlaces({ layout, binaries, path, hidden }: PlacesInput): Pla
   const tools = [
     ...binaries.map((each) => binaryPlace(each, hidden)),
     ...path.flatMap((each) => toolPlaces(each, hidden)),
+    ...[rustupHome(path, hidden)].filter((each) => each !== undefined),
   ]
   const readable = [...system, ...outermost(tools, system), layout.configDir].filter(existsSync)
   const temporary = dirname(layout.envFile)
@@ -72,6 +73,14 @@ function toolPlaces(folder: string, hidden: readonly string[]): string[] {
     isAllowed(root, hidden) &&
     !holdsCredentials(root)
   return isInstallRoot ? [...found, root] : found
+}
+
+/** The programs that rustup puts on PATH only choose one of those that it keeps beside it. */
+export function rustupHome(path: readonly string[], hidden: readonly string[]): string | undefined {
+  const folder = path.find((each) => existsSync(`${each}/rustup`))
+  const home = folder && `${dirname(dirname(folder))}/.rustup`
+  if (!home || !isFolder(`${home}/toolchains`)) return undefined
+  return isAllowed(home, hidden) && !holdsCredentials(home) ? home : undefined
 }
 
 /** False also for what cannot be reached. */

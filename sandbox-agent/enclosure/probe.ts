@@ -1,4 +1,5 @@
 import { chmodSync, chownSync, mkdirSync } from 'node:fs'
+import type { Server } from 'node:net'
 import { join } from 'node:path'
 import type { EnclosureReport } from '../../src/contract/enclosure.ts'
 import type { Manifest } from '../../src/contract/manifest.ts'
@@ -17,6 +18,7 @@ interface ProbeInput {
 }
 
 const probeMs = 20_000
+const close = (server: Server) => void server.close()
 
 /** Builds the walls that a sandbox would get, runs nothing in them, and says what came of it. */
 export async function probeEnclosure(input: ProbeInput): Promise<EnclosureReport> {
@@ -42,7 +44,7 @@ export async function probeEnclosure(input: ProbeInput): Promise<EnclosureReport
     owner,
     path,
     marks: {},
-    serve: { relay: (server) => void server.close(), proxy: (server) => void server.close() },
+    serve: { relay: close, proxy: close, socks: close },
   })
   if (!strongest || !weaker) return (strongest as NonNullable<typeof strongest>).report
   const environment = { PATH: path.join(':') }

@@ -9,6 +9,8 @@ import { type Bind, isInside, type Places } from './places.ts'
 
 export const enteredLine = 'gantry: entered'
 
+export const systemPath = '/usr/sbin:/usr/bin:/sbin:/bin'
+
 interface ScriptInput {
   places: Places
   hidden: readonly string[]
@@ -18,6 +20,8 @@ interface ScriptInput {
   files: Record<string, string>
   /** Whom to become; undefined: it stays who it is, in a user namespace of its own. */
   owner: Owner | undefined
+  /** Options of prlimit. */
+  limits: readonly string[]
   /** Run before the walls stand, in the new network; empty: nothing is. */
   before: readonly string[]
   workspace: string
@@ -41,7 +45,8 @@ export function setupScript(input: ScriptInput): string {
   const inside = (path: string) => quote(`${mountPoint}${path}`)
   const drop = ['setpriv', ...dropRights(owner)].join(' ')
   return [
-    'set -eu; umask 022; PATH=/usr/sbin:/usr/bin:/sbin:/bin',
+    // The command keeps its own; this script does not look there for what it runs with all rights.
+    `set -eu; umask 022; path=$PATH; PATH=${systemPath}`,
     'ip link set lo up',
     // Beside the mounts, which take as long.
     ...(hasBefore ? [`${input.before.map(quote).join(' ')} </dev/null & before=$!`] : []),
@@ -61,7 +66,8 @@ export function setupScript(input: ScriptInput): string {
     'exec 3>&-; unset NODE_CHANNEL_FD NODE_CHANNEL_SERIALIZATION_MODE',
     'pivot_root . .outside; cd /; umount -l /.outside; rmdir /.outside; mount -o remount,bind,ro /',
     `cd ${quote(input.workspace)}`,
-    `exec ${drop} -- /bin/sh -c ${quote(first)} sh ${input.command.map(quote).join(' ')}`,
+    `prlimit --pid $$ ${input.limits.join(' ')}`,
+    `exec ${drop} -- env "PATH=$path" /bin/sh -c ${quote(first)} sh ${input.command.map(quote).join(' ')}`,
   ].join('\n')
 }
 

@@ -69,6 +69,13 @@ export const Boot = z.object({
   patience: z.record(z.string(), z.number()).optional(),
   /** Folders that OpenCode must not see, beside the agent's own: the stack's state, other sandboxes. */
   hidden: z.array(z.string()).optional(),
+  /** What everything inside an enclosure may use; absent: as much as is good for the machine. */
+  limits: z
+    .object({
+      processes: z.number().int().positive().optional(),
+      memoryMb: z.number().int().positive().optional(),
+    })
+    .optional(),
   /** From a host that has fetched it already; absent: the agent asks for it. */
   manifest: Manifest.optional(),
 })

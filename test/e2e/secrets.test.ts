@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { execFileSync, spawn } from 'node:child_process'
 import { chmodSync, lstatSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -22,6 +21,7 @@ import {
   verify,
   write,
 } from './support.ts'
+import { answerGit, makeRepository } from '../support/smart-git.ts'
 import { asRoot } from '../support/needs.ts'
 
 // What the sandbox sends to the control plane goes through a tap, which so learns the token.
@@ -233,12 +233,7 @@ test('[SES11] [LOC7] [API2] a private repository is cloned with a token that is 
 async function serveRepository(token: string) {
   const folder = mkdtempSync(join(tmpdir(), 'gantry-repo-'))
   chmodSync(folder, 0o700)
-  const git = (...args: string[]) => execFileSync('git', ['-C', folder, ...args], { env: gitEnv })
-  git('init', '--quiet', '--initial-branch=main', 'work')
-  execFileSync('sh', ['-c', 'echo "private content" > work/README.md'], { cwd: folder })
-  git('-C', 'work', 'add', '.')
-  git('-C', 'work', 'commit', '--quiet', '-m', 'one')
-  git('clone', '--quiet', '--bare', 'work', 'private.git')
+  makeRepository(folder, 'private.git', 'private content')
   const wanted = `Basic ${Buffer.from(`x-access-token:${token}`).toString('base64')}`
   let authorised = false
   const server = createServer((incoming, outgoing) => {
@@ -247,37 +242,7 @@ async function serveRepository(token: string) {
       return
     }
     authorised = true
-    const [path = '', query = ''] = (incoming.url ?? '').split('?')
-    const backend = spawn('git', ['http-backend'], {
-      env: {
-        ...gitEnv,
-        GIT_PROJECT_ROOT: folder,
-        GIT_HTTP_EXPORT_ALL: '1',
-        PATH_INFO: path,
-        QUERY_STRING: query,
-        REQUEST_METHOD: incoming.method,
-        CONTENT_TYPE: incoming.headers['content-type'] ?? '',
-        ...(incoming.headers['git-protocol'] && {
-          GIT_PROTOCOL: String(incoming.headers['git-protocol']),
-        }),
-        ...(incoming.headers['content-encoding'] && {
-          HTTP_CONTENT_ENCODING: incoming.headers['content-encoding'],
-        }),
-      },
-    })
-    incoming.pipe(backend.stdin)
-    const chunks: Buffer[] = []
-    backend.stdout.on('data', (chunk: Buffer) => chunks.push(chunk))
-    backend.on('close', () => {
-      const whole = Buffer.concat(chunks)
-      const end = whole.indexOf('\r\n\r\n')
-      for (const line of whole.subarray(0, end).toString().split('\r\n')) {
-        const [name = '', value = ''] = line.split(': ')
-        if (name === 'Status') outgoing.statusCode = Number.parseInt(value, 10)
-        else outgoing.setHeader(name, value)
-      }
-      outgoing.end(whole.subarray(end + 4))
-    })
+    answerGit(folder, incoming, outgoing)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
@@ -287,17 +252,4 @@ async function serveRepository(token: string) {
     rmSync(folder, { recursive: true, force: true })
   }
   return { url: `http://127.0.0.1:${port}/private.git`, authorised: () => authorised, close }
-}
-
-const gitEnv = {
-  PATH: process.env['PATH'],
-  HOME: '/nonexistent',
-  GIT_CONFIG_NOSYSTEM: '1',
-  GIT_AUTHOR_NAME: 'a',
-  GIT_AUTHOR_EMAIL: 'a@b',
-  GIT_COMMITTER_NAME: 'a',
-  GIT_COMMITTER_EMAIL: 'a@b',
-  GIT_CONFIG_COUNT: '1',
-  GIT_CONFIG_KEY_0: 'safe.directory',
-  GIT_CONFIG_VALUE_0: '*',
 }

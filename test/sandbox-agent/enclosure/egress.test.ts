@@ -1,5 +1,6 @@
 import { get, request } from 'node:http'
-import { type AddressInfo, createServer as createListener, type Server } from 'node:net'
+import { type AddressInfo, connect, createServer as createListener, type Server } from 'node:net'
+import { buffer } from 'node:stream/consumers'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { isPublic } from '../../../sandbox-agent/enclosure/addresses.ts'
 import { Egress, type EgressOptions } from '../../../sandbox-agent/enclosure/egress.ts'
@@ -31,6 +32,9 @@ async function setUp(options: Partial<EgressOptions> = {}) {
   const listener = createListener()
   const proxy = await listen(listener)
   egress.serve(listener)
+  const socksListener = createListener({ allowHalfOpen: true })
+  const socksPort = await listen(socksListener)
+  egress.serveSocks(socksListener)
   onTestFinished(() => egress.close())
   const tunnel = (target: string) =>
     new Promise<{ status: number; body: string }>((resolve, reject) => {
@@ -54,7 +58,13 @@ async function setUp(options: Partial<EgressOptions> = {}) {
     )
     return { status: answer.statusCode, body: await textOf(answer) }
   }
-  return { port, received, asked, tunnel, plain }
+  /** All that it says to these bytes, after which nothing more comes. */
+  const socks = async (bytes: number[]) => {
+    const socket = connect(socksPort, '127.0.0.1')
+    socket.end(Buffer.from(bytes))
+    return buffer(socket)
+  }
+  return { port, received, asked, tunnel, plain, socks }
 }
 
 describe('the way out of an enclosure', () => {
@@ -117,6 +127,58 @@ describe('the way out of an enclosure', () => {
       expect((await tunnel(target)).status, target).toBe(403)
     for (const url of ['/', 'https://good.test/', 'ftp://good.test/'])
       expect((await plain(url)).status, url).toBe(403)
+  })
+})
+
+describe('the same by SOCKS', () => {
+  const greeting = [5, 1, 0]
+  const toName = (name: string, port: number, command = 1) => [
+    ...[5, command, 0, 3, name.length, ...Buffer.from(name), port >> 8, port & 255],
+  ]
+  const get = 'GET /x HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n'
+
+  it('[WALL16] carries connections by name to what the policy allows, also if everything comes at once', async () => {
+    const { port, received, asked, socks } = await setUp()
+    const said = await socks([...greeting, ...toName('good.test', port), ...Buffer.from(get)])
+    expect([...said.subarray(0, 12)]).toEqual([5, 0, 5, 0, 0, 1, 0, 0, 0, 0, 0, 0])
+    expect(said.toString()).toContain('from outside')
+    expect(received.map(({ path }) => path)).toEqual(['/x'])
+    expect(asked).toEqual(['good.test'])
+  })
+
+  it('[WALL16] refuses what the policy denies or nobody has answered yet, and resolves no name of it', async () => {
+    const resolve = async () => expect.unreachable()
+    for (const answer of [{ allow: false, reason: 'no' }, undefined]) {
+      const { port, socks } = await setUp({ decide: async () => answer, resolve })
+      expect((await socks([...greeting, ...toName('good.test', port)]))[3]).toBe(2)
+    }
+  })
+
+  it('[WALL16] refuses addresses that are not on the internet, by number or by name', async () => {
+    const { port, received, asked, socks } = await setUp()
+    const [high, low] = [port >> 8, port & 255]
+    for (const request of [
+      [5, 1, 0, 1, 127, 0, 0, 1, high, low],
+      [5, 1, 0, 1, 169, 254, 169, 254, 0, 80],
+      [5, 1, 0, 4, ...Array<number>(15).fill(0), 1, high, low],
+      toName('127.0.0.1', port),
+      toName('bad.test', port),
+    ])
+      expect((await socks([...greeting, ...request]))[3], request.join(' ')).toBe(2)
+    expect(received).toEqual([])
+    expect(asked).toEqual(['bad.test'])
+  })
+
+  it('[WALL16] is no server for anything else', async () => {
+    const { port, asked, socks } = await setUp()
+    expect([...(await socks([5, 1, 2]))]).toEqual([5, 255])
+    expect([...(await socks([4, 1, 0, 80]))]).toEqual([])
+    expect((await socks([...greeting, ...toName('good.test', port, 2)]))[3]).toBe(7)
+    expect((await socks([...greeting, 5, 1, 0, 9, 0]))[3]).toBe(8)
+    expect((await socks([...greeting, ...toName('a\0b', port)]))[3]).toBe(8)
+    expect((await socks([...greeting, ...toName('a@b', port)]))[3]).toBe(2)
+    expect([...(await socks([...greeting, 5, 1]))]).toEqual([5, 0])
+    expect(asked).toEqual([])
   })
 })
 

@@ -7,6 +7,7 @@ import {
   type Enclosure,
   type EnclosureInput,
 } from '../../../sandbox-agent/enclosure/enclosure.ts'
+import { Egress } from '../../../sandbox-agent/enclosure/egress.ts'
 import type { Ran, RunOptions } from '../../../sandbox-agent/enclosure/held.ts'
 import { Reader } from '../../../sandbox-agent/enclosure/reader.ts'
 
@@ -17,6 +18,8 @@ export interface Order extends Omit<EnclosureInput, 'serve'> {
   script: string
   /** Run by a reader instead, one after the other. */
   reads?: Read[]
+  /** Every name is this machine for the proxy, which allows these; absent: a proxy that only says its name. */
+  allowed?: string[]
   environment: Record<string, string>
 }
 export interface Read extends Pick<RunOptions, 'folder' | 'input' | 'beyond'> {
@@ -39,7 +42,12 @@ export interface Outcome {
 const order = JSON.parse(await text(process.stdin)) as Order
 const answer = (text: string) => (server: Server) =>
   void server.on('connection', (socket) => socket.end(text))
-const serve = { relay: answer('the relay\n'), proxy: answer('the proxy\n') }
+const serve = {
+  relay: answer('the relay\n'),
+  ...(order.allowed
+    ? serveEgress(order.allowed)
+    : { proxy: answer('the proxy\n'), socks: answer('') }),
+}
 const [enclosure, weaker] = chooseEnclosures({ ...order, serve })
 if (!enclosure) throw new Error('No enclosure')
 if (order.reads) {
@@ -79,6 +87,21 @@ if (process.argv.includes('--stay')) {
   const { pid } = launched.child
   console.log(JSON.stringify({ report, weaker: weaker?.report, refused, output, inside, pid }))
   process.exit(0)
+}
+
+function serveEgress(allowed: readonly string[]) {
+  const egress = new Egress({
+    decide: async (host) => ({
+      allow: allowed.some((each) => each.startsWith(`${host}:`)),
+      reason: 'no',
+    }),
+    privateHosts: () => allowed,
+    resolve: async () => [{ address: '127.0.0.1', family: 4 }],
+  })
+  return {
+    proxy: (server: Server) => egress.serve(server),
+    socks: (server: Server) => egress.serveSocks(server),
+  }
 }
 
 async function readAll(walls: Enclosure, reads: Read[]): Promise<WasRead[]> {

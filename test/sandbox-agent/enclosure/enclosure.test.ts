@@ -36,6 +36,7 @@ describe.each(kinds)('an enclosure made by %s', (kind) => {
       relay: tcp('127.0.0.1', 4000),
       proxy: `${tcp('127.0.0.1', 4001)}; echo $HTTPS_PROXY`,
       bash: `"$SHELL" -c 'echo "environment: $OPENCODE_SERVER_PASSWORD$SANDBOX_MCP_AUTH_TOKEN"; for pid in 1 $PPID; do cat /proc/$pid/environ /proc/$pid/mem; ls -l /proc/$pid/root/; done; id -u' 2>&1`,
+      path: 'echo "$PATH"; "$SHELL" -c \'echo "$PATH"\'',
       who: 'id -un; cd ~; pwd; grep CapEff /proc/self/status; grep NoNewPrivs /proc/self/status',
       devices: 'ls /dev | tr "\\n" " "; echo x > /dev/null && head -c 2 /dev/urandom | wc -c',
     }
@@ -72,6 +73,10 @@ describe.each(kinds)('an enclosure made by %s', (kind) => {
     expect(said('bash').trim().split('\n').at(-1)).toBe(String(user))
     expect(said('who')).toMatch(/^agent\n.*home\nCapEff:\t0+\nNoNewPrivs:\t1\n/)
     expect(said('devices')).toMatch(/^fd full null ptmx pts random shm std.* tty urandom zero 2\n$/)
+  })
+
+  test('[WALL1] its PATH is the one that it was started with, also for bash', () => {
+    expect(said('path')).toBe(`${process.env['PATH']}\n${process.env['PATH']}\n`)
   })
 
   test('[WALL2] home, workspace and temporary folder are writable; what the gate loads and the system are not', () => {
@@ -120,6 +125,27 @@ describe.each(kinds)('an enclosure made by %s', (kind) => {
     child.kill('SIGKILL')
     await stays.remove()
   })
+})
+
+describe.each(kinds)('[WALL17] bombs in an enclosure made by %s', (kind) => {
+  test('neither processes nor the memory of one pass the limits, and the rest goes on', async () => {
+    const place = makePlace(kind)
+    place.order.boot.limits = { processes: 60, memoryMb: 300 }
+    const script = `exec 2>&1
+"$SHELL" -c 'ulimit -Hu unlimited || echo held; unshare -Ur prlimit --pid $$ --nproc=999 || echo held'
+"$SHELL" -c 'head -c 900M /dev/zero | tail | wc -c'
+"$SHELL" -c 'exec sh -c "for n in $(seq 200 | xargs); do sleep 20 & done"'
+set -- /proc/[0-9]*
+echo "$# processes, still here"`
+    const { output } = await run(kind, { ...place.order, script })
+    expect(output.match(/^held$/gm)).toHaveLength(2)
+    expect(output).toMatch(/memory exhausted|Cannot allocate memory/)
+    expect(output).toContain('Cannot fork')
+    const count = Number(/(\d+) processes, still here/.exec(output)?.[1])
+    expect(count).toBeGreaterThan(40)
+    expect(count).toBeLessThanOrEqual(60)
+    await place.remove()
+  }, 60_000)
 })
 
 describe('[WALL7] what cannot be entered', () => {

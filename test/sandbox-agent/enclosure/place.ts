@@ -67,7 +67,10 @@ export function makePlace(kind: Kind) {
 export function start(kind: Kind, order: Order, ...more: string[]) {
   const become = kind === 'root' || !isRoot ? [] : asUser
   const [command = '', ...args] = [...become, process.execPath, main, ...more]
-  const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'], cwd: '/' })
+  const child = spawn(command, args, {
+    stdio: ['pipe', 'pipe', order.allowed ? 'ignore' : 'inherit'],
+    cwd: '/',
+  })
   child.stdin.end(JSON.stringify(order))
   return child
 }

@@ -1,0 +1,28 @@
+import { readFileSync } from 'node:fs'
+import { totalmem } from 'node:os'
+import type { Boot } from '../../src/contract/manifest.ts'
+
+/** Threads count as well. Far above what builds need, far below what stops a machine. */
+const defaultProcesses = 4096
+/** Of the machine's memory, for one process: what a whole sandbox uses is watched, not limited. */
+const defaultShare = 0.75
+
+/**
+ * Options of prlimit: how many processes there may be inside, and how much memory each may ask for. Private writable
+ * memory, and not address space: runtimes reserve far more of that than they use.
+ */
+export function limitOptions({ processes, memoryMb }: NonNullable<Boot['limits']> = {}): string[] {
+  const memoryBytes = memoryMb ? memoryMb * 1024 ** 2 : Math.floor(totalmem() * defaultShare)
+  const most = Math.min(processes ?? defaultProcesses, hardLimit('Max processes'))
+  const data = Math.min(memoryBytes, hardLimit('Max data size'))
+  return [`--nproc=${most}:${most}`, `--data=${data}:${data}`, '--core=0']
+}
+
+/** What the agent itself is held to: without rights nobody can pass it. */
+function hardLimit(name: string): number {
+  const line = readFileSync('/proc/self/limits', 'utf8')
+    .split('\n')
+    .find((each) => each.startsWith(name))
+  const hard = line?.slice(name.length).trim().split(/\s+/)[1]
+  return hard === undefined || hard === 'unlimited' ? Infinity : Number(hard)
+}
