@@ -18,6 +18,16 @@ export const AgentResolve = RegistryPlace.extend({
 })
 export type AgentResolve = z.infer<typeof AgentResolve>
 
+/** Which registered agent works in a session. A resolution takes the best agent for which something speaks. */
+export const SessionAgent = z.union(
+  [
+    z.strictObject({ name: AgentName, scope: RegistryScope.default('project') }),
+    z.strictObject({ resolve: AgentResolve.omit({ project: true, mode: true, parent: true }) }),
+  ],
+  { error: 'Expected {name, scope} or {resolve}' },
+)
+export type SessionAgent = z.infer<typeof SessionAgent>
+
 export const ResolvedAgent = z.object({
   id: AgentId,
   name: z.string(),

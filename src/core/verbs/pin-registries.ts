@@ -1,9 +1,11 @@
 import type { SessionCreate } from '../../contract/session.ts'
 import type { Crypto, Db } from '../ports.ts'
+import type { Limited } from '../registry/place.ts'
 import type { Pin } from '../session/pins/pins.ts'
+import { pinAgent } from './pin-agent.ts'
 
 /** What a session that is about to be created asks of the registries. */
-export interface PinContext {
+export interface PinContext extends Limited {
   db: Db
   crypto: Pick<Crypto, 'sha256'>
   organisationId: string
@@ -17,7 +19,7 @@ export interface PinContext {
 export type Pinner = (context: PinContext, before: readonly Pin[]) => Promise<Pin[]>
 
 /** In this order. */
-const pinners: readonly Pinner[] = []
+const pinners: readonly Pinner[] = [pinAgent]
 
 export async function pinRegistries(context: PinContext): Promise<Pin[]> {
   let pins: Pin[] = []

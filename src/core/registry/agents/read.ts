@@ -25,13 +25,33 @@ export type Reader = ListCaller
 
 const notFound = () => new AppError('not_found', 'There is no such agent')
 
-/** Archived ones too. */
-export async function findAgent(db: Db, place: Place, name: string): Promise<Agent | null> {
+/** As it is stored. Archived ones too. */
+export async function findAgentRow(db: Db, place: Place, name: string): Promise<Row | null> {
   const [row] = await db.all<Row>(
     `select ${columns} from ${current} where ${atPlace}`,
     ...placeValues(place, name),
   )
-  return row ? agentOf(row) : null
+  return row ?? null
+}
+
+export async function findAgent(db: Db, place: Place, name: string): Promise<Agent | null> {
+  const row = await findAgentRow(db, place, name)
+  return row && agentOf(row)
+}
+
+/** Of an id that was found for the caller before. */
+export async function loadAgentRow(db: Db, id: string): Promise<Row> {
+  const [row] = await db.all<Row>(`select ${columns} from ${current} where a.id = ?`, id)
+  if (!row) throw notFound()
+  return row
+}
+
+/** Those that are not archived, by name. */
+export async function subagentRowsOf(db: Db, parentId: string): Promise<Row[]> {
+  return await db.all<Row>(
+    `select ${columns} from ${current} where a.parent_id = ? and a.archived_at is null order by a.name`,
+    parentId,
+  )
 }
 
 export async function loadAgentByName(
@@ -98,15 +118,6 @@ const optional = (column: string) => `(? is null or ${column} = ?)`
 const optionalIn = (field: string) =>
   `(? is null or exists (select 1 from json_each(r.definition, '$.${field}') where value = ?))`
 const twice = (value: string | null | undefined) => [value ?? null, value ?? null]
-
-/** Of the project, and of the member itself, that are not archived: what a task may be given to. */
-export async function agentsOfProject(db: Db, reader: Reader, project: string): Promise<Agent[]> {
-  const rows = await db.all<Row>(
-    `select ${columns} from ${current} where ${ofCaller} and a.project = ? and a.archived_at is null`,
-    ...[reader.organisationId, reader.memberId, project],
-  )
-  return rows.map(agentOf)
-}
 
 const revisionColumns = `r.revision, r.sha256, r.created_by as createdBy, r.created_at as createdAt`
 

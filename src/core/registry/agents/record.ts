@@ -12,6 +12,7 @@ export interface Row {
   project: string
   scope: Agent['scope']
   name: string
+  mode: Agent['mode']
   revision: number
   sha256: string
   parentId: string | null
@@ -22,7 +23,7 @@ export interface Row {
 }
 
 /** Of `agents a` and its current revision `r`. */
-export const columns = `a.id, a.project, a.scope, a.name, a.revision, r.sha256, a.parent_id as parentId, r.definition,
+export const columns = `a.id, a.project, a.scope, a.name, a.mode, a.revision, r.sha256, a.parent_id as parentId, r.definition,
   a.archived_at as archivedAt, a.created_at as createdAt, a.updated_at as updatedAt`
 
 export const current = `agents a join agent_revisions r on r.agent_id = a.id and r.revision = a.revision`
