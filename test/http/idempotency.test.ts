@@ -47,6 +47,7 @@ const posts: Record<string, string> = {
   '/v1/secrets/reseal': 'what is sealed by the first key stays',
   '/v1/sessions/:sessionId/tokens': 'writes nothing',
   '/v1/sessions/:sessionId/operations/plan': 'writes nothing',
+  '/v1/abilities/validate': 'writes nothing',
   '/v1/policies/check': 'writes nothing',
   '/v1/policies/replay': 'writes nothing',
   '/v1/providers/:name/check': 'writes nothing',

@@ -1,4 +1,5 @@
 import type { Route } from '../kit/route.ts'
+import { abilityRoutes } from './abilities.ts'
 import { agentRoutes } from './agents.ts'
 import { approvalRoutes } from './approvals.ts'
 import { artifactRoutes } from './artifacts.ts'
@@ -22,6 +23,7 @@ import { runRoutes } from './runs.ts'
 import { sandboxRoutes } from './sandbox.ts'
 import { secretRoutes } from './secrets.ts'
 import { sessionRoutes } from './sessions.ts'
+import { settingsRoutes } from './settings.ts'
 import { statusRoutes } from './status.ts'
 import { toolRoutes } from './tools.ts'
 import { turnRoutes } from './turns.ts'
@@ -31,7 +33,7 @@ import { webhookRoutes } from './webhooks.ts'
 export const routes: Route[] = [
   ...[...sessionRoutes, ...turnRoutes, ...changeRoutes, ...eventRoutes, ...artifactRoutes],
   ...[...runRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
-  ...[...phaseRoutes],
+  ...[...abilityRoutes, ...phaseRoutes],
   ...[...budgetRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
   ...agentRoutes,
@@ -39,6 +41,7 @@ export const routes: Route[] = [
     ...memberRoutes,
     ...auditRoutes,
     ...keyRoutes,
+    ...settingsRoutes,
     ...webhookRoutes,
     ...statusRoutes,
     ...deadLetterRoutes,

@@ -35,6 +35,7 @@ const landed = {
     '8dfcef4a1495d810',
     '821f219ecf2d2f36',
     '257ed74154c11dcf',
+    '9430b41ec092c7de',
   ],
   organisation: [
     'afba0e2bea701f87',
