@@ -131,6 +131,17 @@ export type Agent = z.infer<typeof Agent>
 export const AgentRow = Agent.omit({ instructions: true, adapters: true })
 export type AgentRow = z.infer<typeof AgentRow>
 
+/** What a release brings, before a project has it. */
+export const ShippedAgent = z.object({ name: z.string(), ...AgentDefinition.shape })
+export type ShippedAgent = z.infer<typeof ShippedAgent>
+export const ShippedAgents = z.object({ items: z.array(ShippedAgent) })
+export type ShippedAgents = z.infer<typeof ShippedAgents>
+
+export const AgentPlace = z.strictObject(place)
+export type AgentPlace = z.infer<typeof AgentPlace>
+export const StoredAgents = z.object({ items: z.array(Agent) })
+export type StoredAgents = z.infer<typeof StoredAgents>
+
 export const AgentRevision = z.object({
   revision: z.number().int(),
   sha256: Sha256,

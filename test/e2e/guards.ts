@@ -11,6 +11,8 @@ const obeyed: readonly string[] = [
   'GET /v1/agents',
   'PUT /v1/agents',
   'POST /v1/agents/resolve',
+  'GET /v1/agents/shipped',
+  'POST /v1/agents/shipped',
   'GET /v1/approvals',
   'GET /v1/changes/:change/workflow',
   'GET /v1/configurations',

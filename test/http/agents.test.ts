@@ -96,9 +96,8 @@ describe('[AGT1] storing by project, scope and name', () => {
         put({ project: 'agt1d', name: 'busy', description: `${at}` }),
       ),
     )
-    const done = all.filter(({ status }) => status === 200)
-    expect(all.every(({ status }) => status === 200 || status === 409)).toBe(true)
-    expect(new Set(done.map(({ json }) => json.id)).size).toBe(1)
+    expect(all.map(({ status }) => status)).toEqual(Array.from({ length: 20 }, () => 200))
+    expect(new Set(all.map(({ json }) => json.id)).size).toBe(1)
     const { id } = await get('/v1/agents/by-name/busy?project=agt1d')
     const { items } = await get(`/v1/agents/${id}/revisions`)
     expect(items.map(({ revision }: { revision: number }) => revision)).toEqual(
@@ -341,5 +340,60 @@ describe('[AGT6] what is refused', () => {
     ])
     expect((await put({ project: 'agt6d', name: 'a7', description: 'x' })).status).toBe(200)
     expect((await put({ project: 'agt6d', name: 'more', scope: 'personal' })).status).toBe(200)
+  })
+})
+
+describe('[AGT17] what a release brings', () => {
+  const shipped = async () => (await get('/v1/agents/shipped')).items
+  const ship = async (project: string) => await call('POST', '/v1/agents/shipped', { project })
+
+  test('is the manager and one subagent for each phase, and only apply may edit', async () => {
+    const all = await shipped()
+    const phases = [
+      ...['explore', 'proposal', 'spec', 'design', 'tasks', 'apply', 'verify', 'archive'],
+    ]
+    expect(all.map(({ name }: { name: string }) => name)).toEqual([
+      ...['gantry-manager', ...phases.map((phase) => `gantry-sdd-${phase}`)],
+    ])
+    const [manager, ...others] = all
+    expect(manager).toMatchObject({ mode: 'agent', workflows: ['sdd'] })
+    for (const one of others) {
+      const phase = one.name.slice('gantry-sdd-'.length)
+      expect(one).toMatchObject({
+        ...{ mode: 'subagent', parent: 'gantry-manager', workflows: [`sdd:${phase}`] },
+        permissions: phase === 'apply' ? {} : { edit: 'deny' },
+      })
+      expect(one.instructions.value.length).toBeGreaterThan(200)
+    }
+  })
+
+  test('is stored as agents of a project on request, once, and what the project changed stays', async () => {
+    const first = await ship('agt17')
+    expect(first.json.items).toMatchObject(await shipped())
+    expect(first.json.items.every(({ revision }: { revision: number }) => revision === 1)).toBe(
+      true,
+    )
+    expect((await ship('agt17')).json).toEqual(first.json)
+    await stored({ project: 'agt17', name: 'gantry-manager', description: 'Ours' })
+    const again = (await ship('agt17')).json.items
+    expect(again[0]).toMatchObject({ description: 'Ours', revision: 2 })
+    expect(again.slice(1)).toEqual(first.json.items.slice(1))
+    expect(await names('project=agt17-other')).toEqual([])
+  })
+
+  test('is all or nothing: with the name of the manager taken otherwise, nothing is stored', async () => {
+    const own = await stored({ project: 'agt17b', name: 'gantry-manager' })
+    await call('POST', `/v1/agents/${own.id}/archive`)
+    expect(refused(await ship('agt17b')).slice(0, 2)).toEqual([409, 'wrong_state'])
+    expect(await names('project=agt17b')).toEqual([])
+  })
+
+  test('the phase of a task leads to its subagent', async () => {
+    await ship('agt17c')
+    const body = { project: 'agt17c', workflow: 'sdd', phase: 'apply-progress', mode: 'subagent' }
+    const { json } = await call('POST', '/v1/agents/resolve', body)
+    expect(json.candidates.map(({ agent }: { agent: { name: string } }) => agent.name)).toEqual([
+      'gantry-sdd-apply',
+    ])
   })
 })

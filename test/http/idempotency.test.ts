@@ -34,6 +34,7 @@ const posts: Record<string, string> = {
   '/v1/attempts/:attemptId/merge': 'joins, and is answered from the record',
   '/v1/attempts/:attemptId/discard': 'joins, and is answered from the record',
   '/v1/agents/resolve': 'writes nothing',
+  '/v1/agents/shipped': 'what is there stays as it is',
   '/v1/agents/:agentId/archive': 'what is archived stays so',
   '/v1/changes/import': 'what is there already is unchanged',
   '/v1/changes/:change/phases/:phase/approvals': 'a member has one word on a revision',

@@ -125,22 +125,21 @@ const operationIds = `
   deleteSecret deleteSession deleteWebhook disableMember discardAttempt downloadArtifact
   downloadPatch evaluateRetry executeAttempt executeOperation finishRun getAgent getAgentByName
   getAgentRevision getApproval getBudget getBuiltinPolicy getChange getConfiguration
-  getDeploymentKillSwitch getDeploymentStatus getDiff getHealth getKillSwitch getLimits
-  getManifest getMember getOperation getPhaseArtifact getPhaseReadiness getPolicyVersion
-  getReadiness getRun getSandboxEnv getSession getSessionBudget getSessionPolicy getSettings
-  getStatus getTurn getWarmPool getWorkflow getWorstCase importPhaseArtifacts listActions
-  listAgentRevisions listAgents listApprovals listArtifacts listAudit listCalls listChanges
-  listConfigurations listDeadLetters listDeliveries listEnvRequests listEvents listKeys
-  listMembers listModels listPatches listPhaseRevisions listPolicies listPolicyVersions
-  listProviders listRunApprovals listRunEvents listRuns listSecrets listSessionApprovals
-  listSessionDeadLetters listSessionRuns listSessions listSubagents listTurns listWebhooks
-  mergeAttempt openLink planOperation putAgent putBudget putDeploymentToSleep putLimits putPolicy
-  putSessionBudget putSettings readFromModelVendor removePolicy replaceSandbox replayPolicy
-  resealSecrets resendDeadLetters resendSessionDeadLetters resolveAgents resolveApproval
-  resumeApproval resumeRun retrySandbox revokeApproval revokeKey savePhaseArtifact sendPrompt
-  setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
-  submitEnvValues testWebhook updateConfiguration updateSessionPolicy uploadArtifact
-  validateAbility verifyRun
+  getDeploymentKillSwitch getDeploymentStatus getDiff getHealth getKillSwitch getLimits getManifest
+  getMember getOperation getPhaseArtifact getPhaseReadiness getPolicyVersion getReadiness getRun
+  getSandboxEnv getSession getSessionBudget getSessionPolicy getSettings getStatus getTurn
+  getWarmPool getWorkflow getWorstCase importPhaseArtifacts listActions listAgentRevisions
+  listAgents listApprovals listArtifacts listAudit listCalls listChanges listConfigurations
+  listDeadLetters listDeliveries listEnvRequests listEvents listKeys listMembers listModels
+  listPatches listPhaseRevisions listPolicies listPolicyVersions listProviders listRunApprovals
+  listRunEvents listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns
+  listSessions listShippedAgents listSubagents listTurns listWebhooks mergeAttempt openLink
+  planOperation putAgent putBudget putDeploymentToSleep putLimits putPolicy putSessionBudget
+  putSettings readFromModelVendor removePolicy replaceSandbox replayPolicy resealSecrets
+  resendDeadLetters resendSessionDeadLetters resolveAgents resolveApproval resumeApproval resumeRun
+  retrySandbox revokeApproval revokeKey savePhaseArtifact sendPrompt setDeploymentKillSwitch
+  setE2bCredentials setKillSwitch setModalCredentials setSecret storeShippedAgents submitEnvValues
+  testWebhook updateConfiguration updateSessionPolicy uploadArtifact validateAbility verifyRun
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {

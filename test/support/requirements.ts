@@ -13,7 +13,12 @@ export const requirements: readonly string[] = Object.entries(counts).flatMap(([
 
 /** By the capability that will bring it. Whoever writes its rule takes it off; nothing is added. */
 export const notYet: Record<string, readonly string[]> = {
-  registries: [...['R1-01', 'R1-02', 'R1-05', 'R1-07'], ...range('R1', 72, 92), 'R1-94'],
+  registries: [
+    ...['R1-01', 'R1-02', 'R1-05', 'R1-07'],
+    ...range('R1', 72, 88),
+    ...range('R1', 90, 92),
+    'R1-94',
+  ],
   evidence: [
     ...range('R3', 1, 22),
     ...range('R3', 25, 59),

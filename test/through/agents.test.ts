@@ -362,3 +362,27 @@ test('[AGT12] the same creation again is the same session, though the agent has 
   await put({ project, name: 'lead', description: 'changed' })
   expect((await create()).pins).toEqual(first.pins)
 })
+
+test('[AGT17] [AGT16] the manager that a release brings sends the subagents of the phases and nobody else', async () => {
+  const project = newProject()
+  const agent = { name: 'gantry-manager' }
+  const early = await host().call('POST', '/v1/sessions', { project, agent })
+  expect(early.json.error.message).toContain('POST /v1/agents/shipped')
+  await host().ok('POST', '/v1/agents/shipped', { project })
+  const session = await host().begin({ project, agent })
+  await session.prompt()
+  const send = async (to: string) => {
+    const askId = await session.ask('task', { description: 'd', prompt: 'p', subagent_type: to })
+    return session.agent.answerTo(askId)?.decision
+  }
+  const { permission } = configOf(session).agent?.['gantry-manager'] ?? {}
+  const named = Object.keys((permission?.['task'] ?? {}) as object)
+  expect(named).toHaveLength(9)
+  for (const name of named) expect(await send(name)).toBe(name === '*' ? 'deny' : 'allow')
+  for (const name of ['general', 'gantry-sdd-', 'gantry-manager', 'gantry-sdd-apply ']) {
+    expect(await send(name)).toBe('deny')
+  }
+  const by = { agent: 'gantry-manager', subagent: 'gantry-sdd-verify' }
+  const askId = await session.ask('write', { content: '', filePath: 'a' }, by)
+  expect(session.agent.answerTo(askId)?.decision).toBe('deny')
+})

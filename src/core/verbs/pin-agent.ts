@@ -3,9 +3,10 @@ import { AppError } from '../../contract/error.ts'
 import { findAgentRow, loadAgentRow, subagentRowsOf } from '../registry/agents/read.ts'
 import type { Row } from '../registry/agents/record.ts'
 import { resolveFor } from '../registry/agents/resolution.ts'
+import { shippedAgents } from '../registry/agents/shipped.ts'
 import { placeOf } from '../registry/place.ts'
 import { type Pin, pinFor } from '../session/pins/pins.ts'
-import type { PinContext, Pinner } from './pin-registries.ts'
+import type { PinContext, Pinner } from './pinner.ts'
 
 /** The agent that the session names or that its task leads to, and all subagents that it may send. */
 export const pinAgent: Pinner = async (context) => {
@@ -34,12 +35,17 @@ async function named(context: PinContext, { name, scope }: Named): Promise<Row> 
   if (!found || found.archivedAt !== null)
     throw refusal(
       'agent.name',
-      `There is no agent "${name}" of scope ${scope} in project "${project}"`,
+      `There is no agent "${name}" of scope ${scope} in project "${project}"${hintFor(name)}`,
     )
   if (found.mode === 'subagent')
     throw refusal('agent.name', `"${name}" is a subagent: start the agent that delegates to it`)
   return found
 }
+
+const hintFor = (name: string): string =>
+  shippedAgents.some((shipped) => shipped.name === name)
+    ? ': POST /v1/agents/shipped stores it there'
+    : ''
 
 async function resolved(
   context: PinContext,

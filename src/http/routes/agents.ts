@@ -10,13 +10,16 @@ import {
   AgentRevision,
   AgentRevisionView,
   AgentRow,
+  AgentPlace,
   Capability,
+  ShippedAgents,
+  StoredAgents,
   Workflow,
 } from '../../contract/agent.ts'
 import { AgentId } from '../../contract/ids.ts'
 import { PageQuery } from '../../contract/page.ts'
 import { RegistryPlace } from '../../contract/registry-scope.ts'
-import { archiveAgent } from '../../core/registry/agents/agents.ts'
+import { archiveAgent, storeShipped } from '../../core/registry/agents/agents.ts'
 import {
   type AgentFilter,
   listAgents,
@@ -27,7 +30,8 @@ import {
   type Reader,
 } from '../../core/registry/agents/read.ts'
 import { resolveFor } from '../../core/registry/agents/resolution.ts'
-import { mustMayUseProject } from '../../core/registry/place.ts'
+import { shippedAgents } from '../../core/registry/agents/shipped.ts'
+import { mustMayUseProject, placeOf } from '../../core/registry/place.ts'
 import { putAgent } from '../../core/verbs/put-agent.ts'
 import type { AppDeps } from '../kit/deps.ts'
 import { type Cursor, numberedPage, pageBy } from '../kit/paging.ts'
@@ -105,6 +109,42 @@ export const agentRoutes = [
     answer({ deps, caller, body }) {
       mustMayUseProject(caller, body.project)
       return resolveFor(deps.db(), caller, body)
+    },
+  }),
+
+  route({
+    id: 'listShippedAgents',
+    method: 'get',
+    path: '/v1/agents/shipped',
+    summary: 'What the release brings: the manager of a change, and a subagent for each phase',
+    tag,
+    guard: 'read',
+    limitedKeys: 'obeyed',
+    answers: ok(ShippedAgents, 'All of them'),
+    refuses: [],
+    answer: () => ({
+      items: shippedAgents.map(({ name, definition }) => ({ name, ...definition })),
+    }),
+  }),
+
+  route({
+    id: 'storeShippedAgents',
+    method: 'post',
+    path: '/v1/agents/shipped',
+    summary:
+      'Store what the release brings as agents of a project: what it has by these names stays',
+    tag,
+    guard: 'write',
+    limitedKeys: 'obeyed',
+    body: AgentPlace,
+    bodyMayBeMissing: true,
+    answers: ok(StoredAgents, 'The agents of these names as they are now'),
+    refuses: ['forbidden', 'wrong_state'],
+    async answer({ deps, caller, body }) {
+      mustMayUseProject(caller, body.project)
+      const { crypto, now } = deps
+      const wanted = { place: placeOf(caller, body), keyId: caller.keyId }
+      return { items: await storeShipped(deps.db(), crypto, now(), wanted) }
     },
   }),
 

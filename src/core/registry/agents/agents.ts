@@ -9,6 +9,7 @@ import type { Place } from '../place.ts'
 import { mustHoldNoSecret } from '../secret-free.ts'
 import { findAgent, loadAgentById, type Reader } from './read.ts'
 import { atPlace, placeValues } from './record.ts'
+import { shippedAgents } from './shipped.ts'
 
 const maxAgentsPerPlace = 500
 
@@ -29,15 +30,56 @@ export async function storeAgent(
   const { place, name, definition } = agent
   mustHoldNoSecret(`agent "${name}"`, { name, ...definition })
   await mustFit(db, agent)
-  const text = canonicalJson(definition)
-  const revision = { text, sha256: await crypto.sha256(text) }
+  const revision = await revisionFor(crypto, definition)
   await db.batch(statements(`agt_${crypto.random(20)}`, now, agent, revision))
   const stored = await findAgent(db, place, name)
-  if (stored?.sha256 === revision.sha256) return stored
-  // Another request was between: its revision counts, or it has taken the parent away, or the last free place.
+  // If another request came right behind, its revision is the current one.
+  if (stored && (await hasRevision(db, stored.id, revision.sha256))) return stored
   throw new AppError(
     'wrong_state',
-    `Cannot store agent "${name}": it was changed meanwhile. Look at it, and try again`,
+    `Cannot store agent "${name}": its parent or the last free name was taken away meanwhile`,
+  )
+}
+
+interface Revision {
+  text: string
+  sha256: string
+}
+
+async function revisionFor(
+  crypto: Pick<Crypto, 'sha256'>,
+  definition: AgentDefinition,
+): Promise<Revision> {
+  const text = canonicalJson(definition)
+  return { text, sha256: await crypto.sha256(text) }
+}
+
+async function hasRevision(db: Db, agentId: string, sha256: string): Promise<boolean> {
+  const statement = 'select 1 from agent_revisions where agent_id = ? and sha256 = ? limit 1'
+  return (await db.all(statement, agentId, sha256)).length > 0
+}
+
+/** What a release brings, as agents of the place: all or none. What the place has by these names stays as it is. */
+export async function storeShipped(
+  db: Db,
+  crypto: Pick<Crypto, 'random' | 'sha256'>,
+  now: number,
+  { place, keyId }: Pick<Stored, 'place' | 'keyId'>,
+): Promise<Agent[]> {
+  const batches = await Promise.all(
+    shippedAgents.map(async (agent) => {
+      const revision = await revisionFor(crypto, agent.definition)
+      const id = `agt_${crypto.random(20)}`
+      return statements(id, now, { ...agent, place, keyId }, revision, 'a.revision = 0')
+    }),
+  )
+  await db.batch(batches.flat())
+  const stored = await Promise.all(shippedAgents.map(({ name }) => findAgent(db, place, name)))
+  const missing = shippedAgents.filter((_, at) => stored[at] === null).map(({ name }) => name)
+  if (missing.length === 0) return stored.flatMap((agent) => agent ?? [])
+  throw new AppError(
+    'wrong_state',
+    `Cannot store ${missing.join(', ')}: their parent is archived or is no agent here, or there are too many names`,
   )
 }
 
@@ -85,7 +127,8 @@ function statements(
   id: string,
   now: number,
   { place, name, definition: { mode, parent }, keyId }: Stored,
-  { text, sha256 }: { text: string; sha256: string },
+  { text, sha256 }: Revision,
+  onlyIf = '1',
 ): DbStatement[] {
   const own = placeValues(place, name)
   const parents = [parent, ...placeValues(place, parent ?? '')]
@@ -100,7 +143,7 @@ function statements(
     {
       sql: `insert into agent_revisions (agent_id, revision, definition, sha256, created_by, created_at)
             select a.id, a.revision + 1, ?, ?, ?, ? from agents a
-            where ${atPlace} and a.mode = ? and ${parentThere} and (a.archived_at is not null or not exists (
+            where ${atPlace} and ${onlyIf} and a.mode = ? and ${parentThere} and (a.archived_at is not null or not exists (
               select 1 from agent_revisions r where r.agent_id = a.id and r.revision = a.revision and r.sha256 = ?))`,
       values: [text, sha256, keyId, now, ...own, mode, ...parents, sha256],
     },
