@@ -23,7 +23,8 @@ export const notYet: Record<string, readonly string[]> = {
     ...range('R3', 1, 22),
     ...range('R3', 25, 59),
     'R3-61',
-    ...range('R3', 63, 79),
+    ...range('R3', 66, 76),
+    ...range('R3', 78, 79),
     ...range('R3', 81, 83),
   ],
   abilities: [
