@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { AgentName } from './agent.ts'
 import { SessionAgent } from './agent-resolve.ts'
 import { EnclosureReport } from './enclosure.ts'
 import { Budget } from './budget.ts'
@@ -15,6 +16,7 @@ import { ClientType, Mode, SessionType } from './mode.ts'
 import { ReasoningEffort } from './models.ts'
 import { SessionPin } from './pin.ts'
 import { Project } from './project.ts'
+import { RegistryScope } from './registry-scope.ts'
 import { SystemPromptMode } from './prompts.ts'
 import {
   defaultIdleTimeoutSeconds,
@@ -109,6 +111,10 @@ export const SessionCreate = z.strictObject({
   agent: SessionAgent.optional().describe(
     'The registered agent that works in it, by name or by what its task needs. Absent: OpenCode as it is',
   ),
+  profile: z
+    .strictObject({ name: AgentName, scope: RegistryScope.default('project') })
+    .optional()
+    .describe("Of models. Default: the one of the agent's name, if there is one"),
   agent_config: AgentConfig.optional(),
   automationRunId: CallerKey.optional().describe('For automations; made if absent'),
   repository: Repository.optional().describe(
@@ -116,7 +122,7 @@ export const SessionCreate = z.strictObject({
   ),
   model: Text(100, 1)
     .optional()
-    .describe("Default: the agent's, then the configuration's, then the deployment's"),
+    .describe("Default: the agent's, then the profile's, the configuration's, the deployment's"),
   reasoningEffort: ReasoningEffort.optional(),
   system_prompt: Text(100_000)
     .optional()

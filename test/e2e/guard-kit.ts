@@ -74,6 +74,7 @@ export async function createGuardKit({
   const [attempt] = attempted['attempts'] as unknown as { id: string }[]
   const member = await call('POST', '/v1/members', { name: `guard ${sessionId}` })
   const agent = await call('PUT', '/v1/agents', { name: 'guard-agent' })
+  const profile = await call('PUT', '/v1/profiles', { name: 'guard-agent' })
   const configuration = await call('POST', '/v1/configurations', { name: `guard ${sessionId}` })
   await call('PUT', '/v1/secrets/GUARD_SECRET', { value: 'known to its organisation' })
   const webhook = await call('POST', '/v1/webhooks', {
@@ -109,6 +110,7 @@ export async function createGuardKit({
     keyId: (await makeKey('read'))['id'] as string,
     memberId: member['id'] as string,
     agentId: agent['id'] as string,
+    profileId: profile['id'] as string,
     configurationId: configuration['id'] as string,
     webhookId: webhook['id'] as string,
     runId,

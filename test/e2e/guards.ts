@@ -18,6 +18,8 @@ const obeyed: readonly string[] = [
   'GET /v1/configurations',
   'GET /v1/models',
   'GET /v1/policies/:name',
+  'GET /v1/profiles',
+  'PUT /v1/profiles',
   'GET /v1/providers',
   'GET /v1/runs',
   'POST /v1/runs',
@@ -44,7 +46,7 @@ function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
   })
   if (scope === 'admin') return both('forbidden')
   if (ofSession.test(path)) return both('not_found')
-  if (path.startsWith('/v1/agents/:') || path.startsWith('/v1/agents/by-name/'))
+  if (/^\/v1\/(agents|profiles)\/(:|by-name\/)/.test(path))
     return { 'a key of another project': 'not_found' }
   if (`${method} ${path}` === 'GET /v1/configurations/:configurationId')
     return { 'a key of another project': 'not_found' }
@@ -197,6 +199,7 @@ function goodBody({ configurationId }: GuardKit, path: string): string {
     return JSON.stringify({ sha256: '0'.repeat(64) })
   if (path === '/v1/budgets') return '{"limits":{}}'
   if (path.endsWith('/corrections')) return '{"used":{"tokens":1},"reason":"r"}'
+  if (path === '/v1/profiles') return '{"name":"guard-agent"}'
   if (path === '/v1/agents') return '{"name":"guard-agent"}'
   if (path === '/v1/members') return '{"name":"n"}'
   if (path === '/v1/settings') return '{"newKeysCount":false}'
@@ -223,6 +226,7 @@ export function fillPath(kit: GuardKit, path: string): string {
     keyId: kit.keyId,
     memberId: kit.memberId,
     agentId: kit.agentId,
+    profileId: kit.profileId,
     revision: '1',
     configurationId: kit.configurationId,
     webhookId: kit.webhookId,
@@ -238,7 +242,7 @@ export function fillPath(kit: GuardKit, path: string): string {
 
 function nameIn(path: string): string {
   if (path.startsWith('/v1/providers/')) return 'e2b'
-  return path.startsWith('/v1/agents/') ? 'guard-agent' : 'GUARD_SECRET'
+  return /^\/v1\/(agents|profiles)\//.test(path) ? 'guard-agent' : 'GUARD_SECRET'
 }
 
 function codeOf(text: string): string {

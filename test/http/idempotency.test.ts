@@ -33,6 +33,7 @@ const posts: Record<string, string> = {
   '/v1/attempts/:attemptId/abandon': 'what is not reserved is 409',
   '/v1/attempts/:attemptId/merge': 'joins, and is answered from the record',
   '/v1/attempts/:attemptId/discard': 'joins, and is answered from the record',
+  '/v1/profiles/:profileId/archive': 'what is archived stays so',
   '/v1/agents/resolve': 'writes nothing',
   '/v1/agents/shipped': 'what is there stays as it is',
   '/v1/agents/:agentId/archive': 'what is archived stays so',

@@ -119,22 +119,23 @@ const refTo = (name: string) => `#/components/schemas/${name}`
 /** Clients are generated from these: once released, an id stays. */
 const operationIds = `
   abandonAttempt abortTurns addCheckpoint addRunEvent admitRetry approvePhaseArtifact archiveAgent
-  callModelVendor callTool changeRun checkPolicy checkProvider closeSession correctBudget
-  correctSessionBudget createConfiguration createKey createLoneRun createMember createRun
-  createSandboxToken createSession createWebhook deleteConfiguration deleteProviderCredentials
-  deleteSecret deleteSession deleteWebhook disableMember discardAttempt downloadArtifact
-  downloadPatch evaluateRetry executeAttempt executeOperation finishRun getAgent getAgentByName
-  getAgentRevision getApproval getBudget getBuiltinPolicy getChange getConfiguration
+  archiveProfile callModelVendor callTool changeRun checkPolicy checkProvider closeSession
+  correctBudget correctSessionBudget createConfiguration createKey createLoneRun createMember
+  createRun createSandboxToken createSession createWebhook deleteConfiguration
+  deleteProviderCredentials deleteSecret deleteSession deleteWebhook disableMember discardAttempt
+  downloadArtifact downloadPatch evaluateRetry executeAttempt executeOperation finishRun getAgent
+  getAgentByName getAgentRevision getApproval getBudget getBuiltinPolicy getChange getConfiguration
   getDeploymentKillSwitch getDeploymentStatus getDiff getHealth getKillSwitch getLimits getManifest
-  getMember getOperation getPhaseArtifact getPhaseReadiness getPolicyVersion getReadiness getRun
-  getSandboxEnv getSession getSessionBudget getSessionPolicy getSettings getStatus getTurn
-  getWarmPool getWorkflow getWorstCase importPhaseArtifacts listActions listAgentRevisions
-  listAgents listApprovals listArtifacts listAudit listCalls listChanges listConfigurations
-  listDeadLetters listDeliveries listEnvRequests listEvents listKeys listMembers listModels
-  listPatches listPhaseRevisions listPolicies listPolicyVersions listProviders listRunApprovals
-  listRunEvents listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns
-  listSessions listShippedAgents listSubagents listTurns listWebhooks mergeAttempt openLink
-  planOperation putAgent putBudget putDeploymentToSleep putLimits putPolicy putSessionBudget
+  getMember getOperation getPhaseArtifact getPhaseReadiness getPolicyVersion getProfile
+  getProfileByName getReadiness getRun getSandboxEnv getSession getSessionBudget getSessionPolicy
+  getSettings getStatus getTurn getWarmPool getWorkflow getWorstCase importPhaseArtifacts
+  listActions listAgentRevisions listAgents listApprovals listArtifacts listAudit listCalls
+  listChanges listConfigurations listDeadLetters listDeliveries listEnvRequests listEvents listKeys
+  listMembers listModels listPatches listPhaseRevisions listPolicies listPolicyVersions
+  listProfileRevisions listProfiles listProviders listRunApprovals listRunEvents listRuns
+  listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
+  listShippedAgents listSubagents listTurns listWebhooks mergeAttempt openLink planOperation
+  putAgent putBudget putDeploymentToSleep putLimits putPolicy putProfile putSessionBudget
   putSettings readFromModelVendor removePolicy replaceSandbox replayPolicy resealSecrets
   resendDeadLetters resendSessionDeadLetters resolveAgents resolveApproval resumeApproval resumeRun
   retrySandbox revokeApproval revokeKey savePhaseArtifact sendPrompt setDeploymentKillSwitch

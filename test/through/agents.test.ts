@@ -376,7 +376,7 @@ test('[AGT17] [AGT16] the manager that a release brings sends the subagents of t
     return session.agent.answerTo(askId)?.decision
   }
   const { permission } = configOf(session).agent?.['gantry-manager'] ?? {}
-  const named = Object.keys((permission?.['task'] ?? {}) as object)
+  const named = Object.keys(permission?.['task'] ?? {})
   expect(named).toHaveLength(9)
   for (const name of named) expect(await send(name)).toBe(name === '*' ? 'deny' : 'allow')
   for (const name of ['general', 'gantry-sdd-', 'gantry-manager', 'gantry-sdd-apply ']) {

@@ -227,6 +227,8 @@ export const otherTables: Readonly<Record<string, 'claim' | 'content' | { stays:
   audit: { stays: 'Of no session' },
   agents: { stays: 'Of no session' },
   agent_revisions: { stays: 'Of no session' },
+  profiles: { stays: 'Of no session' },
+  profile_revisions: { stays: 'Of no session' },
   configurations: { stays: 'Of no session' },
   secrets: { stays: 'Of no session' },
   policies: { stays: 'Of no session' },

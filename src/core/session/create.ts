@@ -9,7 +9,7 @@ import { ownedId } from './runs/run.ts'
 import { saveBudget } from './budget/spending.ts'
 import { mustHavePrice } from './budget/budget.ts'
 import { savePolicy } from './gate/policy-row.ts'
-import { agentsIn, modelsOfSubagents } from './pins/agents.ts'
+import { agentsIn, modelIn, modelsOfSubagents } from './pins/agents.ts'
 import { mustBeFew, savePins } from './pins/pins.ts'
 import { startAutomationRun } from './automation/automation.ts'
 import type { SessionKernel } from './record/kernel.ts'
@@ -71,14 +71,13 @@ export async function planSession(ports: SessionPorts, create: CreateSession): P
   }
 }
 
-/** The caller's own word, then the agent's, then the configuration's. */
+/** The caller's own word, then the agent's, then the profile's, then the configuration's. */
 function chooseModel(
   ports: SessionPorts,
   { input, configuration, pins = [] }: CreateSession,
 ): Model {
   const { defaultModel, models } = ports.config
-  const ofAgent = agentsIn(pins)?.agent.definition.model
-  const wanted = input.model ?? ofAgent ?? configuration?.defaultModel ?? defaultModel
+  const wanted = input.model ?? modelIn(pins) ?? configuration?.defaultModel ?? defaultModel
   return parseModel(wanted, models)
 }
 

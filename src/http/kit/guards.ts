@@ -4,6 +4,7 @@ import { AppError, errorCodeOf } from '../../contract/error.ts'
 import { type ApiKey, apiKeyPattern, type Scope } from '../../contract/key.ts'
 import { loadAgentById } from '../../core/registry/agents/read.ts'
 import { loadConfiguration } from '../../core/registry/configurations.ts'
+import { loadProfile } from '../../core/registry/profiles.ts'
 import { allowsScope, decideKeyState } from '../../core/registry/keys.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
 import { findTarget } from '../../core/registry/webhooks/webhooks.ts'
@@ -119,11 +120,12 @@ export function createGuards(deps: AppDeps): Guards {
   async function mustBeOwn(c: AppContext, sessionId: string | undefined): Promise<void> {
     const caller = c.get('caller')
     const { organisationId } = caller
-    const { agentId, configurationId, webhookId } = c.req.param() as Record<
+    const { agentId, configurationId, profileId, webhookId } = c.req.param() as Record<
       string,
       string | undefined
     >
     if (agentId !== undefined) await loadAgentById(deps.db(), caller, agentId)
+    if (profileId !== undefined) await loadProfile(deps.db(), caller, profileId)
     if (sessionId !== undefined) await deps.session(sessionId).self.view(caller)
     if (configurationId !== undefined)
       await loadConfiguration(deps.db(), { ...caller, configurationId })

@@ -18,6 +18,7 @@ import { modelRoutes } from './models.ts'
 import { operationRoutes } from './operations.ts'
 import { phaseRoutes } from './phases.ts'
 import { policyRoutes } from './policies.ts'
+import { profileRoutes } from './profiles.ts'
 import { providerRoutes } from './providers.ts'
 import { runRoutes } from './runs.ts'
 import { sandboxRoutes } from './sandbox.ts'
@@ -36,7 +37,7 @@ export const routes: Route[] = [
   ...[...abilityRoutes, ...phaseRoutes],
   ...[...budgetRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
-  ...agentRoutes,
+  ...[...agentRoutes, ...profileRoutes],
   ...[
     ...memberRoutes,
     ...auditRoutes,

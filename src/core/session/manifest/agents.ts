@@ -31,7 +31,7 @@ function opencodeAgents(agents: PinnedAgents, models: readonly Model[]): object 
     agent: Object.fromEntries([
       [agent.name, entryOf(agent, 'primary', { task })],
       ...subagents.map((one) => {
-        const model = findModel(one.definition.model ?? '', models)
+        const model = findModel(one.model ?? '', models)
         const own = entryOf(one, 'subagent', { task: 'deny' })
         return [one.name, { ...own, ...(model && { model: model.opencodeId }) }]
       }),
