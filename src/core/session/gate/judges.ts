@@ -1,5 +1,9 @@
 import type { Enclosure } from '../../../contract/enclosure.ts'
-import type { PermissionDecision, PermissionRequest } from '../../../contract/permission.ts'
+import type {
+  PermissionDecision,
+  PermissionRequest,
+  PhaseStates,
+} from '../../../contract/permission.ts'
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import type { Policy } from '../../../contract/policy.ts'
 import { approvalTerms } from '../../policy/rules.ts'
@@ -33,6 +37,7 @@ export interface Case {
   refusedAgent: string | null
   /** Of the session's registered agents. */
   overrides: PermissionRecord['overrides']
+  phases: PhaseStates
   /** The host that the sandbox's proxy asks for; null: another question. */
   connectsTo: string | null
   repositoryHost: string | null
@@ -91,8 +96,8 @@ function agentMay(given: Case, before: Judgement | null): Judgement | null {
 
 function policyDecides(given: Case, before: Judgement | null): Judgement {
   if (before) return before
-  const { request, policy, enclosure, overrides } = given
-  const evaluated = evaluatePermission(request, policy, { enclosure, overrides })
+  const { request, policy, enclosure, overrides, phases } = given
+  const evaluated = evaluatePermission(request, policy, { enclosure, overrides, phases })
   return { by: 'policy', grant: null, ...evaluated }
 }
 
