@@ -76,6 +76,14 @@ export async function createGuardKit({
   const agent = await call('PUT', '/v1/agents', { name: 'guard-agent' })
   const profile = await call('PUT', '/v1/profiles', { name: 'guard-agent' })
   const configuration = await call('POST', '/v1/configurations', { name: `guard ${sessionId}` })
+  const skill = await call('PUT', '/v1/skills', { name: 'guard', description: 'For the guards' })
+  await call('POST', `/v1/skills/${skill['id']}/versions`, {
+    source: { kind: 'inline', content: 'Look.' },
+  })
+  const proposal = await call('POST', `/v1/skills/${skill['id']}/proposals`, {
+    source: { kind: 'inline', content: 'Look twice.' },
+    rationale: 'Safer',
+  })
   await call('PUT', '/v1/secrets/GUARD_SECRET', { value: 'known to its organisation' })
   const webhook = await call('POST', '/v1/webhooks', {
     url: 'https://example.com/',
@@ -113,6 +121,8 @@ export async function createGuardKit({
     profileId: profile['id'] as string,
     configurationId: configuration['id'] as string,
     webhookId: webhook['id'] as string,
+    skillId: skill['id'] as string,
+    proposalId: proposal['id'] as string,
     runId,
     operationId,
     attemptId: attempt?.id ?? '',

@@ -118,29 +118,33 @@ const refTo = (name: string) => `#/components/schemas/${name}`
 
 /** Clients are generated from these: once released, an id stays. */
 const operationIds = `
-  abandonAttempt abortTurns addCheckpoint addRunEvent admitRetry approvePhaseArtifact archiveAgent
-  archiveProfile callModelVendor callTool changeRun checkPolicy checkProvider closeSession
+  abandonAttempt abortTurns addCheckpoint addRunEvent addSkillVersion admitRetry
+  applySkillProposal approvePhaseArtifact archiveAgent archiveProfile attachSkill callModelVendor
+  callTool cancelSkillProposal changeRun changeSkillVersion checkPolicy checkProvider closeSession
   correctBudget correctSessionBudget createConfiguration createKey createLoneRun createMember
   createRun createSandboxToken createSession createWebhook deleteConfiguration
-  deleteProviderCredentials deleteSecret deleteSession deleteWebhook disableMember discardAttempt
-  downloadArtifact downloadPatch evaluateRetry executeAttempt executeOperation finishRun getAgent
-  getAgentByName getAgentRevision getApproval getBudget getBuiltinPolicy getChange getConfiguration
-  getDeploymentKillSwitch getDeploymentStatus getDiff getHealth getKillSwitch getLimits getManifest
-  getMember getOperation getPhaseArtifact getPhaseReadiness getPolicyVersion getProfile
-  getProfileByName getReadiness getRun getSandboxEnv getSession getSessionBudget getSessionPolicy
-  getSettings getStatus getTurn getWarmPool getWorkflow getWorstCase importPhaseArtifacts
+  deleteProviderCredentials deleteSecret deleteSession deleteWebhook detachSkill disableMember
+  discardAttempt downloadArtifact downloadPatch evaluateRetry executeAttempt executeOperation
+  finishRun getAgent getAgentByName getAgentRevision getApproval getBudget getBuiltinPolicy
+  getChange getConfiguration getDeploymentKillSwitch getDeploymentStatus getDiff getHealth
+  getKillSwitch getLimits getManifest getMember getOperation getPhaseArtifact getPhaseReadiness
+  getPolicyVersion getProfile getProfileByName getReadiness getRun getSandboxEnv getSession
+  getSessionBudget getSessionPolicy getSettings getSkill getSkillPayload getSkillProposal
+  getSkillVersion getStatus getTurn getWarmPool getWorkflow getWorstCase importPhaseArtifacts
   listActions listAgentRevisions listAgents listApprovals listArtifacts listAudit listCalls
-  listChanges listConfigurations listDeadLetters listDeliveries listEnvRequests listEvents listKeys
-  listMembers listModels listPatches listPhaseRevisions listPolicies listPolicyVersions
+  listChanges listConfigurations listDeadLetters listDeliveries listEnvRequests listEvents
+  listKeys listMembers listModels listPatches listPhaseRevisions listPolicies listPolicyVersions
   listProfileRevisions listProfiles listProviders listRunApprovals listRunEvents listRuns
   listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
-  listShippedAgents listSubagents listTurns listWebhooks mergeAttempt openLink planOperation
-  putAgent putBudget putDeploymentToSleep putLimits putPolicy putProfile putSessionBudget
-  putSettings readFromModelVendor removePolicy replaceSandbox replayPolicy resealSecrets
-  resendDeadLetters resendSessionDeadLetters resolveAgents resolveApproval resumeApproval resumeRun
-  retrySandbox revokeApproval revokeKey savePhaseArtifact sendPrompt setDeploymentKillSwitch
-  setE2bCredentials setKillSwitch setModalCredentials setSecret storeShippedAgents submitEnvValues
-  testWebhook updateConfiguration updateSessionPolicy uploadArtifact validateAbility verifyRun
+  listShippedAgents listSkillChanges listSkillProposals listSkillVersions listSkills listSubagents
+  listTurns listWebhooks mergeAttempt openLink planOperation proposeSkill putAgent putBudget
+  putDeploymentToSleep putLimits putPolicy putProfile putSessionBudget putSettings putSkill
+  readFromModelVendor removePolicy replaceSandbox replayPolicy resealSecrets resendDeadLetters
+  resendSessionDeadLetters resolveAgents resolveApproval resolveSkillProposal resolveSkills
+  resumeApproval resumeRun retrySandbox revokeApproval revokeKey rollBackSkill savePhaseArtifact
+  sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
+  storeShippedAgents submitEnvValues submitSkillProposal testWebhook updateConfiguration
+  updateSessionPolicy uploadArtifact validateAbility verifyRun
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {

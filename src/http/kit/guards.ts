@@ -6,6 +6,8 @@ import { loadAgentById } from '../../core/registry/agents/read.ts'
 import { loadConfiguration } from '../../core/registry/configurations.ts'
 import { loadProfile } from '../../core/registry/profiles.ts'
 import { allowsScope, decideKeyState } from '../../core/registry/keys.ts'
+import { loadProposal } from '../../core/registry/skills/proposals.ts'
+import { loadSkill } from '../../core/registry/skills/rows.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
 import { findTarget } from '../../core/registry/webhooks/webhooks.ts'
 import { readJson } from './body.ts'
@@ -120,12 +122,12 @@ export function createGuards(deps: AppDeps): Guards {
   async function mustBeOwn(c: AppContext, sessionId: string | undefined): Promise<void> {
     const caller = c.get('caller')
     const { organisationId } = caller
-    const { agentId, configurationId, profileId, webhookId } = c.req.param() as Record<
-      string,
-      string | undefined
-    >
+    const given = c.req.param() as Record<string, string | undefined>
+    const { agentId, configurationId, profileId, proposalId, skillId, webhookId } = given
     if (agentId !== undefined) await loadAgentById(deps.db(), caller, agentId)
     if (profileId !== undefined) await loadProfile(deps.db(), caller, profileId)
+    if (skillId !== undefined) await loadSkill(deps.db(), caller, skillId)
+    if (proposalId !== undefined) await loadProposal(deps.db(), caller, proposalId)
     if (sessionId !== undefined) await deps.session(sessionId).self.view(caller)
     if (configurationId !== undefined)
       await loadConfiguration(deps.db(), { ...caller, configurationId })

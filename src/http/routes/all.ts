@@ -25,6 +25,8 @@ import { sandboxRoutes } from './sandbox.ts'
 import { secretRoutes } from './secrets.ts'
 import { sessionRoutes } from './sessions.ts'
 import { settingsRoutes } from './settings.ts'
+import { skillProposalRoutes } from './skill-proposals.ts'
+import { skillRoutes } from './skills.ts'
 import { statusRoutes } from './status.ts'
 import { toolRoutes } from './tools.ts'
 import { turnRoutes } from './turns.ts'
@@ -34,7 +36,7 @@ import { webhookRoutes } from './webhooks.ts'
 export const routes: Route[] = [
   ...[...sessionRoutes, ...turnRoutes, ...changeRoutes, ...eventRoutes, ...artifactRoutes],
   ...[...runRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
-  ...[...abilityRoutes, ...phaseRoutes],
+  ...[...abilityRoutes, ...phaseRoutes, ...skillRoutes, ...skillProposalRoutes],
   ...[...budgetRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
   ...[...agentRoutes, ...profileRoutes],
