@@ -125,26 +125,27 @@ const operationIds = `
   createRun createSandboxToken createSession createWebhook deleteConfiguration
   deleteProviderCredentials deleteSecret deleteSession deleteWebhook detachSkill disableMember
   discardAttempt downloadArtifact downloadPatch evaluateRetry executeAttempt executeOperation
-  finishRun getAgent getAgentByName getAgentRevision getApproval getBudget getBuiltinPolicy
-  getChange getConfiguration getDeploymentKillSwitch getDeploymentStatus getDiff getHealth
-  getKillSwitch getLimits getManifest getMember getOperation getPhaseArtifact getPhaseReadiness
-  getPolicyVersion getProfile getProfileByName getReadiness getRun getSandboxEnv getSession
-  getSessionBudget getSessionPolicy getSettings getSkill getSkillPayload getSkillProposal
-  getSkillVersion getStatus getTurn getWarmPool getWorkflow getWorstCase importPhaseArtifacts
-  listActions listAgentRevisions listAgents listApprovals listArtifacts listAudit listCalls
-  listChanges listConfigurations listDeadLetters listDeliveries listEnvRequests listEvents
-  listKeys listMembers listModels listPatches listPhaseRevisions listPolicies listPolicyVersions
-  listProfileRevisions listProfiles listProviders listRunApprovals listRunEvents listRuns
-  listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
-  listShippedAgents listSkillChanges listSkillProposals listSkillVersions listSkills listSubagents
-  listTurns listWebhooks mergeAttempt openLink planOperation proposeSkill putAgent putBudget
+  finishRun getAbility getAgent getAgentByName getAgentRevision getApproval getBudget
+  getBuiltinPolicy getChange getConfiguration getDeploymentKillSwitch getDeploymentStatus getDiff
+  getHealth getKillSwitch getLimits getManifest getMember getOperation getPhaseArtifact
+  getPhaseReadiness getPolicyVersion getProfile getProfileByName getReadiness getRun getSandboxEnv
+  getSession getSessionBudget getSessionPolicy getSettings getSkill getSkillPayload
+  getSkillProposal getSkillVersion getStatus getTurn getWarmPool getWorkflow getWorstCase
+  importPhaseArtifacts listAbilities listAbilityVersions listActions listAgentRevisions listAgents
+  listApprovals listArtifacts listAudit listCalls listChanges listConfigurations listDeadLetters
+  listDeliveries listEnvRequests listEvents listKeys listMembers listModels listPatches
+  listPhaseRevisions listPolicies listPolicyVersions listProfileRevisions listProfiles
+  listProviders listRunApprovals listRunEvents listRuns listSecrets listSessionApprovals
+  listSessionDeadLetters listSessionRuns listSessions listShippedAgents listSkillChanges
+  listSkillProposals listSkillVersions listSkills listSubagents listTurns listUsage listWebhooks
+  mergeAttempt openLink planOperation proposeSkill putAbility putAgent putBudget
   putDeploymentToSleep putLimits putPolicy putProfile putSessionBudget putSettings putSkill
-  readFromModelVendor removePolicy replaceSandbox replayPolicy resealSecrets resendDeadLetters
-  resendSessionDeadLetters resolveAgents resolveApproval resolveSkillProposal resolveSkills
-  resumeApproval resumeRun retrySandbox revokeApproval revokeKey rollBackSkill savePhaseArtifact
-  sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
-  storeShippedAgents submitEnvValues submitSkillProposal testWebhook updateConfiguration
-  updateSessionPolicy uploadArtifact validateAbility verifyRun
+  readFromModelVendor removeAbility removePolicy replaceSandbox replayPolicy resealSecrets
+  resendDeadLetters resendSessionDeadLetters resolveAgents resolveApproval resolveSkillProposal
+  resolveSkills resumeApproval resumeRun retrySandbox revokeApproval revokeKey rollBackSkill
+  savePhaseArtifact sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch
+  setModalCredentials setSecret storeShippedAgents submitEnvValues submitSkillProposal testWebhook
+  updateConfiguration updateSessionPolicy uploadArtifact validateAbility verifyRun
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {
