@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/error.ts'
 import { placeOf } from '../registry/place.ts'
-import { findProfile, type ProfileRow } from '../registry/profiles.ts'
+import { findProfile, type ProfileRow } from '../registry/agents/profiles.ts'
 import { pinFor } from '../session/pins/pins.ts'
 import type { PinContext, Pinner } from './pinner.ts'
 

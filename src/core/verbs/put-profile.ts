@@ -2,7 +2,7 @@ import { AppError, type ErrorDetail } from '../../contract/error.ts'
 import { findModel, modelRows, nearestModels } from '../../contract/models.ts'
 import type { Profile, ProfileDefinition, ProfilePut } from '../../contract/profile.ts'
 import { type Limited, mustMayUseProject, placeOf } from '../registry/place.ts'
-import { storeProfile } from '../registry/profiles.ts'
+import { storeProfile } from '../registry/agents/profiles.ts'
 import type { Caller } from '../session/record/caller.ts'
 import type { PutAgentPorts } from './put-agent.ts'
 

@@ -12,7 +12,7 @@ import {
   listProfiles,
   loadProfile,
   loadProfileByName,
-} from '../../core/registry/profiles.ts'
+} from '../../core/registry/agents/profiles.ts'
 import { putProfile } from '../../core/verbs/put-profile.ts'
 import { type Cursor, numberedPage, pageBy } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'

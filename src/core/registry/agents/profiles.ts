@@ -1,12 +1,12 @@
 // Profiles of models, stored like agents: one batch that may be sent again, every change a revision.
 
-import { canonicalJson } from '../../contract/canonical.ts'
-import { AppError } from '../../contract/error.ts'
-import type { Profile, ProfileDefinition, ProfileRevision } from '../../contract/profile.ts'
-import type { RegistryScope } from '../../contract/registry-scope.ts'
-import type { Crypto, Db, DbStatement } from '../ports.ts'
-import { type ListCaller, limitValues, mayUseProject, type Place } from './place.ts'
-import { mustHoldNoSecret } from './secret-free.ts'
+import { canonicalJson } from '../../../contract/canonical.ts'
+import { AppError } from '../../../contract/error.ts'
+import type { Profile, ProfileDefinition, ProfileRevision } from '../../../contract/profile.ts'
+import type { RegistryScope } from '../../../contract/registry-scope.ts'
+import type { Crypto, Db, DbStatement } from '../../ports.ts'
+import { type ListCaller, limitValues, mayUseProject, type Place } from '../place.ts'
+import { mustHoldNoSecret } from '../secret-free.ts'
 
 export interface ProfileRow extends Omit<Profile, keyof ProfileDefinition> {
   definition: string
