@@ -26,6 +26,12 @@ export type KeyId = z.infer<typeof KeyId>
 export const MemberId = id('mbr', 20)
 export type MemberId = z.infer<typeof MemberId>
 
+export const AgentId = id('agt', 20)
+export type AgentId = z.infer<typeof AgentId>
+
+export const ProfileId = id('prf', 20)
+export type ProfileId = z.infer<typeof ProfileId>
+
 export const MemoryId = id('mem', 20)
 export type MemoryId = z.infer<typeof MemoryId>
 

@@ -1,8 +1,7 @@
 import { z } from 'zod'
 import { MemoryId, Text } from './ids.ts'
 import { PageQuery } from './page.ts'
-import { RegistryPlace } from './registry-scope.ts'
-import { RegistryScope } from './session-memory.ts'
+import { RegistryPlace, RegistryScope } from './registry-scope.ts'
 
 /** What kind of memory it is, in the team's own words. */
 export const MemoryType = z.string().regex(/^[a-z][a-z0-9-]{0,39}$/, {

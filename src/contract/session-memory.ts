@@ -1,9 +1,6 @@
 import { z } from 'zod'
 import { Text } from './ids.ts'
-
-/** Whose row of a registry it is: the whole project's, or one member's own. One name may be in both; neither replaces the other. */
-export const RegistryScope = z.enum(['project', 'personal'])
-export type RegistryScope = z.infer<typeof RegistryScope>
+import { RegistryScope } from './registry-scope.ts'
 
 /** What a session is given to remember, and may search and add to. */
 export const SessionMemory = z.strictObject({

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { MemoryId, Text } from '../ids.ts'
 import { MemoryFields, MemoryType, MemoryUpdate } from '../memory.ts'
-import { RegistryScope } from '../session-memory.ts'
+import { RegistryScope } from '../registry-scope.ts'
 import type { ToolDefinition } from '../tool.ts'
 
 const common = {

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { Memory } from '../../contract/memory.ts'
-import { RegistryScope } from '../../contract/session-memory.ts'
+import { RegistryScope } from '../../contract/registry-scope.ts'
 import type { SessionCreate } from '../../contract/session.ts'
 import { memoriesById, newestMemories } from '../registry/memories/rows.ts'
 import { searchMemories } from '../registry/memories/search.ts'

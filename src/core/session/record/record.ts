@@ -14,7 +14,7 @@ import type {
 import { addToOutbox } from '../../actor/outbox.ts'
 import type { Sql } from '../../ports.ts'
 import type { ClientType, Mode } from '../../../contract/mode.ts'
-import type { RegistryScope } from '../../../contract/session-memory.ts'
+import type { RegistryScope } from '../../../contract/registry-scope.ts'
 import type { Equipment } from '../../../contract/tool.ts'
 import type { ReasoningEffort } from '../../../contract/models.ts'
 import type { SystemPromptMode } from '../../../contract/prompts.ts'

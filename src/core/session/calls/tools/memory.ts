@@ -9,7 +9,7 @@ import {
 } from '../../../../contract/tools.ts'
 import { AppError } from '../../../../contract/error.ts'
 import type { Memory } from '../../../../contract/memory.ts'
-import type { RegistryScope } from '../../../../contract/session-memory.ts'
+import type { RegistryScope } from '../../../../contract/registry-scope.ts'
 import { loadMemory, saveMemory, updateMemory } from '../../../registry/memories/memories.ts'
 import { searchMemories } from '../../../registry/memories/search.ts'
 import { type Place, placeOf } from '../../../registry/place.ts'
