@@ -144,14 +144,12 @@ interface Found {
   points: number
 }
 
-/** The form that says most of what is asked for; null: none fits. */
+/** The form that says most of what is asked for, the first of equals; null: none fits. */
 function workflowPoints(forms: readonly string[], asked: AgentResolve): Found | null {
   const wanted = wantedOf(asked)
   return forms.reduce<Found | null>((best, form) => {
     const worth = pointsOf(form, wanted)
-    const isBetter =
-      worth > (best?.points ?? 0) || (worth > 0 && worth === best?.points && form < best.form)
-    return isBetter ? { form, points: worth } : best
+    return worth > (best?.points ?? 0) ? { form, points: worth } : best
   }, null)
 }
 
