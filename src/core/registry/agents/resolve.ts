@@ -183,17 +183,18 @@ function pointsOf(form: string, { workflow, phase }: Wanted): number {
   return first === workflow ? points.partOfWorkflow : 0
 }
 
-const minWordLength = 3
+/** Names are chosen; a description is prose, whose short words (the, with) say nothing. */
+const minLength = { name: 3, prose: 5 }
 
-/** Letters and digits of any language. Short words are in every text and say nothing. */
-const wordsOf = (text: string): Set<string> =>
+/** Letters and digits of any language. */
+const wordsOf = (text: string, shortest = minLength.name): Set<string> =>
   new Set(
     (
       text
         .normalize('NFKC')
         .toLowerCase()
         .match(/[\p{L}\p{N}]+/gu) ?? []
-    ).filter((word) => word.length >= minWordLength),
+    ).filter((word) => word.length >= shortest),
   )
 
 function textReasons(
@@ -205,7 +206,7 @@ function textReasons(
   const places = [
     { worth: points.nameWord, words: wordsOf(name) },
     { worth: points.listWord, words: wordsOf(lists.join(' ')) },
-    { worth: points.descriptionWord, words: wordsOf(description) },
+    { worth: points.descriptionWord, words: wordsOf(description, minLength.prose) },
   ]
   const found = [...wordsOf(task)]
     .map((word) => ({ word, worth: places.find(({ words }) => words.has(word))?.worth ?? 0 }))
