@@ -2,6 +2,7 @@ import { z } from 'zod'
 import type { SecretKey } from './adapters/secret-key.ts'
 import type { EnclosureMode } from './contract/enclosure.ts'
 import { AppError } from './contract/error.ts'
+import { parseProofMode, type ProofMode } from './contract/evidence.ts'
 import type { Firewall } from './contract/limits.ts'
 import { defaultModelId, scriptedModelId } from './contract/models.ts'
 import type { E2bCredentials, ModalCredentials, OfferedProvider } from './contract/provider.ts'
@@ -44,6 +45,8 @@ export interface Config {
   operatorKey: string | null
   /** Of sandboxes that are started from now on. */
   enclosure: EnclosureMode
+  /** How far evidence of changes is applied. */
+  proofMode: ProofMode
   /** `host:port`, lower case. */
   privateHosts: string[]
   retentionDays: number
@@ -171,6 +174,7 @@ function configOf(env: Environment): Config {
     firewall: env.GANTRY_LIMITS,
     operatorKey: env.GANTRY_OPERATOR_KEY ?? null,
     enclosure: env.GANTRY_ENCLOSURE,
+    proofMode: parseProofMode(env.OPENCODE_SNAPSHOT_PROOF_UPGRADE),
     privateHosts: namesIn(env.GANTRY_PRIVATE_HOSTS.toLowerCase()),
     retentionDays: env.RETENTION_DAYS,
     logLevel: env.GANTRY_LOG_LEVEL,

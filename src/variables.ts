@@ -133,6 +133,13 @@ export const Environment = z.object({
     form: 'auto or off',
     example: 'off',
   }),
+  OPENCODE_SNAPSHOT_PROOF_UPGRADE: variable(z.string().optional(), {
+    about:
+      "How far OpenCode's snapshots are used to prove what its tools have changed. `off` (or `0`): they are not read. `shadow`: they are read and counted, and nothing else follows. `single-change`: a change that stands alone in its step gets its two texts. `full`: chains of changes, too. Any other word is `shadow`.",
+    form: 'off, shadow, single-change or full',
+    example: 'full',
+    unset: 'shadow',
+  }),
   GANTRY_PRIVATE_HOSTS: variable(z.string().default(''), {
     about:
       'What enclosed sandboxes may ask to reach though it is not on the internet, such as a database of your own. All other private, loopback and metadata addresses are refused.',

@@ -3,6 +3,7 @@ import { type ErrorCode, errorTable } from '../../src/contract/error.ts'
 import type { Scope } from '../../src/contract/key.ts'
 import type { GuardKit } from './guard-kit.ts'
 import { loadRoutes, type Route } from './routes.ts'
+import { baseFixture } from '../support/proof-fixtures.ts'
 
 type Visitor = keyof GuardKit['visitors']
 
@@ -188,6 +189,7 @@ function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path === '/v1/changes/:change/phases/:phase') return '{"content":"c"}'
   if (path === '/v1/changes/:change/phases/:phase/approvals')
     return JSON.stringify({ sha256: '0'.repeat(64) })
+  if (path === '/v1/evidence/evaluate') return JSON.stringify(baseFixture)
   if (path === '/v1/budgets') return '{"limits":{}}'
   if (path.endsWith('/corrections')) return '{"used":{"tokens":1},"reason":"r"}'
   if (path === '/v1/members') return '{"name":"n"}'

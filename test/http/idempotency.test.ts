@@ -46,6 +46,7 @@ const posts: Record<string, string> = {
   '/v1/sessions/:sessionId/tokens': 'writes nothing',
   '/v1/sessions/:sessionId/operations/plan': 'writes nothing',
   '/v1/abilities/validate': 'writes nothing',
+  '/v1/evidence/evaluate': 'writes nothing',
   '/v1/policies/check': 'writes nothing',
   '/v1/policies/replay': 'writes nothing',
   '/v1/providers/:name/check': 'writes nothing',

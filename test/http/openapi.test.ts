@@ -123,7 +123,7 @@ const operationIds = `
   correctSessionBudget createConfiguration createKey createLoneRun createMember createRun
   createSandboxToken createSession createWebhook deleteConfiguration deleteProviderCredentials
   deleteSecret deleteSession deleteWebhook disableMember discardAttempt downloadArtifact
-  downloadPatch evaluateRetry executeAttempt executeOperation finishRun getApproval getBudget
+  downloadPatch evaluateEvidence evaluateRetry executeAttempt executeOperation finishRun getApproval getBudget
   getBuiltinPolicy getChange getConfiguration getDeploymentKillSwitch getDeploymentStatus getDiff
   getHealth getKillSwitch getLimits getManifest getMember getOperation getPhaseArtifact
   getPhaseReadiness getPolicyVersion getReadiness getRun getSandboxEnv getSession getSessionBudget

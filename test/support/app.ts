@@ -8,6 +8,7 @@ import { createTokens } from '../../src/adapters/tokens.ts'
 import { createCrypto, createSessionIds } from '../../src/adapters/web-crypto.ts'
 import { createWebhookSender } from '../../src/adapters/webhook-sender.ts'
 import type { SessionEvent } from '../../src/contract/events.ts'
+import type { ProofMode } from '../../src/contract/evidence.ts'
 import type { Scope } from '../../src/contract/key.ts'
 import { type GatewayTool, gatewayTool } from '../../src/core/session/calls/tools/tool.ts'
 import { createKey, createOrganisation } from '../../src/core/registry/keys.ts'
@@ -38,6 +39,8 @@ export interface TestAppOptions {
   /** The provider `local`, and the default one. */
   sandboxes?: SandboxProvider
   modelLimits?: Partial<Pick<Firewall, 'modelCallsPerMinute' | 'concurrentModelCalls'>>
+  /** Default: full. */
+  proofMode?: ProofMode
   /** Beside `echo` and `verify`. */
   tools?: readonly GatewayTool[]
   /** In place of all others. */
@@ -73,6 +76,7 @@ export function createTestApp({
   tools = [],
   onlyTools,
   modelLimits,
+  proofMode = 'full',
 }: TestAppOptions) {
   const clock = new TestClock()
   const now = () => clock.now
@@ -261,6 +265,7 @@ export function createTestApp({
       models: models ?? { anthropic: null, litellm: null },
       extraModels: [],
       modelExtras: [],
+      proofMode,
     },
     host: 'workerd',
     log,

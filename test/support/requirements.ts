@@ -15,13 +15,7 @@ export const requirements: readonly string[] = Object.entries(counts).flatMap(([
 export const notYet: Record<string, readonly string[]> = {
   walls: ['R1-03'],
   registries: [...['R1-01', 'R1-02', 'R1-05', 'R1-07'], ...range('R1', 63, 92), 'R1-94'],
-  evidence: [
-    ...range('R3', 1, 22),
-    ...range('R3', 25, 59),
-    'R3-61',
-    ...range('R3', 63, 79),
-    ...range('R3', 81, 83),
-  ],
+  evidence: [...range('R3', 66, 74), 'R3-81', 'R3-82'],
   abilities: [
     ...['R4-01', 'R4-03'],
     ...range('R4', 9, 13),
