@@ -12,6 +12,7 @@ const obeyed: readonly string[] = [
   'GET /v1/approvals',
   'GET /v1/changes/:change/workflow',
   'GET /v1/configurations',
+  'POST /v1/evidence/evaluate',
   'GET /v1/models',
   'GET /v1/policies/:name',
   'GET /v1/providers',
