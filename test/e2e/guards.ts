@@ -25,6 +25,7 @@ const obeyed: readonly string[] = [
   'PUT /v1/skills',
   'POST /v1/skills/payload',
   'POST /v1/skills/resolve',
+  'GET /v1/usage',
 ]
 
 /** What cannot be undone is for the member that made the session, and for admins. */

@@ -135,14 +135,14 @@ const operationIds = `
   listEvents listKeys listMembers listModels listPatches listPhaseRevisions listPolicies
   listPolicyVersions listProviders listRunApprovals listRunEvents listRuns listSecrets
   listSessionApprovals listSessionDeadLetters listSessionRuns listSessions listSkillChanges
-  listSkillProposals listSkillVersions listSkills listTurns listWebhooks mergeAttempt openLink
-  planOperation proposeSkill putBudget putDeploymentToSleep putLimits putPolicy putSessionBudget
-  putSettings putSkill readFromModelVendor removePolicy replaceSandbox replayPolicy resealSecrets
-  resendDeadLetters resendSessionDeadLetters resolveApproval resolveSkillProposal resolveSkills
-  resumeApproval resumeRun retrySandbox revokeApproval revokeKey rollBackSkill savePhaseArtifact
-  sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
-  submitEnvValues submitSkillProposal testWebhook updateConfiguration updateSessionPolicy
-  uploadArtifact validateAbility verifyRun
+  listSkillProposals listSkillVersions listSkills listTurns listUsage listWebhooks mergeAttempt
+  openLink planOperation proposeSkill putBudget putDeploymentToSleep putLimits putPolicy
+  putSessionBudget putSettings putSkill readFromModelVendor removePolicy replaceSandbox
+  replayPolicy resealSecrets resendDeadLetters resendSessionDeadLetters resolveApproval
+  resolveSkillProposal resolveSkills resumeApproval resumeRun retrySandbox revokeApproval
+  revokeKey rollBackSkill savePhaseArtifact sendPrompt setDeploymentKillSwitch setE2bCredentials
+  setKillSwitch setModalCredentials setSecret submitEnvValues submitSkillProposal testWebhook
+  updateConfiguration updateSessionPolicy uploadArtifact validateAbility verifyRun
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {

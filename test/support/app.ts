@@ -7,6 +7,7 @@ import { createProviders, type DirectoryOptions } from '../../src/adapters/sandb
 import { createTokens } from '../../src/adapters/tokens.ts'
 import { createCrypto, createSessionIds } from '../../src/adapters/web-crypto.ts'
 import { createWebhookSender } from '../../src/adapters/webhook-sender.ts'
+import type { UnwalledApprovals } from '../../src/contract/enclosure.ts'
 import type { SessionEvent } from '../../src/contract/events.ts'
 import type { ProofMode } from '../../src/contract/evidence.ts'
 import type { Scope } from '../../src/contract/key.ts'
@@ -38,6 +39,8 @@ export interface TestAppOptions {
   directory?: Partial<DirectoryOptions>
   /** The provider `local`, and the default one. */
   sandboxes?: SandboxProvider
+  /** Default: accept, since the agents of tests say nothing of an enclosure. */
+  unwalledApprovals?: UnwalledApprovals
   modelLimits?: Partial<Pick<Firewall, 'modelCallsPerMinute' | 'concurrentModelCalls'>>
   /** Default: full. */
   proofMode?: ProofMode
@@ -77,6 +80,7 @@ export function createTestApp({
   onlyTools,
   modelLimits,
   proofMode = 'full',
+  unwalledApprovals = 'accept',
 }: TestAppOptions) {
   const clock = new TestClock()
   const now = () => clock.now
@@ -111,6 +115,7 @@ export function createTestApp({
     defaultModel: 'scripted',
     models: modelRows(),
     enclosure: 'auto' as const,
+    unwalledApprovals,
     privateHosts: [],
     retentionMs: 86_400_000,
     modelLimits: boundedBy,

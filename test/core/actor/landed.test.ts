@@ -37,6 +37,7 @@ const landed = {
     '257ed74154c11dcf',
     '9430b41ec092c7de',
     '38f2a589bbb7da87',
+    '8280418b81d4c659',
   ],
   organisation: [
     'afba0e2bea701f87',
