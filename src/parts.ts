@@ -65,6 +65,7 @@ export function createParts(config: Config): Parts {
     enclosure: config.enclosure,
     unwalledApprovals: config.unwalledApprovals,
     privateHosts: config.privateHosts,
+    evidence: { mode: config.proofMode },
     retentionMs: config.retentionDays * 24 * 60 * 60_000,
     modelLimits: config.firewall,
   }

@@ -180,6 +180,30 @@ function visit(kit: GuardKit, route: Route, visitor: Visitor) {
   return kit.send(route.method, fillPath(kit, route.path), headers, goodBody(kit, route.path))
 }
 
+const importedChange = JSON.stringify({
+  changes: [
+    {
+      event: {
+        ...{ schemaVersion: 1, eventId: 'e', taskId: 't', taskRef: 't', taskRefKind: 'canonical' },
+        ...{ phase: 'work', executionSeq: 0, sessionId: 's', memberName: 'm', toolUseId: 'u' },
+        ...{ source: 'other', operation: 'modify', confidence: 'low', workspaceRoot: '/w' },
+        ...{
+          filePath: 'a',
+          relativePath: 'a',
+          timestamp: '2026-01-01T00:00:00Z',
+          toolStatus: null,
+        },
+        ...{ before: null, after: null, beforeState: {}, afterState: {}, relation: null },
+        ...{ oldString: null, newString: null, linesAdded: null, linesRemoved: null },
+        ...{ sourceRuntime: 'r', sourceProvider: 'p', sourceSessionId: null, sourcePartId: null },
+        ...{ sourceMessageId: null, parentUserMessageId: null, attributionMethod: 'a' },
+        ...{ sourceImportKey: null, evidenceProof: 'x', snapshotId: null, snapshotSource: null },
+        ...{ shapeFingerprint: null, supersedesEventId: null, warnings: [] },
+      },
+    },
+  ],
+})
+
 /** A body that would be taken, so that a refusal is the guard's. */
 function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path.endsWith('/tools/:toolName')) return '{"tool_call_id":"guard","args":{}}'
@@ -200,6 +224,8 @@ function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path === '/v1/runs/:runId') return '{"status":"planned"}'
   if (path.endsWith('/finish')) return '{"status":"cancelled"}'
   if (path.endsWith('/checkpoints')) return '{"label":"l","state":1}'
+  if (path === '/v1/runs/:runId/changes/import') return importedChange
+  if (path.endsWith('/changes/accept') || path.endsWith('/changes/reject')) return '{"all":true}'
   if (path.endsWith('/prompts')) return '{"text":"hello"}'
   if (path.endsWith('/env')) return '{"values":[{"key":"A","value":"v"}]}'
   if (path.endsWith('/corrections')) return '{"used":{"tokens":0},"reason":"r"}'
@@ -243,6 +269,8 @@ export function fillPath(kit: GuardKit, path: string): string {
     memberId: kit.memberId,
     configurationId: kit.configurationId,
     webhookId: kit.webhookId,
+    collectId: `col_${kit.sessionId.slice(4)}${'0'.repeat(8)}`,
+    sha256: '0'.repeat(64),
     skillId: kit.skillId,
     proposalId: kit.proposalId,
     version: '1',

@@ -117,6 +117,7 @@ export function createTestApp({
     enclosure: 'auto' as const,
     unwalledApprovals,
     privateHosts: [],
+    evidence: { mode: proofMode },
     retentionMs: 86_400_000,
     modelLimits: boundedBy,
   }

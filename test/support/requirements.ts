@@ -21,7 +21,7 @@ export const notYet: Record<string, readonly string[]> = {
     ...range('R1', 82, 92),
     'R1-94',
   ],
-  evidence: [...range('R3', 66, 74), 'R3-81', 'R3-82'],
+  evidence: ['R3-81', 'R3-82'],
   abilities: ['R4-01', ...range('R4', 9, 13), 'R4-16', 'R4-17', ...range('R4', 19, 56)],
   evals: range('R0', 1, 22),
 }

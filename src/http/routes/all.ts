@@ -19,6 +19,7 @@ import { operationRoutes } from './operations.ts'
 import { phaseRoutes } from './phases.ts'
 import { policyRoutes } from './policies.ts'
 import { providerRoutes } from './providers.ts'
+import { runChangeRoutes } from './run-changes.ts'
 import { runRoutes } from './runs.ts'
 import { sandboxRoutes } from './sandbox.ts'
 import { secretRoutes } from './secrets.ts'
@@ -35,7 +36,7 @@ import { webhookRoutes } from './webhooks.ts'
 /** Of every noun, in the order of the document. The first that fits a request answers it. */
 export const routes: Route[] = [
   ...[...sessionRoutes, ...turnRoutes, ...changeRoutes, ...eventRoutes, ...artifactRoutes],
-  ...[...runRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
+  ...[...runRoutes, ...runChangeRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
   ...[...abilityRoutes, ...phaseRoutes, ...skillRoutes, ...skillProposalRoutes],
   ...evidenceRoutes,
   ...[...budgetRoutes, ...usageRoutes, ...limitRoutes, ...killSwitchRoutes],

@@ -38,6 +38,7 @@ const landed = {
     '9430b41ec092c7de',
     '38f2a589bbb7da87',
     '8280418b81d4c659',
+    'b48299d25e24f2a8',
   ],
   organisation: [
     'afba0e2bea701f87',
@@ -73,6 +74,7 @@ const landedMigrations = {
   '0011_phases.sql': '340d40b2854d6498',
   '0012_skills.sql': '088209a2f6573954',
   '0013_abilities.sql': 'd5768ff547e10f0b',
+  '0014_task_change_events.sql': '2c306220495a9c8f',
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)
