@@ -10,6 +10,7 @@ import { deadLetterRoutes } from './dead-letters.ts'
 import { envRoutes } from './env.ts'
 import { eventRoutes } from './events.ts'
 import { evidenceRoutes } from './evidence.ts'
+import { exportRoutes } from './exports.ts'
 import { keyRoutes } from './keys.ts'
 import { killSwitchRoutes } from './kill-switch.ts'
 import { limitRoutes } from './limits.ts'
@@ -32,7 +33,14 @@ import { webhookRoutes } from './webhooks.ts'
 /** Of every noun, in the order of the document. The first that fits a request answers it. */
 export const routes: Route[] = [
   ...[...sessionRoutes, ...turnRoutes, ...changeRoutes, ...eventRoutes, ...artifactRoutes],
-  ...[...runRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes, ...evidenceRoutes],
+  ...[
+    ...runRoutes,
+    ...operationRoutes,
+    ...approvalRoutes,
+    ...policyRoutes,
+    ...evidenceRoutes,
+    ...exportRoutes,
+  ],
   ...[...abilityRoutes, ...phaseRoutes],
   ...[...budgetRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
