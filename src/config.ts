@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { SecretKey } from './adapters/secret-key.ts'
-import type { EnclosureMode } from './contract/enclosure.ts'
+import type { EnclosureMode, UnwalledApprovals } from './contract/enclosure.ts'
 import { AppError } from './contract/error.ts'
 import { parseProofMode, type ProofMode } from './contract/evidence.ts'
 import type { Firewall } from './contract/limits.ts'
@@ -49,6 +49,8 @@ export interface Config {
   enclosure: EnclosureMode
   /** How far evidence of changes is applied. */
   proofMode: ProofMode
+  /** Whether people may approve what a sandbox without an enclosure asks. */
+  unwalledApprovals: UnwalledApprovals
   /** `host:port`, lower case. */
   privateHosts: string[]
   retentionDays: number
@@ -178,6 +180,7 @@ function configOf(env: Environment): Config {
     operatorKey: env.GANTRY_OPERATOR_KEY ?? null,
     enclosure: env.GANTRY_ENCLOSURE,
     proofMode: parseProofMode(env.OPENCODE_SNAPSHOT_PROOF_UPGRADE),
+    unwalledApprovals: env.GANTRY_UNWALLED_APPROVALS,
     privateHosts: namesIn(env.GANTRY_PRIVATE_HOSTS.toLowerCase()),
     retentionDays: env.RETENTION_DAYS,
     logLevel: env.GANTRY_LOG_LEVEL,

@@ -8,6 +8,7 @@ import type { SecretKey } from '../../src/adapters/secret-key.ts'
 import { createTokens } from '../../src/adapters/tokens.ts'
 import { createCrypto, createSessionIds } from '../../src/adapters/web-crypto.ts'
 import { createWebhookSender } from '../../src/adapters/webhook-sender.ts'
+import type { UnwalledApprovals } from '../../src/contract/enclosure.ts'
 import type { SessionEvent } from '../../src/contract/events.ts'
 import type { ProofMode } from '../../src/contract/evidence.ts'
 import type { Scope } from '../../src/contract/key.ts'
@@ -39,6 +40,8 @@ export interface TestAppOptions {
   directory?: Partial<DirectoryOptions>
   /** The provider `local`, and the default one. */
   sandboxes?: SandboxProvider
+  /** Default: accept, since the agents of tests say nothing of an enclosure. */
+  unwalledApprovals?: UnwalledApprovals
   modelLimits?: Partial<Pick<Firewall, 'modelCallsPerMinute' | 'concurrentModelCalls'>>
   /** Default: full. */
   proofMode?: ProofMode
@@ -81,6 +84,7 @@ export function createTestApp({
   modelLimits,
   proofMode = 'full',
   exportKeys = [secretKey('e1')],
+  unwalledApprovals = 'accept',
 }: TestAppOptions) {
   const clock = new TestClock()
   const now = () => clock.now
@@ -115,6 +119,7 @@ export function createTestApp({
     defaultModel: 'scripted',
     models: modelRows(),
     enclosure: 'auto' as const,
+    unwalledApprovals,
     privateHosts: [],
     retentionMs: 86_400_000,
     modelLimits: boundedBy,

@@ -22,12 +22,6 @@ export const notYet: Record<string, readonly string[]> = {
     'R1-94',
   ],
   evidence: [...range('R3', 66, 74), 'R3-81', 'R3-82'],
-  abilities: [
-    ...['R4-01', 'R4-03'],
-    ...range('R4', 9, 13),
-    'R4-16',
-    'R4-17',
-    ...range('R4', 19, 57),
-  ],
+  abilities: ['R4-01', ...range('R4', 9, 13), 'R4-16', 'R4-17', ...range('R4', 19, 56)],
   evals: range('R0', 1, 22),
 }
