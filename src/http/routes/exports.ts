@@ -28,7 +28,7 @@ export const exportRoutes = [
     query: ExportQuery,
     responses: {
       200: {
-        content: { 'application/jsonl': text, 'application/json': text, 'text/plain': text },
+        content: { 'application/jsonl': text, 'text/plain': text },
         description: 'The file, in the form that was asked for',
       },
     },
