@@ -2,9 +2,9 @@ import { type PublicKey, PublicKeys } from '../../src/contract/export.ts'
 import { holds, type Verified, verifyBundle } from './verify.ts'
 
 interface World {
-  say(line: string): void
-  read(path: string): string
-  fetch(url: string): Promise<Response>
+  say: (line: string) => void
+  read: (path: string) => string
+  fetch: (url: string) => Promise<Response>
 }
 
 const usage = 'Usage: npm run verify -- FILE [--keys URL|FILE]'

@@ -11,11 +11,11 @@ import type { TimelineRow } from '../session/runs/timeline.ts'
 
 interface Ports {
   session: SessionApi
-  blobs(): Blobs
+  blobs: () => Blobs
   crypto: Crypto
   now: Clock
   /** Stored texts are whole UTF-8: the engine has compared their bytes. */
-  textOf(bytes: Uint8Array): string
+  textOf: (bytes: Uint8Array) => string
 }
 export interface Exported {
   contentType: string
