@@ -6,6 +6,7 @@ import { root } from '../local/binaries.ts'
 import { startStack } from '../local/stack/stack.ts'
 import { measureCalls, measureGrowth, measureReplay } from './calls.ts'
 import { measureEvents } from './events.ts'
+import { measureEvidence } from './evidence.ts'
 import { measureFleet } from './fleet.ts'
 import { measureGate } from './gate.ts'
 import { measureSizes } from './sizes.ts'
@@ -46,6 +47,7 @@ try {
   if (wanted('growth')) rows.push(await measureGrowth(stack, Number(values.calls)))
   await stack.stop()
   await base.stop()
+  if (wanted('evidence')) rows.push(...measureEvidence())
   if (wanted('start')) rows.push(...(await measureStart(join(folder, 'start'))))
   printTable(rows)
   if (wanted('fleet')) await measureFleet(join(folder, 'fleet'), Number(values.sessions))

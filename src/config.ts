@@ -22,6 +22,8 @@ export interface Config {
   idSecret: Uint8Array<ArrayBuffer>
   tokenKeys: SecretKey[]
   sealKeys: SecretKey[]
+  /** Sign what strangers verify. None: nothing is exported. */
+  exportKeys: SecretKey[]
   /** Where sandboxes reach the control plane. No slash at the end. */
   publicUrl: string
   sandboxHost: { url: string; secret: string; root: string } | null
@@ -158,6 +160,7 @@ function configOf(env: Environment): Config {
     idSecret: env.GANTRY_ID_SECRET,
     tokenKeys: env.GANTRY_TOKEN_KEYS,
     sealKeys: env.GANTRY_SEAL_KEYS,
+    exportKeys: env.GANTRY_EXPORT_KEYS ?? [],
     publicUrl: env.GANTRY_PUBLIC_URL,
     sandboxHost,
     localRepositories: env.GANTRY_LOCAL_REPOSITORIES ?? [],

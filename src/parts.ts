@@ -47,7 +47,7 @@ export function createParts(config: Config): Parts {
   const now = () => Date.now()
   const { sandboxHost, crashUrl } = config
   const db = () => createDb(config.libsql)
-  const crypto = createCrypto(config.sealKeys)
+  const crypto = createCrypto(config.sealKeys, config.exportKeys)
   const providers = createProviders({
     ...{ e2b: config.e2b, modal: config.modal, label: config.deploymentLabel, db, crypto, now },
     local: sandboxHost && {

@@ -15,7 +15,6 @@ const obeyed: readonly string[] = [
   'GET /v1/approvals',
   'GET /v1/changes/:change/workflow',
   'GET /v1/configurations',
-  'POST /v1/evidence/evaluate',
   'GET /v1/models',
   'GET /v1/policies/:name',
   'GET /v1/providers',
@@ -52,7 +51,7 @@ function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
   if (ofSession.test(path)) return both('not_found')
   if (`${method} ${path}` === 'GET /v1/configurations/:configurationId')
     return { 'a key of another project': 'not_found' }
-  if (path === '/v1/abilities/validate') return {}
+  if (path === '/v1/abilities/validate' || path === '/v1/evidence/evaluate') return {}
   if (path !== '/v1/changes/:change/workflow' && path.startsWith('/v1/changes'))
     return { 'a key of another project': 'forbidden' }
   if (path.startsWith('/v1/skills/:') || path.startsWith('/v1/skill-proposals/:'))

@@ -58,13 +58,18 @@ for (const name of new Set(routes.map(({ method, path }) => `${method} ${path}`)
   })
 }
 
-test('[AUTH9] whoever has no credential gets an answer from three routes alone', async () => {
+test('[AUTH9] whoever has no credential gets an answer from four routes alone', async () => {
   const open: string[] = []
   for (const { method, path } of routes) {
     const { status } = await testApp.call(method, path.replaceAll(/:\w+(\{[^}]+\})?/g, 'x'))
     if (status !== 401) open.push(path)
   }
-  expect([...new Set(open)].toSorted()).toEqual(['/healthz', '/openapi.json', '/readyz'])
+  expect([...new Set(open)].toSorted()).toEqual([
+    '/.well-known/gantry-keys.json',
+    '/healthz',
+    '/openapi.json',
+    '/readyz',
+  ])
 })
 
 test('[API4] the document names no route that does not exist', () => {
@@ -126,25 +131,25 @@ const operationIds = `
   deleteProviderCredentials deleteSecret deleteSession deleteWebhook detachSkill disableMember
   discardAttempt downloadArtifact downloadChangeText downloadPatch evaluateEvidence evaluateRetry
   executeAttempt executeOperation finishRun getAbility getApproval getBudget getBuiltinPolicy
-  getChange getConfiguration getDeploymentKillSwitch getDeploymentStatus getDiff getHealth
-  getKillSwitch getLimits getManifest getMember getOperation getPhaseArtifact getPhaseReadiness
-  getPolicyVersion getReadiness getRun getSandboxEnv getSession getSessionBudget getSessionPolicy
-  getSettings getSkill getSkillPayload getSkillProposal getSkillVersion getStatus getTurn
-  getWarmPool getWorkflow getWorstCase importPhaseArtifacts importRunChanges listAbilities
-  listAbilityVersions listActions listApprovals listArtifacts listAudit listCalls listChanges
-  listConfigurations listDeadLetters listDeliveries listEnvRequests listEvents listKeys
-  listMembers listModels listPatches listPhaseRevisions listPolicies listPolicyVersions
-  listProviders listRunApprovals listRunChanges listRunEvents listRuns listSecrets
-  listSessionApprovals listSessionDeadLetters listSessionRuns listSessions listSkillChanges
-  listSkillProposals listSkillVersions listSkills listTurns listUsage listWebhooks mergeAttempt
-  openLink planOperation proposeSkill putAbility putBudget putDeploymentToSleep putEvidence
-  putLimits putPolicy putSessionBudget putSettings putSkill readFromModelVendor rejectRunChanges
-  removeAbility removePolicy replaceSandbox replayPolicy resealSecrets resendDeadLetters
-  resendSessionDeadLetters resolveApproval resolveSkillProposal resolveSkills resumeApproval
-  resumeRun retrySandbox revokeApproval revokeKey rollBackSkill savePhaseArtifact sendPrompt
-  setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
-  submitEnvValues submitSkillProposal testWebhook updateConfiguration updateSessionPolicy
-  uploadArtifact validateAbility verifyRun
+  getChange getConfiguration getDeploymentKillSwitch getDeploymentStatus getDiff getExportKeys
+  getHealth getKillSwitch getLimits getManifest getMember getOperation getPhaseArtifact
+  getPhaseReadiness getPolicyVersion getReadiness getRun getRunBundle getSandboxEnv getSession
+  getSessionBudget getSessionPolicy getSettings getSkill getSkillPayload getSkillProposal
+  getSkillVersion getStatus getTurn getWarmPool getWorkflow getWorstCase importPhaseArtifacts
+  importRunChanges listAbilities listAbilityVersions listActions listApprovals listArtifacts
+  listAudit listCalls listChanges listConfigurations listDeadLetters listDeliveries
+  listEnvRequests listEvents listKeys listMembers listModels listPatches listPhaseRevisions
+  listPolicies listPolicyVersions listProviders listRunApprovals listRunChanges listRunEvents
+  listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
+  listSkillChanges listSkillProposals listSkillVersions listSkills listTurns listUsage
+  listWebhooks mergeAttempt openLink planOperation proposeSkill putAbility putBudget
+  putDeploymentToSleep putEvidence putLimits putPolicy putSessionBudget putSettings putSkill
+  readFromModelVendor rejectRunChanges removeAbility removePolicy replaceSandbox replayPolicy
+  resealSecrets resendDeadLetters resendSessionDeadLetters resolveApproval resolveSkillProposal
+  resolveSkills resumeApproval resumeRun retrySandbox revokeApproval revokeKey rollBackSkill
+  savePhaseArtifact sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch
+  setModalCredentials setSecret submitEnvValues submitSkillProposal testWebhook
+  updateConfiguration updateSessionPolicy uploadArtifact validateAbility verifyRun
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {

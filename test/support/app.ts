@@ -4,6 +4,7 @@ import { Firewall } from '../../src/contract/limits.ts'
 import { modelRows } from '../../src/contract/models.ts'
 import { createBlobs } from '../../src/adapters/blobs.ts'
 import { createProviders, type DirectoryOptions } from '../../src/adapters/sandboxes/directory.ts'
+import type { SecretKey } from '../../src/adapters/secret-key.ts'
 import { createTokens } from '../../src/adapters/tokens.ts'
 import { createCrypto, createSessionIds } from '../../src/adapters/web-crypto.ts'
 import { createWebhookSender } from '../../src/adapters/webhook-sender.ts'
@@ -44,6 +45,8 @@ export interface TestAppOptions {
   modelLimits?: Partial<Pick<Firewall, 'modelCallsPerMinute' | 'concurrentModelCalls'>>
   /** Default: full. */
   proofMode?: ProofMode
+  /** Default: one. */
+  exportKeys?: SecretKey[]
   /** Beside `echo` and `verify`. */
   tools?: readonly GatewayTool[]
   /** In place of all others. */
@@ -80,13 +83,14 @@ export function createTestApp({
   onlyTools,
   modelLimits,
   proofMode = 'full',
+  exportKeys = [secretKey('e1')],
   unwalledApprovals = 'accept',
 }: TestAppOptions) {
   const clock = new TestClock()
   const now = () => clock.now
   const keys = [secretKey('k1')]
   const db = () => clock.watched(openDb())
-  const crypto = clock.watched(createCrypto([secretKey('s1')]))
+  const crypto = clock.watched(createCrypto([secretKey('s1')], exportKeys))
   const tokens = clock.watched(createTokens(keys, now))
   const webhooks = clock.watched(createWebhookSender({ publicUrl }))
   const ids = clock.watched(createSessionIds(secretKey('i').secret))

@@ -10,6 +10,7 @@ import { deadLetterRoutes } from './dead-letters.ts'
 import { envRoutes } from './env.ts'
 import { eventRoutes } from './events.ts'
 import { evidenceRoutes } from './evidence.ts'
+import { exportRoutes } from './exports.ts'
 import { keyRoutes } from './keys.ts'
 import { killSwitchRoutes } from './kill-switch.ts'
 import { limitRoutes } from './limits.ts'
@@ -38,7 +39,7 @@ export const routes: Route[] = [
   ...[...sessionRoutes, ...turnRoutes, ...changeRoutes, ...eventRoutes, ...artifactRoutes],
   ...[...runRoutes, ...runChangeRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
   ...[...abilityRoutes, ...phaseRoutes, ...skillRoutes, ...skillProposalRoutes],
-  ...evidenceRoutes,
+  ...[...evidenceRoutes, ...exportRoutes],
   ...[...budgetRoutes, ...usageRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
   ...[
