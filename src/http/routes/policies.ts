@@ -27,6 +27,7 @@ import {
 import { replayPolicy } from '../../core/verbs/replay-policy.ts'
 import { updateSessionPolicy } from '../../core/verbs/update-session-policy.ts'
 import { params } from '../kit/openapi.ts'
+import { pause } from '../kit/pause.ts'
 import { type Cursor, pageBy, readNumber } from '../kit/paging.ts'
 import { ok, rawRoute, route } from '../kit/route.ts'
 import { listOf, nameSchemas, named, schemasPath } from '../kit/openapi-schemas.ts'
@@ -173,7 +174,7 @@ export const policyRoutes = [
     body: PolicyCheck,
     answers: ok(PolicyChecked, 'What it decides on each'),
     refuses: ['unprocessable'],
-    answer: ({ deps, caller, body }) => checkPolicy(deps.db(), caller.organisationId, body),
+    answer: ({ deps, caller, body }) => checkPolicy(deps.db(), caller.organisationId, body, pause),
   }),
 
   route({
@@ -187,7 +188,7 @@ export const policyRoutes = [
     answers: ok(PolicyReplayed, 'Counts and what differs'),
     refuses: ['not_found', 'unprocessable'],
     answer: ({ deps, caller, body }) =>
-      replayPolicy(deps.db(), deps.now(), caller.organisationId, body),
+      replayPolicy({ db: deps.db(), now: deps.now(), pause }, caller.organisationId, body),
   }),
 
   route({
