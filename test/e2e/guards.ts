@@ -8,6 +8,9 @@ type Visitor = keyof GuardKit['visitors']
 
 /** Routes without a session that limited keys may enter, since they show only what is within the limits. */
 const obeyed: readonly string[] = [
+  'GET /v1/abilities',
+  'GET /v1/abilities/:name',
+  'GET /v1/abilities/:name/versions',
   'GET /v1/approvals',
   'GET /v1/changes/:change/workflow',
   'GET /v1/configurations',
@@ -47,6 +50,7 @@ function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
   if (ofSession.test(path)) return both('not_found')
   if (`${method} ${path}` === 'GET /v1/configurations/:configurationId')
     return { 'a key of another project': 'not_found' }
+  if (path === '/v1/abilities/validate') return {}
   if (path !== '/v1/changes/:change/workflow' && path.startsWith('/v1/changes'))
     return { 'a key of another project': 'forbidden' }
   if (path.startsWith('/v1/skills/:') || path.startsWith('/v1/skill-proposals/:'))
@@ -177,6 +181,7 @@ function visit(kit: GuardKit, route: Route, visitor: Visitor) {
 /** A body that would be taken, so that a refusal is the guard's. */
 function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path.endsWith('/tools/:toolName')) return '{"tool_call_id":"guard","args":{}}'
+  if (path === '/v1/abilities') return '{"files":[{"path":"a.yaml","content":""}]}'
   if (path === '/v1/abilities/validate') return '{"source":""}'
   if (path.endsWith('/runs')) return '{"intent":"i"}'
   if (path === '/v1/runs/:runId/events') return '{"kind":"memory.read"}'

@@ -125,22 +125,23 @@ const operationIds = `
   createSandboxToken createSession createWebhook deleteConfiguration deleteProviderCredentials
   deleteSecret deleteSession deleteWebhook detachSkill disableMember discardAttempt
   downloadArtifact downloadPatch evaluateRetry executeAttempt executeOperation finishRun
-  getApproval getBudget getBuiltinPolicy getChange getConfiguration getDeploymentKillSwitch
-  getDeploymentStatus getDiff getHealth getKillSwitch getLimits getManifest getMember getOperation
-  getPhaseArtifact getPhaseReadiness getPolicyVersion getReadiness getRun getSandboxEnv getSession
-  getSessionBudget getSessionPolicy getSettings getSkill getSkillPayload getSkillProposal
-  getSkillVersion getStatus getTurn getWarmPool getWorkflow getWorstCase importPhaseArtifacts
-  listActions listApprovals listArtifacts listAudit listCalls listChanges listConfigurations
-  listDeadLetters listDeliveries listEnvRequests listEvents listKeys listMembers listModels
-  listPatches listPhaseRevisions listPolicies listPolicyVersions listProviders listRunApprovals
-  listRunEvents listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns
-  listSessions listSkillChanges listSkillProposals listSkillVersions listSkills listTurns
-  listUsage listWebhooks mergeAttempt openLink planOperation proposeSkill putBudget
+  getAbility getApproval getBudget getBuiltinPolicy getChange getConfiguration
+  getDeploymentKillSwitch getDeploymentStatus getDiff getHealth getKillSwitch getLimits
+  getManifest getMember getOperation getPhaseArtifact getPhaseReadiness getPolicyVersion
+  getReadiness getRun getSandboxEnv getSession getSessionBudget getSessionPolicy getSettings
+  getSkill getSkillPayload getSkillProposal getSkillVersion getStatus getTurn getWarmPool
+  getWorkflow getWorstCase importPhaseArtifacts listAbilities listAbilityVersions listActions
+  listApprovals listArtifacts listAudit listCalls listChanges listConfigurations listDeadLetters
+  listDeliveries listEnvRequests listEvents listKeys listMembers listModels listPatches
+  listPhaseRevisions listPolicies listPolicyVersions listProviders listRunApprovals listRunEvents
+  listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
+  listSkillChanges listSkillProposals listSkillVersions listSkills listTurns listUsage
+  listWebhooks mergeAttempt openLink planOperation proposeSkill putAbility putBudget
   putDeploymentToSleep putLimits putPolicy putSessionBudget putSettings putSkill
-  readFromModelVendor removePolicy replaceSandbox replayPolicy resealSecrets resendDeadLetters
-  resendSessionDeadLetters resolveApproval resolveSkillProposal resolveSkills resumeApproval
-  resumeRun retrySandbox revokeApproval revokeKey rollBackSkill savePhaseArtifact sendPrompt
-  setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
+  readFromModelVendor removeAbility removePolicy replaceSandbox replayPolicy resealSecrets
+  resendDeadLetters resendSessionDeadLetters resolveApproval resolveSkillProposal resolveSkills
+  resumeApproval resumeRun retrySandbox revokeApproval revokeKey rollBackSkill savePhaseArtifact
+  sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
   submitEnvValues submitSkillProposal testWebhook updateConfiguration updateSessionPolicy
   uploadArtifact validateAbility verifyRun
 `
