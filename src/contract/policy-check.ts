@@ -23,7 +23,7 @@ export const SampleRequest = z.strictObject({
   workspaceRoot: Path.default('/home/user/workspace'),
   sessionPaths: z.array(Path).max(20).default([]),
   paths: z.array(Path).max(200).default([]),
-  command: Text(64 * 1024)
+  command: Text(4 * 1024)
     .nullable()
     .default(null),
   cwd: Path.optional(),
