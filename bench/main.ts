@@ -12,6 +12,7 @@ import { measureFleet } from './fleet.ts'
 import { measureGate } from './gate.ts'
 import { measureMemory } from './memory.ts'
 import { measureSizes } from './sizes.ts'
+import { measureStall } from './stall.ts'
 import { measureStart } from './start.ts'
 import { printTable, type Row } from './table.ts'
 
@@ -48,6 +49,7 @@ try {
   if (wanted('gate')) rows.push(...(await measureGate(join(folder, 'gate'), base)))
   if (wanted('memory')) rows.push(await measureMemory(join(folder, 'memory')))
   if (wanted('growth')) rows.push(await measureGrowth(stack, Number(values.calls)))
+  if (wanted('stall')) rows.push(...(await measureStall(stack)))
   await stack.stop()
   await base.stop()
   if (wanted('evidence')) rows.push(...measureEvidence())
