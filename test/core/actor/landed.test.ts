@@ -36,6 +36,7 @@ const landed = {
     '821f219ecf2d2f36',
     '257ed74154c11dcf',
     '9430b41ec092c7de',
+    '38f2a589bbb7da87',
   ],
   organisation: [
     'afba0e2bea701f87',
