@@ -115,6 +115,7 @@ export class Agent {
       decide: turnDecisions(this.#gate),
       privateHosts: () => this.#supervisor.privateHosts,
     })
+    this.#reader = new Reader(() => this.#supervisor.hold())
     this.#supervisor = new Supervisor({
       boot,
       memory: this.#memory,
@@ -122,6 +123,7 @@ export class Agent {
       marked: this.#marked,
       environment: () => this.#environment(),
       marks: this.#marks(),
+      run: this.#reader.run,
       serve: {
         relay: (server) => this.#relay.serve(server),
         proxy: (server) => this.#egress.serve(server),
@@ -134,7 +136,6 @@ export class Agent {
       onDied: () => this.#turns.opencodeDied(),
       onFailed: (reason) => this.#fail(reason),
     })
-    this.#reader = new Reader(() => this.#supervisor.hold())
     this.#changes = new Changes(this.#memory, this.#supervisor, this.#reader.run, this.#marks())
     this.#turns = new Turns({
       emit: this.#changes.emitTo(this.#uplink.emit),

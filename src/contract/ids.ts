@@ -55,6 +55,12 @@ export type SnapshotId = z.infer<typeof SnapshotId>
 export const ArtifactId = id('art', 20)
 export type ArtifactId = z.infer<typeof ArtifactId>
 
+export const SkillId = id('skl', 20)
+export type SkillId = z.infer<typeof SkillId>
+
+export const SkillProposalId = id('skp', 20)
+export type SkillProposalId = z.infer<typeof SkillProposalId>
+
 export const WebhookId = id('whk', 20)
 export type WebhookId = z.infer<typeof WebhookId>
 

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { Enclosure } from './enclosure.ts'
 import { Text } from './ids.ts'
+import { ChangeName, Phase } from './phase.ts'
 import { Category, Decision, PermissionOverrides, Risk } from './permission.ts'
 
 export const maxPolicyBytes = 256 * 1024
@@ -70,10 +71,17 @@ export type PolicyMatch = z.infer<typeof PolicyMatch>
 export const RuleApproval = z.strictObject({ timeoutSeconds: TimeoutSeconds.optional(), ...terms })
 export type RuleApproval = z.infer<typeof RuleApproval>
 
+/** A phase of a change of the session's project. */
+export const PhaseCondition = z.strictObject({ change: ChangeName, phase: Phase })
+export type PhaseCondition = z.infer<typeof PhaseCondition>
+
 export const PolicyRule = z.strictObject({
   id: name('A rule id').optional(),
   match: PolicyMatch,
   decision: Decision,
+  sdd: PhaseCondition.optional().describe(
+    'The decision holds while this phase is ready; while it is not, or is not known to be, the rule denies',
+  ),
   reason: Text(500).optional(),
   approval: RuleApproval.optional(),
 })

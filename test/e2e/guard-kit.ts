@@ -74,6 +74,14 @@ export async function createGuardKit({
   const [attempt] = attempted['attempts'] as unknown as { id: string }[]
   const member = await call('POST', '/v1/members', { name: `guard ${sessionId}` })
   const configuration = await call('POST', '/v1/configurations', { name: `guard ${sessionId}` })
+  const skill = await call('PUT', '/v1/skills', { name: 'guard', description: 'For the guards' })
+  await call('POST', `/v1/skills/${skill['id']}/versions`, {
+    source: { kind: 'inline', content: 'Look.' },
+  })
+  const proposal = await call('POST', `/v1/skills/${skill['id']}/proposals`, {
+    source: { kind: 'inline', content: 'Look twice.' },
+    rationale: 'Safer',
+  })
   await call('PUT', '/v1/secrets/GUARD_SECRET', { value: 'known to its organisation' })
   const webhook = await call('POST', '/v1/webhooks', {
     url: 'https://example.com/',
@@ -109,6 +117,8 @@ export async function createGuardKit({
     memberId: member['id'] as string,
     configurationId: configuration['id'] as string,
     webhookId: webhook['id'] as string,
+    skillId: skill['id'] as string,
+    proposalId: proposal['id'] as string,
     runId,
     operationId,
     attemptId: attempt?.id ?? '',

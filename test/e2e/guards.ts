@@ -8,6 +8,9 @@ type Visitor = keyof GuardKit['visitors']
 
 /** Routes without a session that limited keys may enter, since they show only what is within the limits. */
 const obeyed: readonly string[] = [
+  'GET /v1/abilities',
+  'GET /v1/abilities/:name',
+  'GET /v1/abilities/:name/versions',
   'GET /v1/approvals',
   'GET /v1/changes/:change/workflow',
   'GET /v1/configurations',
@@ -18,6 +21,12 @@ const obeyed: readonly string[] = [
   'POST /v1/runs',
   'GET /v1/sessions',
   'POST /v1/sessions',
+  'GET /v1/skill-proposals',
+  'GET /v1/skills',
+  'PUT /v1/skills',
+  'POST /v1/skills/payload',
+  'POST /v1/skills/resolve',
+  'GET /v1/usage',
 ]
 
 /** What cannot be undone is for the member that made the session, and for admins. */
@@ -41,9 +50,12 @@ function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
   if (ofSession.test(path)) return both('not_found')
   if (`${method} ${path}` === 'GET /v1/configurations/:configurationId')
     return { 'a key of another project': 'not_found' }
+  if (path === '/v1/abilities/validate') return {}
   if (path !== '/v1/changes/:change/workflow' && path.startsWith('/v1/changes'))
     return { 'a key of another project': 'forbidden' }
-  if (method === 'POST' && obeyed.includes(`POST ${path}`))
+  if (path.startsWith('/v1/skills/:') || path.startsWith('/v1/skill-proposals/:'))
+    return { 'a key of another project': 'not_found' }
+  if (method !== 'GET' && obeyed.includes(`${method} ${path}`))
     return { 'a key of another project': 'forbidden' }
   return obeyed.includes(`${method} ${path}`) ? {} : both('forbidden')
 }
@@ -79,7 +91,7 @@ function refusalsAt(route: Route): Refusals {
       ...(guard.scope === 'approve' ? { 'a key with write': 'forbidden' } : {}),
       ...(guard.scope === 'admin' ? { 'a key with write and approve': 'forbidden' } : {}),
       // Who asked does not approve, neither with that key nor with another one of the same owner.
-      ...(path.endsWith('/resolve')
+      ...(path.endsWith('approvalId/resolve')
         ? { 'an admin': 'forbidden', 'a key with write and approve': 'forbidden' }
         : {}),
     }
@@ -169,13 +181,20 @@ function visit(kit: GuardKit, route: Route, visitor: Visitor) {
 /** A body that would be taken, so that a refusal is the guard's. */
 function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path.endsWith('/tools/:toolName')) return '{"tool_call_id":"guard","args":{}}'
+  if (path === '/v1/abilities') return '{"files":[{"path":"a.yaml","content":""}]}'
   if (path === '/v1/abilities/validate') return '{"source":""}'
   if (path.endsWith('/runs')) return '{"intent":"i"}'
   if (path === '/v1/runs/:runId/events') return '{"kind":"memory.read"}'
   if (path.endsWith('/operations') || path.endsWith('/operations/plan'))
     return '{"operation":{"category":"read","operation":"read-file","targetPath":"a"}}'
   if (path.endsWith('/abandon') || path.endsWith('/revoke')) return '{"reason":"r"}'
-  if (path.endsWith('/resolve')) return '{"resolution":"approved"}'
+  if (path.endsWith('proposalId/resolve'))
+    return JSON.stringify({ resolution: 'rejected', hash: 'a'.repeat(64), reason: 'r' })
+  if (path.endsWith('proposalId/cancel') || path.endsWith('proposalId/apply'))
+    return '{"reason":"r"}'
+  if (path.endsWith('/proposals'))
+    return '{"source":{"kind":"inline","content":"c"},"rationale":"r"}'
+  if (path.endsWith('Id/resolve')) return '{"resolution":"approved"}'
   if (path === '/v1/runs/:runId') return '{"status":"planned"}'
   if (path.endsWith('/finish')) return '{"status":"cancelled"}'
   if (path.endsWith('/checkpoints')) return '{"label":"l","state":1}'
@@ -193,6 +212,11 @@ function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path === '/v1/members') return '{"name":"n"}'
   if (path === '/v1/settings') return '{"newKeysCount":false}'
   if (path === '/v1/keys') return '{"name":"n","scopes":["read"]}'
+  if (path === '/v1/skills') return '{"name":"n","description":"d"}'
+  if (path === '/v1/skills/:skillId/versions') return '{"source":{"kind":"inline","content":"c"}}'
+  if (path === '/v1/skills/:skillId/versions/:version/state')
+    return '{"state":"archived","reason":"r"}'
+  if (path.endsWith('/rollback')) return '{"version":1,"reason":"r"}'
   if (path === '/v1/configurations') return '{"name":"n"}'
   // One's own names are free to everybody, so a stranger is met at the configuration.
   if (path === '/v1/secrets/:name') return JSON.stringify({ value: 'v', configurationId })
@@ -216,6 +240,11 @@ export function fillPath(kit: GuardKit, path: string): string {
     memberId: kit.memberId,
     configurationId: kit.configurationId,
     webhookId: kit.webhookId,
+    skillId: kit.skillId,
+    proposalId: kit.proposalId,
+    version: '1',
+    targetType: 'agent',
+    targetKey: 'a',
     name: path.startsWith('/v1/providers/') ? 'e2b' : 'GUARD_SECRET',
     change: 'guarded',
     phase: 'explore',

@@ -118,27 +118,32 @@ const refTo = (name: string) => `#/components/schemas/${name}`
 
 /** Clients are generated from these: once released, an id stays. */
 const operationIds = `
-  abandonAttempt abortTurns addCheckpoint addRunEvent admitRetry approvePhaseArtifact
-  callModelVendor callTool changeRun checkPolicy checkProvider closeSession correctBudget
+  abandonAttempt abortTurns addCheckpoint addRunEvent addSkillVersion admitRetry
+  applySkillProposal approvePhaseArtifact attachSkill callModelVendor callTool cancelSkillProposal
+  changeRun changeSkillVersion checkPolicy checkProvider closeSession correctBudget
   correctSessionBudget createConfiguration createKey createLoneRun createMember createRun
   createSandboxToken createSession createWebhook deleteConfiguration deleteProviderCredentials
-  deleteSecret deleteSession deleteWebhook disableMember discardAttempt downloadArtifact
-  downloadPatch evaluateRetry executeAttempt executeOperation finishRun getApproval getBudget
-  getBuiltinPolicy getChange getConfiguration getDeploymentKillSwitch getDeploymentStatus getDiff
-  getHealth getKillSwitch getLimits getManifest getMember getOperation getPhaseArtifact
-  getPhaseReadiness getPolicyVersion getReadiness getRun getSandboxEnv getSession getSessionBudget
-  getSessionPolicy getSettings getStatus getTurn getWarmPool getWorkflow getWorstCase
-  importPhaseArtifacts listActions listApprovals listArtifacts listAudit listCalls listChanges
-  listConfigurations listDeadLetters listDeliveries listEnvRequests listEvents listKeys
-  listMembers listModels listPatches listPhaseRevisions listPolicies listPolicyVersions
-  listProviders listRunApprovals listRunEvents listRuns listSecrets listSessionApprovals
-  listSessionDeadLetters listSessionRuns listSessions listTurns listWebhooks mergeAttempt openLink
-  planOperation putBudget putDeploymentToSleep putLimits putPolicy putSessionBudget putSettings
-  readFromModelVendor removePolicy replaceSandbox replayPolicy resealSecrets resendDeadLetters
-  resendSessionDeadLetters resolveApproval resumeApproval resumeRun retrySandbox revokeApproval
-  revokeKey savePhaseArtifact sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch
-  setModalCredentials setSecret submitEnvValues testWebhook updateConfiguration
-  updateSessionPolicy uploadArtifact validateAbility verifyRun
+  deleteSecret deleteSession deleteWebhook detachSkill disableMember discardAttempt
+  downloadArtifact downloadPatch evaluateRetry executeAttempt executeOperation finishRun
+  getAbility getApproval getBudget getBuiltinPolicy getChange getConfiguration
+  getDeploymentKillSwitch getDeploymentStatus getDiff getHealth getKillSwitch getLimits
+  getManifest getMember getOperation getPhaseArtifact getPhaseReadiness getPolicyVersion
+  getReadiness getRun getSandboxEnv getSession getSessionBudget getSessionPolicy getSettings
+  getSkill getSkillPayload getSkillProposal getSkillVersion getStatus getTurn getWarmPool
+  getWorkflow getWorstCase importPhaseArtifacts listAbilities listAbilityVersions listActions
+  listApprovals listArtifacts listAudit listCalls listChanges listConfigurations listDeadLetters
+  listDeliveries listEnvRequests listEvents listKeys listMembers listModels listPatches
+  listPhaseRevisions listPolicies listPolicyVersions listProviders listRunApprovals listRunEvents
+  listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
+  listSkillChanges listSkillProposals listSkillVersions listSkills listTurns listUsage
+  listWebhooks mergeAttempt openLink planOperation proposeSkill putAbility putBudget
+  putDeploymentToSleep putLimits putPolicy putSessionBudget putSettings putSkill
+  readFromModelVendor removeAbility removePolicy replaceSandbox replayPolicy resealSecrets
+  resendDeadLetters resendSessionDeadLetters resolveApproval resolveSkillProposal resolveSkills
+  resumeApproval resumeRun retrySandbox revokeApproval revokeKey rollBackSkill savePhaseArtifact
+  sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
+  submitEnvValues submitSkillProposal testWebhook updateConfiguration updateSessionPolicy
+  uploadArtifact validateAbility verifyRun
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {

@@ -4,6 +4,8 @@ import { AppError, errorCodeOf } from '../../contract/error.ts'
 import { type ApiKey, apiKeyPattern, type Scope } from '../../contract/key.ts'
 import { loadConfiguration } from '../../core/registry/configurations.ts'
 import { allowsScope, decideKeyState } from '../../core/registry/keys.ts'
+import { loadProposal } from '../../core/registry/skills/proposals.ts'
+import { loadSkill } from '../../core/registry/skills/rows.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
 import { findTarget } from '../../core/registry/webhooks/webhooks.ts'
 import { readJson } from './body.ts'
@@ -118,7 +120,10 @@ export function createGuards(deps: AppDeps): Guards {
   async function mustBeOwn(c: AppContext, sessionId: string | undefined): Promise<void> {
     const caller = c.get('caller')
     const { organisationId } = caller
-    const { configurationId, webhookId } = c.req.param() as Record<string, string | undefined>
+    const given = c.req.param() as Record<string, string | undefined>
+    const { configurationId, proposalId, skillId, webhookId } = given
+    if (skillId !== undefined) await loadSkill(deps.db(), caller, skillId)
+    if (proposalId !== undefined) await loadProposal(deps.db(), caller, proposalId)
     if (sessionId !== undefined) await deps.session(sessionId).self.view(caller)
     if (configurationId !== undefined)
       await loadConfiguration(deps.db(), { ...caller, configurationId })

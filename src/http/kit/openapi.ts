@@ -11,6 +11,8 @@ import {
   OperationId,
   RunId,
   SessionId,
+  SkillId,
+  SkillProposalId,
   TurnId,
 } from '../../contract/ids.ts'
 import { version } from '../../contract/version.ts'
@@ -45,6 +47,8 @@ export const params = {
   key: z.object({ keyId: KeyId }),
   member: z.object({ memberId: MemberId }),
   configuration: z.object({ configurationId: ConfigurationId }),
+  skill: z.object({ skillId: SkillId }),
+  skillProposal: z.object({ proposalId: SkillProposalId }),
 }
 
 export const IdempotencyHeader = z.object({

@@ -23,17 +23,20 @@ import { sandboxRoutes } from './sandbox.ts'
 import { secretRoutes } from './secrets.ts'
 import { sessionRoutes } from './sessions.ts'
 import { settingsRoutes } from './settings.ts'
+import { skillProposalRoutes } from './skill-proposals.ts'
+import { skillRoutes } from './skills.ts'
 import { statusRoutes } from './status.ts'
 import { toolRoutes } from './tools.ts'
 import { turnRoutes } from './turns.ts'
+import { usageRoutes } from './usage.ts'
 import { webhookRoutes } from './webhooks.ts'
 
 /** Of every noun, in the order of the document. The first that fits a request answers it. */
 export const routes: Route[] = [
   ...[...sessionRoutes, ...turnRoutes, ...changeRoutes, ...eventRoutes, ...artifactRoutes],
   ...[...runRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
-  ...[...abilityRoutes, ...phaseRoutes],
-  ...[...budgetRoutes, ...limitRoutes, ...killSwitchRoutes],
+  ...[...abilityRoutes, ...phaseRoutes, ...skillRoutes, ...skillProposalRoutes],
+  ...[...budgetRoutes, ...usageRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
   ...[
     ...memberRoutes,

@@ -36,6 +36,8 @@ const landed = {
     '821f219ecf2d2f36',
     '257ed74154c11dcf',
     '9430b41ec092c7de',
+    '38f2a589bbb7da87',
+    '8280418b81d4c659',
   ],
   organisation: [
     'afba0e2bea701f87',
@@ -69,6 +71,8 @@ const landedMigrations = {
   '0009_approval_details.sql': '3928280b55107dd3',
   '0010_members.sql': '4273c8f129bb3735',
   '0011_phases.sql': '340d40b2854d6498',
+  '0012_skills.sql': '088209a2f6573954',
+  '0013_abilities.sql': 'd5768ff547e10f0b',
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)
