@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { measureCalls, measureGrowth, measureReplay } from './calls.ts'
+import { measureEveryday } from './everyday.ts'
 import { measureEvents } from './events.ts'
 import { measureFleet } from './fleet.ts'
 import { measureGate } from './gate.ts'
@@ -46,6 +47,7 @@ const groups: Record<string, Measure> = {
   ],
   memory: (_, folder) => measureMemory(join(folder, 'memory')),
   start: (_, folder) => measureStart(join(folder, 'start')),
+  everyday: (_, folder) => measureEveryday(join(folder, 'everyday')),
   idle: measureIdle,
   sizes: measureSizes,
   fleet: async (_, folder) => {
@@ -60,7 +62,7 @@ const groups: Record<string, Measure> = {
 }
 const onlyByName = ['fleet', 'soak']
 /** These share the machine with nobody. */
-const alone = ['memory', 'start', 'fleet']
+const alone = ['memory', 'start', 'everyday', 'fleet']
 
 const unknown = positionals.filter((name) => !(name in groups))
 if (unknown.length > 0) {
