@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util'
 import { measureCalls, measureGrowth, measureReplay } from './calls.ts'
 import { measureEveryday } from './everyday.ts'
 import { measureEvents } from './events.ts'
+import { measureEvidence } from './evidence.ts'
 import { measureFleet } from './fleet.ts'
 import { measureGate } from './gate.ts'
 import { measureIdle } from './idle.ts'
@@ -48,6 +49,7 @@ const groups: Record<string, Measure> = {
   memory: (_, folder) => measureMemory(join(folder, 'memory')),
   start: (_, folder) => measureStart(join(folder, 'start')),
   everyday: (_, folder) => measureEveryday(join(folder, 'everyday')),
+  evidence: async () => measureEvidence(),
   idle: measureIdle,
   sizes: measureSizes,
   fleet: async (_, folder) => {
