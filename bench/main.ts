@@ -9,10 +9,12 @@ import { measureEvidence } from './evidence.ts'
 import { measureFleet } from './fleet.ts'
 import { measureGate } from './gate.ts'
 import { measureIdle } from './idle.ts'
+import { measureMemories } from './memories.ts'
 import { measureMemory } from './memory.ts'
 import { Servers } from './servers.ts'
 import { measureSizes } from './sizes.ts'
 import { soak } from './soak.ts'
+import { measureStall } from './stall.ts'
 import { measureStart } from './start.ts'
 import { medianRows, printTable, type Row } from './table.ts'
 import { measureWatchers } from './watchers.ts'
@@ -50,6 +52,8 @@ const groups: Record<string, Measure> = {
   start: (_, folder) => measureStart(join(folder, 'start')),
   everyday: (_, folder) => measureEveryday(join(folder, 'everyday')),
   evidence: async () => measureEvidence(),
+  memories: async (_, folder) => [await measureMemories(join(folder, 'memories'))],
+  stall: async (servers) => measureStall(await servers.gantry()),
   idle: measureIdle,
   sizes: measureSizes,
   fleet: async (_, folder) => {
