@@ -1,5 +1,6 @@
 import type { Route } from '../kit/route.ts'
 import { abilityRoutes } from './abilities.ts'
+import { agentRoutes } from './agents.ts'
 import { approvalRoutes } from './approvals.ts'
 import { artifactRoutes } from './artifacts.ts'
 import { auditRoutes } from './audit.ts'
@@ -19,6 +20,7 @@ import { modelRoutes } from './models.ts'
 import { operationRoutes } from './operations.ts'
 import { phaseRoutes } from './phases.ts'
 import { policyRoutes } from './policies.ts'
+import { profileRoutes } from './profiles.ts'
 import { providerRoutes } from './providers.ts'
 import { runRoutes } from './runs.ts'
 import { sandboxRoutes } from './sandbox.ts'
@@ -41,6 +43,7 @@ export const routes: Route[] = [
   ...[...evidenceRoutes, ...exportRoutes],
   ...[...budgetRoutes, ...usageRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
+  ...[...agentRoutes, ...profileRoutes],
   ...[
     ...memberRoutes,
     ...auditRoutes,
