@@ -74,7 +74,7 @@ async function contentOf(
   const { session } = ports
   const { run, approvals } = await session.runs.get(caller, runId)
   const { id, sessionId, project, status } = run
-  const changes: StoredChange[] = []
+  const changes = await allChanges(session, caller, runId)
   return {
     run: { id, sessionId, project, status },
     entries: await allEntries(session, caller, runId),
@@ -98,6 +98,21 @@ async function allEntries(
   }
 }
 
+async function allChanges(
+  session: SessionApi,
+  caller: Caller,
+  runId: string,
+): Promise<StoredChange[]> {
+  const changes: StoredChange[] = []
+  for (let after = 0; ;) {
+    const next = await session.evidence.stored(caller, runId, after)
+    const last = next.at(-1)
+    if (!last) return changes
+    changes.push(...next)
+    after = last.n
+  }
+}
+
 /** A text that is not stored any more is left out; whoever verifies the bundle is told. */
 async function textsOf(
   { blobs, textOf }: Ports,
@@ -116,9 +131,18 @@ async function textsOf(
   return texts
 }
 
+/** In the order in which the tools ended. What was recorded again with better evidence counts once. */
+function countingEvents(changes: readonly StoredChange[]): ChangeEvent[] {
+  const events = changes.map(({ event }) => JSON.parse(event) as ChangeEvent)
+  const superseded = new Set(events.map(({ supersedesEventId }) => supersedesEventId))
+  return events
+    .filter(({ eventId }) => !superseded.has(eventId))
+    .toSorted((a, b) => Date.parse(a.timestamp) - Date.parse(b.timestamp))
+}
+
 async function writtenBy(ports: Ports, caller: Caller, content: RunContent): Promise<Written> {
   const { run } = await ports.session.runs.get(caller, content.run.id)
-  const events = content.changes.map(({ event }) => JSON.parse(event) as ChangeEvent)
+  const events = countingEvents(content.changes)
   return {
     runId: run.id,
     sessionId: run.sessionId,

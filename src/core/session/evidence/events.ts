@@ -1,5 +1,6 @@
 import { acceptedProofs, type ChangeEvent } from '../../../contract/change.ts'
 import { addToOutbox } from '../../actor/outbox.ts'
+import { rowsThatFit } from '../../actor/paging.ts'
 import { hashText } from '../../hash.ts'
 import type { Sql } from '../../ports.ts'
 import { record } from '../runs/run.ts'
@@ -115,6 +116,25 @@ function ledgerRow(row: EventRow): Record<string, unknown> {
 export function projectEvents(sql: Sql, now: number): void {
   for (const row of sql.all<EventRow>('select * from change_events order by n'))
     addToOutbox(sql, now, 'change_event', ledgerRow(row))
+}
+
+/** As they are stored, after the `after`th: as many as fit. None: it was the last. */
+export function storedEvents(sql: Sql, runId: string, after: number): StoredEvent[] {
+  const query = {
+    from: 'change_events where run_id = ? and n > ?',
+    by: 'n',
+    size: 'length(event)',
+    limit: 1000,
+  }
+  return rowsThatFit<EventRow>(sql, query, runId, after).map(({ n, id, hash, event }) => ({
+    ...{ n, eventId: id, hash, event },
+  }))
+}
+export interface StoredEvent {
+  n: number
+  eventId: string
+  hash: string
+  event: string
 }
 
 /** Whether a change of the run has this text. */

@@ -38,7 +38,7 @@ import {
 } from './collects.ts'
 import { withDecision } from './decisions.ts'
 import { type DeliveredTurn, deliveredTurn, deliveryOf } from './delivery.ts'
-import { countingEvents, hasTextOf, importEvent } from './events.ts'
+import { countingEvents, hasTextOf, importEvent, storedEvents, type StoredEvent } from './events.ts'
 import { hideSecrets } from './hidden.ts'
 import { checkImport } from './imports.ts'
 import { mismatchesOf } from './mismatch.ts'
@@ -78,6 +78,8 @@ export interface EvidenceApi {
   ): Promise<ChangesRejected>
   /** Throws unless a change of the run has this text. */
   checkText(caller: Caller, runId: string, sha256: string): Promise<void>
+  /** Events as they are stored, after the `after`th: as many as fit. None: it was the last. */
+  stored(caller: Caller, runId: string, after: number): Promise<StoredEvent[]>
 }
 
 /**
@@ -285,6 +287,12 @@ export class Evidence implements RoomOf<EvidenceApi> {
     const { sql } = this.#kernel.ports
     if (!hasTextOf(sql, mustRun(sql, runId).id, sha256))
       throw new AppError('not_found', 'No change of this run has such a text')
+  }
+
+  async stored(caller: Caller, runId: string, after: number): Promise<StoredEvent[]> {
+    callerSession(this.#kernel, caller)
+    const { sql } = this.#kernel.ports
+    return storedEvents(sql, mustRun(sql, runId).id, after)
   }
 
   async importChanges(
