@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util'
 import { root } from '../local/binaries.ts'
 import { startStack } from '../local/stack/stack.ts'
 import { measureCalls, measureGrowth, measureReplay } from './calls.ts'
+import { measureEveryday } from './everyday.ts'
 import { measureEvents } from './events.ts'
 import { measureEvidence } from './evidence.ts'
 import { measureFleet } from './fleet.ts'
@@ -49,6 +50,7 @@ try {
   await base.stop()
   if (wanted('evidence')) rows.push(...measureEvidence())
   if (wanted('start')) rows.push(...(await measureStart(join(folder, 'start'))))
+  if (wanted('everyday')) rows.push(...(await measureEveryday(join(folder, 'everyday'))))
   printTable(rows)
   if (wanted('fleet')) await measureFleet(join(folder, 'fleet'), Number(values.sessions))
   if (wanted('sizes')) {
