@@ -98,6 +98,7 @@ async function allEntries(
   }
 }
 
+/** Also those that a better one has superseded: each has its entry in the timeline. */
 async function allChanges(
   session: SessionApi,
   caller: Caller,
@@ -108,7 +109,7 @@ async function allChanges(
     const next = await session.evidence.stored(caller, runId, after)
     const last = next.at(-1)
     if (!last) return changes
-    changes.push(...next)
+    changes.push(...next.map(({ eventId, hash, event }) => ({ eventId, hash, event })))
     after = last.n
   }
 }
@@ -131,18 +132,9 @@ async function textsOf(
   return texts
 }
 
-/** In the order in which the tools ended. What was recorded again with better evidence counts once. */
-function countingEvents(changes: readonly StoredChange[]): ChangeEvent[] {
-  const events = changes.map(({ event }) => JSON.parse(event) as ChangeEvent)
-  const superseded = new Set(events.map(({ supersedesEventId }) => supersedesEventId))
-  return events
-    .filter(({ eventId }) => !superseded.has(eventId))
-    .toSorted((a, b) => Date.parse(a.timestamp) - Date.parse(b.timestamp))
-}
-
 async function writtenBy(ports: Ports, caller: Caller, content: RunContent): Promise<Written> {
   const { run } = await ports.session.runs.get(caller, content.run.id)
-  const events = countingEvents(content.changes)
+  const events = content.changes.map(({ event }) => JSON.parse(event) as ChangeEvent)
   return {
     runId: run.id,
     sessionId: run.sessionId,

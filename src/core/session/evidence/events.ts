@@ -118,25 +118,6 @@ export function projectEvents(sql: Sql, now: number): void {
     addToOutbox(sql, now, 'change_event', ledgerRow(row))
 }
 
-/** As they are stored, after the `after`th: as many as fit. None: it was the last. */
-export function storedEvents(sql: Sql, runId: string, after: number): StoredEvent[] {
-  const query = {
-    from: 'change_events where run_id = ? and n > ?',
-    by: 'n',
-    size: 'length(event)',
-    limit: 1000,
-  }
-  return rowsThatFit<EventRow>(sql, query, runId, after).map(({ n, id, hash, event }) => ({
-    ...{ n, eventId: id, hash, event },
-  }))
-}
-export interface StoredEvent {
-  n: number
-  eventId: string
-  hash: string
-  event: string
-}
-
 /** Whether a change of the run has this text. */
 export function hasTextOf(sql: Sql, runId: string, sha256: string): boolean {
   const [row] = sql.all(
@@ -146,6 +127,23 @@ export function hasTextOf(sql: Sql, runId: string, sha256: string): boolean {
     sha256,
   )
   return row !== undefined
+}
+
+export interface StoredEvent {
+  n: number
+  eventId: string
+  hash: string
+  /** The bytes that were hashed. */
+  event: string
+}
+
+/** In the order in which they were recorded. Empty only if there is nothing after `after`. */
+export function storedEvents(sql: Sql, runId: string, after: number): StoredEvent[] {
+  const from = 'change_events where run_id = ? and n > ?'
+  const query = { from, by: 'n', size: 'length(event)', limit: 1000 }
+  return rowsThatFit<EventRow>(sql, query, runId, after).map(({ n, id, hash, event }) => ({
+    ...{ n, eventId: id, hash, event },
+  }))
 }
 
 /** Of each key the best one, in the order in which the key was first recorded; those without a key as they came. */

@@ -38,7 +38,7 @@ import {
 } from './collects.ts'
 import { withDecision } from './decisions.ts'
 import { type DeliveredTurn, deliveredTurn, deliveryOf } from './delivery.ts'
-import { countingEvents, hasTextOf, importEvent, storedEvents, type StoredEvent } from './events.ts'
+import { countingEvents, hasTextOf, importEvent, type StoredEvent, storedEvents } from './events.ts'
 import { hideSecrets } from './hidden.ts'
 import { checkImport } from './imports.ts'
 import { mismatchesOf } from './mismatch.ts'
@@ -62,6 +62,8 @@ export interface EvidenceApi {
     input: ChangeImport,
     key: string | null,
   ): Promise<ChangeImported>
+  /** Every event as it is stored, superseded ones too, after the row `after`: as many as fit. */
+  stored(caller: Caller, runId: string, after: number): Promise<StoredEvent[]>
   /** Records that the files are right as they are. */
   accept(
     caller: Caller,
@@ -78,8 +80,6 @@ export interface EvidenceApi {
   ): Promise<ChangesRejected>
   /** Throws unless a change of the run has this text. */
   checkText(caller: Caller, runId: string, sha256: string): Promise<void>
-  /** Events as they are stored, after the `after`th: as many as fit. None: it was the last. */
-  stored(caller: Caller, runId: string, after: number): Promise<StoredEvent[]>
 }
 
 /**
@@ -282,17 +282,17 @@ export class Evidence implements RoomOf<EvidenceApi> {
     }
   }
 
+  async stored(caller: Caller, runId: string, after: number): Promise<StoredEvent[]> {
+    callerSession(this.#kernel, caller)
+    const { sql } = this.#kernel.ports
+    return storedEvents(sql, mustRun(sql, runId).id, after)
+  }
+
   async checkText(caller: Caller, runId: string, sha256: string): Promise<void> {
     callerSession(this.#kernel, caller)
     const { sql } = this.#kernel.ports
     if (!hasTextOf(sql, mustRun(sql, runId).id, sha256))
       throw new AppError('not_found', 'No change of this run has such a text')
-  }
-
-  async stored(caller: Caller, runId: string, after: number): Promise<StoredEvent[]> {
-    callerSession(this.#kernel, caller)
-    const { sql } = this.#kernel.ports
-    return storedEvents(sql, mustRun(sql, runId).id, after)
   }
 
   async importChanges(
