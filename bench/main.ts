@@ -11,6 +11,7 @@ import { measureEvidence } from './evidence.ts'
 import { measureFleet } from './fleet.ts'
 import { measureGate } from './gate.ts'
 import { measureSizes } from './sizes.ts'
+import { measureStall } from './stall.ts'
 import { measureStart } from './start.ts'
 import { printTable, type Row } from './table.ts'
 
@@ -46,6 +47,7 @@ try {
   if (wanted('events')) rows.push(await measureEvents(stack, base))
   if (wanted('gate')) rows.push(...(await measureGate(join(folder, 'gate'), base)))
   if (wanted('growth')) rows.push(await measureGrowth(stack, Number(values.calls)))
+  if (wanted('stall')) rows.push(...(await measureStall(stack)))
   await stack.stop()
   await base.stop()
   if (wanted('evidence')) rows.push(...measureEvidence())
