@@ -25,6 +25,7 @@ import {
   SandboxLimits,
   SandboxState,
 } from './sandbox.ts'
+import { SessionMemory } from './session-memory.ts'
 import { CompletionOutcome } from './tools/automation-complete.ts'
 
 export { ProviderName, SandboxState } from './sandbox.ts'
@@ -129,6 +130,9 @@ export const SessionCreate = z.strictObject({
     .describe('Replaces the computed prompt, exactly as it is'),
   system_prompt_mode: SystemPromptMode.default('replace').describe(
     'append: added to the computed prompt instead',
+  ),
+  memory: SessionMemory.optional().describe(
+    'What it is given to remember, with tools to search and add; absent: nothing, unless its agent has memory',
   ),
   budget: Budget.optional().describe(
     'At 80 % an event; at 100 % nothing more runs until it is raised',

@@ -18,7 +18,6 @@ export const notYet: Record<string, readonly string[]> = {
     'R1-76',
     ...range('R1', 82, 88),
     'R1-90',
-    'R1-91',
     'R1-94',
   ],
   evidence: ['R3-81', 'R3-82'],

@@ -6,10 +6,15 @@ import { loadPolicyFor } from '../registry/policies/load.ts'
 import type { Crypto, Db } from '../ports.ts'
 import type { CreateSession, SessionConfiguration } from '../session/record/record.ts'
 import type { SealedValue } from '../session/record/secrets.ts'
+import type { Pin } from '../session/pins/pins.ts'
+import { memoryScopesOf } from './pin-memories.ts'
 import { pinRegistries } from './pin-registries.ts'
 
 export interface PreparedSession extends Required<
-  Pick<CreateSession, 'configuration' | 'secrets' | 'policy' | 'pins'>
+  Pick<
+    CreateSession,
+    'configuration' | 'secrets' | 'policy' | 'pins' | 'equipment' | 'memoryScopes'
+  >
 > {
   /** How many sandboxes of its configuration are kept booted. */
   warmPoolSize: number
@@ -31,14 +36,24 @@ export async function prepareSession(
 ): Promise<PreparedSession> {
   const own = await prepareOwn(ports.db, creator, input)
   const project = own.configuration?.project ?? input.project
-  return { ...own, pins: await pinRegistries({ ...ports, ...creator, project, input }) }
+  const pins = await pinRegistries({ ...ports, ...creator, project, input })
+  return { ...own, pins, ...equipmentFor(input, pins) }
+}
+
+/** What the session names, itself or by its agent. */
+function equipmentFor(
+  input: SessionCreate,
+  pins: readonly Pin[],
+): Pick<PreparedSession, 'equipment' | 'memoryScopes'> {
+  const memoryScopes = memoryScopesOf(input, pins)
+  return { memoryScopes, equipment: memoryScopes.length > 0 ? ['memory'] : [] }
 }
 
 async function prepareOwn(
   db: Db,
   caller: Limited & { organisationId: string },
   input: SessionCreate,
-): Promise<Omit<PreparedSession, 'pins'>> {
+): Promise<Omit<PreparedSession, 'pins' | 'equipment' | 'memoryScopes'>> {
   const { organisationId } = caller
   const { configurationId } = input
   if (configurationId === undefined) {

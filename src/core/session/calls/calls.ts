@@ -320,6 +320,8 @@ export class Calls implements RoomOf<CallsApi> {
           ),
         ),
       mode: session.mode,
+      project: session.project,
+      memory: { scopes: session.memoryScopes, memberId: session.memberId ?? '' },
       configurationId: session.configurationId,
       generation: session.generation,
       provider: () => ports.provider(session.provider, session.organisationId),

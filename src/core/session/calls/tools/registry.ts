@@ -1,4 +1,5 @@
 import { automationComplete } from './automation-complete.ts'
+import { memoryGet, memorySave, memorySearch, memoryUpdate } from './memory.ts'
 import { saveSnapshot } from './save-snapshot.ts'
 import { saveEnvFiles, saveServiceCommands } from './save-settings.ts'
 import type { GatewayTool } from './tool.ts'
@@ -11,4 +12,8 @@ export const gatewayTools: readonly GatewayTool[] = [
   saveServiceCommands,
   saveEnvFiles,
   automationComplete,
+  memorySearch,
+  memoryGet,
+  memorySave,
+  memoryUpdate,
 ]

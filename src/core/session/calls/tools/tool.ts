@@ -2,6 +2,7 @@ import type { z } from 'zod'
 import type { CollectedFile } from '../../../../contract/artifact.ts'
 import type { CommandBody, CommandKind, CommandResult } from '../../../../contract/link.ts'
 import type { ToolDefinition, ToolResult } from '../../../../contract/tool.ts'
+import type { RegistryScope } from '../../../../contract/registry-scope.ts'
 import type { Mode } from '../../../../contract/mode.ts'
 import type { Blobs, Db, SandboxProvider } from '../../../ports.ts'
 import type { KnownSecret } from '../../../redaction/redaction.ts'
@@ -20,6 +21,9 @@ export interface CallContext {
   storeArtifacts(files: CollectedFile[]): void
 
   mode: Mode
+  project: string
+  /** Whose memories it reaches. */
+  memory: { scopes: readonly RegistryScope[]; memberId: string }
   configurationId: string | null
   generation: number
   provider(): Promise<SandboxProvider | null>
