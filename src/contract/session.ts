@@ -13,6 +13,7 @@ import {
 import { ClientType, Mode, SessionType } from './mode.ts'
 import { ReasoningEffort } from './models.ts'
 import { SessionPin } from './pin.ts'
+import { Project } from './project.ts'
 import { SystemPromptMode } from './prompts.ts'
 import {
   defaultIdleTimeoutSeconds,
@@ -21,6 +22,7 @@ import {
   SandboxLimits,
   SandboxState,
 } from './sandbox.ts'
+import { maxNamedSkills, SkillNamed } from './skill.ts'
 import { CompletionOutcome } from './tools/automation-complete.ts'
 
 export { ProviderName, SandboxState } from './sandbox.ts'
@@ -79,10 +81,7 @@ export const AgentConfig = z.strictObject({
 export type AgentConfig = z.infer<typeof AgentConfig>
 
 export const SessionCreate = z.strictObject({
-  project: z
-    .string()
-    .regex(/^[a-z0-9][a-z0-9._-]{0,63}$/, { error: 'Lower-case letters, digits, ".", "_" and "-"' })
-    .default('default'),
+  project: Project,
   title: Text(200).default(''),
   sandbox: ProviderName.optional().describe("Default: the deployment's provider"),
   image: Text(200, 1)
@@ -120,6 +119,13 @@ export const SessionCreate = z.strictObject({
   system_prompt_mode: SystemPromptMode.default('replace').describe(
     'append: added to the computed prompt instead',
   ),
+  skills: z
+    .array(SkillNamed)
+    .max(maxNamedSkills)
+    .optional()
+    .describe(
+      'Skills of the project by name ("review", "review@3"), or one’s own ("personal:notes"), and what is attached to OpenCode',
+    ),
   budget: Budget.optional().describe(
     'At 80 % an event; at 100 % nothing more runs until it is raised',
   ),

@@ -176,6 +176,8 @@ function visit(kit: GuardKit, route: Route, visitor: Visitor) {
 /** A body that would be taken, so that a refusal is the guard's. */
 function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path.endsWith('/tools/:toolName')) return '{"tool_call_id":"guard","args":{}}'
+  if (path.endsWith('/skills') && path.includes('runId'))
+    return JSON.stringify({ skillId: `skl_${'0'.repeat(20)}`, outcome: 'helped' })
   if (path.endsWith('/runs')) return '{"intent":"i"}'
   if (path === '/v1/runs/:runId/events') return '{"kind":"memory.read"}'
   if (path.endsWith('/operations') || path.endsWith('/operations/plan'))

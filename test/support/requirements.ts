@@ -17,7 +17,6 @@ export const notYet: Record<string, readonly string[]> = {
   registries: [
     ...['R1-01', 'R1-02', 'R1-05', 'R1-07'],
     ...range('R1', 63, 71),
-    'R1-76',
     ...range('R1', 82, 92),
     'R1-94',
   ],

@@ -33,6 +33,7 @@ import { SessionKernel } from './record/kernel.ts'
 import type { SessionPorts } from './record/ports.ts'
 import { Runs } from './runs/runs.ts'
 import { Self } from './self.ts'
+import { Skills } from './skills/skills.ts'
 import { stopRun } from './steps/stop-run.ts'
 import { Turns } from './turns/turns.ts'
 import { viewSession } from './view.ts'
@@ -161,6 +162,7 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
     calls: new Calls(kernel, commands, tools, { complete: completeRun, decide: decideRun }),
     warm: new Warm(kernel, { plan: planSession, adopted: policy.changed, view }),
     artifacts: new Artifacts(kernel),
+    skills: new Skills(kernel),
     changes: new Changes(kernel, commands),
     env: new EnvValues(kernel, commands),
     letters: new Letters(kernel, outbox),

@@ -1,23 +1,9 @@
-import type { SessionCreate } from '../../contract/session.ts'
-import type { Crypto, Db } from '../ports.ts'
 import type { Pin } from '../session/pins/pins.ts'
-
-/** What a session that is about to be created asks of the registries. */
-export interface PinContext {
-  db: Db
-  crypto: Pick<Crypto, 'sha256'>
-  organisationId: string
-  /** Whose personal rows count. */
-  memberId: string
-  project: string
-  input: SessionCreate
-}
-
-/** Finds what the session begins with, or refuses. It is shown what was pinned before it: skills follow from the agent. */
-export type Pinner = (context: PinContext, before: readonly Pin[]) => Promise<Pin[]>
+import { pinSkills } from './pin-skills.ts'
+import type { PinContext, Pinner } from './pinner.ts'
 
 /** In this order. */
-const pinners: readonly Pinner[] = []
+const pinners: readonly Pinner[] = [pinSkills]
 
 export async function pinRegistries(context: PinContext): Promise<Pin[]> {
   let pins: Pin[] = []

@@ -1,15 +1,17 @@
 import { AppError } from '../../contract/error.ts'
 import type { SessionCreate } from '../../contract/session.ts'
+import type { Equipment } from '../../contract/tool.ts'
 import { type ConfigurationKey, loadConfiguration } from '../registry/configurations.ts'
 import { type Limited, mustMayUseProject } from '../registry/place.ts'
 import { loadPolicyFor } from '../registry/policies/load.ts'
 import type { Crypto, Db } from '../ports.ts'
+import type { Pin } from '../session/pins/pins.ts'
 import type { CreateSession, SessionConfiguration } from '../session/record/record.ts'
 import type { SealedValue } from '../session/record/secrets.ts'
 import { pinRegistries } from './pin-registries.ts'
 
 export interface PreparedSession extends Required<
-  Pick<CreateSession, 'configuration' | 'secrets' | 'policy' | 'pins'>
+  Pick<CreateSession, 'configuration' | 'secrets' | 'policy' | 'pins' | 'equipment'>
 > {
   /** How many sandboxes of its configuration are kept booted. */
   warmPoolSize: number
@@ -31,14 +33,19 @@ export async function prepareSession(
 ): Promise<PreparedSession> {
   const own = await prepareOwn(ports.db, creator, input)
   const project = own.configuration?.project ?? input.project
-  return { ...own, pins: await pinRegistries({ ...ports, ...creator, project, input }) }
+  const pins = await pinRegistries({ ...ports, ...creator, project, input })
+  return { ...own, pins, equipment: equipmentFor(pins) }
 }
+
+/** What it has begun with brings the tools for it. */
+const equipmentFor = (pins: readonly Pin[]): Equipment[] =>
+  pins.some(({ kind }) => kind === 'skill') ? ['skills'] : []
 
 async function prepareOwn(
   db: Db,
   caller: Limited & { organisationId: string },
   input: SessionCreate,
-): Promise<Omit<PreparedSession, 'pins'>> {
+): Promise<Omit<PreparedSession, 'pins' | 'equipment'>> {
   const { organisationId } = caller
   const { configurationId } = input
   if (configurationId === undefined) {

@@ -69,6 +69,7 @@ const landedMigrations = {
   '0010_members.sql': '4273c8f129bb3735',
   '0011_phases.sql': '340d40b2854d6498',
   '0012_skills.sql': '088209a2f6573954',
+  '0013_skill_usage.sql': '9b8959510731d889',
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)

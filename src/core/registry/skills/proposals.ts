@@ -63,6 +63,15 @@ export async function createProposal(
   ])
 }
 
+/** Of one session that wait for people. */
+export async function countProposals(db: Db, sessionId: string): Promise<number> {
+  const [row] = await db.all<{ n: number }>(
+    `select count(*) as n from skill_proposals where asker_kind = 'sandbox' and asker_id = ? and state = 'submitted'`,
+    sessionId,
+  )
+  return row?.n ?? 0
+}
+
 async function isThere(db: Db, id: string): Promise<boolean> {
   return (await db.all('select 1 from skill_proposals where id = ?', id)).length > 0
 }

@@ -48,6 +48,20 @@ export async function loadSkill(db: Db, caller: SkillCaller, skillId: string): P
   return row
 }
 
+/** Of a session that has pinned it: whoever created the session has seen it. */
+export async function findSkillOf(
+  db: Db,
+  organisationId: string,
+  skillId: string,
+): Promise<Skill | null> {
+  const [row] = await db.all<Skill>(
+    `select ${skillColumns} from skills where organisation_id = ? and id = ?`,
+    organisationId,
+    skillId,
+  )
+  return row ?? null
+}
+
 /** Of a skill that was loaded for its caller. */
 export async function findVersion(
   db: Db,

@@ -7,9 +7,11 @@ import type { Equipment, ToolDefinition } from '../../../contract/tool.ts'
 import { isToolOf } from '../../../contract/tools.ts'
 import { opencodeVersion } from '../../../contract/version.ts'
 import type { Crypto } from '../../ports.ts'
+import type { Pin } from '../pins/pins.ts'
 import { gatePluginText } from './gate-plugin.ts'
 import { actionsGuideText, instructionsText } from './guides.ts'
 import { instructionsPath, opencodeConfig, pluginPath } from './opencode-config.ts'
+import { skillFolder, skillText } from './skill-files.ts'
 import { type ToolFile, toolFile } from './tool-files.ts'
 
 export interface ManifestInput {
@@ -29,6 +31,8 @@ export interface ManifestInput {
   trustProjectConfig: boolean
   enclosure?: EnclosureMode
   privateHosts?: readonly string[]
+  /** Those that the session began with. */
+  skills?: readonly Pin[]
   /** Makes the marker's name unguessable; the same one gives the same manifest. */
   nonce?: string
 }
@@ -65,7 +69,12 @@ export async function buildManifest(
 function fileTexts(input: ManifestInput, tools: ToolFile[], marker: string): FileText[] {
   const { layout } = input
   const required = Object.fromEntries(tools.map((tool) => [tool.toolId, tool.required]))
-  const plugin = gatePluginText({ marker, home: layout.home, required })
+  const plugin = gatePluginText({
+    marker,
+    home: layout.home,
+    required,
+    skills: skillFolders(input),
+  })
   const config = `${JSON.stringify(opencodeConfig(input), null, 2)}\n`
   const shown = input.tools.filter((tool) => isToolOf(tool, input))
   const instructions = `${input.prompt}\n\n${instructionsText(layout, shown)}`
@@ -79,6 +88,10 @@ function fileTexts(input: ManifestInput, tools: ToolFile[], marker: string): Fil
     { path: `${configDir}/models.json`, content: '{}\n' },
     { path: `${configDir}/home/.keep`, content: '' },
     ...toolTexts(`${configDir}/tool`, tools),
+    ...(input.skills ?? []).map((pin) => ({
+      path: `${skillFolder(configDir, pin.name)}/SKILL.md`,
+      content: skillText(pin),
+    })),
     ...installSeed(configDir),
     ...installSeed(`${configDir}/xdg/opencode`),
     // The contract's global paths. OpenCode is pointed at configDir instead, which it cannot write where users differ.
@@ -102,6 +115,9 @@ function fileTexts(input: ManifestInput, tools: ToolFile[], marker: string): Fil
     ...copies.map((file) => ({ ...file, keep: 'copy' as const })),
   ]
 }
+
+const skillFolders = ({ layout, skills = [] }: ManifestInput): Record<string, string> =>
+  Object.fromEntries(skills.map(({ name }) => [name, skillFolder(layout.configDir, name)]))
 
 /** Tools of other sessions, which a snapshot may have brought into the workspace. Only what we wrote ourselves goes. */
 async function absentFiles(

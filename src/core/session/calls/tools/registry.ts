@@ -1,6 +1,7 @@
 import { automationComplete } from './automation-complete.ts'
 import { saveSnapshot } from './save-snapshot.ts'
 import { saveEnvFiles, saveServiceCommands } from './save-settings.ts'
+import { skillPropose } from './skill-propose.ts'
 import type { GatewayTool } from './tool.ts'
 import { verify } from './verify.ts'
 
@@ -11,4 +12,5 @@ export const gatewayTools: readonly GatewayTool[] = [
   saveServiceCommands,
   saveEnvFiles,
   automationComplete,
+  skillPropose,
 ]
