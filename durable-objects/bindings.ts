@@ -1,18 +1,14 @@
 import type { OrganisationApi } from '../src/core/organisation/organisation.ts'
 import type { Ledger, LedgerStatus } from '../src/core/ports.ts'
-import { type Carry, remoteApi } from '../src/core/actor/remote.ts'
+import { remoteApi } from '../src/core/actor/remote.ts'
 import type { SessionApi } from '../src/core/session/session.ts'
 import type { Caller } from '../src/core/session/record/caller.ts'
 import { type ConfigRead, notConfigured, readConfig } from '../src/config.ts'
 import { createParts, type Parts } from '../src/parts.ts'
+import { type Asked, carryTo } from './carried.ts'
 
 /** Typed by what the objects offer, not by their classes, which need this very file. */
 type Objects<T> = DurableObjectNamespace<T & Rpc.DurableObjectBranded>
-
-/** Every call of an Api comes by one method. */
-interface Asked {
-  ask(room: string, method: string, args: unknown[]): Promise<unknown>
-}
 
 export interface Env {
   SESSION: Objects<Asked & { checkWatcher(caller: Caller): Promise<void> }>
@@ -27,9 +23,7 @@ export const sessionApi = (env: Env, id: string): SessionApi =>
 export const organisationApi = (env: Env, id: string): OrganisationApi =>
   apiOf(() => env.ORGANISATION.getByName(id)) as OrganisationApi
 
-/** The promises are plain ones: the platform's are more than that, and its types know none of something unknown. */
-const apiOf = (object: () => unknown): object =>
-  remoteApi(async (...call) => await (object() as { ask: Carry }).ask(...call))
+const apiOf = (object: () => unknown): object => remoteApi(carryTo(object as () => Asked))
 
 let parts: Parts | undefined
 

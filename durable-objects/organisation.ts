@@ -1,8 +1,8 @@
 import { DurableObject } from 'cloudflare:workers'
 import { ledgerShard, ledgerShards } from '../src/core/ledger/ledger.ts'
 import { OrganisationActor } from '../src/core/organisation/organisation.ts'
-import { askRoom } from '../src/core/actor/remote.ts'
 import { type Env, organisationApi, partsOf, sessionApi } from './bindings.ts'
+import { answerCall } from './carried.ts'
 import { Opened } from './opened.ts'
 import { durableSql } from './sqlite.ts'
 
@@ -29,8 +29,8 @@ export class OrganisationObject extends DurableObject<Env> {
   }
 
   /** Every call of the organisation's Api comes by here. */
-  async ask(room: string, method: string, args: unknown[]): Promise<unknown> {
-    return askRoom(this.#opened.actor.api, room, method, args)
+  async ask(call: string, bytes?: Uint8Array): Promise<string | undefined> {
+    return answerCall(this.#opened.actor.api, call, bytes)
   }
 
   override alarm(): Promise<void> {

@@ -3,10 +3,10 @@ import { linkClose, linkPing, linkPong } from '../src/contract/link.ts'
 import type { GatewayTool } from '../src/core/session/calls/tools/tool.ts'
 import { gatewayTools } from '../src/core/session/calls/tools/registry.ts'
 import { ledgerShard, ledgerShards } from '../src/core/ledger/ledger.ts'
-import { askRoom } from '../src/core/actor/remote.ts'
 import type { Caller } from '../src/core/session/record/caller.ts'
 import { SessionActor } from '../src/core/session/session.ts'
 import { type Env, organisationApi, partsOf } from './bindings.ts'
+import { answerCall } from './carried.ts'
 import { Opened } from './opened.ts'
 import { acceptLink, closeBack, createSessionHost, type LinkAttachment } from './session-host.ts'
 import { durableSql } from './sqlite.ts'
@@ -33,8 +33,8 @@ export class SessionObject extends DurableObject<Env> {
   }
 
   /** Every call of the session's Api comes by here. */
-  async ask(room: string, method: string, args: unknown[]): Promise<unknown> {
-    return askRoom(this.#opened.actor.api, room, method, args)
+  async ask(call: string, bytes?: Uint8Array): Promise<string | undefined> {
+    return answerCall(this.#opened.actor.api, call, bytes)
   }
 
   /** Throws unless the session is the caller's; the socket itself comes by `fetch`. */

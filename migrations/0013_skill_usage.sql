@@ -14,3 +14,6 @@ create table skill_usage (
 );
 create index skill_usage_by_skill on skill_usage (organisation_id, skill_id, created_at desc, id desc);
 create index skill_usage_by_session on skill_usage (organisation_id, session_id);
+
+-- The member as whom a new key of the asker counts.
+alter table skill_proposals add column asker_counts_as text;

@@ -6,11 +6,15 @@
 import { randomBytes } from 'node:crypto'
 import { chmodSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import type { CommandBody, CommandResult } from '../src/contract/link.ts'
 import { type Boot, Manifest, SandboxEnv } from '../src/contract/manifest.ts'
 import { turnPatience } from '../src/contract/turn.ts'
 import { AgentNames } from './opencode/agent-names.ts'
 import { Changes } from './evidence/changes.ts'
+import { bundleText } from './evidence/bundle-text.ts'
+import { formattedBy } from './evidence/formatted.ts'
 import { collect } from './evidence/collect.ts'
+import { collectEvidence } from './evidence/collect-evidence.ts'
 import { Commands } from './commands.ts'
 import { ControlPlane } from './link/control-plane.ts'
 import { crashPoint } from './crash-points.ts'
@@ -30,7 +34,7 @@ import { shorten } from './shorten.ts'
 import { Spool, type ToldParts } from './memory/spool.ts'
 import { Supervisor } from './opencode/supervisor.ts'
 import { Token } from './link/token.ts'
-import { uploadFile } from './link/upload.ts'
+import { postText, uploadFile } from './link/upload.ts'
 import { Turns } from './turn/turns.ts'
 import { maxPayloadBytes, Uplink } from './link/uplink.ts'
 
@@ -111,6 +115,7 @@ export class Agent {
       decide: turnDecisions(this.#gate),
       privateHosts: () => this.#supervisor.privateHosts,
     })
+    this.#reader = new Reader(() => this.#supervisor.hold())
     this.#supervisor = new Supervisor({
       boot,
       memory: this.#memory,
@@ -118,6 +123,7 @@ export class Agent {
       marked: this.#marked,
       environment: () => this.#environment(),
       marks: this.#marks(),
+      run: this.#reader.run,
       serve: {
         relay: (server) => this.#relay.serve(server),
         proxy: (server) => this.#egress.serve(server),
@@ -130,7 +136,6 @@ export class Agent {
       onDied: () => this.#turns.opencodeDied(),
       onFailed: (reason) => this.#fail(reason),
     })
-    this.#reader = new Reader(() => this.#supervisor.hold())
     this.#changes = new Changes(this.#memory, this.#supervisor, this.#reader.run, this.#marks())
     this.#turns = new Turns({
       emit: this.#changes.emitTo(this.#uplink.emit),
@@ -239,7 +244,9 @@ export class Agent {
         prompt: async (body) => {
           const sent = this.#turns.prompt(body)
           this.#uplink.alive()
-          return { ...(await sent), beats: this.#uplink.beats }
+          const answer = { ...(await sent), beats: this.#uplink.beats }
+          const { opencodeSessionId } = this.#memory.value
+          return opencodeSessionId === null ? answer : { ...answer, opencodeSessionId }
         },
         abort: async ({ turnId, reason }) => {
           await this.#turns.abort(turnId, reason)
@@ -248,6 +255,7 @@ export class Agent {
         collect: async (body) => ({
           files: await collect(this.#supervisor.layout.workspace, body, this.#plane.upload),
         }),
+        evidence: (body) => this.#collectEvidence(body),
         diff: async () => {
           const diff = (await this.#changes.diff()) ?? { patch: '', files: [], truncated: false }
           const { value, shortened } = shorten(diff, maxPayloadBytes)
@@ -269,6 +277,23 @@ export class Agent {
       this.#results,
       (id, result) => this.#uplink.sendResult(id, result),
     )
+  }
+
+  /** A collect that was posted and not recorded is made again: what it finds goes under the same id. */
+  async #collectEvidence(body: CommandBody<'evidence'>): Promise<CommandResult<'evidence'>> {
+    const { home, workspace } = this.#supervisor.layout
+    const environment = {
+      PATH: process.env['PATH'] ?? '/usr/bin:/bin',
+      HOME: home,
+      ...this.#marks(),
+    }
+    const formatted = async () => formattedBy(await this.#supervisor.opencode())
+    const site = { run: this.#reader.run, environment, home, workspace, formatted }
+    const { bundle, next } = await collectEvidence(site, body)
+    const text = bundleText(bundle)
+    await crashPoint('evidence.collected')
+    await postText(this.#plane.evidence(body.collectId), text)
+    return { bytes: Buffer.byteLength(text), next }
   }
 
   async #beforePrompt(): Promise<void> {

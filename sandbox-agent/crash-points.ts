@@ -14,6 +14,7 @@ export const crashPoints = [
   'command.received',
   'command.executed',
   'command.recorded',
+  'evidence.collected',
   'execute.begun',
   'execute.done',
   'prompt.before-send',

@@ -59,7 +59,11 @@ const rules: { files: RegExp; may: string; allowed: Allowed }[] = [
   {
     files: layers.core,
     may: 'zod, pure libraries, contract and itself',
-    allowed: within(/^(zod|yaml|unbash|@noble\/hashes\/.*)$/, layers.contract, layers.core),
+    allowed: within(
+      /^(zod|yaml|unbash|@bufbuild\/re2|@noble\/hashes\/.*)$/,
+      layers.contract,
+      layers.core,
+    ),
   },
   {
     files: layers.adapters,

@@ -19,7 +19,9 @@ import {
   socksPort,
 } from './door.ts'
 import { enteringLine, type Held, openlyHeld, waitForEnd } from './held.ts'
+import { contractFiles } from './contract-place.ts'
 import { limitOptions } from './limits.ts'
+import type { Mask } from './masks.ts'
 import { findPlaces, rustupHome } from './places.ts'
 import { dropRights, enteredLine, setupScript, systemPath } from './script.ts'
 
@@ -28,6 +30,8 @@ export interface Command {
   args: string[]
   cwd: string
   environment: Record<string, string>
+  /** Files and folders of the workspace that it must not see. */
+  masks: readonly Mask[]
 }
 
 export interface Launched {
@@ -98,7 +102,7 @@ const userWalls = ['--user', '--map-current-user', '--keep-caps']
 const ports = [relayPort, proxyPort, socksPort]
 const insideFolder = '/run/gantry'
 
-type Inside = Pick<Parameters<typeof setupScript>[0], 'before' | 'workspace' | 'command'>
+type Inside = Pick<Parameters<typeof setupScript>[0], 'before' | 'workspace' | 'masks' | 'command'>
 
 function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
   const { boot, owner, marks } = input
@@ -136,10 +140,15 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
       ...(rustup && { RUSTUP_HOME: rustup }),
       ...proxyVariables,
     },
-    launch: ({ file, args, cwd, environment }) => {
+    launch: ({ file, args, cwd, environment, masks }) => {
       seedConfigFolders(environment)
       const before = [process.execPath, '-e', listenerText(ports)]
-      const script = scriptFor('root', { before, workspace: cwd, command: [file, ...args] })
+      const script = scriptFor('root', {
+        before,
+        workspace: cwd,
+        masks,
+        command: [file, ...args],
+      })
       const child = spawn('unshare', [...options, '--', '/bin/sh', '-c', script], {
         cwd: '/',
         env: environment,
@@ -158,7 +167,12 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
       }
     },
     hold: () => {
-      const script = scriptFor('held', { before: [], workspace: '/', command: waitForEnd })
+      const script = scriptFor('held', {
+        before: [],
+        workspace: '/',
+        masks: [],
+        command: waitForEnd,
+      })
       const child = spawn('unshare', [...options, '--', '/bin/sh', '-c', script], {
         cwd: '/',
         env: outside,
@@ -248,6 +262,7 @@ function writeFiles(
   const uid = owner?.uid ?? process.getuid?.() ?? 0
   const gid = owner?.gid ?? process.getgid?.() ?? 0
   return {
+    ...contractFiles(layout, (name, content) => write(name, content, 0o644)),
     [`${insideFolder}/bash`]: write('bash', shellText, 0o755),
     '/etc/passwd': write(
       'passwd',

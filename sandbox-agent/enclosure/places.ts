@@ -5,6 +5,7 @@
 import { existsSync, lstatSync, readdirSync, readlinkSync, realpathSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import type { Layout } from '../../src/contract/manifest.ts'
+import { contractBinds } from './contract-place.ts'
 
 export interface Bind {
   /** Outside. */
@@ -45,6 +46,7 @@ export function findPlaces({ layout, binaries, path, hidden }: PlacesInput): Pla
   const binds = [
     ...readable.map((each) => ({ source: each, target: each, writable: false })),
     ...[layout.home, layout.workspace, temporary].map((each) => bind(each, each)),
+    ...contractBinds(layout),
     // The contract's literal place; on the machine's own disk, because a large build would fill the memory.
     ...(temporary === '/tmp' ? [] : [bind(temporary, '/tmp')]),
   ]

@@ -53,6 +53,7 @@ export async function probeEnclosure(input: ProbeInput): Promise<EnclosureReport
     args: [],
     cwd: place('workspace'),
     environment,
+    masks: [],
   })
   const late = setTimeout(() => kill(-(launched.child.pid ?? 0), 'SIGKILL'), probeMs)
   try {

@@ -5,6 +5,7 @@
 import { existsSync, lstatSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Owner } from '../workspace/folder.ts'
+import type { Mask } from './masks.ts'
 import { type Bind, isInside, type Places } from './places.ts'
 
 export const enteredLine = 'gantry: entered'
@@ -25,6 +26,8 @@ interface ScriptInput {
   /** Run before the walls stand, in the new network; empty: nothing is. */
   before: readonly string[]
   workspace: string
+  /** Covered by nothing, in what is shown. */
+  masks: readonly Mask[]
   command: readonly string[]
 }
 
@@ -58,6 +61,7 @@ export function setupScript(input: ScriptInput): string {
     ...steps.flatMap(({ target, bind }) =>
       bind ? bindLines(bind, inside(target)) : islandLines(inside(target)),
     ),
+    ...input.masks.flatMap((mask) => maskLines(mask, inside(mask.path))),
     'mount -t proc -o nosuid,nodev,noexec proc proc',
     ...deviceLines,
     // Read-only last: until then places are made in it.
@@ -110,6 +114,12 @@ function bindLines({ source, writable }: Bind, target: string): string[] {
   const remount = `mount -o ${options} ${target} 2>/dev/null || mount -o ${options},noexec ${target}`
   return [`[ -e ${target} ] || { ${make}; }`, mount, remount]
 }
+
+/** What has gone meanwhile needs none. */
+const maskLines = ({ isFolder }: Mask, target: string): string[] =>
+  isFolder
+    ? [`[ ! -d ${target} ] || mount -t tmpfs -o ro,mode=555,size=4k,nosuid,nodev tmpfs ${target}`]
+    : [`[ ! -f ${target} ] || mount --bind /dev/null ${target}`]
 
 const islandLines = (target: string) => [
   `mkdir -p ${target}; mount -t tmpfs -o mode=755,size=4m,nosuid,nodev tmpfs ${target}`,

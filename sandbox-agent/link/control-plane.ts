@@ -30,6 +30,12 @@ export class ControlPlane {
     return { url: this.url('artifacts'), token: () => this.#token.value }
   }
 
+  /** Where the bundle of one collect goes. */
+  evidence(collectId: string): UploadOptions {
+    const name = encodeURIComponent(collectId)
+    return { url: this.url(`evidence/${name}`), token: () => this.#token.value }
+  }
+
   async fetch<T>(path: string, schema: { parse(value: unknown): T }): Promise<T> {
     let reason = ''
     for (let tries = 0; tries < maxTries && !this.#stopped; tries += 1) {

@@ -1,5 +1,5 @@
 // Sends one file to the control plane, which stores it by its SHA-256. Because of that, sending the same bytes twice is
-// harmless, and a failed upload is tried again. `collect` and the executor call it.
+// harmless, and a failed upload is tried again. `collect` and the executor call it; evidence of a turn is posted by it.
 
 import { createHash } from 'node:crypto'
 import { extname } from 'node:path'
@@ -31,27 +31,51 @@ async function uploadOnce(
   contentType: string,
   sha256: string,
 ): Promise<void> {
+  const request = { method: 'PUT', contentType, body: new Uint8Array(content) }
+  checkAnswer(await send(options, `upload "${path}"`, request), sha256)
+}
+
+/** A text that its address names: sent twice it is taken once. */
+export async function postText(options: UploadOptions, body: string): Promise<void> {
+  await send(options, 'post the evidence', {
+    method: 'POST',
+    contentType: 'application/json',
+    body,
+  })
+}
+
+interface Sending {
+  method: string
+  contentType: string
+  body: string | Uint8Array<ArrayBuffer>
+}
+
+async function send(
+  options: UploadOptions,
+  what: string,
+  { method, contentType, body }: Sending,
+): Promise<string> {
   const { maxTries = 5, firstBackoffMs = 500 } = options
   let reason = ''
   for (let tries = 0; tries < maxTries; tries += 1) {
     if (tries > 0) await sleep(firstBackoffMs * 2 ** (tries - 1))
     try {
       const response = await fetch(options.url, {
-        method: 'PUT',
+        method,
         headers: { 'content-type': contentType, authorization: `Bearer ${options.token()}` },
-        body: new Uint8Array(content),
+        body,
         redirect: 'error',
         signal: AbortSignal.timeout(60_000),
       })
       const text = await response.text()
-      if (response.ok) return checkAnswer(text, sha256)
+      if (response.ok) return text
       reason = `${response.status} ${text.slice(0, 200)}`
       if (response.status < 500 && response.status !== 429) break
     } catch (error) {
       reason = messageOf(error)
     }
   }
-  throw new Error(`Cannot upload "${path}": ${reason}`)
+  throw new Error(`Cannot ${what}: ${reason}`)
 }
 
 function checkAnswer(text: string, sha256: string): void {

@@ -10,6 +10,7 @@ import { constants } from 'node:os'
 import type { Readable } from 'node:stream'
 import type { Manifest } from '../../src/contract/manifest.ts'
 import type { Enclosure, Launched } from '../enclosure/enclosure.ts'
+import type { Mask } from '../enclosure/masks.ts'
 import { hideFromLogs, log, messageOf, sleep } from '../log.ts'
 import { kill } from '../marked-processes.ts'
 import { Client, type ClientRequest, textOf } from './client.ts'
@@ -31,6 +32,7 @@ interface OpenCodeOptions {
   manifest: Manifest
   environment: Record<string, string>
   enclosure: Enclosure
+  masks: readonly Mask[]
   logFile: string
   onEvent: (event: OpenCodeEvent) => void
   onExit: (opencode: OpenCode, code: number | null, signal: string | null) => void
@@ -163,6 +165,7 @@ export class OpenCode {
         ...enclosure.environment,
         OPENCODE_SERVER_PASSWORD: password,
       },
+      masks: this.#options.masks,
     })
     const file = createWriteStream(this.#options.logFile, { flags: 'a', mode: 0o600 })
     file.on('error', () => undefined)

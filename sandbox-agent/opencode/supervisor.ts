@@ -8,6 +8,8 @@ import type { EnclosureReport } from '../../src/contract/enclosure.ts'
 import type { Boot, Layout, Manifest } from '../../src/contract/manifest.ts'
 import { crashPoint } from '../crash-points.ts'
 import { chooseEnclosures, type Enclosure, type EnclosureInput } from '../enclosure/enclosure.ts'
+import { findSecrets, type Mask, untracked } from '../enclosure/masks.ts'
+import type { Run } from '../enclosure/reader.ts'
 import type { Held } from '../enclosure/held.ts'
 import type { Emit } from '../memory/spool.ts'
 import type { Owner } from '../workspace/folder.ts'
@@ -22,6 +24,7 @@ import { applyManifest } from '../workspace/workspace.ts'
 const maxDeaths = 5
 const deathsWithinMs = 5 * 60_000
 const startTries = 3
+const trackedWithinMs = 5000
 /** A process that has not ended this long after SIGKILL waits for its disk, maybe for ever. */
 const deathWithinMs = 10_000
 
@@ -34,6 +37,8 @@ interface SupervisorOptions {
   environment: () => Record<string, string>
   /** So that what the agent starts itself is found like everything else. */
   marks: Record<string, string>
+  /** Runs a program over the sandbox's files. */
+  run: Run
   /** The connections from inside an enclosure. */
   serve: EnclosureInput['serve']
   onEvent: (event: OpenCodeEvent) => void
@@ -188,13 +193,16 @@ export class Supervisor {
     return chooseEnclosures({ boot, manifest, owner: this.owner, path, marks, serve })
   }
 
-  #startIn(enclosure: Enclosure): Promise<OpenCode> {
+  async #startIn(enclosure: Enclosure): Promise<OpenCode> {
     const { boot } = this.#options
+    const masks = enclosure.report.level === 'full' ? await this.#findMasks() : []
+    if (masks.length > 0) log('secrets.masked', { count: masks.length })
     return OpenCode.start({
       binary: boot.opencode,
       manifest: this.#manifest as Manifest,
       environment: this.#environment(),
       enclosure,
+      masks,
       logFile: join(boot.stateDir, 'opencode.log'),
       onEvent: this.#options.onEvent,
       onExit: (exited, code, signal) => {
@@ -202,6 +210,15 @@ export class Supervisor {
       },
       onSpawn: () => crashPoint('opencode.spawned'),
     })
+  }
+
+  /** If git cannot say in time which files it tracks, all are masked. */
+  async #findMasks(): Promise<Mask[]> {
+    const { workspace } = this.layout
+    const declared = new Set(this.#options.memory.value.copies)
+    const secrets = findSecrets(workspace).filter(({ path }) => !declared.has(path))
+    const asked = untracked(secrets, workspace, this.#options.run)
+    return Promise.race([asked, sleep(trackedWithinMs).then(() => secrets)]).catch(() => secrets)
   }
 
   #searchPath(): string {

@@ -17,6 +17,7 @@ import {
   readdirSync,
   readFileSync,
   readlinkSync,
+  readSync,
   realpathSync,
   renameSync,
   rmSync,
@@ -125,6 +126,20 @@ export class Folder {
       }
       const content = readFileSync(fd)
       return content.length > limits.maxBytes ? 'too large' : content
+    } finally {
+      closeSync(fd)
+    }
+  }
+
+  /** Its first bytes, or its last; undefined: no regular file. */
+  readSome(name: string, side: 'first' | 'last', maxBytes: number): Buffer | undefined {
+    const fd = openSync(this.#at(name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+    try {
+      const stat = fstatSync(fd)
+      if (!stat.isFile()) return undefined
+      const some = Buffer.alloc(Math.min(maxBytes, stat.size))
+      const at = side === 'first' ? 0 : stat.size - some.length
+      return some.subarray(0, readSync(fd, some, 0, some.length, at))
     } finally {
       closeSync(fd)
     }

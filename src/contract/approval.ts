@@ -51,10 +51,13 @@ export const Approval = z.object({
   group: z
     .array(z.string())
     .nullable()
-    .describe('Keys that may resolve it; null: any with the scope'),
+    .describe('Members and keys that may resolve it; null: any with the scope'),
   quorum: z.number().int(),
   escalatesAt: z.number().nullable(),
-  escalation: z.array(z.string()).nullable().describe('Keys that may resolve it after that'),
+  escalation: z
+    .array(z.string())
+    .nullable()
+    .describe('Members and keys that may resolve it after that'),
   votes: z.array(
     z.object({
       keyId: z.string(),

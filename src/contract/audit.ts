@@ -5,10 +5,11 @@ export const AuditAction = z.enum([
   'member.disabled',
   'key.created',
   'key.revoked',
+  'settings.changed',
 ])
 export type AuditAction = z.infer<typeof AuditAction>
 
-/** What was done to members and keys of an organisation. Entries are added and never changed. */
+/** What was done to members, keys and settings of an organisation. Entries are added and never changed. */
 export const AuditEntry = z.object({
   id: z.string(),
   action: AuditAction,

@@ -32,6 +32,10 @@ export const ApiKey = z.object({
   owner: z.string().describe('The name of the member that the key belongs to'),
   scopes: z.array(Scope),
   limits: KeyLimits.nullable().describe('null: it may see the whole organisation'),
+  countsAs: z
+    .object({ memberId: MemberId, owner: z.string(), until: z.number() })
+    .nullable()
+    .describe('Until then its votes count as those of this member, who has made the key'),
   createdAt: z.number(),
   expiresAt: z.number().nullable(),
   revokedAt: z.number().nullable(),

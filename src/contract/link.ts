@@ -30,6 +30,8 @@ export const commandKinds = {
       sent: z.boolean(),
       /** The agent will say `alive` while it has the turn. */
       beats: z.boolean().optional(),
+      /** OpenCode's session. Absent: an agent that cannot collect evidence. */
+      opencodeSessionId: z.string().max(200).optional(),
     }),
   },
   abort: {
@@ -47,6 +49,27 @@ export const commandKinds = {
     result: z.object({ files: z.array(CollectedFile) }),
   },
   diff: { body: z.object({}), result: DiffReport },
+  /**
+   * Reads what OpenCode has stored of a turn and posts it as a bundle under this collect's id. Nothing is decided, and of
+   * the workspace as it is now nothing is read.
+   */
+  evidence: {
+    body: z.object({
+      collectId: z.string(),
+      turnId: z.string(),
+      /** The prompts of the turn, as they were sent to OpenCode. */
+      messageIds: z.array(z.string()).min(1).max(1000),
+      /** The last message that an earlier collect of this turn had. */
+      after: z.string().nullable(),
+      /** Steps whose files may be read; none: the history alone. */
+      maxWindows: z.number().int().min(0).max(10),
+    }),
+    result: z.object({
+      bytes: z.number().int().min(0),
+      /** The last message of the bundle; null: there is nothing after it. */
+      next: z.string().max(200).nullable(),
+    }),
+  },
   /** Fetch the env values and merge them into the sandbox's files. The values are not in the command. */
   env: { body: z.object({}), result: z.object({}) },
   /** One attempt at an operation. Begun once, however often it is delivered: what was begun and not ended is `unknown`. */

@@ -22,6 +22,13 @@ export const Risk = z.enum(['destructive', 'external', 'privileged', 'ambiguous'
 export type Risk = z.infer<typeof Risk>
 
 /**
+ * What is known of phases, by topic key: the topic keys of what a phase still lacks. An empty list: it is ready. A phase
+ * that is not here is not known.
+ */
+export const PhaseStates = z.record(z.string().max(200), z.array(z.string().max(200)).max(8))
+export type PhaseStates = z.infer<typeof PhaseStates>
+
+/**
  * What the policy decides on, complete: recorded with every decision, so that another policy can be tried on it later.
  * Paths are absolute and lexically normal.
  */
@@ -57,6 +64,8 @@ export const PermissionDecision = z.object({
   policy: z.object({ name: z.string(), version: z.number().int() }),
   /** How far the sandbox was enclosed when it was decided. Decisions from before it was recorded had none. */
   enclosure: Enclosure.default('none'),
+  /** Of the phases that rules about the request wait for, as they were when it was decided. */
+  phases: PhaseStates.optional(),
 })
 export type PermissionDecision = z.infer<typeof PermissionDecision>
 

@@ -20,6 +20,8 @@ export const ChangeName = z
   .string()
   .regex(/^[a-z0-9][a-z0-9._-]{0,99}$/, { error: 'Lower-case letters, digits, ".", "_" and "-"' })
 
+export const topicKey = (change: string, phase: Phase): string => `sdd/${change}/${phase}`
+
 export const ChangePlace = z.strictObject({ project: SessionCreate.shape.project })
 
 /** In characters. As JSON it must still fit into a request. */

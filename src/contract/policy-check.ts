@@ -1,7 +1,13 @@
 import { z } from 'zod'
 import { Enclosure } from './enclosure.ts'
 import { Text } from './ids.ts'
-import { Category, PermissionDecision, PermissionOverrides, Risk } from './permission.ts'
+import {
+  Category,
+  PermissionDecision,
+  PermissionOverrides,
+  PhaseStates,
+  Risk,
+} from './permission.ts'
 import { PolicyPut } from './stored-policy.ts'
 
 const Path = Text(4096, 1).startsWith('/', { error: 'Must be an absolute path' })
@@ -44,6 +50,9 @@ export const PolicyCheck = z.strictObject({
     )
     .default([]),
   enclosure: Enclosure.default('none').describe('Of the sandbox in which they would be asked'),
+  phases: PhaseStates.default({}).describe(
+    'What is known of phases: per topic key the topic keys that it lacks; none: it is ready',
+  ),
   overrides: z
     .strictObject({
       agent: PermissionOverrides.nullable().default(null),

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { Enclosure } from './enclosure.ts'
-import { KeyId, Text } from './ids.ts'
+import { Text } from './ids.ts'
+import { ChangeName, Phase } from './phase.ts'
 import { Category, Decision, PermissionOverrides, Risk } from './permission.ts'
 
 export const maxPolicyBytes = 256 * 1024
@@ -70,10 +71,17 @@ export type PolicyMatch = z.infer<typeof PolicyMatch>
 export const RuleApproval = z.strictObject({ timeoutSeconds: TimeoutSeconds.optional(), ...terms })
 export type RuleApproval = z.infer<typeof RuleApproval>
 
+/** A phase of a change of the session's project. */
+export const PhaseCondition = z.strictObject({ change: ChangeName, phase: Phase })
+export type PhaseCondition = z.infer<typeof PhaseCondition>
+
 export const PolicyRule = z.strictObject({
   id: name('A rule id').optional(),
   match: PolicyMatch,
   decision: Decision,
+  sdd: PhaseCondition.optional().describe(
+    'The decision holds while this phase is ready; while it is not, or is not known to be, the rule denies',
+  ),
   reason: Text(500).optional(),
   approval: RuleApproval.optional(),
 })
@@ -87,6 +95,11 @@ export type BuiltinName = z.infer<typeof BuiltinName>
 export const PolicyBase = z.enum(['sandbox-default', 'strict', 'none'])
 export type PolicyBase = z.infer<typeof PolicyBase>
 
+/** A member stands for all its keys. */
+const GroupEntry = z
+  .string()
+  .regex(/^(mbr|key)_[0-9a-z]{20}$/, 'Must be the id of a member (mbr_…) or of a key (key_…)')
+
 /**
  * As it is written. The last rule that matches decides; what no rule matches is decided by the built-in document that it
  * extends, and what that leaves open falls to the category's default.
@@ -98,7 +111,7 @@ export const PolicyDocument = z.strictObject({
   approvals: z
     .strictObject({ timeoutSeconds: TimeoutSeconds.default(600), ...terms })
     .default({ timeoutSeconds: 600 }),
-  groups: z.record(name('A group'), z.array(KeyId).min(1).max(100)).default({}),
+  groups: z.record(name('A group'), z.array(GroupEntry).min(1).max(100)).default({}),
   overrides: z
     .strictObject({
       agents: z.record(Text(200, 1), PermissionOverrides).default({}),
@@ -128,7 +141,10 @@ export type Policy = z.infer<typeof Policy>
 /** Who must answer an approval, and until when. */
 export const ApprovalTerms = z.object({
   timeoutSeconds: z.number().int(),
-  group: z.array(z.string()).nullable().describe('Key ids; null: every key with scope approve'),
+  group: z
+    .array(z.string())
+    .nullable()
+    .describe('Ids of members and keys; null: every key with scope approve'),
   quorum: z.number().int(),
   escalate: z.object({ afterSeconds: z.number().int(), group: z.array(z.string()) }).nullable(),
 })

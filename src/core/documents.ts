@@ -26,12 +26,14 @@ export interface DocumentError {
   /** The field, such as rules.3.match.category; '' if it is about the text. */
   path: string
   message: string
+  /** Which kind of mistake, where the kind of document names them. */
+  code?: string
 }
 
 export type DocumentFormat = 'yaml' | 'json'
 export type DocumentPath = readonly PropertyKey[]
 /** Notes a mistake at a field of the document. */
-export type Report = (path: DocumentPath, message: string) => void
+export type Report = (path: DocumentPath, message: string, code?: string) => void
 
 /** What a kind of document must be. */
 export interface DocumentKind<T> {
@@ -150,7 +152,8 @@ function readValue<T>(
   lines: LineCounter,
 ): { value: T } | { errors: DocumentError[] } {
   const errors: DocumentError[] = []
-  const report: Report = (path, message) => errors.push(placed(document, lines, path, message))
+  const report: Report = (path, message, code) =>
+    errors.push({ ...placed(document, lines, path, message), ...(code !== undefined && { code }) })
   const parsed = schema.safeParse(document.toJS())
   if (parsed.success) check?.(parsed.data, report)
   else for (const issue of parsed.error.issues.slice(0, maxErrors)) reportIssue(issue, report)

@@ -5,6 +5,7 @@ import type { AppDeps } from './kit/deps.ts'
 import type { App, AppEnv } from './kit/context.ts'
 import { answerError, answerNotFound, refuseInvalid } from './kit/errors.ts'
 import { createGuards } from './kit/guards.ts'
+import { isCallback, setHeaders } from './kit/headers.ts'
 import { addDocumentRoute } from './kit/openapi.ts'
 import { configurationChecks, createReadiness } from './kit/readiness.ts'
 import { createRequestIds } from './kit/request-log.ts'
@@ -42,13 +43,10 @@ export function createUnconfiguredApp(
 function createBareApp(deps: Pick<AppDeps, 'crypto' | 'log'>): App {
   const app = new OpenAPIHono<AppEnv>({ defaultHook: refuseInvalid })
   const nextRequestId = createRequestIds(deps)
-  app.use(async (c, next) => {
-    const requestId = nextRequestId()
-    c.set('requestId', requestId)
-    c.header('x-request-id', requestId)
-    c.header('x-content-type-options', 'nosniff')
-    c.header('cache-control', 'no-store')
-    await next()
+  app.use((c, next) => {
+    c.set('requestId', nextRequestId())
+    if (!isCallback(c)) setHeaders(c)
+    return next()
   })
   app.onError(answerError(deps))
   app.notFound(answerNotFound(app))

@@ -23,6 +23,7 @@ export async function createOperators({
   complain,
 }: Parts): Promise<Operator[]> {
   const key = { name: 'approver', owner: 'approver', scopes: ['approve'] }
+  must(await admin.json('PUT', '/v1/settings', { newKeysCount: true }))
   const { secret } = must(await admin.json<KeyCreated>('POST', '/v1/keys', key))
   const create = async () => {
     const body = { title: 'operations', sandbox: 'local', idleTimeoutSeconds: null }

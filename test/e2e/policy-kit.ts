@@ -29,6 +29,7 @@ export const api = (
 
 /** A key of somebody, with the scope. */
 export async function makeKey(stack: Stack, owner: string, ...scopes: Scope[]): Promise<string> {
+  await api(stack, 'PUT', '/settings', { newKeysCount: true })
   const { json } = await api(stack, 'POST', '/keys', { name: owner, owner, scopes })
   return (json as { secret: string }).secret
 }

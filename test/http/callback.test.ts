@@ -51,6 +51,22 @@ describe('POST /proliferate/:sessionId/tools/:toolName', () => {
     expect(again.text).toBe(first.text)
   })
 
+  test('every answer has a request id and is kept by no cache, be it given, refused or not found', async () => {
+    const answers = await Promise.all([
+      callBack({ tool_call_id: 'headers', args: { text: 'hi' } }),
+      callBack({}),
+      callBack({ tool_call_id: 'headers', args: {} }, 'nobody'),
+      app.call('GET', path()),
+      app.call('POST', '/proliferate/nothing', token, {}),
+    ])
+    expect(answers.map(({ status }) => status)).toEqual([200, 400, 401, 405, 404])
+    for (const { headers } of answers) {
+      expect(headers.get('x-request-id')).toMatch(/^req_[0-9a-z]{20}$/)
+      expect(headers.get('x-content-type-options')).toBe('nosniff')
+      expect(headers.get('cache-control')).toBe('no-store')
+    }
+  })
+
   test('[CALL1] a replaced sandbox is told so, however large its arguments or empty its body', async () => {
     const replaced = (await app.deps.tokens.mint({ sessionId, organisationId, generation: 7 }))
       .token

@@ -56,6 +56,7 @@ const posts: Record<string, string> = {
   '/v1/runs/:runId/skills': 'once per skill and outcome',
   '/v1/skills/resolve': 'writes nothing',
   '/v1/skills/payload': 'writes nothing',
+  '/v1/abilities/validate': 'writes nothing',
   '/v1/policies/check': 'writes nothing',
   '/v1/policies/replay': 'writes nothing',
   '/v1/providers/:name/check': 'writes nothing',

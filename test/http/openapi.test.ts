@@ -128,21 +128,21 @@ const operationIds = `
   getApproval getBudget getBuiltinPolicy getChange getConfiguration getDeploymentKillSwitch
   getDeploymentStatus getDiff getHealth getKillSwitch getLimits getManifest getMember getOperation
   getPhaseArtifact getPhaseReadiness getPolicyVersion getReadiness getRun getSandboxEnv getSession
-  getSessionBudget getSessionPolicy getSkill getSkillPayload getSkillProposal getSkillVersion
-  getStatus getTurn getWarmPool getWorkflow getWorstCase importPhaseArtifacts judgeSkill
-  listActions listApprovals listArtifacts listAudit listCalls listChanges listConfigurations
-  listDeadLetters listDeliveries listEnvRequests listEvents listKeys listMembers listModels
-  listPatches listPhaseRevisions listPolicies listPolicyVersions listProviders listRunApprovals
-  listRunEvents listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns
-  listSessions listSkillChanges listSkillProposals listSkillUsage listSkillVersions listSkills
-  listTurns listWebhooks mergeAttempt openLink planOperation proposeSkill putBudget
-  putDeploymentToSleep putLimits putPolicy putSessionBudget putSkill readFromModelVendor
-  removePolicy replaceSandbox replayPolicy resealSecrets resendDeadLetters
-  resendSessionDeadLetters resolveApproval resolveSkillProposal resolveSkills resumeApproval
-  resumeRun retrySandbox revokeApproval revokeKey rollBackSkill savePhaseArtifact sendPrompt
-  setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
+  getSessionBudget getSessionPolicy getSettings getSkill getSkillPayload getSkillProposal
+  getSkillVersion getStatus getTurn getWarmPool getWorkflow getWorstCase importPhaseArtifacts
+  judgeSkill listActions listApprovals listArtifacts listAudit listCalls listChanges
+  listConfigurations listDeadLetters listDeliveries listEnvRequests listEvents listKeys
+  listMembers listModels listPatches listPhaseRevisions listPolicies listPolicyVersions
+  listProviders listRunApprovals listRunEvents listRuns listSecrets listSessionApprovals
+  listSessionDeadLetters listSessionRuns listSessions listSkillChanges listSkillProposals
+  listSkillUsage listSkillVersions listSkills listTurns listWebhooks mergeAttempt openLink
+  planOperation proposeSkill putBudget putDeploymentToSleep putLimits putPolicy putSessionBudget
+  putSettings putSkill readFromModelVendor removePolicy replaceSandbox replayPolicy resealSecrets
+  resendDeadLetters resendSessionDeadLetters resolveApproval resolveSkillProposal resolveSkills
+  resumeApproval resumeRun retrySandbox revokeApproval revokeKey rollBackSkill savePhaseArtifact
+  sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
   submitEnvValues submitSkillProposal testWebhook updateConfiguration updateSessionPolicy
-  uploadArtifact verifyRun
+  uploadArtifact validateAbility verifyRun
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {

@@ -32,6 +32,7 @@ beforeAll(async () => {
   app = createTestApp({ db: libsql.db, sandboxes: new Sandboxes() })
   organisationId = await app.makeOrganisation()
   key = (await app.makeKey(organisationId, 'admin')).secret
+  await call('PUT', '/v1/settings', { newKeysCount: true })
   const other = { name: 'k', owner: 'approver', scopes: ['approve'] }
   approver = (await call('POST', '/v1/keys', other)).secret as string
 })

@@ -18,6 +18,7 @@ beforeAll(async () => {
     const body = { name: 'k', owner, scopes }
     return (await app.call('POST', '/v1/keys', key, body)).json.secret as string
   }
+  await app.call('PUT', '/v1/settings', key, { newKeysCount: true })
   reader = await make('reader', 'read')
   writer = await make('writer', 'write')
   approver = await make('approver', 'approve')

@@ -19,6 +19,7 @@ beforeAll(async () => {
 // Each test has an organisation of its own, with a skill in version 1.
 beforeEach(async () => {
   key = (await app.makeKey(await app.makeOrganisation(), 'admin')).secret
+  await ok('PUT', '/v1/settings', { newKeysCount: true })
   anna = await newKey('anna', 'write')
   bert = await newKey('bert', 'write', 'approve')
   clara = await newKey('clara', 'write', 'approve')
@@ -315,6 +316,21 @@ describe('[SKILL13] who decides', () => {
     await ok('POST', ...vote(other), bert)
     expect((await ok('POST', ...vote(other, 'rejected'), clara)).state).toBe('rejected')
     expect(await refusal('POST', ...vote(other), bert)).toEqual([409, 'wrong_state', 'state'])
+  })
+
+  test('a new key counts as its maker’s: nobody approves alone through members of their own', async () => {
+    await ok('PUT', '/v1/settings', { newKeysCount: false })
+    const source = 'name: careful\napprovals: { quorum: 2 }\nrules: []\n'
+    await ok('PUT', '/v1/policies', { source, project: 'default' })
+    const made = await propose({}, key)
+    const [one, two] = [await newKey('one', 'approve'), await newKey('two', 'approve')]
+    expect(await refusal('POST', ...vote(made), one)).toEqual([403, 'forbidden', undefined])
+    const theirs = await propose({}, await newKey('three', 'write'))
+    expect(await refusal('POST', ...vote(theirs), key)).toEqual([403, 'forbidden', undefined])
+    app.pass(86_400_000)
+    const old = await propose({ source: inline('Other.') }, anna)
+    expect((await ok('POST', ...vote(old), one)).votes).toHaveLength(1)
+    expect((await ok('POST', ...vote(old), two)).state).toBe('approved')
   })
 
   test('a group of the policy: only its keys resolve', async () => {

@@ -107,12 +107,12 @@ const newSpec = (): Partial<SandboxSpec> => ({
   token: `token-${randomCharacters(20)}`,
 })
 
-/** Of each agent that runs in the box. */
+/** Of each agent that runs in the box and has written it down: its file is there a moment before its text. */
 function tokensIn(box: Box): string[] {
   return box
     .pids()
     .filter((pid) => isAgent(pid))
-    .flatMap(() => fileIn(box, `${remoteImage.stateDir}/token`) ?? [])
+    .flatMap(() => fileIn(box, `${remoteImage.stateDir}/token`) || [])
 }
 
 export function isAgent(pid: number): boolean {

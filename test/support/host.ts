@@ -58,6 +58,7 @@ export class Host {
   }
 
   async newApprover(owner = 'approver'): Promise<string> {
+    await this.ok('PUT', '/v1/settings', { newKeysCount: true })
     const body = { name: owner, owner, scopes: ['approve'] }
     return (await this.ok('POST', '/v1/keys', body)).secret
   }

@@ -111,11 +111,11 @@ const newSpec = (): Partial<SandboxSpec> => ({
   token: `token-${randomCharacters(20)}`,
 })
 
-/** Of each agent that runs in the machine. */
+/** Of each agent that runs in the machine and has written it down: its file is there a moment before its text. */
 function tokensIn({ pid, folder }: ModalMachine): string[] {
   return processesOf(pid)
     .filter(isAgent)
-    .flatMap(() => fileIn(folder, `${remoteImage.stateDir}/token`) ?? [])
+    .flatMap(() => fileIn(folder, `${remoteImage.stateDir}/token`) || [])
 }
 
 function isAgent(pid: number): boolean {

@@ -24,9 +24,16 @@ export const notYet: Record<string, readonly string[]> = {
     ...range('R3', 1, 22),
     ...range('R3', 25, 59),
     'R3-61',
-    ...range('R3', 63, 79),
+    ...range('R3', 66, 76),
+    ...range('R3', 78, 79),
     ...range('R3', 81, 83),
   ],
-  abilities: range('R4', 1, 57),
+  abilities: [
+    ...['R4-01', 'R4-03'],
+    ...range('R4', 9, 13),
+    'R4-16',
+    'R4-17',
+    ...range('R4', 19, 57),
+  ],
   evals: range('R0', 1, 22),
 }

@@ -20,7 +20,10 @@ import { testTools } from './tools.ts'
 export const person = (letter: string, owner = `owner ${letter}`): Caller => ({
   ...testCaller,
   keyId: `key_${letter.repeat(20)}`,
-  memberId: `mbr of ${owner}`,
+  memberId: `mbr_${owner
+    .replaceAll(/[^0-9a-z]/g, '')
+    .padEnd(20, '0')
+    .slice(0, 20)}`,
   owner,
 })
 export const other = person('2')

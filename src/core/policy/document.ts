@@ -53,7 +53,7 @@ function checkTerms(
   if ((own.quorum ?? policy.approvals.quorum ?? 1) > size)
     report(
       [...path, own.quorum === undefined ? 'group' : 'quorum'],
-      `The group "${group}" has only ${size} keys`,
+      `The group "${group}" has only ${size} entries`,
     )
   const timeout = own.timeoutSeconds ?? policy.approvals.timeoutSeconds
   const escalate = own.escalate ?? policy.approvals.escalate

@@ -5,6 +5,7 @@ import type {
   PermissionDecision,
   PermissionOverrides,
   PermissionRequest,
+  PhaseStates,
 } from '../../contract/permission.ts'
 import type { Policy } from '../../contract/policy.ts'
 import type { GateRules } from '../../contract/session.ts'
@@ -32,8 +33,9 @@ export function evaluatePermission(
   options: EvaluateOptions = {},
 ): PermissionDecision {
   let strictest: Verdict[] = []
+  const awaited: PhaseStates = {}
   for (const step of stepsOf(request, rulesOf(policy))) {
-    const verdict = decideStep(step, request, policy, options)
+    const verdict = decideStep(step, request, policy, { ...options, awaited })
     const [known] = strictest
     if (!known || isStricter(verdict.decision, known.decision)) strictest = [verdict]
     else if (verdict.decision === known.decision) strictest.push(verdict)
@@ -50,6 +52,7 @@ export function evaluatePermission(
     rule,
     policy: { name: policy.name, version: policy.version },
     enclosure,
+    ...(Object.keys(awaited).length > 0 && { phases: awaited }),
   }
 }
 
@@ -76,6 +79,13 @@ export interface EvaluateOptions {
   overrides?: { agent?: Override; subagent?: Override } | null | undefined
   /** How far the kernel holds the sandbox. Absent: not at all. */
   enclosure?: Enclosure | undefined
+  /** What is known of phases. A rule that waits for one that is not ready, or not here, denies. */
+  phases?: PhaseStates | undefined
+}
+
+/** With the phases that rules have waited for, so that the decision can be made again. */
+interface Deciding extends EvaluateOptions {
+  awaited: PhaseStates
 }
 
 const nothingToDecide: Verdict = {
@@ -118,9 +128,11 @@ function decideStep(
   step: Step,
   request: PermissionRequest,
   policy: Policy,
-  { overrides, enclosure = 'none' }: EvaluateOptions,
+  deciding: Deciding,
 ): Verdict {
-  const { rule, perhaps } = findRules(rulesOf(policy).list, { ...step, enclosure }, request)
+  const { overrides, enclosure = 'none' } = deciding
+  const act = { ...step, enclosure }
+  const { rule, perhaps } = findRules(rulesOf(policy).list, act, request, deciding)
   const sure = rule ? byRule(rule, step) : byDefault(step)
   const ruled = perhaps.reduce((verdict, one) => tighten(verdict, byPerhaps(one, step)), sure)
   const { agents, subagents } = policy.overrides
@@ -144,16 +156,45 @@ interface Found {
 }
 
 /** The last one that matches, and what may match behind it: what is not known is not taken for something else. */
-function findRules(list: readonly Rule[], act: Act, request: PermissionRequest): Found {
+function findRules(
+  list: readonly Rule[],
+  act: Act,
+  request: PermissionRequest,
+  deciding: Deciding,
+): Found {
   const perhaps: Found['perhaps'] = []
   for (let index = list.length - 1; index >= 0; index -= 1) {
-    const rule = list[index] as Rule
-    if (applies(rule, act, request)) return { rule, perhaps }
+    const rule = inPhase(list[index] as Rule, deciding.phases)
+    if (applies(rule, act, request)) {
+      remember(rule, deciding)
+      return { rule, perhaps }
+    }
     const may = rule.decision === 'allow' ? 'no' : rule.mayMatch(act, request)
     // Where no path is to be seen, a person may look.
-    if (may !== 'no') perhaps.push({ rule, decision: may === 'hidden' ? 'ask' : rule.decision })
+    if (may === 'no') continue
+    remember(rule, deciding)
+    perhaps.push({ rule, decision: may === 'hidden' ? 'ask' : rule.decision })
   }
   return { rule: undefined, perhaps }
+}
+
+/** A rule that waits for a phase denies until the phase is ready; what is not known to be ready is not. */
+function inPhase(rule: Rule, phases: PhaseStates | undefined): Rule {
+  if (rule.awaits === null) return rule
+  const { change, phase, topicKey } = rule.awaits
+  const missing = phases && Object.hasOwn(phases, topicKey) ? phases[topicKey] : undefined
+  if (missing?.length === 0) return rule
+  const why =
+    missing === undefined
+      ? 'it is not known to be: the session looks when a turn begins'
+      : `save ${missing.join(' and ')} first`
+  const reason = `Phase ${phase} of change "${change}" is not ready: ${why}`
+  return { ...rule, decision: 'deny', reason }
+}
+
+function remember({ awaits }: Rule, { phases, awaited }: Deciding): void {
+  const known = awaits && phases?.[awaits.topicKey]
+  if (known) awaited[awaits.topicKey] = known
 }
 
 const byPerhaps = ({ rule, decision }: Found['perhaps'][number], step: Step): Verdict => ({

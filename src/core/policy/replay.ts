@@ -35,6 +35,7 @@ export function replayDecisions(recorded: readonly Recorded[], policy: Policy): 
     const after = evaluatePermission(request, gate ? { ...policy, gate } : policy, {
       overrides,
       enclosure: before.enclosure,
+      phases: before.phases,
     })
     if (after.decision === policyDecision(before)) {
       replay.same += 1

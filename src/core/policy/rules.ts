@@ -2,11 +2,13 @@ import type { Enclosure } from '../../contract/enclosure.ts'
 import type { Category, Decision, PermissionRequest, Risk } from '../../contract/permission.ts'
 import type {
   ApprovalTerms,
+  PhaseCondition,
   Policy,
   PolicyMatch,
   PolicyRule,
   RuleApproval,
 } from '../../contract/policy.ts'
+import { topicKey } from '../../contract/phase.ts'
 import { matchesPath, mayMatchPath, type PathGlob, pathGlob } from './matching/globs.ts'
 import { unknownHost } from './matching/hosts.ts'
 import { builtinRules } from './sandbox-default.ts'
@@ -24,10 +26,17 @@ export interface Act {
   enclosure: Enclosure
 }
 
+/** The phase that a rule waits for. */
+export interface AwaitedPhase extends PhaseCondition {
+  topicKey: string
+}
+
 export interface Rule {
   /** NAME@VERSION#ID of the document that has it, or its place there if it has no id. */
   name: string
+  /** While the phase that it waits for is ready, if it waits for one. */
   decision: Decision
+  awaits: AwaitedPhase | null
   reason: string | undefined
   names: ReadonlySet<Category> | null
   hasPath: boolean
@@ -83,7 +92,7 @@ const ruleName = (policy: Policy, rule: PolicyRule, index: number): string =>
 const listOf = <T>(value: T | T[] | undefined): T[] | null =>
   value === undefined ? null : Array.isArray(value) ? value : [value]
 
-function compile({ match, decision, reason }: PolicyRule, name: string): Rule {
+function compile({ match, decision, reason, sdd }: PolicyRule, name: string): Rule {
   const names = listOf(match.category)
   const risks = new Set(listOf(match.risks) ?? [])
   const tests = testsOf(match)
@@ -94,6 +103,7 @@ function compile({ match, decision, reason }: PolicyRule, name: string): Rule {
   return {
     name,
     decision,
+    awaits: sdd ? { ...sdd, topicKey: topicKey(sdd.change, sdd.phase) } : null,
     reason,
     names: names && new Set(names),
     hasPath: match.path !== undefined,

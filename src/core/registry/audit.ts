@@ -2,7 +2,12 @@ import type { AuditAction, AuditEntry } from '../../contract/audit.ts'
 import type { Crypto, Db, DbStatement } from '../ports.ts'
 
 /** Who does something to members, keys or settings. Null: the operator, by `npm run admin` or `npm start`. */
-export type Maker = { keyId: string; memberId: string } | null
+export type Maker = {
+  keyId: string
+  memberId: string
+  /** Whose its key still counts as. */
+  countsAs?: { memberId: string } | null
+} | null
 
 interface Deed {
   organisationId: string
@@ -20,7 +25,7 @@ interface Deed {
 export function auditStatement(
   crypto: Pick<Crypto, 'random'>,
   now: number,
-  { organisationId, action, subject, maker, detail = {} }: Deed,
+  deed: Deed,
   done: { sql: string; values: DbStatement['values'] },
 ): DbStatement {
   return {
@@ -28,20 +33,22 @@ export function auditStatement(
           select ?, ?, ?, ?, ?, ?, ? where exists (${done.sql})
             and not exists (select 1 from audit where organisation_id = ? and subject = ? and action = ?)`,
     values: [
-      `aud_${crypto.random(20)}`,
-      organisationId,
-      action,
-      subject,
-      maker?.keyId ?? 'operator',
-      JSON.stringify(detail),
-      now,
+      ...auditValues(crypto, now, deed),
       ...done.values,
-      organisationId,
-      subject,
-      action,
+      ...[deed.organisationId, deed.subject, deed.action],
     ],
   }
 }
+
+/** Of the columns id, organisation_id, action, subject, actor, detail, created_at. */
+export const auditValues = (
+  crypto: Pick<Crypto, 'random'>,
+  now: number,
+  { organisationId, action, subject, maker, detail = {} }: Deed,
+): DbStatement['values'] => [
+  `aud_${crypto.random(20)}`,
+  ...[organisationId, action, subject, maker?.keyId ?? 'operator', JSON.stringify(detail), now],
+]
 
 /** Newest first. */
 export async function listAudit(

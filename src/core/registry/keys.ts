@@ -14,6 +14,10 @@ interface KeyRow {
   /** A list in JSON; null: all. */
   projects: string | null
   own_sessions: number
+  made_by: string | null
+  made_by_name: string | null
+  /** Of the organisation: whether it counts as its member's at once. */
+  new_keys_count: number
   created_at: number
   expires_at: number | null
   revoked_at: number | null
@@ -21,8 +25,9 @@ interface KeyRow {
 }
 /** With its member, that has the owner's name. What a disabled member has opens nothing, whoever has made it since. */
 const select = `select k.id, k.organisation_id, k.name, m.id as member_id, k.owner, k.scopes, k.projects, k.own_sessions,
-    k.created_at, k.expires_at, coalesce(k.revoked_at, m.disabled_at) as revoked_at, k.last_used_at
-  from api_keys k join members m on m.organisation_id = k.organisation_id and m.name = k.owner`
+    k.made_by, maker.name as made_by_name, o.new_keys_count, k.created_at, k.expires_at, coalesce(k.revoked_at, m.disabled_at) as revoked_at, k.last_used_at
+  from api_keys k join members m on m.organisation_id = k.organisation_id and m.name = k.owner
+    join organisations o on o.id = k.organisation_id left join members maker on maker.id = k.made_by`
 
 const implied: Record<Scope, readonly Scope[]> = {
   read: ['read'],
@@ -189,18 +194,20 @@ function keyStatement(
   now: number,
   unless: DbStatement,
 ): DbStatement {
-  const { id, organisationId, name, owner, limits } = order
+  const { id, organisationId, name, owner, limits, maker } = order
   const scopes = JSON.stringify([...new Set(order.scopes)])
   return {
     sql: `insert into api_keys (id, organisation_id, name, owner, scopes, secret_hash, created_at, expires_at,
-            projects, own_sessions)
-          select ?, ?, ?, ?, ?, ?, ?, ?, ?, ?
+            projects, own_sessions, made_by)
+          select ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+            nullif(?, (select id from members where organisation_id = ? and name = ?))
           where not exists (${unless.sql}) and exists (
             select 1 from members where organisation_id = ? and name = ? and disabled_at is null)
           on conflict do nothing`,
     values: [
       ...[id, organisationId, name, owner, scopes, secretHash, now, order.expiresAt ?? null],
       ...[limits?.projects ? JSON.stringify(limits.projects) : null, limits?.ownSessions ? 1 : 0],
+      ...[(maker?.countsAs ?? maker)?.memberId ?? null, organisationId, owner],
       ...[...unless.values, organisationId, owner],
     ],
   }
@@ -292,6 +299,7 @@ function keyOf(row: KeyRow): ApiKey {
     owner: row.owner,
     scopes: JSON.parse(row.scopes) as Scope[],
     limits: limitsOf(row),
+    countsAs: countsAs(row),
     createdAt: row.created_at,
     expiresAt: row.expires_at,
     revokedAt: row.revoked_at,
@@ -305,4 +313,13 @@ function limitsOf({ projects, own_sessions }: KeyRow): KeyLimits | null {
     ...(projects !== null && { projects: JSON.parse(projects) as string[] }),
     ...(own_sessions !== 0 && { ownSessions: true }),
   }
+}
+
+/** So long a key that one member has made for another counts as its maker's. */
+export const newKeyMs = 86_400_000
+
+function countsAs(row: KeyRow): ApiKey['countsAs'] {
+  const { made_by, made_by_name: owner, created_at } = row
+  if (made_by === null || owner === null || row.new_keys_count !== 0) return null
+  return { memberId: made_by as ApiKey['memberId'], owner, until: created_at + newKeyMs }
 }

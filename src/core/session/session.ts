@@ -31,6 +31,7 @@ import { Outbox } from './outbox/outbox.ts'
 import { callerSession, type SessionCaller } from './record/guards.ts'
 import { SessionKernel } from './record/kernel.ts'
 import type { SessionPorts } from './record/ports.ts'
+import { Phases } from './phases/phases.ts'
 import { Runs } from './runs/runs.ts'
 import { Self } from './self.ts'
 import { Skills } from './skills/skills.ts'
@@ -158,6 +159,7 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
     approvals: new Approvals(kernel, gate),
     operations: new Operations(kernel, commands, policy, budget),
     gate,
+    phases: new Phases(kernel, policy),
     budget,
     calls: new Calls(kernel, commands, tools, { complete: completeRun, decide: decideRun }),
     warm: new Warm(kernel, { plan: planSession, adopted: policy.changed, view }),

@@ -12,13 +12,13 @@ import { migrationWarnings, policyWarnings } from '../policy/warnings.ts'
 export async function checkPolicy(
   db: Db,
   organisationId: string,
-  { project, source, format, requests, overrides, enclosure }: PolicyCheck,
+  { project, source, format, requests, overrides, enclosure, phases }: PolicyCheck,
 ): Promise<PolicyChecked> {
   const document = mustParse(source, format)
   const newest = await findNewest(db, { organisationId, project: project ?? null })
   const policy = policyFrom(document, (newest?.version ?? 0) + 1)
   const decisions = requests.map((sample) =>
-    evaluatePermission(requestOf(sample), policy, { overrides, enclosure }),
+    evaluatePermission(requestOf(sample), policy, { overrides, enclosure, phases }),
   )
   return {
     name: policy.name,

@@ -18,7 +18,7 @@ interface CreateKeyPorts extends ClaimIdPorts {
  */
 export async function createKey(
   ports: CreateKeyPorts,
-  caller: Pick<Caller, 'organisationId' | 'keyId' | 'memberId' | 'owner'>,
+  caller: Pick<Caller, 'organisationId' | 'keyId' | 'memberId' | 'owner' | 'countsAs'>,
   input: KeyCreate,
   key: string | null,
 ): Promise<KeyCreated> {

@@ -111,14 +111,14 @@ class Replay {
   }
 
   #replay(row: RecordedRow, record: PermissionRecord): void {
-    const { request, overrides, decision, reason, rule, policy, enclosure } = record
+    const { request, overrides, decision, reason, rule, policy, enclosure, phases } = record
     const { runId, seq } = row
     const recorded = {
       runId,
       seq,
       request,
       overrides,
-      decision: { decision, reason, rule, policy, enclosure },
+      decision: { decision, reason, rule, policy, enclosure, ...(phases && { phases }) },
     }
     const replayed = replayDecisions([recorded], this.#policyFor(record))
     this.result.total += replayed.total

@@ -10,6 +10,7 @@ import {
 } from '../../contract/error.ts'
 import type { AppDeps } from './deps.ts'
 import type { App, AppContext, AppEnv } from './context.ts'
+import { setHeaders } from './headers.ts'
 import { TooMany } from './rate-limit.ts'
 import { requestLog } from './request-log.ts'
 
@@ -102,6 +103,7 @@ function answer(c: AppContext, { code, message, details }: AppError): Response {
   // The programs of model vendors look for the words of their own vendor.
   const isModelCall = c.req.path.startsWith('/llm/')
   const body = isModelCall ? { type: 'error', error: { type: code, ...error } } : { error }
+  setHeaders(c)
   return c.json(body, errorTable[code].status)
 }
 

@@ -6,6 +6,7 @@ import { loadConfiguration } from '../../core/registry/configurations.ts'
 import { allowsScope, decideKeyState } from '../../core/registry/keys.ts'
 import { loadProposal } from '../../core/registry/skills/proposals.ts'
 import { loadSkill } from '../../core/registry/skills/rows.ts'
+import type { Caller } from '../../core/session/record/caller.ts'
 import { findTarget } from '../../core/registry/webhooks/webhooks.ts'
 import { readJson } from './body.ts'
 import type { AppDeps } from './deps.ts'
@@ -28,6 +29,8 @@ export interface Guards {
   sandbox(options?: { mayBeExpired: boolean }): SandboxGuard
   forgetKey(keyId: string): void
   forgetMember(memberId: string): void
+  /** All keys of it. */
+  forgetOrganisation(organisationId: string): void
 }
 
 /**
@@ -90,9 +93,7 @@ export function createGuards(deps: AppDeps): Guards {
       if (key.limits !== null && limitedKeys === undefined && sessionIdOf(c) === undefined) {
         throw new AppError('forbidden', 'This route is not for API keys with limits')
       }
-      const { organisationId, id: keyId, memberId, owner, scopes, limits } = key
-      const requestId = c.get('requestId')
-      c.set('caller', { organisationId, keyId, memberId, owner, scopes, limits, requestId })
+      c.set('caller', callerOf(key, deps.now(), c.get('requestId')))
       c.set('stillAllowed', stillAllowed(secret, address))
       await next()
     }
@@ -200,7 +201,14 @@ export function createGuards(deps: AppDeps): Guards {
     sandbox,
     forgetKey: (keyId) => keys.forget(({ id }) => id === keyId),
     forgetMember: (memberId) => keys.forget((key) => key.memberId === memberId),
+    forgetOrganisation: (id) => keys.forget((key) => key.organisationId === id),
   }
+}
+
+function callerOf(key: ApiKey, now: number, requestId: string): Caller {
+  const { organisationId, id: keyId, memberId, owner, scopes, limits } = key
+  const countsAs = key.countsAs !== null && now < key.countsAs.until ? key.countsAs : null
+  return { organisationId, keyId, memberId, owner, countsAs, scopes, limits, requestId }
 }
 
 function bearer(c: AppContext): string {

@@ -1,4 +1,5 @@
 import type { Route } from '../kit/route.ts'
+import { abilityRoutes } from './abilities.ts'
 import { approvalRoutes } from './approvals.ts'
 import { artifactRoutes } from './artifacts.ts'
 import { auditRoutes } from './audit.ts'
@@ -21,6 +22,7 @@ import { runRoutes } from './runs.ts'
 import { sandboxRoutes } from './sandbox.ts'
 import { secretRoutes } from './secrets.ts'
 import { sessionRoutes } from './sessions.ts'
+import { settingsRoutes } from './settings.ts'
 import { skillProposalRoutes } from './skill-proposals.ts'
 import { skillRoutes } from './skills.ts'
 import { statusRoutes } from './status.ts'
@@ -32,13 +34,14 @@ import { webhookRoutes } from './webhooks.ts'
 export const routes: Route[] = [
   ...[...sessionRoutes, ...turnRoutes, ...changeRoutes, ...eventRoutes, ...artifactRoutes],
   ...[...runRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
-  ...[...phaseRoutes, ...skillRoutes, ...skillProposalRoutes],
+  ...[...abilityRoutes, ...phaseRoutes, ...skillRoutes, ...skillProposalRoutes],
   ...[...budgetRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
   ...[
     ...memberRoutes,
     ...auditRoutes,
     ...keyRoutes,
+    ...settingsRoutes,
     ...webhookRoutes,
     ...statusRoutes,
     ...deadLetterRoutes,

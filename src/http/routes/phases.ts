@@ -19,11 +19,9 @@ import {
 } from '../../contract/phase.ts'
 import {
   approveArtifact,
-  importArtifacts,
   loadArtifact,
   loadReadiness,
   loadStatus,
-  saveArtifact,
   type Saver,
   shown,
 } from '../../core/registry/phases/phases.ts'
@@ -31,6 +29,7 @@ import { type ChangeKey, listChanges, listRevisions } from '../../core/registry/
 import { workflowOf } from '../../core/registry/phases/rules.ts'
 import { mustMayUseProject } from '../../core/registry/place.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
+import { importPhaseArtifacts, savePhaseArtifact } from '../../core/verbs/save-phase-artifact.ts'
 import { detailOf, invalid } from '../kit/errors.ts'
 import { type Cursor, pageBy, readNumber } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
@@ -87,7 +86,7 @@ export const phaseRoutes = [
     refuses: ['forbidden', 'unprocessable'],
     answer({ deps, caller, body }) {
       mustMayUseProject(caller, body.project)
-      return importArtifacts(deps.db(), deps.crypto, deps.now(), saverOf(caller), body)
+      return importPhaseArtifacts(deps, saverOf(caller), body)
     },
   }),
 
@@ -139,14 +138,7 @@ export const phaseRoutes = [
     refuses: ['invalid_request', 'forbidden', 'wrong_state'],
     answer({ deps, caller, params, body }) {
       mustMayUseProject(caller, body.project)
-      return saveArtifact(
-        deps.db(),
-        deps.crypto,
-        deps.now(),
-        saverOf(caller),
-        read(PhaseNames, params),
-        body,
-      )
+      return savePhaseArtifact(deps, saverOf(caller), read(PhaseNames, params), body)
     },
   }),
 

@@ -10,6 +10,7 @@ import { readJsonBody } from '../kit/body.ts'
 import type { AppDeps } from '../kit/deps.ts'
 import type { AppContext } from '../kit/context.ts'
 import { detailOf, invalid } from '../kit/errors.ts'
+import { headersOf } from '../kit/headers.ts'
 import { json, refusals } from '../kit/openapi.ts'
 import type { Route } from '../kit/route.ts'
 import { nameSchemas } from '../kit/openapi-schemas.ts'
@@ -39,10 +40,12 @@ export const toolRoutes: Route[] = [
         })
         const { body, replayed } = await session.calls.call(sandbox, call)
         // The stored bytes as they are: parsing and printing them again could change them.
-        return c.body(body, 200, {
+        const headers = {
           'content-type': 'application/json',
           'x-gantry-replayed': String(replayed),
-        })
+          ...headersOf(c),
+        }
+        return new Response(body, { headers })
       })
     },
   },

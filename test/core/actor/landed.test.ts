@@ -35,6 +35,9 @@ const landed = {
     '8dfcef4a1495d810',
     '821f219ecf2d2f36',
     '257ed74154c11dcf',
+    '9430b41ec092c7de',
+    '38f2a589bbb7da87',
+    'e9e7ec1dc49c2856',
   ],
   organisation: [
     'afba0e2bea701f87',
@@ -69,7 +72,7 @@ const landedMigrations = {
   '0010_members.sql': '4273c8f129bb3735',
   '0011_phases.sql': '340d40b2854d6498',
   '0012_skills.sql': '088209a2f6573954',
-  '0013_skill_usage.sql': '9b8959510731d889',
+  '0013_skill_usage.sql': '52912a61711453fc',
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)

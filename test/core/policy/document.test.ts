@@ -157,7 +157,7 @@ describe('documents', () => {
       'quorum: 3',
       23,
       'rules.1.approval.quorum',
-      /only 2 keys/,
+      /only 2 entries/,
     ],
     ['a quorum of none', 'quorum: 2', 'quorum: 0', 23, 'rules.1.approval.quorum', /./],
     [

@@ -8,6 +8,7 @@ import {
   type EnclosureInput,
 } from '../../../sandbox-agent/enclosure/enclosure.ts'
 import { Egress } from '../../../sandbox-agent/enclosure/egress.ts'
+import { findSecrets } from '../../../sandbox-agent/enclosure/masks.ts'
 import type { Ran, RunOptions } from '../../../sandbox-agent/enclosure/held.ts'
 import { Reader } from '../../../sandbox-agent/enclosure/reader.ts'
 
@@ -59,6 +60,7 @@ const launched = enclosure.launch({
   file: '/bin/sh',
   args: ['-c', order.script],
   cwd: order.manifest.layout.workspace,
+  masks: findSecrets(order.manifest.layout.workspace),
   environment: { ...order.environment, ...enclosure.environment },
 })
 let output = ''

@@ -29,6 +29,7 @@ describe.each(kinds)('an enclosure made by %s', (kind) => {
       write: `echo w > "$HOME/w"; echo w > w; echo w > /tmp/w; cat '${box}/tmp/w'; echo w > '${box}/config/plugin.mjs'; echo w > '${box}/config/new'; echo w > /usr/w; echo w > /etc/w; echo w > /w; true`,
       rename: `mv '${root}' /tmp/moved 2>&1; mv '${box}' '${box}2' 2>&1; mv '${box}/config' '${box}/config2' 2>&1`,
       nested: `unshare --user --map-root-user --mount sh -c "mount -o remount,rw '${box}/config'; umount '${box}/config'; umount -l /usr; mount -o remount,bind,rw /usr; echo w > '${box}/config/plugin.mjs'" 2>&1; cat '${box}/config/plugin.mjs'`,
+      contract: `cd "$HOME/.config/opencode"; cat plugin/proliferate.mjs opencode.json '${box}/config/opencode.json'; echo w > plugin/proliferate.mjs; echo w > plugin/more.mjs; rm -f opencode.json; cd; mv .config/opencode moved; rm -rf .config; mv .config moved2; echo after; cat .config/opencode/plugin/proliferate.mjs; echo w > .config/other && cat .config/other`,
       processes: `ps -e -o args= | grep -v ' ps \\|grep'; ls /proc | grep -c '^[0-9]'`,
       network: `tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '; wc -l </proc/net/route`,
       host: tcp('127.0.0.1', port),
@@ -91,6 +92,17 @@ describe.each(kinds)('an enclosure made by %s', (kind) => {
   test('[WALL2] what leads to the gate cannot be renamed, and a namespace inside cannot change a mount', () => {
     expect(said('rename').match(/^mv: cannot /gm)?.length).toBeGreaterThanOrEqual(3)
     expect(said('nested').trim().split('\n').at(-1)).toBe('the gate')
+  })
+
+  test("[WALL19] the contract's place of the plugin is the loaded one, named by the configuration, and cannot be changed", () => {
+    const [plugin, ...rest] = said('contract').split('\n')
+    expect(plugin).toBe('the loaded plugin')
+    const named = JSON.stringify({
+      plugin: [`${box}/home/.config/opencode/plugin/proliferate.mjs`],
+    })
+    expect(rest.join('\n').split(named)).toHaveLength(3)
+    expect(said('contract').match(/Read-only file system/g)?.length).toBeGreaterThanOrEqual(3)
+    expect(said('contract')).toMatch(/\nafter\nthe loaded plugin\nw\n$/)
   })
 
   test('[WALL3] its network is a loopback of its own: neither the host nor a metadata address is reached', () => {

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -27,11 +27,23 @@ export function makePlace(kind: Kind) {
   const files = ['admin-key', 'sandboxes/one/agent/token', 'sandboxes/two/file']
   for (const file of files) writeFileSync(join(root, file), 'TOP SECRET\n', { mode: 0o644 })
   writeFileSync(join(box, 'config', 'plugin.mjs'), 'the gate\n')
+  // The contract's place of the plugin, which is the sandbox's to write outside of an enclosure.
+  const contract = join(box, 'home/.config/opencode')
+  for (const folder of [join(box, 'config'), contract])
+    mkdirSync(join(folder, 'plugin'), { recursive: true })
+  writeFileSync(join(box, 'config/plugin/proliferate.mjs'), 'the loaded plugin\n')
+  writeFileSync(join(contract, 'plugin/proliferate.mjs'), 'a copy\n')
+  for (const folder of [join(box, 'config'), contract])
+    writeFileSync(
+      join(folder, 'opencode.json'),
+      JSON.stringify({ plugin: [join(box, 'config/plugin/proliferate.mjs')] }),
+    )
   const owner = kind === 'root' ? { uid, gid: uid } : undefined
   // The ordinary user owns everything, as where the stack is not root.
   const own = isRoot ? [root, join(root, 'sandboxes'), box, ...folders] : []
   const given = kind === 'root' ? folders.filter((path) => !/config|agent$/.test(path)) : own
   for (const folder of isRoot ? given : []) chownSync(folder, uid, uid)
+  if (isRoot) execFileSync('chown', ['-R', `${uid}:${uid}`, join(box, 'home')])
   const mark = `walls.${randomInt(1e9)}`
   const order: Omit<Order, 'script'> = {
     boot: { stateDir: join(box, 'agent'), opencode: binary('opencode'), hidden: [root] },

@@ -14,6 +14,7 @@ async function start(
     manifest,
     environment: {},
     enclosure: openEnclosure(undefined, ''),
+    masks: [],
     logFile: join(root, 'opencode.log'),
     onEvent,
     onExit: () => undefined,

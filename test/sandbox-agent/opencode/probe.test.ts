@@ -47,7 +47,7 @@ async function probe(
   const startedAt = Date.now()
   let end: string | undefined
   void OpenCode.start({
-    ...{ binary, manifest, environment: {}, enclosure },
+    ...{ binary, manifest, environment: {}, enclosure, masks: [] },
     logFile: join(root, 'opencode.log'),
     onEvent: () => undefined,
     onExit: () => undefined,

@@ -7,6 +7,7 @@ import { bashPath } from '../../../sandbox-agent/shell.ts'
 import { Supervisor } from '../../../sandbox-agent/opencode/supervisor.ts'
 import type { Boot } from '../../../src/contract/manifest.ts'
 import { isRoot } from '../../support/needs.ts'
+import { openReader } from '../support.ts'
 import { opencodeDouble } from './opencode-double.ts'
 
 it('[EXEC28] OpenCode is told to run commands by bash, whatever the manifest or the agent has', async () => {
@@ -19,6 +20,7 @@ it('[EXEC28] OpenCode is told to run commands by bash, whatever the manifest or 
     marked,
     environment: () => ({ GANTRY_TEST_MARK: root, SHELL: '/bin/sh' }),
     marks: { GANTRY_TEST_MARK: root },
+    run: openReader().run,
     serve: { relay: () => undefined, proxy: () => undefined, socks: () => undefined },
     onEvent: () => undefined,
     onDied: () => undefined,
@@ -58,6 +60,7 @@ function enclosedSupervisor() {
     marked,
     environment: () => ({ GANTRY_TEST_MARK: root }),
     marks: { GANTRY_TEST_MARK: root },
+    run: openReader().run,
     serve: { relay: () => undefined, proxy: () => undefined, socks: () => undefined },
     onEvent: () => undefined,
     onDied: () => undefined,
@@ -121,6 +124,7 @@ it('[TURN12] an OpenCode that was killed because it hung comes back, however oft
     marked,
     environment: () => ({ GANTRY_TEST_MARK: root }),
     marks: { GANTRY_TEST_MARK: root },
+    run: openReader().run,
     serve: { relay: () => undefined, proxy: () => undefined, socks: () => undefined },
     onEvent: () => undefined,
     onDied: () => void (deaths += 1),

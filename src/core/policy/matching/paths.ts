@@ -1,3 +1,4 @@
+import { namesSecret, secretFileNames } from '../../../contract/secret-paths.ts'
 import { matchesText, textGlob, withoutBrackets } from './text-globs.ts'
 
 /** Paths are text here: nothing is looked up. The sandbox compares real paths before it acts. */
@@ -36,19 +37,6 @@ export const isSessionPath = (path: string, { sessionPaths }: Boundary): boolean
 export const isInside = (path: string, boundary: Boundary): boolean =>
   isWithin(path, boundary.workspaceRoot) || isSessionPath(path, boundary)
 
-const secretFiles = new Set([
-  ...['.envrc', '.netrc', '_netrc', '.pypirc', '.pgpass', '.my.cnf', '.git-credentials'],
-  ...['id_rsa', 'id_dsa', 'id_ecdsa', 'id_ed25519', 'credentials', '.credentials', 'admin-key'],
-  ...['credentials.json', '.credentials.json', 'secrets.json', 'secrets.yml', 'secrets.yaml'],
-  ...['secrets.toml', '.secrets', '.htpasswd'],
-])
-const secretFolders = new Set(['.aws', '.ssh', '.gnupg', '.kube', '.azure', '.gantry'])
-/** Made to be read: they hold names, not values. */
-const envTemplates = /^\.env\.(?:[\w-]+\.)*(?:example|sample|template|dist|defaults?)$/
-const secretEndings = /\.(?:p12|pfx|jks|keystore|kdbx|key)$/
-const secretPlaces =
-  /\/(?:\.docker\/config\.json|\.config\/gh\/hosts\.yml)$|\/\.config\/gcloud(?:\/|$)/
-
 /** What a pattern for hidden files is most likely after. */
 const hiddenSecrets = ['.env', '.env.local', '.envrc', '.netrc', '.ssh', '.aws', '.gnupg']
 
@@ -65,7 +53,7 @@ function mayNameSecret(part: string): boolean {
 /** `id_r*`, `cred*`, `*.ke?`; not `*` and `*.json`, which are after something else. */
 const mayNamePlainSecret = (part: string): boolean =>
   /^[^*?[{]{3}/.test(part)
-    ? [...secretFiles].some((name) => fits(part, name))
+    ? secretFileNames.some((name) => fits(part, name))
     : plainEndings.some(
         (ending) => /\.[a-z]/.test(part) && fits(part.slice(part.lastIndexOf('.')), ending),
       )
@@ -75,19 +63,9 @@ const maxPattern = 100
 const fits = (pattern: string, name: string): boolean =>
   matchesText(textGlob(withoutBrackets(pattern)), name)
 
-/** Whether the file holds credentials, by its name. */
+/** Whether the file holds credentials, by its name; a pattern counts for what it may name. */
 export function isSecretPath(path: string): boolean {
   const lower = path.toLowerCase()
-  const parts = lower.split('/')
-  const file = parts.at(-1) ?? ''
-  if (/[*?[{]/.test(lower) && parts.some(mayNameSecret)) return true
-  if (file === '.env' || file.startsWith('.env.') || file.startsWith('.env*'))
-    return !envTemplates.test(file)
-  if (file === 'environ') return lower.startsWith('/proc/')
-  return (
-    secretFiles.has(file) ||
-    secretEndings.test(file) ||
-    secretPlaces.test(lower) ||
-    parts.some((part) => secretFolders.has(part))
-  )
+  if (/[*?[{]/.test(lower) && lower.split('/').some(mayNameSecret)) return true
+  return namesSecret(path)
 }

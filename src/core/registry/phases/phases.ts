@@ -3,17 +3,18 @@
  * that. Nothing here starts a phase, an agent or a run, and nothing is written anywhere else.
  */
 import { AppError } from '../../../contract/error.ts'
-import type {
-  ChangeStatus,
-  Phase,
-  PhaseApproval,
-  PhaseApprove,
-  PhaseArtifact,
-  PhaseImport,
-  PhaseImported,
-  PhaseReadiness,
-  PhaseSave,
-  WholePhaseArtifact,
+import {
+  topicKey,
+  type ChangeStatus,
+  type Phase,
+  type PhaseApproval,
+  type PhaseApprove,
+  type PhaseArtifact,
+  type PhaseImport,
+  type PhaseImported,
+  type PhaseReadiness,
+  type PhaseSave,
+  type WholePhaseArtifact,
 } from '../../../contract/phase.ts'
 import { byteLength } from '../../documents.ts'
 import type { Crypto, Db } from '../../ports.ts'
@@ -28,7 +29,7 @@ import {
   saveApproval,
   saveStatement,
 } from './rows.ts'
-import { readinessOf, statusOf, topicKey } from './rules.ts'
+import { readinessOf, statusOf } from './rules.ts'
 
 type Hashes = Pick<Crypto, 'sha256'>
 

@@ -1,13 +1,14 @@
 // The SQL of phases. Rows are only added: a save is the next revision, so whatever was present stays present.
 
-import type {
-  ChangeRow,
-  ListedPhaseArtifact,
-  Phase,
-  PhaseApproval,
+import {
+  type ChangeRow,
+  type ListedPhaseArtifact,
+  type Phase,
+  type PhaseApproval,
+  topicKey,
 } from '../../../contract/phase.ts'
 import type { Db, DbStatement } from '../../ports.ts'
-import { nextPhase, phases, positionOf, topicKey } from './rules.ts'
+import { nextPhase, phases, positionOf } from './rules.ts'
 
 export interface ChangeKey {
   organisationId: string
@@ -95,6 +96,39 @@ export async function presentPhases(db: Db, key: ChangeKey): Promise<Set<Phase>>
     ...keyOf(key),
   )
   return new Set(rows.map(({ phase }) => phase))
+}
+
+/** Of several changes; one that nobody has begun is not there. */
+export async function presentByChange(
+  db: Db,
+  { organisationId, project }: Omit<ChangeKey, 'change'>,
+  changes: readonly string[],
+): Promise<Map<string, Phase[]>> {
+  const rows = await db.all<{ change: string; phase: Phase }>(
+    `select distinct change, phase from phase_artifacts
+     where organisation_id = ? and project = ? and change in (select value from json_each(?))`,
+    ...[organisationId, project, JSON.stringify(changes)],
+  )
+  const found = new Map<string, Phase[]>()
+  for (const { change, phase } of rows) found.set(change, [...(found.get(change) ?? []), phase])
+  return found
+}
+
+/** How many hear at once that an artifact was saved; others look when their next turn begins. */
+const maxTold = 50
+
+/** Open sessions of the project, newest first; none if no policy of the organisation has ever named a phase. */
+export async function openSessionsIn(
+  db: Db,
+  { organisationId, project }: Omit<ChangeKey, 'change'>,
+): Promise<string[]> {
+  const rows = await db.all<{ id: string }>(
+    `select id from sessions where organisation_id = ?1 and project = ?2 and status = 'open'
+       and exists (select 1 from policies where organisation_id = ?1 and project in ('', ?2) and instr(source, 'sdd') > 0)
+     order by created_at desc limit ?3`,
+    ...[organisationId, project, maxTold],
+  )
+  return rows.map(({ id }) => id)
 }
 
 /** Null revision: the newest. */

@@ -3,6 +3,7 @@
 
 import {
   Phase,
+  topicKey,
   type ChangeStatus,
   type PhaseReadiness,
   type Workflow,
@@ -20,8 +21,6 @@ const prerequisites: Record<Phase, readonly Phase[]> = {
   verify: ['apply-progress'],
   archive: ['verify'],
 }
-
-export const topicKey = (change: string, phase: Phase): string => `sdd/${change}/${phase}`
 
 /** Its place in the order. A phase can be made stale by every phase before it. */
 export const positionOf = (phase: Phase): number => phases.indexOf(phase)

@@ -14,6 +14,8 @@ export interface SkillCaller extends Limited {
   organisationId: string
   memberId: string
   keyId: string
+  /** Who has made the key, while it is new: votes count as this member's. */
+  countsAs?: { memberId: string } | null
 }
 
 export const skillColumns = `id, project, scope, name, description, current_version as currentVersion,

@@ -31,6 +31,7 @@ export interface ApprovalRow {
   asker_kind: 'sandbox' | 'key'
   asker_id: string
   asker_owner: string | null
+  asker_counts_as: string | null
   subject: string
   title: string
   operation: string
@@ -50,6 +51,7 @@ export interface ApprovalRow {
   resolved_at: number | null
   actor: string | null
   actor_owner: string | null
+  actor_member: string | null
   resolution_reason: string | null
 }
 
@@ -57,7 +59,7 @@ interface NewApproval {
   id: string
   runId: string
   kind: 'gate' | 'operation'
-  asker: { kind: 'sandbox' | 'key'; id: string; owner: string | null }
+  asker: { kind: 'sandbox' | 'key'; id: string; owner: string | null; countsAs?: string | null }
   subject: string
   title: string
   operation: unknown
@@ -76,8 +78,8 @@ export function openApproval(sql: Sql, now: number, approval: NewApproval): Appr
   sql.run(
     `insert into approvals (id, run_id, kind, state, asker_kind, asker_id, asker_owner, subject, title, operation,
        operation_hash, decision_seq, reason, rule, policy, group_keys, quorum, escalates_at, escalation_keys, resumable,
-       created_at, deadline_at)
-     values (?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+       created_at, deadline_at, asker_counts_as)
+     values (?, ?, ?, 'pending', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     approval.id,
     approval.runId,
     approval.kind,
@@ -99,6 +101,7 @@ export function openApproval(sql: Sql, now: number, approval: NewApproval): Appr
     approval.resumable ? 1 : 0,
     now,
     now + terms.timeoutSeconds * 1000,
+    asker.countsAs ?? null,
   )
   const row = mustApproval(sql, approval.id)
   record(sql, now, row.run_id, 'permission.requested', {
@@ -132,6 +135,7 @@ interface Resolution {
   state: Exclude<ApprovalState, 'pending'>
   actor: string
   owner: string | null
+  memberId?: string
   reason: string
   remember?: ApprovalResolve['remember'] | null
 }
@@ -145,12 +149,14 @@ export function settleApproval(
 ): ApprovalRow | null {
   const row = mustApproval(sql, id)
   if (row.state !== 'pending') return null
-  const { state, actor, owner, reason } = resolution
+  const { state, actor, owner, memberId = null, reason } = resolution
   sql.run(
-    `update approvals set state = ?, actor = ?, actor_owner = ?, resolution_reason = ?, resolved_at = ? where n = ?`,
+    `update approvals set state = ?, actor = ?, actor_owner = ?, actor_member = ?, resolution_reason = ?, resolved_at = ?
+     where n = ?`,
     state,
     actor,
     owner,
+    memberId,
     reason,
     now,
     row.n,
@@ -280,10 +286,10 @@ export function toApproval(sql: Sql, row: ApprovalRow): Approval {
     reason: row.reason,
     rule: row.rule,
     policy: JSON.parse(row.policy) as Approval['policy'],
-    group: keysOf(row.group_keys),
+    group: namesOf(row.group_keys),
     quorum: row.quorum,
     escalatesAt: row.escalates_at,
-    escalation: keysOf(row.escalation_keys),
+    escalation: namesOf(row.escalation_keys),
     votes: votesOf(sql, row.id),
     resumable: row.resumable === 1,
     remembered: grantOf(sql, row.id),
@@ -301,8 +307,14 @@ export function toApproval(sql: Sql, row: ApprovalRow): Approval {
   }
 }
 
-export const keysOf = (text: string | null): string[] | null =>
+/** Of a group: members and keys, by their ids. */
+export const namesOf = (text: string | null): string[] | null =>
   text === null ? null : (JSON.parse(text) as string[])
+
+export const isInGroup = (
+  group: readonly string[],
+  { keyId, memberId }: { keyId: string; memberId: string | null },
+): boolean => group.includes(keyId) || (memberId !== null && group.includes(memberId))
 
 export function votesOf(sql: Sql, approvalId: string): Approval['votes'] {
   return sql.all<Approval['votes'][number]>(

@@ -2,7 +2,14 @@ import type { ApprovalResolve } from '../../../contract/approval.ts'
 import { AppError } from '../../../contract/error.ts'
 import type { Sql } from '../../ports.ts'
 import type { Caller } from '../record/caller.ts'
-import { type ApprovalRow, keysOf, mustApproval, settleApproval, votesOf } from './rows.ts'
+import {
+  type ApprovalRow,
+  isInGroup,
+  mustApproval,
+  namesOf,
+  settleApproval,
+  votesOf,
+} from './rows.ts'
 
 /** A person's word. The row as it is afterwards: still pending while its quorum is not reached. */
 export function voteOn(
@@ -22,9 +29,10 @@ export function voteOn(
     ])
   if (vote.resolution === 'approved' && !isEnough(sql, now, row, caller, vote.reason)) return row
   const { keyId, owner } = caller
+  const { memberId } = voterOf(caller)
   const reason = vote.reason || `${vote.resolution} by ${owner || keyId}`
   const { resolution: state, remember = null } = vote
-  settleApproval(sql, now, id, { state, actor: keyId, owner, reason, remember })
+  settleApproval(sql, now, id, { state, actor: keyId, owner, memberId, reason, remember })
   return mustApproval(sql, id)
 }
 
@@ -45,32 +53,54 @@ function mustBeRememberable(row: ApprovalRow, resolution: ApprovalResolve['resol
   ])
 }
 
-/** Who asked never approves, not with another key of the same person either; but may take the question back. */
+/** A new key counts as the member's who has made it: nobody becomes several by making members. */
+const voterOf = ({ countsAs, memberId, owner }: Caller) => countsAs ?? { memberId, owner }
+
+/** With this key, with another one of the same member, or through a member that it has just made. */
+function hasAsked(row: ApprovalRow, caller: Caller): boolean {
+  if (row.asker_kind !== 'key') return false
+  const askers = [row.asker_owner, row.asker_counts_as]
+  return (
+    row.asker_id === caller.keyId ||
+    askers.includes(caller.owner) ||
+    askers.includes(voterOf(caller).owner)
+  )
+}
+
+/** Who asked never approves, but may take the question back. */
 function mustBeEligible(
   row: ApprovalRow,
   now: number,
-  { keyId, owner }: Caller,
+  caller: Caller,
   resolution: ApprovalResolve['resolution'],
 ): void {
-  const hasAsked = row.asker_kind === 'key' && (row.asker_id === keyId || row.asker_owner === owner)
-  if (hasAsked && resolution === 'approved')
-    throw new AppError('forbidden', `Cannot approve "${row.id}": you have asked for it yourself`)
-  if (hasAsked && resolution === 'cancelled') return
-  const group = keysOf(row.group_keys)
+  const isAsker = hasAsked(row, caller)
+  if (isAsker && resolution === 'approved')
+    throw new AppError('forbidden', `Cannot approve "${row.id}": ${askedBy(caller)}`)
+  if (isAsker && resolution === 'cancelled') return
+  const group = namesOf(row.group_keys)
   const escalated = row.escalates_at !== null && row.escalates_at <= now
-  const second = escalated ? (keysOf(row.escalation_keys) ?? []) : []
-  if (group !== null && !group.includes(keyId) && !second.includes(keyId))
+  const second = escalated ? (namesOf(row.escalation_keys) ?? []) : []
+  const voter = { keyId: caller.keyId, memberId: voterOf(caller).memberId }
+  if (group !== null && !isInGroup([...group, ...second], voter))
     throw new AppError('forbidden', `Cannot resolve "${row.id}": this key is not in its group`)
 }
 
-/** Counts people, never keys. */
+const askedBy = ({ countsAs }: Caller): string =>
+  countsAs
+    ? `this key is new and counts as that of "${countsAs.owner}", who has made it, for a day`
+    : 'you have asked for it yourself'
+
+/** Counts members, never keys. */
 function isEnough(
   sql: Sql,
   now: number,
   row: ApprovalRow,
-  { keyId, owner }: Caller,
+  caller: Caller,
   reason: string,
 ): boolean {
-  sql.run('insert or ignore into votes values (?, ?, ?, ?, ?)', row.id, owner, keyId, reason, now)
+  const { owner } = voterOf(caller)
+  const vote = [row.id, owner, caller.keyId, reason, now]
+  sql.run('insert or ignore into votes values (?, ?, ?, ?, ?)', ...vote)
   return votesOf(sql, row.id).length >= row.quorum
 }

@@ -1,5 +1,9 @@
 import type { Enclosure } from '../../../contract/enclosure.ts'
-import type { PermissionDecision, PermissionRequest } from '../../../contract/permission.ts'
+import type {
+  PermissionDecision,
+  PermissionRequest,
+  PhaseStates,
+} from '../../../contract/permission.ts'
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import type { Policy } from '../../../contract/policy.ts'
 import { approvalTerms } from '../../policy/rules.ts'
@@ -29,6 +33,7 @@ export interface Case {
   /** The question's hash is not that of its input. */
   misnamed: boolean
   enclosure: Enclosure
+  phases: PhaseStates
   /** The host that the sandbox's proxy asks for; null: another question. */
   connectsTo: string | null
   repositoryHost: string | null
@@ -78,9 +83,16 @@ function inputIsNamed(given: Case, before: Judgement | null): Judgement | null {
   return before ?? denied(given, 'The hash of the question is not that of its input')
 }
 
-function policyDecides({ request, policy, enclosure }: Case, before: Judgement | null): Judgement {
+function policyDecides(
+  { request, policy, enclosure, phases }: Case,
+  before: Judgement | null,
+): Judgement {
   return (
-    before ?? { by: 'policy', grant: null, ...evaluatePermission(request, policy, { enclosure }) }
+    before ?? {
+      by: 'policy',
+      grant: null,
+      ...evaluatePermission(request, policy, { enclosure, phases }),
+    }
   )
 }
 

@@ -1,6 +1,6 @@
 import type { Enclosure } from '../../../contract/enclosure.ts'
 import { egressTool } from '../../../contract/ask.ts'
-import type { PermissionRequest } from '../../../contract/permission.ts'
+import type { PermissionRequest, PhaseStates } from '../../../contract/permission.ts'
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import type { Policy } from '../../../contract/policy.ts'
 import { toolFileName } from '../../../contract/tools.ts'
@@ -17,6 +17,7 @@ import type { RunRow } from '../runs/run.ts'
 import { hasEnded } from '../runs/transitions.ts'
 import { hashOfQuestion, type Question, type Verdict } from './questions.ts'
 import type { SessionKernel } from '../record/kernel.ts'
+import { phaseStates } from './known-phases.ts'
 import { loadEnclosure, loadPlace, loadPolicy, type Place } from './policy-row.ts'
 
 /** What this session may do: its policy, its own gate lists, and where it is. Asked for every tool, so all is kept at hand. */
@@ -24,6 +25,8 @@ export class SessionPolicy {
   readonly #kernel: SessionKernel
   #policy: Policy | null | undefined
   #place: Place | undefined
+  #changes: ReadonlySet<string> | undefined
+  #phases: PhaseStates | undefined
   #turn: AskingTurn | null = null
   #turnState = -1
 
@@ -35,6 +38,8 @@ export class SessionPolicy {
   readonly changed = (): void => {
     this.#policy = undefined
     this.#place = undefined
+    this.#changes = undefined
+    this.#phases = undefined
   }
 
   /** The document that counts, if there is one. */
@@ -68,6 +73,7 @@ export class SessionPolicy {
     const { by, grant, ...decision } = judgeQuestion({
       ...{ sql, now, turn, request, policy, misnamed: question.misnamed === true },
       enclosure: this.enclosure(),
+      phases: this.phases(),
       connectsTo: question.tool === egressTool ? (request.hosts[0] ?? null) : null,
       repositoryHost: session.repositoryUrl === null ? null : hostOf(session.repositoryUrl),
       operationHash: () => hashOfQuestion(question),
@@ -140,6 +146,20 @@ export class SessionPolicy {
   enclosure(): Enclosure {
     const { sql } = this.#kernel.ports
     return loadEnclosure(sql, this.#kernel.session().generation)?.level ?? 'none'
+  }
+
+  /** Changes whose phases rules of the document wait for. */
+  changesNamed(): ReadonlySet<string> {
+    this.#changes ??= new Set(
+      this.document()?.rules.flatMap(({ sdd }) => (sdd ? [sdd.change] : [])) ?? [],
+    )
+    return this.#changes
+  }
+
+  /** Of those changes, as far as the session has heard. */
+  phases(): PhaseStates {
+    this.#phases ??= this.changesNamed().size === 0 ? {} : phaseStates(this.#kernel.ports.sql)
+    return this.#phases
   }
 
   place(): Place {

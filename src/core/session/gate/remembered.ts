@@ -1,6 +1,6 @@
 import type { ApprovalTerms } from '../../../contract/policy.ts'
 import type { Sql } from '../../ports.ts'
-import { mustApproval } from '../approvals/rows.ts'
+import { isInGroup, mustApproval } from '../approvals/rows.ts'
 import { findGrants } from '../approvals/grants.ts'
 
 /** What is to be asked, of whom, and in which run. */
@@ -23,8 +23,9 @@ export function remembered(
 ): string[] {
   const { quorum, group, escalate } = terms
   if (quorum > 1) return []
+  const others = escalate?.group ?? []
   return findGrants(sql, now, operationHash, runId).filter((id) => {
-    const actor = mustApproval(sql, id).actor ?? ''
-    return group === null || group.includes(actor) || escalate?.group.includes(actor) === true
+    const { actor, actor_member: memberId } = mustApproval(sql, id)
+    return group === null || isInGroup([...group, ...others], { keyId: actor ?? '', memberId })
   })
 }

@@ -74,7 +74,10 @@ function askFor(
     id: row.approval_id ?? '',
     runId: row.run_id,
     kind: 'operation',
-    asker: { kind: 'key', id: caller.keyId, owner: caller.owner },
+    asker: {
+      ...{ kind: 'key', id: caller.keyId, owner: caller.owner },
+      countsAs: caller.countsAs?.owner ?? null,
+    },
     subject: row.id,
     title: `${operation.category}: ${operation.operation}`,
     operation,

@@ -32,7 +32,7 @@ export function judgeOperation(
 ): OperationVerdict {
   const policy = effectivePolicy(session.document(), 'operation')
   const request = requestOfOperation(operation, session.context(run.agent, run.subagent))
-  const evaluated = evaluatePermission(request, policy, { enclosure: session.enclosure() })
+  const evaluated = evaluatePermission(request, policy, stateOf(session))
   const plan = planOf(session, request, operation, evaluated)
   const tightened = mustAsk(plan) ? tighten(evaluated, plan) : evaluated
   const asked = { runId: run.id, terms: approvalTerms(policy, tightened.rule) }
@@ -53,11 +53,16 @@ export function judgeOperation(
   return { record, terms: approvalTerms(policy, decision.rule), plan }
 }
 
+const stateOf = (session: SessionPolicy) => ({
+  enclosure: session.enclosure(),
+  phases: session.phases(),
+})
+
 /** How it would be held, without deciding or writing anything. */
 export function planOperation(session: SessionPolicy, operation: Operation): IsolationPlan {
   const policy = effectivePolicy(session.document(), 'operation')
   const request = requestOfOperation(operation, session.context(null, null))
-  const decision = evaluatePermission(request, policy, { enclosure: session.enclosure() })
+  const decision = evaluatePermission(request, policy, stateOf(session))
   return planOf(session, request, operation, decision)
 }
 

@@ -8,6 +8,8 @@ export interface Caller {
   memberId: string
   /** The member's name, to show. */
   owner: string
+  /** Who has made the key, while it is new: votes count as this member's. */
+  countsAs?: { memberId: string; owner: string } | null
   /** What its key may do. */
   scopes?: readonly Scope[]
   /** What its key may see; null or missing: the whole organisation. */

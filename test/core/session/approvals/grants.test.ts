@@ -247,7 +247,9 @@ describe('[APR9] a remembered approval holds only where its giver alone may stil
       askFor({ group: 'g' }, { g: [person('5').keyId] }),
     )
     expect(await again()).toBeNull()
-    await world.actor.api.gate.setPolicy(testCaller, askFor({ group: 'g' }, { g: [other.keyId] }))
-    expect(await again()).toBe('allow')
+    for (const id of [other.keyId, other.memberId]) {
+      await world.actor.api.gate.setPolicy(testCaller, askFor({ group: 'g' }, { g: [id] }))
+      expect(await again()).toBe('allow')
+    }
   })
 })

@@ -19,7 +19,7 @@ export const skillPropose = gatewayTool({
     const id = `skp_${call.operationId.slice(3)}`
     await createProposal(call.db(), call, call.now(), call, {
       ...{ id, skill },
-      asker: { kind: 'sandbox', id: call.sessionId, memberId: null },
+      asker: { kind: 'sandbox', id: call.sessionId, memberId: null, countsAs: null },
       input: {
         baseVersion: pin.revision,
         ...(description !== undefined && { description }),

@@ -1,0 +1,178 @@
+// One collect: what OpenCode's database and snapshots show of a turn, as one bundle. It decides nothing. At most ten steps
+// are read, each once and within its time; a step is read only if a tool of it has changed files whose two sides its own
+// input does not tell. What cannot be had is named by a code, and nothing is tried again. The agent runs it for the
+// command `evidence` and posts what it returns.
+
+import { realpathSync } from 'node:fs'
+import { join } from 'node:path'
+import {
+  bundleVersion,
+  type EvidenceBundle,
+  type EvidenceWindow,
+  evidenceLimits,
+  maxBundleParts,
+} from '../../src/contract/evidence.ts'
+import { type Place, unresolvedPaths } from '../../src/contract/evidence-paths.ts'
+import type { CommandBody } from '../../src/contract/link.ts'
+import { isFrozen } from './frozen.ts'
+import { readHistory, type Rows } from './history.ts'
+import {
+  failure,
+  firstPage,
+  neighbourOf,
+  neighboursOf,
+  type Page,
+  schemaOf,
+  tellRows,
+} from './history-rows.ts'
+import { findStores, type FoundStores, type StorePlace } from './snapshot-store.ts'
+import { readWindow, TextBudget } from './window-files.ts'
+
+export interface CollectSite extends Omit<StorePlace, 'dataDir'> {
+  home: string
+  workspace: string
+  /** Endings of files that OpenCode formats after writing; null: not known. */
+  formatted: () => Promise<string[] | null>
+}
+
+export interface Collected {
+  bundle: EvidenceBundle
+  /** The last message of this bundle; null: there is nothing after it. */
+  next: string | null
+}
+
+/** Also those that change no file: what their tools ran beside is to be known. */
+const maxMessages = 200
+
+export async function collectEvidence(
+  site: CollectSite,
+  body: CommandBody<'evidence'>,
+): Promise<Collected> {
+  const place = { ...site, dataDir: join(site.home, '.local', 'share', 'opencode') }
+  const history = await readHistory(place, { ...body, maxMessages })
+  const bundle = emptyBundle(history.writeAheadFile)
+  const stop = (code: Parameters<typeof failure>[0]): Collected => {
+    bundle.failures.push(failure(code))
+    return { bundle, next: null }
+  }
+  if (!history.ok) return stop('history-unreadable')
+  const { rows } = history
+  bundle.capability.schema = schemaOf(rows.schema ?? [])
+  if (!bundle.capability.schema.supported) return stop('sqlite-schema-unsupported')
+  const own = sessionOf(rows)
+  if (!own || !rows.messages || !rows.parts) return stop('session-identity-missing')
+  bundle.capability.session = own
+  const page = firstPage(tellRows(rows.messages, rows.parts), limitsOf(body))
+  addPage(bundle, own, page, rows)
+  bundle.capability.formatted = await site.formatted()
+  bundle.capability.frozen = isFrozen(place.dataDir, bundle.messages[0]?.createdAt ?? 0)
+  if (isWorkspace(site.workspace, own)) {
+    if (body.maxWindows > 0) await readWindows(place, bundle, own)
+  } else bundle.failures.push(failure('workspace-mismatch'))
+  const isFull = page.next === null && rows.messages.length === maxMessages
+  return { bundle, next: isFull ? (bundle.messages.at(-1)?.id ?? null) : page.next }
+}
+
+const limitsOf = ({ maxWindows }: CommandBody<'evidence'>) => ({
+  windows: maxWindows === 0 ? Infinity : Math.min(maxWindows, evidenceLimits.readsPerCollect),
+  parts: maxBundleParts,
+})
+
+const emptyBundle = (
+  writeAheadFile: EvidenceBundle['capability']['writeAheadFile'],
+): EvidenceBundle => ({
+  version: bundleVersion,
+  capability: {
+    schema: { supported: false, fingerprint: 'unknown' },
+    writeAheadFile,
+    session: null,
+    store: { state: 'missing', fingerprint: null },
+    frozen: false,
+    formatted: null,
+  },
+  ...{ messages: [], parts: [], neighbours: [], windows: [], files: [], failures: [], reads: [] },
+})
+
+type Identity = NonNullable<EvidenceBundle['capability']['session']>
+
+/** The one session that has the turn's prompts, with its project. */
+function sessionOf({ session }: Rows): Identity | null {
+  if (session?.length !== 1) return null
+  const { id, projectId, directory, worktree, vcs } = session[0] ?? {}
+  const isName = (value: unknown): value is string => typeof value === 'string' && value !== ''
+  if (!isName(id) || !isName(projectId) || !isName(directory) || !isName(worktree)) return null
+  return { id, projectId, directory, worktree, vcs: isName(vcs) ? vcs : null }
+}
+
+function addPage(bundle: EvidenceBundle, own: Identity, { told, leftOut }: Page, rows: Rows): void {
+  const { messages, parts, windows, failures } = told
+  Object.assign(bundle, { messages, parts, windows })
+  bundle.failures.push(...failures)
+  bundle.neighbours = [
+    ...neighboursOf(own, rows.neighbours ?? []),
+    ...leftOut.map(neighbourOf(own)),
+  ].slice(0, maxBundleParts)
+}
+
+/** By its name, or by where it really is: a temporary folder may be reached by a symlink. */
+function isWorkspace(workspace: string, { worktree }: Identity): boolean {
+  return worktree === workspace || worktree === realpathSync(workspace)
+}
+
+async function readWindows(
+  place: StorePlace,
+  bundle: EvidenceBundle,
+  own: Identity,
+): Promise<void> {
+  const stores = findStores(place.dataDir, own)
+  bundle.capability.store = { state: stores.state, fingerprint: stores.fingerprint }
+  const budget = new TextBudget()
+  for (const window of bundle.windows) {
+    const paths = pathsOf(bundle, own, window)
+    if (paths.length > 0) await readOne({ place, bundle, stores, budget, window, paths })
+  }
+}
+
+/** Nothing is read for a window in which nothing is unresolved. */
+function pathsOf(
+  { parts, capability }: EvidenceBundle,
+  own: Place,
+  window: EvidenceWindow,
+): string[] {
+  const { messageId, startOrder, finishOrder } = window
+  return unresolvedPaths(
+    own,
+    parts.filter(
+      (part) =>
+        part.messageId === messageId &&
+        part.order > startOrder &&
+        (finishOrder === null || part.order < finishOrder),
+    ),
+    capability.formatted,
+  )
+}
+
+interface Reading {
+  place: StorePlace
+  bundle: EvidenceBundle
+  stores: FoundStores
+  budget: TextBudget
+  window: EvidenceWindow
+  paths: string[]
+}
+
+async function readOne({ place, bundle, stores, budget, window, paths }: Reading): Promise<void> {
+  const windowId = window.id
+  if (window.from === null || window.to === null)
+    return void bundle.failures.push(failure('incomplete-window', { windowId }))
+  if (stores.state !== 'found')
+    return void bundle.failures.push(failure(`snapshot-store-${stores.state}`, { windowId }))
+  if (bundle.reads.length >= evidenceLimits.readsPerCollect)
+    return void bundle.failures.push(failure('read-limit', { windowId }))
+  const { from, to } = window
+  const read = await readWindow(place, stores, { ...window, from, to, paths }, budget)
+  window.changed = read.changed
+  bundle.files.push(...read.files)
+  bundle.failures.push(...read.failures)
+  bundle.reads.push(read.statistics)
+}

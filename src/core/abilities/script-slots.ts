@@ -1,0 +1,348 @@
+import {
+  type Command,
+  forEachChild,
+  type HereDoc,
+  type SyntaxNode,
+  type TestBinaryExpression,
+  type TestUnaryExpression,
+  type Word,
+} from 'unbash'
+import { parseScript } from '../policy/shell/words/parse.ts'
+import { type Filling, placeholdersOf, type Reference, valueText } from './placeholders.ts'
+
+/**
+ * Values in shell scripts. Each placeholder is put in by the quoting at its place, so that the value arrives as it is and
+ * nothing of it runs. A place whose quoting cannot be told, or whose text is read as code once more, is refused when the
+ * ability is read.
+ */
+
+/** What stands around a placeholder. */
+type Quoting =
+  | { kind: 'bare' }
+  | { kind: 'double' }
+  | { kind: 'single' }
+  | { kind: 'document'; quoted: boolean; end: string; tabs: boolean }
+
+interface Slot {
+  reference: Reference
+  quoting: Quoting
+  /** As it was written. */
+  text: string
+}
+
+/** A script in pieces: text, slot, text, slot, text. */
+export interface SlottedScript {
+  texts: readonly string[]
+  slots: readonly Slot[]
+}
+
+export type ReadScript = SlottedScript | { problems: string[] }
+
+export function readScript(source: string): ReadScript {
+  const placeholders = placeholdersOf(source)
+  const marker = freeMarker(source)
+  const marks = placeholders.map((_, at) => `${marker}${at}z`)
+  const texts = textsBetween(source, placeholders)
+  const script = parseScript(texts.reduce((all, text, at) => all + marks[at - 1] + text))
+  if (script === null)
+    return {
+      problems:
+        placeholders.length === 0
+          ? []
+          : ['The script cannot be read, so no value can be put into it'],
+    }
+  if (script.bodies.size > 0 && placeholders.length > 0)
+    return { problems: ['The script is too long for values to be put into it'] }
+  const found = new Map<string, Quoting>()
+  const seeker = new Seeker(marks, found)
+  for (const statement of script.statements) seeker.visit(statement)
+  const problems = placeholders
+    .filter(
+      (_, at) =>
+        !found.has(marks[at] ?? '') || isEscaped(texts[at] ?? '', found.get(marks[at] ?? '')),
+    )
+    .map(
+      ({ text }) =>
+        `${text} stands where its quoting cannot be told or where text is read as code; pass it as an argument, or read $ABILITY_INPUTS_JSON`,
+    )
+  if (problems.length > 0) return { problems }
+  const slots = placeholders.map(({ reference, text }, at) => ({
+    reference,
+    text,
+    quoting: found.get(marks[at] ?? '') ?? { kind: 'bare' as const },
+  }))
+  return { texts, slots }
+}
+
+/** Letters only, so that a shell reads it as part of a plain word, and nowhere in the text. */
+function freeMarker(source: string): string {
+  let marker = 'GantrySlot'
+  while (source.includes(marker)) marker += 'Q'
+  return marker
+}
+
+function textsBetween(
+  source: string,
+  placeholders: readonly { text: string; at: number }[],
+): string[] {
+  const starts = [0, ...placeholders.map(({ text, at }) => at + text.length)]
+  return starts.map((start, index) => source.slice(start, placeholders[index]?.at ?? source.length))
+}
+
+/** A backslash right before it would take the first character of what is put in. */
+function isEscaped(before: string, quoting: Quoting | undefined): boolean {
+  const isLiteral = quoting?.kind === 'single' || (quoting?.kind === 'document' && quoting.quoted)
+  return !isLiteral && /(?:^|[^\\])(?:\\\\)*\\$/.test(before)
+}
+
+/** Finds the marks of a script, where each of them may stand. What it does not visit is refused. */
+class Seeker {
+  readonly #marks: readonly string[]
+  readonly #found: Map<string, Quoting>
+
+  constructor(marks: readonly string[], found: Map<string, Quoting>) {
+    this.#marks = marks
+    this.#found = found
+  }
+
+  visit(node: SyntaxNode): void {
+    switch (node.type) {
+      case 'Command':
+        return this.#command(node)
+      case 'Word':
+        return this.#word(node)
+      case 'HereDoc':
+        return
+      case 'TestUnary':
+      case 'TestBinary':
+        return this.#test(node)
+      case 'For':
+      case 'Select':
+        for (const word of node.wordlist ?? []) this.#word(word)
+        return this.visit(node.body)
+      case 'Case':
+        this.#word(node.word)
+        for (const { body } of node.items) this.visit(body)
+        return
+      case 'Function':
+        return this.visit(node.body)
+      case 'Coproc':
+      case 'ArithmeticCommand':
+        return
+      case 'ArithmeticFor':
+        return this.visit(node.body)
+      case 'Redirected':
+        this.visit(node.command)
+        for (const redirect of node.redirects) this.#redirect(redirect, null)
+        return
+      default:
+        forEachChild(node, (child) => this.visit(child))
+    }
+  }
+
+  #command(command: Command): void {
+    const words = command.suffix.filter((part) => part.type === 'Word')
+    const names = [command.name?.value ?? '', ...words.map(({ value }) => value)]
+    if (command.name) this.#nested(command.name)
+    for (const part of [...command.prefix, ...command.suffix]) {
+      if (part.type === 'Word') {
+        if (isData(names, words.indexOf(part) + 1)) this.#word(part)
+        else this.#nested(part)
+      } else if (part.type === 'Assignment') {
+        if (!evaluatesAssignments(names)) this.#assigned(part.value)
+      } else this.#redirect(part, names)
+    }
+  }
+
+  #assigned(value: SyntaxNode): void {
+    if (value.type === 'Word') this.#word(value)
+    else if (value.type === 'ArrayValue') for (const element of value.elements) this.#word(element)
+  }
+
+  #redirect(part: SyntaxNode, names: readonly string[] | null): void {
+    if (part.type === 'HereDoc') {
+      if (names === null || !readsCode(names)) this.#document(part)
+    } else if ('target' in part && part.target) {
+      const feedsCode = part.type === 'HereString' && names !== null && readsCode(names)
+      if (!feedsCode) this.#word(part.target)
+    }
+  }
+
+  /** Numbers of `[[ a -eq b ]]` are evaluated, and `-v` evaluates the index of a name. */
+  #test(node: TestUnaryExpression | TestBinaryExpression): void {
+    if (/^-(eq|ne|lt|le|gt|ge|v|R)$/.test(node.operator)) return
+    forEachChild(node, (child) => this.visit(child))
+  }
+
+  #document({ body, delimiter, operator }: HereDoc): void {
+    const { value = '', quoted = false } = delimiter ?? {}
+    const quoting: Quoting = { kind: 'document', quoted, end: value, tabs: operator === '<<-' }
+    if (body.parts === undefined) return this.#note(body.text, quoting)
+    for (const part of body.parts) {
+      if (part.type === 'Literal') this.#note(part.text, quoting)
+      else this.#part(part)
+    }
+  }
+
+  #word(word: Word): void {
+    if (word.parts === undefined) return this.#note(word.text, { kind: 'bare' })
+    for (const part of word.parts) this.#part(part)
+  }
+
+  /** Only what is inside of command substitutions: the word itself is no place for a value. */
+  #nested(word: Word): void {
+    for (const part of word.parts ?? []) {
+      if (part.type === 'CommandExpansion') this.#part(part)
+      if (part.type === 'DoubleQuoted')
+        for (const child of part.parts) if (child.type === 'CommandExpansion') this.#part(child)
+    }
+  }
+
+  #part(part: NonNullable<Word['parts']>[number]): void {
+    switch (part.type) {
+      case 'Literal':
+        return this.#note(part.text, { kind: 'bare' })
+      case 'SingleQuoted':
+        return this.#note(part.text, { kind: 'single' })
+      case 'DoubleQuoted':
+        for (const child of part.parts) {
+          if (child.type === 'Literal') this.#note(child.text, { kind: 'double' })
+          else this.#part(child)
+        }
+        return
+      case 'CommandExpansion':
+      case 'ProcessSubstitution':
+        // What is in backticks is read once more, with other rules for backslashes.
+        if (part.script && !part.text.startsWith('`')) this.visit(part.script)
+        return
+      default:
+        // Expansions, patterns, braces, $'…': refused, since nothing is found in them.
+        return
+    }
+  }
+
+  #note(text: string, quoting: Quoting): void {
+    for (const mark of this.#marks) if (text.includes(mark)) this.#found.set(mark, quoting)
+  }
+}
+
+const shells = new Set(['sh', 'bash', 'dash', 'zsh', 'ksh', 'ash', 'busybox', 'fish'])
+/** They read their arguments as code, or as names that may have code in their index. */
+const evaluate = new Set([
+  ...['eval', 'let', 'unset', 'read', 'mapfile', 'readarray', 'trap', 'source', '.', 'alias'],
+  ...['declare', 'typeset', 'getopts', 'ssh', 'su', 'watch', 'parallel', 'at', 'batch', 'script'],
+])
+/** `declare -i n=…` evaluates, and `local -n` makes a name of its value. */
+const evaluatesAssignments = ([name = '', ...words]: readonly string[]): boolean =>
+  evaluate.has(name) ||
+  (/^(local|readonly|export)$/.test(name) && words.some((word) => /^-.*[in]/.test(word)))
+const passOn = new Set([
+  'command',
+  'builtin',
+  'exec',
+  'env',
+  'nohup',
+  'time',
+  'sudo',
+  'nice',
+  'timeout',
+  'xargs',
+  'setsid',
+  'stdbuf',
+])
+
+const baseName = (word: string): string => word.slice(word.lastIndexOf('/') + 1)
+
+/** May the word at this place of a command hold a value: it is passed on, and not read as code. */
+function isData(names: readonly string[], at: number): boolean {
+  const program = programAt(names)
+  if (at <= program) return false
+  const name = baseName(names[program] ?? '')
+  if (evaluate.has(name)) return false
+  // What stands between a wrapper and its program is not known of every wrapper.
+  if (program > 0 && names.slice(1, at).some((word) => evaluate.has(baseName(word)))) return false
+  if (
+    (name === 'printf' || name === 'test' || name === '[' || name === 'wait') &&
+    names.includes('-v')
+  )
+    return false
+  if (name === 'find' && names.some((word) => /^-(exec|ok)(dir)?$/.test(word)))
+    return !hasShell(names)
+  return !isCodeOperand(names, at)
+}
+
+/** Where the program is that runs in the end: `env A=b nice npm` is npm. */
+function programAt(names: readonly string[]): number {
+  let at = 0
+  while (passOn.has(baseName(names[at] ?? ''))) {
+    at += 1
+    while (/^-|=|^[0-9.]+[smhd]?$/.test(names[at] ?? '')) at += 1
+  }
+  return at
+}
+
+const hasShell = (names: readonly string[]): boolean =>
+  names.some((word) => shells.has(baseName(word)))
+
+/** Up to the first word after the options of a shell: code after -c, or the file that is run. The rest are its arguments. */
+function isCodeOperand(names: readonly string[], at: number): boolean {
+  const shell = names.findIndex((word) => shells.has(baseName(word)))
+  if (shell < 0) return false
+  let operand = shell + 1
+  while (/^[-+]/.test(names[operand] ?? ''))
+    operand += /^[-+][oO]$/.test(names[operand] ?? '') ? 2 : 1
+  return at <= operand
+}
+
+/** Does the program take its standard input as code? */
+function readsCode(names: readonly string[]): boolean {
+  const program = baseName(names[programAt(names)] ?? '')
+  return shells.has(program) || evaluate.has(program) || hasShell(names)
+}
+
+export type FilledScript = { script: string } | { problem: string }
+
+/** Puts the values in. A value that its place cannot hold is refused: it would not arrive as it is. */
+export function fillScript({ texts, slots }: SlottedScript, filling: Filling): FilledScript {
+  let script = texts[0] ?? ''
+  for (const [at, { reference, quoting, text }] of slots.entries()) {
+    const value = valueText(reference, filling)
+    if (value.includes('\u0000') || !value.isWellFormed())
+      return {
+        problem: `Cannot fill ${text}: the value has characters that no program can be given`,
+      }
+    script += quoted(value, quoting) + (texts[at + 1] ?? '')
+  }
+  const broken = slots.find(
+    ({ quoting }) => quoting.kind === 'document' && !keepsEnd(slots, texts, filling, quoting),
+  )
+  if (broken)
+    return {
+      problem: `Cannot fill ${broken.text}: a line of the value is the end of the here-document; read $ABILITY_INPUTS_JSON instead`,
+    }
+  return { script }
+}
+
+function quoted(value: string, quoting: Quoting): string {
+  const reopened = value.replaceAll("'", `'\\''`)
+  if (quoting.kind === 'bare') return `'${reopened}'`
+  if (quoting.kind === 'single') return reopened
+  if (quoting.kind === 'double') return value.replaceAll(/[\\"$`]/g, '\\$&')
+  return quoting.quoted ? value : value.replaceAll(/[\\$`]/g, '\\$&')
+}
+
+/** No value may bring a line that ends its here-document. */
+function keepsEnd(
+  slots: readonly Slot[],
+  texts: readonly string[],
+  filling: Filling,
+  { end, tabs }: Extract<Quoting, { kind: 'document' }>,
+): boolean {
+  const count = (lines: string[]) =>
+    lines.filter((line) => (tabs ? line.replace(/^\t+/, '') : line) === end).length
+  const marked = texts.join('\u0001').split('\n')
+  let filled = texts[0] ?? ''
+  for (const [at, { reference, quoting }] of slots.entries())
+    filled += quoted(valueText(reference, filling), quoting) + (texts[at + 1] ?? '')
+  return count(filled.split('\n')) <= count(marked)
+}

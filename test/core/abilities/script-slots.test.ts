@@ -1,0 +1,235 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { fillScript, readScript } from '../../../src/core/abilities/script-slots.ts'
+
+let folder = ''
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'abilities-'))
+})
+afterAll(() => {
+  rmSync(folder, { recursive: true, force: true })
+})
+
+const filling = (value: string) => ({ inputs: { x: value }, steps: {}, ask: '' })
+
+function fill(source: string, value: string): string {
+  const read = readScript(source)
+  if ('problems' in read) throw new Error(read.problems.join('; '))
+  const filled = fillScript(read, filling(value))
+  if ('problem' in filled) throw new Error(filled.problem)
+  return filled.script
+}
+
+/** What would run, if anything of the value ran, makes this file. */
+const bait = 'pwned'
+const values = [
+  ...[
+    '',
+    ' ',
+    'plain',
+    'two words',
+    '  spaces  ',
+    'tab\there',
+    'line\nbreak',
+    '\n',
+    'ends\n',
+    '\r\n',
+    'a\\',
+    '\\',
+    '\\\\',
+    '\\n',
+  ],
+  ...[
+    "'",
+    "''",
+    "it's",
+    '"',
+    '""',
+    'a"b',
+    "'\"'",
+    '`',
+    `\`touch ${bait}\``,
+    `$(touch ${bait})`,
+    `\${x:-$(touch ${bait})}`,
+  ],
+  ...[
+    '$',
+    '$$',
+    '$x',
+    '${HOME}',
+    '$((1+1))',
+    `$((a[$(touch ${bait})]))`,
+    '$!',
+    '!!',
+    '!x',
+    '~',
+    '~root',
+    '*',
+    '?',
+    '[a-z]*',
+    '{a,b}',
+    '{1..9}',
+  ],
+  ...[
+    `; touch ${bait}`,
+    `& touch ${bait}`,
+    `| touch ${bait}`,
+    `&& touch ${bait}`,
+    `|| touch ${bait}`,
+    `\ntouch ${bait}\n`,
+    `' ; touch ${bait} ; '`,
+    `" ; touch ${bait} ; "`,
+    `'\ntouch ${bait}\n'`,
+    `\\'; touch ${bait} #`,
+  ],
+  ...[
+    '-rf',
+    '--',
+    '-',
+    '--help',
+    '-n',
+    '-e',
+    '#',
+    '# comment',
+    '<',
+    '>',
+    `> ${bait}`,
+    `<(touch ${bait})`,
+    '<<EOF',
+    '(',
+    ')',
+    '{',
+    '}',
+  ],
+  ...[
+    'ä',
+    '漢字',
+    '😀',
+    '\u202e',
+    '\u00a0',
+    '\u200b',
+    '%s',
+    '%n',
+    '%%',
+    '\\x41',
+    '\\0',
+    'EOFX',
+    ' EOF',
+    'END',
+    '=',
+    'a=b',
+    'PATH=x',
+  ],
+]
+
+/** Shows what it was given, each with a NUL behind it; no other program is needed. */
+const prelude = `show() { printf '%s\\0' "$@"; }; take() { cat; printf '\\0'; }\n`
+
+/** What each place shows of the value. */
+const places: [string, string, (value: string) => string][] = [
+  ['an argument', 'show {{inputs.x}}', (value) => value],
+  ['a part of an argument', 'show --env={{ inputs.x }}/y', (value) => `--env=${value}/y`],
+  ['double quotes', 'show "a {{inputs.x}} b"', (value) => `a ${value} b`],
+  ['single quotes', "show 'a {{inputs.x}} b'", (value) => `a ${value} b`],
+  ['an assignment', 'v={{inputs.x}}; show "$v"', (value) => value],
+  ['an assignment before a command', 'V={{inputs.x}} printenv -0 V', (value) => value],
+  ['a substitution', `show "$(printf '%s.' {{inputs.x}})"`, (value) => `${value}.`],
+  ['a quoted here-document', "take <<'EOF'\n<{{inputs.x}}>\nEOF\n", (value) => `<${value}>\n`],
+  ['a here-document', 'take <<EOF\n<{{inputs.x}}>\nEOF\n', (value) => `<${value}>\n`],
+  [
+    'a here-document with tabs',
+    "take <<-'EOF'\n\t<{{inputs.x}}>\n\tEOF\n",
+    (value) => `<${value}>\n`.replaceAll(/\n\t+/g, '\n'),
+  ],
+  ['a here-string', 'take <<< {{inputs.x}}', (value) => `${value}\n`],
+  ['a test', 'v={{inputs.x}}; [[ "$v" == {{inputs.x}} ]] && show same', () => 'same'],
+  ['a list of for', 'for v in {{inputs.x}}; do show "$v"; done', (value) => value],
+  ["a shell's argument", `bash -c 'printf "%s\\0" "$1"' _ {{inputs.x}}`, (value) => value],
+]
+
+describe('values in scripts', () => {
+  test.each(places)('[ABL12] %s holds every value, and nothing of it runs', (_, source, shown) => {
+    const script = prelude + values.map((value) => fill(source, value)).join('\n')
+    const { stdout, stderr } = spawnSync('bash', ['-c', script], {
+      cwd: folder,
+      encoding: 'utf8',
+      env: { PATH: process.env['PATH'] ?? '', HOME: folder },
+    })
+    expect(stdout.split('\0').slice(0, -1)).toEqual(values.map(shown))
+    expect([stderr, existsSync(join(folder, bait))]).toEqual(['', false])
+  })
+
+  test.each([
+    ['the name of a program', '{{inputs.x}} --help'],
+    ['an escaped place', 'echo \\{{inputs.x}}'],
+    ['an escaped place in quotes', 'echo "\\{{inputs.x}}"'],
+    ['after a dollar sign', 'echo ${{inputs.x}}'],
+    ['backticks', 'echo `echo {{inputs.x}}`'],
+    ['an expansion', 'echo ${y:-{{inputs.x}}}'],
+    ['arithmetic', 'echo $(({{inputs.x}} + 1))'],
+    ['an arithmetic command', '(( {{inputs.x}} > 1 ))'],
+    ['a number of a test', '[[ {{inputs.x}} -gt 1 ]]'],
+    ['the name of a variable in a test', '[[ -v {{inputs.x}} ]]'],
+    ["$'…'", "echo $'{{inputs.x}}'"],
+    ['braces', 'echo {a,{{inputs.x}}}'],
+    ['a comment', 'echo a # {{inputs.x}}'],
+    ['a pattern of case', 'case a in {{inputs.x}}) echo b;; esac'],
+    ['the name of a variable', '{{inputs.x}}=1'],
+    ['an index', 'a[{{inputs.x}}]=1'],
+    ['the name of a function', '{{inputs.x}}() { :; }'],
+    ['eval', 'eval echo {{inputs.x}}'],
+    ['eval in quotes', 'eval "echo {{inputs.x}}"'],
+    ['eval behind a wrapper', 'command eval {{inputs.x}}'],
+    ['code of a shell', 'bash -c "echo {{inputs.x}}"'],
+    ['code of a shell with other options', 'sh -ec "echo {{inputs.x}}"'],
+    [
+      'code of a shell behind wrappers',
+      'sudo -u bob env A=b /bin/bash -o pipefail -c "echo {{inputs.x}}"',
+    ],
+    ['the file that a shell runs', 'bash {{inputs.x}}'],
+    ['an option of a shell', 'bash {{inputs.x}} script.sh'],
+    ['another machine', 'ssh host "rm {{inputs.x}}"'],
+    ['another machine behind a wrapper', 'timeout 5s ssh host "rm {{inputs.x}}"'],
+    ['a script for a shell', "bash <<'EOF'\necho {{inputs.x}}\nEOF\n"],
+    ['a here-string for a shell', 'bash <<< "echo {{inputs.x}}"'],
+    ['find that runs a shell', 'find . -exec sh -c "echo {{inputs.x}}" \\;'],
+    ['xargs that runs a shell', 'ls | xargs -n1 sh -c "echo {{inputs.x}}"'],
+    ['let', 'let n={{inputs.x}}'],
+    ['a number that is declared', 'declare -i n={{inputs.x}}'],
+    ['a number that is local', 'f() { local -i n={{inputs.x}}; }; f'],
+    ['read', 'read {{inputs.x}}'],
+    ['printf into a name', 'printf -v {{inputs.x}} hi'],
+    ['unset', 'unset {{inputs.x}}'],
+    ['trap', 'trap {{inputs.x}} EXIT'],
+    ['the name of a here-document', 'cat <<{{inputs.x}}\na\n{{inputs.x}}\n'],
+    ['a script that cannot be read', 'echo "{{inputs.x}}'],
+  ])('[ABL12] %s is no place for a value', (_, source) => {
+    expect(readScript(source)).toHaveProperty('problems')
+  })
+
+  test('[ABL12] a value that would end its here-document is refused, as is one with NUL', () => {
+    const document = readScript("cat <<'EOF'\n{{inputs.x}}\nEOF\n")
+    const tabs = readScript('cat <<-EOF\n{{inputs.x}}\n\tEOF\n')
+    const joined = readScript("cat <<'EOF'\nEO{{inputs.x}}\nEOF\n")
+    const plain = readScript('echo {{inputs.x}}')
+    if ('problems' in document || 'problems' in tabs || 'problems' in joined || 'problems' in plain)
+      throw new Error('Not read')
+    for (const value of ['EOF', 'a\nEOF', 'a\nEOF\ntouch x', 'EOF\n'])
+      expect(fillScript(document, filling(value))).toHaveProperty('problem')
+    for (const value of ['a\n\t\tEOF\nb', 'EOF'])
+      expect(fillScript(tabs, filling(value))).toHaveProperty('problem')
+    expect(fillScript(joined, filling('F'))).toHaveProperty('problem')
+    expect(fillScript(joined, filling('G'))).toHaveProperty('script')
+    expect(fillScript(plain, filling('a\u0000b'))).toHaveProperty('problem')
+  })
+
+  test('[ABL12] texts in braces that name nothing stay, and a script without placeholders is never changed', () => {
+    const source = 'echo {{other}} ${a[0]} `x` {{ inputs }} # {{x}}'
+    expect(fill(source, 'v')).toBe(source)
+    const broken = readScript('echo "')
+    expect(broken).toEqual({ problems: [] })
+  })
+})
