@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { SecretKey } from './adapters/secret-key.ts'
-import type { EnclosureMode } from './contract/enclosure.ts'
+import type { EnclosureMode, UnwalledApprovals } from './contract/enclosure.ts'
 import { AppError } from './contract/error.ts'
 import type { Firewall } from './contract/limits.ts'
 import { defaultModelId, scriptedModelId } from './contract/models.ts'
@@ -44,6 +44,8 @@ export interface Config {
   operatorKey: string | null
   /** Of sandboxes that are started from now on. */
   enclosure: EnclosureMode
+  /** Whether people may approve what a sandbox without an enclosure asks. */
+  unwalledApprovals: UnwalledApprovals
   /** `host:port`, lower case. */
   privateHosts: string[]
   retentionDays: number
@@ -171,6 +173,7 @@ function configOf(env: Environment): Config {
     firewall: env.GANTRY_LIMITS,
     operatorKey: env.GANTRY_OPERATOR_KEY ?? null,
     enclosure: env.GANTRY_ENCLOSURE,
+    unwalledApprovals: env.GANTRY_UNWALLED_APPROVALS,
     privateHosts: namesIn(env.GANTRY_PRIVATE_HOSTS.toLowerCase()),
     retentionDays: env.RETENTION_DAYS,
     logLevel: env.GANTRY_LOG_LEVEL,

@@ -63,6 +63,7 @@ export function createParts(config: Config): Parts {
     defaultModel: defaultModelOf(config),
     models: modelRows(config.extraModels),
     enclosure: config.enclosure,
+    unwalledApprovals: config.unwalledApprovals,
     privateHosts: config.privateHosts,
     retentionMs: config.retentionDays * 24 * 60 * 60_000,
     modelLimits: config.firewall,

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { EnclosureMode } from './contract/enclosure.ts'
+import { EnclosureMode, UnwalledApprovals } from './contract/enclosure.ts'
 import { Firewall } from './contract/limits.ts'
 import { ProviderName } from './contract/session.ts'
 import { logLevels } from './core/ports.ts'
@@ -132,6 +132,12 @@ export const Environment = z.object({
       'Whether OpenCode runs in namespaces of its own where the machine of a sandbox allows it. Sandboxes that start afterwards obey.',
     form: 'auto or off',
     example: 'off',
+  }),
+  GANTRY_UNWALLED_APPROVALS: variable(UnwalledApprovals.default('refuse'), {
+    about:
+      'Whether people may approve what a sandbox asks whose enclosure is `none`. Where it runs beside the keys, its agent can read them and answer itself. `npm start` asks for it once, and keeps the answer in its state folder; the variable wins.',
+    form: 'accept or refuse',
+    example: 'accept',
   }),
   GANTRY_PRIVATE_HOSTS: variable(z.string().default(''), {
     about:

@@ -54,6 +54,8 @@ export interface StackOptions {
   onDeath?: (error: PartFailed) => void
   /** Called with what has been started, and the milliseconds since the start. */
   onProgress?: (what: string, ms: number) => void
+  /** More bindings, once it is known where sandboxes live. Default: approvals are accepted whatever holds them. */
+  siteBindings?: (site: SandboxSite) => Promise<Record<string, string>>
   /** Passed to the sandbox host, such as deadlines. */
   hostOptions?: Record<string, unknown>
 }
@@ -119,15 +121,17 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       options.sandboxes === false ? null : findSandboxSite(stateDir, claim?.uids),
       startDatabase(),
     ])
+    const ofSite = await siteBindings(site)
     endings.push(async () => {
       await workerEnding?.()
       await hostEnding?.()
     })
     const [sandboxHost, worker] = await Promise.all([
       site === null ? null : startSandboxHost(site),
-      startControlPlane(controlPlaneSpec(sqld, site, model)),
+      startControlPlane(controlPlaneSpec(sqld, site, model, ofSite)),
     ])
-    return stackOf({ sqld, key, sandboxHost, site, model, worker, guardianPid: guardian.pid })
+    const parts = { sqld, key, sandboxHost, site, model, worker, guardianPid: guardian.pid }
+    return stackOf(parts, bindingsOf(sqld, site, model, ofSite))
   } catch (error) {
     await stop()
     throw error
@@ -137,6 +141,12 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   async function endEarlier(): Promise<void> {
     const ended = held.left === undefined ? 0 : await endLeft(held.left, stateDir)
     if (ended > 0) report(`ended ${ended} processes of an earlier start`)
+  }
+
+  async function siteBindings(site: SandboxSite | null): Promise<Record<string, string>> {
+    if (site === null) return {}
+    const { siteBindings: ask } = options
+    return ask ? await ask(site) : { GANTRY_UNWALLED_APPROVALS: 'accept' }
   }
 
   // Nobody would end a part that is started after the stop.
@@ -221,6 +231,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     sqld: Sqld,
     site: SandboxSite | null,
     model: ScriptedModel | null,
+    ofSite: Record<string, string>,
   ): ControlPlaneSpec {
     return {
       kind: options.host,
@@ -230,7 +241,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       entry: options.entry ?? join(root, 'src', options.host === 'deno' ? 'deno.ts' : 'worker.ts'),
       objects: options.objects ?? gantryObjects,
       healthPath: options.healthPath ?? '/healthz',
-      bindings: bindingsOf(sqld, site, model),
+      bindings: bindingsOf(sqld, site, model, ofSite),
     }
   }
 
@@ -238,6 +249,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     sqld: Sqld,
     site: SandboxSite | null,
     model: ScriptedModel | null,
+    ofSite: Record<string, string>,
   ): Record<string, string> {
     return {
       ...secretBindings(secrets),
@@ -260,20 +272,24 @@ export async function startStack(options: StackOptions): Promise<Stack> {
             GANTRY_MODEL_API_KEY: model.apiKey,
             GANTRY_MODEL: 'scripted',
           }),
+      ...ofSite,
       ...(typeof options.model === 'object' ? options.model : {}),
       ...options.env,
     }
   }
 
-  function stackOf(parts: {
-    sqld: Sqld
-    key: FirstKey
-    sandboxHost: Stack['sandboxHost']
-    site: SandboxSite | null
-    model: ScriptedModel | null
-    worker: Supervised
-    guardianPid: () => number | undefined
-  }): Stack {
+  function stackOf(
+    parts: {
+      sqld: Sqld
+      key: FirstKey
+      sandboxHost: Stack['sandboxHost']
+      site: SandboxSite | null
+      model: ScriptedModel | null
+      worker: Supervised
+      guardianPid: () => number | undefined
+    },
+    env: Record<string, string>,
+  ): Stack {
     return {
       url,
       adminKey: parts.key.secret,
@@ -282,7 +298,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       isFirst: parts.key.created,
       mark,
       stateDir,
-      env: bindingsOf(parts.sqld, parts.site, parts.model),
+      env,
       sqld: parts.sqld,
       worker: parts.worker,
       sandboxHost: parts.sandboxHost,

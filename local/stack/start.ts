@@ -12,6 +12,7 @@ import { onParentGone } from '../processes/parent.ts'
 import { modelBindings, passedOn } from './environment.ts'
 import { type Stack, startStack } from './stack.ts'
 import { EnclosureMode } from '../../src/contract/enclosure.ts'
+import { terminalAsk, unwalledBindings } from './unwalled.ts'
 import { findWalls, wallsCheck } from '../users/walls.ts'
 
 const { values: flags } = parseArgs({
@@ -69,6 +70,10 @@ async function main(): Promise<void> {
     host: parseHost(flags.host),
     model: model ?? 'scripted',
     env: passedOn(process.env),
+    siteBindings: async (site) =>
+      unwalledBindings(await findWalls(site, enclosureMode()), {
+        ...{ stateDir, environment: process.env, isDemo: flags.demo, ask: terminalAsk(), print },
+      }),
     onDeath: (error) => void fail(error),
     onProgress: (what, ms) => print(`  ${what.padEnd(28)} ${String(ms).padStart(6)} ms`),
   })

@@ -18,3 +18,7 @@ export type EnclosureReport = z.infer<typeof EnclosureReport>
 /** auto: the strongest that the machine allows. off: as if the machine allowed no namespaces. */
 export const EnclosureMode = z.enum(['auto', 'off'])
 export type EnclosureMode = z.infer<typeof EnclosureMode>
+
+/** Whether people may approve what a sandbox without an enclosure asks: on one machine its agent could answer itself. */
+export const UnwalledApprovals = z.enum(['accept', 'refuse'])
+export type UnwalledApprovals = z.infer<typeof UnwalledApprovals>

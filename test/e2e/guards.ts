@@ -8,6 +8,9 @@ type Visitor = keyof GuardKit['visitors']
 
 /** Routes without a session that limited keys may enter, since they show only what is within the limits. */
 const obeyed: readonly string[] = [
+  'GET /v1/abilities',
+  'GET /v1/abilities/:name',
+  'GET /v1/abilities/:name/versions',
   'GET /v1/approvals',
   'GET /v1/changes/:change/workflow',
   'GET /v1/configurations',
@@ -23,6 +26,7 @@ const obeyed: readonly string[] = [
   'PUT /v1/skills',
   'POST /v1/skills/payload',
   'POST /v1/skills/resolve',
+  'GET /v1/usage',
 ]
 
 /** What cannot be undone is for the member that made the session, and for admins. */
@@ -46,6 +50,7 @@ function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
   if (ofSession.test(path)) return both('not_found')
   if (`${method} ${path}` === 'GET /v1/configurations/:configurationId')
     return { 'a key of another project': 'not_found' }
+  if (path === '/v1/abilities/validate') return {}
   if (path !== '/v1/changes/:change/workflow' && path.startsWith('/v1/changes'))
     return { 'a key of another project': 'forbidden' }
   if (path.startsWith('/v1/skills/:') || path.startsWith('/v1/skill-proposals/:'))
@@ -178,6 +183,7 @@ function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path.endsWith('/tools/:toolName')) return '{"tool_call_id":"guard","args":{}}'
   if (path.endsWith('/skills') && path.includes('runId'))
     return JSON.stringify({ skillId: `skl_${'0'.repeat(20)}`, outcome: 'helped' })
+  if (path === '/v1/abilities') return '{"files":[{"path":"a.yaml","content":""}]}'
   if (path === '/v1/abilities/validate') return '{"source":""}'
   if (path.endsWith('/runs')) return '{"intent":"i"}'
   if (path === '/v1/runs/:runId/events') return '{"kind":"memory.read"}'

@@ -125,19 +125,20 @@ const operationIds = `
   createSandboxToken createSession createWebhook deleteConfiguration deleteProviderCredentials
   deleteSecret deleteSession deleteWebhook detachSkill disableMember discardAttempt
   downloadArtifact downloadPatch evaluateRetry executeAttempt executeOperation finishRun
-  getApproval getBudget getBuiltinPolicy getChange getConfiguration getDeploymentKillSwitch
-  getDeploymentStatus getDiff getHealth getKillSwitch getLimits getManifest getMember getOperation
-  getPhaseArtifact getPhaseReadiness getPolicyVersion getReadiness getRun getSandboxEnv getSession
-  getSessionBudget getSessionPolicy getSettings getSkill getSkillPayload getSkillProposal
-  getSkillVersion getStatus getTurn getWarmPool getWorkflow getWorstCase importPhaseArtifacts
-  judgeSkill listActions listApprovals listArtifacts listAudit listCalls listChanges
-  listConfigurations listDeadLetters listDeliveries listEnvRequests listEvents listKeys
-  listMembers listModels listPatches listPhaseRevisions listPolicies listPolicyVersions
-  listProviders listRunApprovals listRunEvents listRuns listSecrets listSessionApprovals
-  listSessionDeadLetters listSessionRuns listSessions listSkillChanges listSkillProposals
-  listSkillUsage listSkillVersions listSkills listTurns listWebhooks mergeAttempt openLink
-  planOperation proposeSkill putBudget putDeploymentToSleep putLimits putPolicy putSessionBudget
-  putSettings putSkill readFromModelVendor removePolicy replaceSandbox replayPolicy resealSecrets
+  getAbility getApproval getBudget getBuiltinPolicy getChange getConfiguration
+  getDeploymentKillSwitch getDeploymentStatus getDiff getHealth getKillSwitch getLimits
+  getManifest getMember getOperation getPhaseArtifact getPhaseReadiness getPolicyVersion
+  getReadiness getRun getSandboxEnv getSession getSessionBudget getSessionPolicy getSettings
+  getSkill getSkillPayload getSkillProposal getSkillVersion getStatus getTurn getWarmPool
+  getWorkflow getWorstCase importPhaseArtifacts judgeSkill listAbilities listAbilityVersions
+  listActions listApprovals listArtifacts listAudit listCalls listChanges listConfigurations
+  listDeadLetters listDeliveries listEnvRequests listEvents listKeys listMembers listModels
+  listPatches listPhaseRevisions listPolicies listPolicyVersions listProviders listRunApprovals
+  listRunEvents listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns
+  listSessions listSkillChanges listSkillProposals listSkillUsage listSkillVersions listSkills
+  listTurns listUsage listWebhooks mergeAttempt openLink planOperation proposeSkill putAbility
+  putBudget putDeploymentToSleep putLimits putPolicy putSessionBudget putSettings putSkill
+  readFromModelVendor removeAbility removePolicy replaceSandbox replayPolicy resealSecrets
   resendDeadLetters resendSessionDeadLetters resolveApproval resolveSkillProposal resolveSkills
   resumeApproval resumeRun retrySandbox revokeApproval revokeKey rollBackSkill savePhaseArtifact
   sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret

@@ -7,6 +7,7 @@ import { createProviders, type DirectoryOptions } from '../../src/adapters/sandb
 import { createTokens } from '../../src/adapters/tokens.ts'
 import { createCrypto, createSessionIds } from '../../src/adapters/web-crypto.ts'
 import { createWebhookSender } from '../../src/adapters/webhook-sender.ts'
+import type { UnwalledApprovals } from '../../src/contract/enclosure.ts'
 import type { SessionEvent } from '../../src/contract/events.ts'
 import type { Scope } from '../../src/contract/key.ts'
 import { type GatewayTool, gatewayTool } from '../../src/core/session/calls/tools/tool.ts'
@@ -37,6 +38,8 @@ export interface TestAppOptions {
   directory?: Partial<DirectoryOptions>
   /** The provider `local`, and the default one. */
   sandboxes?: SandboxProvider
+  /** Default: accept, since the agents of tests say nothing of an enclosure. */
+  unwalledApprovals?: UnwalledApprovals
   modelLimits?: Partial<Pick<Firewall, 'modelCallsPerMinute' | 'concurrentModelCalls'>>
   /** Beside `echo` and `verify`. */
   tools?: readonly GatewayTool[]
@@ -73,6 +76,7 @@ export function createTestApp({
   tools = [],
   onlyTools,
   modelLimits,
+  unwalledApprovals = 'accept',
 }: TestAppOptions) {
   const clock = new TestClock()
   const now = () => clock.now
@@ -107,6 +111,7 @@ export function createTestApp({
     defaultModel: 'scripted',
     models: modelRows(),
     enclosure: 'auto' as const,
+    unwalledApprovals,
     privateHosts: [],
     retentionMs: 86_400_000,
     modelLimits: boundedBy,

@@ -28,12 +28,6 @@ export const notYet: Record<string, readonly string[]> = {
     ...range('R3', 78, 79),
     ...range('R3', 81, 83),
   ],
-  abilities: [
-    ...['R4-01', 'R4-03'],
-    ...range('R4', 9, 13),
-    'R4-16',
-    'R4-17',
-    ...range('R4', 19, 57),
-  ],
+  abilities: ['R4-01', ...range('R4', 9, 13), 'R4-16', 'R4-17', ...range('R4', 19, 56)],
   evals: range('R0', 1, 22),
 }

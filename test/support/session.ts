@@ -176,6 +176,7 @@ export class TestSession {
         defaultModel: defaultModelId,
         models: modelRows([]),
         enclosure: this.enclosure,
+        unwalledApprovals: 'accept',
         privateHosts: [],
         retentionMs: 86_400_000,
         modelLimits: this.modelLimits,

@@ -246,6 +246,8 @@ export const otherTables: Readonly<Record<string, 'claim' | 'content' | { stays:
   skill_proposals: { stays: 'What a session has given to the registry' },
   skill_votes: { stays: 'Of no session' },
   webhooks: { stays: 'Of no session' },
+  abilities: { stays: 'Of no session' },
+  ability_files: { stays: 'Of no session' },
   phase_artifacts: { stays: 'Of no session' },
   phase_approvals: { stays: 'Of no session' },
   provider_credentials: { stays: 'Of no session' },

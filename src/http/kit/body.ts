@@ -64,16 +64,26 @@ export function tooLarge(maxBytes: number): AppError {
  * Reads and checks a JSON body before any schema sees it; undefined if it is empty. What passes is well-formed all the
  * way down, so it can be stored, compared and logged without surprises.
  */
-export async function readJsonBody(c: AppContext): Promise<{ text: string; value: unknown }> {
-  const text = decode(await readBody(c.req.raw, maxJsonBytes))
+export async function readJsonBody(
+  c: AppContext,
+  maxBytes = maxJsonBytes,
+): Promise<{ text: string; value: unknown }> {
+  const text = decode(await readBody(c.req.raw, maxBytes))
   return { text, value: text === '' ? undefined : checkJson(c.req.header('content-type'), text) }
+}
+
+const largerBodies = new WeakMap<z.ZodType, number>()
+
+/** For bodies that carry files: they may be larger than others. */
+export function allowLargerBody(schema: z.ZodType, maxBytes: number): void {
+  largerBodies.set(schema, maxBytes)
 }
 
 /** Leaves the text where Hono's validator looks for it. */
 export const readJson =
   (schema: z.ZodType): MiddlewareHandler<AppEnv> =>
   async (c, next) => {
-    const { text } = await readJsonBody(c)
+    const { text } = await readJsonBody(c, largerBodies.get(schema))
     const given = text === '' ? emptyBody(schema) : text
     // Nothing of no type is taken for nothing; anything else of no type would be refused.
     const kept = c.req.header('content-type') === undefined ? text : given

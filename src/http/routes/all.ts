@@ -28,6 +28,7 @@ import { skillRoutes } from './skills.ts'
 import { statusRoutes } from './status.ts'
 import { toolRoutes } from './tools.ts'
 import { turnRoutes } from './turns.ts'
+import { usageRoutes } from './usage.ts'
 import { webhookRoutes } from './webhooks.ts'
 
 /** Of every noun, in the order of the document. The first that fits a request answers it. */
@@ -35,7 +36,7 @@ export const routes: Route[] = [
   ...[...sessionRoutes, ...turnRoutes, ...changeRoutes, ...eventRoutes, ...artifactRoutes],
   ...[...runRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
   ...[...abilityRoutes, ...phaseRoutes, ...skillRoutes, ...skillProposalRoutes],
-  ...[...budgetRoutes, ...limitRoutes, ...killSwitchRoutes],
+  ...[...budgetRoutes, ...usageRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
   ...[
     ...memberRoutes,

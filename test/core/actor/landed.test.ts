@@ -37,6 +37,7 @@ const landed = {
     '257ed74154c11dcf',
     '9430b41ec092c7de',
     '38f2a589bbb7da87',
+    '8280418b81d4c659',
     'e9e7ec1dc49c2856',
   ],
   organisation: [
@@ -72,7 +73,8 @@ const landedMigrations = {
   '0010_members.sql': '4273c8f129bb3735',
   '0011_phases.sql': '340d40b2854d6498',
   '0012_skills.sql': '088209a2f6573954',
-  '0013_skill_usage.sql': '52912a61711453fc',
+  '0013_abilities.sql': 'd5768ff547e10f0b',
+  '0014_skill_usage.sql': '52912a61711453fc',
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)

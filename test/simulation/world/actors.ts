@@ -180,6 +180,7 @@ export class SessionHost extends ActorHost<SessionActor> {
         models: modelRows([]),
         retentionMs: 30 * 86_400_000,
         enclosure: 'auto',
+        unwalledApprovals: 'accept',
         privateHosts: [],
         modelLimits: { modelCallsPerMinute: 600, concurrentModelCalls: 16 },
       },

@@ -10,6 +10,7 @@ import {
   toApproval,
 } from './rows.ts'
 import type { Approval, ApprovalResolve, ApprovalRevoke } from '../../../contract/approval.ts'
+import type { Enclosure } from '../../../contract/enclosure.ts'
 import { AppError } from '../../../contract/error.ts'
 import type { Caller } from '../record/caller.ts'
 import { callerSession } from '../record/guards.ts'
@@ -32,6 +33,8 @@ export interface Asker {
   answered(sql: Sql, now: number, approval: ApprovalRow): void
   /** A call that was refused is not counted any more: others may wait for what it would have spent. */
   decideParked(): void
+  /** What holds the sandbox that asks. */
+  enclosure(): Enclosure
 }
 
 /**
@@ -69,6 +72,7 @@ export class Approvals implements RoomOf<ApprovalsApi> {
     const { sql: store, now: clock } = this.#kernel.ports
     if (overdueApprovals(store, clock()).length > 0) this.#expire()
     const approval = this.#kernel.commit((sql, now) => {
+      if (vote.resolution === 'approved') this.#mustHaveWalls(mustApproval(sql, approvalId))
       const row = voteOn(sql, now, approvalId, caller, vote)
       if (row.state === 'approved' && vote.remember) addGrant(sql, now, row, vote.remember)
       this.#asker.answered(sql, now, row)
@@ -76,6 +80,17 @@ export class Approvals implements RoomOf<ApprovalsApi> {
     })
     this.#asker.decideParked()
     return approval
+  }
+
+  /** An agent that can read a key would answer itself. Whoever runs the deployment may accept that. */
+  #mustHaveWalls({ id, asker_kind }: ApprovalRow): void {
+    const isAccepted = this.#kernel.ports.config.unwalledApprovals === 'accept'
+    if (isAccepted || asker_kind !== 'sandbox' || this.#asker.enclosure() !== 'none') return
+    const advice = 'give its sandbox one, or set GANTRY_UNWALLED_APPROVALS=accept'
+    throw new AppError(
+      'forbidden',
+      `Cannot approve "${id}": its sandbox has no enclosure; ${advice}`,
+    )
   }
 
   /** What was remembered is asked about again from now on. What runs already is not stopped by it. */

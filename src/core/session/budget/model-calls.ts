@@ -180,7 +180,8 @@ const isPlausible = (said: number, bound: number): boolean =>
 function count(sql: Sql, now: number, row: CallRow, counted: Counted): void {
   const { tokens, moneyMicros, estimated } = counted
   const total = totalOf(tokens)
-  addModelUsage(sql, {
+  addModelUsage(sql, now, {
+    moneyMicros,
     model: row.model,
     inputTokens: inputOf(tokens),
     outputTokens: outputOf(tokens),

@@ -1,5 +1,5 @@
 import type { RoomOf } from '../../actor/room.ts'
-import type { EnclosureReport } from '../../../contract/enclosure.ts'
+import type { Enclosure, EnclosureReport } from '../../../contract/enclosure.ts'
 import type { Manifest } from '../../../contract/manifest.ts'
 import type { Enforcement } from '../../../contract/operation.ts'
 import type { Policy } from '../../../contract/policy.ts'
@@ -95,6 +95,8 @@ export class Gate implements RoomOf<GateApi> {
     const answer = answerApproved(sql, now, approval)
     if (answer) this.#kernel.answer([answer])
   }
+
+  readonly enclosure = (): Enclosure => this.#policy.enclosure()
 
   /** From the next question on. What is parked was asked under the one before, and stays so. */
   async setPolicy(caller: Caller, policy: Policy | null): Promise<PolicyName> {

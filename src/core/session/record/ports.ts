@@ -1,4 +1,4 @@
-import type { EnclosureMode } from '../../../contract/enclosure.ts'
+import type { EnclosureMode, UnwalledApprovals } from '../../../contract/enclosure.ts'
 import type { ProviderName } from '../../../contract/session.ts'
 import type { SessionEvent } from '../../../contract/events.ts'
 import type { Firewall } from '../../../contract/limits.ts'
@@ -70,6 +70,7 @@ export interface SessionConfig {
   /** What this deployment serves. */
   models: readonly Model[]
   enclosure: EnclosureMode
+  unwalledApprovals: UnwalledApprovals
   privateHosts: readonly string[]
   retentionMs: number
   /** What one session may ask of the model's vendor. */

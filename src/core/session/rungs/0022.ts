@@ -1,15 +1,12 @@
 export const rung: readonly string[] = [
-  // What came of the skills that the session began with, once per run, skill and outcome.
-  `create table skill_usage (
-    n integer primary key,
-    id text not null,
-    skill_id text not null,
-    version integer not null,
-    run_id text not null,
-    outcome text not null,
-    actor text not null,
-    note text not null,
-    created_at integer not null,
-    unique (run_id, skill_id, outcome)
-  )`,
+  // What model calls have used, by day (UTC, days since 1970) and model: the bills are made of these rows.
+  `create table usage_days (
+    day integer not null,
+    model text not null,
+    requests integer not null,
+    input_tokens integer not null,
+    output_tokens integer not null,
+    money_micros integer not null,
+    primary key (day, model)
+  ) without rowid`,
 ]

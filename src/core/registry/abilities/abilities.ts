@@ -1,0 +1,215 @@
+import { AppError } from '../../../contract/error.ts'
+import type {
+  AbilityFile,
+  AbilityPut,
+  AbilityPutResult,
+  AbilityRow,
+  StoredAbility,
+} from '../../../contract/stored-ability.ts'
+import { parseAbility } from '../../abilities/definition.ts'
+import type { Crypto, Db } from '../../ports.ts'
+import { readFolder } from './folder.ts'
+
+/**
+ * Abilities that a team has stored: of the whole organisation or of one project, each in versions that never change. Files
+ * are written first, by the hash of their folder, and a version last: a version that is listed is whole, and a put that
+ * was cut off left nothing that counts.
+ */
+
+/** Whose ability: one project's, or (null) the whole organisation's. */
+export interface AbilityOwner {
+  organisationId: string
+  project: string | null
+}
+
+interface Row {
+  project: string
+  name: string
+  version: number
+  description: string
+  hash: string | null
+  main_path: string
+  created_by: string
+  created_at: number
+}
+
+const columns = 'project, name, version, description, hash, main_path, created_by, created_at'
+const own = 'organisation_id = ?1 and project = ?2 and name = ?3'
+const newestOf = `select * from abilities where ${own} order by version desc limit 1`
+const newestNumber = `(select coalesce(max(version), 0) from abilities where ${own})`
+
+interface PutPorts {
+  db: Db
+  crypto: Pick<Crypto, 'sha256'>
+  now: number
+}
+
+/** Repeatable: what the newest version has already is that version. */
+export async function putAbility(
+  { db, crypto, now }: PutPorts,
+  caller: { organisationId: string; keyId: string },
+  put: AbilityPut,
+): Promise<AbilityPutResult> {
+  const { ability, warnings, files, hash, mainPath } = await readFolder(put, crypto)
+  const owner = { organisationId: caller.organisationId, project: put.project ?? null }
+  await storeFiles(db, caller.organisationId, hash, files)
+  const [made] = await db.all<Row>(
+    `insert into abilities (organisation_id, project, name, version, description, hash, main_path, created_by, created_at)
+     select ?1, ?2, ?3, ${newestNumber} + 1, ?4, ?5, ?6, ?7, ?8
+     where (?9 is null or ${newestNumber} = ?9) and not exists (select 1 from (${newestOf}) where hash = ?5)
+     returning ${columns}`,
+    ...[...keyOf(owner, ability.name), ability.description, hash, mainPath, caller.keyId, now],
+    put.expectedVersion ?? null,
+  )
+  if (made) return { ...rowOf(made), warnings }
+  const newest = await findNewest(db, owner, ability.name)
+  if (newest?.hash === hash) return { ...rowOf(newest), warnings }
+  throw changedMeanwhile(ability.name, newest?.version ?? 0)
+}
+
+/** One request each: together they may be larger than one may be. */
+async function storeFiles(
+  db: Db,
+  organisationId: string,
+  hash: string,
+  files: readonly AbilityFile[],
+): Promise<void> {
+  for (const { path, content } of files)
+    await db.batch([
+      {
+        sql: 'insert into ability_files (organisation_id, hash, path, content) values (?, ?, ?, ?) on conflict do nothing',
+        values: [organisationId, hash, path, content],
+      },
+    ])
+}
+
+/** A version that says "none": the organisation's of that name counts again, if there is one. */
+export async function removeAbility(
+  { db, now }: Pick<PutPorts, 'db' | 'now'>,
+  keyId: string,
+  owner: AbilityOwner,
+  name: string,
+): Promise<AbilityRow> {
+  const before = await findNewest(db, owner, name)
+  if (before === null || before.hash === null) throw noAbility(name)
+  const [made] = await db.all<Row>(
+    `insert into abilities (organisation_id, project, name, version, description, hash, main_path, created_by, created_at)
+     select ?1, ?2, ?3, version + 1, description, null, main_path, ?4, ?5 from (${newestOf}) where version = ?6
+     returning ${columns}`,
+    ...[...keyOf(owner, name), keyId, now, before.version],
+  )
+  if (made) return rowOf(made)
+  const after = await findNewest(db, owner, name)
+  if (after?.hash === null) return rowOf(after)
+  throw changedMeanwhile(name, after?.version ?? 0)
+}
+
+/** What counts today, by name. */
+export async function listAbilities(
+  db: Db,
+  { organisationId, project }: AbilityOwner,
+  page: { limit: number; after: string | null },
+): Promise<AbilityRow[]> {
+  const rows = await db.all<Row>(
+    `select ${columns} from abilities as a
+     where organisation_id = ?1 and project = ?2 and name > ?3 and hash is not null
+       and version = (select max(version) from abilities
+         where organisation_id = ?1 and project = ?2 and name = a.name)
+     order by name limit ?4`,
+    ...[organisationId, project ?? '', page.after ?? '', page.limit],
+  )
+  return rows.map(rowOf)
+}
+
+/** Newest first, removals too. */
+export async function listAbilityVersions(
+  db: Db,
+  owner: AbilityOwner,
+  name: string,
+  page: { limit: number; before: number | null },
+): Promise<AbilityRow[]> {
+  const rows = await db.all<Row>(
+    `select ${columns} from abilities where ${own} and version < ?4 order by version desc limit ?5`,
+    ...[...keyOf(owner, name), page.before ?? Number.MAX_SAFE_INTEGER, page.limit],
+  )
+  return rows.map(rowOf)
+}
+
+/** With its files; the newest, unless a version is named. */
+export async function loadAbility(
+  db: Db,
+  owner: AbilityOwner,
+  name: string,
+  version: number | null,
+): Promise<StoredAbility> {
+  const [row] = await db.all<Row>(
+    `select ${columns} from abilities where ${own} and (?4 is null or version = ?4) order by version desc limit 1`,
+    ...[...keyOf(owner, name), version],
+  )
+  if (!row || (row.hash === null && version === null)) throw noAbility(name)
+  return await withFiles(db, owner.organisationId, row)
+}
+
+/** Of the project, else of the organisation: what an execution in that project runs. */
+export async function findAbility(
+  db: Db,
+  { organisationId, project }: AbilityOwner,
+  name: string,
+): Promise<StoredAbility> {
+  for (const where of project === null ? [null] : [project, null]) {
+    const row = await findNewest(db, { organisationId, project: where }, name)
+    if (row?.hash) return await withFiles(db, organisationId, row)
+  }
+  throw noAbility(name)
+}
+
+async function withFiles(db: Db, organisationId: string, row: Row): Promise<StoredAbility> {
+  if (row.hash === null) return { ...rowOf(row), definition: null, files: [] }
+  const paths = await db.all<{ path: string }>(
+    'select path from ability_files where organisation_id = ? and hash = ? order by path',
+    organisationId,
+    row.hash,
+  )
+  const files: AbilityFile[] = []
+  for (const { path } of paths) {
+    const [file] = await db.all<AbilityFile>(
+      'select path, content from ability_files where organisation_id = ? and hash = ? and path = ?',
+      ...[organisationId, row.hash, path],
+    )
+    if (file) files.push(file)
+  }
+  const main = files.find(({ path }) => path === row.main_path)
+  const parsed = parseAbility(main?.content ?? '', `${row.name}/${row.main_path}`)
+  const definition = 'ability' in parsed ? parsed.ability : null
+  return { ...rowOf(row), definition, files }
+}
+
+async function findNewest(db: Db, owner: AbilityOwner, name: string): Promise<Row | null> {
+  const [row] = await db.all<Row>(`select ${columns} from (${newestOf})`, ...keyOf(owner, name))
+  return row ?? null
+}
+
+const keyOf = ({ organisationId, project }: AbilityOwner, name: string) => [
+  organisationId,
+  project ?? '',
+  name,
+]
+
+export const noAbility = (name: string) =>
+  new AppError('not_found', `There is no ability "${name}"`)
+
+const changedMeanwhile = (name: string, version: number) =>
+  new AppError('wrong_state', `Cannot change "${name}": its newest version is ${version}`, [
+    { path: 'expectedVersion', message: `The newest is ${version}` },
+  ])
+
+const rowOf = (row: Row): AbilityRow => ({
+  project: row.project || null,
+  name: row.name,
+  version: row.version,
+  description: row.description,
+  hash: row.hash,
+  removed: row.hash === null,
+  createdBy: row.created_by as AbilityRow['createdBy'],
+  createdAt: row.created_at,
+})

@@ -1,0 +1,87 @@
+import { AppError, type ErrorDetail } from '../../../contract/error.ts'
+import type { AbilityProblem } from '../../../contract/ability.ts'
+import { canonicalJson } from '../../../contract/canonical.ts'
+import {
+  type AbilityFile,
+  type AbilityPut,
+  maxAbilityFolderBytes,
+} from '../../../contract/stored-ability.ts'
+import { byteLength } from '../../documents.ts'
+import { type Ability, parseAbility } from '../../abilities/definition.ts'
+import type { Crypto } from '../../ports.ts'
+
+/** The folder of an ability, read: what is stored, pinned and approved is its hash. */
+export interface AbilityFolder {
+  ability: Ability
+  warnings: string[]
+  mainPath: string
+  files: AbilityFile[]
+  hash: string
+}
+
+const isMain = (path: string): boolean => /^ability\.ya?ml$/.test(path)
+const isFlat = (path: string): boolean => /^[^/]+\.ya?ml$/.test(path)
+
+/** Or refuses, with every mistake. */
+export async function readFolder(
+  { files, path = '' }: Pick<AbilityPut, 'files' | 'path'>,
+  crypto: Pick<Crypto, 'sha256'>,
+): Promise<AbilityFolder> {
+  mustFit(files)
+  const main =
+    files.find((file) => isMain(file.path)) ?? (files.length === 1 ? files[0] : undefined)
+  if (main === undefined || !isFlat(main.path))
+    throw refused([
+      { path: 'files', message: 'Needs "ability.yaml", or one file that ends with ".yaml"' },
+    ])
+  const parsed = parseAbility(
+    main.content,
+    [path, main.path].filter((part) => part !== '').join('/'),
+  )
+  if ('errors' in parsed) throw refused(parsed.errors.map(detailOf))
+  const sorted = files.toSorted((a, b) => (a.path < b.path ? -1 : 1))
+  const hash = await folderHash(sorted, crypto)
+  return { ...parsed, mainPath: main.path, files: sorted, hash }
+}
+
+/** Over every path and content, in the order of paths. */
+async function folderHash(
+  files: readonly AbilityFile[],
+  crypto: Pick<Crypto, 'sha256'>,
+): Promise<string> {
+  const hashes = await Promise.all(
+    files.map(async ({ path, content }) => [path, await crypto.sha256(content)]),
+  )
+  return await crypto.sha256(canonicalJson(hashes))
+}
+
+function mustFit(files: readonly AbilityFile[]): void {
+  const paths = new Set<string>()
+  for (const [at, { path }] of files.entries()) {
+    if (paths.has(path))
+      throw refused([{ path: `files[${at}].path`, message: `There is already a file "${path}"` }])
+    paths.add(path)
+  }
+  const bytes = files.reduce((sum, { content }) => sum + byteLength(content), 0)
+  if (bytes > maxAbilityFolderBytes) throw refused([tooLarge(bytes)])
+}
+
+const tooLarge = (bytes: number): ErrorDetail => ({
+  path: 'files',
+  message: `Must have at most ${maxAbilityFolderBytes} bytes in all, not ${bytes}`,
+})
+
+function detailOf({ line, column, path, code, message }: AbilityProblem): ErrorDetail {
+  const place = `line ${line}, column ${column} ${path}`.trimEnd().slice(0, 200)
+  return { path: place, message: `${code}: ${message}` }
+}
+
+function refused(details: ErrorDetail[]): AppError {
+  const [first, ...rest] = details
+  const more = rest.length > 0 ? ` (and ${rest.length} more)` : ''
+  return new AppError(
+    'unprocessable',
+    `Invalid ability at ${first?.path}: ${first?.message}${more}`,
+    details,
+  )
+}
