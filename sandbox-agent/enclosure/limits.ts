@@ -6,6 +6,8 @@ import type { Boot } from '../../src/contract/manifest.ts'
 const defaultProcesses = 4096
 /** Of the machine's memory, for one process: what a whole sandbox uses is watched, not limited. */
 const defaultShare = 0.75
+/** The kernel counts what is reserved writable, used or not: Bun, and so OpenCode, reserves up to 5 GB and dies below. */
+const leastDataBytes = 6 * 1024 ** 3
 
 /**
  * Options of prlimit: how many processes there may be inside, and how much memory each may ask for. Private writable
@@ -14,7 +16,7 @@ const defaultShare = 0.75
 export function limitOptions({ processes, memoryMb }: NonNullable<Boot['limits']> = {}): string[] {
   const memoryBytes = memoryMb ? memoryMb * 1024 ** 2 : Math.floor(totalmem() * defaultShare)
   const most = Math.min(processes ?? defaultProcesses, hardLimit('Max processes'))
-  const data = Math.min(memoryBytes, hardLimit('Max data size'))
+  const data = Math.min(Math.max(memoryBytes, leastDataBytes), hardLimit('Max data size'))
   return [`--nproc=${most}:${most}`, `--data=${data}:${data}`, '--core=0']
 }
 
