@@ -146,6 +146,16 @@ describe('[SKILL11] proposing', () => {
     )
   })
 
+  test('a skill without a current version gets its first one by a proposal', async () => {
+    skillId = (await ok('PUT', '/v1/skills', { name: 'empty', description: 'Nothing yet' })).id
+    const made = await propose()
+    expect(made).toMatchObject({ baseVersion: null, description: 'Nothing yet', compatibility: '' })
+    expect(made.diff).toMatchObject({ added: 2, removed: 0 })
+    await ok('POST', ...vote(made), bert)
+    await ok('POST', `${at(made.id)}/apply`, { reason: 'r' }, bert)
+    expect(await skill()).toEqual([1, change.source.content])
+  })
+
   test('a credential in the rationale is hidden', async () => {
     const token = `ghp_${'a1B2'.repeat(9)}`
     expect((await propose({ rationale: `because ${token}` })).rationale).not.toContain(token)
@@ -289,7 +299,10 @@ describe('[SKILL13] who decides', () => {
       expect(await refusal('POST', ...vote(made), own)).toEqual([403, 'forbidden', undefined])
     await ok('POST', ...vote(made, 'rejected'), second)
     const other = await propose({}, bert)
-    await ok('POST', `${at(other.id)}/cancel`, { reason: 'r' }, bert)
+    expect(other.resolution).toBe(null)
+    const ended = await ok('POST', `${at(other.id)}/cancel`, { reason: 'my mistake' }, bert)
+    expect(ended.resolution).toMatchObject({ reason: 'my mistake' })
+    expect((await ok('GET', at(made.id))).resolution).toMatchObject({ reason: 'I looked' })
   })
 
   test('somebody else’s is cancelled by who may approve alone', async () => {
@@ -383,6 +396,8 @@ test('[SKILL6] [SKILL11] proposals are listed newest first, by cursor and filter
   const body = { name: 'shop', owner: 'shop', scopes: ['write', 'approve'], limits }
   const shop = (await app.call('POST', '/v1/keys', key, body)).json.secret
   expect(await seen('', shop)).toEqual([])
+  const own = { ...body, name: 'own', owner: 'own', limits: { projects: ['default'] } }
+  expect(await seen('', (await app.call('POST', '/v1/keys', key, own)).json.secret)).toEqual(made)
   for (const other of [shop, stranger])
     expect(await refusal('GET', at(made[0]!), undefined, other)).toEqual([
       ...[404, 'not_found', undefined],

@@ -201,9 +201,16 @@ describe('[SKILL15] what came of a skill', () => {
     await host().live()
     expect(await uses(id, runId)).toHaveLength(2)
     const limits = { ownSessions: true }
-    const body = { name: 'own', owner: 'own', scopes: ['read'], limits }
+    const body = { name: 'own', owner: 'own', scopes: ['write'], limits }
     const own = (await ok('POST', '/v1/keys', body)).secret
-    expect((await ok('GET', `/v1/skills/${id}/usage`, undefined, own)).items).toEqual([])
+    const seen = async () => (await ok('GET', `/v1/skills/${id}/usage`, undefined, own)).items
+    expect(await seen()).toEqual([])
+    const hers = await host().begin({ skills: ['leaving'] }, own)
+    await use(hers, 'leaving')
+    await host().live()
+    const sessions = (await seen()).map(({ sessionId }: { sessionId: string }) => sessionId)
+    expect(sessions).toEqual([hers.id, hers.id])
+    await host().call('DELETE', hers.at)
     await host().call('DELETE', session.at)
     await host().live(60_000)
     expect(await host().rows('select 1 from skill_usage where skill_id = ?', id)).toEqual([])
@@ -293,5 +300,9 @@ describe('[SKILL16] the agent proposes', () => {
     }
     expect(results.filter(Boolean)).toHaveLength(20)
     expect(results.at(-1)).toBe(false)
+    const [row] = await proposals(session.id)
+    await ok('POST', `/v1/skill-proposals/${String(row?.['id'])}/cancel`, { reason: 'r' })
+    const sent = { ...change, content: 'Read it once more.' }
+    expect((await session.callback('skill_propose', sent)).json.success).toBe(true)
   })
 })
