@@ -78,6 +78,11 @@ export class OpenCode {
     })
   }
 
+  /** Of OpenCode's agents, whom prompts are for. Undefined: whom OpenCode takes by itself. */
+  get agent(): string | undefined {
+    return this.#options.manifest.agent
+  }
+
   /** Resolves when the server answers, refuses strangers, and has the gate's marker and all tools loaded. */
   static async start(options: OpenCodeOptions): Promise<OpenCode> {
     const deadline = Date.now() + readyWithinMs

@@ -242,6 +242,7 @@ export class Turns {
     await crashPoint('prompt.before-send')
     await opencode.request('POST', `/session/${sessionId}/prompt_async`, {
       messageID: body.messageId,
+      ...(opencode.agent !== undefined && { agent: opencode.agent }),
       parts: [...noticeParts(body.notice, loss), { type: 'text', text: body.text }],
     })
     await crashPoint('prompt.after-send')

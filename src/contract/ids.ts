@@ -26,6 +26,12 @@ export type KeyId = z.infer<typeof KeyId>
 export const MemberId = id('mbr', 20)
 export type MemberId = z.infer<typeof MemberId>
 
+export const AgentId = id('agt', 20)
+export type AgentId = z.infer<typeof AgentId>
+
+export const ProfileId = id('prf', 20)
+export type ProfileId = z.infer<typeof ProfileId>
+
 /** The session's thirty characters, then eight of its own: a turn id alone leads to its session. */
 export const TurnId = id('trn', 38)
 export type TurnId = z.infer<typeof TurnId>

@@ -39,6 +39,8 @@ export const Manifest = z.object({
   toolIds: z.array(z.string()),
   /** providerID/modelID as OpenCode spells it. */
   model: z.string(),
+  /** OpenCode's agent that prompts are for. Absent: its own default. */
+  agent: z.string().optional(),
   trustProjectConfig: z.boolean(),
   /** Absent: auto. */
   enclosure: EnclosureMode.optional(),

@@ -1,4 +1,6 @@
 import { z } from 'zod'
+import { AgentName } from './agent.ts'
+import { SessionAgent } from './agent-resolve.ts'
 import { EnclosureReport } from './enclosure.ts'
 import { Budget } from './budget.ts'
 import {
@@ -14,6 +16,7 @@ import { ClientType, Mode, SessionType } from './mode.ts'
 import { ReasoningEffort } from './models.ts'
 import { SessionPin } from './pin.ts'
 import { Project } from './project.ts'
+import { RegistryScope } from './registry-scope.ts'
 import { SystemPromptMode } from './prompts.ts'
 import {
   defaultIdleTimeoutSeconds,
@@ -106,12 +109,21 @@ export const SessionCreate = z.strictObject({
     'setup: the session writes its configuration',
   ),
   clientType: ClientType.default('api'),
+  agent: SessionAgent.optional().describe(
+    'The registered agent that works in it, by name or by what its task needs. Absent: OpenCode as it is',
+  ),
+  profile: z
+    .strictObject({ name: AgentName, scope: RegistryScope.default('project') })
+    .optional()
+    .describe("Of models. Default: the one of the agent's name, if there is one"),
   agent_config: AgentConfig.optional(),
   automationRunId: CallerKey.optional().describe('For automations; made if absent'),
   repository: Repository.optional().describe(
     "Default: the configuration's repository, or an empty git repository",
   ),
-  model: Text(100, 1).optional().describe("Default: the configuration's, then the deployment's"),
+  model: Text(100, 1)
+    .optional()
+    .describe("Default: the agent's, then the profile's, the configuration's, the deployment's"),
   reasoningEffort: ReasoningEffort.optional(),
   system_prompt: Text(100_000)
     .optional()

@@ -73,6 +73,8 @@ export async function createGuardKit({
   const attempted = await call('GET', `/v1/operations/${operationId}`)
   const [attempt] = attempted['attempts'] as unknown as { id: string }[]
   const member = await call('POST', '/v1/members', { name: `guard ${sessionId}` })
+  const agent = await call('PUT', '/v1/agents', { name: 'guard-agent' })
+  const profile = await call('PUT', '/v1/profiles', { name: 'guard-agent' })
   const configuration = await call('POST', '/v1/configurations', { name: `guard ${sessionId}` })
   const skill = await call('PUT', '/v1/skills', { name: 'guard', description: 'For the guards' })
   await call('POST', `/v1/skills/${skill['id']}/versions`, {
@@ -115,6 +117,8 @@ export async function createGuardKit({
     adminKey,
     keyId: (await makeKey('read'))['id'] as string,
     memberId: member['id'] as string,
+    agentId: agent['id'] as string,
+    profileId: profile['id'] as string,
     configurationId: configuration['id'] as string,
     webhookId: webhook['id'] as string,
     skillId: skill['id'] as string,

@@ -11,11 +11,18 @@ const obeyed: readonly string[] = [
   'GET /v1/abilities',
   'GET /v1/abilities/:name',
   'GET /v1/abilities/:name/versions',
+  'GET /v1/agents',
+  'PUT /v1/agents',
+  'POST /v1/agents/resolve',
+  'GET /v1/agents/shipped',
+  'POST /v1/agents/shipped',
   'GET /v1/approvals',
   'GET /v1/changes/:change/workflow',
   'GET /v1/configurations',
   'GET /v1/models',
   'GET /v1/policies/:name',
+  'GET /v1/profiles',
+  'PUT /v1/profiles',
   'GET /v1/providers',
   'GET /v1/runs',
   'POST /v1/runs',
@@ -48,6 +55,8 @@ function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
   })
   if (scope === 'admin') return both('forbidden')
   if (ofSession.test(path)) return both('not_found')
+  if (/^\/v1\/(agents|profiles)\/(:|by-name\/)/.test(path))
+    return { 'a key of another project': 'not_found' }
   if (`${method} ${path}` === 'GET /v1/configurations/:configurationId')
     return { 'a key of another project': 'not_found' }
   if (path === '/v1/abilities/validate') return {}
@@ -211,6 +220,8 @@ function goodBody({ configurationId }: GuardKit, path: string): string {
     return JSON.stringify({ sha256: '0'.repeat(64) })
   if (path === '/v1/budgets') return '{"limits":{}}'
   if (path.endsWith('/corrections')) return '{"used":{"tokens":1},"reason":"r"}'
+  if (path === '/v1/profiles') return '{"name":"guard-agent"}'
+  if (path === '/v1/agents') return '{"name":"guard-agent"}'
   if (path === '/v1/members') return '{"name":"n"}'
   if (path === '/v1/settings') return '{"newKeysCount":false}'
   if (path === '/v1/keys') return '{"name":"n","scopes":["read"]}'
@@ -240,14 +251,17 @@ export function fillPath(kit: GuardKit, path: string): string {
     artifactId: `art_${'0'.repeat(20)}`,
     keyId: kit.keyId,
     memberId: kit.memberId,
+    agentId: kit.agentId,
+    profileId: kit.profileId,
+    revision: '1',
     configurationId: kit.configurationId,
     webhookId: kit.webhookId,
+    name: nameIn(path),
     skillId: kit.skillId,
     proposalId: kit.proposalId,
     version: '1',
     targetType: 'agent',
     targetKey: 'a',
-    name: path.startsWith('/v1/providers/') ? 'e2b' : 'GUARD_SECRET',
     change: 'guarded',
     phase: 'explore',
     toolName: 'verify',
@@ -255,6 +269,11 @@ export function fillPath(kit: GuardKit, path: string): string {
     path: 'chat/completions',
   }
   return path.replaceAll(/:(\w+)(\{[^}]+\})?/g, (_, name: string) => values[name] ?? `no-${name}`)
+}
+
+function nameIn(path: string): string {
+  if (path.startsWith('/v1/providers/')) return 'e2b'
+  return /^\/v1\/(agents|profiles)\//.test(path) ? 'guard-agent' : 'GUARD_SECRET'
 }
 
 function codeOf(text: string): string {

@@ -119,31 +119,33 @@ const refTo = (name: string) => `#/components/schemas/${name}`
 /** Clients are generated from these: once released, an id stays. */
 const operationIds = `
   abandonAttempt abortTurns addCheckpoint addRunEvent addSkillVersion admitRetry
-  applySkillProposal approvePhaseArtifact attachSkill callModelVendor callTool cancelSkillProposal
-  changeRun changeSkillVersion checkPolicy checkProvider closeSession correctBudget
-  correctSessionBudget createConfiguration createKey createLoneRun createMember createRun
-  createSandboxToken createSession createWebhook deleteConfiguration deleteProviderCredentials
-  deleteSecret deleteSession deleteWebhook detachSkill disableMember discardAttempt
-  downloadArtifact downloadPatch evaluateRetry executeAttempt executeOperation finishRun
-  getAbility getApproval getBudget getBuiltinPolicy getChange getConfiguration
-  getDeploymentKillSwitch getDeploymentStatus getDiff getHealth getKillSwitch getLimits
-  getManifest getMember getOperation getPhaseArtifact getPhaseReadiness getPolicyVersion
-  getReadiness getRun getSandboxEnv getSession getSessionBudget getSessionPolicy getSettings
-  getSkill getSkillPayload getSkillProposal getSkillVersion getStatus getTurn getWarmPool
-  getWorkflow getWorstCase importPhaseArtifacts judgeSkill listAbilities listAbilityVersions
-  listActions listApprovals listArtifacts listAudit listCalls listChanges listConfigurations
+  applySkillProposal approvePhaseArtifact archiveAgent archiveProfile attachSkill callModelVendor
+  callTool cancelSkillProposal changeRun changeSkillVersion checkPolicy checkProvider closeSession
+  correctBudget correctSessionBudget createConfiguration createKey createLoneRun createMember
+  createRun createSandboxToken createSession createWebhook deleteConfiguration
+  deleteProviderCredentials deleteSecret deleteSession deleteWebhook detachSkill disableMember
+  discardAttempt downloadArtifact downloadPatch evaluateRetry executeAttempt executeOperation
+  finishRun getAbility getAgent getAgentByName getAgentRevision getApproval getBudget
+  getBuiltinPolicy getChange getConfiguration getDeploymentKillSwitch getDeploymentStatus getDiff
+  getHealth getKillSwitch getLimits getManifest getMember getOperation getPhaseArtifact
+  getPhaseReadiness getPolicyVersion getProfile getProfileByName getReadiness getRun getSandboxEnv
+  getSession getSessionBudget getSessionPolicy getSettings getSkill getSkillPayload
+  getSkillProposal getSkillVersion getStatus getTurn getWarmPool getWorkflow getWorstCase
+  importPhaseArtifacts judgeSkill listAbilities listAbilityVersions listActions listAgentRevisions
+  listAgents listApprovals listArtifacts listAudit listCalls listChanges listConfigurations
   listDeadLetters listDeliveries listEnvRequests listEvents listKeys listMembers listModels
-  listPatches listPhaseRevisions listPolicies listPolicyVersions listProviders listRunApprovals
-  listRunEvents listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns
-  listSessions listSkillChanges listSkillProposals listSkillUsage listSkillVersions listSkills
-  listTurns listUsage listWebhooks mergeAttempt openLink planOperation proposeSkill putAbility
-  putBudget putDeploymentToSleep putLimits putPolicy putSessionBudget putSettings putSkill
+  listPatches listPhaseRevisions listPolicies listPolicyVersions listProfileRevisions listProfiles
+  listProviders listRunApprovals listRunEvents listRuns listSecrets listSessionApprovals
+  listSessionDeadLetters listSessionRuns listSessions listShippedAgents listSkillChanges
+  listSkillProposals listSkillUsage listSkillVersions listSkills listSubagents listTurns listUsage
+  listWebhooks mergeAttempt openLink planOperation proposeSkill putAbility putAgent putBudget
+  putDeploymentToSleep putLimits putPolicy putProfile putSessionBudget putSettings putSkill
   readFromModelVendor removeAbility removePolicy replaceSandbox replayPolicy resealSecrets
-  resendDeadLetters resendSessionDeadLetters resolveApproval resolveSkillProposal resolveSkills
-  resumeApproval resumeRun retrySandbox revokeApproval revokeKey rollBackSkill savePhaseArtifact
-  sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
-  submitEnvValues submitSkillProposal testWebhook updateConfiguration updateSessionPolicy
-  uploadArtifact validateAbility verifyRun
+  resendDeadLetters resendSessionDeadLetters resolveAgents resolveApproval resolveSkillProposal
+  resolveSkills resumeApproval resumeRun retrySandbox revokeApproval revokeKey rollBackSkill
+  savePhaseArtifact sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch
+  setModalCredentials setSecret storeShippedAgents submitEnvValues submitSkillProposal testWebhook
+  updateConfiguration updateSessionPolicy uploadArtifact validateAbility verifyRun
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {

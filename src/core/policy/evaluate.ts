@@ -67,7 +67,8 @@ interface Verdict {
 
 const strictness: Record<Decision, number> = { allow: 0, ask: 1, deny: 2 }
 
-const isStricter = (one: Decision, other: Decision): boolean => strictness[one] > strictness[other]
+export const isStricter = (one: Decision, other: Decision): boolean =>
+  strictness[one] > strictness[other]
 
 const tighten = <V extends Verdict>(verdict: V, other: V | null): V =>
   other && isStricter(other.decision, verdict.decision) ? other : verdict

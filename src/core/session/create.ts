@@ -1,7 +1,7 @@
 import { appendEvent } from './log/events.ts'
 import { AppError } from '../../contract/error.ts'
 import { deriveMode } from '../../contract/mode.ts'
-import { parseModel, reasoningOptions } from '../../contract/models.ts'
+import { type Model, parseModel, reasoningOptions } from '../../contract/models.ts'
 import type { ProviderName } from '../../contract/session.ts'
 import type { CreateSession } from './record/record.ts'
 import type { Crypto, Sql } from '../ports.ts'
@@ -9,6 +9,7 @@ import { ownedId } from './runs/run.ts'
 import { saveBudget } from './budget/spending.ts'
 import { mustHavePrice } from './budget/budget.ts'
 import { savePolicy } from './gate/policy-row.ts'
+import { agentsIn, modelIn, modelsOfSubagents } from './pins/agents.ts'
 import { mustBeFew, savePins } from './pins/pins.ts'
 import { startAutomationRun } from './automation/automation.ts'
 import type { SessionKernel } from './record/kernel.ts'
@@ -55,10 +56,9 @@ export async function planSession(ports: SessionPorts, create: CreateSession): P
   const { sessionType, clientType } = input
   const mode = deriveMode({ configurationId: configuration?.id ?? null, sessionType, clientType })
   if (configuration === null) refuseWithoutConfiguration(create)
-  const wanted = input.model ?? configuration?.defaultModel ?? ports.config.defaultModel
-  const model = parseModel(wanted, ports.config.models)
+  const model = chooseModel(ports, create)
   reasoningOptions(model, input.reasoningEffort ?? null)
-  mustHavePrice({ ports }, model.id, input.budget ?? {})
+  mustHavePrices(ports, create, model)
   mustBeFew(create.pins ?? [])
   const repository = await sealRepository(ports, create)
   return {
@@ -69,6 +69,28 @@ export async function planSession(ports: SessionPorts, create: CreateSession): P
     markerNonce: ports.crypto.random(20),
     ...(await redactTexts(ports, create, repository?.token ?? null)),
   }
+}
+
+/** The caller's own word, then the agent's, then the profile's, then the configuration's. */
+function chooseModel(
+  ports: SessionPorts,
+  { input, configuration, pins = [] }: CreateSession,
+): Model {
+  const { defaultModel, models } = ports.config
+  const wanted = input.model ?? modelIn(pins) ?? configuration?.defaultModel ?? defaultModel
+  return parseModel(wanted, models)
+}
+
+/** Of all models that may be called in it: a subagent may have one of its own. */
+function mustHavePrices(
+  ports: SessionPorts,
+  { input, pins = [] }: CreateSession,
+  own: Model,
+): void {
+  const others = modelsOfSubagents(agentsIn(pins)).map(
+    (id) => parseModel(id, ports.config.models).id,
+  )
+  for (const id of [own.id, ...others]) mustHavePrice({ ports }, id, input.budget ?? {})
 }
 
 /** What a caller wrote is stored without the values that its session is about to be given. */

@@ -2,7 +2,9 @@ import type { z } from '@hono/zod-openapi'
 import type { MiddlewareHandler } from 'hono'
 import { AppError, errorCodeOf } from '../../contract/error.ts'
 import { type ApiKey, apiKeyPattern, type Scope } from '../../contract/key.ts'
+import { loadAgentById } from '../../core/registry/agents/read.ts'
 import { loadConfiguration } from '../../core/registry/configurations.ts'
+import { loadProfile } from '../../core/registry/agents/profiles.ts'
 import { allowsScope, decideKeyState } from '../../core/registry/keys.ts'
 import { loadProposal } from '../../core/registry/skills/proposals.ts'
 import { loadSkill } from '../../core/registry/skills/rows.ts'
@@ -121,7 +123,9 @@ export function createGuards(deps: AppDeps): Guards {
     const caller = c.get('caller')
     const { organisationId } = caller
     const given = c.req.param() as Record<string, string | undefined>
-    const { configurationId, proposalId, skillId, webhookId } = given
+    const { agentId, configurationId, profileId, proposalId, skillId, webhookId } = given
+    if (agentId !== undefined) await loadAgentById(deps.db(), caller, agentId)
+    if (profileId !== undefined) await loadProfile(deps.db(), caller, profileId)
     if (skillId !== undefined) await loadSkill(deps.db(), caller, skillId)
     if (proposalId !== undefined) await loadProposal(deps.db(), caller, proposalId)
     if (sessionId !== undefined) await deps.session(sessionId).self.view(caller)

@@ -1,5 +1,6 @@
 import type { Route } from '../kit/route.ts'
 import { abilityRoutes } from './abilities.ts'
+import { agentRoutes } from './agents.ts'
 import { approvalRoutes } from './approvals.ts'
 import { artifactRoutes } from './artifacts.ts'
 import { auditRoutes } from './audit.ts'
@@ -17,6 +18,7 @@ import { modelRoutes } from './models.ts'
 import { operationRoutes } from './operations.ts'
 import { phaseRoutes } from './phases.ts'
 import { policyRoutes } from './policies.ts'
+import { profileRoutes } from './profiles.ts'
 import { providerRoutes } from './providers.ts'
 import { runRoutes } from './runs.ts'
 import { sandboxRoutes } from './sandbox.ts'
@@ -38,6 +40,7 @@ export const routes: Route[] = [
   ...[...abilityRoutes, ...phaseRoutes, ...skillRoutes, ...skillProposalRoutes],
   ...[...budgetRoutes, ...usageRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
+  ...[...agentRoutes, ...profileRoutes],
   ...[
     ...memberRoutes,
     ...auditRoutes,

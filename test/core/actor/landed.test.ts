@@ -74,7 +74,9 @@ const landedMigrations = {
   '0011_phases.sql': '340d40b2854d6498',
   '0012_skills.sql': '088209a2f6573954',
   '0013_abilities.sql': 'd5768ff547e10f0b',
-  '0014_skill_usage.sql': '52912a61711453fc',
+  '0014_agents.sql': '1233e461d322e376',
+  '0015_profiles.sql': 'e722af0cc4fbb19f',
+  '0016_skill_usage.sql': '52912a61711453fc',
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)

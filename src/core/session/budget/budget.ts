@@ -27,6 +27,7 @@ import {
 } from './spending.ts'
 import { correctBudget } from './corrections.ts'
 import type { Caller } from '../record/caller.ts'
+import { modelsOfSubagents, pinnedAgents } from '../pins/agents.ts'
 import { callerSession, enterAndOpen, mustBeOpen } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { messageOf, organisationOf } from '../record/outside.ts'
@@ -88,7 +89,8 @@ export class SessionBudget implements RoomOf<BudgetApi> {
   async set(caller: Caller, limits: Budget): Promise<BudgetView> {
     const session = callerSession(this.#kernel, caller)
     mustBeOpen(session)
-    mustHavePrice(this.#kernel, session.model, limits)
+    const others = modelsOfSubagents(pinnedAgents(this.#kernel.ports.sql))
+    for (const id of [session.model, ...others]) mustHavePrice(this.#kernel, id, limits)
     this.#kernel.commit((sql, now) => saveBudget(sql, now, limits, caller.keyId))
     this.#onHeadroom()
     return this.view(caller)

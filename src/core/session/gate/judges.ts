@@ -33,6 +33,10 @@ export interface Case {
   /** The question's hash is not that of its input. */
   misnamed: boolean
   enclosure: Enclosure
+  /** Why whoever asks may not, as the session's registered agents say; null: they may. */
+  refusedAgent: string | null
+  /** Of the session's registered agents. */
+  overrides: PermissionRecord['overrides']
   phases: PhaseStates
   /** The host that the sandbox's proxy asks for; null: another question. */
   connectsTo: string | null
@@ -54,6 +58,7 @@ const judges: readonly Judge[] = [
   turnRuns,
   turnIsNotAborted,
   inputIsNamed,
+  agentMay,
   policyDecides,
   usualHost,
   ownTool,
@@ -83,17 +88,17 @@ function inputIsNamed(given: Case, before: Judgement | null): Judgement | null {
   return before ?? denied(given, 'The hash of the question is not that of its input')
 }
 
-function policyDecides(
-  { request, policy, enclosure, phases }: Case,
-  before: Judgement | null,
-): Judgement {
-  return (
-    before ?? {
-      by: 'policy',
-      grant: null,
-      ...evaluatePermission(request, policy, { enclosure, phases }),
-    }
-  )
+/** Who was not named is not sent, whatever the policy says. */
+function agentMay(given: Case, before: Judgement | null): Judgement | null {
+  if (given.refusedAgent === null) return before
+  return before ?? denied(given, given.refusedAgent)
+}
+
+function policyDecides(given: Case, before: Judgement | null): Judgement {
+  if (before) return before
+  const { request, policy, enclosure, overrides, phases } = given
+  const evaluated = evaluatePermission(request, policy, { enclosure, overrides, phases })
+  return { by: 'policy', grant: null, ...evaluated }
 }
 
 /** Where no rule says anything: the session's own repository and the hosts of package managers are everyday work. */

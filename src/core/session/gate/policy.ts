@@ -12,6 +12,8 @@ import { effectivePolicy } from '../../policy/sandbox-default.ts'
 import type { Sql } from '../../ports.ts'
 import { hideSecretLike } from '../../redaction/redaction.ts'
 import { type Headroom, lookForHeadroom } from '../budget/spending.ts'
+import { pinnedAgents, type PinnedAgents } from '../pins/agents.ts'
+import { agentRefusal, overridesFor } from './agents.ts'
 import { type AskingTurn, judgeQuestion } from './judges.ts'
 import type { RunRow } from '../runs/run.ts'
 import { hasEnded } from '../runs/transitions.ts'
@@ -25,6 +27,7 @@ export class SessionPolicy {
   readonly #kernel: SessionKernel
   #policy: Policy | null | undefined
   #place: Place | undefined
+  #agents: PinnedAgents | null | undefined
   #changes: ReadonlySet<string> | undefined
   #phases: PhaseStates | undefined
   #turn: AskingTurn | null = null
@@ -70,9 +73,11 @@ export class SessionPolicy {
     const session = this.#kernel.session()
     const policy = withGateRules(effectivePolicy(this.document(), 'gate'), session.gate)
     const request = this.#requestOf(question)
+    const agents = this.agents()
+    const overrides = overridesFor(agents, question.subagent)
     const { by, grant, ...decision } = judgeQuestion({
       ...{ sql, now, turn, request, policy, misnamed: question.misnamed === true },
-      enclosure: this.enclosure(),
+      ...{ enclosure: this.enclosure(), refusedAgent: agentRefusal(agents, question), overrides },
       phases: this.phases(),
       connectsTo: question.tool === egressTool ? (request.hosts[0] ?? null) : null,
       repositoryHost: session.repositoryUrl === null ? null : hostOf(session.repositoryUrl),
@@ -82,7 +87,7 @@ export class SessionPolicy {
       by,
       grant,
       request,
-      overrides: null,
+      overrides,
       gate: session.gate,
       ...decision,
       latencyMs: now - arrivedAt,
@@ -95,7 +100,8 @@ export class SessionPolicy {
 
   /** What an input does not show in full cannot be read; where its paths really lead counts as well. */
   #requestOf(question: Question): PermissionRequest {
-    const { tool, input, agent = null, subagent = null } = question
+    const { tool, input, subagent = null } = question
+    const agent = this.agents()?.agent.name ?? question.agent ?? null
     const { tools } = this.#kernel.ports
     const contractTools = tools
       .filter(({ definition }) => definition.needs === undefined)
@@ -123,6 +129,12 @@ export class SessionPolicy {
       const isHere = needs !== undefined && equipment.includes(needs)
       return isHere ? [{ tool: toolFileName(definition), category }] : []
     })
+  }
+
+  /** The registered agents of the session, which never change; null: it was started without one. */
+  agents(): PinnedAgents | null {
+    if (this.#agents === undefined) this.#agents = pinnedAgents(this.#kernel.ports.sql)
+    return this.#agents
   }
 
   /** Where the session is, and who asks in it. */

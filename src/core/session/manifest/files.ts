@@ -8,6 +8,8 @@ import { isToolOf } from '../../../contract/tools.ts'
 import { opencodeVersion } from '../../../contract/version.ts'
 import type { Crypto } from '../../ports.ts'
 import type { Pin } from '../pins/pins.ts'
+import type { PinnedAgents } from '../pins/agents.ts'
+import { withAgents } from './agents.ts'
 import { gatePluginText } from './gate-plugin.ts'
 import { actionsGuideText, instructionsText } from './guides.ts'
 import { instructionsPath, opencodeConfig, pluginPath } from './opencode-config.ts'
@@ -28,6 +30,8 @@ export interface ManifestInput {
   equipment?: readonly Equipment[]
   /** All that exist; only those that the session has are written. */
   tools: readonly ToolDefinition[]
+  /** Null: the session was started without a registered one. */
+  agents?: PinnedAgents | null
   trustProjectConfig: boolean
   enclosure?: EnclosureMode
   privateHosts?: readonly string[]
@@ -59,6 +63,7 @@ export async function buildManifest(
     marker,
     toolIds: tools.map((tool) => tool.toolId),
     model: input.model.opencodeId,
+    ...(input.agents && { agent: input.agents.agent.name }),
     trustProjectConfig: input.trustProjectConfig,
     ...(input.enclosure === 'off' && { enclosure: 'off' }),
     ...(input.privateHosts?.length && { privateHosts: [...input.privateHosts] }),
@@ -76,13 +81,14 @@ function fileTexts(input: ManifestInput, tools: ToolFile[], marker: string): Fil
     skills: skillFolders(input),
   })
   const config = `${JSON.stringify(opencodeConfig(input), null, 2)}\n`
+  const ownConfig = withAgents(config, input)
   const shown = input.tools.filter((tool) => isToolOf(tool, input))
   const instructions = `${input.prompt}\n\n${instructionsText(layout, shown)}`
   const { configDir, home, workspace } = layout
   const globalDir = `${home}/.config/opencode`
 
   const own = [
-    { path: `${configDir}/opencode.json`, content: config },
+    { path: `${configDir}/opencode.json`, content: ownConfig },
     { path: pluginPath(layout), content: plugin },
     { path: instructionsPath(layout), content: instructions },
     { path: `${configDir}/models.json`, content: '{}\n' },
@@ -98,7 +104,7 @@ function fileTexts(input: ManifestInput, tools: ToolFile[], marker: string): Fil
     ...(globalDir === configDir
       ? []
       : [
-          { path: `${globalDir}/opencode.json`, content: config },
+          { path: `${globalDir}/opencode.json`, content: ownConfig },
           { path: `${globalDir}/plugin/proliferate.mjs`, content: plugin },
         ]),
   ]

@@ -8,6 +8,7 @@ import { baseTree } from '../changes/diff.ts'
 import { loadAutomationRun } from '../automation/automation.ts'
 import { loadGeneration } from '../generations/generations.ts'
 import { pinsOf } from '../pins/pins.ts'
+import { pinnedAgents } from '../pins/agents.ts'
 import type { SessionPorts } from '../record/ports.ts'
 import { sessionPrompt } from './prompt.ts'
 import type { SessionRecord } from '../record/record.ts'
@@ -30,6 +31,7 @@ export async function sessionManifest(
       model: parseModel(session.model, models),
       models,
       effort: session.reasoningEffort,
+      agents: pinnedAgents(ports.sql),
       trustProjectConfig: session.trustProjectConfig,
       enclosure: ports.config.enclosure,
       privateHosts: ports.config.privateHosts,

@@ -17,6 +17,7 @@ import {
   settleExpired,
 } from '../budget/model-calls.ts'
 import type { SandboxCaller } from '../record/caller.ts'
+import { modelsOfSubagents, pinnedAgents } from '../pins/agents.ts'
 import { callerSession, mustBeOpen, openSandboxSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { messageOf, organisationOf } from '../record/outside.ts'
@@ -57,9 +58,11 @@ const waitForOthersMs = 10_000
 /** In place of a turn's id: no turn is charged, and no helper call is used up. */
 const outsideOfTurns = ''
 
+const spelled = (model: Model): string => `"${model.apiId}" of "${opencodeProviderOf(model)}"`
+
 /**
  * Which model calls of its sandbox a session lets pass, and what they have used. A call passes for the session's own
- * model, while a turn runs, within rate and budget, and with no kill switch on. Its reservation outlives this instance
+ * model or one of its subagents', while a turn runs, within rate and budget, and with no kill switch on. Its reservation outlives this instance
  * and ends by a deadline (budget/model-calls.ts). The route of the model vendors asks before each call and tells its end.
  */
 export class Models implements RoomOf<ModelsApi>, ModelsApi {
@@ -112,17 +115,24 @@ export class Models implements RoomOf<ModelsApi>, ModelsApi {
   /** Throws what no waiting mends. */
   #decide(sandbox: SandboxCaller, call: ModelCall): Decision {
     mustBeOpen(openSandboxSession(this.#kernel, sandbox))
-    const model = this.#ownModel()
-    if (call.model === null) return { model, turnId: outsideOfTurns, wait: this.#mustWait() }
-    if (opencodeProviderOf(model) !== call.provider || model.apiId !== call.model)
-      throw refusal(
-        `this session uses "${model.apiId}" of "${opencodeProviderOf(model)}" and no other`,
-      )
+    const own = this.#served(this.#kernel.session().model)
+    if (call.model === null) return { model: own, turnId: outsideOfTurns, wait: this.#mustWait() }
+    const models = [own, ...this.#subagentModels().map((id) => this.#served(id))]
+    const model = models.find(
+      (one) => opencodeProviderOf(one) === call.provider && one.apiId === call.model,
+    )
+    if (!model) throw refusal(`this session uses ${models.map(spelled).join(', ')} and no other`)
     return { model, turnId: this.#turnOf(call), wait: this.#mustWait() }
   }
 
-  #ownModel(): Model {
-    const { model } = this.#kernel.session()
+  /** Which never change. */
+  #subagentModels(): string[] {
+    this.#ofSubagents ??= modelsOfSubagents(pinnedAgents(this.#kernel.ports.sql))
+    return this.#ofSubagents
+  }
+  #ofSubagents: string[] | undefined
+
+  #served(model: string): Model {
     const row = this.#kernel.ports.config.models.find(({ id }) => id === model)
     if (!row) throw refusal(`this deployment does not serve "${model}" any more`)
     return row

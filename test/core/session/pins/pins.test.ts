@@ -7,7 +7,7 @@ import { WarmWorld } from '../../../support/warm-world.ts'
 const session = () => new TestSession()
 const pin = (given: Partial<Pin> = {}) =>
   pinFor(session().crypto, {
-    ...{ kind: 'agent', name: 'reviewer', id: 'agt_1', revision: 3, content: 'Look twice' },
+    ...{ kind: 'memory', name: 'reviewer', id: 'mem_1', revision: 3, content: 'Look twice' },
     ...given,
   })
 
@@ -24,15 +24,15 @@ describe('what a session began with', () => {
     const given = [await pin(), skill, await pin({ kind: 'skill', name: 'alpha', id: 'skl_1' })]
     const { pins } = await create(of, given)
     expect(pins.map(({ kind, name }) => `${kind} ${name}`)).toEqual([
-      ...['agent reviewer', 'skill zeta', 'skill alpha'],
+      ...['memory reviewer', 'skill zeta', 'skill alpha'],
     ])
     expect(pins[0]).toEqual({
-      ...{ kind: 'agent', name: 'reviewer', id: 'agt_1', revision: 3 },
+      ...{ kind: 'memory', name: 'reviewer', id: 'mem_1', revision: 3 },
       sha256: await of.crypto.sha256('Look twice'),
     })
     of.restart()
     expect((await of.actor.api.self.view(testCaller)).pins).toEqual(pins)
-    expect(pinsOf(of.sql, 'agent')).toEqual([given[0]])
+    expect(pinsOf(of.sql, 'memory')).toEqual([given[0]])
     expect(pinsOf(of.sql, 'skill')).toEqual(given.slice(1))
   })
 
@@ -49,7 +49,7 @@ describe('what a session began with', () => {
     const sealed = await of.crypto.seal('correct-horse-battery')
     const given = await pin({ content: 'Log in with correct-horse-battery' })
     await create(of, [given], { secrets: [{ key: 'PASSWORD', sealed, kind: 'secret' }] })
-    const [kept] = pinsOf(of.sql, 'agent')
+    const [kept] = pinsOf(of.sql, 'memory')
     expect(kept?.content).toMatch(/^Log in with \[/)
     expect(kept?.content).not.toContain('correct-horse')
     expect(kept?.sha256).toBe(given.sha256)
@@ -60,7 +60,7 @@ describe('what a session began with', () => {
     ['characters', 3, 700_000],
   ])('[PIN4] too many %s are refused, and there is no session', async (_, count, length) => {
     const one = await pin({ content: 'x'.repeat(length) })
-    const pins = Array.from({ length: count }, (_, at) => ({ ...one, id: `agt_${at}` }))
+    const pins = Array.from({ length: count }, (_, at) => ({ ...one, id: `mem_${at}` }))
     const of = session()
     await expect(create(of, pins)).rejects.toMatchObject({ code: 'unprocessable' })
     await expect(of.actor.api.self.view(testCaller)).rejects.toMatchObject({ code: 'not_found' })

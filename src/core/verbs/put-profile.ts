@@ -1,0 +1,57 @@
+import { AppError, type ErrorDetail } from '../../contract/error.ts'
+import { findModel, modelRows, nearestModels } from '../../contract/models.ts'
+import type { Profile, ProfileDefinition, ProfilePut } from '../../contract/profile.ts'
+import { type Limited, mustMayUseProject, placeOf } from '../registry/place.ts'
+import { storeProfile } from '../registry/agents/profiles.ts'
+import type { Caller } from '../session/record/caller.ts'
+import type { PutAgentPorts } from './put-agent.ts'
+
+type Putter = Pick<Caller, 'organisationId' | 'memberId' | 'keyId'> & Limited
+
+/** Stores a profile or the next revision of it. Whatever the spelling, the model table's own ids are stored. */
+export async function putProfile(
+  ports: PutAgentPorts,
+  caller: Putter,
+  { project, scope, name, ...given }: ProfilePut,
+): Promise<Profile> {
+  mustMayUseProject(caller, project)
+  const definition = withModelIds(given, ports.config.extraModels)
+  const place = placeOf(caller, { project, scope })
+  const { keyId } = caller
+  return await storeProfile(ports.db(), ports.crypto, ports.now(), {
+    place,
+    name,
+    definition,
+    keyId,
+  })
+}
+
+/** Every unknown one is named. */
+function withModelIds(given: ProfileDefinition, extraModels: readonly string[]): ProfileDefinition {
+  const rows = modelRows(extraModels)
+  const unknown: ErrorDetail[] = []
+  const idOf = (path: string, text: string): string => {
+    const found = findModel(text, rows)
+    if (!found)
+      unknown.push({
+        path,
+        message: `Unknown: did you mean ${nearestModels(text, rows).join(', ')}?`,
+      })
+    return found?.id ?? text
+  }
+  const idsOf = (field: 'agents' | 'subagents' | 'phases') =>
+    Object.fromEntries(
+      Object.entries(given[field]).map(([key, text]) => [key, idOf(`${field}.${key}`, text)]),
+    )
+  const checked = {
+    ...given,
+    orchestrator: given.orchestrator && idOf('orchestrator', given.orchestrator),
+    ...{ agents: idsOf('agents'), subagents: idsOf('subagents'), phases: idsOf('phases') },
+  }
+  if (unknown.length === 0) return checked
+  throw new AppError(
+    'unprocessable',
+    'Cannot store the profile: it names models that are not served',
+    unknown,
+  )
+}

@@ -1,0 +1,152 @@
+import { beforeAll, describe, expect, test } from 'vitest'
+import { createTestApp, type TestApp } from '../support/app.ts'
+import { useLibsql } from '../support/libsql.ts'
+
+const libsql = useLibsql()
+let app: TestApp
+let key: string
+let stranger: string
+beforeAll(async () => {
+  app = createTestApp({ db: libsql.db })
+  key = (await app.makeKey(await app.makeOrganisation(), 'admin')).secret
+  stranger = (await app.makeKey(await app.makeOrganisation(), 'admin')).secret
+})
+
+const put = async (body: object, credential = key) => {
+  const { status, json } = await app.call('PUT', '/v1/agents', credential, body)
+  expect([status, json.error]).toEqual([200, undefined])
+  return json
+}
+const post = (body: object, credential = key) =>
+  app.call('POST', '/v1/agents/resolve', credential, body)
+const resolve = async (body: object, credential = key) => {
+  const { status, json } = await post(body, credential)
+  expect([status, json.error]).toEqual([200, undefined])
+  return json
+}
+interface Ranked {
+  agent: { name: string }
+  score: number
+}
+const ranked = async (body: object, credential = key) =>
+  (await resolve(body, credential)).candidates.map(
+    ({ agent, score }: Ranked) => `${agent.name} ${score}`,
+  )
+
+/** The seed's own two examples. */
+async function seed(project: string, credential = key): Promise<void> {
+  const implement = { capabilities: ['implementation', 'typescript'], workflows: ['sdd:apply'] }
+  await put({ project, name: 'apply-agent', ...implement, adapters: { opencode: {} } }, credential)
+  await put(
+    { project, name: 'planner', capabilities: ['planning'], workflows: ['sdd'] },
+    credential,
+  )
+  const sub = { project, mode: 'subagent', parent: 'apply-agent', capabilities: ['review'] }
+  await put({ ...sub, name: 'reviewer', workflows: ['verify'] }, credential)
+}
+
+describe('[AGT7] POST /v1/agents/resolve', () => {
+  test('ranks who may have the task, with a reason for every point, and says who may not and why', async () => {
+    await seed('agt7')
+    const answer = await resolve({
+      ...{ project: 'agt7', capabilities: ['implementation', 'typescript'], workflow: 'sdd' },
+      ...{ phase: 'apply', adapter: 'opencode', task: 'Implement the next SDD apply slice' },
+    })
+    expect(answer.candidates).toEqual([
+      {
+        agent: expect.objectContaining({ name: 'apply-agent', mode: 'agent', revision: 1 }),
+        score: 10 + 10 + 8 + 5 + 3 + 2,
+        reasons: [
+          { signal: 'capability', points: 10, message: 'It has "implementation"' },
+          { signal: 'capability', points: 10, message: 'It has "typescript"' },
+          { signal: 'workflow', points: 8, message: 'It is for "sdd:apply"' },
+          { signal: 'adapter', points: 5, message: 'It is for opencode' },
+          { signal: 'text', points: 5, message: 'The task says apply, sdd' },
+        ],
+      },
+    ])
+    const skipped = answer.skipped.map(({ agent, reasons }: never) => [
+      (agent as Ranked['agent']).name,
+      ...(reasons as { signal: string }[]).map(({ signal }) => signal),
+    ])
+    expect(skipped).toEqual([
+      ['planner', 'capability'],
+      ['reviewer', 'workflow', 'capability'],
+    ])
+  })
+
+  test('finds a subagent by mode and phase', async () => {
+    await seed('agt7b')
+    const asked = { project: 'agt7b', mode: 'subagent', capabilities: ['review'] }
+    expect(await ranked({ ...asked, workflow: 'sdd', phase: 'verify' })).toEqual(['reviewer 17'])
+  })
+
+  test('is total: nothing asked for ranks everybody, and in an empty project nobody', async () => {
+    await seed('agt7c')
+    expect(await ranked({ project: 'agt7c' })).toEqual(['apply-agent 0', 'planner 0', 'reviewer 0'])
+    expect((await resolve({ project: 'agt7-empty' })).candidates).toEqual([])
+  })
+
+  test('refuses what it does not understand', async () => {
+    const { status, json } = await post({ capability: 'one' })
+    expect([status, json.error.code, json.error.details[0].path]).toEqual([
+      ...[400, 'invalid_request', 'capability'],
+    ])
+  })
+})
+
+describe('[AGT11] whose agents are ranked', () => {
+  test('rows of another organisation and of another member change nothing', async () => {
+    await seed('agt11')
+    const asked = { project: 'agt11', scope: 'personal', task: 'apply review planning' }
+    const both = async () => [await resolve(asked), await resolve({ ...asked, scope: 'project' })]
+    const before = await both()
+    await seed('agt11', stranger)
+    const { secret } = (
+      await app.call('POST', '/v1/keys', key, { name: 'k', owner: 'colleague', scopes: ['write'] })
+    ).json
+    await put(
+      { project: 'agt11', scope: 'personal', name: 'hers', capabilities: ['review'] },
+      secret,
+    )
+    expect(await both()).toEqual(before)
+    expect(await ranked({ project: 'agt11', scope: 'personal' }, secret)).toEqual(['hers 0'])
+  })
+
+  test('a personal agent is no candidate for the project, nor the other way round', async () => {
+    await put({ project: 'agt11b', name: 'shared' })
+    await put({ project: 'agt11b', name: 'own', scope: 'personal' })
+    expect(await ranked({ project: 'agt11b' })).toEqual(['shared 0'])
+    expect(await ranked({ project: 'agt11b', scope: 'personal' })).toEqual(['own 0'])
+  })
+
+  test('archived agents are not ranked, and those of other projects are skipped unless the key may not see them', async () => {
+    const gone = await put({ project: 'agt11c', name: 'gone' })
+    await app.call('POST', `/v1/agents/${gone.id}/archive`, key)
+    await put({ project: 'agt11d', name: 'elsewhere-d' })
+    const answer = await resolve({ project: 'agt11c' })
+    expect(answer.candidates).toEqual([])
+    expect(answer.skipped).toContainEqual({
+      agent: expect.objectContaining({ name: 'elsewhere-d', project: 'agt11d' }),
+      reasons: [{ signal: 'project', message: 'It is of project "agt11d"' }],
+    })
+    const limits = { projects: ['agt11c'] }
+    const limited = await app.call('POST', '/v1/keys', key, { name: 'k', scopes: ['read'], limits })
+    expect((await resolve({ project: 'agt11c' }, limited.json.secret)).skipped).toEqual([])
+    expect((await post({ project: 'agt11d' }, limited.json.secret)).status).toBe(403)
+  })
+
+  test('[AGT7] it writes nothing, and says the same again', async () => {
+    await seed('agt11e')
+    const rows = async () =>
+      await libsql
+        .db()
+        .all(
+          'select * from agents a join agent_revisions r on r.agent_id = a.id order by a.id, r.revision',
+        )
+    const before = await rows()
+    const asked = { project: 'agt11e', task: 'review typescript' }
+    expect(await resolve(asked)).toEqual(await resolve(asked))
+    expect(await rows()).toEqual(before)
+  })
+})
