@@ -98,6 +98,39 @@ describe('[SKILL14] a session with skills', () => {
     expect(first.file('moving/SKILL.md')).toContain('First.')
   })
 
+  test('with an agent it has the skills of the agent and its subagents, and what is attached to them', async () => {
+    const names = ['defined', 'attached', 'of-helper', 'for-all', 'unused', 'asked', 'drafted']
+    const ids: Record<string, string> = {}
+    for (const name of names) ids[name] = await register(name, `${name}.`, { project: 'team' })
+    const attach = (name: string, target: string) =>
+      ok('PUT', `/v1/skills/${ids[name]}/attachments/${target}`)
+    await attach('attached', 'agent/lead')
+    await attach('unused', 'agent/other')
+    await attach('of-helper', 'subagent/helper')
+    await attach('for-all', 'provider-adapter/opencode')
+    await ok('POST', `/v1/skills/${ids['drafted']}/versions/1/state`, {
+      ...{ state: 'deprecated', reason: 'old' },
+    })
+    await activate(ids['defined']!, 'defined again.')
+    const skills = ['drafted', { name: 'defined', version: '1' }, { name: 'nobody', version: 'x' }]
+    await ok('PUT', '/v1/agents', { project: 'team', name: 'lead', skills })
+    const helper = { name: 'helper', mode: 'subagent', parent: 'lead', skills: ['defined'] }
+    await ok('PUT', '/v1/agents', { project: 'team', ...helper })
+    const body = { project: 'team', agent: { name: 'lead' } }
+    const pinned = async (more: object = {}) => {
+      const { pins } = await (await host().begin({ ...body, ...more })).view()
+      return pins
+        .filter(({ kind }: { kind: string }) => kind === 'skill')
+        .map(({ name, revision }: { name: string; revision: number }) => `${name}@${revision}`)
+    }
+    const all = ['defined@1', 'attached@1', 'of-helper@1', 'for-all@1']
+    expect(await pinned()).toEqual(all)
+    expect(await pinned({ skills: ['asked'] })).toEqual(['asked@1', ...all])
+    await ok('PUT', '/v1/agents', { project: 'team', scope: 'personal', name: 'lead' })
+    const agent = { name: 'lead', scope: 'personal' }
+    expect(await pinned({ agent })).toEqual(['for-all@1'])
+  })
+
   test('what it names and cannot have is refused with its place and reason, and nothing is created', async () => {
     const { id } = await ok('PUT', '/v1/skills', { name: 'far', description: 'd' })
     const source = { kind: 'url', url: 'https://example.com/SKILL.md' }
