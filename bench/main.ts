@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util'
 import { root } from '../local/binaries.ts'
 import { startStack } from '../local/stack/stack.ts'
 import { measureCalls, measureGrowth, measureReplay } from './calls.ts'
+import { measureEveryday } from './everyday.ts'
 import { measureEvents } from './events.ts'
 import { measureFleet } from './fleet.ts'
 import { measureGate } from './gate.ts'
@@ -47,6 +48,7 @@ try {
   await stack.stop()
   await base.stop()
   if (wanted('start')) rows.push(...(await measureStart(join(folder, 'start'))))
+  if (wanted('everyday')) rows.push(...(await measureEveryday(join(folder, 'everyday'))))
   printTable(rows)
   if (wanted('fleet')) await measureFleet(join(folder, 'fleet'), Number(values.sessions))
   if (wanted('sizes')) {

@@ -75,6 +75,13 @@ describe('[PROF2] the model of a session', () => {
     expect(modelsOf(await begin(other))['checker']).toBeUndefined()
   })
 
+  test('no name is taken for something that every object has', async () => {
+    const project = await team({ phases: { apply: sonnet } })
+    const sub = { mode: 'subagent', parent: 'lead', workflows: ['constructor'] }
+    await host().ok('PUT', '/v1/agents', { project, name: 'constructor', ...sub })
+    expect(modelsOf(await begin(project))['constructor']).toBeUndefined()
+  })
+
   test('models of subagents by profile may be called, and no other', async () => {
     const project = await team({ phases: { apply: sonnet } })
     const session = await begin(project)

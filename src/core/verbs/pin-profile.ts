@@ -6,17 +6,20 @@ import type { PinContext, Pinner } from './pinner.ts'
 
 /** The profile that the session names, else the one of its agent's name; there need be none. */
 export const pinProfile: Pinner = async (context, before) => {
-  const found = context.input.profile ? await named(context) : await ofAgent(context, before)
+  const { profile } = context.input
+  const found = profile ? await named(context, profile) : await ofAgent(context, before)
   if (found === null) return []
   const { id, name, revision, definition: content } = found
   return [await pinFor(context.crypto, { kind: 'profile', id, name, revision, content })]
 }
 
-async function named({ input, db, ...context }: PinContext): Promise<ProfileRow> {
-  const { name = '', scope = 'project' } = input.profile ?? {}
-  const found = await findProfile(db, placeOf(context, { project: context.project, scope }), name)
+type Named = NonNullable<PinContext['input']['profile']>
+
+async function named(context: PinContext, { name, scope }: Named): Promise<ProfileRow> {
+  const { db, project } = context
+  const found = await findProfile(db, placeOf(context, { project, scope }), name)
   if (found && found.archivedAt === null) return found
-  const message = `There is no profile "${name}" of scope ${scope} in project "${context.project}"`
+  const message = `There is no profile "${name}" of scope ${scope} in project "${project}"`
   throw new AppError('unprocessable', `Cannot start the session: ${message}`, [
     { path: 'profile.name', message },
   ])

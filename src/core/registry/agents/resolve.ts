@@ -144,14 +144,12 @@ interface Found {
   points: number
 }
 
-/** The form that says most of what is asked for; null: none fits. */
+/** The form that says most of what is asked for, the first of equals; null: none fits. */
 function workflowPoints(forms: readonly string[], asked: AgentResolve): Found | null {
   const wanted = wantedOf(asked)
   return forms.reduce<Found | null>((best, form) => {
     const worth = pointsOf(form, wanted)
-    const isBetter =
-      worth > (best?.points ?? 0) || (worth > 0 && worth === best?.points && form < best.form)
-    return isBetter ? { form, points: worth } : best
+    return worth > (best?.points ?? 0) ? { form, points: worth } : best
   }, null)
 }
 
@@ -185,17 +183,18 @@ function pointsOf(form: string, { workflow, phase }: Wanted): number {
   return first === workflow ? points.partOfWorkflow : 0
 }
 
-const minWordLength = 3
+/** Names are chosen; a description is prose, whose short words (the, with) say nothing. */
+const minLength = { name: 3, prose: 5 }
 
-/** Letters and digits of any language. Short words are in every text and say nothing. */
-const wordsOf = (text: string): Set<string> =>
+/** Letters and digits of any language. */
+const wordsOf = (text: string, shortest = minLength.name): Set<string> =>
   new Set(
     (
       text
         .normalize('NFKC')
         .toLowerCase()
         .match(/[\p{L}\p{N}]+/gu) ?? []
-    ).filter((word) => word.length >= minWordLength),
+    ).filter((word) => word.length >= shortest),
   )
 
 function textReasons(
@@ -207,7 +206,7 @@ function textReasons(
   const places = [
     { worth: points.nameWord, words: wordsOf(name) },
     { worth: points.listWord, words: wordsOf(lists.join(' ')) },
-    { worth: points.descriptionWord, words: wordsOf(description) },
+    { worth: points.descriptionWord, words: wordsOf(description, minLength.prose) },
   ]
   const found = [...wordsOf(task)]
     .map((word) => ({ word, worth: places.find(({ words }) => words.has(word))?.worth ?? 0 }))

@@ -6,7 +6,7 @@ import { type Pin, pinsOf } from './pins.ts'
 export interface PinnedAgent {
   name: string
   definition: AgentDefinition
-  /** Its own, else the profile's. Null: none of them names one. */
+  /** Its own, else the profile's for it. Null: neither names one. */
   model: string | null
 }
 
@@ -19,11 +19,7 @@ export interface PinnedAgents {
 /** Null: the session was started without a registered agent. */
 export function agentsIn(pins: readonly Pin[]): PinnedAgents | null {
   const profile = profileIn(pins)
-  const [agent] = pinned(
-    pins,
-    'agent',
-    (name) => entry(profile?.agents, name) ?? profile?.orchestrator,
-  )
+  const [agent] = pinned(pins, 'agent', (name) => entry(profile?.agents, name))
   const subagents = pinned(
     ...[pins, 'subagent' as const],
     (name, { workflows }) => entry(profile?.subagents, name) ?? byPhase(profile, workflows),

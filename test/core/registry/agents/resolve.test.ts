@@ -92,6 +92,15 @@ describe('[AGT7] the score', () => {
     ])
   })
 
+  test('short words count where somebody has chosen them, and not in prose', () => {
+    const own = { description: 'Works with the API of css', workflows: ['sdd'] }
+    const score = (task: string) =>
+      resolveAgents([agent('go', own)], ask({ task })).candidates[0]?.score
+    expect([score('sdd'), score('the css with API'), score('works'), score('go')]).toEqual([
+      ...[2, 0, 1, 0],
+    ])
+  })
+
   test('words of every language count', () => {
     const one = [agent('x', { description: 'Prüft Verträge und перевод' })]
     expect(ranked(one, { task: 'VERTRÄGE перевод' })).toEqual(['x 2'])
