@@ -7,6 +7,7 @@ import { startStack } from '../local/stack/stack.ts'
 import { measureCalls, measureGrowth, measureReplay } from './calls.ts'
 import { measureEveryday } from './everyday.ts'
 import { measureEvents } from './events.ts'
+import { measureEvidence } from './evidence.ts'
 import { measureFleet } from './fleet.ts'
 import { measureGate } from './gate.ts'
 import { measureSizes } from './sizes.ts'
@@ -47,6 +48,7 @@ try {
   if (wanted('growth')) rows.push(await measureGrowth(stack, Number(values.calls)))
   await stack.stop()
   await base.stop()
+  if (wanted('evidence')) rows.push(...measureEvidence())
   if (wanted('start')) rows.push(...(await measureStart(join(folder, 'start'))))
   if (wanted('everyday')) rows.push(...(await measureEveryday(join(folder, 'everyday'))))
   printTable(rows)

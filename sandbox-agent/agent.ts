@@ -34,7 +34,7 @@ import { shorten } from './shorten.ts'
 import { Spool, type ToldParts } from './memory/spool.ts'
 import { Supervisor } from './opencode/supervisor.ts'
 import { Token } from './link/token.ts'
-import { postText, uploadFile } from './link/upload.ts'
+import { putText, uploadFile } from './link/upload.ts'
 import { Turns } from './turn/turns.ts'
 import { maxPayloadBytes, Uplink } from './link/uplink.ts'
 
@@ -153,6 +153,10 @@ export class Agent {
           this.#spool.compactIfRoom()
         }),
       title: `Gantry ${boot.sessionId}`,
+      agentOf: (sessionId) => {
+        const { agent, subagent = agent } = this.#names.of(sessionId)
+        return subagent === undefined ? {} : { agent: subagent }
+      },
     })
     this.#executor = this.#createExecutor()
     this.#commands = this.#createCommands()
@@ -292,7 +296,7 @@ export class Agent {
     const { bundle, next } = await collectEvidence(site, body)
     const text = bundleText(bundle)
     await crashPoint('evidence.collected')
-    await postText(this.#plane.evidence(body.collectId), text)
+    await putText(this.#plane.evidence(body.collectId), text)
     return { bytes: Buffer.byteLength(text), next }
   }
 

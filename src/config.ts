@@ -2,6 +2,7 @@ import { z } from 'zod'
 import type { SecretKey } from './adapters/secret-key.ts'
 import type { EnclosureMode, UnwalledApprovals } from './contract/enclosure.ts'
 import { AppError } from './contract/error.ts'
+import { parseProofMode, type ProofMode } from './contract/evidence.ts'
 import type { Firewall } from './contract/limits.ts'
 import { defaultModelId, scriptedModelId } from './contract/models.ts'
 import type { E2bCredentials, ModalCredentials, OfferedProvider } from './contract/provider.ts'
@@ -21,6 +22,8 @@ export interface Config {
   idSecret: Uint8Array<ArrayBuffer>
   tokenKeys: SecretKey[]
   sealKeys: SecretKey[]
+  /** Sign what strangers verify. None: nothing is exported. */
+  exportKeys: SecretKey[]
   /** Where sandboxes reach the control plane. No slash at the end. */
   publicUrl: string
   sandboxHost: { url: string; secret: string; root: string } | null
@@ -44,6 +47,8 @@ export interface Config {
   operatorKey: string | null
   /** Of sandboxes that are started from now on. */
   enclosure: EnclosureMode
+  /** How far evidence of changes is applied. */
+  proofMode: ProofMode
   /** Whether people may approve what a sandbox without an enclosure asks. */
   unwalledApprovals: UnwalledApprovals
   /** `host:port`, lower case. */
@@ -155,6 +160,7 @@ function configOf(env: Environment): Config {
     idSecret: env.GANTRY_ID_SECRET,
     tokenKeys: env.GANTRY_TOKEN_KEYS,
     sealKeys: env.GANTRY_SEAL_KEYS,
+    exportKeys: env.GANTRY_EXPORT_KEYS ?? [],
     publicUrl: env.GANTRY_PUBLIC_URL,
     sandboxHost,
     localRepositories: env.GANTRY_LOCAL_REPOSITORIES ?? [],
@@ -173,6 +179,7 @@ function configOf(env: Environment): Config {
     firewall: env.GANTRY_LIMITS,
     operatorKey: env.GANTRY_OPERATOR_KEY ?? null,
     enclosure: env.GANTRY_ENCLOSURE,
+    proofMode: parseProofMode(env.OPENCODE_SNAPSHOT_PROOF_UPGRADE),
     unwalledApprovals: env.GANTRY_UNWALLED_APPROVALS,
     privateHosts: namesIn(env.GANTRY_PRIVATE_HOSTS.toLowerCase()),
     retentionDays: env.RETENTION_DAYS,

@@ -47,7 +47,7 @@ export function createParts(config: Config): Parts {
   const now = () => Date.now()
   const { sandboxHost, crashUrl } = config
   const db = () => createDb(config.libsql)
-  const crypto = createCrypto(config.sealKeys)
+  const crypto = createCrypto(config.sealKeys, config.exportKeys)
   const providers = createProviders({
     ...{ e2b: config.e2b, modal: config.modal, label: config.deploymentLabel, db, crypto, now },
     local: sandboxHost && {
@@ -65,6 +65,7 @@ export function createParts(config: Config): Parts {
     enclosure: config.enclosure,
     unwalledApprovals: config.unwalledApprovals,
     privateHosts: config.privateHosts,
+    evidence: { mode: config.proofMode },
     retentionMs: config.retentionDays * 24 * 60 * 60_000,
     modelLimits: config.firewall,
   }

@@ -83,6 +83,14 @@ export const Environment = z.object({
       ownOfStack: true,
     },
   ),
+  GANTRY_EXPORT_KEYS: variable(secretKeys((bytes) => bytes === 32, '32 bytes').optional(), {
+    about:
+      'Signs exported runs, with Ed25519. The first key signs; the public halves of all are at `/.well-known/gantry-keys.json`. To rotate, put a new one in front and keep the old one as long as somebody may check what it has signed.',
+    form: 'kid:base64[,kid:base64], 32 bytes each; secret',
+    example: exampleKey,
+    unset: '`GET /v1/runs/:id/bundle` is 503 `not_configured`; under `npm start` one is made',
+    ownOfStack: true,
+  }),
   GANTRY_PUBLIC_URL: variable(httpUrl, {
     about:
       'Where sandboxes reach the control plane. Sandboxes at E2B or Modal need an https address that the internet reaches.',
@@ -132,6 +140,13 @@ export const Environment = z.object({
       'Whether OpenCode runs in namespaces of its own where the machine of a sandbox allows it. Sandboxes that start afterwards obey.',
     form: 'auto or off',
     example: 'off',
+  }),
+  OPENCODE_SNAPSHOT_PROOF_UPGRADE: variable(z.string().optional(), {
+    about:
+      "How far OpenCode's snapshots are used to prove what its tools have changed. `off` (or `0`): they are not read. `shadow`: they are read and counted, and nothing else follows. `single-change`: a change that stands alone in its step gets its two texts. `full`: chains of changes, too. Any other word is `shadow`.",
+    form: 'off, shadow, single-change or full',
+    example: 'full',
+    unset: 'shadow',
   }),
   GANTRY_UNWALLED_APPROVALS: variable(UnwalledApprovals.default('refuse'), {
     about:

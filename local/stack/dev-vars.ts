@@ -28,6 +28,7 @@ const newSecrets = () => ({
   GANTRY_ID_SECRET: randomSecret(),
   GANTRY_TOKEN_KEYS: `k1:${randomSecret()}`,
   GANTRY_SEAL_KEYS: `k1:${randomSecret()}`,
+  GANTRY_EXPORT_KEYS: `k1:${randomSecret()}`,
 })
 
 function withValues(text: string, values: Record<string, string>): string {

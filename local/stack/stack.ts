@@ -320,6 +320,7 @@ const secretBindings = (secrets: Secrets) => ({
   GANTRY_ID_SECRET: secrets.idSecret,
   GANTRY_TOKEN_KEYS: secrets.tokenKeys,
   GANTRY_SEAL_KEYS: secrets.sealKeys,
+  GANTRY_EXPORT_KEYS: secrets.exportKeys,
 })
 
 /** The control plane says what is wrong with it. */

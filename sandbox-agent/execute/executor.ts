@@ -27,6 +27,7 @@ import { type Outcome, reportOf } from './run/outcome.ts'
 import { attemptMark, cleanEnvironment, type Site } from './run/site.ts'
 import { type Held, probeEnforcement } from './run/probe.ts'
 import { listFolder, readFile, type Upload } from './read/read.ts'
+import { revertFile } from './revert-file.ts'
 import { branchOf, openRepository, removeFolder, type Repository } from './git/repository.ts'
 import { type Run, runEnclosed } from './run/run.ts'
 
@@ -126,13 +127,14 @@ export class Executor {
 
   async #once(body: Body, stop: AbortSignal): Promise<ExecutionReport> {
     // Looking may be repeated, and is not remembered.
-    if (body.plan.strategy === 'workspace') return (await this.#perform(body, stop)).report
+    if (isLooking(body)) return (await this.#perform(body, stop)).report
     const { attemptId } = body
     // First this: an attempt that waits for a sandbox that never becomes ready was not begun.
     const site = await this.#options.site()
     const digest = createHash('sha256').update(canonicalJson(body.operation)).digest('hex')
     const known = this.#attempts.begin(attemptId, digest)
-    if (known) return this.#answerAgain(attemptId, known, digest, site)
+    if (known && !mayGoOn(body, known, digest))
+      return this.#answerAgain(attemptId, known, digest, site)
     await crashPoint('execute.begun')
     const ended = await this.#perform(body, stop)
     this.#attempts.end(attemptId, ended)
@@ -181,6 +183,8 @@ export class Executor {
     switch (`${plan.strategy} ${operation.operation}`) {
       case 'workspace read-file':
         return readFile(boundary, target(operation), plan.limits.outputBytes, this.#options.upload)
+      case 'workspace revert-file':
+        return revertFile(site, operation)
       case 'workspace list-folder':
         return listFolder(boundary, operation.targetPath ?? '.', plan.limits.outputBytes)
       case 'git-worktree write-file':
@@ -240,6 +244,13 @@ export class Executor {
     return this.#held
   }
 }
+
+const isLooking = ({ plan, operation }: Body): boolean =>
+  plan.strategy === 'workspace' && operation.operation !== 'revert-file'
+
+/** A revert that was cut off compares again: what it had done by then is found done. */
+const mayGoOn = ({ operation }: Body, known: Known, digest: string): boolean =>
+  operation.operation === 'revert-file' && known.state === 'begun' && known.digest === digest
 
 function target({ operation, targetPath }: Operation): string {
   if (targetPath === undefined)

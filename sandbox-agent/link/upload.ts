@@ -1,5 +1,5 @@
 // Sends one file to the control plane, which stores it by its SHA-256. Because of that, sending the same bytes twice is
-// harmless, and a failed upload is tried again. `collect` and the executor call it; evidence of a turn is posted by it.
+// harmless, and a failed upload is tried again. `collect` and the executor call it; evidence of a turn is sent by it.
 
 import { createHash } from 'node:crypto'
 import { extname } from 'node:path'
@@ -36,12 +36,8 @@ async function uploadOnce(
 }
 
 /** A text that its address names: sent twice it is taken once. */
-export async function postText(options: UploadOptions, body: string): Promise<void> {
-  await send(options, 'post the evidence', {
-    method: 'POST',
-    contentType: 'application/json',
-    body,
-  })
+export async function putText(options: UploadOptions, body: string): Promise<void> {
+  await send(options, 'send the evidence', { method: 'PUT', contentType: 'application/json', body })
 }
 
 interface Sending {

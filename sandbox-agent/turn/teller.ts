@@ -18,6 +18,8 @@ interface TellerOptions {
   /** When the turn began. A tool that began later is told, also of a message that the stream has not told. */
   since: number
   emit: Emit
+  /** Who works in a session of OpenCode. */
+  agentOf?: (sessionId: string) => { agent?: string }
   /** What was told before a restart of the agent. */
   told?: ToldParts
   onTool: (part: ToolPart, state: NonNullable<Part['state']>) => void
@@ -143,17 +145,16 @@ export class Teller {
     this.#options.onTool({ ...call, sessionID: part.sessionID }, state)
     if (!this.#started.has(part.id)) {
       this.#started.add(part.id)
-      this.#options.emit('tool.started', shorten(call).value)
+      this.#options.emit('tool.started', shortCall(call))
     }
     if (state.status === 'completed') {
       this.#once(part, () => {
-        const { value, shortened } = shorten({
-          ...call,
-          title: state.title ?? '',
-          output: state.output ?? '',
-        })
+        const whole = { ...call, title: state.title ?? '', output: state.output ?? '' }
+        const { value, shortened } = shorten(whole)
         const truncated = shortened || state.metadata?.truncated === true
-        this.#options.emit('tool.completed', { ...value, truncated, durationMs: durationOf(state) })
+        const durationMs = durationOf(state)
+        const ended = { ...value, ...cutInput(value, call), truncated, durationMs }
+        this.#options.emit('tool.completed', ended)
       })
     } else if (state.status === 'error') {
       this.#once(part, () => this.#tellFailure(part, state.error ?? 'Failed'))
@@ -166,7 +167,7 @@ export class Teller {
 
   #tellFailure(part: Part, error: string): void {
     const durationMs = part.state ? durationOf(part.state) : 0
-    this.#options.emit('tool.failed', shorten({ ...this.#call(part), error, durationMs }).value)
+    this.#options.emit('tool.failed', shortCall({ ...this.#call(part), error, durationMs }))
   }
 
   #tellModelStep(part: Part): void {
@@ -207,9 +208,21 @@ export class Teller {
       tool: part.tool ?? '',
       callId: part.callID ?? '',
       input: part.state?.input ?? null,
+      ...this.#options.agentOf?.(part.sessionID),
     }
   }
 }
+
+/** Says so if the input is not whole any more: then it cannot be compared with another record of it. */
+function shortCall<T extends { input: unknown }>(call: T): T & { shortened?: boolean } {
+  const { value } = shorten(call)
+  return { ...value, ...cutInput(value, call) }
+}
+
+const cutInput = (shown: { input: unknown }, { input }: { input: unknown }) =>
+  shown.input === input || JSON.stringify(shown.input) === JSON.stringify(input)
+    ? {}
+    : { shortened: true }
 
 /** Of the session that an event is about, if it is about one. */
 export function sessionOf({ properties }: OpenCodeEvent): string | undefined {

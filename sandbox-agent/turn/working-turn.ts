@@ -40,6 +40,8 @@ export interface TurnOptions {
   patience: Patience
   /** Called with `forget` once the turn's end is on the disk: a turn that is forgotten earlier might never end. */
   afterTurn: (forget: () => void) => void
+  /** Who works in a session of OpenCode, if it is known. */
+  agentOf?: (sessionId: string) => { agent?: string }
 }
 
 interface Begun {
@@ -95,6 +97,7 @@ export class WorkingTurn implements Prompts, Ending {
       since: startedAt,
       emit: options.emit,
       ...(told && { told }),
+      ...(options.agentOf && { agentOf: options.agentOf }),
       onTool: (part, state) => check.see(part, state),
     })
     this.remember()

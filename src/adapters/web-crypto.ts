@@ -3,6 +3,7 @@ import { sha256 as sha2 } from '@noble/hashes/sha2.js'
 import { bytesToHex } from '@noble/hashes/utils.js'
 import { idAlphabet, sessionIdRandomLength } from '../contract/ids.ts'
 import type { Crypto as CryptoPort } from '../core/ports.ts'
+import { createAttestationKeys } from './attestation-keys.ts'
 import { bytesFromBase64, bytesToBase64 } from './base64.ts'
 import { firstKey, type ImportedKey, importOnce, type SecretKey } from './secret-key.ts'
 
@@ -10,7 +11,10 @@ const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 const ivBytes = 12
 
-export function createCrypto(sealKeys: readonly SecretKey[]): CryptoPort {
+export function createCrypto(
+  sealKeys: readonly SecretKey[],
+  exportKeys: readonly SecretKey[] = [],
+): CryptoPort {
   const sealKey = importOnce(sealKeys, (secret) =>
     crypto.subtle.importKey('raw', secret, 'AES-GCM', false, ['encrypt', 'decrypt']),
   )
@@ -21,6 +25,7 @@ export function createCrypto(sealKeys: readonly SecretKey[]): CryptoPort {
     return { key, algorithm: { name: 'AES-GCM', iv, additionalData: encoder.encode(`v1.${id}`) } }
   }
   return {
+    ...createAttestationKeys(exportKeys),
     sha256,
     random: randomCharacters,
     async seal(text) {

@@ -5,7 +5,16 @@ import { turnEnds } from './turn.ts'
 
 const turnId = z.string().nullable()
 const part = { turnId, sessionId: z.string(), messageId: z.string(), partId: z.string() }
-const toolPart = { ...part, tool: z.string(), callId: z.string(), input: z.unknown() }
+const toolPart = {
+  ...part,
+  tool: z.string(),
+  callId: z.string(),
+  input: z.unknown(),
+  /** The input is shown in part only. */
+  shortened: z.boolean().optional(),
+  /** Who uses it inside OpenCode. Absent: not known, or an older agent. */
+  agent: z.string().max(200).optional(),
+}
 
 /** What only the sandbox can tell. Order and completeness are the agent's; the session numbers and stores them. */
 export const agentEventKinds = {

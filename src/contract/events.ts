@@ -1,6 +1,8 @@
 import { z } from 'zod'
 import { agentEventKinds } from './agent-events.ts'
 import { BudgetCorrection } from './budget.ts'
+import { EvidenceMismatch } from './change-ledger.ts'
+import { ProofMode } from './evidence.ts'
 import { RunStatus } from './run.ts'
 import { SandboxState } from './sandbox.ts'
 import { SkillOutcome } from './skill-usage.ts'
@@ -119,6 +121,18 @@ export const sessionEventKinds = {
   }),
   /** A person has put right what was counted. */
   'budget.corrected': BudgetCorrection,
+  /** What OpenCode has stored of a turn was collected and judged. */
+  'changes.collected': z.object({
+    collectId: z.string(),
+    turnId: z.string(),
+    runId: z.string(),
+    mode: ProofMode,
+    candidates: z.number().int(),
+    imported: z.number().int(),
+    upgraded: z.number().int(),
+  }),
+  /** A tool part reads otherwise in the sandbox's own records than over the link. */
+  'evidence.mismatch': EvidenceMismatch.extend({ runId: z.string(), turnId: z.string() }),
   'approval.requested': z.object({
     approvalId: z.string(),
     runId: z.string(),

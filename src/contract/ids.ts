@@ -52,6 +52,10 @@ export type AttemptId = z.infer<typeof AttemptId>
 export const CheckpointId = id('chk', 38)
 export type CheckpointId = z.infer<typeof CheckpointId>
 
+/** One reading of what OpenCode has stored of a turn. */
+export const CollectId = id('col', 38)
+export type CollectId = z.infer<typeof CollectId>
+
 export const ConfigurationId = id('cfg', 20)
 export type ConfigurationId = z.infer<typeof ConfigurationId>
 

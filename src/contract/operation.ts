@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { CollectedFile } from './artifact.ts'
+import { CollectedFile, Sha256 } from './artifact.ts'
 import { ApprovalId, AttemptId, CallerKey, OperationId, RunId, Text } from './ids.ts'
 import { Category, Decision, Risk } from './permission.ts'
 import { ReportedMs } from './reported.ts'
@@ -14,19 +14,29 @@ export const Operation = z.strictObject({
       'write-file',
       'delete-file',
       'apply-patch',
+      'revert-file',
       'git',
       'run',
       'fetch',
       'other',
     ])
-    .describe('other: recorded and decided, but there is no executor for it'),
+    .describe(
+      'other: recorded and decided, but there is no executor for it. revert-file: only by rejecting a change',
+    ),
   targetPath: Text(4096, 1).optional().describe('Relative to the workspace, or absolute'),
   content: Text(512 * 1024)
     .optional()
-    .describe('write-file'),
+    .describe('write-file, revert-file'),
   patch: Text(512 * 1024, 1)
     .optional()
     .describe('apply-patch: a unified diff'),
+  revert: z
+    .strictObject({
+      expect: Sha256.nullable().describe('What must be there; null: nothing'),
+      restore: Sha256.nullable().describe('What was there before; null: nothing'),
+    })
+    .optional()
+    .describe('revert-file'),
   args: z.array(Text(4096)).max(200).optional().describe('git: its arguments'),
   command: Text(64 * 1024, 1)
     .optional()
@@ -52,7 +62,7 @@ export type Strategy = z.infer<typeof Strategy>
 
 /** What each of them can carry out. Everything else is decided and recorded, and has nobody to do it. */
 export const executors: Record<Strategy, readonly Operation['operation'][]> = {
-  workspace: ['read-file', 'list-folder'],
+  workspace: ['read-file', 'list-folder', 'revert-file'],
   'git-worktree': ['write-file', 'delete-file', 'apply-patch', 'git', 'run'],
   'process-sandbox': ['run', 'fetch'],
   denied: [],

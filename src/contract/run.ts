@@ -111,6 +111,10 @@ export const runEventKinds = [
   'permission.revoked',
   'operation-execution',
   'snapshot.stored',
+  'change.recorded',
+  'change.accepted',
+  'change.rejected',
+  'evidence.mismatch',
   'budget.warned',
   'budget.spent',
   'budget.raised',
@@ -183,6 +187,11 @@ export const EvidenceSummary = z.object({
     ask: z.number().int(),
     deny: z.number().int(),
   }),
+  changes: z.number().int().describe('Events of changes, superseded ones too'),
+  mismatches: z
+    .number()
+    .int()
+    .describe('Tool parts that read otherwise in the sandbox than over the link'),
   lastVerification: z.record(z.string(), z.unknown()).nullable(),
 })
 export type EvidenceSummary = z.infer<typeof EvidenceSummary>

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { ProofMode } from './evidence.ts'
 import { CheckResult } from './provider.ts'
 
 export const DeadLetter = z.object({
@@ -56,6 +57,7 @@ export const Status = z.object({
     deadLetters: z.array(DeadLetter).describe('The newest rows that libSQL has refused'),
     deadLetterCount: z.number().int(),
   }),
+  evidence: z.object({ mode: ProofMode.describe('How far evidence of changes is applied') }),
   sessions: z.object({ live: z.number().int().nullable() }),
 })
 export type Status = z.infer<typeof Status>

@@ -1,3 +1,4 @@
+import type { Envelope, PublicKey } from '../contract/export.ts'
 import type { DeadLetter } from '../contract/status.ts'
 import type { Layout } from '../contract/manifest.ts'
 
@@ -133,6 +134,9 @@ export interface Crypto {
   /** For what only the deployment itself verifies; the text names the key's id. */
   sign(text: string): string
   isSigned(text: string, signature: string): boolean
+  /** For strangers: Ed25519, by a key that is published. Null: the deployment has none. */
+  attest(statement: string): Promise<Envelope | null>
+  publicKeys(): Promise<PublicKey[]>
 }
 
 /** Posts to addresses that callers chose: reaches no private address, follows no redirect, reads no answer. */

@@ -10,6 +10,7 @@ import { addDocumentRoute } from './kit/openapi.ts'
 import { configurationChecks, createReadiness } from './kit/readiness.ts'
 import { createRequestIds } from './kit/request-log.ts'
 import { routes } from './routes/all.ts'
+import { addKeysRoute } from './routes/exports.ts'
 import { addHealthRoutes } from './routes/status.ts'
 
 export type { AppDeps } from './kit/deps.ts'
@@ -21,6 +22,7 @@ export function createApp(deps: AppDeps): App {
   const guards = createGuards(deps)
   for (const route of routes) route.add(app, deps, guards)
   addHealthRoutes(app, [], createReadiness(deps))
+  addKeysRoute(app, deps)
   addDocumentRoute(app)
   return app
 }

@@ -3,6 +3,7 @@ import { type ErrorCode, errorTable } from '../../src/contract/error.ts'
 import type { Scope } from '../../src/contract/key.ts'
 import type { GuardKit } from './guard-kit.ts'
 import { loadRoutes, type Route } from './routes.ts'
+import { baseFixture } from '../support/proof-fixtures.ts'
 
 type Visitor = keyof GuardKit['visitors']
 
@@ -59,7 +60,7 @@ function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
     return { 'a key of another project': 'not_found' }
   if (`${method} ${path}` === 'GET /v1/configurations/:configurationId')
     return { 'a key of another project': 'not_found' }
-  if (path === '/v1/abilities/validate') return {}
+  if (path === '/v1/abilities/validate' || path === '/v1/evidence/evaluate') return {}
   if (path !== '/v1/changes/:change/workflow' && path.startsWith('/v1/changes'))
     return { 'a key of another project': 'forbidden' }
   if (path.startsWith('/v1/skills/:') || path.startsWith('/v1/skill-proposals/:'))
@@ -187,6 +188,30 @@ function visit(kit: GuardKit, route: Route, visitor: Visitor) {
   return kit.send(route.method, fillPath(kit, route.path), headers, goodBody(kit, route.path))
 }
 
+const importedChange = JSON.stringify({
+  changes: [
+    {
+      event: {
+        ...{ schemaVersion: 1, eventId: 'e', taskId: 't', taskRef: 't', taskRefKind: 'canonical' },
+        ...{ phase: 'work', executionSeq: 0, sessionId: 's', memberName: 'm', toolUseId: 'u' },
+        ...{ source: 'other', operation: 'modify', confidence: 'low', workspaceRoot: '/w' },
+        ...{
+          filePath: 'a',
+          relativePath: 'a',
+          timestamp: '2026-01-01T00:00:00Z',
+          toolStatus: null,
+        },
+        ...{ before: null, after: null, beforeState: {}, afterState: {}, relation: null },
+        ...{ oldString: null, newString: null, linesAdded: null, linesRemoved: null },
+        ...{ sourceRuntime: 'r', sourceProvider: 'p', sourceSessionId: null, sourcePartId: null },
+        ...{ sourceMessageId: null, parentUserMessageId: null, attributionMethod: 'a' },
+        ...{ sourceImportKey: null, evidenceProof: 'x', snapshotId: null, snapshotSource: null },
+        ...{ shapeFingerprint: null, supersedesEventId: null, warnings: [] },
+      },
+    },
+  ],
+})
+
 /** A body that would be taken, so that a refusal is the guard's. */
 function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path.endsWith('/tools/:toolName')) return '{"tool_call_id":"guard","args":{}}'
@@ -209,6 +234,8 @@ function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path === '/v1/runs/:runId') return '{"status":"planned"}'
   if (path.endsWith('/finish')) return '{"status":"cancelled"}'
   if (path.endsWith('/checkpoints')) return '{"label":"l","state":1}'
+  if (path === '/v1/runs/:runId/changes/import') return importedChange
+  if (path.endsWith('/changes/accept') || path.endsWith('/changes/reject')) return '{"all":true}'
   if (path.endsWith('/prompts')) return '{"text":"hello"}'
   if (path.endsWith('/env')) return '{"values":[{"key":"A","value":"v"}]}'
   if (path.endsWith('/corrections')) return '{"used":{"tokens":0},"reason":"r"}'
@@ -218,6 +245,7 @@ function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path === '/v1/changes/:change/phases/:phase') return '{"content":"c"}'
   if (path === '/v1/changes/:change/phases/:phase/approvals')
     return JSON.stringify({ sha256: '0'.repeat(64) })
+  if (path === '/v1/evidence/evaluate') return JSON.stringify(baseFixture)
   if (path === '/v1/budgets') return '{"limits":{}}'
   if (path.endsWith('/corrections')) return '{"used":{"tokens":1},"reason":"r"}'
   if (path === '/v1/profiles') return '{"name":"guard-agent"}'
@@ -256,6 +284,8 @@ export function fillPath(kit: GuardKit, path: string): string {
     revision: '1',
     configurationId: kit.configurationId,
     webhookId: kit.webhookId,
+    collectId: `col_${kit.sessionId.slice(4)}${'0'.repeat(8)}`,
+    sha256: '0'.repeat(64),
     name: nameIn(path),
     skillId: kit.skillId,
     proposalId: kit.proposalId,

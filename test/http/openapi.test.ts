@@ -58,13 +58,18 @@ for (const name of new Set(routes.map(({ method, path }) => `${method} ${path}`)
   })
 }
 
-test('[AUTH9] whoever has no credential gets an answer from three routes alone', async () => {
+test('[AUTH9] whoever has no credential gets an answer from four routes alone', async () => {
   const open: string[] = []
   for (const { method, path } of routes) {
     const { status } = await testApp.call(method, path.replaceAll(/:\w+(\{[^}]+\})?/g, 'x'))
     if (status !== 401) open.push(path)
   }
-  expect([...new Set(open)].toSorted()).toEqual(['/healthz', '/openapi.json', '/readyz'])
+  expect([...new Set(open)].toSorted()).toEqual([
+    '/.well-known/gantry-keys.json',
+    '/healthz',
+    '/openapi.json',
+    '/readyz',
+  ])
 })
 
 test('[API4] the document names no route that does not exist', () => {
@@ -118,34 +123,36 @@ const refTo = (name: string) => `#/components/schemas/${name}`
 
 /** Clients are generated from these: once released, an id stays. */
 const operationIds = `
-  abandonAttempt abortTurns addCheckpoint addRunEvent addSkillVersion admitRetry
-  applySkillProposal approvePhaseArtifact archiveAgent archiveProfile attachSkill callModelVendor
-  callTool cancelSkillProposal changeRun changeSkillVersion checkPolicy checkProvider closeSession
-  correctBudget correctSessionBudget createConfiguration createKey createLoneRun createMember
-  createRun createSandboxToken createSession createWebhook deleteConfiguration
-  deleteProviderCredentials deleteSecret deleteSession deleteWebhook detachSkill disableMember
-  discardAttempt downloadArtifact downloadPatch evaluateRetry executeAttempt executeOperation
-  finishRun getAbility getAgent getAgentByName getAgentRevision getApproval getBudget
-  getBuiltinPolicy getChange getConfiguration getDeploymentKillSwitch getDeploymentStatus getDiff
-  getHealth getKillSwitch getLimits getManifest getMember getOperation getPhaseArtifact
-  getPhaseReadiness getPolicyVersion getProfile getProfileByName getReadiness getRun getSandboxEnv
+  abandonAttempt abortTurns acceptRunChanges addCheckpoint addRunEvent addSkillVersion admitRetry
+  applySkillProposal approvePhaseArtifact archiveAgent archiveProfile attachSkill
+  backfillRunChanges callModelVendor callTool cancelSkillProposal changeRun changeSkillVersion
+  checkPolicy checkProvider closeSession correctBudget correctSessionBudget createConfiguration
+  createKey createLoneRun createMember createRun createSandboxToken createSession createWebhook
+  deleteConfiguration deleteProviderCredentials deleteSecret deleteSession deleteWebhook
+  detachSkill disableMember discardAttempt downloadArtifact downloadChangeText downloadPatch
+  evaluateEvidence evaluateRetry executeAttempt executeOperation finishRun getAbility getAgent
+  getAgentByName getAgentRevision getApproval getBudget getBuiltinPolicy getChange
+  getConfiguration getDeploymentKillSwitch getDeploymentStatus getDiff getExportKeys getHealth
+  getKillSwitch getLimits getManifest getMember getOperation getPhaseArtifact getPhaseReadiness
+  getPolicyVersion getProfile getProfileByName getReadiness getRun getRunBundle getSandboxEnv
   getSession getSessionBudget getSessionPolicy getSettings getSkill getSkillPayload
   getSkillProposal getSkillVersion getStatus getTurn getWarmPool getWorkflow getWorstCase
-  importPhaseArtifacts judgeSkill listAbilities listAbilityVersions listActions listAgentRevisions
-  listAgents listApprovals listArtifacts listAudit listCalls listChanges listConfigurations
-  listDeadLetters listDeliveries listEnvRequests listEvents listKeys listMembers listModels
-  listPatches listPhaseRevisions listPolicies listPolicyVersions listProfileRevisions listProfiles
-  listProviders listRunApprovals listRunEvents listRuns listSecrets listSessionApprovals
-  listSessionDeadLetters listSessionRuns listSessions listShippedAgents listSkillChanges
-  listSkillProposals listSkillUsage listSkillVersions listSkills listSubagents listTurns listUsage
-  listWebhooks mergeAttempt openLink planOperation proposeSkill putAbility putAgent putBudget
-  putDeploymentToSleep putLimits putPolicy putProfile putSessionBudget putSettings putSkill
-  readFromModelVendor removeAbility removePolicy replaceSandbox replayPolicy resealSecrets
-  resendDeadLetters resendSessionDeadLetters resolveAgents resolveApproval resolveSkillProposal
-  resolveSkills resumeApproval resumeRun retrySandbox revokeApproval revokeKey rollBackSkill
-  savePhaseArtifact sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch
-  setModalCredentials setSecret storeShippedAgents submitEnvValues submitSkillProposal testWebhook
-  updateConfiguration updateSessionPolicy uploadArtifact validateAbility verifyRun
+  importPhaseArtifacts importRunChanges judgeSkill listAbilities listAbilityVersions listActions
+  listAgentRevisions listAgents listApprovals listArtifacts listAudit listCalls listChanges
+  listConfigurations listDeadLetters listDeliveries listEnvRequests listEvents listKeys
+  listMembers listModels listPatches listPhaseRevisions listPolicies listPolicyVersions
+  listProfileRevisions listProfiles listProviders listRunApprovals listRunChanges listRunEvents
+  listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
+  listShippedAgents listSkillChanges listSkillProposals listSkillUsage listSkillVersions
+  listSkills listSubagents listTurns listUsage listWebhooks mergeAttempt openLink planOperation
+  proposeSkill putAbility putAgent putBudget putDeploymentToSleep putEvidence putLimits putPolicy
+  putProfile putSessionBudget putSettings putSkill readFromModelVendor rejectRunChanges
+  removeAbility removePolicy replaceSandbox replayPolicy resealSecrets resendDeadLetters
+  resendSessionDeadLetters resolveAgents resolveApproval resolveSkillProposal resolveSkills
+  resumeApproval resumeRun retrySandbox revokeApproval revokeKey rollBackSkill savePhaseArtifact
+  sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
+  storeShippedAgents submitEnvValues submitSkillProposal testWebhook updateConfiguration
+  updateSessionPolicy uploadArtifact validateAbility verifyRun
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {

@@ -4,11 +4,13 @@ import { Firewall } from '../../src/contract/limits.ts'
 import { modelRows } from '../../src/contract/models.ts'
 import { createBlobs } from '../../src/adapters/blobs.ts'
 import { createProviders, type DirectoryOptions } from '../../src/adapters/sandboxes/directory.ts'
+import type { SecretKey } from '../../src/adapters/secret-key.ts'
 import { createTokens } from '../../src/adapters/tokens.ts'
 import { createCrypto, createSessionIds } from '../../src/adapters/web-crypto.ts'
 import { createWebhookSender } from '../../src/adapters/webhook-sender.ts'
 import type { UnwalledApprovals } from '../../src/contract/enclosure.ts'
 import type { SessionEvent } from '../../src/contract/events.ts'
+import type { ProofMode } from '../../src/contract/evidence.ts'
 import type { Scope } from '../../src/contract/key.ts'
 import { type GatewayTool, gatewayTool } from '../../src/core/session/calls/tools/tool.ts'
 import { createKey, createOrganisation } from '../../src/core/registry/keys.ts'
@@ -41,6 +43,10 @@ export interface TestAppOptions {
   /** Default: accept, since the agents of tests say nothing of an enclosure. */
   unwalledApprovals?: UnwalledApprovals
   modelLimits?: Partial<Pick<Firewall, 'modelCallsPerMinute' | 'concurrentModelCalls'>>
+  /** Default: full. */
+  proofMode?: ProofMode
+  /** Default: one. */
+  exportKeys?: SecretKey[]
   /** Beside `echo` and `verify`. */
   tools?: readonly GatewayTool[]
   /** In place of all others. */
@@ -76,13 +82,15 @@ export function createTestApp({
   tools = [],
   onlyTools,
   modelLimits,
+  proofMode = 'full',
+  exportKeys = [secretKey('e1')],
   unwalledApprovals = 'accept',
 }: TestAppOptions) {
   const clock = new TestClock()
   const now = () => clock.now
   const keys = [secretKey('k1')]
   const db = () => clock.watched(openDb())
-  const crypto = clock.watched(createCrypto([secretKey('s1')]))
+  const crypto = clock.watched(createCrypto([secretKey('s1')], exportKeys))
   const tokens = clock.watched(createTokens(keys, now))
   const webhooks = clock.watched(createWebhookSender({ publicUrl }))
   const ids = clock.watched(createSessionIds(secretKey('i').secret))
@@ -113,6 +121,7 @@ export function createTestApp({
     enclosure: 'auto' as const,
     unwalledApprovals,
     privateHosts: [],
+    evidence: { mode: proofMode },
     retentionMs: 86_400_000,
     modelLimits: boundedBy,
   }
@@ -266,6 +275,7 @@ export function createTestApp({
       models: models ?? { anthropic: null, litellm: null },
       extraModels: [],
       modelExtras: [],
+      proofMode,
     },
     host: 'workerd',
     log,

@@ -20,14 +20,7 @@ export const notYet: Record<string, readonly string[]> = {
     'R1-91',
     'R1-94',
   ],
-  evidence: [
-    ...range('R3', 1, 22),
-    ...range('R3', 25, 59),
-    'R3-61',
-    ...range('R3', 66, 76),
-    ...range('R3', 78, 79),
-    ...range('R3', 81, 83),
-  ],
+  evidence: ['R3-81', 'R3-82'],
   abilities: ['R4-01', ...range('R4', 9, 13), 'R4-16', 'R4-17', ...range('R4', 19, 56)],
   evals: range('R0', 1, 22),
 }

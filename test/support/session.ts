@@ -3,6 +3,7 @@ import type { SessionEvent } from '../../src/contract/events.ts'
 import { type DownMessage, type UpMessage } from '../../src/contract/link.ts'
 import { defaultModelId, modelRows } from '../../src/contract/models.ts'
 import { SessionCreate } from '../../src/contract/session.ts'
+import type { ProofMode } from '../../src/contract/evidence.ts'
 import type { CrashPoint, CrashPointName } from '../../src/core/actor/crash-points.ts'
 import type { GatewayTool } from '../../src/core/session/calls/tools/tool.ts'
 import type { OrganisationApi } from '../../src/core/organisation/organisation.ts'
@@ -103,6 +104,7 @@ export class TestSession {
 
   /** Of the deployment; counts from the next start. */
   enclosure: 'auto' | 'off' = 'auto'
+  proofMode: ProofMode = 'full'
 
   #start(): SessionActor {
     return new SessionActor({
@@ -178,6 +180,7 @@ export class TestSession {
         enclosure: this.enclosure,
         unwalledApprovals: 'accept',
         privateHosts: [],
+        evidence: { mode: this.proofMode },
         retentionMs: 86_400_000,
         modelLimits: this.modelLimits,
       },

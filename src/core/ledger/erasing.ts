@@ -20,13 +20,13 @@ const namesOf = (what: 'claim' | 'content'): string[] =>
     .filter(([, rows]) => rows === what)
     .map(([name]) => name)
 
-/** Tables whose rows hold content by its hash: it stays while one of them does. */
-const holders = [
-  ...namesOf('claim'),
-  ...Object.values<Table>(tables)
-    .filter(({ payload }) => 'sha256' in payload)
-    .map(({ name }) => name),
-]
+/** Tables whose rows name content by its hash. */
+const namers = Object.values<Table>(tables)
+  .filter(({ payload }) => 'sha256' in payload)
+  .map(({ name }) => name)
+
+/** Content stays while a row of one of these holds it. */
+const holders = [...namesOf('claim'), ...namers]
 
 /** In one transaction: the content that nobody else holds, then every row. `at` is when it was erased. */
 export function eraseSession(who: RowOwner, at: number): DbStatement[] {
@@ -81,13 +81,16 @@ export interface UploadSweep {
 }
 
 /**
- * Uploads of a session that nothing has named for long. Its artifacts are all in libSQL by now: their rows travel in
- * order, before this one.
+ * Uploads of a session that nothing has named for long. Its artifacts and texts of changes are all in libSQL by now:
+ * their rows travel in order, before this one.
  */
 export function sweepUploads(who: RowOwner, { before, keep }: UploadSweep): DbStatement[] {
   const values = [who.organisationId, who.sessionId, before, JSON.stringify(keep)]
-  const unnamed = `organisation_id = ?1 and session_id = ?2 and claimed_at < ?3
-    and sha256 not in (select sha256 from artifacts where organisation_id = ?1 and session_id = ?2)
+  const named = namers.map(
+    (namer) =>
+      `and sha256 not in (select sha256 from ${namer} where organisation_id = ?1 and session_id = ?2)`,
+  )
+  const unnamed = `organisation_id = ?1 and session_id = ?2 and claimed_at < ?3 ${named.join(' ')}
     and sha256 not in (select value from json_each(?4))`
   const swept = `select sha256 from blob_claims where ${unnamed}`
   return [

@@ -64,7 +64,7 @@ export const mustAsk = ({ strategy, notEnforced }: IsolationPlan): boolean =>
 const usesNetwork = ({ category, host }: Step): boolean => category === 'network' || host !== null
 
 function strategyOf(
-  { category, command }: PermissionRequest,
+  { category, command, operation }: PermissionRequest,
   steps: readonly Step[],
   { decision }: PlanOptions,
 ): Strategy {
@@ -72,6 +72,8 @@ function strategyOf(
   if (decision?.decision === 'deny') return 'denied'
   if (steps.some((step) => step.category === 'external-directory')) return 'denied'
   if (has('privileged')) return 'process-sandbox'
+  // It compares before it writes, which is worth something only where the others write.
+  if (operation === 'revert-file') return 'workspace'
   if (category === 'edit' || category === 'git') return 'git-worktree'
   if (category === 'shell' && has('destructive')) return 'git-worktree'
   if ((category === 'read' || category === 'secrets') && command === null) return 'workspace'

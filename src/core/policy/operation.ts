@@ -177,6 +177,7 @@ function meaningOf(operation: Operation): Meaning {
       return { category: 'read', operation: name, paths: [targetPath ?? '.'] }
     case 'write-file':
     case 'delete-file':
+    case 'revert-file':
       return { category: 'edit', operation: name, paths: [targetPath] }
     case 'apply-patch':
       return {

@@ -16,6 +16,7 @@ import { Changes } from './changes/changes.ts'
 import { Commands } from './commands/commands.ts'
 import { planSession } from './create.ts'
 import { EnvValues } from './env/env.ts'
+import { Evidence } from './evidence/evidence.ts'
 import { Gate } from './gate/gate.ts'
 import { SessionPolicy } from './gate/policy.ts'
 import { Sandbox } from './sandbox/sandbox.ts'
@@ -62,7 +63,7 @@ export class SessionActor {
     this.api = apiOf(named)
     this.#kernel = kernel
     this.#log = named.log
-    this.#link = new Link(kernel, named.commands, named.gate, named.operations)
+    this.#link = new Link(kernel, named)
     const rooms = Object.values<Room>(named)
     const meetings = meetingsOf(rooms)
     kernel.enter(rooms, new Set(meetings.keys()))
@@ -138,6 +139,7 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
   const turns = new Turns(kernel, budget)
   const sandbox = new Sandbox(kernel, view)
   const uploads = new Uploads(kernel)
+  const operations = new Operations(kernel, commands, policy, budget)
   return {
     log: new Log(kernel),
     commands,
@@ -157,7 +159,7 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
       stop: stopRun,
     }),
     approvals: new Approvals(kernel, gate),
-    operations: new Operations(kernel, commands, policy, budget),
+    operations,
     gate,
     phases: new Phases(kernel, policy),
     budget,
@@ -167,6 +169,7 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
     skills: new Skills(kernel),
     changes: new Changes(kernel, commands),
     env: new EnvValues(kernel, commands),
+    evidence: new Evidence(kernel, operations, budget),
     letters: new Letters(kernel, outbox),
     models: new Models(kernel, budget),
     agent: new Agent(kernel, gate, uploads),

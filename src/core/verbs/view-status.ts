@@ -1,3 +1,4 @@
+import type { ProofMode } from '../../contract/evidence.ts'
 import { linkProtocols } from '../../contract/link.ts'
 import type { DeploymentStatus, Status } from '../../contract/status.ts'
 import { opencodeVersion, version } from '../../contract/version.ts'
@@ -10,6 +11,7 @@ interface ViewStatusPorts {
   ledgerStatus(organisationId: string | null): Promise<LedgerStatus>
   now: Clock
   host: Status['host']
+  config: { proofMode: ProofMode }
 }
 
 /** How the deployment is doing, as far as it concerns the organisation. It answers also while libSQL is away, and then says so. */
@@ -27,6 +29,7 @@ export async function viewStatus(ports: ViewStatusPorts, organisationId: string)
       ...lagOf(ports, ledger),
       ...(await ownDeadLetters(ports, organisationId, ledger)),
     },
+    evidence: { mode: ports.config.proofMode },
     sessions: { live },
   }
 }

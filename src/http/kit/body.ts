@@ -135,11 +135,19 @@ function findFlaw(value: unknown, depth: number): Flaw | null {
       findTextFlaw(name) ??
       // Copying such an object would set its prototype instead of a field.
       (name === '__proto__' ? { path: [], message: 'This name is not allowed' } : null) ??
-      findFlaw(item, depth + 1)
+      (isImportKey(name, depth) ? findHalfCharacter(item) : findFlaw(item, depth + 1))
     if (flaw) return { ...flaw, path: [...flaw.path, name] }
   }
   return null
 }
+
+/** Of a change that is imported: its parts are divided by NUL. It is looked up by its hash and kept as JSON. */
+const isImportKey = (name: string, depth: number) => name === 'sourceImportKey' && depth === 3
+
+const findHalfCharacter = (key: unknown): Flaw | null =>
+  typeof key === 'string' && !key.isWellFormed()
+    ? { path: [], message: 'Must not contain lone surrogates' }
+    : null
 
 function findTextFlaw(text: string): Flaw | null {
   return text.isWellFormed() && !text.includes('\0')

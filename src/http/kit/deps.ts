@@ -56,6 +56,7 @@ export interface AppDeps {
     | 'operatorKey'
     | 'localRepositories'
     | 'modelExtras'
+    | 'proofMode'
   >
   host: 'workerd' | 'deno'
   log: Log

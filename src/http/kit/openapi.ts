@@ -56,7 +56,12 @@ export const IdempotencyHeader = z.object({
 })
 
 /** Routes without a guard. Anything else must be in the document, with its guard. */
-export const publicPaths = ['/healthz', '/readyz', '/openapi.json'] as const
+export const publicPaths = [
+  '/healthz',
+  '/readyz',
+  '/openapi.json',
+  '/.well-known/gantry-keys.json',
+] as const
 
 export function addDocumentRoute(app: App): void {
   app.openAPIRegistry.registerComponent('securitySchemes', 'apiKey', {

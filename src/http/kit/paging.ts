@@ -61,7 +61,7 @@ const dated: Cursor<Dated, Dated> = {
   },
 }
 
-function readCursor<Last>(
+export function readCursor<Last>(
   cursor: string | undefined,
   read: (cursor: string) => Last | null,
 ): Last | null {

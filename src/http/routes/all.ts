@@ -10,6 +10,8 @@ import { configurationRoutes } from './configurations.ts'
 import { deadLetterRoutes } from './dead-letters.ts'
 import { envRoutes } from './env.ts'
 import { eventRoutes } from './events.ts'
+import { evidenceRoutes } from './evidence.ts'
+import { exportRoutes } from './exports.ts'
 import { keyRoutes } from './keys.ts'
 import { killSwitchRoutes } from './kill-switch.ts'
 import { limitRoutes } from './limits.ts'
@@ -20,6 +22,7 @@ import { phaseRoutes } from './phases.ts'
 import { policyRoutes } from './policies.ts'
 import { profileRoutes } from './profiles.ts'
 import { providerRoutes } from './providers.ts'
+import { runChangeRoutes } from './run-changes.ts'
 import { runRoutes } from './runs.ts'
 import { sandboxRoutes } from './sandbox.ts'
 import { secretRoutes } from './secrets.ts'
@@ -36,8 +39,9 @@ import { webhookRoutes } from './webhooks.ts'
 /** Of every noun, in the order of the document. The first that fits a request answers it. */
 export const routes: Route[] = [
   ...[...sessionRoutes, ...turnRoutes, ...changeRoutes, ...eventRoutes, ...artifactRoutes],
-  ...[...runRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
+  ...[...runRoutes, ...runChangeRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
   ...[...abilityRoutes, ...phaseRoutes, ...skillRoutes, ...skillProposalRoutes],
+  ...[...evidenceRoutes, ...exportRoutes],
   ...[...budgetRoutes, ...usageRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
   ...[...agentRoutes, ...profileRoutes],

@@ -38,6 +38,7 @@ const landed = {
     '9430b41ec092c7de',
     '38f2a589bbb7da87',
     '8280418b81d4c659',
+    'b48299d25e24f2a8',
     'e9e7ec1dc49c2856',
   ],
   organisation: [
@@ -76,7 +77,8 @@ const landedMigrations = {
   '0013_abilities.sql': 'd5768ff547e10f0b',
   '0014_agents.sql': '1233e461d322e376',
   '0015_profiles.sql': 'e722af0cc4fbb19f',
-  '0016_skill_usage.sql': '52912a61711453fc',
+  '0016_task_change_events.sql': '2c306220495a9c8f',
+  '0017_skill_usage.sql': '52912a61711453fc',
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)

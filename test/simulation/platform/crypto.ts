@@ -19,5 +19,7 @@ export function seededCrypto(random: Random): Crypto {
     isCurrent: () => true,
     sign: (text) => hash(`signed ${text}`),
     isSigned: (text, signature) => hash(`signed ${text}`) === signature,
+    attest: async () => null,
+    publicKeys: async () => [],
   }
 }

@@ -182,6 +182,7 @@ export class SessionHost extends ActorHost<SessionActor> {
         enclosure: 'auto',
         unwalledApprovals: 'accept',
         privateHosts: [],
+        evidence: { mode: 'full' as const },
         modelLimits: { modelCallsPerMinute: 600, concurrentModelCalls: 16 },
       },
       log: outside.log,

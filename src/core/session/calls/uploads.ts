@@ -110,11 +110,12 @@ function mustFit(sql: Sql, now: number, size: number): void {
   )
 }
 
-/** Of uploads and artifacts, each content once. */
+/** Of uploads, artifacts and texts of changes, each content once. */
 function heldBytes(sql: Sql): number {
   const [held] = sql.all<{ bytes: number | null }>(
     `select sum(size) as bytes from (select max(size) as size from
-       (select sha256, size from uploads union all select sha256, size from artifacts) group by sha256)`,
+       (select sha256, size from uploads union all select sha256, size from artifacts
+        union all select sha256, size from change_texts) group by sha256)`,
   )
   return held?.bytes ?? 0
 }
@@ -139,13 +140,17 @@ export function describeSweeps(sql: Sql, rows: readonly OutboxRow[]): OutboxRow[
   })
 }
 
-/** Of artifacts that are still on their way, and of all as soon as the row of one was refused. */
+/** Of rows that are still on their way, and of all of a kind as soon as one of them was refused. */
 function namedUnseen(sql: Sql): string[] {
+  const unsent = (kind: string, field: string) =>
+    `select payload ->> '$.${field}' from outbox
+     where seq > (select watermark from outbox_mark) and kind glob '${kind}*' and json_valid(payload)`
+  const refused = (kind: string) => `exists (select 1 from dead_letters where kind = '${kind}')`
   return sql
     .all<{ sha256: string }>(
-      `select distinct sha256 from artifacts where exists (select 1 from dead_letters where kind = 'artifact')
-         or id in (select payload ->> '$.id' from outbox
-           where seq > (select watermark from outbox_mark) and kind glob 'artifact*' and json_valid(payload))`,
+      `select sha256 from artifacts where ${refused('artifact')} or id in (${unsent('artifact', 'id')})
+       union select sha256 from change_texts
+         where ${refused('change_text')} or sha256 in (${unsent('change_text', 'sha256')})`,
     )
     .map(({ sha256 }) => sha256)
 }

@@ -12,6 +12,7 @@ import { abortReason } from '../turns/aborts.ts'
 import type { Answer } from '../../../contract/ask.ts'
 import { saveDiff } from '../changes/diff.ts'
 import { receiveEnvRequest } from '../env/requests.ts'
+import { noteToldPart } from '../evidence/told.ts'
 import { savePatch } from '../changes/patches.ts'
 import { loadSession } from '../record/record.ts'
 import { followSkill, skillTool } from '../skills/usage.ts'
@@ -48,6 +49,7 @@ const runOf = (sql: Sql, turnId: string | null): string | null =>
   (turnId === null ? runningTurn(sql)?.run_id : runOfTurn(sql, turnId)) ?? null
 
 function toolStarted(sql: Sql, now: number, data: EventData<'tool.started'>): void {
+  noteToldPart(sql, data, null)
   const { turnId, tool, messageId, callId, input } = data
   if (tool === requestEnvVariablesTool.fileName)
     receiveEnvRequest(sql, now, `${messageId}/${callId}`, input)
@@ -62,7 +64,10 @@ function toolEnded(
   now: number,
   kind: 'tool.completed' | 'tool.failed',
   { turnId, tool, callId, input, durationMs, error }: EventData<'tool.failed'>,
+  data: EventData<'tool.failed'>,
 ): void {
+  noteToldPart(sql, data, kind === 'tool.completed' ? 'completed' : 'failed')
+  const { turnId, tool, callId, durationMs, error } = data
   const runId = runOf(sql, turnId)
   if (!runId) return
   const failure = kind === 'tool.failed' ? { error: error.slice(0, 2000).toWellFormed() } : {}

@@ -1,6 +1,7 @@
 import {
   type AgentEvent,
   type CommandBody,
+  type CommandResult,
   commandKinds,
   type DownMessage,
   linkClose,
@@ -12,6 +13,7 @@ import type { EventData } from '../../../contract/events.ts'
 import { maxReportedMs } from '../../../contract/reported.ts'
 import type { ModelPrice } from '../../../contract/model-table.ts'
 import { isLongerThan } from '../../../contract/canonical.ts'
+import type { ExecutionReport } from '../../../contract/operation.ts'
 import { maxQueuedTurns } from '../../../contract/turn.ts'
 import type { Sql } from '../../ports.ts'
 import type { Operations } from '../operations/operations.ts'
@@ -24,6 +26,7 @@ import { Deltas } from '../log/deltas.ts'
 import type { Commands } from '../commands/commands.ts'
 import { finishCommand, loadCommand } from '../commands/rows.ts'
 import { ackedAgentSeq, appendEvent, newAgentEvents, storeAgentEvent } from '../log/events.ts'
+import type { Evidence } from '../evidence/evidence.ts'
 import type { Gate } from '../gate/gate.ts'
 import { followEvent, gateBypassed } from './agent-events.ts'
 import { noteTold } from '../generations/generations.ts'
@@ -41,15 +44,27 @@ import {
   addTurn,
   countQueued,
   endTurnHere,
+  noteDelivered,
   runningTurn,
   startNextTurn,
   turnIdOf,
 } from '../turns/rows.ts'
 
+type Next = CommandResult<'evidence'>
+type Sent = CommandResult<'prompt'>
+
 /** Why the socket must be closed. */
 export interface LinkEnd {
   code: number
   reason: string
+}
+
+/** Whom it tells of what the agent says. */
+interface LinkedRooms {
+  commands: Commands
+  gate: Gate
+  operations: Operations
+  evidence: Evidence
 }
 
 type Bypass = EventData<'gate.bypassed'>
@@ -66,12 +81,14 @@ export class Link {
   readonly #commands: Commands
   readonly #gate: Gate
   readonly #operations: Operations
+  readonly #evidence: Evidence
 
-  constructor(kernel: SessionKernel, commands: Commands, gate: Gate, operations: Operations) {
+  constructor(kernel: SessionKernel, { commands, gate, operations, evidence }: LinkedRooms) {
     this.#kernel = kernel
     this.#commands = commands
     this.#gate = gate
     this.#operations = operations
+    this.#evidence = evidence
     this.#deltas = new Deltas(() => kernel.hideStream())
   }
 
@@ -179,7 +196,10 @@ export class Link {
         const event = storeAgentEvent(sql, now, generation, shown)
         if (event.kind === 'gate.bypassed')
           this.#kernel.answer(gateBypassed(sql, now, generation, event.data as Bypass))
-        else if (followEvent(sql, now, event, price)) this.#turnEnded(sql, now, generation)
+        else if (followEvent(sql, now, event, price)) {
+          this.#turnEnded(sql, now, generation)
+          this.#evidence.turnEnded(sql, now, String(event.data['turnId']))
+        }
       }
     })
     await this.#kernel.crash('link.after-store')
@@ -213,11 +233,14 @@ export class Link {
         appendEvent(sql, now, 'agent.notice', { message })
       }
       if (command.kind === 'execute')
-        this.#operations.finalise(sql, now, command.id, reportOf(ok, parsed.data, error))
+        this.#endAttempt(sql, now, command.id, reportOf(ok, parsed.data, error))
+      if (command.kind === 'evidence')
+        this.#evidence.collected(sql, now, command.id, ok ? (parsed.data as Next) : { error })
       if (command.kind === 'merge' || command.kind === 'discard')
         endStep(sql, now, command.id, stepResultOf(ok, parsed.data, error))
       if (command.kind === 'prompt' && ok) {
         noteTold(sql, generation, now)
+        noteDelivered(sql, command.id, (parsed.data as Sent).opencodeSessionId)
         if (runningTurn(sql)?.id === command.id) promptTaken(sql, now, parsed.data)
       }
       // A prompt that could not be handed to OpenCode has no agent event to end its turn.
@@ -230,6 +253,11 @@ export class Link {
     })
     await this.#kernel.crash('command.finished')
     this.#kernel.send({ t: 'resultAck', commandId: result.commandId })
+  }
+
+  #endAttempt(sql: Sql, now: number, attemptId: string, report: ExecutionReport): void {
+    this.#operations.finalise(sql, now, attemptId, report)
+    this.#evidence.attemptEnded(sql, now, attemptId)
   }
 
   /** It came after the turn's last step: what the person said becomes a turn of its own. */

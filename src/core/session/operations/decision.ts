@@ -7,7 +7,7 @@ import { insertOperation, type OperationRow } from './rows.ts'
 import { changeRun, record, type RunRow } from '../runs/run.ts'
 import { hashText } from '../../hash.ts'
 
-interface NewOperation {
+export interface NewOperation {
   id: string
   /** Used if the decision is to ask. */
   approvalId: string

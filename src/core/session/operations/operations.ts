@@ -35,9 +35,9 @@ import {
 } from './attempts.ts'
 import { dispatch, reserveNext, startAttempt } from './dispatch.ts'
 import { mustFitLink, mustOperation, toOperation } from './rows.ts'
-import { recordDecision } from './decision.ts'
+import { type NewOperation, recordDecision } from './decision.ts'
 import { evaluateRetry } from './retry.ts'
-import { mustOpenRun, ownedId, record } from '../runs/run.ts'
+import { mustOpenRun, ownedId, record, type RunRow } from '../runs/run.ts'
 import { beginStep, type StepKind } from './worktrees.ts'
 
 const operationKeys: KeyTable = { name: 'operation_keys', made: 'operation_id', what: 'operation' }
@@ -98,31 +98,50 @@ export class Operations implements RoomOf<OperationsApi> {
     await enterAndOpen(this.#kernel, caller)
     const operation = this.#kernel.redact(sent)
     mustFitLink(operation)
+    if (operation.operation === 'revert-file')
+      throw new AppError('unprocessable', 'A file is reverted by rejecting its changes', [
+        { path: 'operation.operation', message: 'POST /v1/runs/:id/changes/reject' },
+      ])
     const { evaluateOnly, idempotencyKey: key } = options
     const body = JSON.stringify([runId, evaluateOnly, operation])
-    const fresh = {
-      id: this.#newId('opr'),
-      approvalId: this.#newId('apr'),
-      operation,
-      evaluateOnly,
-    }
+    const fresh = this.#fresh(operation, evaluateOnly)
     const decided = await this.#budget.spend((sql, now) => {
       const known = madeByKey(sql, operationKeys, key, body)
       if (known !== null) return known
       mustBeOpen(callerSession(this.#kernel, caller))
       if (key !== null) sql.run('insert into operation_keys values (?, ?, ?)', key, body, fresh.id)
-      const run = mustOpenRun(sql, runId)
-      const verdict = judgeOperation(this.#policy, sql, now, {
-        run,
-        operation,
-        operationId: fresh.id,
-      })
-      const row = recordDecision(sql, now, caller, run, fresh, verdict)
-      if (!evaluateOnly && row.decision === 'allow') startAttempt(this.#kernel, sql, now, row)
-      return fresh.id
+      return this.#begin(sql, now, caller, mustOpenRun(sql, runId), fresh)
     })
     await this.#kernel.crash('operation.decided')
     return this.#view(decided)
+  }
+
+  /** Inside a commit: what another room does by an operation, decided and recorded like any other. Gives its id. */
+  readonly start = (
+    sql: Sql,
+    now: number,
+    caller: Caller,
+    asked: { runId: string; operation: Operation },
+  ): string => {
+    const run = mustOpenRun(sql, asked.runId)
+    return this.#begin(sql, now, caller, run, this.#fresh(asked.operation, false))
+  }
+
+  #fresh(operation: Operation, evaluateOnly: boolean): NewOperation {
+    return {
+      id: this.#newId('opr'),
+      approvalId: this.#newId('apr'),
+      operation,
+      evaluateOnly,
+    }
+  }
+
+  #begin(sql: Sql, now: number, caller: Caller, run: RunRow, fresh: NewOperation): string {
+    const { operation, id: operationId, evaluateOnly } = fresh
+    const verdict = judgeOperation(this.#policy, sql, now, { run, operation, operationId })
+    const row = recordDecision(sql, now, caller, run, fresh, verdict)
+    if (!evaluateOnly && row.decision === 'allow') startAttempt(this.#kernel, sql, now, row)
+    return operationId
   }
 
   async plan(caller: Caller, operation: Operation): Promise<IsolationPlan> {

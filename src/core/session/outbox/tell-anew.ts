@@ -1,6 +1,8 @@
 import { nameInOutbox } from '../../actor/outbox.ts'
 import type { Sql } from '../../ports.ts'
 import { projectApproval } from '../approvals/rows.ts'
+import { projectEvents } from '../evidence/events.ts'
+import { projectTexts } from '../evidence/texts.ts'
 import { projectAttempt } from '../operations/attempts.ts'
 import { projectRun } from '../runs/run.ts'
 import { nameTimelines } from '../runs/timeline.ts'
@@ -27,6 +29,8 @@ const tellings: Readonly<Record<string, Tell>> = {
       nameInOutbox(sql, now, 'call', n)
   },
   artifact: projectArtifacts,
+  change_event: projectEvents,
+  change_text: projectTexts,
   run: each('runs', projectRun),
   run_event: nameTimelines,
   approval: each('approvals', projectApproval),

@@ -1,4 +1,5 @@
 import type { EnclosureMode, UnwalledApprovals } from '../../../contract/enclosure.ts'
+import type { ProofMode } from '../../../contract/evidence.ts'
 import type { ProviderName } from '../../../contract/session.ts'
 import type { SessionEvent } from '../../../contract/events.ts'
 import type { Firewall } from '../../../contract/limits.ts'
@@ -72,6 +73,8 @@ export interface SessionConfig {
   enclosure: EnclosureMode
   unwalledApprovals: UnwalledApprovals
   privateHosts: readonly string[]
+  /** How far evidence of changes is applied. */
+  evidence: { mode: ProofMode }
   retentionMs: number
   /** What one session may ask of the model's vendor. */
   modelLimits: Pick<Firewall, 'modelCallsPerMinute' | 'concurrentModelCalls'>

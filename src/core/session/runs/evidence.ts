@@ -32,6 +32,8 @@ export function summarizeEvidence(sql: Sql, runId: string): EvidenceSummary {
       ask: of('permission-decision ask'),
       deny: of('permission-decision deny'),
     },
+    changes: of('change.recorded'),
+    mismatches: of('evidence.mismatch'),
     lastVerification: lastVerification(sql, runId),
   }
 }

@@ -155,9 +155,14 @@ export function mustOpenRun(sql: Sql, runId: string): RunRow {
 /** Of runs that have not ended. The same words as in their index. */
 export const open = `status not in ('completed', 'failed', 'blocked', 'cancelled')`
 
+/** The workflow of a run that takes changes back: nobody's prompt belongs to it. */
+export const reviewWorkflow = 'gantry-review'
+
 /** The newest that has not ended. */
 export function openRun(sql: Sql): RunRow | undefined {
-  return sql.all<RunRow>(`select * from runs where ${open} order by n desc limit 1`)[0]
+  return sql.all<RunRow>(
+    `select * from runs where ${open} and workflow is not '${reviewWorkflow}' order by n desc limit 1`,
+  )[0]
 }
 
 export function openRuns(sql: Sql): RunRow[] {

@@ -83,6 +83,8 @@ export interface RunsApi {
     checkpointId: string | null,
     idempotencyKey?: string | null,
   ): Promise<{ run: Run; checkpoint: Checkpoint }>
+  /** Entries as they are stored, after `after`: as many as fit. None: it ends there. */
+  stored(caller: Caller, runId: string, after: number): Promise<TimelineRow[]>
   /** Compares the timeline with itself and with its signed head in the ledger. */
   verify(caller: Caller, runId: string): Promise<TimelineCheck>
 }
@@ -263,6 +265,13 @@ export class Runs implements RoomOf<RunsApi> {
       const id = onceByKey(sql, now, request, () => resumeFrom(sql, now, runId, checkpointId))
       return { run: toRun(sql, mustRun(sql, runId)), checkpoint: loadCheckpoint(sql, runId, id) }
     })
+  }
+
+  async stored(caller: Caller, runId: string, after: number): Promise<TimelineRow[]> {
+    callerSession(this.#kernel, caller)
+    const { sql } = this.#kernel.ports
+    mustRun(sql, runId)
+    return timelineRows(sql, runId, after, timelineLength(sql, runId))
   }
 
   async verify(caller: Caller, runId: string): Promise<TimelineCheck> {

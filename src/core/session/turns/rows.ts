@@ -180,6 +180,16 @@ export function addTokens(sql: Sql, turnId: string, input: number, output: numbe
   )
 }
 
+/** Of a turn, not of what was said into it: the session of OpenCode that has it. */
+export function noteDelivered(sql: Sql, turnId: string, opencodeSessionId?: string): void {
+  if (opencodeSessionId === undefined) return
+  sql.run(
+    'update turns set opencode_session_id = ? where id = ? and opencode_session_id is null',
+    opencodeSessionId,
+    turnId,
+  )
+}
+
 export function runningTurn(sql: Sql): TurnRow | undefined {
   return sql.all<TurnRow>(`select * from turns where state = 'running' limit 1`)[0]
 }

@@ -201,6 +201,8 @@ test('[RUN7] [R1-29] [R1-95] reading a run gives what was shown for it', async (
     snapshots: 0,
     toolCalls: { requested: 0, completed: 0, failed: 0 },
     decisions: { allow: 2, ask: 1, deny: 1 },
+    changes: 0,
+    mismatches: 0,
     lastVerification: { by: testCaller.keyId },
   })
   expect(approvals.map(({ id }) => id)).toEqual([world.approvalId(parked)])

@@ -1,0 +1,79 @@
+import { bundleOf, deliveryOf } from '../src/core/evidence/dry-run/fixture.ts'
+import { proveChanges } from '../src/core/evidence/prove.ts'
+import { SnapshotProofFixture } from '../src/contract/proof-fixture.ts'
+import { hashText } from '../src/core/hash.ts'
+import type { Row } from './table.ts'
+
+const files = 90
+const rounds = 12
+
+/** Edits of source files of about 20 KB, one each, in one window: what a large step brings. */
+function editsOf(count: number) {
+  const text = (nth: number) =>
+    Array.from({ length: 400 }, (_, at) => `line ${at} of file ${nth}: const value = ${at}\n`).join(
+      '',
+    )
+  const all = Array.from({ length: count }, (_, nth) => ({ path: `f${nth}.ts`, before: text(nth) }))
+  const fixture = SnapshotProofFixture.parse({
+    name: 'bench',
+    mode: 'full',
+    attributionMode: 'strict-delivery',
+    delivery: {
+      ...{ teamName: 't', taskId: 'run', memberName: 'build' },
+      ...{ sessionId: 's', assistantMessageId: 'm' },
+    },
+    windows: [
+      {
+        ...{ messageId: 'm', windowId: 'w', fromSnapshot: 'a', toSnapshot: 'b' },
+        ...{ startPartOrder: 0, finishPartOrder: count + 1 },
+      },
+    ],
+    parts: all.map(({ path }, nth) => ({
+      ...{ partId: `p${nth}`, messageId: 'm', order: nth + 1, tool: 'edit', filePath: path },
+      ...{ oldString: 'line 200 of', newString: 'LINE 200 of' },
+    })),
+    snapshotFiles: all.map(({ path, before }) => ({
+      relativePath: path,
+      beforeContent: before,
+      afterContent: before.replace('line 200 of', 'LINE 200 of'),
+      ...{ beforeExists: true, afterExists: true },
+    })),
+  })
+  return { bundle: bundleOf(fixture), delivery: deliveryOf(fixture), mode: 'full' } as const
+}
+
+/** The engine against nothing but SHA-256 over both sides of the same files, by the same code. */
+export function measureEvidence(): Row[] {
+  const input = editsOf(files)
+  const sides = input.bundle.files
+    .flatMap(({ before, after }) => [before, after])
+    .flatMap((side) => (side.state === 'text' ? [side.text] : []))
+  const bytes = sides.reduce((total, text) => total + Buffer.byteLength(text), 0)
+  const hashAll = () => {
+    for (const text of sides) hashText(text)
+  }
+  const prove = () => {
+    const { upgradedChanges } = proveChanges(input).statistics
+    if (upgradedChanges !== files) throw new Error(`Only ${upgradedChanges} of ${files} are proven`)
+  }
+  for (let warm = 0; warm < 3; warm += 1) [hashAll, prove].forEach((work) => work())
+  const [base, ours, baseAgain] = [secondsOf(hashAll), secondsOf(prove), secondsOf(hashAll)]
+  const aim = { aim: 'at least 0.3 of SHA-256', within: (ratio: number) => ratio >= 0.3 }
+  const row = (measure: string, unit: string, amount: number): Row => ({
+    ...{ measure, unit, ...aim },
+    ours: amount / ours,
+    base: amount / base,
+    baseAgain: amount / baseAgain,
+  })
+  return [
+    row('evidence: files proven', 'files/s', files),
+    row('evidence: texts proven', 'MB/s', bytes / 1e6),
+  ]
+}
+
+/** Of one round, on average. */
+function secondsOf(work: () => void): number {
+  const begun = performance.now()
+  for (let round = 0; round < rounds; round += 1) work()
+  return (performance.now() - begun) / rounds / 1000
+}

@@ -1,0 +1,246 @@
+// Checks an exported run without a database, a server or trust in whoever sent it. It says two things apart: whether the
+// signature holds (these bytes are what a deployment with this key has signed), and whether the verdict holds (the chain
+// is whole, every change is what the timeline has recorded, and its texts are what its proof says).
+
+import { z } from 'zod'
+import { acceptedProofs, ChangeEvent } from '../../src/contract/change.ts'
+import {
+  Envelope,
+  ExportRecord,
+  exportVersion,
+  predicateType,
+  type PublicKey,
+  Statement,
+} from '../../src/contract/export.ts'
+import { isReviewSafe } from '../../src/core/evidence/safety.ts'
+import { digestOf } from '../../src/core/evidence/texts/exact.ts'
+import { hashText } from '../../src/core/hash.ts'
+import { TimelineChecker } from '../../src/core/session/runs/verify.ts'
+import { bytesFromBase64, bytesToBase64 } from '../../src/adapters/base64.ts'
+import { preAuthenticated, thumbprint } from '../../src/adapters/attestation-keys.ts'
+
+export interface Verified {
+  /** unchecked: no key was given. unknown-key: none of those that were given has signed it. */
+  signature: 'holds' | 'fails' | 'unknown-key' | 'unchecked'
+  keyId: string | null
+  /** The first thing that does not hold; null: the verdict holds. */
+  problem: { line: number; what: string } | null
+  run: string | null
+  counts: Record<string, number>
+}
+
+class Problem extends Error {
+  readonly line: number
+  constructor(line: number, what: string) {
+    super(what)
+    this.line = line
+  }
+}
+
+export async function verifyBundle(text: string, keys: readonly PublicKey[]): Promise<Verified> {
+  const result: Verified = {
+    signature: 'unchecked',
+    keyId: null,
+    problem: null,
+    run: null,
+    counts: {},
+  }
+  try {
+    const lines = linesOf(text)
+    const envelope = readEnvelope(lines[0] ?? '')
+    const payload = decode(envelope.payload)
+    result.keyId = envelope.signatures[0]?.keyid ?? null
+    result.signature = await checkSignature(envelope, payload, keys)
+    const statement = readStatement(payload)
+    result.run = statement.predicate.run.id
+    const records = checkLines(statement, lines.slice(1))
+    for (const { type } of records) result.counts[type] = (result.counts[type] ?? 0) + 1
+    checkTimeline(statement, records)
+    checkChanges(statement, records)
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error
+    result.problem = { line: error.line, what: error.message }
+  }
+  return result
+}
+
+export const holds = ({ signature, problem }: Verified): boolean =>
+  signature === 'holds' && problem === null
+
+function linesOf(text: string): string[] {
+  const lines = text.split('\n')
+  if (lines.pop() !== '')
+    throw new Problem(lines.length + 1, 'The file is cut off: no line feed at its end')
+  return lines
+}
+
+/** Printed anew it must be the same text, so that no byte of it is free. */
+function readEnvelope(line: string): Envelope {
+  const envelope = Envelope.safeParse(parse(line, 1)).data
+  if (!envelope || JSON.stringify(envelope) !== line)
+    throw new Problem(1, 'The first line is not a DSSE envelope with an in-toto statement')
+  return envelope
+}
+
+function parse(text: string, line: number): unknown {
+  try {
+    return JSON.parse(text) as unknown
+  } catch {
+    throw new Problem(line, 'Not JSON')
+  }
+}
+
+function decode(base64: string): Uint8Array<ArrayBuffer> {
+  try {
+    const bytes = bytesFromBase64(base64)
+    if (bytesToBase64(bytes) === base64) return bytes
+  } catch {
+    // Told below.
+  }
+  throw new Problem(1, 'The envelope has a value that is not base64')
+}
+
+async function checkSignature(
+  { signatures }: Envelope,
+  payload: Uint8Array<ArrayBuffer>,
+  keys: readonly PublicKey[],
+): Promise<Verified['signature']> {
+  const [signature] = signatures
+  if (keys.length === 0) return 'unchecked'
+  const known = await keyById(keys, signature?.keyid ?? '')
+  if (!known || !signature) return 'unknown-key'
+  const { kty, crv, x } = known
+  const key = await crypto.subtle.importKey('jwk', { kty, crv, x }, 'Ed25519', false, ['verify'])
+  const isValid = await crypto.subtle.verify(
+    'Ed25519',
+    key,
+    decode(signature.sig),
+    preAuthenticated(payload),
+  )
+  return isValid ? 'holds' : 'fails'
+}
+
+/** The id is computed: what a key set calls its keys does not count. */
+async function keyById(keys: readonly PublicKey[], id: string): Promise<PublicKey | null> {
+  for (const key of keys) if ((await thumbprint(key)) === id) return key
+  return null
+}
+
+function readStatement(payload: Uint8Array): Statement {
+  const value = parse(new TextDecoder().decode(payload), 1) as Partial<Statement>
+  const found = value.predicate?.formatVersion
+  if (value.predicateType !== predicateType || found !== exportVersion)
+    throw new Problem(
+      1,
+      `Unknown format: this verifier reads "${predicateType}", version ${exportVersion}`,
+    )
+  const statement = Statement.safeParse(value).data
+  if (!statement) throw new Problem(1, 'The statement has not the form of its version')
+  return statement
+}
+
+function checkLines({ subject, predicate }: Statement, lines: readonly string[]): ExportRecord[] {
+  const signed = subject.slice(0, predicate.records).map(({ digest }) => digest.sha256)
+  const records = lines.map((line, at) => {
+    if (hashText(line) !== signed[at])
+      throw new Problem(at + 2, `${nameOf(line)} is not what was signed`)
+    const record = ExportRecord.safeParse(parse(line, at + 2)).data
+    if (!record) throw new Problem(at + 2, 'A record of an unknown form')
+    return record
+  })
+  if (records.length < predicate.records)
+    throw new Problem(
+      lines.length + 2,
+      `The file ends here, and ${predicate.records} records were signed`,
+    )
+  return records
+}
+
+/** As well as it can be told of a line that may be anything. */
+function nameOf(line: string): string {
+  const [, type] = /^\{"type":"(\w+)"/.exec(line) ?? []
+  if (type === 'entry') return `Timeline entry ${/"seq":(\d+)/.exec(line)?.[1] ?? '?'}`
+  if (type === 'change') return `Change ${/"eventId":"(\w+)"/.exec(line)?.[1] ?? '?'}`
+  return type === undefined ? 'The record' : `The record "${type}"`
+}
+
+function checkTimeline({ predicate }: Statement, records: readonly ExportRecord[]): void {
+  const { run, head } = predicate
+  const checker = new TimelineChecker(run.id, null)
+  const lineOf = new Map<number, number>()
+  let last: string | null = null
+  for (const [at, record] of records.entries()) {
+    if (record.type !== 'entry') continue
+    const { previousHash: previous_hash, ...entry } = record
+    lineOf.set(entry.seq, at + 2)
+    checker.add({ ...entry, previous_hash })
+    last = entry.hash
+  }
+  const { problems, entries } = checker.result(() => true)
+  const [first] = problems
+  if (first)
+    throw new Problem(
+      lineOf.get(first.seq ?? 0) ?? 1,
+      `Timeline entry ${first.seq}: ${first.problem}`,
+    )
+  if (entries !== head.entries || (last !== null && last !== head.hash))
+    throw new Problem(1, `The timeline does not end at its signed head, entry ${head.entries}`)
+}
+
+function checkChanges({ predicate }: Statement, records: readonly ExportRecord[]): void {
+  const recorded = recordedHashes(records)
+  const texts = new Map<string, number>()
+  for (const [at, record] of records.entries()) {
+    if (record.type !== 'text') continue
+    const { sha256, sizeBytes } = digestOf(record.text)
+    if (sha256 !== record.sha256) throw new Problem(at + 2, 'A text that has not its hash')
+    texts.set(sha256, sizeBytes)
+  }
+  for (const [at, record] of records.entries()) {
+    if (record.type !== 'change') continue
+    const problem = changeProblem(record, recorded, predicate.texts === 'full' ? texts : null)
+    if (problem) throw new Problem(at + 2, `Change ${record.eventId}: ${problem}`)
+  }
+}
+
+const Recorded = z.object({ eventId: z.string(), hash: z.string() })
+
+function safeParse(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown
+  } catch {
+    return null
+  }
+}
+
+/** What the timeline says of each change. */
+function recordedHashes(records: readonly ExportRecord[]): Map<string, string> {
+  const hashes = new Map<string, string>()
+  for (const record of records) {
+    if (record.type !== 'entry' || record.kind !== 'change.recorded') continue
+    const said = Recorded.safeParse(safeParse(record.data)).data
+    if (said) hashes.set(said.eventId, said.hash)
+  }
+  return hashes
+}
+
+function changeProblem(
+  { eventId, hash, event: stored }: ExportRecord & { type: 'change' },
+  recorded: ReadonlyMap<string, string>,
+  texts: ReadonlyMap<string, number> | null,
+): string | null {
+  if (hashText(stored) !== hash) return 'its content is not what was hashed'
+  if (recorded.get(eventId) !== hash) return 'the timeline has not recorded it so'
+  const event = ChangeEvent.safeParse(safeParse(stored)).data
+  if (!event) return 'it has not the form of an event'
+  const isClaimed = (acceptedProofs as readonly string[]).includes(event.evidenceProof)
+  const isReplaced = [event.beforeState, event.afterState].some(
+    ({ unavailableReason }) => unavailableReason === 'secret-replaced',
+  )
+  if (isClaimed && !isReplaced && !isReviewSafe(event))
+    return 'its proof and its two sides do not agree'
+  for (const ref of [event.before, event.after])
+    if (ref && texts && texts.get(ref.sha256) !== ref.sizeBytes)
+      return 'one of its texts is not in the file'
+  return null
+}

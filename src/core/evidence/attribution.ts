@@ -1,0 +1,42 @@
+// Whose change it is. Only what the control plane itself holds counts: the turn's prompts, the sessions that it heard of,
+// and the tool parts that came over the link while the turn ran. What the sandbox claims must agree with that.
+
+import { canonicalJson } from '../../contract/canonical.ts'
+import type { DiagnosticCode, SeenPart } from '../../contract/evidence.ts'
+import { hashText } from '../hash.ts'
+import type { Candidate, ProofDelivery } from './candidate.ts'
+
+/** Null: it is this delivery's, by everything that is known. */
+export function attributionFault(
+  candidate: Candidate,
+  delivery: ProofDelivery,
+): DiagnosticCode | null {
+  const { part, message, session } = candidate
+  if (delivery.attribution !== 'strict-delivery') return 'strict-delivery-required'
+  if (!message) return 'identity-missing'
+  if (message.sessionId !== part.sessionId) return 'identity-mismatch'
+  if (!session) return 'strict-delivery-required'
+  if (message.agent === null) return 'identity-missing'
+  if (message.agent !== session.member) return 'strict-delivery-required'
+  if (session.userMessageIds !== null) {
+    if (message.parentId === null) return 'identity-missing'
+    if (!session.userMessageIds.includes(message.parentId)) return 'strict-delivery-required'
+  }
+  return isAsSeen(candidate, delivery) ? null : 'evidence-mismatch'
+}
+
+function isAsSeen({ part }: Candidate, { seenParts }: ProofDelivery): boolean {
+  const seen = seenParts.filter(({ id }) => id === part.id)
+  return seen.length === 1 && seen.every((it) => isSame(it, part))
+}
+
+function isSame(seen: SeenPart, part: Candidate['part']): boolean {
+  return (
+    seen.messageId === part.messageId &&
+    seen.sessionId === part.sessionId &&
+    seen.tool === part.tool &&
+    seen.callId === part.callId &&
+    seen.end === 'completed' &&
+    (seen.inputHash === null || seen.inputHash === hashText(canonicalJson(part.input)))
+  )
+}

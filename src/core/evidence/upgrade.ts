@@ -1,0 +1,67 @@
+// The last step: a verified transition becomes the event that says so. Nothing else makes a proven event, and what does
+// not hold afterwards leaves the original as it was.
+
+import type {
+  ChangeEvent,
+  ChangeOperation,
+  Confidence,
+  Proof,
+  ProvenChange,
+} from '../../contract/change.ts'
+import type { Text } from './anchors.ts'
+import { type Candidate, eventIdOf } from './candidate.ts'
+import { isReviewSafe } from './safety.ts'
+import { absentState, changedLines, refOf, stateOf } from './texts/exact.ts'
+import { isResolvedByProof } from './warnings.ts'
+
+export interface Proven {
+  operation: ChangeOperation
+  before: Text | null
+  after: Text | null
+  proof: Exclude<Proof, 'metadata-only-fallback'>
+  /** Null: no snapshot was needed. */
+  snapshot: { id: string; shape: string } | null
+}
+
+export function upgrade({ change, key }: Candidate, proven: Proven): ProvenChange {
+  const { before, after, snapshot } = proven
+  const lines = changedLines(before?.text ?? '', after?.text ?? '')
+  const event: ChangeEvent = {
+    ...change.event,
+    eventId: eventIdOf(key, proven.proof, hashOf(before), hashOf(after), snapshot?.id ?? null),
+    operation: proven.operation,
+    confidence: confidenceOf(proven),
+    before: before && refOf(before.digest),
+    after: after && refOf(after.digest),
+    beforeState: before ? stateOf(before.digest) : absentState,
+    afterState: after ? stateOf(after.digest) : absentState,
+    linesAdded: lines.added,
+    linesRemoved: lines.removed,
+    evidenceProof: proven.proof,
+    snapshotId: snapshot?.id ?? null,
+    snapshotSource: snapshot ? 'opencode' : null,
+    shapeFingerprint: snapshot?.shape ?? null,
+    warnings: change.event.warnings.filter((warning) => !isResolvedByProof(warning)),
+  }
+  return { event, beforeContent: before?.text ?? null, afterContent: after?.text ?? null }
+}
+
+const hashOf = (side: Text | null) => side?.digest.sha256 ?? null
+const confidenceOf = ({ proof }: Proven): Confidence =>
+  proof === 'toolpart-chain' ? 'exact' : 'high'
+
+const kept = [
+  ...['sourceImportKey', 'taskId', 'taskRef', 'sessionId', 'memberName', 'toolUseId'],
+  ...['sourceSessionId', 'sourcePartId', 'sourceMessageId', 'relativePath', 'filePath'],
+] as (keyof ChangeEvent)[]
+
+/** A mistake in this folder must not become a proof. */
+export function holdsAfterwards(original: ProvenChange, upgraded: ProvenChange): boolean {
+  const { event, beforeContent, afterContent } = upgraded
+  return (
+    kept.every((field) => event[field] === original.event[field]) &&
+    isReviewSafe(event) &&
+    (event.before === null) === (beforeContent === null) &&
+    (event.after === null) === (afterContent === null)
+  )
+}

@@ -1,0 +1,154 @@
+import type { BackfillOutcome, Collect } from '../../../contract/change-ledger.ts'
+import type { Diagnostic, ProofStatistics } from '../../../contract/change.ts'
+import { evidenceLimits, type ProofMode } from '../../../contract/evidence.ts'
+import { AppError } from '../../../contract/error.ts'
+import type { Sql } from '../../ports.ts'
+import { addCommand } from '../commands/rows.ts'
+import type { DeliveredTurn } from './delivery.ts'
+
+// One row for each collect: asked by a command, and stored once its bundle has come and was decided on.
+
+export interface CollectRow {
+  n: number
+  id: string
+  turn_id: string
+  run_id: string
+  generation: number
+  mode: ProofMode
+  after_message: string | null
+  state: 'asked' | 'stored' | 'failed'
+  outcome: BackfillOutcome | null
+  reason: string | null
+  candidates: number
+  imported: number
+  statistics: string | null
+  diagnostics: string
+  created_at: number
+  ended_at: number | null
+}
+
+/** As they are: one whose command was dropped with its sandbox is not asked for any more. */
+const collects = `(select n, id, turn_id, run_id, generation, mode, after_message, candidates, imported, statistics,
+    diagnostics, created_at, ended_at,
+    case when is_lost then 'failed' else state end as state,
+    case when is_lost then 'transient-error' else outcome end as outcome,
+    case when is_lost then 'The sandbox is gone' else reason end as reason
+  from (select *, state = 'asked' and id not in (select id from commands where state = 'open') as is_lost
+    from collects))`
+
+/** The row and its command, in one commit. Off reads no snapshot. */
+export function askCollect(
+  sql: Sql,
+  now: number,
+  collect: { id: string; turn: DeliveredTurn; mode: ProofMode; after: string | null },
+): void {
+  const { id, turn, mode, after } = collect
+  sql.run(
+    `insert into collects (id, turn_id, run_id, generation, mode, after_message, state, created_at)
+     values (?, ?, ?, ?, ?, ?, 'asked', ?)`,
+    id,
+    turn.id,
+    turn.runId,
+    turn.generation,
+    mode,
+    after,
+    now,
+  )
+  addCommand(sql, now, {
+    id,
+    generation: turn.generation,
+    kind: 'evidence',
+    body: {
+      collectId: id,
+      turnId: turn.id,
+      messageIds: turn.messageIds,
+      after,
+      maxWindows: mode === 'off' ? 0 : evidenceLimits.readsPerCollect,
+    },
+  })
+}
+
+export function findCollect(sql: Sql, id: string): CollectRow | undefined {
+  return sql.all<CollectRow>(`select * from ${collects} where id = ?`, id)[0]
+}
+
+export function mustCollect(sql: Sql, id: string): CollectRow {
+  const row = findCollect(sql, id)
+  if (!row) throw new AppError('not_found', `No such collect: "${id}"`)
+  return row
+}
+
+/** Whether a turn was read in this mode, or is being read: no window is read twice in one mode. */
+export function isCollected(sql: Sql, turnId: string, mode: ProofMode): boolean {
+  const rows = sql.all<{ state: string }>(
+    `select state from ${collects} where turn_id = ? and mode = ?`,
+    turnId,
+    mode,
+  )
+  return rows.length > 0 && rows.every(({ state }) => state !== 'failed')
+}
+
+interface CollectEnd {
+  outcome: BackfillOutcome
+  candidates: number
+  imported: number
+  statistics: ProofStatistics | null
+  diagnostics: readonly Diagnostic[]
+}
+
+const maxDiagnostics = 1000
+
+export function storeCollect(sql: Sql, now: number, id: string, end: CollectEnd): void {
+  sql.run(
+    `update collects set state = 'stored', outcome = ?, candidates = ?, imported = ?, statistics = ?,
+       diagnostics = ?, ended_at = ? where id = ?`,
+    end.outcome,
+    end.candidates,
+    end.imported,
+    JSON.stringify(end.statistics),
+    JSON.stringify(end.diagnostics.slice(0, maxDiagnostics)),
+    now,
+    id,
+  )
+}
+
+/** Only one that is still asked for. */
+export function failCollect(
+  sql: Sql,
+  now: number,
+  id: string,
+  why: { outcome: BackfillOutcome; reason: string },
+): void {
+  sql.run(
+    `update collects set state = 'failed', outcome = ?, reason = ?, ended_at = ? where id = ? and state = 'asked'`,
+    why.outcome,
+    why.reason.slice(0, 1000),
+    now,
+    id,
+  )
+}
+
+export function collectsOf(sql: Sql, runId: string): Collect[] {
+  return sql
+    .all<CollectRow>(`select * from ${collects} where run_id = ? order by n desc limit 100`, runId)
+    .map(toCollect)
+    .toReversed()
+}
+
+export function toCollect(row: CollectRow): Collect {
+  return {
+    id: row.id as Collect['id'],
+    turnId: row.turn_id as Collect['turnId'],
+    generation: row.generation,
+    mode: row.mode,
+    state: row.state,
+    outcome: row.outcome,
+    reason: row.reason,
+    candidates: row.candidates,
+    imported: row.imported,
+    statistics: JSON.parse(row.statistics ?? 'null') as ProofStatistics | null,
+    diagnostics: JSON.parse(row.diagnostics) as Diagnostic[],
+    createdAt: row.created_at,
+    endedAt: row.ended_at,
+  }
+}

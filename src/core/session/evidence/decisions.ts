@@ -1,0 +1,85 @@
+import type { FileReview, RejectedFile } from '../../../contract/change-ledger.ts'
+import type { OperationRecord } from '../../../contract/operation.ts'
+import type { Sql } from '../../ports.ts'
+import { mustApproval } from '../approvals/rows.ts'
+import { mustOperation, toOperation } from '../operations/rows.ts'
+
+// What people have said of the changes of a file. A decision is about the file as its newest event left it: another
+// change makes it undecided again.
+
+export interface DecisionRow {
+  n: number
+  run_id: string
+  path: string
+  about: string
+  decision: 'accepted' | 'rejected'
+  operation_id: string | null
+  actor: string
+  reason: string
+  created_at: number
+}
+
+export function addDecision(sql: Sql, row: Omit<DecisionRow, 'n'>): void {
+  sql.run(
+    `insert into change_decisions (run_id, path, about, decision, operation_id, actor, reason, created_at)
+     values (?, ?, ?, ?, ?, ?, ?, ?)`,
+    row.run_id,
+    row.path,
+    row.about,
+    row.decision,
+    row.operation_id,
+    row.actor,
+    row.reason,
+    row.created_at,
+  )
+}
+
+export const aboutOf = ({ events }: FileReview): string => events.at(-1)?.hash ?? ''
+
+export function lastDecision(sql: Sql, runId: string, file: FileReview): DecisionRow | undefined {
+  return sql.all<DecisionRow>(
+    `select * from change_decisions where run_id = ? and path = ? and about = ? order by n desc limit 1`,
+    runId,
+    file.path,
+    aboutOf(file),
+  )[0]
+}
+
+export const withDecision =
+  (sql: Sql, runId: string) =>
+  (file: FileReview): FileReview => ({
+    ...file,
+    decision: lastDecision(sql, runId, file)?.decision ?? null,
+  })
+
+/** How far an operation that takes a file back has come. */
+export function rejectedFile(sql: Sql, path: string, operationId: string): RejectedFile {
+  const operation = toOperation(sql, mustOperation(sql, operationId))
+  const { id, approvalId } = operation
+  return { path, operationId: id, approvalId, ...stateOf(sql, operation) }
+}
+
+function stateOf(sql: Sql, operation: OperationRecord): Pick<RejectedFile, 'state' | 'reason'> {
+  const attempt = operation.attempts.at(-1)
+  if (!attempt) return withoutAttempt(sql, operation)
+  const reason = attempt.report?.error ?? attempt.reason ?? attempt.report?.output ?? null
+  const isMoving = attempt.status === 'reserved' && attempt.suspectSince === null
+  if (isMoving) return { state: 'planned', reason: null }
+  if (attempt.status === 'succeeded') return { state: 'applied', reason }
+  if (attempt.status !== 'failed') return { state: 'unknown', reason }
+  return { state: reason?.startsWith('Conflict') ? 'conflict' : 'failed', reason }
+}
+
+function withoutAttempt(
+  sql: Sql,
+  { decision, reason, approvalId }: OperationRecord,
+): Pick<RejectedFile, 'state' | 'reason'> {
+  const approval = approvalId === null ? undefined : mustApproval(sql, approvalId)
+  const isOpen = approval?.state === 'pending' || approval?.state === 'approved'
+  if (decision === 'ask' && isOpen) return { state: 'waiting', reason }
+  return { state: 'denied', reason: approval?.resolution_reason ?? reason }
+}
+
+/** One that may yet be applied, or was: asking again changes nothing. */
+export const isSettled = ({ state }: RejectedFile): boolean =>
+  state !== 'conflict' && state !== 'denied' && state !== 'failed'

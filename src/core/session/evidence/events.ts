@@ -1,0 +1,141 @@
+import { acceptedProofs, type ChangeEvent } from '../../../contract/change.ts'
+import { addToOutbox } from '../../actor/outbox.ts'
+import { hashText } from '../../hash.ts'
+import type { Sql } from '../../ports.ts'
+import { record } from '../runs/run.ts'
+
+// The ledger of changes, append-only. One import key has at most one event of each rank, and the one of the highest rank
+// counts; importing the same again, or something weaker, adds nothing.
+
+export interface EventRow {
+  n: number
+  id: string
+  run_id: string
+  turn_id: string | null
+  key_hash: string | null
+  rank: number
+  path: string
+  event: string
+  hash: string
+  created_at: number
+}
+
+const hasText = ({ before, after }: ChangeEvent) => before !== null || after !== null
+
+/** How good its evidence is. Without a text it never beats one that has it. */
+export function rankOf(event: ChangeEvent): number {
+  const { evidenceProof } = event
+  const isSnapshot = evidenceProof === 'opencode-snapshot'
+  if (!hasText(event)) return isSnapshot ? 20 : 10
+  if (isSnapshot) return 50
+  return acceptedProofs.some((proof) => proof === evidenceProof) ? 40 : 30
+}
+
+/** False: it is known already, or something better is. Inside a commit. */
+export function importEvent(
+  sql: Sql,
+  now: number,
+  of: { runId: string; turnId: string | null; event: ChangeEvent },
+): boolean {
+  const { runId, turnId } = of
+  const key = of.event.sourceImportKey
+  const keyHash = key === null ? null : hashText(key)
+  const rank = rankOf(of.event)
+  const known = keyHash === null ? undefined : bestOf(sql, runId, keyHash)
+  if ((known && known.rank >= rank) || isThere(sql, runId, of.event.eventId)) return false
+  const event = known ? { ...of.event, supersedesEventId: known.id } : of.event
+  const text = JSON.stringify(event)
+  const hash = hashText(text)
+  sql.run(
+    `insert into change_events (id, run_id, turn_id, key_hash, rank, path, event, hash, created_at)
+     values (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    event.eventId,
+    runId,
+    turnId,
+    keyHash,
+    rank,
+    event.relativePath,
+    text,
+    hash,
+    now,
+  )
+  const { eventId, relativePath: path, operation, evidenceProof: proof, confidence } = event
+  record(sql, now, runId, 'change.recorded', {
+    ...{ eventId, hash, path, operation, proof, confidence, source: event.source },
+    ...{ supersedes: event.supersedesEventId },
+  })
+  nameEvent(sql, now, runId, event.eventId)
+  return true
+}
+
+const isThere = (sql: Sql, runId: string, id: string): boolean =>
+  sql.all('select 1 from change_events where run_id = ? and id = ?', runId, id).length > 0
+
+function bestOf(sql: Sql, runId: string, keyHash: string): EventRow | undefined {
+  return sql.all<EventRow>(
+    'select * from change_events where run_id = ? and key_hash = ? order by rank desc limit 1',
+    runId,
+    keyHash,
+  )[0]
+}
+
+function nameEvent(sql: Sql, now: number, runId: string, eventId: string): void {
+  const [row] = sql.all<EventRow>(
+    'select * from change_events where run_id = ? and id = ?',
+    runId,
+    eventId,
+  )
+  if (row) addToOutbox(sql, now, 'change_event', ledgerRow(row))
+}
+
+function ledgerRow(row: EventRow): Record<string, unknown> {
+  const event = JSON.parse(row.event) as ChangeEvent
+  return {
+    runId: row.run_id,
+    turnId: row.turn_id,
+    eventId: row.id,
+    keyHash: row.key_hash,
+    rank: row.rank,
+    path: row.path,
+    operation: event.operation,
+    confidence: event.confidence,
+    proof: event.evidenceProof,
+    source: event.source,
+    provider: event.sourceProvider,
+    beforeSha256: event.before?.sha256 ?? null,
+    afterSha256: event.after?.sha256 ?? null,
+    supersedes: event.supersedesEventId,
+    event: row.event,
+    hash: row.hash,
+    createdAt: row.created_at,
+  }
+}
+
+/** All of them, anew. */
+export function projectEvents(sql: Sql, now: number): void {
+  for (const row of sql.all<EventRow>('select * from change_events order by n'))
+    addToOutbox(sql, now, 'change_event', ledgerRow(row))
+}
+
+/** Whether a change of the run has this text. */
+export function hasTextOf(sql: Sql, runId: string, sha256: string): boolean {
+  const [row] = sql.all(
+    `select 1 from change_events where run_id = ?1
+       and ?2 in (json_extract(event, '$.before.sha256'), json_extract(event, '$.after.sha256')) limit 1`,
+    runId,
+    sha256,
+  )
+  return row !== undefined
+}
+
+/** Of each key the best one, in the order in which the key was first recorded; those without a key as they came. */
+export function countingEvents(sql: Sql, runId: string): EventRow[] {
+  return sql.all<EventRow>(
+    `select e.* from change_events e where e.run_id = ?1 and not exists (
+       select 1 from change_events better where better.run_id = ?1 and better.key_hash = e.key_hash
+         and better.rank > e.rank)
+     order by (select min(n) from change_events f where f.run_id = ?1
+       and coalesce(f.key_hash, f.id) = coalesce(e.key_hash, e.id))`,
+    runId,
+  )
+}

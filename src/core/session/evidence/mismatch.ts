@@ -1,0 +1,58 @@
+import { canonicalJson } from '../../../contract/canonical.ts'
+import type { EvidenceMismatch } from '../../../contract/change-ledger.ts'
+import type { EvidenceBundle, EvidencePart, SeenPart } from '../../../contract/evidence.ts'
+import { hashText } from '../../hash.ts'
+
+/**
+ * Tool parts that the sandbox's database has and that never came over the link, that read otherwise there, or that it has
+ * no more. Whoever works in the sandbox can write its database; it cannot write what the session has heard. `covered`:
+ * messages of the turn that the bundle is about.
+ */
+export function mismatchesOf(
+  bundle: EvidenceBundle,
+  seenParts: readonly SeenPart[],
+): EvidenceMismatch[] {
+  const seen = new Map(seenParts.map((part) => [part.id, part]))
+  const messages = new Set(bundle.messages.map(({ id }) => id))
+  const here = new Set(bundle.parts.map(({ id }) => id))
+  const unreadable = new Set(bundle.failures.map(({ partId }) => partId))
+  const gone = seenParts.filter(
+    ({ id, messageId }) => messages.has(messageId) && !here.has(id) && !unreadable.has(id),
+  )
+  return [
+    ...bundle.parts.flatMap((part) => mismatchOf(part, seen.get(part.id))),
+    ...gone.map(({ id, tool }) => ({ partId: id, tool, what: 'gone' as const })),
+  ]
+}
+
+function mismatchOf(part: EvidencePart, seen: SeenPart | undefined): EvidenceMismatch[] {
+  const { id: partId, tool, status } = part
+  if (seen === undefined)
+    return status === 'pending' ? [] : [{ partId, tool, what: 'never-seen' as const }]
+  return isSame(part, seen) ? [] : [{ partId, tool, what: 'differs' as const }]
+}
+
+const ends: Record<EvidencePart['status'], SeenPart['end'] | undefined> = {
+  completed: 'completed',
+  error: 'failed',
+  pending: undefined,
+  running: undefined,
+}
+
+/** What had not ended when it was read says nothing of its end, and an input that is not whole nothing of the input. */
+function isSame(part: EvidencePart, seen: SeenPart): boolean {
+  const end = ends[part.status]
+  const isInput =
+    seen.inputHash === null ||
+    part.input === null ||
+    part.inputTruncated ||
+    seen.inputHash === hashText(canonicalJson(part.input))
+  return (
+    seen.messageId === part.messageId &&
+    seen.sessionId === part.sessionId &&
+    seen.tool === part.tool &&
+    seen.callId === part.callId &&
+    (end === undefined || seen.end === null || seen.end === end) &&
+    isInput
+  )
+}

@@ -1,0 +1,129 @@
+import type { ChangeEvent } from '../../contract/change.ts'
+import { AppError } from '../../contract/error.ts'
+import type { ExportQuery } from '../../contract/export.ts'
+import { linesOf, type RunContent, type StoredChange, statementOf } from '../export/bundle.ts'
+import { writtenFiles } from '../export/authorship.ts'
+import { agentTrace, gitAiNote, type Written } from '../export/formats.ts'
+import type { Blobs, Clock, Crypto } from '../ports.ts'
+import type { Caller } from '../session/record/caller.ts'
+import type { SessionApi } from '../session/session.ts'
+import type { TimelineRow } from '../session/runs/timeline.ts'
+
+interface Ports {
+  session: SessionApi
+  blobs: () => Blobs
+  crypto: Crypto
+  now: Clock
+  /** Stored texts are whole UTF-8: the engine has compared their bytes. */
+  textOf: (bytes: Uint8Array) => string
+}
+export interface Exported {
+  contentType: string
+  fileName: string
+  text: string
+}
+
+/** A run as one file. What the caller may not see is refused by the session. */
+export async function exportRun(
+  ports: Ports,
+  caller: Caller,
+  runId: string,
+  { format, texts }: ExportQuery,
+): Promise<Exported> {
+  const content = await contentOf(ports, caller, runId, format === 'bundle' && texts === 'hashes')
+  if (format === 'bundle') return signedBundle(ports, content, texts)
+  const written = await writtenBy(ports, caller, content)
+  return format === 'git-ai'
+    ? {
+        contentType: 'text/plain; charset=utf-8',
+        fileName: `${runId}.git-ai.txt`,
+        text: gitAiNote(written),
+      }
+    : {
+        contentType: 'application/json',
+        fileName: `${runId}.agent-trace.json`,
+        text: `${JSON.stringify(agentTrace(written), null, 2)}\n`,
+      }
+}
+
+async function signedBundle(
+  { crypto, now }: Ports,
+  content: RunContent,
+  texts: ExportQuery['texts'],
+): Promise<Exported> {
+  const lines = linesOf(content)
+  const statement = statementOf(content, lines, { texts, now: now() })
+  const envelope = await crypto.attest(JSON.stringify(statement))
+  if (!envelope)
+    throw new AppError('not_configured', 'Cannot sign the bundle: GANTRY_EXPORT_KEYS is not set', [
+      { path: 'GANTRY_EXPORT_KEYS', message: 'is not set' },
+    ])
+  return {
+    contentType: 'application/jsonl',
+    fileName: `${content.run.id}.intoto.jsonl`,
+    text: [JSON.stringify(envelope), ...lines, ''].join('\n'),
+  }
+}
+
+async function contentOf(
+  ports: Ports,
+  caller: Caller,
+  runId: string,
+  hashesOnly: boolean,
+): Promise<RunContent> {
+  const { session } = ports
+  const { run, approvals } = await session.runs.get(caller, runId)
+  const { id, sessionId, project, status } = run
+  const changes: StoredChange[] = []
+  return {
+    run: { id, sessionId, project, status },
+    entries: await allEntries(session, caller, runId),
+    approvals,
+    changes,
+    texts: hashesOnly ? new Map<string, string>() : await textsOf(ports, caller, changes),
+    policy: await session.gate.policy(caller),
+  }
+}
+
+async function allEntries(
+  session: SessionApi,
+  caller: Caller,
+  runId: string,
+): Promise<TimelineRow[]> {
+  const entries: TimelineRow[] = []
+  for (;;) {
+    const next = await session.runs.stored(caller, runId, entries.at(-1)?.seq ?? 0)
+    if (next.length === 0) return entries
+    entries.push(...next)
+  }
+}
+
+/** A text that is not stored any more is left out; whoever verifies the bundle is told. */
+async function textsOf(
+  { blobs, textOf }: Ports,
+  caller: Caller,
+  changes: readonly StoredChange[],
+): Promise<Map<string, string>> {
+  const events = changes.map(({ event }) => JSON.parse(event) as ChangeEvent)
+  const refs = events.flatMap(({ before, after }) => [before, after])
+  const texts = new Map<string, string>()
+  const store = blobs()
+  for (const ref of refs) {
+    if (!ref || texts.has(ref.sha256)) continue
+    const bytes = await store.get(caller.organisationId, ref.sha256)
+    if (bytes) texts.set(ref.sha256, textOf(bytes))
+  }
+  return texts
+}
+
+async function writtenBy(ports: Ports, caller: Caller, content: RunContent): Promise<Written> {
+  const { run } = await ports.session.runs.get(caller, content.run.id)
+  const events = content.changes.map(({ event }) => JSON.parse(event) as ChangeEvent)
+  return {
+    runId: run.id,
+    sessionId: run.sessionId,
+    model: run.model,
+    at: run.updatedAt,
+    files: writtenFiles(events, content.texts),
+  }
+}

@@ -1,0 +1,464 @@
+// The engine over whole bundles: what the fixture form cannot say.
+
+import { describe, expect, test } from 'vitest'
+import {
+  type EvidenceBundle,
+  type EvidenceFile,
+  evidenceLimits,
+  type ProofMode,
+} from '../../../src/contract/evidence.ts'
+import { bundleOf, deliveryOf } from '../../../src/core/evidence/dry-run/fixture.ts'
+import { proveChanges } from '../../../src/core/evidence/prove.ts'
+import { digestOf } from '../../../src/core/evidence/texts/exact.ts'
+import { holdsAfterwards } from '../../../src/core/evidence/upgrade.ts'
+import { isResolvedByProof } from '../../../src/core/evidence/warnings.ts'
+import {
+  edit,
+  editWarning,
+  file,
+  fixture,
+  windowWith,
+  write,
+} from '../../support/proof-fixtures.ts'
+
+type Change = (bundle: EvidenceBundle) => Partial<EvidenceBundle>
+function prove(change: Change = () => ({}), over = {}, mode: ProofMode = 'full') {
+  const made = fixture(over)
+  const bundle = bundleOf(made)
+  return proveChanges({
+    bundle: { ...bundle, ...change(bundle) },
+    delivery: deliveryOf(made),
+    mode,
+  })
+}
+const reasonsOf = (...args: Parameters<typeof prove>) =>
+  prove(...args).decisions.map((it) => (it.type === 'skipped' ? it.reason : it.proof))
+
+const text = (value: string): EvidenceFile['before'] => ({
+  state: 'text',
+  text: value,
+  ...digestOf(value),
+  mode: '100644',
+})
+
+describe('off', () => {
+  test('[EVD11] looks at no window, no file and no read', () => {
+    const made = fixture()
+    const bundle = new Proxy(bundleOf(made), {
+      get(target, name) {
+        if (['windows', 'files', 'reads', 'failures'].includes(String(name)))
+          throw new Error(`Off has read ${String(name)}`)
+        return Reflect.get(target, name) as unknown
+      },
+    })
+    const { statistics, decisions } = proveChanges({
+      bundle,
+      delivery: deliveryOf(made),
+      mode: 'off',
+    })
+    expect(statistics).toMatchObject({
+      mode: 'off',
+      attemptedChanges: 0,
+      snapshotReadCount: 0,
+      skippedByReason: { 'feature-flag-off': 1 },
+      metadataOnlyFallbackCount: 1,
+    })
+    expect(decisions).toMatchObject([{ type: 'skipped', reason: 'feature-flag-off' }])
+  })
+
+  test('[EVD11] and shadow import the same, field by field', () => {
+    expect(prove(undefined, {}, 'shadow').changes).toEqual(prove(undefined, {}, 'off').changes)
+  })
+})
+
+describe('limits', () => {
+  const sized = (bytes: number) => 'a'.repeat(bytes)
+
+  test('[EVD12] a file over 1 MiB stays as it was, by its bytes and not by its characters', () => {
+    const large = 'é'.repeat(evidenceLimits.bytesPerFile / 2)
+    const files = (content: string) => ({
+      parts: [write(content)],
+      snapshotFiles: [file(null, content)],
+    })
+    expect(reasonsOf(undefined, files(large))).toEqual(['opencode-snapshot'])
+    expect(reasonsOf(undefined, files(`${large}é`))).toEqual(['too-large'])
+  })
+
+  test('[EVD12] what passes 4 MiB in total stays as it was, and the others are proven', () => {
+    const names = ['a', 'b', 'c', 'd', 'e'].map((name) => `${name}.ts`)
+    const result = prove(undefined, {
+      parts: names.map((name, order) =>
+        write(sized(1_000_000), { filePath: name, partId: name, order: order + 1 }),
+      ),
+      snapshotFiles: names.map((relativePath) => file(null, sized(1_000_000), { relativePath })),
+    })
+    expect(result.statistics).toMatchObject({
+      upgradedChanges: 4,
+      skippedByTotalBudget: 1,
+      skippedByReason: { 'total-budget': 1 },
+      bytesMaterialized: 4_000_000,
+    })
+    expect(result.changes.at(-1)?.event.evidenceProof).toBe('metadata-only-fallback')
+  })
+
+  test('[EVD12] of a window the first 100 files count', () => {
+    const numbers = Array.from({ length: 101 }, (_, at) => at + 1)
+    const result = prove(undefined, {
+      windows: [windowWith({ finishPartOrder: 1000 })],
+      parts: numbers.map((order) =>
+        write('x', { filePath: `f${order}`, partId: `p${order}`, order }),
+      ),
+      snapshotFiles: numbers.map((order) => file(null, 'x', { relativePath: `f${order}` })),
+    })
+    expect(result.statistics).toMatchObject({
+      upgradedChanges: 100,
+      skippedByReason: { 'file-limit': 1 },
+    })
+  })
+
+  test('[EVD12] texts without a read of their own are not used', () => {
+    expect(reasonsOf(() => ({ reads: [] }))).toEqual(['read-limit'])
+    expect(reasonsOf(({ reads }) => ({ reads: [...reads, ...reads] }))).toEqual(['read-limit'])
+  })
+
+  test('[EVD12] a slow read is told, and is believed', () => {
+    const slow = prove(({ reads }) => ({
+      reads: reads.map((read) => ({ ...read, elapsedMs: 501 })),
+    }))
+    expect(slow.diagnostics.map(({ code }) => code)).toEqual(['read-slow'])
+    expect(slow.statistics).toMatchObject({ upgradedChanges: 1, snapshotReadElapsedMs: 501 })
+  })
+})
+
+describe('what a bundle claims', () => {
+  const changeFile =
+    (over: Partial<EvidenceFile>): Change =>
+    (bundle) => ({ files: bundle.files.map((each) => ({ ...each, ...over })) })
+
+  test.each<[string, Change, string]>([
+    [
+      'a text that has not its hash',
+      changeFile({ before: { ...text('x'), ...digestOf('y') } }),
+      'content-hash-mismatch',
+    ],
+    [
+      'a size in characters',
+      changeFile({ before: { ...text('é'), sizeBytes: 1 } as EvidenceFile['before'] }),
+      'content-hash-mismatch',
+    ],
+    ['a control byte', changeFile({ before: text('a\u0000b') }), 'binary'],
+    ['half a surrogate pair', changeFile({ after: text('\ud800') }), 'binary'],
+    ['another pair of trees', changeFile({ from: 'f'.repeat(40) }), 'identity-mismatch'],
+    [
+      'neither before nor after',
+      changeFile({ before: { state: 'absent' }, after: { state: 'absent' } }),
+      'no-file-anchor',
+    ],
+    ['no message', () => ({ messages: [] }), 'identity-missing'],
+    [
+      'a message twice',
+      ({ messages }) => ({ messages: [...messages, ...messages] }),
+      'identity-missing',
+    ],
+    [
+      'a message of another session',
+      ({ messages }) => ({ messages: messages.map((it) => ({ ...it, sessionId: 'x' })) }),
+      'identity-mismatch',
+    ],
+    [
+      'a message that answers nothing',
+      ({ messages }) => ({ messages: messages.map((it) => ({ ...it, parentId: null })) }),
+      'identity-missing',
+    ],
+    [
+      'a message of nobody',
+      ({ messages }) => ({ messages: messages.map((it) => ({ ...it, agent: null })) }),
+      'identity-missing',
+    ],
+    [
+      'an input that is not what came over the link',
+      ({ parts }) => ({ parts: parts.map((it) => ({ ...it, input: { ...it.input, more: 1 } })) }),
+      'evidence-mismatch',
+    ],
+    [
+      'another call',
+      ({ parts }) => ({ parts: parts.map((it) => ({ ...it, callId: 'x' })) }),
+      'evidence-mismatch',
+    ],
+    [
+      'a failure of the window',
+      () => ({
+        failures: [{ code: 'object-foreign', windowId: 'window-1', path: null, partId: null }],
+      }),
+      'object-foreign',
+    ],
+    [
+      'a failure of the path',
+      () => ({
+        failures: [
+          { code: 'not-captured', windowId: 'window-1', path: 'src/app.ts', partId: null },
+        ],
+      }),
+      'not-captured',
+    ],
+    [
+      'a failure of the session',
+      () => ({
+        failures: [{ code: 'object-unreadable', windowId: null, path: null, partId: null }],
+      }),
+      'object-unreadable',
+    ],
+    [
+      'a failure of the part',
+      () => ({
+        failures: [{ code: 'malformed-row', windowId: null, path: null, partId: 'part-1' }],
+      }),
+      'malformed-row',
+    ],
+  ])('[EVD13] %s is not believed', (_, change, reason) => {
+    expect(reasonsOf(change)).toEqual([reason])
+  })
+
+  test.each<[string, EvidenceBundle['failures'][number]]>([
+    ['of another window', { code: 'object-missing', windowId: 'w', path: null, partId: null }],
+    ['of another path', { code: 'object-missing', windowId: 'window-1', path: 'b', partId: null }],
+    ['of another part', { code: 'malformed-row', windowId: null, path: null, partId: 'p' }],
+    [
+      'of a row that nothing else needs',
+      { code: 'malformed-row', windowId: null, path: null, partId: null },
+    ],
+    [
+      'that is only a remark',
+      { code: 'read-slow', windowId: 'window-1', path: null, partId: null },
+    ],
+  ])('[EVD13] a failure %s harms nothing else', (_, failure) => {
+    expect(reasonsOf(() => ({ failures: [failure] }))).toEqual(['opencode-snapshot'])
+  })
+
+  test('[EVD13] a part that the link told as failed or not at all is shown with a warning, in every mode', () => {
+    const made = fixture()
+    const delivery = deliveryOf(made)
+    for (const end of ['failed', null] as const)
+      for (const mode of ['off', 'full'] as const) {
+        const seenParts = delivery.seenParts.map((part) => ({ ...part, end }))
+        const result = proveChanges({
+          bundle: bundleOf(made),
+          delivery: { ...delivery, seenParts },
+          mode,
+        })
+        expect(result.changes[0]?.event.warnings).toEqual([
+          editWarning,
+          expect.stringContaining('came over the link'),
+        ])
+      }
+  })
+
+  test('[EVD13] an input that was shortened on the link is compared by its names alone', () => {
+    const made = fixture()
+    const delivery = deliveryOf(made)
+    const seenParts = delivery.seenParts.map((part) => ({ ...part, inputHash: null }))
+    const input = { bundle: bundleOf(made), mode: 'full' } as const
+    expect(
+      proveChanges({ ...input, delivery: { ...delivery, seenParts } }).statistics.upgradedChanges,
+    ).toBe(1)
+    const twice = [...seenParts, ...seenParts]
+    expect(
+      proveChanges({ ...input, delivery: { ...delivery, seenParts: twice } }).statistics
+        .upgradedChanges,
+    ).toBe(0)
+  })
+
+  test('[EVD13] a path that changed and no part names makes a remark and no event', () => {
+    const { changes, diagnostics } = prove(({ windows }) => ({
+      windows: windows.map((it) => ({ ...it, changed: ['src/app.ts', 'b\u0007.ts'] })),
+    }))
+    expect(changes.map(({ event }) => event.relativePath)).toEqual(['src/app.ts'])
+    expect(diagnostics).toEqual([
+      { code: 'extra-snapshot-path', partId: null, path: 'b\\u0007.ts', windowId: 'window-1' },
+    ])
+  })
+})
+
+describe('others at work', () => {
+  const neighbour = {
+    id: 'n1',
+    messageId: 'message-9',
+    sessionId: 'session-9',
+    tool: 'write',
+    paths: ['src/app.ts'],
+    startedAt: 5,
+    endedAt: 6,
+  }
+  const beside =
+    (over: Partial<typeof neighbour>): Change =>
+    ({ messages }) => ({
+      neighbours: [{ ...neighbour, ...over }],
+      messages: messages.map((it) => ({ ...it, createdAt: 0, completedAt: 10 })),
+    })
+
+  test.each<[string, Partial<typeof neighbour>, boolean]>([
+    ['writes the same file meanwhile', {}, true],
+    ['runs a shell meanwhile', { tool: 'bash', paths: [] }, true],
+    ['writes what nobody can name', { paths: [] }, true],
+    ['writes another file', { paths: ['b.ts'] }, false],
+    ['only reads', { tool: 'read', paths: [] }, false],
+    ['waits for its sub-agent', { tool: 'task', paths: [] }, false],
+    ['wrote it before', { startedAt: -2, endedAt: -1 }, false],
+    ['writes it later', { startedAt: 11, endedAt: 12 }, false],
+    [
+      'runs a shell in the same message',
+      { tool: 'bash', messageId: 'message-1', sessionId: 'session-1' },
+      true,
+    ],
+    ['wrote it in an earlier message of this session', { sessionId: 'session-1' }, false],
+  ])('[EVD14] another part %s', (_, over, isClouded) => {
+    expect(reasonsOf(beside(over))).toEqual([
+      isClouded ? 'opaque-tool-in-window' : 'opencode-snapshot',
+    ])
+  })
+
+  test('[EVD14] a sub-agent’s change is its own, once', () => {
+    const made = fixture()
+    const bundle = bundleOf(made)
+    const child = { ...bundle.messages[0], agent: 'explore', parentId: 'x', sessionId: 'child' }
+    const delivery = deliveryOf(made)
+    const result = proveChanges({
+      bundle: {
+        ...bundle,
+        messages: [child as EvidenceBundle['messages'][number]],
+        parts: bundle.parts.map((part) => ({ ...part, sessionId: 'child' })),
+      },
+      delivery: {
+        ...delivery,
+        sessions: [...delivery.sessions, { id: 'child', member: 'explore', userMessageIds: null }],
+        seenParts: delivery.seenParts.map((part) => ({ ...part, sessionId: 'child' })),
+      },
+      mode: 'full',
+    })
+    expect(result.changes.map(({ event }) => [event.memberName, event.evidenceProof])).toEqual([
+      ['explore', 'opencode-snapshot'],
+    ])
+  })
+})
+
+describe('a store that has stopped', () => {
+  const stuck = windowWith({ toSnapshot: 'snapshot-1' })
+  const next = windowWith({ windowId: 'window-2', startPartOrder: 10, finishPartOrder: 19 })
+  const later = write('C', { partId: 'part-2', order: 11, filePath: 'b.ts' })
+  const other = file('A', 'C', { relativePath: 'b.ts', windowId: 'window-2' })
+
+  test('[EVD15] an edit between equal trees says so', () => {
+    const files = [file('value = 1', 'value = 1')]
+    expect(reasonsOf(undefined, { windows: [stuck], snapshotFiles: files })).toEqual([
+      'snapshot-frozen',
+    ])
+    expect(reasonsOf(undefined, { windows: [stuck], snapshotFiles: [] })).toEqual([
+      'snapshot-frozen',
+    ])
+  })
+
+  test('[EVD15] what begins from the stopped tree is not believed either', () => {
+    const over = { windows: [stuck, next], parts: [edit(), later], snapshotFiles: [other] }
+    expect(reasonsOf(undefined, over)).toEqual(['snapshot-frozen', 'snapshot-frozen'])
+    const moved = [stuck, { ...next, fromSnapshot: 'snapshot-3' }]
+    expect(reasonsOf(undefined, { ...over, windows: moved })).toEqual([
+      'snapshot-frozen',
+      'opencode-snapshot',
+    ])
+  })
+
+  test('[EVD15] a write that changes nothing between equal trees is no stop', () => {
+    const over = {
+      windows: [stuck, next],
+      parts: [write('same'), later],
+      snapshotFiles: [file('same', 'same', { windowId: 'window-1' }), other],
+    }
+    expect(reasonsOf(undefined, over)).toEqual(['unchanged', 'opencode-snapshot'])
+  })
+})
+
+describe('after the proof', () => {
+  const upgraded = () => prove().changes[0]
+  const original = () => prove(undefined, {}, 'off').changes[0]
+
+  test('[EVD16] only these fields of an event may differ from the original', () => {
+    const [a, b] = [original()?.event, upgraded()?.event]
+    if (!a || !b) throw new Error('No event')
+    const differs = Object.keys(a).filter(
+      (key) =>
+        JSON.stringify(a[key as keyof typeof a]) !== JSON.stringify(b[key as keyof typeof b]),
+    )
+    expect(differs.sort()).toEqual([
+      ...['after', 'afterState', 'before', 'beforeState', 'confidence', 'eventId', 'evidenceProof'],
+      ...['linesAdded', 'linesRemoved', 'shapeFingerprint', 'snapshotId', 'snapshotSource'],
+      'warnings',
+    ])
+    expect(b).toMatchObject({ shapeFingerprint: expect.stringMatching(/^[0-9a-f]{64}$/) as string })
+  })
+
+  test('[EVD16] an upgrade that is about something else than its original does not hold', () => {
+    const [a, b] = [original(), upgraded()]
+    if (!a || !b) throw new Error('No change')
+    expect(holdsAfterwards(a, b)).toBe(true)
+    for (const over of [
+      ...['sourceImportKey', 'taskId', 'sessionId', 'memberName', 'sourcePartId'],
+      ...['sourceMessageId', 'relativePath', 'evidenceProof'],
+    ])
+      expect([over, holdsAfterwards(a, { ...b, event: { ...b.event, [over]: 'x' } })]).toEqual([
+        over,
+        false,
+      ])
+    expect(holdsAfterwards(a, { ...b, beforeContent: null })).toBe(false)
+    expect(holdsAfterwards(a, { ...b, afterContent: null })).toBe(false)
+  })
+
+  test('[EVD17] five known warnings go, and nothing that sounds like them', () => {
+    for (const warning of [
+      editWarning,
+      'OpenCode write overwrote an existing file before the bridge had a known baseline; reject is manual-only.',
+      'OpenCode apply_patch was captured without full before/after text; review is manual-only.',
+      'OpenCode toolpart content was unavailable or too large; review is manual-only.',
+      'src/app.ts: full review depends on snapshot evidence.',
+    ])
+      expect([warning, isResolvedByProof(warning)]).toEqual([warning, true])
+    for (const warning of [
+      'Task boundary is estimated; review is manual-only.',
+      `${editWarning} `,
+      'manual-only',
+      'OpenCode path is outside the workspace or cannot be named; review is manual-only.',
+      'Attribution is compatible only.',
+    ])
+      expect([warning, isResolvedByProof(warning)]).toEqual([warning, false])
+  })
+
+  test('[EVD18] statistics count, and neither they nor diagnostics nor decisions hold content', () => {
+    const canary = 'canary-7f3a'
+    const result = prove(undefined, {
+      parts: [
+        edit({ oldString: canary, newString: `${canary}2` }),
+        write(canary, { partId: 'p2', order: 2, filePath: 'b.ts' }),
+      ],
+      snapshotFiles: [file(canary, `${canary}2`), file(canary, 'other', { relativePath: 'b.ts' })],
+    })
+    expect(result.statistics).toEqual({
+      mode: 'full',
+      attemptedChanges: 2,
+      upgradedChanges: 1,
+      wouldUpgradeChanges: 1,
+      skippedChanges: 1,
+      skippedByReason: { 'toolpart-after-mismatch': 1 },
+      snapshotReadCount: 1,
+      snapshotReadTimeouts: 0,
+      snapshotReadElapsedMs: 0,
+      touchedPathCount: 2,
+      exactToolpartChainCount: 0,
+      metadataOnlyFallbackCount: 1,
+      bytesRead: 39,
+      bytesMaterialized: 23,
+      skippedByByteLimit: 0,
+      skippedByTotalBudget: 0,
+    })
+    const { statistics, diagnostics, decisions } = result
+    expect(JSON.stringify({ statistics, diagnostics, decisions })).not.toContain('canary')
+  })
+})

@@ -1,0 +1,96 @@
+import { beforeAll, describe, expect, test } from 'vitest'
+import type { ProofMode } from '../../src/contract/evidence.ts'
+import type { ProofEvaluation } from '../../src/contract/proof-fixture.ts'
+import { createTestApp, type TestApp } from '../support/app.ts'
+import { useLibsql } from '../support/libsql.ts'
+import { baseFixture, edit, file } from '../support/proof-fixtures.ts'
+
+const libsql = useLibsql()
+const apps = new Map<ProofMode, { app: TestApp; key: string }>()
+beforeAll(async () => {
+  for (const proofMode of ['full', 'shadow'] as const) {
+    const app = createTestApp({ db: libsql.db, proofMode })
+    const { secret } = await app.makeKey(await app.makeOrganisation(), 'read')
+    apps.set(proofMode, { app, key: secret })
+  }
+})
+
+type Answer = ProofEvaluation & { error: { code: string; details: unknown[] } }
+
+async function evaluate(body: unknown, set: ProofMode = 'full') {
+  const { app, key } = apps.get(set) ?? expect.fail('No app')
+  const { status, json } = await app.call('POST', '/v1/evidence/evaluate', key, body)
+  return { status, body: json as Answer }
+}
+
+describe('POST /v1/evidence/evaluate', () => {
+  test('[EVD20] decides on a fixture, says whether it is as expected, and stores nothing', async () => {
+    const tables = await rowsOfAllTables()
+    const expected = { upgraded: 1, metadataOnly: 0, diagnostics: [] }
+    const { status, body } = await evaluate({ ...baseFixture, expected })
+    expect(status).toBe(200)
+    expect(body).toMatchObject({ mode: 'full', upgraded: 1, asExpected: true })
+    expect(body.statistics.attemptedChanges).toBe(1)
+    expect(await rowsOfAllTables()).toEqual(tables)
+  })
+
+  test('[EVD20] its mode lowers the deployment’s and never raises it', async () => {
+    expect((await evaluate({ ...baseFixture, mode: 'full' }, 'shadow')).body).toMatchObject({
+      mode: 'shadow',
+      upgraded: 0,
+      wouldUpgrade: 1,
+    })
+    expect((await evaluate({ ...baseFixture, mode: 'off' })).body).toMatchObject({ mode: 'off' })
+  })
+
+  test('[EVD20] what is expected and does not come is told', async () => {
+    const diagnostics = ['snapshot-upgrade-skipped/edit-ambiguous']
+    const fixture = { ...baseFixture, expected: { upgraded: 0, metadataOnly: 1, diagnostics } }
+    expect((await evaluate(fixture)).body.asExpected).toBe(false)
+    const twice = [file('value = 1 value = 1', 'value = 2 value = 1')]
+    expect((await evaluate({ ...fixture, snapshotFiles: twice })).body.asExpected).toBe(true)
+  })
+
+  test('[EVD20] the disk is named and never used', async () => {
+    const files = [file(undefined, 'const value = 2\n', { currentContent: 'const value = 1\n' })]
+    const { body } = await evaluate({ ...baseFixture, snapshotFiles: files })
+    expect(body.upgraded).toBe(0)
+    expect(body.diagnostics).toContain(
+      'snapshot-upgrade-skipped/current-disk-not-proof: src/app.ts',
+    )
+  })
+
+  test('[EVD20] a refusal names the field and holds no content', async () => {
+    const canary = 'canary-51c9'
+    const wrong: unknown[] = [
+      { ...baseFixture, mode: canary },
+      { ...baseFixture, parts: [{ ...edit(), oldString: 7, newString: canary }] },
+      { ...baseFixture, snapshotFiles: [{ ...file(canary, canary), afterMode: canary }] },
+      { ...baseFixture, disk: canary },
+    ]
+    for (const body of wrong) {
+      const answer = await evaluate(body)
+      expect(answer.status).toBe(400)
+      expect(answer.body.error.details.length).toBeGreaterThan(0)
+      expect(JSON.stringify(answer.body)).not.toContain('canary')
+    }
+  })
+
+  test('[EVD20] a body over 1 MiB is too large', async () => {
+    const large = 'a'.repeat(600 * 1024)
+    const answer = await evaluate({ ...baseFixture, snapshotFiles: [file(large, large)] })
+    expect([answer.status, answer.body.error.code]).toEqual([413, 'too_large'])
+  })
+})
+
+async function rowsOfAllTables(): Promise<Record<string, number>> {
+  const tables = await libsql
+    .db()
+    .all<{ name: string }>(`select name from sqlite_master where type = 'table'`)
+  const counts: Record<string, number> = {}
+  for (const { name } of tables) {
+    const [row] = await libsql.db().all<{ n: number }>(`select count(*) as n from "${name}"`)
+    counts[name] = row?.n ?? 0
+  }
+  return counts
+}

@@ -1,0 +1,104 @@
+import { createHash } from 'node:crypto'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { revertFile } from '../../../sandbox-agent/execute/revert-file.ts'
+import type { Site } from '../../../sandbox-agent/execute/run/site.ts'
+import { Operation } from '../../../src/contract/operation.ts'
+
+const hash = (text: string) => createHash('sha256').update(text).digest('hex')
+let root = ''
+let site: Site
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'gantry-revert-'))
+  const workspace = join(root, 'workspace')
+  mkdirSync(workspace)
+  site = { workspace, home: root, owner: undefined, path: '', marks: {} }
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }))
+})
+const at = (path: string) => join(site.workspace, path)
+
+const revert = (path: string, after: string | null, before: string | null) =>
+  revertFile(
+    site,
+    Operation.parse({
+      ...{ category: 'edit', operation: 'revert-file', targetPath: path },
+      revert: {
+        expect: after === null ? null : hash(after),
+        restore: before === null ? null : hash(before),
+      },
+      ...(before !== null && { content: before }),
+    }),
+  )
+
+describe('takes back', () => {
+  test('[CHG13] a modify, a create and a delete, and keeps the mode', () => {
+    writeFileSync(at('a.sh'), 'after\n', { mode: 0o755 })
+    writeFileSync(at('new.txt'), 'made\n')
+    expect(revert('a.sh', 'after\n', 'before ü\n')).toMatchObject({ output: 'Restored' })
+    expect(revert('new.txt', 'made\n', null)).toMatchObject({ output: 'Deleted' })
+    expect(revert('gone/deep/d.txt', null, '')).toMatchObject({ output: 'Restored' })
+    expect(readFileSync(at('a.sh'), 'utf8')).toBe('before ü\n')
+    expect(statSync(at('a.sh')).mode & 0o777).toBe(0o755)
+    expect(existsSync(at('new.txt'))).toBe(false)
+    expect(readFileSync(at('gone/deep/d.txt'), 'utf8')).toBe('')
+    expect(readdirSync(site.workspace).toSorted((a, b) => a.localeCompare(b))).toEqual([
+      'a.sh',
+      'gone',
+    ])
+  })
+
+  test('[CHG13] what is as it was before already counts as done', () => {
+    writeFileSync(at('a.txt'), 'before\n')
+    expect(revert('a.txt', 'after\n', 'before\n').error ?? null).toBeNull()
+    expect(revert('never.txt', 'made\n', null).error ?? null).toBeNull()
+    expect(revert('never/there.txt', 'made\n', null).error ?? null).toBeNull()
+  })
+})
+
+describe('leaves alone', () => {
+  test('[CHG13] a file that was edited, deleted, made again or replaced since', () => {
+    writeFileSync(at('edited.txt'), 'after, and more\n')
+    writeFileSync(at('again.txt'), 'somebody else’s\n')
+    mkdirSync(at('folder.txt'))
+    writeFileSync(join(root, 'outside.txt'), 'after\n')
+    symlinkSync(join(root, 'outside.txt'), at('link.txt'))
+    symlinkSync(root, at('out'))
+    const said = (path: string, after: string | null) => revert(path, after, 'before\n').error
+    expect(said('edited.txt', 'after\n')).toBe('Conflict: it was changed since')
+    expect(said('deleted.txt', 'after\n')).toBe('Conflict: it was deleted since')
+    expect(said('again.txt', null)).toBe('Conflict: there is a file again')
+    expect(said('folder.txt', 'after\n')).toBe('Conflict: it is no file now')
+    expect(said('link.txt', 'after\n')).toBe('Conflict: it is a symlink now')
+    expect(said('out/outside.txt', 'after\n')).toBe(
+      'Conflict: a folder on the way to it is none any more',
+    )
+    expect(readFileSync(join(root, 'outside.txt'), 'utf8')).toBe('after\n')
+    expect(readFileSync(at('edited.txt'), 'utf8')).toBe('after, and more\n')
+    expect(existsSync(at('deleted.txt'))).toBe(false)
+  })
+
+  test('[CHG13] what is outside the workspace or git’s own, and a text that is not the plan’s', () => {
+    writeFileSync(join(root, 'outside.txt'), 'after\n')
+    writeFileSync(at('a.txt'), 'after\n')
+    expect(() => revert('../outside.txt', 'after\n', 'x')).toThrow('outside the workspace')
+    expect(() => revert('.git/config', null, 'x')).toThrow('belongs to git')
+    const other = Operation.parse({
+      ...{ category: 'edit', operation: 'revert-file', targetPath: 'a.txt', content: 'other' },
+      revert: { expect: hash('after\n'), restore: hash('before\n') },
+    })
+    expect(() => revertFile(site, other)).toThrow('not the one of the plan')
+    expect(readFileSync(at('a.txt'), 'utf8')).toBe('after\n')
+  })
+})

@@ -1,0 +1,180 @@
+import { createHash } from 'node:crypto'
+import type { RunChanges } from '../../src/contract/change-ledger.ts'
+import type { EvidenceBundle, EvidenceSide } from '../../src/contract/evidence.ts'
+import type { Host, HostSession } from './host.ts'
+
+export const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
+
+const tree = (name: string): string => createHash('sha1').update(name).digest('hex')
+
+export const side = (text: string | null): EvidenceSide =>
+  text === null
+    ? { state: 'absent' }
+    : {
+        ...{ state: 'text', text, sha256: sha256(text), mode: '100644' },
+        sizeBytes: Buffer.byteLength(text),
+      }
+
+/** One tool of a step, and the sides of its file in the snapshots. */
+export interface Step {
+  tool: 'edit' | 'write' | 'bash'
+  path: string
+  input?: Record<string, unknown>
+  exists?: boolean
+  before?: string | null
+  after?: string | null
+}
+
+export const edit = (path: string, before: string, old: string, by: string): Step => ({
+  ...{ tool: 'edit', path, before, after: before.replace(old, () => by) },
+  input: { filePath: path, oldString: old, newString: by },
+})
+
+/** What an agent tells of a turn over the link, and what it finds of it in OpenCode's records. */
+export class ChangeScene {
+  readonly host: Host
+  readonly session: HostSession
+  readonly turn: { id: string; runId: string }
+  readonly steps: readonly Step[]
+  readonly name: string
+
+  constructor(session: HostSession, turn: { id: string; runId: string }, steps: readonly Step[]) {
+    this.host = session.host
+    this.session = session
+    this.turn = turn
+    this.steps = steps
+    this.name = turn.id.slice(-8)
+  }
+
+  /** A session with one turn, whose tools have run. */
+  static async begin(host: Host, steps: readonly Step[], body: object = {}): Promise<ChangeScene> {
+    return ChangeScene.in(await host.begin(body), steps)
+  }
+
+  static async in(session: HostSession, steps: readonly Step[]): Promise<ChangeScene> {
+    const { host } = session
+    const turn = await host.ok('POST', `${session.at}/prompts`, { text: 'go' })
+    await host.live()
+    session.agent.result(turn.id, { sent: true, opencodeSessionId: 'ses_oc' })
+    await host.live()
+    return new ChangeScene(session, turn, steps)
+  }
+
+  #part(at: number) {
+    const { tool } = this.steps[at] as Step
+    const own = { sessionId: 'ses_oc', messageId: `msg_${this.name}_${at}` }
+    return { ...own, partId: `prt_${this.name}_${at}`, callId: `call_${this.name}_${at}`, tool }
+  }
+
+  /** Over the link; `changed`: what it says of one of them. */
+  async tell(skip: readonly number[] = []): Promise<this> {
+    for (const [at, step] of this.steps.entries()) {
+      if (skip.includes(at)) continue
+      const input = step.input ?? { command: 'true' }
+      const data = { ...this.#part(at), turnId: this.turn.id, agent: 'build', input }
+      this.session.agent.emit('tool.started', data)
+      const end = { title: '', output: '', truncated: false, durationMs: 1 }
+      this.session.agent.emit('tool.completed', { ...data, ...end })
+    }
+    this.session.agent.endTurn(this.turn.id)
+    await this.host.live()
+    return this
+  }
+
+  get messageIds(): string[] {
+    return this.session.agent.commands('prompt').find(({ id }) => id === this.turn.id)?.body
+      ? [
+          this.session.agent.commands('prompt').find(({ id }) => id === this.turn.id)!.body
+            .messageId,
+        ]
+      : []
+  }
+
+  bundle(change: Partial<EvidenceBundle> = {}): EvidenceBundle {
+    const { workspace } = this.session.manifest.layout
+    const windowId = (at: number) => `win_${this.name}_${at}`
+    const trees = (at: number) => ({
+      from: tree(`${this.name}${at}`),
+      to: tree(`${this.name}${at + 1}`),
+    })
+    const files = this.steps.flatMap(({ path, before, after }, at) =>
+      before === undefined || after === undefined
+        ? []
+        : [
+            {
+              windowId: windowId(at),
+              ...trees(at),
+              path,
+              before: side(before),
+              after: side(after),
+            },
+          ],
+    )
+    return {
+      version: 1,
+      capability: {
+        schema: { supported: true, fingerprint: 'opencode-sqlite:test' },
+        writeAheadFile: 'read',
+        session: {
+          ...{ id: 'ses_oc', projectId: 'p', vcs: 'git' },
+          ...{ directory: workspace, worktree: workspace },
+        },
+        store: { state: 'found', fingerprint: 'git-trees:0:sha1:alone' },
+        frozen: false,
+        formatted: [],
+      },
+      messages: this.steps.map((_, at) => ({
+        ...{ id: this.#part(at).messageId, sessionId: 'ses_oc', agent: 'build' },
+        ...{ parentId: this.messageIds[0] ?? null, createdAt: 1000 + at, completedAt: 1001 + at },
+      })),
+      parts: this.steps.map((step, at) => {
+        const { partId: id, messageId, sessionId, callId, tool } = this.#part(at)
+        return {
+          ...{ id, messageId, sessionId, callId, tool, order: 1, status: 'completed' as const },
+          ...{ input: tool === 'bash' ? null : (step.input ?? null), inputTruncated: false },
+          metadata: { exists: step.exists ?? null, truncated: false, files: null },
+          ...{ startedAt: 1000 + at, endedAt: 1001 + at },
+        }
+      }),
+      neighbours: [],
+      windows: this.steps.map(({ path }, at) => ({
+        ...{ id: windowId(at), messageId: this.#part(at).messageId, ...trees(at) },
+        ...{ startOrder: 0, finishOrder: 2, changed: [path] },
+      })),
+      files,
+      failures: [],
+      reads: files.map(({ windowId }) => ({
+        ...{ windowId, elapsedMs: 1, timedOut: false, bytes: 1 },
+      })),
+      ...change,
+    }
+  }
+
+  /** The newest collect that the agent was asked for. */
+  get asked() {
+    const found = this.session.agent.commands('evidence').at(-1)
+    if (!found) throw new Error('Nothing was asked for')
+    return found
+  }
+
+  post(bundle: unknown = this.bundle(), token = this.session.token, id = this.asked.id) {
+    return this.host.call('PUT', `/sandbox/${this.session.id}/evidence/${id}`, bundle, token)
+  }
+
+  /** Posts the bundle and says that it is done. */
+  async collect(bundle: unknown = this.bundle(), next: string | null = null): Promise<void> {
+    const { id } = this.asked
+    await this.post(bundle)
+    this.session.agent.result(id, { bytes: 1, next })
+    await this.host.live()
+  }
+
+  changes(query = ''): Promise<RunChanges> {
+    return this.host.ok('GET', `/v1/runs/${this.turn.runId}/changes${query}`)
+  }
+
+  backfill(body: object = {}, headers: object = {}) {
+    const path = `/v1/runs/${this.turn.runId}/changes/backfill`
+    return this.host.ok('POST', path, body, this.host.key, headers)
+  }
+}

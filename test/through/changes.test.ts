@@ -1,0 +1,674 @@
+import { describe, expect, test } from 'vitest'
+import { rankOf } from '../../src/core/session/evidence/events.ts'
+import type { ChangeEvent } from '../../src/contract/change.ts'
+import { ChangeScene, edit, sha256, side, type Step } from '../support/changes-kit.ts'
+import { useHost } from '../support/host.ts'
+import { report } from '../support/run-world.ts'
+
+const host = useHost()
+const cheer = edit('a.txt', 'hello world\n', 'world', 'moon')
+const again = edit('a.txt', 'hello moon\n', 'hello', 'good night,')
+
+describe('collecting', () => {
+  test('[CHG4] the end of a turn asks the agent once, with the prompts of the turn and no path', async () => {
+    const scene = await ChangeScene.begin(host(), [cheer])
+    await host().ok('POST', `${scene.session.at}/prompts`, { text: 'and more', steer: true })
+    await host().live()
+    await scene.tell()
+    const { id, body } = scene.asked
+    const [prompt, steer] = scene.session.agent
+      .commands('prompt')
+      .map((each) => each.body.messageId)
+    expect(scene.session.agent.commands('evidence')).toHaveLength(1)
+    expect(body).toEqual({
+      ...{ collectId: id, turnId: scene.turn.id, messageIds: [prompt, steer] },
+      ...{ after: null, maxWindows: 10 },
+    })
+  })
+
+  test('[CHG4] an agent that does not say where its prompt went is not asked', async () => {
+    const session = await host().begin()
+    const turn = await session.prompt()
+    session.agent.endTurn(turn.id)
+    await host().live()
+    expect(session.agent.commands('evidence')).toEqual([])
+    const path = `/v1/runs/${turn.runId}/changes/backfill`
+    expect(await host().ok('POST', path, {})).toMatchObject({
+      collects: [],
+      skipped: [{ turnId: turn.id, outcome: 'no-attribution' }],
+    })
+  })
+
+  test('[CHG4] a turn with more steps than one collect may have is asked for again, after the last message', async () => {
+    const scene = await ChangeScene.begin(host(), [cheer, again])
+    await scene.tell()
+    const whole = scene.bundle()
+    const first = { ...whole, ...firstOf(whole, 1) }
+    await scene.collect(first, whole.messages[0]?.id)
+    expect(scene.session.agent.commands('evidence')).toHaveLength(2)
+    expect(scene.asked.body.after).toBe(whole.messages[0]?.id)
+    await scene.collect({ ...whole, ...firstOf(whole, 1, 1) })
+    const { files, collects } = await scene.changes()
+    expect(files).toMatchObject([{ path: 'a.txt', rejectable: true, events: [{}, {}] }])
+    expect(collects).toMatchObject([{ imported: 1 }, { imported: 1 }])
+    expect(scene.session.agent.commands('evidence')).toHaveLength(2)
+  })
+})
+
+const firstOf = (bundle: ReturnType<ChangeScene['bundle']>, count: number, from = 0) => ({
+  messages: bundle.messages.slice(from, from + count),
+  parts: bundle.parts.slice(from, from + count),
+  windows: bundle.windows.slice(from, from + count),
+  files: bundle.files.slice(from, from + count),
+  reads: bundle.reads.slice(from, from + count),
+})
+
+describe('a bundle', () => {
+  test('[CHG5] [CHG6] is judged, and its proven change is kept with both texts, in libSQL and in the timeline', async () => {
+    const scene = await ChangeScene.begin(host(), [cheer])
+    await scene.tell()
+    await scene.collect()
+    const { files, collects, mode } = await scene.changes()
+    expect(mode).toBe('full')
+    expect(files).toMatchObject([
+      {
+        ...{ path: 'a.txt', operation: 'modify', reviewable: true, rejectable: true, reasons: [] },
+        events: [
+          { event: { evidenceProof: 'opencode-snapshot', confidence: 'high', warnings: [] } },
+        ],
+      },
+    ])
+    const [file] = files
+    for (const [link, text] of [
+      [file?.before, 'hello world\n'],
+      [file?.after, 'hello moon\n'],
+    ] as const) {
+      expect(link).toMatchObject({ sha256: sha256(text), sizeBytes: text.length })
+      expect((await host().call('GET', link?.url ?? '')).text).toBe(text)
+    }
+    expect(collects).toMatchObject([
+      {
+        ...{ state: 'stored', outcome: 'imported', candidates: 1, imported: 1 },
+        statistics: { attemptedChanges: 1, upgradedChanges: 1, mode: 'full' },
+      },
+    ])
+    const [row] = await host().rows(
+      'select * from task_change_events where run_id = ?',
+      scene.turn.runId,
+    )
+    const kept = file?.events[0]
+    const key = kept?.event.sourceImportKey ?? ''
+    expect(key).toContain('\0')
+    expect(row).toMatchObject({
+      ...{ import_key_hash: sha256(key), hash: kept?.hash, relative_path: 'a.txt', rank: 50 },
+      ...{ before_sha256: sha256('hello world\n'), after_sha256: sha256('hello moon\n') },
+    })
+    expect(sha256(String(row?.['event']))).toBe(kept?.hash)
+    expect(JSON.parse(String(row?.['event']))).toEqual(kept?.event)
+    const { items } = await host().ok('GET', `/v1/runs/${scene.turn.runId}/events?limit=100`)
+    const entries = items.filter(({ kind }: { kind: string }) => kind === 'change.recorded')
+    expect(entries).toMatchObject([{ data: { hash: kept?.hash, path: 'a.txt' } }])
+    expect(await host().ok('GET', `/v1/runs/${scene.turn.runId}/verify`)).toMatchObject({
+      ok: true,
+    })
+  })
+
+  test('[CHG5] counts once, however often and at once it comes', async () => {
+    const scene = await ChangeScene.begin(host(), [cheer, again])
+    await scene.tell()
+    const answers = await Promise.all([scene.post(), scene.post(), scene.post()])
+    answers.push(await scene.post())
+    expect(answers.filter(({ json }) => json.accepted)).toHaveLength(1)
+    scene.session.agent.result(scene.asked.id, { bytes: 1, next: null })
+    const rows = await host().rows(
+      'select event_id from task_change_events where run_id = ?',
+      scene.turn.runId,
+    )
+    expect(rows).toHaveLength(2)
+    expect(await scene.session.events('changes.collected')).toHaveLength(1)
+  })
+
+  test('[CHG5] is taken only from the sandbox that was asked, under the id that it was asked by', async () => {
+    const scene = await ChangeScene.begin(host(), [cheer])
+    await scene.tell()
+    const other = await ChangeScene.begin(host(), [cheer])
+    await other.tell()
+    const codes = async (answer: ReturnType<ChangeScene['post']>) => {
+      const { status, json } = await answer
+      return [status, json.error?.code]
+    }
+    expect(await codes(scene.post(scene.bundle(), other.session.token))).toEqual([
+      403,
+      'other_session',
+    ])
+    expect(await codes(scene.post(scene.bundle(), host().key))).toEqual([403, 'not_sandbox'])
+    expect(await codes(scene.post(scene.bundle(), scene.session.token, other.asked.id))).toEqual([
+      404,
+      'not_found',
+    ])
+    expect((await scene.changes()).files).toEqual([])
+  })
+
+  test('[CHG5] that claims another session, prompt, agent or workspace proves nothing', async () => {
+    const session = await host().begin()
+    const claims: ((bundle: ReturnType<ChangeScene['bundle']>) => object)[] = [
+      ({ messages }) => ({ messages: messages.map((it) => ({ ...it, parentId: 'msg_other' })) }),
+      ({ messages }) => ({ messages: messages.map((it) => ({ ...it, agent: 'plan' })) }),
+      ({ messages, parts }) => ({
+        messages: messages.map((it) => ({ ...it, sessionId: 'ses_other' })),
+        parts: parts.map((it) => ({ ...it, sessionId: 'ses_other' })),
+      }),
+      ({ capability }) => ({
+        capability: {
+          ...capability,
+          session: { ...capability.session, worktree: '/elsewhere', directory: '/elsewhere' },
+        },
+      }),
+    ]
+    for (const claim of claims) {
+      const scene = await ChangeScene.in(session, [cheer])
+      await scene.tell()
+      await scene.collect({ ...scene.bundle(), ...claim(scene.bundle()) })
+      const { files } = await scene.changes()
+      expect(files.map(({ rejectable }) => rejectable)).toEqual([false])
+      expect(files[0]?.events[0]?.event).toMatchObject({
+        evidenceProof: 'metadata-only-fallback',
+        before: null,
+        after: null,
+      })
+    }
+  })
+
+  test('[CHG5] that has not the form of one is refused, and the collect says so', async () => {
+    const scene = await ChangeScene.begin(host(), [cheer])
+    await scene.tell()
+    const answer = await scene.post({ version: 7 })
+    expect(answer.json).toEqual({ accepted: false })
+    expect((await scene.changes()).collects).toMatchObject([
+      { state: 'failed', outcome: 'unsafe-input', reason: 'The bundle has not the form of one' },
+    ])
+    expect(await scene.backfill()).toMatchObject({ collects: [{ state: 'asked' }] })
+    const large = await ChangeScene.begin(host(), [cheer])
+    await large.tell()
+    const { status } = await large.post({ filler: 'x'.repeat(17 * 1024 * 1024) })
+    expect(status).toBe(413)
+  })
+
+  test('[CHG7] a secret in a text: the side is not there, nor is the secret anywhere', async () => {
+    const canary = 'canary-9f8e7d6c5b4a-value'
+    const id = await host().configuration()
+    await host().ok('PUT', '/v1/secrets/CANARY', { value: canary, configurationId: id })
+    const leak = edit('b.txt', `key=${canary}\n`, 'key', 'token')
+    const create: Step = {
+      ...{ tool: 'write', path: 'c.txt', exists: false, before: null, after: `x ${canary}\n` },
+      input: { filePath: 'c.txt', content: `x ${canary}\n` },
+    }
+    const scene = await ChangeScene.begin(host(), [leak, create, cheer], { configurationId: id })
+    await scene.tell()
+    await scene.collect()
+    const { files } = await scene.changes()
+    expect(files.map(({ path, rejectable }) => [path, rejectable])).toEqual([
+      ['b.txt', false],
+      ['c.txt', false],
+      ['a.txt', true],
+    ])
+    const rows = await host().rows(
+      'select * from task_change_events where session_id = ?',
+      scene.session.id,
+    )
+    const blobs = await host().rows('select hex(bytes) as bytes from blobs')
+    expect(rows).toHaveLength(3)
+    expect(JSON.stringify([rows, files, await scene.session.events()])).not.toContain(canary)
+    expect(JSON.stringify(blobs)).not.toContain(Buffer.from(canary).toString('hex').toUpperCase())
+    const codes = (await scene.changes()).collects.flatMap(({ diagnostics }) =>
+      diagnostics.map(({ code }) => code),
+    )
+    expect(codes).toContain('secret-replaced')
+  })
+})
+
+describe('modes', () => {
+  test('[CHG8] a request may lower the mode; a better proof supersedes, and no key has two rows that count', async () => {
+    const scene = await ChangeScene.begin(host(), [cheer])
+    await scene.tell()
+    await scene.collect(scene.bundle({ files: [] }))
+    const before = await scene.changes()
+    expect(before.files).toMatchObject([
+      { rejectable: false, events: [{ event: { before: null } }] },
+    ])
+
+    expect(await scene.backfill()).toMatchObject({
+      collects: [],
+      skipped: [{ outcome: 'duplicates-only' }],
+    })
+    const headers = { 'idempotency-key': 'once' }
+    const asked = await scene.backfill({ mode: 'single-change' }, headers)
+    expect(asked).toMatchObject({ mode: 'single-change', collects: [{ state: 'asked' }] })
+    expect((await scene.backfill({ mode: 'single-change' }, headers)).collects[0].id).toBe(
+      asked.collects[0].id,
+    )
+    await host().live()
+    await scene.collect()
+    const after = await scene.changes()
+    const [metadataOnly, proven] = [before, after].map(({ files }) => files[0]?.events[0]?.event)
+    expect(after.files[0]?.events).toHaveLength(1)
+    expect(proven).toMatchObject({
+      ...{ evidenceProof: 'opencode-snapshot', supersedesEventId: metadataOnly?.eventId },
+      sourceImportKey: metadataOnly?.sourceImportKey,
+    })
+    const rows = await host().rows(
+      'select rank from task_change_events where run_id = ? order by rank',
+      scene.turn.runId,
+    )
+    expect(rows.map(({ rank }) => rank)).toEqual([10, 50])
+    // Something weaker that comes later changes nothing.
+    await scene.backfill({ mode: 'off' })
+    await host().live()
+    expect(scene.asked.body.maxWindows).toBe(0)
+    await scene.collect(scene.bundle({ files: [], reads: [] }))
+    expect((await scene.changes()).fingerprint).toBe(after.fingerprint)
+    expect((await scene.changes()).collects.at(-1)).toMatchObject({ outcome: 'duplicates-only' })
+  })
+
+  test('[CHG8] shadow imports exactly what off imports, and counts what it would prove', async () => {
+    const found: Record<string, object> = {}
+    for (const mode of ['off', 'shadow', 'full'] as const) {
+      const scene = await ChangeScene.begin(host(), [cheer])
+      await scene.tell()
+      scene.session.agent.fail(scene.asked.id, 'Not now')
+      await host().live()
+      await scene.backfill({ mode })
+      await host().live()
+      await scene.collect(mode === 'off' ? scene.bundle({ files: [], reads: [] }) : undefined)
+      const { files, collects } = await scene.changes()
+      const { event } = files[0]!.events[0]!
+      found[mode] = {
+        proof: event.evidenceProof,
+        texts: [event.before, event.after],
+        warnings: event.warnings,
+        rejectable: files[0]?.rejectable,
+      }
+      expect(collects.at(-1)?.statistics).toMatchObject({
+        mode,
+        wouldUpgradeChanges: mode === 'off' ? 0 : 1,
+        upgradedChanges: mode === 'full' ? 1 : 0,
+      })
+    }
+    expect(found['shadow']).toEqual(found['off'])
+    expect(found['full']).not.toEqual(found['off'])
+  })
+
+  test('[CHG8] a turn whose sandbox was replaced has no history any more', async () => {
+    const scene = await ChangeScene.begin(host(), [cheer])
+    await scene.tell()
+    const { id } = scene.asked
+    const { token } = scene.session
+    scene.session.agent.send({ t: 'failed', reason: 'It broke' })
+    await host().live(120_000)
+    await scene.session.meet()
+    expect((await scene.changes()).collects).toMatchObject([
+      { state: 'failed', outcome: 'transient-error' },
+    ])
+    expect(await scene.backfill()).toMatchObject({
+      collects: [],
+      skipped: [{ outcome: 'no-history' }],
+    })
+    expect((await scene.post(scene.bundle(), token, id)).json.error?.code).toBe('old_generation')
+    expect((await scene.post(scene.bundle(), scene.session.token, id)).json.error?.code).toBe(
+      'old_generation',
+    )
+  })
+})
+
+describe('out of band', () => {
+  test('[CHG9] a part that was never seen, reads otherwise or is gone is told, in the log, the timeline and the run', async () => {
+    const steps = [
+      cheer,
+      edit('b.txt', 'one\n', 'one', 'two'),
+      edit('c.txt', 'x\n', 'x', 'y'),
+      edit('d.txt', 'x\n', 'x', 'y'),
+    ]
+    const scene = await ChangeScene.begin(host(), steps)
+    await scene.tell([1])
+    const bundle = scene.bundle()
+    const [a, b, c, d] = bundle.parts
+    const forged = { ...c!, input: { filePath: 'c.txt', oldString: 'x', newString: 'z' } }
+    await scene.collect({ ...bundle, parts: [a, b, forged] })
+    const expected = [
+      { partId: b?.id, tool: 'edit', what: 'never-seen' },
+      { partId: c?.id, tool: 'edit', what: 'differs' },
+      { partId: d?.id, tool: 'edit', what: 'gone' },
+    ]
+    const told = await scene.session.events('evidence.mismatch')
+    expect(told.map(({ data }: { data: object }) => data)).toMatchObject(expected)
+    const run = await host().ok('GET', `/v1/runs/${scene.turn.runId}`)
+    expect(run.evidence).toMatchObject({ mismatches: 3, changes: 3 })
+    const { files, warnings, mismatches } = await scene.changes()
+    expect(files.map(({ path, rejectable }) => [path, rejectable])).toEqual([
+      ['a.txt', true],
+      ['b.txt', false],
+      ['c.txt', false],
+    ])
+    expect([warnings[0], mismatches]).toEqual([
+      '3 tool parts read otherwise in the sandbox than over the link',
+      3,
+    ])
+    // Told once.
+    await scene.backfill({ mode: 'shadow' })
+    await host().live()
+    await scene.collect({ ...bundle, parts: [a, b, forged] })
+    expect(await scene.session.events('evidence.mismatch')).toHaveLength(3)
+  })
+
+  test('[CHG9] what came over the link and is in the records agrees', async () => {
+    const scene = await ChangeScene.begin(host(), [cheer, { tool: 'bash', path: 'a.txt' }])
+    await scene.tell()
+    await scene.collect()
+    expect(await scene.session.events('evidence.mismatch')).toEqual([])
+  })
+})
+
+describe('other agents', () => {
+  const event = (runId: string, change: Partial<ChangeEvent> = {}): ChangeEvent => ({
+    ...{
+      schemaVersion: 1,
+      eventId: 'evt_codex_1',
+      taskId: runId,
+      taskRef: '#7',
+      taskRefKind: 'display',
+    },
+    ...{
+      phase: 'work',
+      executionSeq: 3,
+      sessionId: 'codex-1',
+      memberName: 'codex',
+      toolUseId: 'call_1',
+    },
+    ...{ source: 'codex_patch', operation: 'modify', confidence: 'exact', workspaceRoot: '/repo' },
+    ...{
+      filePath: '/repo/x.txt',
+      relativePath: 'x.txt',
+      timestamp: '2026-01-01T00:00:00Z',
+      toolStatus: null,
+    },
+    before: { sha256: sha256(''), sizeBytes: 0, blobRef: `sha256:${sha256('')}` },
+    after: null,
+    beforeState: { exists: true, sha256: sha256(''), sizeBytes: 0 },
+    afterState: { exists: true, unavailableReason: 'not-captured' },
+    ...{ relation: null, oldString: null, newString: null, linesAdded: null, linesRemoved: null },
+    ...{
+      sourceRuntime: 'codex',
+      sourceProvider: 'openai',
+      sourceSessionId: null,
+      sourcePartId: null,
+    },
+    ...{ sourceMessageId: null, parentUserMessageId: null, attributionMethod: 'board-tool-call' },
+    ...{ sourceImportKey: 'codex\0one\0x.txt', evidenceProof: 'codex-journal', snapshotId: null },
+    ...{
+      snapshotSource: null,
+      shapeFingerprint: null,
+      supersedesEventId: null,
+      warnings: ['kept as it is'],
+    },
+    ...change,
+  })
+  const importInto = (scene: ChangeScene, changes: object[], headers = {}) =>
+    host().call(
+      'POST',
+      `/v1/runs/${scene.turn.runId}/changes/import`,
+      { changes },
+      host().key,
+      headers,
+    )
+
+  test('[CHG10] their events are kept as they are, once, and an unknown proof is not safe', async () => {
+    const scene = await ChangeScene.begin(host(), [cheer])
+    const change = { event: event(scene.turn.runId), beforeContent: '' }
+    expect((await importInto(scene, [change])).json).toEqual({ imported: 1, duplicates: 0 })
+    expect((await importInto(scene, [change])).json).toEqual({ imported: 0, duplicates: 1 })
+    const { files } = await scene.changes()
+    expect(files).toMatchObject([{ path: 'x.txt', reviewable: false, rejectable: false }])
+    expect(files[0]?.events[0]?.event).toEqual(change.event)
+    expect((await host().call('GET', files[0]?.before?.url ?? '')).text).toBe('')
+  })
+
+  test('[CHG10] what is not theirs to say is refused, with the field', async () => {
+    const scene = await ChangeScene.begin(host(), [cheer])
+    const { runId } = scene.turn
+    const bad: [object, string][] = [
+      [
+        { event: event(runId, { sourceProvider: 'opencode' }), beforeContent: '' },
+        'changes.0.event.sourceProvider',
+      ],
+      [
+        { event: event(runId, { source: 'opencode_toolpart_edit' }), beforeContent: '' },
+        'changes.0.event.sourceProvider',
+      ],
+      [{ event: event('run_other'), beforeContent: '' }, 'changes.0.event.taskId'],
+      [{ event: event(runId) }, 'changes.0.event.before'],
+      [{ event: event(runId), beforeContent: 'other' }, 'changes.0.event.before'],
+      [{ event: event(runId), beforeContent: '', afterContent: 'x' }, 'changes.0.event.after'],
+    ]
+    for (const [change, path] of bad) {
+      const { status, json } = await importInto(scene, [change])
+      expect([status, json.error.details[0].path]).toEqual([422, path])
+    }
+    expect((await scene.changes()).files).toEqual([])
+  })
+
+  test('[CHG10] evidence without a text never beats one that has it', () => {
+    const of = (evidenceProof: string, hasText: boolean) =>
+      rankOf(event('r', { evidenceProof, before: hasText ? event('r').before : null }))
+    const order = [
+      of('metadata-only-fallback', false),
+      of('opencode-snapshot', false),
+      of('something', true),
+      of('inverse-edit-chain', true),
+      of('opencode-snapshot', true),
+    ]
+    expect(order).toEqual([10, 20, 30, 40, 50])
+  })
+})
+
+describe('reviewing', () => {
+  const gap = edit('a.txt', 'changed by hand\n', 'hand', 'foot')
+  const create: Step = {
+    ...{ tool: 'write', path: 'n.txt', exists: false, before: null, after: 'new\n' },
+    input: { filePath: 'n.txt', content: 'new\n' },
+  }
+  test('[CHG11] the net operation of a file, and a gap between its changes', async () => {
+    const scene = await ChangeScene.begin(host(), [
+      create,
+      edit('n.txt', 'new\n', 'new', 'newer'),
+      cheer,
+      gap,
+    ])
+    await scene.tell()
+    await scene.collect()
+    const { files } = await scene.changes()
+    expect(files).toMatchObject([
+      {
+        path: 'n.txt',
+        operation: 'create',
+        rejectable: true,
+        before: null,
+        after: { sha256: sha256('newer\n') },
+      },
+      {
+        path: 'a.txt',
+        operation: 'modify',
+        reviewable: true,
+        rejectable: false,
+        reasons: ['Between two of its changes something else has changed it'],
+      },
+    ])
+  })
+
+  test('[CHG11] pages have the files in order, and each once; another tenant sees nothing', async () => {
+    const names = ['c', 'a', 'd', 'b', 'e']
+    const scene = await ChangeScene.begin(
+      host(),
+      names.map((name) => edit(name, 'x\n', 'x', name)),
+    )
+    await scene.tell()
+    await scene.collect()
+    const seen: string[] = []
+    for (let cursor: string | null = ''; cursor !== null;) {
+      const page = await scene.changes(`?limit=2${cursor === '' ? '' : `&cursor=${cursor}`}`)
+      seen.push(...page.files.map(({ path }) => path))
+      cursor = page.nextCursor
+    }
+    expect(seen).toEqual(names)
+    const stranger = (await host().app.makeKey(await host().app.makeOrganisation(), 'admin')).secret
+    const { runId } = scene.turn
+    for (const path of [
+      `/v1/runs/${runId}/changes`,
+      `/v1/runs/${runId}/changes/texts/${sha256('x\n')}`,
+    ])
+      expect(await host().refusal('GET', path, undefined, stranger)).toEqual([404, 'not_found'])
+    const path = `/v1/runs/${runId}/changes/texts/${sha256('not a text of it')}`
+    expect(await host().refusal('GET', path)).toEqual([404, 'not_found'])
+  })
+
+  test('[CHG6] with the session its events and texts go, but for texts that another session holds', async () => {
+    const [first, second] = [
+      await ChangeScene.begin(host(), [cheer]),
+      await ChangeScene.begin(host(), [cheer]),
+    ]
+    for (const scene of [first, second]) {
+      await scene.tell()
+      await scene.collect()
+    }
+    const count = async (table: string) =>
+      (await host().rows(`select 1 from ${table} where session_id = ?`, first.session.id)).length
+    expect([await count('task_change_events'), await count('change_texts')]).toEqual([1, 2])
+    await host().ok('DELETE', first.session.at)
+    await host().live(60_000)
+    expect([await count('task_change_events'), await count('change_texts')]).toEqual([0, 0])
+    const { files } = await second.changes()
+    expect((await host().call('GET', files[0]?.after?.url ?? '')).text).toBe('hello moon\n')
+    expect(side(null)).toEqual({ state: 'absent' })
+  })
+})
+
+describe('rejecting', () => {
+  const scene = async (steps: Step[] = [cheer], body: object = {}) => {
+    const made = await ChangeScene.begin(host(), steps, body)
+    await made.tell()
+    await made.collect()
+    return made
+  }
+  const reject = (made: ChangeScene, body: object = { all: true }, headers = {}) =>
+    host().call('POST', `/v1/runs/${made.turn.runId}/changes/reject`, body, host().key, headers)
+  /** The operation-default asks before edits: somebody approves, and the operation is resumed. */
+  const approve = async (made: ChangeScene, file: { approvalId: string }) => {
+    const approver = await host().newApprover(`approver ${made.name}`)
+    const resolution = { resolution: 'approved', reason: 'fine' }
+    await host().ok('POST', `/v1/approvals/${file.approvalId}/resolve`, resolution, approver)
+    await host().ok('POST', `/v1/approvals/${file.approvalId}/resume`, {})
+    await host().live()
+  }
+
+  test('[CHG12] asks by policy, and the agent gets what to expect and what to restore, once', async () => {
+    const made = await scene()
+    const first = await reject(made)
+    expect(first.status).toBe(202)
+    const [file] = first.json.files
+    expect(file).toMatchObject({ path: 'a.txt', state: 'waiting' })
+    expect(made.session.agent.commands('execute')).toEqual([])
+    const [again, third] = await Promise.all([reject(made, { paths: ['a.txt'] }), reject(made)])
+    expect([again.json.files[0].operationId, third.json.files[0].operationId]).toEqual([
+      file.operationId,
+      file.operationId,
+    ])
+    await approve(made, file)
+    const { id, body } = await made.session.agent.command('execute')
+    expect(body).toMatchObject({
+      operation: {
+        ...{ operation: 'revert-file', targetPath: 'a.txt', content: 'hello world\n' },
+        revert: { expect: sha256('hello moon\n'), restore: sha256('hello world\n') },
+      },
+      plan: { strategy: 'workspace' },
+    })
+    expect((await reject(made)).json.files[0].state).toBe('planned')
+    made.session.agent.result(id, { ...report({ output: 'Restored' }) })
+    await host().live()
+    expect((await reject(made)).json.files).toMatchObject([
+      { state: 'applied', reason: 'Restored' },
+    ])
+    expect(made.session.agent.commands('execute')).toHaveLength(1)
+    const review = await host().ok('GET', `/v1/runs/${first.json.runId}`)
+    expect(review.run).toMatchObject({
+      status: 'completed',
+      intent: `Reject changes of ${made.turn.runId}`,
+    })
+    expect((await made.changes()).files[0]?.decision).toBe('rejected')
+  })
+
+  test('[CHG12] a conflict is told and changes neither file nor proof; it may be tried again', async () => {
+    const made = await scene()
+    const [file] = (await reject(made)).json.files
+    await approve(made, file)
+    const { id } = await made.session.agent.command('execute')
+    made.session.agent.result(id, {
+      ...report({ status: 'failed', error: 'Conflict: it was changed since' }),
+    })
+    await host().live()
+    const answer = await reject(made, { paths: ['a.txt'] }, { 'idempotency-key': 'again' })
+    expect(answer.json.files[0]).toMatchObject({ state: 'waiting' })
+    expect(answer.json.files[0].operationId).not.toBe(file.operationId)
+    expect((await made.changes()).files[0]).toMatchObject({ rejectable: true })
+    const repeated = await reject(made, { paths: ['a.txt'] }, { 'idempotency-key': 'again' })
+    expect(repeated.json.files[0].operationId).toBe(answer.json.files[0].operationId)
+  })
+
+  test('[CHG12] what is not proven is skipped, file by file', async () => {
+    const create: Step = {
+      ...{ tool: 'write', path: 'n.txt', exists: false, before: null, after: 'new\n' },
+      input: { filePath: 'n.txt', content: 'new\n' },
+    }
+    const unproven: Step = {
+      tool: 'edit',
+      path: 'u.txt',
+      input: { filePath: 'u.txt', oldString: 'a', newString: 'b' },
+    }
+    const made = await scene([create, unproven])
+    const { files } = (await reject(made)).json
+    expect(files).toMatchObject([
+      { path: 'n.txt', state: 'waiting' },
+      { path: 'u.txt', state: 'manual', operationId: null },
+    ])
+    expect(files[1].reason).toContain('not proven')
+    await approve(made, files[0])
+    const { body } = await made.session.agent.command('execute')
+    expect(body.operation).toMatchObject({
+      targetPath: 'n.txt',
+      revert: { expect: sha256('new\n'), restore: null },
+    })
+    expect(body.operation.content).toBeUndefined()
+  })
+
+  test('[CHG12] accepting only records; a wrong name, no name and a direct revert are refused', async () => {
+    const made = await scene()
+    const { runId } = made.turn
+    const path = `/v1/runs/${runId}/changes/accept`
+    expect(await host().ok('POST', path, { paths: ['a.txt'] })).toEqual({ accepted: ['a.txt'] })
+    await host().live()
+    expect((await made.changes()).files[0]?.decision).toBe('accepted')
+    expect(made.session.agent.commands('execute')).toEqual([])
+    expect((await reject(made, { paths: ['other.txt'] })).json.error.details[0].path).toBe('paths')
+    expect((await reject(made, {})).status).toBe(400)
+    expect((await reject(made, { all: true, paths: ['a.txt'] })).status).toBe(400)
+    const run = await host().ok('POST', `${made.session.at}/runs`, { intent: 'x' })
+    const operation = {
+      category: 'edit',
+      operation: 'revert-file',
+      targetPath: 'a.txt',
+      revert: { expect: null, restore: null },
+    }
+    expect(await host().refusal('POST', `/v1/runs/${run.id}/operations`, { operation })).toEqual([
+      422,
+      'unprocessable',
+    ])
+  })
+})
