@@ -63,11 +63,10 @@ function toolEnded(
   sql: Sql,
   now: number,
   kind: 'tool.completed' | 'tool.failed',
-  { turnId, tool, callId, input, durationMs, error }: EventData<'tool.failed'>,
   data: EventData<'tool.failed'>,
 ): void {
   noteToldPart(sql, data, kind === 'tool.completed' ? 'completed' : 'failed')
-  const { turnId, tool, callId, durationMs, error } = data
+  const { turnId, tool, callId, input, durationMs, error } = data
   const runId = runOf(sql, turnId)
   if (!runId) return
   const failure = kind === 'tool.failed' ? { error: error.slice(0, 2000).toWellFormed() } : {}
