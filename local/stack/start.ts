@@ -69,7 +69,8 @@ async function main(): Promise<void> {
     stateDir,
     host: parseHost(flags.host),
     model: model ?? 'scripted',
-    env: passedOn(process.env),
+    // Said here, and nowhere by default: this stack reads OpenCode's own snapshots as they are.
+    env: { OPENCODE_SNAPSHOT_PROOF_UPGRADE: 'full', ...passedOn(process.env) },
     siteBindings: async (site) =>
       unwalledBindings(await findWalls(site, enclosureMode()), {
         ...{ stateDir, environment: process.env, isDemo: flags.demo, ask: terminalAsk(), print },

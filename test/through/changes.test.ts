@@ -672,3 +672,17 @@ describe('rejecting', () => {
     ])
   })
 })
+
+test('[CHG6] an export has every event as it is stored, and the texts', async () => {
+  const scene = await ChangeScene.begin(host(), [cheer])
+  await scene.tell()
+  await scene.collect()
+  const { files } = await scene.changes()
+  const answer = await host().app.app.request(`/v1/runs/${scene.turn.runId}/bundle`, {
+    headers: { authorization: `Bearer ${host().key}` },
+  })
+  expect(answer.status).toBe(200)
+  const text = await answer.text()
+  expect(text).toContain(files[0]?.events[0]?.hash)
+  expect(text).toContain('hello moon')
+})

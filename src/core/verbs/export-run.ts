@@ -74,7 +74,7 @@ async function contentOf(
   const { session } = ports
   const { run, approvals } = await session.runs.get(caller, runId)
   const { id, sessionId, project, status } = run
-  const changes: StoredChange[] = []
+  const changes = await allChanges(session, caller, runId)
   return {
     run: { id, sessionId, project, status },
     entries: await allEntries(session, caller, runId),
@@ -95,6 +95,22 @@ async function allEntries(
     const next = await session.runs.stored(caller, runId, entries.at(-1)?.seq ?? 0)
     if (next.length === 0) return entries
     entries.push(...next)
+  }
+}
+
+/** Also those that a better one has superseded: each has its entry in the timeline. */
+async function allChanges(
+  session: SessionApi,
+  caller: Caller,
+  runId: string,
+): Promise<StoredChange[]> {
+  const changes: StoredChange[] = []
+  for (let after = 0; ;) {
+    const next = await session.evidence.stored(caller, runId, after)
+    const last = next.at(-1)
+    if (!last) return changes
+    changes.push(...next.map(({ eventId, hash, event }) => ({ eventId, hash, event })))
+    after = last.n
   }
 }
 

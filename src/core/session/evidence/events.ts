@@ -1,5 +1,6 @@
 import { acceptedProofs, type ChangeEvent } from '../../../contract/change.ts'
 import { addToOutbox } from '../../actor/outbox.ts'
+import { rowsThatFit } from '../../actor/paging.ts'
 import { hashText } from '../../hash.ts'
 import type { Sql } from '../../ports.ts'
 import { record } from '../runs/run.ts'
@@ -126,6 +127,23 @@ export function hasTextOf(sql: Sql, runId: string, sha256: string): boolean {
     sha256,
   )
   return row !== undefined
+}
+
+export interface StoredEvent {
+  n: number
+  eventId: string
+  hash: string
+  /** The bytes that were hashed. */
+  event: string
+}
+
+/** In the order in which they were recorded. Empty only if there is nothing after `after`. */
+export function storedEvents(sql: Sql, runId: string, after: number): StoredEvent[] {
+  const from = 'change_events where run_id = ? and n > ?'
+  const query = { from, by: 'n', size: 'length(event)', limit: 1000 }
+  return rowsThatFit<EventRow>(sql, query, runId, after).map(({ n, id, hash, event }) => ({
+    ...{ n, eventId: id, hash, event },
+  }))
 }
 
 /** Of each key the best one, in the order in which the key was first recorded; those without a key as they came. */

@@ -38,7 +38,7 @@ import {
 } from './collects.ts'
 import { withDecision } from './decisions.ts'
 import { type DeliveredTurn, deliveredTurn, deliveryOf } from './delivery.ts'
-import { countingEvents, hasTextOf, importEvent } from './events.ts'
+import { countingEvents, hasTextOf, importEvent, type StoredEvent, storedEvents } from './events.ts'
 import { hideSecrets } from './hidden.ts'
 import { checkImport } from './imports.ts'
 import { mismatchesOf } from './mismatch.ts'
@@ -62,6 +62,8 @@ export interface EvidenceApi {
     input: ChangeImport,
     key: string | null,
   ): Promise<ChangeImported>
+  /** Every event as it is stored, superseded ones too, after the row `after`: as many as fit. */
+  stored(caller: Caller, runId: string, after: number): Promise<StoredEvent[]>
   /** Records that the files are right as they are. */
   accept(
     caller: Caller,
@@ -278,6 +280,12 @@ export class Evidence implements RoomOf<EvidenceApi> {
       fingerprint: fingerprintOf(rows.map(({ event }) => JSON.parse(event) as ChangeEvent)),
       collects: collectsOf(sql, run.id),
     }
+  }
+
+  async stored(caller: Caller, runId: string, after: number): Promise<StoredEvent[]> {
+    callerSession(this.#kernel, caller)
+    const { sql } = this.#kernel.ports
+    return storedEvents(sql, mustRun(sql, runId).id, after)
   }
 
   async checkText(caller: Caller, runId: string, sha256: string): Promise<void> {
