@@ -2,7 +2,7 @@ import type { Stack } from '../local/stack/stack.ts'
 
 /** As the newcomer's admin. */
 export async function api(
-  stack: Stack,
+  stack: Pick<Stack, 'url' | 'adminKey'>,
   method: string,
   path: string,
   body?: object,

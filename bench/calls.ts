@@ -14,13 +14,18 @@ let fresh = 0
 const body = (id: string) => JSON.stringify({ tool_call_id: id, args: {} })
 
 /** A session without a sandbox, and the token that a sandbox of it would hold. */
-export async function createTarget(stack: Stack): Promise<Target> {
+export async function createTarget(
+  stack: Pick<Stack, 'url' | 'adminKey' | 'env' | 'organisationId'>,
+): Promise<Target> {
   const { id } = (await api(stack, 'POST', '/v1/sessions', { sandbox: 'none' })) as { id: string }
   const token = await sandboxToken(stack, id)
   return { sessionId: id, token }
 }
 
-export async function sandboxToken(stack: Stack, sessionId: string): Promise<string> {
+export async function sandboxToken(
+  stack: Pick<Stack, 'env' | 'organisationId'>,
+  sessionId: string,
+): Promise<string> {
   const tokens = createTokens(parseConfig(stack.env).tokenKeys, Date.now)
   const { organisationId } = stack
   return (await tokens.mint({ sessionId, organisationId, generation: 1 })).token

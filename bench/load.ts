@@ -4,7 +4,12 @@ export interface Load {
   clients: number
   requests: number
   /** The k-th request. */
-  make: (k: number) => { path: string; body: string; headers?: Record<string, string> }
+  make: (k: number) => {
+    method?: string
+    path: string
+    body: string
+    headers?: Record<string, string>
+  }
 }
 export interface Timing {
   p50: number
@@ -44,14 +49,19 @@ function timed(url: string, agent: Agent, call: ReturnType<Load['make']>): Promi
       'content-length': Buffer.byteLength(call.body),
       ...call.headers,
     }
-    const sent = request(url + call.path, { method: 'POST', agent, headers }, (answer) => {
-      let text = ''
-      answer.on('data', (chunk: Buffer) => (text += chunk.toString()))
-      answer.on('end', () => {
-        if (answer.statusCode === 200) resolve(performance.now() - started)
-        else reject(new Error(`${call.path} answered ${answer.statusCode}: ${text.slice(0, 200)}`))
-      })
-    })
+    const sent = request(
+      url + call.path,
+      { method: call.method ?? 'POST', agent, headers },
+      (answer) => {
+        let text = ''
+        answer.on('data', (chunk: Buffer) => (text += chunk.toString()))
+        answer.on('end', () => {
+          if (answer.statusCode === 200) resolve(performance.now() - started)
+          else
+            reject(new Error(`${call.path} answered ${answer.statusCode}: ${text.slice(0, 200)}`))
+        })
+      },
+    )
     sent.on('error', reject)
     sent.end(call.body)
   })

@@ -10,7 +10,9 @@ import { measureEvents } from './events.ts'
 import { measureEvidence } from './evidence.ts'
 import { measureFleet } from './fleet.ts'
 import { measureGate } from './gate.ts'
+import { measureMemory } from './memory.ts'
 import { measureSizes } from './sizes.ts'
+import { measureStall } from './stall.ts'
 import { measureStart } from './start.ts'
 import { printTable, type Row } from './table.ts'
 
@@ -45,7 +47,9 @@ try {
   if (wanted('replay')) rows.push(...(await measureReplay(stack, base)))
   if (wanted('events')) rows.push(await measureEvents(stack, base))
   if (wanted('gate')) rows.push(...(await measureGate(join(folder, 'gate'), base)))
+  if (wanted('memory')) rows.push(await measureMemory(join(folder, 'memory')))
   if (wanted('growth')) rows.push(await measureGrowth(stack, Number(values.calls)))
+  if (wanted('stall')) rows.push(...(await measureStall(stack)))
   await stack.stop()
   await base.stop()
   if (wanted('evidence')) rows.push(...measureEvidence())

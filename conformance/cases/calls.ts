@@ -67,6 +67,16 @@ export const callCases: readonly Case[] = [
     },
   },
   {
+    name: 'own-tools-of-a-plain-session',
+    rule: 'TOOL16',
+    async run(kit) {
+      const { session, token } = await withSandbox(kit)
+      const args = { query: 'anything' }
+      const answer = await kit.call(session, token, 'memory_search', kit.id('own'), args)
+      return answered('a tool that the session was not given', answer, false).result
+    },
+  },
+  {
     name: 'same-id-two-tools',
     rule: 'CALL5',
     async run(kit) {

@@ -32,6 +32,9 @@ export type AgentId = z.infer<typeof AgentId>
 export const ProfileId = id('prf', 20)
 export type ProfileId = z.infer<typeof ProfileId>
 
+export const MemoryId = id('mem', 20)
+export type MemoryId = z.infer<typeof MemoryId>
+
 /** The session's thirty characters, then eight of its own: a turn id alone leads to its session. */
 export const TurnId = id('trn', 38)
 export type TurnId = z.infer<typeof TurnId>

@@ -23,7 +23,7 @@ export const SampleRequest = z.strictObject({
   workspaceRoot: Path.default('/home/user/workspace'),
   sessionPaths: z.array(Path).max(20).default([]),
   paths: z.array(Path).max(200).default([]),
-  command: Text(64 * 1024)
+  command: Text(4 * 1024)
     .nullable()
     .default(null),
   cwd: Path.optional(),
@@ -33,8 +33,8 @@ export const SampleRequest = z.strictObject({
 })
 export type SampleRequest = z.infer<typeof SampleRequest>
 
-/** Of all commands together: each is read word by word. */
-const maxCommandsLength = 256 * 1024
+/** Of all commands together: each is read word by word, while everybody else waits. */
+const maxCommandsLength = 16 * 1024
 
 export const PolicyCheck = z.strictObject({
   project: PolicyPut.shape.project,

@@ -26,6 +26,7 @@ import {
   SandboxState,
 } from './sandbox.ts'
 import { maxNamedSkills, SkillNamed } from './skill.ts'
+import { SessionMemory } from './session-memory.ts'
 import { CompletionOutcome } from './tools/automation-complete.ts'
 
 export { ProviderName, SandboxState } from './sandbox.ts'
@@ -138,6 +139,9 @@ export const SessionCreate = z.strictObject({
     .describe(
       'Skills of the project by name ("review", "review@3"), or one’s own ("personal:notes"), and what is attached to OpenCode',
     ),
+  memory: SessionMemory.optional().describe(
+    'What it is given to remember, with tools to search and add; absent: nothing, unless its agent has memory',
+  ),
   budget: Budget.optional().describe(
     'At 80 % an event; at 100 % nothing more runs until it is raised',
   ),

@@ -2,6 +2,12 @@ import { z } from 'zod'
 import type { Mode } from './mode.ts'
 import type { ContractTool, Equipment, ToolDefinition } from './tool.ts'
 import { automationCompleteTool } from './tools/automation-complete.ts'
+import {
+  memoryGetTool,
+  memorySaveTool,
+  memorySearchTool,
+  memoryUpdateTool,
+} from './tools/memory.ts'
 import { requestEnvVariablesTool } from './tools/request-env-variables.ts'
 import { saveEnvFilesTool } from './tools/save-env-files.ts'
 import { saveServiceCommandsTool } from './tools/save-commands.ts'
@@ -10,6 +16,10 @@ import { verifyTool } from './tools/verify.ts'
 
 export {
   automationCompleteTool,
+  memoryGetTool,
+  memorySaveTool,
+  memorySearchTool,
+  memoryUpdateTool,
   requestEnvVariablesTool,
   saveEnvFilesTool,
   saveServiceCommandsTool,

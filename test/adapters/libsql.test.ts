@@ -6,10 +6,12 @@ import { createDb } from '../../src/adapters/libsql.ts'
 import { sha256 } from '../../src/adapters/web-crypto.ts'
 import { blobsSuite } from '../suites/blobs.ts'
 import { dbSuite } from '../suites/db.ts'
+import { memoriesSuite } from '../suites/memories.ts'
 import { useLibsql } from '../support/libsql.ts'
 
 const libsql = useLibsql()
 dbSuite('libSQL', libsql.db)
+memoriesSuite('libSQL', libsql.db)
 blobsSuite('libSQL', () => createBlobs(libsql.db(), () => 1))
 
 test('a blob whose upload broke off is not there, and can be put again', async () => {

@@ -76,6 +76,7 @@ export async function createGuardKit({
   const agent = await call('PUT', '/v1/agents', { name: 'guard-agent' })
   const profile = await call('PUT', '/v1/profiles', { name: 'guard-agent' })
   const configuration = await call('POST', '/v1/configurations', { name: `guard ${sessionId}` })
+  const memory = await call('POST', '/v1/memories', { title: 'guard', content: 'guarded' })
   const skill = await call('PUT', '/v1/skills', { name: 'guard', description: 'For the guards' })
   await call('POST', `/v1/skills/${skill['id']}/versions`, {
     source: { kind: 'inline', content: 'Look.' },
@@ -120,6 +121,7 @@ export async function createGuardKit({
     agentId: agent['id'] as string,
     profileId: profile['id'] as string,
     configurationId: configuration['id'] as string,
+    memoryId: memory['id'] as string,
     webhookId: webhook['id'] as string,
     skillId: skill['id'] as string,
     proposalId: proposal['id'] as string,

@@ -61,7 +61,8 @@ function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
   if (`${method} ${path}` === 'GET /v1/configurations/:configurationId')
     return { 'a key of another project': 'not_found' }
   if (path === '/v1/abilities/validate' || path === '/v1/evidence/evaluate') return {}
-  if (path !== '/v1/changes/:change/workflow' && path.startsWith('/v1/changes'))
+  if (path.startsWith('/v1/memories/:memoryId')) return { 'a key of another project': 'not_found' }
+  if (/^\/v1\/(changes|memories)/.test(path) && path !== '/v1/changes/:change/workflow')
     return { 'a key of another project': 'forbidden' }
   if (path.startsWith('/v1/skills/:') || path.startsWith('/v1/skill-proposals/:'))
     return { 'a key of another project': 'not_found' }
@@ -240,6 +241,8 @@ function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path.endsWith('/env')) return '{"values":[{"key":"A","value":"v"}]}'
   if (path.endsWith('/corrections')) return '{"used":{"tokens":0},"reason":"r"}'
   if (path.endsWith('/tokens')) return '{"lifetimeSeconds":60}'
+  if (path === '/v1/memories') return '{"title":"t","content":"c"}'
+  if (path === '/v1/memories/import') return '{"memories":[{"title":"t","content":"c"}]}'
   if (path === '/v1/changes/import')
     return '{"artifacts":[{"change":"c","phase":"explore","content":"c"}]}'
   if (path === '/v1/changes/:change/phases/:phase') return '{"content":"c"}'
@@ -292,13 +295,18 @@ export function fillPath(kit: GuardKit, path: string): string {
     version: '1',
     targetType: 'agent',
     targetKey: 'a',
+    memoryId: kit.memoryId,
     change: 'guarded',
     phase: 'explore',
     toolName: 'verify',
     provider: 'litellm',
     path: 'chat/completions',
   }
-  return path.replaceAll(/:(\w+)(\{[^}]+\})?/g, (_, name: string) => values[name] ?? `no-${name}`)
+  const query = path === '/v1/memories/search' ? '?query=x' : ''
+  return (
+    path.replaceAll(/:(\w+)(\{[^}]+\})?/g, (_, name: string) => values[name] ?? `no-${name}`) +
+    query
+  )
 }
 
 function nameIn(path: string): string {

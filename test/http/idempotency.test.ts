@@ -42,6 +42,8 @@ const posts: Record<string, string> = {
   '/v1/agents/resolve': 'writes nothing',
   '/v1/agents/shipped': 'what is there stays as it is',
   '/v1/agents/:agentId/archive': 'what is archived stays so',
+  '/v1/memories': 'key',
+  '/v1/memories/import': 'what is there already is unchanged',
   '/v1/changes/import': 'what is there already is unchanged',
   '/v1/changes/:change/phases/:phase/approvals': 'a member has one word on a revision',
   '/v1/members/:memberId/disable': 'what is disabled stays so',

@@ -352,11 +352,12 @@ describe('[POL31] [POL32] the judge behind POST /v1/policies/check', () => {
     expect(decided(strict.json)).toEqual(['ask', 'deny', 'ask', 'deny', 'ask'])
   })
 
-  test('[POL36] more than 256 Ki characters of commands, and signs without end, are refused', async () => {
-    const long = `perl -e '${'open '.repeat(13_000)}'`
-    const many = await check({ source: 'name: x', requests: samples(long, long, long, long, long) })
+  test('[POL36] more than 16 Ki characters of commands, signs or patterns without end, and too much work are refused', async () => {
+    const long = `perl -e '${'open '.repeat(800)}'`
+    const five = Array.from({ length: 5 }, () => long)
+    const many = await check({ source: 'name: x', requests: samples(...five) })
     expect([many.status, many.json.error.code]).toEqual([400, 'invalid_request'])
-    expect(JSON.stringify(many.json)).toContain('262144 characters together')
+    expect(JSON.stringify(many.json)).toContain('16384 characters together')
     for (const sign of ['"', ',']) {
       const signs = await check({ source: sign.repeat(250_000), requests: [] })
       expect([signs.status, JSON.stringify(signs.json)]).toEqual([
@@ -364,7 +365,29 @@ describe('[POL31] [POL32] the judge behind POST /v1/policies/check', () => {
         expect.stringContaining('at most 30000'),
       ])
     }
-    const most = await check({ source: 'name: x', requests: samples(long, long, long) })
-    expect(decided(most.json)).toEqual(['ask', 'ask', 'ask'])
+    const one = await check({ source: 'name: x', requests: samples('x'.repeat(4097)) })
+    expect([one.status, one.json.error.code]).toEqual([400, 'invalid_request'])
+    const most = await check({ source: 'name: x', requests: samples(...five.slice(1)) })
+    expect(decided(most.json)).toEqual(['ask', 'ask', 'ask', 'ask'])
+    const patterns = (count: number) => {
+      const list = (length: number) => Array.from({ length }, (_, n) => `**/q${n}`)
+      const rules = Array.from({ length: count / 100 }, () => ({
+        ...{ match: { path: list(100) }, decision: 'deny' },
+      }))
+      return JSON.stringify({ name: 'x', rules })
+    }
+    const tooMany = await check({ source: patterns(1100), format: 'json', requests: [] })
+    expect([tooMany.status, JSON.stringify(tooMany.json)]).toEqual([
+      422,
+      expect.stringContaining('at most 1000 patterns in all its rules, and has 1100'),
+    ])
+    const paths = (length: number) => [{ category: 'read', paths: [`/${'a'.repeat(length - 1)}`] }]
+    const source = patterns(1000)
+    const tooMuch = await check({ source, format: 'json', requests: paths(1001) })
+    expect([tooMuch.status, JSON.stringify(tooMuch.json)]).toEqual([
+      422,
+      expect.stringContaining('at most 1000 characters together'),
+    ])
+    expect((await check({ source, format: 'json', requests: paths(1000) })).status).toBe(200)
   })
 })

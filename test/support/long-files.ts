@@ -1,6 +1,7 @@
 /** Real machines of the vendors' doubles, deaths in every phase, many sessions: only in `npm run test:long`. */
 export const longOnly = [
   'test/adapters/{e2b-{hosts,provider},modal-provider}.test.ts',
+  'test/blackbox/stall.test.ts',
   'test/redteam/redteam.test.ts',
   'test/simulation/faults.test.ts',
   'test/e2e/{contract-{freeze,models,modes-deno,organisations},agent-crashes,e2b-agent,park,modal-agent,providers,recovery,zombie,fleet,lifecycle,warm-pool}.test.ts',

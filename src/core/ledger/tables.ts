@@ -277,6 +277,8 @@ export const otherTables: Readonly<Record<string, 'claim' | 'content' | { stays:
   webhooks: { stays: 'Of no session' },
   abilities: { stays: 'Of no session' },
   ability_files: { stays: 'Of no session' },
+  memories: { stays: 'Of no session' },
+  memory_revisions: { stays: 'Of no session' },
   phase_artifacts: { stays: 'Of no session' },
   phase_approvals: { stays: 'Of no session' },
   provider_credentials: { stays: 'Of no session' },

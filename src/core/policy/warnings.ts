@@ -7,28 +7,37 @@ import { type Everyday, everyday } from './everyday.ts'
 
 /** What people would notice first, in their words: everyday work that the built-in policy allows and this one does not. */
 export const policyWarnings = (policy: Policy): string[] =>
-  everyday.flatMap((kind) => [
-    ...warningsOf(kind, policy, 'ask', 'will ask a person'),
-    ...warningsOf(kind, policy, 'deny', 'will be denied'),
-  ])
+  everyday.flatMap((kind) => {
+    const decided = decideSamples(kind, policy)
+    return [
+      ...warningsOf(kind, decided, 'ask', 'will ask a person'),
+      ...warningsOf(kind, decided, 'deny', 'will be denied'),
+    ]
+  })
+
+interface Decided {
+  shown: string
+  by: PermissionDecision
+}
+
+/** What the built-in policy allows, as this one decides it. */
+const decideSamples = ({ samples }: Everyday, policy: Policy): Decided[] =>
+  samples
+    .filter(({ request }) => evaluatePermission(request, sandboxDefault).decision === 'allow')
+    .map(({ shown, request }) => ({ shown, by: evaluatePermission(request, policy) }))
 
 const maxShown = 3
 
 function warningsOf(
-  { name, each, samples }: Everyday,
-  policy: Policy,
+  { name, each }: Everyday,
+  decided: readonly Decided[],
   decision: Decision,
   what: string,
 ): string[] {
-  const allowed = samples.filter(
-    ({ request }) => evaluatePermission(request, sandboxDefault).decision === 'allow',
-  )
-  const hit = allowed
-    .map(({ shown, request }) => ({ shown, by: evaluatePermission(request, policy) }))
-    .filter(({ by }) => by.decision === decision)
+  const hit = decided.filter(({ by }) => by.decision === decision)
   if (hit.length === 0) return []
   const rules = rulesOf(hit.map(({ by }) => by))
-  if (hit.length === allowed.length) return [`Every ${each} ${what} (${rules})`]
+  if (hit.length === decided.length) return [`Every ${each} ${what} (${rules})`]
   const shown = hit.slice(0, maxShown).map((one) => `"${one.shown}"`)
   return [`Some ${name} ${what}, such as ${shown.join(', ')} (${rules})`]
 }

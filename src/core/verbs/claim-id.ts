@@ -11,7 +11,7 @@ export interface ClaimIdPorts {
 export async function claimId(
   ports: ClaimIdPorts,
   organisationId: string,
-  made: { prefix: 'key' | 'whk' | 'mbr' | 'skp'; key: string | null; body: unknown },
+  made: { prefix: 'key' | 'whk' | 'mbr' | 'mem' | 'skp'; key: string | null; body: unknown },
 ): Promise<string> {
   const fresh = `${made.prefix}_${ports.crypto.random(20)}`
   if (made.key === null) return fresh

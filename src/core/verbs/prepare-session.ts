@@ -8,10 +8,16 @@ import type { Crypto, Db } from '../ports.ts'
 import type { Pin } from '../session/pins/pins.ts'
 import type { CreateSession, SessionConfiguration } from '../session/record/record.ts'
 import type { SealedValue } from '../session/record/secrets.ts'
+import type { Pin } from '../session/pins/pins.ts'
+import { memoryScopesOf } from './pin-memories.ts'
 import { pinRegistries } from './pin-registries.ts'
 
 export interface PreparedSession extends Required<
   Pick<CreateSession, 'configuration' | 'secrets' | 'policy' | 'pins' | 'equipment'>
+  Pick<
+    CreateSession,
+    'configuration' | 'secrets' | 'policy' | 'pins' | 'equipment' | 'memoryScopes'
+  >
 > {
   /** How many sandboxes of its configuration are kept booted. */
   warmPoolSize: number
@@ -35,6 +41,16 @@ export async function prepareSession(
   const project = own.configuration?.project ?? input.project
   const pins = await pinRegistries({ ...ports, ...creator, project, input })
   return { ...own, pins, equipment: equipmentFor(pins) }
+  return { ...own, pins, ...equipmentFor(input, pins) }
+}
+
+/** What the session names, itself or by its agent. */
+function equipmentFor(
+  input: SessionCreate,
+  pins: readonly Pin[],
+): Pick<PreparedSession, 'equipment' | 'memoryScopes'> {
+  const memoryScopes = memoryScopesOf(input, pins)
+  return { memoryScopes, equipment: memoryScopes.length > 0 ? ['memory'] : [] }
 }
 
 /** What it has begun with brings the tools for it. */
@@ -46,6 +62,7 @@ async function prepareOwn(
   caller: Limited & { organisationId: string },
   input: SessionCreate,
 ): Promise<Omit<PreparedSession, 'pins' | 'equipment'>> {
+): Promise<Omit<PreparedSession, 'pins' | 'equipment' | 'memoryScopes'>> {
   const { organisationId } = caller
   const { configurationId } = input
   if (configurationId === undefined) {

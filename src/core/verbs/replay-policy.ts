@@ -19,10 +19,12 @@ import {
   type Selection,
 } from '../registry/policies/recorded.ts'
 
+/** So many are decided before others are served. */
+const atOnce = 10
+
 /** What a policy would have decided on what sessions of the organisation have asked. Stores nothing. */
 export async function replayPolicy(
-  db: Db,
-  now: number,
+  { db, now, pause }: { db: Db; now: number; pause: () => Promise<void> },
   organisationId: string,
   input: PolicyReplay,
 ): Promise<PolicyReplayed> {
@@ -31,7 +33,10 @@ export async function replayPolicy(
   const pages = recordedDecisions(db, organisationId, selectionOf(input, now), input.limit + 1)
   let left = input.limit
   for await (const rows of pages) {
-    replay.add(rows.slice(0, left))
+    for (let from = 0; from < Math.min(rows.length, left); from += atOnce) {
+      replay.add(rows.slice(from, Math.min(from + atOnce, left)))
+      await pause()
+    }
     replay.result.truncated ||= rows.length > left
     left -= rows.length
   }

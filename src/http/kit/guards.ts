@@ -9,6 +9,7 @@ import { allowsScope, decideKeyState } from '../../core/registry/keys.ts'
 import { loadProposal } from '../../core/registry/skills/proposals.ts'
 import { loadSkill } from '../../core/registry/skills/rows.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
+import { loadMemory } from '../../core/registry/memories/memories.ts'
 import { findTarget } from '../../core/registry/webhooks/webhooks.ts'
 import { readJson } from './body.ts'
 import type { AppDeps } from './deps.ts'
@@ -123,7 +124,7 @@ export function createGuards(deps: AppDeps): Guards {
     const caller = c.get('caller')
     const { organisationId } = caller
     const given = c.req.param() as Record<string, string | undefined>
-    const { agentId, configurationId, profileId, proposalId, skillId, webhookId } = given
+    const { agentId, configurationId, memoryId, profileId, proposalId, skillId, webhookId } = given
     if (agentId !== undefined) await loadAgentById(deps.db(), caller, agentId)
     if (profileId !== undefined) await loadProfile(deps.db(), caller, profileId)
     if (skillId !== undefined) await loadSkill(deps.db(), caller, skillId)
@@ -131,6 +132,7 @@ export function createGuards(deps: AppDeps): Guards {
     if (sessionId !== undefined) await deps.session(sessionId).self.view(caller)
     if (configurationId !== undefined)
       await loadConfiguration(deps.db(), { ...caller, configurationId })
+    if (memoryId !== undefined) await loadMemory(deps.db(), c.get('caller'), memoryId)
     if (webhookId !== undefined && !(await findTarget(deps.db(), { organisationId, webhookId })))
       throw new AppError('not_found', 'There is nothing with this id')
   }

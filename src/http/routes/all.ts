@@ -16,6 +16,7 @@ import { keyRoutes } from './keys.ts'
 import { killSwitchRoutes } from './kill-switch.ts'
 import { limitRoutes } from './limits.ts'
 import { memberRoutes } from './members.ts'
+import { memoryRoutes } from './memories.ts'
 import { modelRoutes } from './models.ts'
 import { operationRoutes } from './operations.ts'
 import { phaseRoutes } from './phases.ts'
@@ -40,7 +41,7 @@ import { webhookRoutes } from './webhooks.ts'
 export const routes: Route[] = [
   ...[...sessionRoutes, ...turnRoutes, ...changeRoutes, ...eventRoutes, ...artifactRoutes],
   ...[...runRoutes, ...runChangeRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
-  ...[...abilityRoutes, ...phaseRoutes, ...skillRoutes, ...skillProposalRoutes],
+  ...[...abilityRoutes, ...memoryRoutes, ...phaseRoutes, ...skillRoutes, ...skillProposalRoutes],
   ...[...evidenceRoutes, ...exportRoutes],
   ...[...budgetRoutes, ...usageRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],

@@ -39,6 +39,7 @@ const landed = {
     '38f2a589bbb7da87',
     '8280418b81d4c659',
     'b48299d25e24f2a8',
+    'd171c69d343d8afb',
     'e9e7ec1dc49c2856',
   ],
   organisation: [
@@ -78,7 +79,8 @@ const landedMigrations = {
   '0014_agents.sql': '1233e461d322e376',
   '0015_profiles.sql': 'e722af0cc4fbb19f',
   '0016_task_change_events.sql': '2c306220495a9c8f',
-  '0017_skill_usage.sql': '52912a61711453fc',
+  '0017_memories.sql': '8ad7d56be8a9b192',
+  '0018_skill_usage.sql': '52912a61711453fc',
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)
@@ -139,7 +141,7 @@ describe('[REL3] whatever is not marked only adds', () => {
 function isAdditive(text: string, all: readonly string[]): boolean {
   const madeHere = (table: string | undefined) =>
     all.some((other) => new RegExp(`^\\s*create table ${table}\\b`, 'i').test(other))
-  if (/^\s*create (table|index|trigger) /i.test(text)) return true
+  if (/^\s*create (table|virtual table|index|trigger) /i.test(text)) return true
   if (/^\s*alter table \w+ add column /i.test(text))
     return !/\bnot null\b/i.test(text) || /\bdefault\b/i.test(text)
   const written =

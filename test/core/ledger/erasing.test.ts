@@ -21,11 +21,13 @@ interface Column {
   type: string
   required: number
 }
+/** Without full-text indexes, which follow the tables that they are of. */
 const columnsOf = () =>
   db.all<Column>(
     `select m.name as "table", c.name as name, c.type as type, (c."notnull" or c.pk > 0) as required
      from sqlite_master m join pragma_table_info(m.name) c
-     where m.type = 'table' and m.name not glob 'sqlite_*' and m.name not glob 'libsql_*' and m.name not glob '_*'`,
+     where m.type = 'table' and m.name in (select name from pragma_table_list where type = 'table')
+       and m.name not glob 'sqlite_*' and m.name not glob 'libsql_*' and m.name not glob '_*'`,
   )
 
 /** By what column the rows of a session are known; undefined: there are none, or no column says whose they are. */

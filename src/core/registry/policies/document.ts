@@ -4,11 +4,23 @@ import type { PolicyFormat } from '../../../contract/stored-policy.ts'
 import type { DocumentError } from '../../documents.ts'
 import { type ParsedPolicy, parsePolicy } from '../../policy/document.ts'
 
-/** Or refuses, with the place of every mistake. */
-export const mustParse = (source: string, format: PolicyFormat): PolicyDocument =>
-  documentOf(parsePolicy(source, format))
+/** Each is tried on every path, host and command: a question must not hold up others for long. */
+const maxPatterns = 1000
 
-/** What is stored may have a name that has been taken since. */
+/** Or refuses, with the place of every mistake. */
+export function mustParse(source: string, format: PolicyFormat): PolicyDocument {
+  const document = documentOf(parsePolicy(source, format))
+  const patterns = countPatterns(document)
+  if (patterns <= maxPatterns) return document
+  const message = `Must have at most ${maxPatterns} patterns in all its rules, and has ${patterns}`
+  throw new AppError('unprocessable', `Invalid policy: ${message}`, [{ path: 'rules', message }])
+}
+
+/** What its rules match by, all together. */
+export const countPatterns = ({ rules }: PolicyDocument): number =>
+  rules.reduce((sum, { match }) => sum + Object.values(match).flat().length, 0)
+
+/** What is stored may have a name that has been taken since, and more patterns than are taken now. */
 export const mustParseStored = (source: string, format: PolicyFormat): PolicyDocument =>
   documentOf(parsePolicy(source, format, []))
 

@@ -323,6 +323,8 @@ export class Calls implements RoomOf<CallsApi> {
       sha256: (text) => ports.crypto.sha256(text),
       skills: () => pinsOf(ports.sql, 'skill'),
       mode: session.mode,
+      project: session.project,
+      memory: { scopes: session.memoryScopes, memberId: session.memberId ?? '' },
       configurationId: session.configurationId,
       generation: session.generation,
       provider: () => ports.provider(session.provider, session.organisationId),

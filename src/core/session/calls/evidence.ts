@@ -1,10 +1,15 @@
 import type { Sql } from '../../ports.ts'
+import type { ToolResult } from '../../../contract/tool.ts'
 import { findRun, openRun, record } from '../runs/run.ts'
 import { hasEnded } from '../runs/transitions.ts'
 import { snapshotIdOf } from './tools/snapshot-id.ts'
 
 /** The tools that leave evidence. Only their calls look for a run: the others are on the path of everything. */
-const evidenceTools: ReadonlySet<string> = new Set(['verify', 'save_snapshot'])
+const evidenceTools: ReadonlySet<string> = new Set([
+  'verify',
+  'save_snapshot',
+  ...['memory_search', 'memory_get', 'memory_save', 'memory_update'],
+])
 
 interface EvidenceCall {
   tool: string
@@ -32,8 +37,9 @@ export function recordEvidence(
   sql: Sql,
   now: number,
   call: EvidenceCall,
-  end: { success: boolean; reason: string | null },
+  end: { success: boolean; reason: string | null; data?: ToolResult['data'] },
 ): void {
+  if (call.tool.startsWith('memory_')) return recordMemory(sql, now, call, end)
   const artifacts = recordArtifacts(sql, now, call)
   if (call.tool === 'save_snapshot') recordSnapshot(sql, now, call)
   if (call.tool !== 'verify') return
@@ -61,6 +67,25 @@ function recordArtifacts(sql: Sql, now: number, call: EvidenceCall): number {
   return artifacts.length
 }
 
+/** What was read or written, by id and revision; a refusal has done neither. */
+function recordMemory(
+  sql: Sql,
+  now: number,
+  call: EvidenceCall,
+  { success, data }: { success: boolean; data?: ToolResult['data'] },
+): void {
+  if (!success) return
+  const { items, memory } = (data ?? {}) as { items?: MemoryName[]; memory?: MemoryName }
+  const memories = (items ?? (memory ? [memory] : [])).map(({ id, revision }) => ({ id, revision }))
+  const isWrite = call.tool === 'memory_save' || call.tool === 'memory_update'
+  note(sql, now, call, isWrite ? 'memory.written' : 'memory.read', { tool: call.tool, memories })
+}
+
+interface MemoryName {
+  id: string
+  revision: number
+}
+
 function recordSnapshot(sql: Sql, now: number, call: EvidenceCall): void {
   const [snapshot] = sql.all<{ snapshotId: string; target: string; bytes: number }>(
     'select id as snapshotId, target, bytes, message from snapshots where id = ?',
@@ -75,6 +100,8 @@ type Kind =
   | 'artifact.written'
   | 'snapshot.stored'
   | 'error.recorded'
+  | 'memory.read'
+  | 'memory.written'
 
 function note(sql: Sql, now: number, call: EvidenceCall, kind: Kind, data: object): void {
   const run = findRun(sql, call.runId)

@@ -244,7 +244,12 @@ function tellRun(
 ): void {
   const call = { tool, toolCallId, runId, operationId }
   if (end.response === null) recordEvidenceError(sql, now, call, end.error ?? '')
-  else recordEvidence(sql, now, call, { success: end.success === true, reason: reasonOf(end) })
+  else
+    recordEvidence(sql, now, call, {
+      success: end.success === true,
+      reason: reasonOf(end),
+      data: (JSON.parse(end.response) as ToolResult).data,
+    })
 }
 
 const reasonOf = ({ response, error }: End): string | null =>

@@ -32,6 +32,8 @@ export interface ManifestInput {
   tools: readonly ToolDefinition[]
   /** Null: the session was started without a registered one. */
   agents?: PinnedAgents | null
+  /** What it was given to remember. */
+  memories?: string
   trustProjectConfig: boolean
   enclosure?: EnclosureMode
   privateHosts?: readonly string[]
@@ -83,7 +85,8 @@ function fileTexts(input: ManifestInput, tools: ToolFile[], marker: string): Fil
   const config = `${JSON.stringify(opencodeConfig(input), null, 2)}\n`
   const ownConfig = withAgents(config, input)
   const shown = input.tools.filter((tool) => isToolOf(tool, input))
-  const instructions = `${input.prompt}\n\n${instructionsText(layout, shown)}`
+  const given = input.memories ? [input.memories] : []
+  const instructions = [input.prompt, ...given, instructionsText(layout, shown)].join('\n\n')
   const { configDir, home, workspace } = layout
   const globalDir = `${home}/.config/opencode`
 

@@ -10,6 +10,7 @@ import { loadGeneration } from '../generations/generations.ts'
 import { pinsOf } from '../pins/pins.ts'
 import { pinnedAgents } from '../pins/agents.ts'
 import type { SessionPorts } from '../record/ports.ts'
+import { memoriesText } from './memories.ts'
 import { sessionPrompt } from './prompt.ts'
 import type { SessionRecord } from '../record/record.ts'
 
@@ -39,6 +40,7 @@ export async function sessionManifest(
       mode: session.mode,
       equipment: session.equipment,
       skills: pinsOf(ports.sql, 'skill'),
+      memories: memoriesText(ports.sql),
       tools: [...ports.tools.map((tool) => tool.definition), ...sandboxTools],
     },
     ports.crypto,

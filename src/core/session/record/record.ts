@@ -14,6 +14,7 @@ import type {
 import { addToOutbox } from '../../actor/outbox.ts'
 import type { Sql } from '../../ports.ts'
 import type { ClientType, Mode } from '../../../contract/mode.ts'
+import type { RegistryScope } from '../../../contract/registry-scope.ts'
 import type { Equipment } from '../../../contract/tool.ts'
 import type { ReasoningEffort } from '../../../contract/models.ts'
 import type { SystemPromptMode } from '../../../contract/prompts.ts'
@@ -52,6 +53,8 @@ export interface SessionRecord {
   agentConfig: AgentConfig
   /** What it has beside the contract; decides which of Gantry's own tools it gets. */
   equipment: Equipment[]
+  /** Of the memories that it may read and add to. */
+  memoryScopes: RegistryScope[]
   reasoningEffort: ReasoningEffort | null
   systemPrompt: string | null
   systemPromptMode: SystemPromptMode
@@ -82,15 +85,22 @@ const columns = `id, organisation_id as organisationId, key_id as keyId, member_
   configuration_id as configurationId, mode, client_type as clientType, reasoning_effort as reasoningEffort,
   system_prompt as systemPrompt, system_prompt_mode as systemPromptMode, snapshot_id as snapshotId, env_files as envFiles,
   image, limits, idle_timeout_seconds as idleTimeoutSeconds, replacement, claimed_for as claimedFor, agent_config as agentConfig,
-  equipment,   created_at as createdAt, closed_at as closedAt`
+  equipment, memory_scopes as memoryScopes,   created_at as createdAt, closed_at as closedAt`
 
 type Row = Omit<
   SessionRecord,
-  'gate' | 'trustProjectConfig' | 'envFiles' | 'limits' | 'agentConfig' | 'equipment'
+  | 'gate'
+  | 'trustProjectConfig'
+  | 'envFiles'
+  | 'limits'
+  | 'agentConfig'
+  | 'equipment'
+  | 'memoryScopes'
 > & {
   gate: string
   agentConfig: string
   equipment: string
+  memoryScopes: string
   limits: string
   trustProjectConfig: number
   envFiles: string
@@ -107,6 +117,7 @@ export function loadSession(sql: Sql): SessionRecord {
     limits: JSON.parse(row.limits) as SandboxLimits,
     agentConfig: JSON.parse(row.agentConfig) as AgentConfig,
     equipment: JSON.parse(row.equipment) as Equipment[],
+    memoryScopes: JSON.parse(row.memoryScopes) as RegistryScope[],
   }
 }
 
@@ -127,6 +138,7 @@ export interface CreateSession {
   pins?: readonly Pin[]
   /** Beside what every session has: what it names itself, or its agent does. */
   equipment?: readonly Equipment[]
+  memoryScopes?: readonly RegistryScope[]
   /** For a session to come: it is booted, and waits to be claimed. */
   warm?: boolean
 }
@@ -170,8 +182,8 @@ export function insertSession(
     `insert into session (id, organisation_id, key_id, project, title, status, provider, sandbox_state, generation,
        repository_url, repository_ref, repository_token, model, gate, trust_project_config, marker_nonce, created_at,
        configuration_id, mode, client_type, reasoning_effort, system_prompt, system_prompt_mode, snapshot_id, env_files,
-       image, limits, idle_timeout_seconds, replacement, agent_config, equipment, member_id)
-     values (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+       image, limits, idle_timeout_seconds, replacement, agent_config, equipment, memory_scopes, member_id)
+     values (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     create.sessionId,
     create.organisationId,
     create.keyId,
@@ -202,6 +214,7 @@ export function insertSession(
     input.replacement ?? 'auto',
     JSON.stringify(given.agentConfig),
     JSON.stringify(equipmentOf(create)),
+    JSON.stringify(create.memoryScopes ?? []),
     create.memberId ?? null,
   )
   projectSession(sql, now)

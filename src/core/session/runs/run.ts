@@ -4,6 +4,7 @@ import type { Run, RunCreate, RunEnd, RunEventKind, RunStatus } from '../../../c
 import { addToOutbox } from '../../actor/outbox.ts'
 import type { Sql } from '../../ports.ts'
 import { appendEvent } from '../log/events.ts'
+import { listPins } from '../pins/pins.ts'
 import { loadSession } from '../record/record.ts'
 import { addDelivery } from '../webhooks/deliveries.ts'
 import { appendRunEvent } from './timeline.ts'
@@ -70,7 +71,21 @@ export function createRun(
     agent,
     subagent,
   })
+  recordGiven(sql, now, id)
   projectRun(sql, now, id)
+}
+
+/** The memories that the session began with are read by its first run. */
+function recordGiven(sql: Sql, now: number, id: string): void {
+  if (sql.all('select 1 from runs limit 2').length > 1) return
+  const memories = listPins(sql).filter(({ kind }) => kind === 'memory')
+  if (memories.length === 0) return
+  const given = memories.map(({ id: memory, revision, sha256 }) => ({
+    id: memory,
+    revision,
+    sha256,
+  }))
+  record(sql, now, id, 'memory.read', { given: 'at session start', memories: given })
 }
 
 /** False where the cause means nothing in this status: late and repeated news change nothing. */

@@ -24,6 +24,7 @@ export function mayBeWarm(
   return (
     // A warm sandbox has the manifest of a plain session.
     pins.length === 0 &&
+    input.memory === undefined &&
     input.configurationId !== undefined &&
     input.sessionType === 'coding' &&
     input.clientType !== 'automation' &&
@@ -61,6 +62,7 @@ function bootFor(create: CreateSession, plan: NewSession) {
     image: input.image ?? null,
     limits: input.limits ?? {},
     equipment: equipmentOf(create),
+    memoryScopes: create.memoryScopes ?? [],
     secrets: secretTexts(secrets),
     pins: plan.pins.map(withoutContent),
   }
@@ -84,6 +86,7 @@ function bootedAs(sql: Sql): ReturnType<typeof bootFor> {
     image: session.image,
     limits: session.limits,
     equipment: session.equipment,
+    memoryScopes: session.memoryScopes,
     secrets: secretTexts(sealedValues(sql)),
     pins: listPins(sql),
   }

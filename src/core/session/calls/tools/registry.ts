@@ -1,4 +1,5 @@
 import { automationComplete } from './automation-complete.ts'
+import { memoryGet, memorySave, memorySearch, memoryUpdate } from './memory.ts'
 import { saveSnapshot } from './save-snapshot.ts'
 import { saveEnvFiles, saveServiceCommands } from './save-settings.ts'
 import { skillPropose } from './skill-propose.ts'
@@ -13,4 +14,8 @@ export const gatewayTools: readonly GatewayTool[] = [
   saveEnvFiles,
   automationComplete,
   skillPropose,
+  memorySearch,
+  memoryGet,
+  memorySave,
+  memoryUpdate,
 ]

@@ -3,6 +3,7 @@ import type { CollectedFile } from '../../../../contract/artifact.ts'
 import type { CommandBody, CommandKind, CommandResult } from '../../../../contract/link.ts'
 import type { SessionPin } from '../../../../contract/pin.ts'
 import type { ToolDefinition, ToolResult } from '../../../../contract/tool.ts'
+import type { RegistryScope } from '../../../../contract/registry-scope.ts'
 import type { Mode } from '../../../../contract/mode.ts'
 import type { Blobs, Db, SandboxProvider } from '../../../ports.ts'
 import type { KnownSecret } from '../../../redaction/redaction.ts'
@@ -25,6 +26,9 @@ export interface CallContext {
   skills(): readonly SessionPin[]
 
   mode: Mode
+  project: string
+  /** Whose memories it reaches. */
+  memory: { scopes: readonly RegistryScope[]; memberId: string }
   configurationId: string | null
   generation: number
   provider(): Promise<SandboxProvider | null>

@@ -1,0 +1,69 @@
+import { z } from 'zod'
+import type { Memory } from '../../contract/memory.ts'
+import { RegistryScope } from '../../contract/registry-scope.ts'
+import type { SessionCreate } from '../../contract/session.ts'
+import { memoriesById, newestMemories } from '../registry/memories/rows.ts'
+import { searchMemories } from '../registry/memories/search.ts'
+import { placeOf } from '../registry/place.ts'
+import { type Pin, pinFor } from '../session/pins/pins.ts'
+import type { PinContext, Pinner } from './pinner.ts'
+
+/** More than these are not looked at, however much room there is. */
+const maxGiven = 50
+const charactersPerToken = 4
+
+/** What the session is given to remember, the best or newest first, as much as fits into its tokens. */
+export const pinMemories: Pinner = async (context, before) => {
+  const scopes = memoryScopesOf(context.input, before)
+  if (scopes.length === 0) return []
+  const { maxTokens = defaultTokens } = context.input.memory ?? {}
+  const found = maxTokens === 0 ? [] : await memoriesFor(context, scopes)
+  return await Promise.all(fitting(found, maxTokens).map((one) => pinOf(context, one)))
+}
+
+const defaultTokens = 2000
+
+/** The session's own word, or that of the agent it is started with. None: it has no memory. */
+export function memoryScopesOf(
+  { memory }: Pick<SessionCreate, 'memory'>,
+  pins: readonly Pin[],
+): RegistryScope[] {
+  const agent = pins.find(({ kind }) => kind === 'agent')
+  const scopes = memory?.scopes ?? (agent ? scopesOfAgent(agent.content) : [])
+  return [...new Set(scopes)].toSorted()
+}
+
+const AgentMemory = z.object({ memory: z.object({ scopes: z.array(RegistryScope) }) })
+
+function scopesOfAgent(definition: string): RegistryScope[] {
+  return AgentMemory.safeParse(JSON.parse(definition)).data?.memory.scopes ?? []
+}
+
+async function memoriesFor(context: PinContext, scopes: RegistryScope[]): Promise<Memory[]> {
+  const { db, project, input } = context
+  const places = scopes.map((scope) => placeOf(context, { project, scope }))
+  const query = input.memory?.query
+  if (query === undefined) return await newestMemories(db, places, maxGiven)
+  const hits = await searchMemories(db, { places, query, type: null, limit: maxGiven })
+  const ids = hits.map(({ id }) => id)
+  return await memoriesById(db, places, ids)
+}
+
+/** In their order; one that does not fit is left out, and a smaller one behind it may still fit. */
+function fitting(memories: readonly Memory[], maxTokens: number): Memory[] {
+  let left = maxTokens
+  return memories.filter(({ title, content }) => {
+    const tokens = Math.ceil((title.length + content.length) / charactersPerToken)
+    if (tokens > left) return false
+    left -= tokens
+    return true
+  })
+}
+
+const pinOf = (
+  { crypto }: PinContext,
+  { id, title, revision, scope, type, content }: Memory,
+): Promise<Pin> => {
+  const given = JSON.stringify({ scope, type, title, content })
+  return pinFor(crypto, { kind: 'memory', id, name: title, revision, content: given })
+}
