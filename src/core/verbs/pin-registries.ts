@@ -6,8 +6,7 @@ import { pinSkills } from './pin-skills.ts'
 import type { PinContext, Pinner } from './pinner.ts'
 
 /** In this order. */
-const pinners: readonly Pinner[] = [pinAgent, pinProfile, pinSkills]
-const pinners: readonly Pinner[] = [pinAgent, pinProfile, pinMemories]
+const pinners: readonly Pinner[] = [pinAgent, pinProfile, pinSkills, pinMemories]
 
 export async function pinRegistries(context: PinContext): Promise<Pin[]> {
   let pins: Pin[] = []

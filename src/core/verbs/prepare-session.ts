@@ -1,11 +1,9 @@
 import { AppError } from '../../contract/error.ts'
 import type { SessionCreate } from '../../contract/session.ts'
-import type { Equipment } from '../../contract/tool.ts'
 import { type ConfigurationKey, loadConfiguration } from '../registry/configurations.ts'
 import { type Limited, mustMayUseProject } from '../registry/place.ts'
 import { loadPolicyFor } from '../registry/policies/load.ts'
 import type { Crypto, Db } from '../ports.ts'
-import type { Pin } from '../session/pins/pins.ts'
 import type { CreateSession, SessionConfiguration } from '../session/record/record.ts'
 import type { SealedValue } from '../session/record/secrets.ts'
 import type { Pin } from '../session/pins/pins.ts'
@@ -13,7 +11,6 @@ import { memoryScopesOf } from './pin-memories.ts'
 import { pinRegistries } from './pin-registries.ts'
 
 export interface PreparedSession extends Required<
-  Pick<CreateSession, 'configuration' | 'secrets' | 'policy' | 'pins' | 'equipment'>
   Pick<
     CreateSession,
     'configuration' | 'secrets' | 'policy' | 'pins' | 'equipment' | 'memoryScopes'
@@ -40,7 +37,6 @@ export async function prepareSession(
   const own = await prepareOwn(ports.db, creator, input)
   const project = own.configuration?.project ?? input.project
   const pins = await pinRegistries({ ...ports, ...creator, project, input })
-  return { ...own, pins, equipment: equipmentFor(pins) }
   return { ...own, pins, ...equipmentFor(input, pins) }
 }
 
@@ -50,18 +46,20 @@ function equipmentFor(
   pins: readonly Pin[],
 ): Pick<PreparedSession, 'equipment' | 'memoryScopes'> {
   const memoryScopes = memoryScopesOf(input, pins)
-  return { memoryScopes, equipment: memoryScopes.length > 0 ? ['memory'] : [] }
+  const hasSkills = pins.some(({ kind }) => kind === 'skill')
+  return {
+    memoryScopes,
+    equipment: [
+      ...(memoryScopes.length > 0 ? (['memory'] as const) : []),
+      ...(hasSkills ? (['skills'] as const) : []),
+    ],
+  }
 }
-
-/** What it has begun with brings the tools for it. */
-const equipmentFor = (pins: readonly Pin[]): Equipment[] =>
-  pins.some(({ kind }) => kind === 'skill') ? ['skills'] : []
 
 async function prepareOwn(
   db: Db,
   caller: Limited & { organisationId: string },
   input: SessionCreate,
-): Promise<Omit<PreparedSession, 'pins' | 'equipment'>> {
 ): Promise<Omit<PreparedSession, 'pins' | 'equipment' | 'memoryScopes'>> {
   const { organisationId } = caller
   const { configurationId } = input
