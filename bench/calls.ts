@@ -5,7 +5,7 @@ import { api } from './api.ts'
 import { type Load, run, type Timing } from './load.ts'
 import type { Row } from './table.ts'
 
-interface Target {
+export interface Target {
   sessionId: string
   token: string
 }
@@ -31,12 +31,38 @@ export async function sandboxToken(
   return (await tokens.mint({ sessionId, organisationId, generation: 1 })).token
 }
 
-const call = (target: Target, id: string) => ({
+/** A few at a time, as their users would make them. */
+export async function createTargets(stack: Stack, count: number): Promise<Target[]> {
+  const targets: Target[] = []
+  let creating = 0
+  const create = async () => {
+    while (targets.length + creating < count) {
+      creating += 1
+      const target = await createTarget(stack)
+      creating -= 1
+      targets.push(target)
+    }
+  }
+  await Promise.all(Array.from({ length: 8 }, create))
+  return targets
+}
+
+export const call = (target: Target, id: string) => ({
   path: `/proliferate/${target.sessionId}/tools/noop`,
   body: body(id),
   headers: { authorization: `Bearer ${target.token}` },
 })
+export const baseCall = (object: string, id: string, verb: 'write' | 'read' = 'write') => ({
+  path: `/${verb}/${object}`,
+  body: body(id),
+})
 const pick = <T>(items: T[], k: number) => items[k % items.length] as T
+
+interface Timings {
+  ours: Timing
+  base: Timing
+  baseAgain: Timing
+}
 
 /** Ours between two runs of the baseline, after a warm-up of both. */
 async function compare(
@@ -44,9 +70,9 @@ async function compare(
   base: Stack,
   ours: (k: number) => ReturnType<Load['make']>,
   theirs: (k: number) => ReturnType<Load['make']>,
-  shape: { clients: number; requests: number },
-): Promise<{ ours: Timing; base: Timing; baseAgain: Timing }> {
-  const warm = { clients: shape.clients, requests: Math.min(300, shape.requests) }
+  { warmUp = 0, ...shape }: { clients: number; requests: number; warmUp?: number },
+): Promise<Timings> {
+  const warm = { clients: shape.clients, requests: Math.max(warmUp, Math.min(300, shape.requests)) }
   await run(base.url, { ...warm, make: theirs })
   await run(stack.url, { ...warm, make: ours })
   const first = await run(base.url, { ...shape, make: theirs })
@@ -54,24 +80,33 @@ async function compare(
   return { ours: measured, base: first, baseAgain: await run(base.url, { ...shape, make: theirs }) }
 }
 
+/** One hot session; many that are called now and then, which is what deployments have. */
+const shapes = [
+  { sessions: 1, clients: [1, 32, 128], aim: 1.35 },
+  { sessions: 64, clients: [1], aim: 1.6 },
+  { sessions: 64, clients: [32, 128] },
+  { sessions: 1000, clients: [1], aim: 1.6 },
+]
+
 export async function measureCalls(stack: Stack, base: Stack): Promise<Row[]> {
   const rows: Row[] = []
-  for (const sessions of [1, 64]) {
-    const targets = await Promise.all(Array.from({ length: sessions }, () => createTarget(stack)))
-    for (const clients of [1, 32, 128]) {
-      const requests = clients === 1 ? 1000 : 4000
+  const all = await createTargets(stack, 1000)
+  for (const { sessions, clients: counts, aim } of shapes) {
+    const targets = all.slice(0, sessions)
+    for (const clients of counts) {
       const timing = await compare(
         stack,
         base,
         (k) => call(pick(targets, k), `first-${fresh++}`),
-        (k) => ({ path: `/write/o${k % sessions}`, body: body(`first-${fresh++}`) }),
-        { clients, requests },
+        (k) => baseCall(`o${k % sessions}`, `first-${fresh++}`),
+        {
+          clients,
+          requests: clients === 1 ? Math.max(1000, sessions * 2) : 4000,
+          warmUp: sessions,
+        },
       )
       const name = `first call, ${clients} client(s), ${sessions} session(s)`
-      rows.push(
-        ratioRow(`${name}, p50`, timing, 'p50', sessions === 1 ? 1.5 : undefined),
-        ratioRow(`${name}, p99`, timing, 'p99'),
-      )
+      rows.push(...ratioRows(name, timing, aim))
     }
   }
   return rows
@@ -80,18 +115,19 @@ export async function measureCalls(stack: Stack, base: Stack): Promise<Row[]> {
 export async function measureReplay(stack: Stack, base: Stack): Promise<Row[]> {
   const target = await createTarget(stack)
   const ids = Array.from({ length: 100 }, (_, k) => `replay-${k}`)
-  const read = (k: number) => ({ path: '/read/replay', body: body(pick(ids, k)) })
-  await run(base.url, {
-    clients: 8,
-    requests: 100,
-    make: (k) => ({ ...read(k), path: '/write/replay' }),
-  })
-  await run(stack.url, { clients: 8, requests: 100, make: (k) => call(target, pick(ids, k)) })
+  const again = { clients: 8, requests: 100 }
+  await run(base.url, { ...again, make: (k) => baseCall('replay', pick(ids, k)) })
+  await run(stack.url, { ...again, make: (k) => call(target, pick(ids, k)) })
   const rows: Row[] = []
   for (const clients of [1, 32]) {
-    const shape = { clients, requests: clients === 1 ? 1500 : 5000 }
-    const timing = await compare(stack, base, (k) => call(target, pick(ids, k)), read, shape)
-    rows.push(ratioRow(`replay, ${clients} client(s), p50`, timing, 'p50', 1.3))
+    const timing = await compare(
+      stack,
+      base,
+      (k) => call(target, pick(ids, k)),
+      (k) => baseCall('replay', pick(ids, k), 'read'),
+      { clients, requests: clients === 1 ? 1500 : 5000 },
+    )
+    rows.push(...ratioRows(`replay, ${clients} client(s)`, timing, 1.2))
   }
   return rows
 }
@@ -112,12 +148,12 @@ export async function measureGrowth(stack: Stack, calls: number): Promise<Row> {
   })
   const ours = await run(stack.url, { ...shape, make: first(old) })
   const after = await run(stack.url, { ...shape, requests: 300, make: first(young) })
-  return ratioRow(
-    `call in a session with ${calls} settled calls / with 10, p50`,
+  const [row] = ratioRows(
+    `call in a session with ${calls} settled calls / with 10`,
     { ours, base: before, baseAgain: after },
-    'p50',
     1.2,
   )
+  return row
 }
 
 async function drained(stack: Stack, target: Target): Promise<void> {
@@ -131,19 +167,18 @@ async function drained(stack: Stack, target: Target): Promise<void> {
   }
 }
 
-function ratioRow(
-  measure: string,
-  timing: { ours: Timing; base: Timing; baseAgain: Timing },
-  at: 'p50' | 'p99',
-  aim?: number,
-): Row {
-  return {
-    measure,
-    ours: timing.ours[at],
-    base: timing.base[at],
-    baseAgain: timing.baseAgain[at],
-    unit: 'ms',
-    aim: aim === undefined ? '' : `<= ${aim}`,
-    ...(aim === undefined ? {} : { within: (ratio: number) => ratio <= aim }),
-  }
+/** The p99 of a busy second is measured with every p50. */
+export const mostP99 = 2.5
+
+export function ratioRows(name: string, timings: Timings, p50Aim?: number): [Row, Row] {
+  return [ratioRow(name, timings, 'p50', p50Aim), ratioRow(name, timings, 'p99', mostP99)]
 }
+
+const ratioRow = (name: string, timings: Timings, at: 'p50' | 'p99', aim?: number): Row => ({
+  measure: `${name}, ${at}`,
+  ours: timings.ours[at],
+  base: timings.base[at],
+  baseAgain: timings.baseAgain[at],
+  unit: 'ms',
+  ...(aim !== undefined && { aim: { most: aim } }),
+})

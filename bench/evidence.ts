@@ -58,9 +58,8 @@ export function measureEvidence(): Row[] {
   }
   for (let warm = 0; warm < 3; warm += 1) [hashAll, prove].forEach((work) => work())
   const [base, ours, baseAgain] = [secondsOf(hashAll), secondsOf(prove), secondsOf(hashAll)]
-  const aim = { aim: 'at least 0.3 of SHA-256', within: (ratio: number) => ratio >= 0.3 }
   const row = (measure: string, unit: string, amount: number): Row => ({
-    ...{ measure, unit, ...aim },
+    ...{ measure, unit, aim: { least: 0.3 } },
     ours: amount / ours,
     base: amount / base,
     baseAgain: amount / baseAgain,

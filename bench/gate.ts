@@ -4,7 +4,7 @@ import { canonicalJson } from '../src/contract/canonical.ts'
 import { hashText } from '../src/core/hash.ts'
 import { startFakeSandboxHost } from '../test/support/sandbox-host.ts'
 import { api } from './api.ts'
-import { sandboxToken } from './calls.ts'
+import { ratioRows, sandboxToken } from './calls.ts'
 import { openSocket } from './events.ts'
 import { type Timing, timingOf } from './load.ts'
 import type { Row } from './table.ts'
@@ -30,15 +30,7 @@ export async function measureGate(stateDir: string, base: Stack): Promise<Row[]>
     const first = await bare()
     const ours = await measure(await openTurn(stack), question)
     const again = await bare()
-    return (['p50', 'p99'] as const).map((at) => ({
-      measure: `gate, an allow over the link, ${at}`,
-      ours: ours[at],
-      base: first[at],
-      baseAgain: again[at],
-      unit: 'ms',
-      aim: at === 'p50' ? '<= 2' : '',
-      ...(at === 'p50' && { within: (ratio: number) => ratio <= 2 }),
-    }))
+    return ratioRows('gate, an allow over the link', { ours, base: first, baseAgain: again }, 1.8)
   } finally {
     await stack.erase()
     sandboxes.close()

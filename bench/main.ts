@@ -2,69 +2,110 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { root } from '../local/binaries.ts'
-import { startStack } from '../local/stack/stack.ts'
 import { measureCalls, measureGrowth, measureReplay } from './calls.ts'
 import { measureEveryday } from './everyday.ts'
 import { measureEvents } from './events.ts'
 import { measureEvidence } from './evidence.ts'
 import { measureFleet } from './fleet.ts'
 import { measureGate } from './gate.ts'
+import { measureIdle } from './idle.ts'
+import { measureMemories } from './memories.ts'
 import { measureMemory } from './memory.ts'
+import { Servers } from './servers.ts'
 import { measureSizes } from './sizes.ts'
+import { soak } from './soak.ts'
 import { measureStall } from './stall.ts'
 import { measureStart } from './start.ts'
-import { printTable, type Row } from './table.ts'
+import { medianRows, printTable, type Row } from './table.ts'
+import { measureWatchers } from './watchers.ts'
+import { measureWorkerStart } from './worker-start.ts'
 
-const { values } = parseArgs({
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
   options: {
-    /** Names of the parts to run; default all. */
-    only: { type: 'string' },
-    calls: { type: 'string', default: '100000' },
-    sessions: { type: 'string', default: '50' },
+    /** The table is the median of so many runs. */
+    runs: { type: 'string', default: '1' },
+    /** Of `growth`: how many calls an old session has. */
+    calls: { type: 'string', default: '50000' },
+    /** Of `fleet` and `soak`. */
+    sessions: { type: 'string' },
+    /** Of `soak`. */
+    minutes: { type: 'string', default: '10' },
+    'per-second': { type: 'string', default: '100' },
   },
 })
-const wanted = (part: string) => values.only === undefined || values.only.split(',').includes(part)
 
-const folder = mkdtempSync(join(tmpdir(), 'gantry-bench-'))
-const common = { host: 'workerd', sandboxes: false, model: 'none' } as const
-const base = await startStack({
-  ...common,
-  stateDir: join(folder, 'base'),
-  entry: join(root, 'bench', 'baseline.ts'),
-  objects: { BASE: 'BaseObject' },
-  healthPath: '/',
-})
-const stack = await startStack({
-  ...common,
-  stateDir: join(folder, 'gantry'),
-  entry: join(root, 'bench', 'worker.ts'),
-  env: { RATE_LIMIT_PER_MINUTE: '100000000' },
-})
-try {
+type Measure = (servers: Servers, folder: string) => Promise<Row[]>
+
+/** In this order; those after `sizes` run only if they are named, and print what they find themselves. */
+const groups: Record<string, Measure> = {
+  calls: async (servers) => measureCalls(await servers.gantry(), await servers.base()),
+  replay: async (servers) => measureReplay(await servers.gantry(), await servers.base()),
+  gate: async (servers, folder) => measureGate(join(folder, 'gate'), await servers.base()),
+  events: async (servers) => [await measureEvents(await servers.gantry(), await servers.base())],
+  watchers: async (servers) => [await measureWatchers(await servers.gantry())],
+  growth: async (servers) => [await measureGrowth(await servers.gantry(), Number(values.calls))],
+  worker: async (servers) => [
+    await measureWorkerStart(await servers.gantry(), await servers.base()),
+  ],
+  memory: (_, folder) => measureMemory(join(folder, 'memory')),
+  start: (_, folder) => measureStart(join(folder, 'start')),
+  everyday: (_, folder) => measureEveryday(join(folder, 'everyday')),
+  evidence: async () => measureEvidence(),
+  memories: async (_, folder) => [await measureMemories(join(folder, 'memories'))],
+  stall: async (servers) => measureStall(await servers.gantry()),
+  idle: measureIdle,
+  sizes: measureSizes,
+  fleet: async (_, folder) => {
+    await measureFleet(join(folder, 'fleet'), Number(values.sessions ?? 50))
+    return []
+  },
+  soak: async (servers) => {
+    const [sessions, perSecond] = [Number(values.sessions ?? 1000), Number(values['per-second'])]
+    await soak(await servers.gantry(), { sessions, perSecond, minutes: Number(values.minutes) })
+    return []
+  },
+}
+const onlyByName = ['fleet', 'soak']
+/** These share the machine with nobody. */
+const alone = ['memory', 'start', 'everyday', 'fleet']
+
+const unknown = positionals.filter((name) => !(name in groups))
+if (unknown.length > 0) {
+  console.error(`There is no group "${unknown.join(', ')}": ${Object.keys(groups).join(', ')}`)
+  process.exit(1)
+}
+
+const runs: Row[][] = []
+for (let n = 1; n <= Number(values.runs); n++) {
+  const rows = await runOnce()
+  runs.push(rows)
+  if (Number(values.runs) > 1) console.log(`run ${n}`)
+  if (n < Number(values.runs)) printTable(rows)
+}
+if (Number(values.runs) > 1) console.log(`median of ${values.runs} runs`)
+printTable(medianRows(runs))
+
+/** Everything anew, so that no run profits from the one before. */
+async function runOnce(): Promise<Row[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'gantry-bench-'))
+  const servers = new Servers(folder)
   const rows: Row[] = []
-  if (wanted('calls')) rows.push(...(await measureCalls(stack, base)))
-  if (wanted('replay')) rows.push(...(await measureReplay(stack, base)))
-  if (wanted('events')) rows.push(await measureEvents(stack, base))
-  if (wanted('gate')) rows.push(...(await measureGate(join(folder, 'gate'), base)))
-  if (wanted('memory')) rows.push(await measureMemory(join(folder, 'memory')))
-  if (wanted('growth')) rows.push(await measureGrowth(stack, Number(values.calls)))
-  if (wanted('stall')) rows.push(...(await measureStall(stack)))
-  await stack.stop()
-  await base.stop()
-  if (wanted('evidence')) rows.push(...measureEvidence())
-  if (wanted('start')) rows.push(...(await measureStart(join(folder, 'start'))))
-  if (wanted('everyday')) rows.push(...(await measureEveryday(join(folder, 'everyday'))))
-  printTable(rows)
-  if (wanted('fleet')) await measureFleet(join(folder, 'fleet'), Number(values.sessions))
-  if (wanted('sizes')) {
-    for (const { name, bytes, limit } of await measureSizes()) {
-      const met = bytes < limit ? 'yes' : 'NO'
-      console.log(`${name}: ${(bytes / 1000).toFixed(0)} KB, aim under ${limit / 1000} KB: ${met}`)
+  try {
+    for (const [name, measure] of Object.entries(groups)) {
+      if (!isWanted(name)) continue
+      if (alone.includes(name)) await servers.stop()
+      const startedAt = Date.now()
+      rows.push(...(await measure(servers, folder)))
+      console.error(`${name}: ${((Date.now() - startedAt) / 1000).toFixed(0)} s`)
     }
+    return rows
+  } finally {
+    await servers.stop()
+    rmSync(folder, { recursive: true, force: true })
   }
-} finally {
-  await stack.stop()
-  await base.stop()
-  rmSync(folder, { recursive: true, force: true })
+}
+
+function isWanted(name: string): boolean {
+  return positionals.length > 0 ? positionals.includes(name) : !onlyByName.includes(name)
 }

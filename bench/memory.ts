@@ -1,86 +1,76 @@
-import { applyMigrations } from '../local/database/migrations.ts'
-import { startSqld } from '../local/database/sqld.ts'
-import { createDb } from '../src/adapters/libsql.ts'
-import type { Db, DbStatement } from '../src/core/ports.ts'
-import { createStatements } from '../src/core/registry/memories/rows.ts'
-import { searchMemories } from '../src/core/registry/memories/search.ts'
-import type { Place } from '../src/core/registry/place.ts'
+import { join } from 'node:path'
+import { sleep } from '../local/processes/processes.ts'
+import { startStack, type Stack } from '../local/stack/stack.ts'
+import { createTargets, type Target } from './calls.ts'
+import { run } from './load.ts'
+import { rssOf } from './sizes.ts'
 import type { Row } from './table.ts'
 
-const entries = 50_000
-const searches = 200
-const limit = 10
-const place: Place = {
-  ...{ organisationId: 'org_bench', project: 'web', scope: 'project', memberId: '' },
+const sessions = 100
+const callsEach = 10
+/** Both hosts let go of an object that nobody has asked for so long. */
+const idleMs = 15_000
+const growthCalls = 5000
+
+/** What sessions cost in the memory of the control plane, and whether calls leave some behind. */
+export async function measureMemory(folder: string): Promise<Row[]> {
+  return [
+    ...(await measureHost('workerd', join(folder, 'workerd'))),
+    ...(await measureHost('deno', join(folder, 'deno'))),
+  ]
 }
 
-/** From common to rare: the word n stands in about one of n + 1 entries. */
-const word = (n: number): string => `word${n.toString(36)}q`
-
-function entry(n: number): { title: string; content: string } {
-  const words = Array.from({ length: 300 }, (_, at) => at).filter((at) => n % (at + 1) === 0)
-  const filler = `entry${n}q and what was decided about it then `.repeat(8)
-  return { title: `Entry ${n}`, content: `${filler}${words.map(word).join(' ')}` }
-}
-
-/** A search of memories against the same words asked of FTS5 alone, ranked by itself, through the same client. */
-export async function measureMemory(stateDir: string): Promise<Row> {
-  const server = await startSqld({ stateDir })
+async function measureHost(host: 'workerd' | 'deno', stateDir: string): Promise<Row[]> {
+  const env = { RATE_LIMIT_PER_MINUTE: '100000000' }
+  const stack = await startStack({ stateDir, host, sandboxes: false, model: 'none', env })
   try {
-    await applyMigrations(server.url, server.token)
-    const db = createDb({ url: server.url, token: server.token, requestTimeoutMs: 60_000 })
-    await fill(db)
-    const queries = Array.from({ length: searches }, (_, n) => [word(n % 250), word((n * 7) % 250)])
-    const ours: number[] = []
-    const bare: number[] = []
-    // In turns, so that both meet the same machine.
-    for (const words of queries) {
-      ours.push(await timed(() => ourSearch(db, words)))
-      bare.push(await timed(() => bareSearch(db, words)))
-    }
-    const half = Math.floor(bare.length / 2)
-    return {
-      measure: `search in ${entries} memories, p50`,
-      ours: median(ours),
-      base: median(bare.slice(0, half)),
-      baseAgain: median(bare.slice(half)),
-      unit: 'ms',
-      aim: '<= 1.5',
-      within: (ratio) => ratio <= 1.5,
-    }
+    // Code that has run, and a heap that has been in use.
+    await callAll(stack, await createTargets(stack, 20), 1000)
+    const before = megabytes(stack)
+    const targets = await createTargets(stack, sessions)
+    await callAll(stack, targets, sessions * callsEach)
+    const active = megabytes(stack)
+    await sleep(idleMs)
+    const idle = megabytes(stack)
+    await callAll(stack, targets, growthCalls)
+    const used = megabytes(stack)
+    await callAll(stack, targets, growthCalls)
+    return [
+      perSession(`memory per session that is called, ${host}`, active - before),
+      perSession(`memory per session that rests, ${host}`, idle - before),
+      {
+        measure: `memory after ${growthCalls * 2} calls / after ${growthCalls}, ${host}`,
+        ours: megabytes(stack),
+        base: used,
+        unit: 'MB',
+        aim: { most: 1.1 },
+      },
+    ]
   } finally {
-    await server.stop()
+    await stack.erase()
   }
 }
 
-async function fill(db: Db): Promise<void> {
-  let statements: DbStatement[] = []
-  for (let n = 1; n <= entries; n += 1) {
-    const id = `mem_${String(n).padStart(20, '0')}`
-    const memory = { id, type: 'note', ...entry(n), savedBy: 'key_bench', operationId: id }
-    statements.push(...createStatements(n, place, memory))
-    if (statements.length < 1000 && n < entries) continue
-    await db.batch(statements)
-    statements = []
-  }
-}
+const megabytes = (stack: Stack) => rssOf(stack.worker.pid()) / 1e6
+const perSession = (measure: string, all: number): Row => ({
+  measure,
+  ours: (all / sessions) * 1000,
+  unit: 'KB',
+})
 
-const ourSearch = (db: Db, words: string[]) =>
-  searchMemories(db, { places: [place], query: words.join(' '), type: null, limit })
+let fresh = 0
 
-const bareSearch = (db: Db, words: string[]) =>
-  db.all(
-    `select rowid, snippet(memory_index, 3, '', '', '…', 24) as snippet from memory_index
-     where memory_index match ? order by rank limit ?`,
-    words.map((one) => `"${one}"`).join(' '),
-    limit,
-  )
-
-async function timed(work: () => Promise<unknown>): Promise<number> {
-  const startedAt = performance.now()
-  await work()
-  return performance.now() - startedAt
-}
-
-const median = (values: number[]): number =>
-  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0
+/** Arguments that do not fit are an answer like any other, stored and replayed, and every deployment has this tool. */
+const callAll = (stack: Stack, targets: readonly Target[], requests: number) =>
+  run(stack.url, {
+    clients: 8,
+    requests,
+    make: (k) => {
+      const { sessionId, token } = targets[k % targets.length] as Target
+      return {
+        path: `/proliferate/${sessionId}/tools/verify`,
+        body: JSON.stringify({ tool_call_id: `memory-${fresh++}`, args: { unknown: k } }),
+        headers: { authorization: `Bearer ${token}` },
+      }
+    },
+  })

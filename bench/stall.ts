@@ -33,8 +33,7 @@ export async function measureStall(stack: Target): Promise<Row[]> {
       rows.push({
         measure: `p99 of ${who} during ${attack.name}`,
         ...{ ours: during[who].p99, base: before[who].p99, baseAgain: after[who].p99, unit: 'ms' },
-        aim: `<= ${maxRatio}`,
-        within: (ratio) => ratio <= maxRatio,
+        aim: { most: maxRatio },
       })
   }
   return rows

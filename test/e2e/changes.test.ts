@@ -179,11 +179,18 @@ describe.runIf(isLong)('apply_patch', () => {
   test('[CHG3] objects that are gone prove nothing (long run)', async () => {
     const box = only()
     const [gitDir = ''] = storesOf(box)
-    const turn = await box.run([
+    const turn = await box.prompt([
       patch('*** Update File: p.txt', '@@', ' one', '-zwei', '+drei'),
-      bash(`rm -rf ${gitDir}/objects && mkdir ${gitDir}/objects`),
-      { text: 'Done.' },
+      { text: 'Done.', stallMs: 3000 },
     ])
+    await until(
+      'the patch is applied',
+      20_000,
+      async () => (await box.eventsIn(turn, 'tool.completed'))[0],
+    )
+    for (const name of readdirSync(join(gitDir, 'objects')))
+      if (name !== 'info') rmSync(join(gitDir, 'objects', name), { recursive: true })
+    await box.ended(turn)
     const changes = await changesOf(box, turn)
     expect(changes.files).toMatchObject([{ path: 'p.txt', rejectable: false }])
     const codes = changes.collects.flatMap(({ diagnostics }) => diagnostics.map(({ code }) => code))

@@ -28,7 +28,7 @@ export const runningIn = (session: TestSession) =>
 export async function vanish(session: TestSession, generation = 1): Promise<void> {
   session.sandboxes.running.clear()
   await session.cut(generation)
-  await session.pass(10_000)
+  await session.pass(2000)
 }
 
 export const prompt = (session: TestSession, text = 'go') =>

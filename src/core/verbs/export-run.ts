@@ -132,9 +132,18 @@ async function textsOf(
   return texts
 }
 
+/** In the order in which the tools ended. What was recorded again with better evidence counts once. */
+function countingEvents(changes: readonly StoredChange[]): ChangeEvent[] {
+  const events = changes.map(({ event }) => JSON.parse(event) as ChangeEvent)
+  const superseded = new Set(events.map(({ supersedesEventId }) => supersedesEventId))
+  return events
+    .filter(({ eventId }) => !superseded.has(eventId))
+    .toSorted((a, b) => Date.parse(a.timestamp) - Date.parse(b.timestamp))
+}
+
 async function writtenBy(ports: Ports, caller: Caller, content: RunContent): Promise<Written> {
   const { run } = await ports.session.runs.get(caller, content.run.id)
-  const events = content.changes.map(({ event }) => JSON.parse(event) as ChangeEvent)
+  const events = countingEvents(content.changes)
   return {
     runId: run.id,
     sessionId: run.sessionId,

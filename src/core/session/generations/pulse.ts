@@ -11,7 +11,10 @@ export function isSilent({ host, now }: Pick<SessionPorts, 'host' | 'now'>): boo
   const heardAt = host.agentHeardAt()
   return heardAt === null || now() - heardAt > pulseMs
 }
-const checkAfterMs = 10_000
+/** An agent that lives is back by then; of one that does not the provider knows at once. */
+const checkAfterMs = 2000
+/** A provider may be late to notice; and an agent that boots has other things to do. */
+export const recheckMs = 10_000
 
 /** A missing socket is not a dead machine: the provider is asked before anything is given up. */
 export function linkLost(sql: Sql, now: number): void {
@@ -20,7 +23,7 @@ export function linkLost(sql: Sql, now: number): void {
   changeSandbox(sql, now, 'link-lost', 'The link to the sandbox is down')
   if (sandboxState === 'ready' || sandboxState === 'suspect')
     setDeadline(sql, 'sandbox.check', now + checkAfterMs)
-  else if (sandboxState === 'booting') ensureDeadline(sql, 'sandbox.boot', now + checkAfterMs)
+  else if (sandboxState === 'booting') ensureDeadline(sql, 'sandbox.boot', now + recheckMs)
 }
 
 /** Of the sandbox that is watched now. What stops an old one, or tells the organisation, is not among them. */

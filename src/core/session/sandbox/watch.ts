@@ -11,7 +11,7 @@ import { interruptTurn } from '../turns/rows.ts'
 import { failStart, giveUp, loseSandbox, replaceBy } from '../steps/lose.ts'
 import { retryMs } from '../../actor/jitter.ts'
 import { messageOf, organisationOf, providerOf } from '../record/outside.ts'
-import { isSilent, linkLost, pulseMs } from '../generations/pulse.ts'
+import { isSilent, linkLost, pulseMs, recheckMs } from '../generations/pulse.ts'
 import type { SessionRecord } from '../record/record.ts'
 import { onceByKey } from '../../actor/keys.ts'
 import { isOver } from '../record/record.ts'
@@ -25,7 +25,6 @@ import {
   wakeSandbox,
 } from '../generations/sandbox-start.ts'
 
-const recheckMs = 15_000
 /** How long what a sandbox has left may take to be saved. */
 const leftMs = 90_000
 

@@ -299,7 +299,7 @@ describe('[BUD5] time', () => {
     const scene = await begin({ wallSeconds: 10 })
     const { world, runId } = scene
     const turn = await world.prompt()
-    await world.pass(3_600_000)
+    await world.pass(1_800_000)
     await raise(scene, { wallSeconds: 20 })
     expect((await world.run(runId)).status).toBe('running')
     await world.pass(9999)

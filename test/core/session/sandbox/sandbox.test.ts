@@ -305,11 +305,28 @@ describe('a missing link', () => {
     expect(events('sandbox.changed').map((change) => change['state'])).toContain('lost')
   })
 
+  test('[LIFE4] the provider is asked after 2 s, then every 10 s, and not once the agent is back', async () => {
+    const before = session.sandboxes.orders.length
+    const asked = () => session.sandboxes.orders.slice(before)
+    await session.cut()
+    await session.pass(1999)
+    expect(asked()).toEqual([])
+    await session.pass(1)
+    expect(asked()).toEqual(['get 1'])
+    await session.pass(9999)
+    expect(asked()).toEqual(['get 1'])
+    await session.pass(1)
+    expect(asked()).toEqual(['get 1', 'get 1'])
+    await session.connect()
+    await session.pass(30_000)
+    expect(asked()).toEqual(['get 1', 'get 1'])
+  })
+
   test('[LIFE4] a provider that cannot be asked is asked less and less often, but at least every 30 s', async () => {
     await session.cut()
     session.sandboxes.fails = Infinity
     const before = session.sandboxes.orders.length
-    await session.pass(10_000 + 1000 + 2000 + 4000)
+    await session.pass(2000 + 1000 + 2000 + 4000)
     expect(session.sandboxes.orders.length - before).toBe(4)
     await session.pass(600_000)
     const more = session.sandboxes.orders.length - before - 4

@@ -1,0 +1,185 @@
+// The corners of lines, hunks and names that whole bundles rarely meet.
+
+import { describe, expect, test } from 'vitest'
+import { evaluateFixture } from '../../../src/core/evidence/dry-run/evaluate.ts'
+import { changedLines, escapeName, linesOf, refOf } from '../../../src/core/evidence/texts/exact.ts'
+import {
+  applyHunks,
+  type Hunk,
+  parsePatch,
+  reverseHunks,
+} from '../../../src/core/evidence/texts/patch.ts'
+import {
+  edit,
+  file,
+  fixture,
+  type FixtureInput,
+  patch,
+  write,
+} from '../../support/proof-fixtures.ts'
+
+describe('lines', () => {
+  test.each([
+    ['a\nb\nc\n', 'a\nB\nc\n', { first: 2, removed: 1, added: 1 }],
+    ['a\nb\n', 'a\nb\nc\nd\n', { first: 3, removed: 0, added: 2 }],
+    ['a\nb\nc\nd\n', 'a\nd\n', { first: 2, removed: 2, added: 0 }],
+    ['a\na\n', 'a\na\na\n', { first: 3, removed: 0, added: 1 }],
+    ['', 'a\n', { first: 1, removed: 0, added: 1 }],
+    ['a\n', '', { first: 1, removed: 1, added: 0 }],
+    ['a', 'a\n', { first: 1, removed: 1, added: 1 }],
+    ['a\n', 'a\n', { first: 2, removed: 0, added: 0 }],
+  ])('[EVD5] from %j to %j', (before, after, lines) => {
+    expect(changedLines(before, after)).toEqual(lines)
+  })
+
+  test('[EVD5] a text is its lines, and the empty one has none', () => {
+    expect(linesOf('a\n\nb')).toEqual(['a\n', '\n', 'b'])
+    expect(linesOf('')).toEqual([])
+    expect(refOf({ sha256: 'ab', sizeBytes: 2 }).blobRef).toBe('sha256:ab')
+  })
+
+  test('[EVD18] a name is shown without control characters, and not at any length', () => {
+    expect(escapeName('a\u0000\n\u009fb')).toBe('a\\u0000\\u000a\\u009fb')
+    expect(escapeName('x'.repeat(301))).toBe(`${'x'.repeat(300)}…`)
+    expect(escapeName('\ud800').isWellFormed()).toBe(true)
+  })
+})
+
+describe('hunks', () => {
+  const hunk = (before: string, after: string, atEnd = false): Hunk => ({
+    before: before === '' ? [] : before.split(' '),
+    after: after === '' ? [] : after.split(' '),
+    atEnd,
+  })
+
+  test.each<[string, string, Hunk[], string | null]>([
+    ['one line', 'a\nb\nc\n', [hunk('b', 'B')], 'a\nB\nc\n'],
+    [
+      'two lines, of which each alone is there twice',
+      'a\nb\na\nc\nb\n',
+      [hunk('a c', 'X')],
+      'a\nb\nX\nb\n',
+    ],
+    ['only its first line is there', 'a\nb\n', [hunk('a c', 'X')], null],
+    ['only its last line is there', 'a\nb\n', [hunk('c b', 'X')], null],
+    ['twice, overlapping', 'a\na\na\n', [hunk('a a', 'X')], null],
+    ['in order', 'a\nb\nc\n', [hunk('a', 'A'), hunk('c', 'C')], 'A\nb\nC\n'],
+    ['out of order', 'a\nb\nc\n', [hunk('c', 'C'), hunk('a', 'A')], null],
+    ['one upon the other', 'a\nb\nc\n', [hunk('a b', 'X'), hunk('b c', 'Y')], null],
+    ['right after each other', 'a\nb\n', [hunk('a', 'A'), hunk('b', 'B')], 'A\nB\n'],
+    ['without any line before', 'a\n', [hunk('', 'X')], null],
+    ['all lines removed', 'a\n', [hunk('a', '')], ''],
+    ['no line feed at the end gets one', 'a\nb', [hunk('a', 'A')], 'A\nb\n'],
+    ['an empty last line is lost, as OpenCode does it', 'a\n\n', [hunk('a', 'A')], 'A\n'],
+    ['at the end, and it is', 'a\nb\n', [hunk('b', 'B', true)], 'a\nB\n'],
+    ['at the end, and it is not', 'a\nb\n', [hunk('a', 'A', true)], null],
+  ])('[EVD5] %s', (_, text, hunks, after) => {
+    expect(applyHunks(text, hunks)).toBe(after)
+  })
+
+  test('[EVD7] backwards they lead to one text, or to none', () => {
+    expect(reverseHunks('a\nB\n', [hunk('b', 'B')])).toBe('a\nb\n')
+    expect(reverseHunks('B\nB\n', [hunk('b', 'B')])).toBeNull()
+    expect(reverseHunks('a\n', [hunk('b', '')])).toBeNull()
+    expect(reverseHunks('b\nB\n', [hunk('b', 'B')])).toBeNull()
+    expect(reverseHunks('a\nB', [hunk('b', 'B')])).toBeNull()
+  })
+
+  test.each([
+    ['no begin', '*** Delete File: a\n*** End Patch'],
+    ['no end', '*** Begin Patch\n*** Delete File: a'],
+    ['nothing', '*** Begin Patch\n*** End Patch'],
+    ['a line before the first file', '*** Begin Patch\nx\n*** Delete File: a\n*** End Patch'],
+    ['a line after a deletion', '*** Begin Patch\n*** Delete File: a\n+x\n*** End Patch'],
+    ['an update without hunks', '*** Begin Patch\n*** Update File: a\n*** End Patch'],
+    ['a line before the first hunk', '*** Begin Patch\n*** Update File: a\n-x\n+y\n*** End Patch'],
+    [
+      'a line after the end of the file',
+      '*** Begin Patch\n*** Update File: a\n@@\n-x\n+y\n*** End of File\n-z\n*** End Patch',
+    ],
+  ])('[EVD6] not understood: %s', (_, text) => {
+    expect(parsePatch(text)).toBeNull()
+  })
+
+  test('[EVD5] several files, and the end of one', () => {
+    const text = [
+      '*** Begin Patch',
+      '*** Add File: a',
+      '+',
+      '*** Update File:b',
+      '@@ f()',
+      '-x',
+      '+y',
+      '*** End of File',
+      '*** End Patch',
+    ]
+    expect(parsePatch(`\n${text.join('\n')}\n`)).toEqual([
+      { type: 'add', path: 'a', content: '' },
+      { type: 'update', path: 'b', hunks: [{ before: ['x'], after: ['y'], atEnd: true }] },
+    ])
+  })
+})
+
+describe('events without a proof', () => {
+  const off = (over: Partial<FixtureInput>) =>
+    evaluateFixture(fixture({ ...over, mode: 'off' }), 'full')
+
+  test('[EVD6] say what the tool has said of the operation, and of which side nothing is known', () => {
+    const eventOf = (part: FixtureInput['parts'][number]) => off({ parts: [part] }).events[0]
+    expect(eventOf(write('x', { exists: false }))).toMatchObject({
+      operation: 'create',
+      beforeState: { exists: false },
+      afterState: { exists: true, unavailableReason: 'opencode-write-final-content-unavailable' },
+    })
+    expect(eventOf(write('x'))).toMatchObject({
+      operation: 'modify',
+      beforeState: { exists: true, unavailableReason: 'opencode-write-baseline-not-captured' },
+    })
+    expect(eventOf(patch(['*** Delete File: a.ts']))).toMatchObject({
+      operation: 'delete',
+      afterState: { exists: false },
+    })
+    expect(eventOf(patch(['*** Add File: a.ts', '+x']))).toMatchObject({ operation: 'create' })
+  })
+
+  test('[EVD6] keep short strings of an edit, and no long ones', () => {
+    const newString = 'x'.repeat(16 * 1024 + 1)
+    expect(off({ parts: [edit({ newString })] }).events[0]).toMatchObject({
+      oldString: 'value = 1',
+      newString: null,
+    })
+  })
+
+  test('[EVD18] tools that only read are not worth a remark, unknown ones and failures are', () => {
+    const part = (tool: string, order: number) => ({
+      partId: tool,
+      messageId: 'message-1',
+      order,
+      tool,
+    })
+    const parts = [
+      part('read', 1),
+      part('grep', 2),
+      part('bash', 3),
+      edit({ order: 4, status: 'error' }),
+    ]
+    expect(off({ parts }).diagnostics).toEqual([
+      'snapshot-upgrade/unmodelled-tool: bash',
+      'snapshot-upgrade/tool-not-completed: part-1',
+    ])
+  })
+
+  test('[EVD14] reading beside an edit hides nothing', () => {
+    const parts = [edit(), { partId: 'p2', messageId: 'message-1', order: 2, tool: 'grep' }]
+    expect(evaluateFixture(fixture({ parts }), 'full').upgraded).toBe(1)
+    const kept = [edit({ replaceAll: false })]
+    expect(evaluateFixture(fixture({ parts: kept }), 'full').upgraded).toBe(1)
+  })
+
+  test('[EVD6] a cut content that the trees prove is told', () => {
+    const over = { parts: [write('cut', { truncated: true })], snapshotFiles: [file('a', 'b')] }
+    expect(evaluateFixture(fixture(over), 'full').diagnostics).toEqual([
+      'snapshot-upgrade/toolpart-truncated: part-1, src/app.ts',
+    ])
+  })
+})
