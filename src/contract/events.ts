@@ -5,6 +5,7 @@ import { EvidenceMismatch } from './change-ledger.ts'
 import { ProofMode } from './evidence.ts'
 import { RunStatus } from './run.ts'
 import { SandboxState } from './sandbox.ts'
+import { SkillOutcome } from './skill-usage.ts'
 
 /** What the control plane itself has decided or seen. */
 export const sessionEventKinds = {
@@ -82,6 +83,14 @@ export const sessionEventKinds = {
     target: z.enum(['configuration', 'session']),
     bytes: z.number().int(),
     message: z.string(),
+  }),
+  /** What came of a skill that the session began with. */
+  'skill.used': z.object({
+    skillId: z.string(),
+    name: z.string(),
+    version: z.number().int(),
+    runId: z.string(),
+    outcome: SkillOutcome,
   }),
   /** A person gave values. Names only. */
   'env.submitted': z.object({ keys: z.array(z.string()) }),

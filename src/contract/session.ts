@@ -25,6 +25,7 @@ import {
   SandboxLimits,
   SandboxState,
 } from './sandbox.ts'
+import { maxNamedSkills, SkillNamed } from './skill.ts'
 import { SessionMemory } from './session-memory.ts'
 import { CompletionOutcome } from './tools/automation-complete.ts'
 
@@ -131,6 +132,13 @@ export const SessionCreate = z.strictObject({
   system_prompt_mode: SystemPromptMode.default('replace').describe(
     'append: added to the computed prompt instead',
   ),
+  skills: z
+    .array(SkillNamed)
+    .max(maxNamedSkills)
+    .optional()
+    .describe(
+      'Skills of the project by name ("review", "review@3"), or one’s own ("personal:notes"), and what is attached to OpenCode',
+    ),
   memory: SessionMemory.optional().describe(
     'What it is given to remember, with tools to search and add; absent: nothing, unless its agent has memory',
   ),

@@ -216,6 +216,8 @@ const importedChange = JSON.stringify({
 /** A body that would be taken, so that a refusal is the guard's. */
 function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path.endsWith('/tools/:toolName')) return '{"tool_call_id":"guard","args":{}}'
+  if (path.endsWith('/skills') && path.includes('runId'))
+    return JSON.stringify({ skillId: `skl_${'0'.repeat(20)}`, outcome: 'helped' })
   if (path === '/v1/abilities') return '{"files":[{"path":"a.yaml","content":""}]}'
   if (path === '/v1/abilities/validate') return '{"source":""}'
   if (path.endsWith('/runs')) return '{"intent":"i"}'

@@ -63,6 +63,7 @@ const posts: Record<string, string> = {
   '/v1/skill-proposals/:proposalId/resolve': 'resolved once, each member votes once',
   '/v1/skill-proposals/:proposalId/cancel': 'what is cancelled stays so',
   '/v1/skill-proposals/:proposalId/apply': 'what is applied stays so',
+  '/v1/runs/:runId/skills': 'once per skill and outcome',
   '/v1/skills/resolve': 'writes nothing',
   '/v1/skills/payload': 'writes nothing',
   '/v1/abilities/validate': 'writes nothing',

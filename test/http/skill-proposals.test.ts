@@ -19,6 +19,7 @@ beforeAll(async () => {
 // Each test has an organisation of its own, with a skill in version 1.
 beforeEach(async () => {
   key = (await app.makeKey(await app.makeOrganisation(), 'admin')).secret
+  await ok('PUT', '/v1/settings', { newKeysCount: true })
   anna = await newKey('anna', 'write')
   bert = await newKey('bert', 'write', 'approve')
   clara = await newKey('clara', 'write', 'approve')
@@ -143,6 +144,16 @@ describe('[SKILL11] proposing', () => {
         ...['@@ line 3 @@', '+Be kind.'],
       ].join('\n'),
     )
+  })
+
+  test('a skill without a current version gets its first one by a proposal', async () => {
+    skillId = (await ok('PUT', '/v1/skills', { name: 'empty', description: 'Nothing yet' })).id
+    const made = await propose()
+    expect(made).toMatchObject({ baseVersion: null, description: 'Nothing yet', compatibility: '' })
+    expect(made.diff).toMatchObject({ added: 2, removed: 0 })
+    await ok('POST', ...vote(made), bert)
+    await ok('POST', `${at(made.id)}/apply`, { reason: 'r' }, bert)
+    expect(await skill()).toEqual([1, change.source.content])
   })
 
   test('a credential in the rationale is hidden', async () => {
@@ -288,7 +299,10 @@ describe('[SKILL13] who decides', () => {
       expect(await refusal('POST', ...vote(made), own)).toEqual([403, 'forbidden', undefined])
     await ok('POST', ...vote(made, 'rejected'), second)
     const other = await propose({}, bert)
-    await ok('POST', `${at(other.id)}/cancel`, { reason: 'r' }, bert)
+    expect(other.resolution).toBe(null)
+    const ended = await ok('POST', `${at(other.id)}/cancel`, { reason: 'my mistake' }, bert)
+    expect(ended.resolution).toMatchObject({ reason: 'my mistake' })
+    expect((await ok('GET', at(made.id))).resolution).toMatchObject({ reason: 'I looked' })
   })
 
   test('somebody else’s is cancelled by who may approve alone', async () => {
@@ -315,6 +329,21 @@ describe('[SKILL13] who decides', () => {
     await ok('POST', ...vote(other), bert)
     expect((await ok('POST', ...vote(other, 'rejected'), clara)).state).toBe('rejected')
     expect(await refusal('POST', ...vote(other), bert)).toEqual([409, 'wrong_state', 'state'])
+  })
+
+  test('a new key counts as its maker’s: nobody approves alone through members of their own', async () => {
+    await ok('PUT', '/v1/settings', { newKeysCount: false })
+    const source = 'name: careful\napprovals: { quorum: 2 }\nrules: []\n'
+    await ok('PUT', '/v1/policies', { source, project: 'default' })
+    const made = await propose({}, key)
+    const [one, two] = [await newKey('one', 'approve'), await newKey('two', 'approve')]
+    expect(await refusal('POST', ...vote(made), one)).toEqual([403, 'forbidden', undefined])
+    const theirs = await propose({}, await newKey('three', 'write'))
+    expect(await refusal('POST', ...vote(theirs), key)).toEqual([403, 'forbidden', undefined])
+    app.pass(86_400_000)
+    const old = await propose({ source: inline('Other.') }, anna)
+    expect((await ok('POST', ...vote(old), one)).votes).toHaveLength(1)
+    expect((await ok('POST', ...vote(old), two)).state).toBe('approved')
   })
 
   test('a group of the policy: only its keys resolve', async () => {
@@ -367,6 +396,8 @@ test('[SKILL6] [SKILL11] proposals are listed newest first, by cursor and filter
   const body = { name: 'shop', owner: 'shop', scopes: ['write', 'approve'], limits }
   const shop = (await app.call('POST', '/v1/keys', key, body)).json.secret
   expect(await seen('', shop)).toEqual([])
+  const own = { ...body, name: 'own', owner: 'own', limits: { projects: ['default'] } }
+  expect(await seen('', (await app.call('POST', '/v1/keys', key, own)).json.secret)).toEqual(made)
   for (const other of [shop, stranger])
     expect(await refusal('GET', at(made[0]!), undefined, other)).toEqual([
       ...[404, 'not_found', undefined],

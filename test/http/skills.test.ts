@@ -251,6 +251,12 @@ describe('[SKILL3] the life of a version', () => {
     expect(await current(id)).toEqual([1, 'active', 'One.'])
     await become(id, 1, 'deprecated')
     expect(await current(id)).toEqual([1, 'deprecated', 'One.'])
+    await ok('POST', `/v1/skills/${id}/rollback`, { version: 1, reason: 'it was good' })
+    expect(await current(id)).toEqual([1, 'active', 'One.'])
+    await become(id, 1, 'deprecated')
+    await become(id, 1, 'archived')
+    const { json } = await become(id, 1, 'active')
+    expect(json.error.details).toEqual([{ path: 'state', message: 'Add a new version' }])
   })
 
   test('a reason is asked for', async () => {
@@ -351,8 +357,15 @@ describe('[SKILL5] attachments', () => {
       id,
     )
     expect(await refusal('PUT', at(id, 'agent/b'))).toEqual([409, 'wrong_state', undefined])
+    app.pass(1000)
     const { attachments } = await ok('PUT', at(id, 'agent/a7'), { version: 1 })
     expect(attachments).toHaveLength(200)
+    expect(attachments).toContainEqual(
+      expect.objectContaining({ targetKey: 'a7', createdAt: app.deps.now(), createdBy: keyId }),
+    )
+    const other = await put('other')
+    expect((await ok('PUT', at(other.id, 'agent/b'))).attachments).toHaveLength(1)
+    expect(await refusal('PUT', at(id, 'agent/b'))).toEqual([409, 'wrong_state', undefined])
   })
 })
 
@@ -445,6 +458,10 @@ describe('[SKILL6] who sees and changes what', () => {
     await put('theirs', {}, stranger)
     await add(made['one']!, 'One.', { activate: true })
     await add(made['two']!, 'Two.')
+    await add(made['three']!, 'Three.', { activate: true })
+    await ok('POST', `/v1/skills/${made['three']}/versions/1/state`, {
+      ...{ state: 'deprecated', reason: 'r' },
+    })
     await ok('PUT', `/v1/skills/${made['two']}/attachments/agent/coder`)
     const seen = async (query = '') =>
       (await ok('GET', `/v1/skills${query}`)).items.map(({ name }: { name: string }) => name)

@@ -78,6 +78,17 @@ export const tables = {
       content_type: 'contentType',
     },
   },
+  skill_usage: {
+    name: 'skill_usage',
+    key: ['id'],
+    session: 'session_id',
+    payload: {
+      ...same('id', 'version', 'outcome', 'actor', 'note'),
+      ...times,
+      run_id: 'runId',
+      skill_id: 'skillId',
+    },
+  },
   change_event: {
     name: 'task_change_events',
     key: ['run_id', 'event_id'],

@@ -35,6 +35,7 @@ import type { SessionPorts } from './record/ports.ts'
 import { Phases } from './phases/phases.ts'
 import { Runs } from './runs/runs.ts'
 import { Self } from './self.ts'
+import { Skills } from './skills/skills.ts'
 import { stopRun } from './steps/stop-run.ts'
 import { Turns } from './turns/turns.ts'
 import { viewSession } from './view.ts'
@@ -165,6 +166,7 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
     calls: new Calls(kernel, commands, tools, { complete: completeRun, decide: decideRun }),
     warm: new Warm(kernel, { plan: planSession, adopted: policy.changed, view }),
     artifacts: new Artifacts(kernel),
+    skills: new Skills(kernel),
     changes: new Changes(kernel, commands),
     env: new EnvValues(kernel, commands),
     evidence: new Evidence(kernel, operations, budget),

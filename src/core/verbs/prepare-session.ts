@@ -46,7 +46,14 @@ function equipmentFor(
   pins: readonly Pin[],
 ): Pick<PreparedSession, 'equipment' | 'memoryScopes'> {
   const memoryScopes = memoryScopesOf(input, pins)
-  return { memoryScopes, equipment: memoryScopes.length > 0 ? ['memory'] : [] }
+  const hasSkills = pins.some(({ kind }) => kind === 'skill')
+  return {
+    memoryScopes,
+    equipment: [
+      ...(memoryScopes.length > 0 ? (['memory'] as const) : []),
+      ...(hasSkills ? (['skills'] as const) : []),
+    ],
+  }
 }
 
 async function prepareOwn(

@@ -23,7 +23,12 @@ export async function proposeSkill(
   const skill = await loadSkill(db, caller, skillId)
   const body = { skillId, ...input }
   const id = await claimId(ports, organisationId, { prefix: 'skp', key, body })
-  const asker = { kind: 'key' as const, id: keyId, memberId }
+  const asker = {
+    kind: 'key' as const,
+    id: keyId,
+    memberId,
+    countsAs: caller.countsAs?.memberId ?? null,
+  }
   await createProposal(db, ports.crypto, ports.now(), caller, { id, skill, asker, input })
   return await viewProposal(db, caller, id)
 }

@@ -17,18 +17,21 @@ import {
   SkillVersion,
   SkillVersionAdd,
 } from '../../contract/skill.ts'
+import * as usageSchemas from '../../contract/skill-usage.ts'
+import { SkillUsage, SkillVerdict } from '../../contract/skill-usage.ts'
 import { attachSkill, detachSkill } from '../../core/registry/skills/attachments.ts'
 import { listChanges } from '../../core/registry/skills/changes.ts'
 import { listVersions, loadSkill, mustFindVersion } from '../../core/registry/skills/rows.ts'
 import { listSkills, putSkill, viewSkill } from '../../core/registry/skills/skills.ts'
 import { addVersion, changeState, rollBack } from '../../core/registry/skills/versions.ts'
+import { listUsage } from '../../core/registry/skills/usage.ts'
 import { resolveSkills, skillPayload } from '../../core/verbs/resolve-skills.ts'
 import { params } from '../kit/openapi.ts'
 import { type Cursor, datedPage, pageBy, readNumber } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
 import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
 
-nameSchemas(schemas)
+nameSchemas(schemas, usageSchemas)
 
 const tag = 'skills'
 const at = '/v1/skills/{skillId}'
@@ -230,6 +233,40 @@ export const skillRoutes = [
     answers: ok(SkillDetails, 'The skill'),
     refuses: ['forbidden', 'not_found'],
     answer: ({ deps, caller, params }) => detachSkill(deps.db(), deps.now(), caller, params),
+  }),
+
+  route({
+    id: 'listSkillUsage',
+    method: 'get',
+    path: `${at}/usage`,
+    summary: 'What came of a skill, run by run; newest first',
+    tag,
+    guard: 'read',
+    limitedKeys: 'obeyed',
+    params: params.skill,
+    query: PageQuery,
+    answers: ok(listOf(SkillUsage), 'One page'),
+    refuses: ['invalid_request', 'not_found'],
+    async answer({ deps, caller, params: { skillId }, query }) {
+      await loadSkill(deps.db(), caller, skillId)
+      return await datedPage(query, (before, limit) =>
+        listUsage(deps.db(), caller, skillId, { limit, before }),
+      )
+    },
+  }),
+
+  route({
+    id: 'judgeSkill',
+    method: 'post',
+    path: '/v1/runs/{runId}/skills',
+    summary: 'Say whether a skill helped, failed or made no difference in a run',
+    tag,
+    guard: 'write',
+    params: params.run,
+    body: SkillVerdict,
+    answers: ok(SkillUsage, 'The use'),
+    refuses: ['not_found', 'unprocessable'],
+    answer: ({ session, caller, params, body }) => session.skills.judge(caller, params.runId, body),
   }),
 
   route({

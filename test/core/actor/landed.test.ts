@@ -40,6 +40,7 @@ const landed = {
     '8280418b81d4c659',
     'b48299d25e24f2a8',
     'd171c69d343d8afb',
+    'e9e7ec1dc49c2856',
   ],
   organisation: [
     'afba0e2bea701f87',
@@ -79,6 +80,7 @@ const landedMigrations = {
   '0015_profiles.sql': 'e722af0cc4fbb19f',
   '0016_task_change_events.sql': '2c306220495a9c8f',
   '0017_memories.sql': '8ad7d56be8a9b192',
+  '0018_skill_usage.sql': '52912a61711453fc',
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)

@@ -50,36 +50,47 @@ export async function resolveProposal(
       : endStatements(id, ['submitted'], 'rejected', word),
   )
   const after = await loadProposal(db, caller, id)
-  const hasVoted = after.votes.some(({ memberId }) => memberId === caller.memberId)
+  const hasVoted = after.votes.some(({ memberId }) => memberId === voterOf(caller))
   const isDone = resolution === 'approved' ? hasVoted : after.state === 'rejected'
   if (!isDone) throw wrongProposalState('resolve', after)
   return await viewProposal(db, caller, id)
 }
 
-/** Who asked never approves, with no key of the same member; what is one's own is one's own to approve. */
+/** A new key counts as the member's who has made it: nobody becomes several by making members. */
+const voterOf = ({ countsAs, memberId }: VersionCaller): string => countsAs?.memberId ?? memberId
+
+/** With this member's keys, or through a member that it has just made. */
+const hasAsked = ({ askerMember, askerCountsAs }: LoadedProposal, caller: VersionCaller): boolean =>
+  [caller.memberId, voterOf(caller)].some((id) => id === askerMember || id === askerCountsAs)
+
+/** Who asked never approves; what is one's own is one's own to approve. */
 function mustBeEligible(
-  { id, scope, askerMember, group }: LoadedProposal,
-  { keyId, memberId }: VersionCaller,
+  proposal: LoadedProposal,
+  caller: VersionCaller,
   resolution: SkillProposalResolve['resolution'],
 ): void {
+  const { id, scope, group } = proposal
   if (scope === 'personal') return
-  if (resolution === 'approved' && askerMember === memberId)
-    throw new AppError('forbidden', `Cannot approve "${id}": you have proposed it yourself`)
-  if (group !== null && !group.includes(keyId))
+  if (resolution === 'approved' && hasAsked(proposal, caller))
+    throw new AppError(
+      'forbidden',
+      `Cannot approve "${id}": you have proposed it yourself, or through a key that you have just made`,
+    )
+  if (group !== null && !group.includes(caller.keyId) && !group.includes(voterOf(caller)))
     throw new AppError('forbidden', `Cannot resolve "${id}": this key is not in its group`)
 }
 
 /** The same word of the same person came before. */
 const isSettled = (
   { state, votes, resolution: end }: LoadedProposal,
-  { memberId, keyId }: VersionCaller,
+  caller: VersionCaller,
   resolution: SkillProposalResolve['resolution'],
 ): boolean =>
   resolution === 'approved'
     ? state !== 'rejected' &&
       state !== 'cancelled' &&
-      votes.some((one) => one.memberId === memberId)
-    : state === 'rejected' && end?.by === keyId
+      votes.some((one) => one.memberId === voterOf(caller))
+    : state === 'rejected' && end?.by === caller.keyId
 
 interface Word {
   by: string
@@ -87,15 +98,11 @@ interface Word {
   at: number
 }
 
-const voteStatement = (
-  id: string,
-  { memberId, keyId }: VersionCaller,
-  word: Word,
-): DbStatement => ({
+const voteStatement = (id: string, caller: VersionCaller, word: Word): DbStatement => ({
   sql: `insert into skill_votes (proposal_id, member_id, key_id, reason, at)
         select ?1, ?2, ?3, ?4, ?5 from skill_proposals where id = ?1 and state = 'submitted'
         on conflict do nothing`,
-  values: [id, memberId, keyId, word.reason, word.at],
+  values: [id, voterOf(caller), caller.keyId, word.reason, word.at],
 })
 
 /** The vote that reaches the quorum. */

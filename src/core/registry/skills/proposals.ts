@@ -25,6 +25,8 @@ export interface Asker {
   kind: 'key' | 'sandbox'
   id: string
   memberId: string | null
+  /** The member as whom a new key of the asker counts. */
+  countsAs: string | null
 }
 
 /** The same id again gives the same proposal. */
@@ -50,17 +52,27 @@ export async function createProposal(
   await db.batch([
     {
       sql: `insert into skill_proposals (id, skill_id, state, base_version, description, compatibility, source, sha256,
-              hash, rationale, signal, diff, asker_kind, asker_id, asker_member, quorum, group_keys, created_at)
-            values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict do nothing`,
+              hash, rationale, signal, diff, asker_kind, asker_id, asker_member, asker_counts_as, quorum, group_keys, created_at)
+            values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict do nothing`,
       values: [
         ...[id, skill.id, input.submit ? 'submitted' : 'draft', skill.currentVersion],
         ...[description, compatibility, JSON.stringify(source), saying.sha256, hash],
         ...[hideSecretLikeText(input.rationale), JSON.stringify(input.signal)],
         ...[JSON.stringify(diffOf(base, saying)), asker.kind, asker.id, asker.memberId],
+        ...[asker.countsAs],
         ...[terms.quorum, terms.group && JSON.stringify(terms.group), now],
       ],
     },
   ])
+}
+
+/** Of one session that wait for people. */
+export async function countProposals(db: Db, sessionId: string): Promise<number> {
+  const [row] = await db.all<{ n: number }>(
+    `select count(*) as n from skill_proposals where asker_kind = 'sandbox' and asker_id = ? and state = 'submitted'`,
+    sessionId,
+  )
+  return row?.n ?? 0
 }
 
 async function isThere(db: Db, id: string): Promise<boolean> {
@@ -101,6 +113,7 @@ interface Row {
   askerKind: 'key' | 'sandbox'
   askerId: string
   askerMember: string | null
+  askerCountsAs: string | null
   groupKeys: string | null
   resolution: string | null
   application: string | null
@@ -114,11 +127,12 @@ const shortColumns = `p.id as id, p.skill_id as skillId, s.name as name, s.proje
   p.state as state, p.base_version as baseVersion, p.hash as hash, p.created_at as createdAt`
 const columns = `${shortColumns}, p.description as description, p.compatibility as compatibility, p.source as source,
   p.sha256 as sha256, p.rationale as rationale, p.signal as signal, p.diff as diff, p.asker_kind as askerKind,
-  p.asker_id as askerId, p.asker_member as askerMember, p.quorum as quorum,
+  p.asker_id as askerId, p.asker_member as askerMember,
+  p.asker_counts_as as askerCountsAs, p.quorum as quorum,
   p.group_keys as groupKeys, p.resolution as resolution, p.application as application`
 
-/** With the member that asked, which is for the votes alone. */
-export type LoadedProposal = SkillProposal & { askerMember: string | null }
+/** With the members that asked, which are for the votes alone. */
+export type LoadedProposal = SkillProposal & Pick<Row, 'askerMember' | 'askerCountsAs'>
 
 /** What the skill is not there for is not there either. */
 export async function loadProposal(
@@ -168,7 +182,7 @@ export async function viewProposal(
   caller: SkillCaller,
   proposalId: string,
 ): Promise<SkillProposal> {
-  const { askerMember: _, ...shown } = await loadProposal(db, caller, proposalId)
+  const { askerMember: _, askerCountsAs: __, ...shown } = await loadProposal(db, caller, proposalId)
   return shown
 }
 

@@ -14,6 +14,8 @@ export interface SkillCaller extends Limited {
   organisationId: string
   memberId: string
   keyId: string
+  /** Who has made the key, while it is new: votes count as this member's. */
+  countsAs?: { memberId: string } | null
 }
 
 export const skillColumns = `id, project, scope, name, description, current_version as currentVersion,
@@ -46,6 +48,20 @@ export async function loadSkill(db: Db, caller: SkillCaller, skillId: string): P
   if (!row || !mayUseProject(caller, row.project))
     throw new AppError('not_found', 'There is no such skill')
   return row
+}
+
+/** Of a session that has pinned it: whoever created the session has seen it. */
+export async function findSkillOf(
+  db: Db,
+  organisationId: string,
+  skillId: string,
+): Promise<Skill | null> {
+  const [row] = await db.all<Skill>(
+    `select ${skillColumns} from skills where organisation_id = ? and id = ?`,
+    organisationId,
+    skillId,
+  )
+  return row ?? null
 }
 
 /** Of a skill that was loaded for its caller. */

@@ -39,14 +39,9 @@ export async function sayingOf(
 /** Whatever a skill says is read by agents and shown to everybody in the project. */
 function mustHoldNoSecret(said: Omit<Saying, 'sha256'>): void {
   const text = JSON.stringify(said)
-  const hidden = hideSecretLikeText(text)
-  if (hidden === text) return
-  const [found] = /\[secret-like:[^\]]*\]/.exec(hidden) ?? []
+  if (hideSecretLikeText(text) === text) return
   throw new AppError('unprocessable', 'Cannot store this skill: it seems to contain a credential', [
-    {
-      path: 'source',
-      message: `Take out what would be shown as ${found ?? 'secret-like'}, and name the variable that holds it`,
-    },
+    { path: 'source', message: 'Take it out, and name the variable that holds it' },
   ])
 }
 

@@ -5,6 +5,7 @@ import type { RoomOf } from '../../actor/room.ts'
 import type { Written } from '../../actor/writes.ts'
 import type { ToolCall } from '../../../contract/tool.ts'
 import type { Caller, Listed, Page } from '../record/caller.ts'
+import { pinsOf } from '../pins/pins.ts'
 import { callerSession } from '../record/guards.ts'
 import { canonicalJson, isLongerThan } from '../../../contract/canonical.ts'
 import { AppError, errorCodeOf, errorTable } from '../../../contract/error.ts'
@@ -319,6 +320,8 @@ export class Calls implements RoomOf<CallsApi> {
             files.map((file) => ({ ...file, id: `art_${ports.crypto.random(20)}` })),
           ),
         ),
+      sha256: (text) => ports.crypto.sha256(text),
+      skills: () => pinsOf(ports.sql, 'skill'),
       mode: session.mode,
       project: session.project,
       memory: { scopes: session.memoryScopes, memberId: session.memberId ?? '' },

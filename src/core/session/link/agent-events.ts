@@ -15,6 +15,7 @@ import { receiveEnvRequest } from '../env/requests.ts'
 import { noteToldPart } from '../evidence/told.ts'
 import { savePatch } from '../changes/patches.ts'
 import { loadSession } from '../record/record.ts'
+import { followSkill, skillTool } from '../skills/usage.ts'
 import { stopRun } from '../steps/stop-run.ts'
 import { runOfTurn } from '../runs/run.ts'
 import { addTokens, endTurn, runningTurn } from '../turns/rows.ts'
@@ -53,7 +54,9 @@ function toolStarted(sql: Sql, now: number, data: EventData<'tool.started'>): vo
   if (tool === requestEnvVariablesTool.fileName)
     receiveEnvRequest(sql, now, `${messageId}/${callId}`, input)
   const runId = runOf(sql, turnId)
-  if (runId) record(sql, now, runId, 'tool.requested', { tool, callId })
+  if (!runId) return
+  record(sql, now, runId, 'tool.requested', { tool, callId })
+  if (tool === skillTool) followSkill(sql, now, runId, input, 'selected')
 }
 
 function toolEnded(
@@ -63,11 +66,13 @@ function toolEnded(
   data: EventData<'tool.failed'>,
 ): void {
   noteToldPart(sql, data, kind === 'tool.completed' ? 'completed' : 'failed')
-  const { turnId, tool, callId, durationMs, error } = data
+  const { turnId, tool, callId, input, durationMs, error } = data
   const runId = runOf(sql, turnId)
   if (!runId) return
   const failure = kind === 'tool.failed' ? { error: error.slice(0, 2000).toWellFormed() } : {}
   record(sql, now, runId, kind, { tool, callId, durationMs, ...failure })
+  if (tool === skillTool && kind === 'tool.completed')
+    followSkill(sql, now, runId, input, 'injected')
 }
 
 function stepFinished(

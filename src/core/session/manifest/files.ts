@@ -7,11 +7,13 @@ import type { Equipment, ToolDefinition } from '../../../contract/tool.ts'
 import { isToolOf } from '../../../contract/tools.ts'
 import { opencodeVersion } from '../../../contract/version.ts'
 import type { Crypto } from '../../ports.ts'
+import type { Pin } from '../pins/pins.ts'
 import type { PinnedAgents } from '../pins/agents.ts'
 import { withAgents } from './agents.ts'
 import { gatePluginText } from './gate-plugin.ts'
 import { actionsGuideText, instructionsText } from './guides.ts'
 import { instructionsPath, opencodeConfig, pluginPath } from './opencode-config.ts'
+import { skillFolder, skillText } from './skill-files.ts'
 import { type ToolFile, toolFile } from './tool-files.ts'
 
 export interface ManifestInput {
@@ -35,6 +37,8 @@ export interface ManifestInput {
   trustProjectConfig: boolean
   enclosure?: EnclosureMode
   privateHosts?: readonly string[]
+  /** Those that the session began with. */
+  skills?: readonly Pin[]
   /** Makes the marker's name unguessable; the same one gives the same manifest. */
   nonce?: string
 }
@@ -72,7 +76,12 @@ export async function buildManifest(
 function fileTexts(input: ManifestInput, tools: ToolFile[], marker: string): FileText[] {
   const { layout } = input
   const required = Object.fromEntries(tools.map((tool) => [tool.toolId, tool.required]))
-  const plugin = gatePluginText({ marker, home: layout.home, required })
+  const plugin = gatePluginText({
+    marker,
+    home: layout.home,
+    required,
+    skills: skillFolders(input),
+  })
   const config = `${JSON.stringify(opencodeConfig(input), null, 2)}\n`
   const ownConfig = withAgents(config, input)
   const shown = input.tools.filter((tool) => isToolOf(tool, input))
@@ -88,6 +97,10 @@ function fileTexts(input: ManifestInput, tools: ToolFile[], marker: string): Fil
     { path: `${configDir}/models.json`, content: '{}\n' },
     { path: `${configDir}/home/.keep`, content: '' },
     ...toolTexts(`${configDir}/tool`, tools),
+    ...(input.skills ?? []).map((pin) => ({
+      path: `${skillFolder(configDir, pin.name)}/SKILL.md`,
+      content: skillText(pin),
+    })),
     ...installSeed(configDir),
     ...installSeed(`${configDir}/xdg/opencode`),
     // The contract's global paths. OpenCode is pointed at configDir instead, which it cannot write where users differ.
@@ -111,6 +124,9 @@ function fileTexts(input: ManifestInput, tools: ToolFile[], marker: string): Fil
     ...copies.map((file) => ({ ...file, keep: 'copy' as const })),
   ]
 }
+
+const skillFolders = ({ layout, skills = [] }: ManifestInput): Record<string, string> =>
+  Object.fromEntries(skills.map(({ name }) => [name, skillFolder(layout.configDir, name)]))
 
 /** Tools of other sessions, which a snapshot may have brought into the workspace. Only what we wrote ourselves goes. */
 async function absentFiles(

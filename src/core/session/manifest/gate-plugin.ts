@@ -6,13 +6,15 @@ interface GatePlugin {
   home: string
   /** Per tool id of ours: which arguments are truly required. */
   required: Record<string, string[]>
+  /** Per skill of the session: its folder. */
+  skills?: Record<string, string>
 }
 
 /**
  * The gate inside OpenCode: every tool asks first, and only an allow lets it run. The plugin proves that it is loaded by
  * registering the marker tool, whose name no repository can guess, and hides that tool from every agent and sub-agent.
  */
-export function gatePluginText({ marker, home, required }: GatePlugin): string {
+export function gatePluginText({ marker, home, required, skills = {} }: GatePlugin): string {
   return `// Written by Gantry. Changes are undone before the next turn.
 const marker = ${JSON.stringify(marker)}
 const home = ${JSON.stringify(home)}
@@ -89,7 +91,18 @@ export default async () => ({
     demandAllow(input.tool, await ask(question))
     // OpenCode does not stop a hook when a turn is aborted: what was allowed before may be withdrawn by now.
     demandAllow(input.tool, await ask({ ...question, confirm: true }))
-  },
+  },${Object.keys(skills).length > 0 ? afterSkill(skills) : ''}
 })
 `
 }
+
+/**
+ * OpenCode also loads skills that lie in the workspace. Of two with one name it takes whichever it has read last, so a file
+ * that anybody can write could pass for the version that the session has pinned.
+ */
+const afterSkill = (folders: Record<string, string>) => `
+  async 'tool.execute.after'(input, output) {
+    const folder = new Map(${JSON.stringify(Object.entries(folders))}).get(input.args?.name)
+    if (input.tool !== 'skill' || folder === undefined || output.metadata?.dir === folder) return
+    throw new Error('Gantry refused "skill": one in the workspace is called "' + input.args.name + '", too. Rename it, or go on without')
+  },`

@@ -7,6 +7,7 @@ import { buildManifest } from './files.ts'
 import { baseTree } from '../changes/diff.ts'
 import { loadAutomationRun } from '../automation/automation.ts'
 import { loadGeneration } from '../generations/generations.ts'
+import { pinsOf } from '../pins/pins.ts'
 import { pinnedAgents } from '../pins/agents.ts'
 import type { SessionPorts } from '../record/ports.ts'
 import { memoriesText } from './memories.ts'
@@ -38,6 +39,7 @@ export async function sessionManifest(
       nonce: session.markerNonce,
       mode: session.mode,
       equipment: session.equipment,
+      skills: pinsOf(ports.sql, 'skill'),
       memories: memoriesText(ports.sql),
       tools: [...ports.tools.map((tool) => tool.definition), ...sandboxTools],
     },

@@ -9,6 +9,7 @@ import { nameTimelines } from '../runs/timeline.ts'
 import { projectArtifacts } from '../artifacts/rows.ts'
 import { projectAutomationRun } from '../automation/automation.ts'
 import { projectSession } from '../record/record.ts'
+import { projectUsage } from '../skills/usage.ts'
 import { projectTurn } from '../turns/rows.ts'
 
 type Tell = (sql: Sql, now: number) => void
@@ -35,6 +36,7 @@ const tellings: Readonly<Record<string, Tell>> = {
   approval: each('approvals', projectApproval),
   attempt: each('attempts', projectAttempt),
   automation_run: projectAutomationRun,
+  skill_usage: projectUsage,
 }
 
 export const canBeTold = (kind: string): boolean => Object.hasOwn(tellings, kind)

@@ -101,10 +101,20 @@ describe('[SKILL8] the order of resolution', () => {
     expect(skills.map((one) => one.slice(0, 1))).toEqual(['b', 'd', 'a', 'c'])
   })
 
+  test('many attachments to one target come by name, in whatever order they were written', () => {
+    const attachments = [to('provider-adapter/opencode')]
+    const names = Array.from({ length: 40 }, (_, n) => `s${(n * 17) % 40}`)
+    const registered = names.map((name) => skill(name, { attachments }))
+    const { skills } = resolveSkills({ ...nothing, adapter: 'opencode' }, registered)
+    expect(skills.map(({ name }) => name)).toEqual(names.toSorted())
+  })
+
   test('a phase without its workflow, a workflow without a phase, another adapter', () => {
     const named = (asked: Partial<ResolveQuery>) => seen(asked, all).skills
     expect(named({ phase: 'apply' })).toEqual(['y-phase@1 workflow-phase/apply'])
     expect(named({ workflow: 'sdd' })).toEqual([])
+    const odd = skill('odd', { attachments: [to('workflow-phase/null:apply')] })
+    expect(seen({ phase: 'apply' }, [odd]).skills).toEqual([])
     expect(named({ workflow: 'sdd', phase: 'verify', adapter: 'claude' })).toEqual([])
   })
 

@@ -86,7 +86,7 @@ describe('a session that has what a tool needs', () => {
 })
 
 describe('a session without it', () => {
-  test.each([{ equipment: [] }, { equipment: ['skills', 'abilities'] as Equipment[] }])(
+  test.each([{ equipment: [] }, { equipment: ['abilities'] as Equipment[] }])(
     "[TOOL16] with $equipment has the contract's tools and no other",
     async ({ equipment }) => {
       const world = await begin(equipment)

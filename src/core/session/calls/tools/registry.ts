@@ -2,6 +2,7 @@ import { automationComplete } from './automation-complete.ts'
 import { memoryGet, memorySave, memorySearch, memoryUpdate } from './memory.ts'
 import { saveSnapshot } from './save-snapshot.ts'
 import { saveEnvFiles, saveServiceCommands } from './save-settings.ts'
+import { skillPropose } from './skill-propose.ts'
 import type { GatewayTool } from './tool.ts'
 import { verify } from './verify.ts'
 
@@ -12,6 +13,7 @@ export const gatewayTools: readonly GatewayTool[] = [
   saveServiceCommands,
   saveEnvFiles,
   automationComplete,
+  skillPropose,
   memorySearch,
   memoryGet,
   memorySave,

@@ -1,6 +1,7 @@
 import type { z } from 'zod'
 import type { CollectedFile } from '../../../../contract/artifact.ts'
 import type { CommandBody, CommandKind, CommandResult } from '../../../../contract/link.ts'
+import type { SessionPin } from '../../../../contract/pin.ts'
 import type { ToolDefinition, ToolResult } from '../../../../contract/tool.ts'
 import type { RegistryScope } from '../../../../contract/registry-scope.ts'
 import type { Mode } from '../../../../contract/mode.ts'
@@ -19,6 +20,10 @@ export interface CallContext {
   /** Asks the sandbox. One id per operation and kind, so that a repeated attempt finds the first result. */
   command<K extends CommandKind>(kind: K, body: CommandBody<K>): Promise<CommandResult<K>>
   storeArtifacts(files: CollectedFile[]): void
+
+  sha256(text: string): Promise<string>
+  /** Those that the session began with. */
+  skills(): readonly SessionPin[]
 
   mode: Mode
   project: string

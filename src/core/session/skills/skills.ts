@@ -1,0 +1,42 @@
+import { AppError } from '../../../contract/error.ts'
+import type { SkillUsage, SkillVerdict } from '../../../contract/skill-usage.ts'
+import type { RoomOf } from '../../actor/room.ts'
+import { pinsOf } from '../pins/pins.ts'
+import type { Caller } from '../record/caller.ts'
+import { callerSession } from '../record/guards.ts'
+import type { SessionKernel } from '../record/kernel.ts'
+import { findRun } from '../runs/run.ts'
+import { recordUsage } from './usage.ts'
+
+export interface SkillsApi {
+  /** Once per run, skill and outcome. */
+  judge(caller: Caller, runId: string, verdict: SkillVerdict): Promise<SkillUsage>
+}
+
+/** What the session's skills were good for. What they say is pinned, and is in the manifest. */
+export class Skills implements RoomOf<SkillsApi> {
+  readonly api: SkillsApi = this
+  readonly #kernel: SessionKernel
+
+  constructor(kernel: SessionKernel) {
+    this.#kernel = kernel
+  }
+
+  async judge(caller: Caller, runId: string, verdict: SkillVerdict): Promise<SkillUsage> {
+    const { id: sessionId } = callerSession(this.#kernel, caller)
+    await this.#kernel.openSecrets()
+    return this.#kernel.commit((sql, now) => {
+      if (!findRun(sql, runId)) throw new AppError('not_found', `No such run: "${runId}"`)
+      const pin = pinsOf(sql, 'skill').find(({ id }) => id === verdict.skillId)
+      if (!pin) throw notBegunWith(verdict.skillId)
+      const note = this.#kernel.hide(verdict.note)
+      const use = { pin, runId, outcome: verdict.outcome, actor: caller.keyId, note }
+      return { ...recordUsage(sql, now, use), sessionId: sessionId as SkillUsage['sessionId'] }
+    })
+  }
+}
+
+const notBegunWith = (skillId: string) =>
+  new AppError('unprocessable', `The session did not begin with skill "${skillId}"`, [
+    { path: 'skillId', message: 'Must be one of the session’s pins' },
+  ])
