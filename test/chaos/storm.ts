@@ -103,6 +103,7 @@ async function createScene(
       GANTRY_CRASH_URL: crashes.url,
       EFFECTS_URL: effects.url,
       RATE_LIMIT_PER_MINUTE: '1000000',
+      GANTRY_UNWALLED_APPROVALS: 'accept',
       SANDBOX_HOST_URL: host.url,
       SANDBOX_HOST_SECRET: 'chaos',
       SANDBOX_ROOT: '/nowhere',

@@ -185,6 +185,11 @@ export const callFaults: readonly Fault[] = [
       request.path = request.path.replace(call.tool, call.tool.toLowerCase())
     },
   },
+  {
+    name: 'carries out a tool that the session was not given',
+    fails: 'own-tools-of-a-plain-session',
+    call: ({ tool }) => (tool === 'memory_search' ? madeUp() : undefined),
+  },
   rewrites(
     'refuses arguments instead of answering',
     'arguments-invalid',

@@ -79,7 +79,12 @@ const startBare = (host: Host, options: Partial<StackOptions> = {}): Promise<Sta
     sandboxes: false,
     model: 'none',
     ...options,
-    env: { RATE_LIMIT_PER_MINUTE: '1000000', ...options.env },
+    // Agents of these tests have no sandbox, and so no walls.
+    env: {
+      RATE_LIMIT_PER_MINUTE: '1000000',
+      GANTRY_UNWALLED_APPROVALS: 'accept',
+      ...options.env,
+    },
   })
 
 const shared = new Map<string, Promise<Stack>>()
