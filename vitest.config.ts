@@ -78,6 +78,7 @@ export default defineConfig({
           isolate: false,
           fileParallelism: false,
           include: ['test/blackbox/**/*.test.ts'],
+          exclude: longOnly,
         },
       },
       {

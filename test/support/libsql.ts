@@ -34,7 +34,7 @@ export function useEmptyLibsql(): Libsql {
   })
   return {
     server: () => server,
-    db: () => createDb({ url: server.url, token: server.token, requestTimeoutMs: 2000 }),
+    db: () => createDb({ url: server.url, token: server.token, requestTimeoutMs: 20_000 }),
     readToken: () => mintToken(loadKeys(stateDir).privateKey, 'ro'),
   }
 }
