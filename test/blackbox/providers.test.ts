@@ -94,14 +94,19 @@ async function useAccount(provider: Provider, env: Record<string, string>): Prom
 /** OpenCode runs as the sandbox's user, on the literal port, behind a password; the gate's files are not its own. */
 async function expectLiteral(place: Place, { id, generation }: Box): Promise<void> {
   const as = (user: 'root' | 'user', script: string) => place.inside(id, generation, user, script)
-  const lines = (await as('root', 'ps -e -o user=,args='))
-    .split('\n')
-    .map((line) => line.trim().replace(/\s+/, ' '))
-    .filter((line) => line.includes('/opt/gantry/bin/node'))
-  expect(lines.sort()).toEqual([
-    'root /opt/gantry/bin/node /opt/gantry/agent.mjs',
-    'user /opt/gantry/bin/node /opt/gantry/bin/opencode serve --port 4096 --hostname 0.0.0.0 --print-logs',
-  ])
+  const running = async () =>
+    (await as('root', 'ps -e -o user=,args='))
+      .split('\n')
+      .map((line) => line.trim().replace(/\s+/, ' '))
+      .filter((line) => line.includes('/opt/gantry/bin/node'))
+      .toSorted()
+  // The agent may just be reading what a turn has changed, by a process of its own.
+  await expect
+    .poll(running)
+    .toEqual([
+      'root /opt/gantry/bin/node /opt/gantry/agent.mjs',
+      'user /opt/gantry/bin/node /opt/gantry/bin/opencode serve --port 4096 --hostname 0.0.0.0 --print-logs',
+    ])
   const asked = `exec 3<>/dev/tcp/127.0.0.1/4096; printf 'GET /session HTTP/1.0\\r\\n\\r\\n' >&3; head -n 1 <&3`
   expect(await as('user', `bash -c "${asked}"`)).toContain('401')
   await as('user', 'test -r /home/user/.config/opencode/plugin/proliferate.mjs')

@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import {
   chmodSync,
   cpSync,
@@ -401,7 +402,8 @@ it('[SES18] the list of what is left out is bounded: with the patch it fits into
     cpSync(join(workspace, '.git'), join(folder, '.git'), { recursive: true })
     writeFileSync(join(folder, 'f'), 'x')
   }
-  // No time for the files of any of them.
+  // No time for the files of any of them: this one takes git far longer than it has.
+  writeFileSync(join(workspace, deep, 'r0', 'large'), randomBytes(16 * 1024 * 1024))
   const patch = await takePatch({ ...options, nestedTimeoutMs: 1 }, base, 1000)
   const leftOut = patch.leftOut ?? []
   expect(JSON.stringify(leftOut).length).toBeLessThan(40 * 1024)
