@@ -100,13 +100,13 @@ async function expectLiteral(place: Place, { id, generation }: Box): Promise<voi
       .map((line) => line.trim().replace(/\s+/, ' '))
       .filter((line) => line.includes('/opt/gantry/bin/node'))
       .toSorted()
+  const expected = [
+    'root /opt/gantry/bin/node /opt/gantry/agent.mjs',
+    'user /opt/gantry/bin/node /opt/gantry/bin/opencode serve --port 4096 --hostname 0.0.0.0 --print-logs',
+  ].join('\n')
   // The agent may just be reading what a turn has changed, by a process of its own.
-  await expect
-    .poll(running)
-    .toEqual([
-      'root /opt/gantry/bin/node /opt/gantry/agent.mjs',
-      'user /opt/gantry/bin/node /opt/gantry/bin/opencode serve --port 4096 --hostname 0.0.0.0 --print-logs',
-    ])
+  const alone = async () => (await running()).join('\n') === expected
+  await until('nothing but the agent and OpenCode runs', 30_000, alone)
   const asked = `exec 3<>/dev/tcp/127.0.0.1/4096; printf 'GET /session HTTP/1.0\\r\\n\\r\\n' >&3; head -n 1 <&3`
   expect(await as('user', `bash -c "${asked}"`)).toContain('401')
   await as('user', 'test -r /home/user/.config/opencode/plugin/proliferate.mjs')
