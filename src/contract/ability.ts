@@ -186,9 +186,6 @@ export const AbilityProblemCode = z.enum([
   'INVALID_DEFAULT',
   'UNSAFE_PLACEHOLDER',
   'UNKNOWN_PLACEHOLDER',
-  'UNKNOWN_AGENT',
-  'UNKNOWN_SKILL',
-  'UNKNOWN_ABILITY',
 ])
 export type AbilityProblemCode = z.infer<typeof AbilityProblemCode>
 

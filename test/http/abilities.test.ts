@@ -125,6 +125,17 @@ describe('[ABL13] a stored ability', () => {
     expect((await get('/a')).status).toBe(404)
   })
 
+  test('[ABL6] that names an ability which there is not is stored with a warning', async () => {
+    const content = 'name: outer\ndescription: d\nsteps: [{ id: a, workflow: inner }]\n'
+    const files = [{ path: 'ability.yaml', content }]
+    const nested = { project: 'nested', files }
+    expect((await put(nested)).json.warnings).toEqual(['There is no ability "inner" yet'])
+    await put({ files: folder('x', 'inner') }, stranger)
+    expect((await put(nested)).json.warnings).toHaveLength(1)
+    await put({ files: folder('x', 'inner') })
+    expect((await put(nested)).json).toMatchObject({ version: 1, warnings: [] })
+  })
+
   test('of three megabytes is taken and given back', async () => {
     const large = Array.from({ length: 6 }, (_, at) => ({
       path: `data/${at}`,

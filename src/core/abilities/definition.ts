@@ -28,7 +28,7 @@ type Tell = (path: DocumentPath, code: AbilityProblemCode, message: string) => v
 
 /**
  * A file as a team wrote it, or every mistake in it with its place. Without a name of its own it is called by its path
- * below `abilities/`. Reads no other row: whether named agents, skills and abilities exist is asked by `missingNames`.
+ * below `abilities/`. Reads no other row.
  */
 export function parseAbility(source: string, path: string | null): ParsedAbility {
   const parsed = parseDocument(source, 'yaml', {
@@ -225,43 +225,4 @@ function warningsOf(ability: Ability): string[] {
   const known = new Set(Object.keys(AbilityDocument.shape))
   const unread = Object.keys(ability).filter((key) => !known.has(key) && !key.startsWith('x-'))
   return unread.map((key) => `Nobody reads the field "${key}"`)
-}
-
-/** What an ability names that must exist elsewhere. */
-export interface Names {
-  agents: ReadonlySet<string>
-  skills: ReadonlySet<string>
-  abilities: ReadonlySet<string>
-}
-
-/** Of what it names, what there is not. */
-export function missingNames(
-  { steps }: Ability,
-  { agents, skills, abilities }: Names,
-): Omit<AbilityProblem, 'line' | 'column'>[] {
-  const known = { agent: agents, skill: skills, workflow: abilities }
-  const codes = {
-    agent: 'UNKNOWN_AGENT',
-    skill: 'UNKNOWN_SKILL',
-    workflow: 'UNKNOWN_ABILITY',
-  } as const
-  const words = { agent: 'agent', skill: 'skill', workflow: 'ability' }
-  return steps.flatMap((step, at) => {
-    const named = nameIn(step)
-    if (named === null || known[named.kind].has(named.name)) return []
-    const path = `steps.${at}.${named.kind}`
-    return [
-      {
-        path,
-        code: codes[named.kind],
-        message: `There is no ${words[named.kind]} "${named.name}"`,
-      },
-    ]
-  })
-}
-
-function nameIn(step: AbilityStep): { kind: 'agent' | 'skill' | 'workflow'; name: string } | null {
-  if (step.type === 'agent') return { kind: 'agent', name: step.agent }
-  if (step.type === 'skill') return { kind: 'skill', name: step.skill }
-  return step.type === 'workflow' ? { kind: 'workflow', name: step.workflow } : null
 }

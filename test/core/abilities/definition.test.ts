@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { AbilityProblem } from '../../../src/contract/ability.ts'
-import { missingNames, nameOfPath, parseAbility } from '../../../src/core/abilities/definition.ts'
+import { nameOfPath, parseAbility } from '../../../src/core/abilities/definition.ts'
 
 const step = (more = '') => `  - id: a\n    type: script\n    run: "true"\n${more}`
 const ability = (steps: string, more = '') => `name: x\ndescription: d\n${more}steps:\n${steps}`
@@ -281,20 +281,6 @@ describe('reading an ability', () => {
     expect(read(unnamed, '.opencode/abilities/deploy/ability.yaml').ability.name).toBe('deploy')
     expect(read(`name: other\n${unnamed}`, 'deploy/ability.yaml').ability.name).toBe('other')
     expect(problems(unnamed, 'Deploy.yaml')).toMatchObject([{ path: 'name', code: 'SCHEMA_ERROR' }])
-  })
-
-  test('[ABL6] what it names and what there is not is told', () => {
-    const steps =
-      '  - { id: b, agent: r, prompt: p }\n  - { id: c, skill: s }\n  - { id: d, workflow: w }\n'
-    const { ability: found } = read(ability(steps))
-    const none = new Set<string>()
-    expect(missingNames(found, { agents: none, skills: none, abilities: none })).toMatchObject([
-      { path: 'steps.0.agent', code: 'UNKNOWN_AGENT' },
-      { path: 'steps.1.skill', code: 'UNKNOWN_SKILL' },
-      { path: 'steps.2.workflow', code: 'UNKNOWN_ABILITY' },
-    ])
-    const all = { agents: new Set(['r']), skills: new Set(['s']), abilities: new Set(['w']) }
-    expect(missingNames(found, all)).toEqual([])
   })
 })
 

@@ -6,7 +6,7 @@ import type {
   AbilityRow,
   StoredAbility,
 } from '../../../contract/stored-ability.ts'
-import { parseAbility } from '../../abilities/definition.ts'
+import { type Ability, parseAbility } from '../../abilities/definition.ts'
 import type { Crypto, Db } from '../../ports.ts'
 import { readFolder } from './folder.ts'
 
@@ -17,7 +17,7 @@ import { readFolder } from './folder.ts'
  */
 
 /** Whose ability: one project's, or (null) the whole organisation's. */
-export interface AbilityOwner {
+interface AbilityOwner {
   organisationId: string
   project: string | null
 }
@@ -50,8 +50,9 @@ export async function putAbility(
   caller: { organisationId: string; keyId: string },
   put: AbilityPut,
 ): Promise<AbilityPutResult> {
-  const { ability, warnings, files, hash, mainPath } = await readFolder(put, crypto)
+  const { ability, files, hash, mainPath, ...read } = await readFolder(put, crypto)
   const owner = { organisationId: caller.organisationId, project: put.project ?? null }
+  const warnings = [...read.warnings, ...(await missingAbilities(db, owner, ability))]
   await storeFiles(db, caller.organisationId, hash, files)
   const [made] = await db.all<Row>(
     `insert into abilities (organisation_id, project, name, version, description, hash, main_path, created_by, created_at)
@@ -65,6 +66,19 @@ export async function putAbility(
   const newest = await findNewest(db, owner, ability.name)
   if (newest?.hash === hash) return { ...rowOf(newest), warnings }
   throw changedMeanwhile(ability.name, newest?.version ?? 0)
+}
+
+/** What a step names may be stored later, so it is only told. */
+async function missingAbilities(db: Db, owner: AbilityOwner, ability: Ability): Promise<string[]> {
+  const named = ability.steps.flatMap((step) => (step.type === 'workflow' ? [step.workflow] : []))
+  const warnings: string[] = []
+  for (const name of new Set(named)) {
+    const own = await findNewest(db, owner, name)
+    const shared = await findNewest(db, { ...owner, project: null }, name)
+    if (!own?.hash && !shared?.hash && name !== ability.name)
+      warnings.push(`There is no ability "${name}" yet`)
+  }
+  return warnings
 }
 
 /** One request each: together they may be larger than one may be. */
@@ -150,19 +164,6 @@ export async function loadAbility(
   return await withFiles(db, owner.organisationId, row)
 }
 
-/** Of the project, else of the organisation: what an execution in that project runs. */
-export async function findAbility(
-  db: Db,
-  { organisationId, project }: AbilityOwner,
-  name: string,
-): Promise<StoredAbility> {
-  for (const where of project === null ? [null] : [project, null]) {
-    const row = await findNewest(db, { organisationId, project: where }, name)
-    if (row?.hash) return await withFiles(db, organisationId, row)
-  }
-  throw noAbility(name)
-}
-
 async function withFiles(db: Db, organisationId: string, row: Row): Promise<StoredAbility> {
   if (row.hash === null) return { ...rowOf(row), definition: null, files: [] }
   const paths = await db.all<{ path: string }>(
@@ -195,8 +196,7 @@ const keyOf = ({ organisationId, project }: AbilityOwner, name: string) => [
   name,
 ]
 
-export const noAbility = (name: string) =>
-  new AppError('not_found', `There is no ability "${name}"`)
+const noAbility = (name: string) => new AppError('not_found', `There is no ability "${name}"`)
 
 const changedMeanwhile = (name: string, version: number) =>
   new AppError('wrong_state', `Cannot change "${name}": its newest version is ${version}`, [
