@@ -27,6 +27,8 @@ export const evidenceLimits = {
 export const maxBundleBytes = 16 * 1024 * 1024
 export const maxBundleParts = 2000
 export const maxBundleMessages = 2000
+/** Files of all its tool parts together. One with more is refused: no turn of ten steps needs them. */
+export const maxBundleChanges = 10_000
 
 export const ProofMode = z.enum(['off', 'shadow', 'single-change', 'full'])
 export type ProofMode = z.infer<typeof ProofMode>

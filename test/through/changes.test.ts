@@ -179,7 +179,7 @@ describe('a bundle', () => {
     }
   })
 
-  test('[CHG5] that has not the form of one is refused, and the collect says so', async () => {
+  test('[CHG5] [CHG14] that has not the form of one, or names too many changes, is refused, and the collect says so', async () => {
     const scene = await ChangeScene.begin(host(), [cheer])
     await scene.tell()
     const answer = await scene.post({ version: 7 })
@@ -188,6 +188,15 @@ describe('a bundle', () => {
       { state: 'failed', outcome: 'unsafe-input', reason: 'The bundle has not the form of one' },
     ])
     expect(await scene.backfill()).toMatchObject({ collects: [{ state: 'asked' }] })
+    const wide = await ChangeScene.begin(host(), [cheer])
+    await wide.tell()
+    const files = Array.from({ length: 1000 }, (_, at) => ({ filePath: `f${at}`, type: 'add' }))
+    const parts = Array.from({ length: 11 }, (_, at) => ({
+      ...{ ...wide.bundle().parts[0], id: `p${at}`, tool: 'apply_patch' },
+      metadata: { exists: null, truncated: null, files },
+    }))
+    expect((await wide.post(wide.bundle({ parts } as object))).json).toEqual({ accepted: false })
+    expect((await wide.changes()).collects).toMatchObject([{ outcome: 'unsafe-input' }])
     const large = await ChangeScene.begin(host(), [cheer])
     await large.tell()
     const { status } = await large.post({ filler: 'x'.repeat(17 * 1024 * 1024) })
@@ -320,6 +329,47 @@ describe('modes', () => {
   })
 })
 
+test('[CHG15] a proof changes nothing of a review but what it proves, and nobody is told that something is safe', async () => {
+  const seen = []
+  for (const mode of ['off', 'full'] as const) {
+    const scene = await ChangeScene.begin(host(), [edit('z.txt', 'x\n', 'x', 'y'), cheer])
+    await scene.tell()
+    scene.session.agent.fail(scene.asked.id, 'Not now')
+    await host().live()
+    await scene.backfill({ mode })
+    await host().live()
+    await scene.collect(mode === 'off' ? scene.bundle({ files: [], reads: [] }) : undefined)
+    const path = `/v1/runs/${scene.turn.runId}/changes/accept`
+    await host().ok('POST', path, { paths: ['z.txt'] })
+    const changes = await scene.changes()
+    const events = await scene.session.events()
+    const said = JSON.stringify([changes, await host().ok('GET', `/v1/runs/${scene.turn.runId}`)])
+    expect(said).not.toMatch(/\b(safe|guaranteed|success\w*|congrat\w*)\b/i)
+    seen.push({
+      files: changes.files.map((file) => [
+        file.path,
+        file.operation,
+        file.decision,
+        file.events.length,
+      ]),
+      kinds: events.map(({ kind }: { kind: string }) => kind),
+    })
+    const [told] = await scene.session.events('changes.collected')
+    expect(told.data).toMatchObject({
+      ...(mode === 'off'
+        ? {
+            attempted: 0,
+            upgraded: 0,
+            wouldUpgrade: 0,
+            skipped: { 'feature-flag-off': 2 },
+            reads: 0,
+          }
+        : { attempted: 2, upgraded: 2, wouldUpgrade: 2, skipped: {}, reads: 2, readMs: 2 }),
+    })
+  }
+  expect(seen[1]).toEqual(seen[0])
+})
+
 describe('out of band', () => {
   test('[CHG9] a part that was never seen, reads otherwise or is gone is told, in the log, the timeline and the run', async () => {
     const steps = [
@@ -432,7 +482,7 @@ describe('other agents', () => {
     expect((await host().call('GET', files[0]?.before?.url ?? '')).text).toBe('')
   })
 
-  test('[CHG10] what is not theirs to say is refused, with the field', async () => {
+  test('[CHG10] [CHG14] what is not theirs to say is refused, with the field', async () => {
     const scene = await ChangeScene.begin(host(), [cheer])
     const { runId } = scene.turn
     const bad: [object, string][] = [
@@ -444,6 +494,41 @@ describe('other agents', () => {
         { event: event(runId, { source: 'opencode_toolpart_edit' }), beforeContent: '' },
         'changes.0.event.sourceProvider',
       ],
+      [
+        { event: event(runId, { sourceRuntime: 'OpenCode' }), beforeContent: '' },
+        'changes.0.event.sourceProvider',
+      ],
+      [
+        {
+          event: event(runId, { sourceImportKey: 'opencode\0ses_oc\0prt_1\0a.txt' }),
+          beforeContent: '',
+        },
+        'changes.0.event.sourceImportKey',
+      ],
+      [
+        { event: event(runId, { eventId: `evt_${'0'.repeat(40)}` }), beforeContent: '' },
+        'changes.0.event.eventId',
+      ],
+      ...['opencode-snapshot', 'inverse-edit-chain', 'inverse-apply-patch-chain'].map(
+        (evidenceProof): [object, string] => [
+          { event: event(runId, { evidenceProof }), beforeContent: '' },
+          'changes.0.event.evidenceProof',
+        ],
+      ),
+      [
+        { event: event(runId, { snapshotSource: 'opencode' }), beforeContent: '' },
+        'changes.0.event.snapshotSource',
+      ],
+      [
+        { event: event(runId, { shapeFingerprint: 'x' }), beforeContent: '' },
+        'changes.0.event.snapshotSource',
+      ],
+      ...['/etc/passwd', '../x', 'a/../b', 'a//b', './a', 'a\\b', 'a\nb', 'C:\\a', '//h/a'].map(
+        (relativePath): [object, string] => [
+          { event: event(runId, { relativePath }), beforeContent: '' },
+          'changes.0.event.relativePath',
+        ],
+      ),
       [{ event: event('run_other'), beforeContent: '' }, 'changes.0.event.taskId'],
       [{ event: event(runId) }, 'changes.0.event.before'],
       [{ event: event(runId), beforeContent: 'other' }, 'changes.0.event.before'],
@@ -454,6 +539,39 @@ describe('other agents', () => {
       expect([status, json.error.details[0].path]).toEqual([422, path])
     }
     expect((await scene.changes()).files).toEqual([])
+  })
+
+  test('[CHG14] their change is rejectable only in this workspace, and what it says to supersede hides nothing', async () => {
+    const scene = await ChangeScene.begin(host(), [cheer])
+    await scene.tell()
+    await scene.collect()
+    const own = (await scene.changes()).files[0]?.events[0]?.event.eventId ?? ''
+    const { workspace } = scene.session.manifest.layout
+    const ref = (text: string) => ({
+      ...{ sha256: sha256(text), sizeBytes: text.length, blobRef: `sha256:${sha256(text)}` },
+    })
+    const known = (text: string) => ({ exists: true, sha256: sha256(text), sizeBytes: text.length })
+    const made = (name: string, root: string) => ({
+      event: event(scene.turn.runId, {
+        ...{ eventId: name, relativePath: name, sourceImportKey: name, workspaceRoot: root },
+        ...{ evidenceProof: 'toolpart-chain', supersedesEventId: own },
+        ...{ before: ref('one'), after: ref('two') },
+        ...{ beforeState: known('one'), afterState: known('two') },
+      }),
+      ...{ beforeContent: 'one', afterContent: 'two' },
+    })
+    await importInto(scene, [made('here.txt', workspace), made('there.txt', '/elsewhere')])
+    const { files } = await scene.changes()
+    expect(files.map(({ path, reviewable, rejectable }) => [path, reviewable, rejectable])).toEqual(
+      [
+        ['a.txt', true, true],
+        ['here.txt', true, true],
+        ['there.txt', true, false],
+      ],
+    )
+    expect(files[2]?.reasons).toEqual(['It was made in another workspace'])
+    const trace = await host().ok('GET', `/v1/runs/${scene.turn.runId}/bundle?format=agent-trace`)
+    expect(trace.files[0]).toMatchObject({ path: 'a.txt', conversations: [{}] })
   })
 
   test('[CHG10] evidence without a text never beats one that has it', () => {

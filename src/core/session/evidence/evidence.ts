@@ -11,13 +11,20 @@ import type {
   ChangesRejected,
   RunChanges,
 } from '../../../contract/change-ledger.ts'
-import type { ChangeEvent, ProvenChange } from '../../../contract/change.ts'
-import { EvidenceBundle, lowerMode, type ProofMode } from '../../../contract/evidence.ts'
+import type { ChangeEvent, ProofStatistics, ProvenChange } from '../../../contract/change.ts'
+import {
+  EvidenceBundle,
+  lowerMode,
+  maxBundleChanges,
+  type ProofMode,
+} from '../../../contract/evidence.ts'
+import { namedPaths } from '../../../contract/evidence-paths.ts'
 import { onceByKey } from '../../actor/keys.ts'
 import type { RoomOf } from '../../actor/room.ts'
 import { type ProofResult, proveChanges } from '../../evidence/prove.ts'
 import { fingerprintOf } from '../../evidence/safety.ts'
 import type { Sql } from '../../ports.ts'
+import { loadPlace } from '../gate/policy-row.ts'
 import { appendEvent } from '../log/events.ts'
 import type { SessionBudget } from '../budget/budget.ts'
 import type { Operations } from '../operations/operations.ts'
@@ -243,7 +250,7 @@ export class Evidence implements RoomOf<EvidenceApi> {
     storeCollect(sql, now, collect.id, { ...end, outcome: outcomeOf(bundle, changes, imported) })
     appendEvent(sql, now, 'changes.collected', {
       ...{ collectId: collect.id, turnId, runId, mode: collect.mode },
-      ...{ candidates: changes.length, imported, upgraded: statistics.upgradedChanges },
+      ...{ candidates: changes.length, imported, ...toldStatistics(statistics) },
     })
   }
 
@@ -265,7 +272,7 @@ export class Evidence implements RoomOf<EvidenceApi> {
     const { sql, config } = this.#kernel.ports
     const run = mustRun(sql, runId)
     const rows = countingEvents(sql, run.id)
-    const files = reviewFiles(run.id, rows)
+    const files = reviewFiles(run.id, rows, loadPlace(sql).layout?.workspace ?? null)
     const from = page.after ?? 0
     const shown = fitting(files.slice(from, from + page.limit))
     const next = from + shown.length
@@ -323,6 +330,15 @@ export class Evidence implements RoomOf<EvidenceApi> {
   }
 }
 
+const toldStatistics = (statistics: ProofStatistics) => ({
+  attempted: statistics.attemptedChanges,
+  upgraded: statistics.upgradedChanges,
+  wouldUpgrade: statistics.wouldUpgradeChanges,
+  skipped: statistics.skippedByReason,
+  reads: statistics.snapshotReadCount,
+  readMs: statistics.snapshotReadElapsedMs,
+})
+
 interface Asked {
   ids: string[]
   skipped: Backfill['skipped']
@@ -344,11 +360,15 @@ function turnsOf(sql: Sql, runId: string, turnId: string | null): string[] {
 
 function parseBundle(text: string): EvidenceBundle | null {
   try {
-    return EvidenceBundle.safeParse(JSON.parse(text)).data ?? null
+    const bundle = EvidenceBundle.safeParse(JSON.parse(text)).data
+    return bundle && changesIn(bundle) <= maxBundleChanges ? bundle : null
   } catch {
     return null
   }
 }
+
+const changesIn = ({ parts }: EvidenceBundle): number =>
+  parts.reduce((total, part) => total + namedPaths(part).length, 0)
 
 function outcomeOf(
   { capability, messages }: EvidenceBundle,
