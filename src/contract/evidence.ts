@@ -308,6 +308,14 @@ export const SeenPart = z.object({
 })
 export type SeenPart = z.infer<typeof SeenPart>
 
+/** A step as it came over the link when it was done. */
+export const SeenStep = z.object({
+  messageId: id,
+  from: z.union([tree, z.literal('unknown')]).nullable(),
+  to: tree.nullable(),
+})
+export type SeenStep = z.infer<typeof SeenStep>
+
 /** Of which session of OpenCode the turn was. The first is the turn's own, the others are of its sub-agents. */
 export const DeliveredSession = z.object({
   id,
@@ -333,5 +341,6 @@ export const DeliveryRecord = z.object({
   workspaceRoot: path,
   sessions: z.array(DeliveredSession).min(1).max(1000),
   seenParts: z.array(SeenPart),
+  seenSteps: z.array(SeenStep).describe('Empty: the agent tells none'),
 })
 export type DeliveryRecord = z.infer<typeof DeliveryRecord>

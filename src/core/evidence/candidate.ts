@@ -20,7 +20,7 @@ import { createdWarning, pathWarning, unprovenWarnings } from './warnings.ts'
 /** What the engine uses of a delivery record. */
 export interface ProofDelivery extends Pick<
   DeliveryRecord,
-  'attribution' | 'workspaceRoot' | 'sessions' | 'seenParts'
+  'attribution' | 'workspaceRoot' | 'sessions' | 'seenParts' | 'seenSteps'
 > {
   runId: string
   sessionId: string

@@ -36,7 +36,7 @@ import { countProof } from './statistics.ts'
 import { markExact } from './toolparts.ts'
 import { readAct, verifyTransition } from './transition.ts'
 import { holdsAfterwards, type Proven } from './upgrade.ts'
-import { Company, matchWindow, type WindowMatch, Windows } from './windows.ts'
+import { Company, matchWindow, ToldSteps, type WindowMatch, Windows } from './windows.ts'
 import { DerivedTexts } from './derived.ts'
 import { groupBy } from './group-by.ts'
 import { mismatchWarning } from './warnings.ts'
@@ -89,6 +89,7 @@ class Engine {
   readonly #candidates: Candidate[]
   readonly #company: Company
   readonly #seen: SeenParts
+  readonly #steps: ToldSteps
   readonly #derived = new DerivedTexts()
   readonly #byKey: ReadonlyMap<string, Candidate[]>
   readonly #faults = new Map<EvidencePart, DiagnosticCode | null>()
@@ -98,6 +99,7 @@ class Engine {
     this.#input = input
     this.place = placeOf(bundle, delivery)
     this.#company = new Company(bundle, this.place)
+    this.#steps = new ToldSteps(delivery.seenSteps)
     this.#seen = groupBy(delivery.seenParts, ({ id }) => id)
     this.#candidates = markExact(candidatesOf(bundle, delivery), {
       bundle,
@@ -148,6 +150,7 @@ class Engine {
     const fault = this.#nameFault(candidate) ?? this.#attributionFault(candidate) ?? capability
     if (fault) return skip(candidate, window, fault)
     if (!match.ok) return skip(candidate, null, match.reason)
+    if (!this.#steps.agrees(match.window)) return skip(candidate, window, 'evidence-mismatch')
     return this.#company.isClouded(candidate)
       ? skip(candidate, match.window, 'opaque-tool-in-window')
       : { state: 'snapshot-requested', candidate, window: match.window }

@@ -6,6 +6,7 @@ import type {
   EvidencePart,
   EvidenceWindow,
   NeighbourPart,
+  SeenStep,
 } from '../../contract/evidence.ts'
 import { isMutatingTool, touchedPaths } from '../../contract/evidence-paths.ts'
 import type { Place } from '../../contract/evidence-paths.ts'
@@ -40,6 +41,25 @@ export function matchWindow({ part }: Candidate, windows: Windows): WindowMatch 
   if (around.length > 1 || windows.isTwice(window.id)) return no('ambiguous-window')
   if (window.finishOrder === null || window.to === null) return no('incomplete-window')
   return { ok: true, window }
+}
+
+/** The two trees of a step must be those that came over the link when it was done, if steps are told at all. */
+export class ToldSteps {
+  readonly #byMessage: ReadonlyMap<string, SeenStep[]>
+
+  constructor(steps: readonly SeenStep[]) {
+    this.#byMessage = groupBy(steps, ({ messageId }) => messageId)
+  }
+
+  agrees({ messageId, from, to }: EvidenceWindow): boolean {
+    const isSame = (step: SeenStep) =>
+      step.to === to && (step.from === from || step.from === 'unknown')
+    return this.#byMessage.size === 0 || (this.#byMessage.get(messageId) ?? []).some(isSame)
+  }
+
+  isTold({ messageId }: EvidenceWindow): boolean {
+    return this.#byMessage.has(messageId)
+  }
 }
 
 const contains = (window: EvidenceWindow, { order }: EvidencePart) =>
