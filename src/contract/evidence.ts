@@ -311,7 +311,10 @@ export type SeenPart = z.infer<typeof SeenPart>
 /** A step as it came over the link when it was done. */
 export const SeenStep = z.object({
   messageId: id,
-  from: z.union([tree, z.literal('unknown')]).nullable(),
+  from: z
+    .string()
+    .regex(/^(unknown|[0-9a-f]{40}([0-9a-f]{24})?)$/)
+    .nullable(),
   to: tree.nullable(),
 })
 export type SeenStep = z.infer<typeof SeenStep>
