@@ -109,7 +109,7 @@ export function memoriesSuite(name: string, open: () => Db): void {
       }))
       const given = { project: 'web', scope: 'project' as const, dryRun: false, memories }
       const by = () => ({ savedBy: 'key_x', idOf: id })
-      for (let statement = 0; statement < 6; statement += 1) {
+      for (let statement = 0; statement < 9; statement += 1) {
         const broken: Db = {
           all: (...asked) => open().all(...asked),
           batch: (all) => open().batch(all.toSpliced(statement, 1, { sql: 'selec', values: [] })),

@@ -81,6 +81,7 @@ const landedMigrations = {
   '0016_task_change_events.sql': '2c306220495a9c8f',
   '0017_memories.sql': '8ad7d56be8a9b192',
   '0018_skill_usage.sql': '52912a61711453fc',
+  '0019_memory_places.sql': '5de54b6de5e44b19',
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)
