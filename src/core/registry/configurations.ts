@@ -16,7 +16,7 @@ import {
   longColumns,
   type LongRow,
   type Row,
-  rowOf,
+  configurationRow,
 } from './configuration-record.ts'
 import { type Limited, type ListCaller, limitValues, mayUseProject } from './place.ts'
 
@@ -25,7 +25,7 @@ export interface ConfigurationKey extends Limited {
   configurationId: string
 }
 
-export async function createConfiguration(
+export async function insertConfiguration(
   db: Db,
   crypto: Crypto,
   now: number,
@@ -82,7 +82,7 @@ export async function listConfigurations(
     page.limit,
     limitValues(caller).projects,
   )
-  return rows.map(rowOf)
+  return rows.map(configurationRow)
 }
 
 /** Refuses what is not there, what is another organisation's and what the key may not see, alike. */
@@ -93,7 +93,7 @@ export async function loadConfiguration(db: Db, key: ConfigurationKey): Promise<
 }
 
 /** The credential for the clone, in clear: for use outside the sandbox only. */
-export async function loadRepositoryToken(
+export async function loadConfigurationToken(
   db: Db,
   crypto: Crypto,
   { organisationId, configurationId }: ConfigurationKey,
@@ -107,7 +107,7 @@ export async function loadRepositoryToken(
   return row.repository_token === null ? null : await crypto.unseal(row.repository_token)
 }
 
-export async function updateConfiguration(
+export async function changeConfiguration(
   db: Db,
   crypto: Crypto,
   now: number,
@@ -150,7 +150,7 @@ export const setBaseSnapshot = (
 ): Promise<Configuration> => applySets(db, now, key, [snapshotSet(snapshotId)])
 
 /** With its secrets, all or nothing. */
-export async function deleteConfiguration(db: Db, key: ConfigurationKey): Promise<void> {
+export async function removeConfiguration(db: Db, key: ConfigurationKey): Promise<void> {
   await loadConfiguration(db, key)
   const values = [key.organisationId, key.configurationId]
   await db.batch([

@@ -2,7 +2,7 @@ import type { ApiKey, KeyCreate, KeyCreated, KeyLimits, Scope } from '../../cont
 import { AppError } from '../../contract/error.ts'
 import type { Crypto, Db, DbStatement } from '../ports.ts'
 import { auditStatement, type Maker } from './audit.ts'
-import { isDisabled, memberStatements, newMemberId } from './members.ts'
+import { isMemberDisabled, memberStatements, newMemberId } from './members.ts'
 
 interface KeyRow {
   id: string
@@ -36,7 +36,7 @@ const implied: Record<Scope, readonly Scope[]> = {
   admin: ['admin', 'write', 'approve', 'read'],
 }
 
-export function allowsScope(held: readonly Scope[], needed: Scope): boolean {
+export function keyAllowsScope(held: readonly Scope[], needed: Scope): boolean {
   return held.some((scope) => implied[scope].includes(needed))
 }
 
@@ -119,7 +119,7 @@ export const newKeyId = (crypto: Crypto): string => `key_${crypto.random(20)}`
 export const newKeySecret = (crypto: Crypto): string => `gk_${crypto.random(32)}`
 
 /** The answer is the only place where the secret is ever readable. */
-export async function createKey(
+export async function insertKey(
   db: Db,
   crypto: Crypto,
   now: number,
@@ -141,7 +141,7 @@ export async function createKey(
   const order = { ...input, id, organisationId, maker, secret, oncePerName: false }
   const key = await storeKey(db, crypto, now, order)
   if (key) return { ...key, secret }
-  if (await isDisabled(db, organisationId, input.owner))
+  if (await isMemberDisabled(db, organisationId, input.owner))
     throw new AppError('wrong_state', `Cannot make a key: member "${input.owner}" is disabled`)
   throw alreadyMade('key', id)
 }
@@ -213,7 +213,7 @@ function keyStatement(
   }
 }
 
-export async function isNameTaken(
+export async function isKeyNameTaken(
   db: Db,
   now: number,
   { organisationId, name }: Pick<KeyOrder, 'organisationId' | 'name'>,

@@ -1,9 +1,6 @@
 import type { OrganisationApi } from '../organisation/organisation.ts'
 import type { Db } from '../ports.ts'
-import {
-  type ConfigurationKey,
-  deleteConfiguration as removeConfiguration,
-} from '../registry/configurations.ts'
+import { type ConfigurationKey, removeConfiguration } from '../registry/configurations.ts'
 
 interface DeleteConfigurationPorts {
   db(): Db

@@ -27,7 +27,7 @@ const before = 60
 
 /** First what has all words, then what has some: one question, since the way to libSQL costs more than the second look. */
 export async function searchMemories(db: Db, search: MemorySearch): Promise<MemoryHit[]> {
-  const words = wordsOf(search.query)
+  const words = searchWords(search.query)
   const [first] = search.places
   if (!first) return []
   const values: DbValue[] = [
@@ -43,7 +43,7 @@ export async function searchMemories(db: Db, search: MemorySearch): Promise<Memo
 }
 
 /** Letters and digits only: nothing of what remains can be syntax. */
-export function wordsOf(query: string): string[] {
+export function searchWords(query: string): string[] {
   const found = query.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []
   const words = [...new Set(found)].slice(0, maxWords)
   if (words.length > 0) return words

@@ -22,9 +22,14 @@ import { appendEvent } from '../log/events.ts'
 import type { SessionBudget } from '../budget/budget.ts'
 import type { Operations } from '../operations/operations.ts'
 import type { Caller, Page, SandboxCaller } from '../record/caller.ts'
-import { callerSession, enterAndOpen, mustBeOpen, openSandboxSession } from '../record/guards.ts'
+import {
+  callerSession,
+  openCallerSession,
+  mustBeOpenSession,
+  openSandboxSession,
+} from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { mustRun, ownedId, record } from '../runs/run.ts'
+import { mustRun, ownedId, recordOnRun } from '../runs/run.ts'
 import {
   askCollect,
   type CollectRow,
@@ -152,7 +157,7 @@ export class Evidence implements RoomOf<EvidenceApi> {
     key: string | null,
   ): Promise<Backfill> {
     const session = callerSession(this.#kernel, caller)
-    mustBeOpen(session)
+    mustBeOpenSession(session)
     const { config, sql } = this.#kernel.ports
     const mode = lowerMode(config.evidence.mode, input.mode)
     const made = this.#kernel.commit((sql, now) => {
@@ -256,7 +261,7 @@ export class Evidence implements RoomOf<EvidenceApi> {
     for (const mismatch of mismatches.slice(0, maxMismatches)) {
       if (isTold(sql, runId, mismatch.partId)) continue
       appendEvent(sql, now, 'evidence.mismatch', { runId, turnId, ...mismatch })
-      record(sql, now, runId, 'evidence.mismatch', { turnId, ...mismatch })
+      recordOnRun(sql, now, runId, 'evidence.mismatch', { turnId, ...mismatch })
     }
   }
 
@@ -301,12 +306,12 @@ export class Evidence implements RoomOf<EvidenceApi> {
     input: ChangeImport,
     key: string | null,
   ): Promise<ChangeImported> {
-    await enterAndOpen(this.#kernel, caller)
+    await openCallerSession(this.#kernel, caller)
     mustRun(this.#kernel.ports.sql, runId)
     const changes = checkImport(this.#kernel, runId, input)
     await storeTexts(this.#kernel, changes)
     const made = this.#kernel.commit((sql, now) => {
-      mustBeOpen(this.#kernel.session())
+      mustBeOpenSession(this.#kernel.session())
       const request = { scope: 'run.import', key, body: [runId, input] }
       return onceByKey(sql, now, request, () => {
         nameTexts(sql, now, changes)

@@ -3,7 +3,7 @@ import { createCrypto } from '../../../../src/adapters/web-crypto.ts'
 import { ConfigurationCreate } from '../../../../src/contract/configuration.ts'
 import { SnapshotId } from '../../../../src/contract/ids.ts'
 import {
-  createConfiguration,
+  insertConfiguration,
   loadConfiguration,
 } from '../../../../src/core/registry/configurations.ts'
 import { createOrganisation } from '../../../../src/core/registry/keys.ts'
@@ -28,7 +28,7 @@ const snapshotId = `snp_${'x'.repeat(20)}`
 
 async function makeConfiguration(name: string): Promise<string> {
   const input = ConfigurationCreate.parse({ name })
-  return (await createConfiguration(db(), crypto, 1, organisationId, input)).id
+  return (await insertConfiguration(db(), crypto, 1, organisationId, input)).id
 }
 
 function contextOf(more: Partial<SnapshotContext> = {}) {
