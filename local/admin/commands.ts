@@ -7,14 +7,13 @@ import { createCrypto } from '../../src/adapters/web-crypto.ts'
 import { Text } from '../../src/contract/ids.ts'
 import { KeyCreate } from '../../src/contract/key.ts'
 import {
-  ensureOrganisation,
-  findOrganisations,
   isKeyNameTaken,
   type KeyOrder,
   newKeyId,
   newKeySecret,
   storeKey,
 } from '../../src/core/registry/keys.ts'
+import { ensureOrganisation, findOrganisations } from '../../src/core/registry/organisations.ts'
 import type { Db } from '../../src/core/ports.ts'
 import { readConfig } from '../../src/config.ts'
 import { databaseTrouble } from '../../src/http/kit/readiness.ts'

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { createLibsql } from '../../src/adapters/libsql.ts'
 import { createCrypto } from '../../src/adapters/web-crypto.ts'
-import { createOrganisation } from '../../src/core/registry/keys.ts'
+import { createOrganisation } from '../../src/core/registry/organisations.ts'
 import type { Crypto, Db } from '../../src/core/ports.ts'
 import { keepKey } from './key-file.ts'
 

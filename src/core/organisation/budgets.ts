@@ -23,7 +23,7 @@ import {
   saveBudgetUsed,
   takeSlice,
   loadBudgetUsed,
-} from './slices.ts'
+} from './budget-slices.ts'
 
 /**
  * The room of the budgets that sessions share: the organisation's and those of its projects. It promises that what

@@ -47,22 +47,6 @@ export function decideKeyState(key: ApiKey, now: number): KeyState {
   return key.expiresAt !== null && key.expiresAt <= now ? 'expired' : 'active'
 }
 
-export async function createOrganisation(
-  db: Db,
-  crypto: Crypto,
-  now: number,
-  name: string,
-): Promise<string> {
-  const id = `org_${crypto.random(20)}`
-  await db.batch([
-    {
-      sql: 'insert into organisations (id, name, created_at) values (?, ?, ?) on conflict do nothing',
-      values: [id, name, now],
-    },
-  ])
-  return id
-}
-
 /** Its secret was in the first answer and is nowhere else. */
 export function alreadyMade(what: string, id: string): AppError {
   const advice = `delete it and make another with a new Idempotency-Key`
@@ -70,37 +54,6 @@ export function alreadyMade(what: string, id: string): AppError {
     'wrong_state',
     `This Idempotency-Key has made ${what} "${id}" already, and its secret is shown once: ${advice}`,
     [{ path: 'idempotency-key', message: `Made "${id}"` }],
-  )
-}
-
-/** One of this name, the oldest. Two that ask at the same time get the same one. */
-export async function ensureOrganisation(
-  db: Db,
-  crypto: Crypto,
-  now: number,
-  name: string,
-): Promise<{ id: string; created: boolean }> {
-  const id = `org_${crypto.random(20)}`
-  await db.batch([
-    {
-      sql: `insert into organisations (id, name, created_at) select ?, ?, ?
-            where not exists (select 1 from organisations where name = ?)`,
-      values: [id, name, now, name],
-    },
-  ])
-  const [row] = await findOrganisations(db, name)
-  if (!row) throw new Error('The new organisation cannot be read back')
-  return { id: row.id, created: row.id === id }
-}
-
-export function findOrganisations(
-  db: Db,
-  idOrName: string,
-): Promise<{ id: string; name: string }[]> {
-  return db.all(
-    'select id, name from organisations where id = ? or name = ? order by created_at, id',
-    idOrName,
-    idOrName,
   )
 }
 

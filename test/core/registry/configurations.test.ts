@@ -13,7 +13,7 @@ import {
   setBaseSnapshot,
   changeConfiguration,
 } from '../../../src/core/registry/configurations.ts'
-import { createOrganisation } from '../../../src/core/registry/keys.ts'
+import { createOrganisation } from '../../../src/core/registry/organisations.ts'
 import type { Db } from '../../../src/core/ports.ts'
 import { loadSecretValues, setSecret } from '../../../src/core/registry/secrets.ts'
 import { secretKey } from '../../support/keys.ts'

@@ -11,7 +11,7 @@ import {
   insertConfiguration,
   loadConfigurationToken,
 } from '../../../src/core/registry/configurations.ts'
-import { createOrganisation } from '../../../src/core/registry/keys.ts'
+import { createOrganisation } from '../../../src/core/registry/organisations.ts'
 import type { Crypto, Db } from '../../../src/core/ports.ts'
 import { resealSecrets } from '../../../src/core/registry/reseal.ts'
 import {

@@ -16,7 +16,7 @@ import {
   type PhaseSave,
   type WholePhaseArtifact,
 } from '../../../contract/phase.ts'
-import { byteLength } from '../../documents.ts'
+import { byteLength } from '../../../contract/byte-length.ts'
 import type { Crypto, Db } from '../../ports.ts'
 import {
   type ArtifactRow,

@@ -1,6 +1,6 @@
 // What of resolved skills can be given to an agent: texts that are here. Pure, and deterministic in its reasons.
 
-import { byteLength, isLongerThan } from '../../../contract/canonical.ts'
+import { byteLength, isLongerThan } from '../../../contract/byte-length.ts'
 import {
   maxPayloadBytes,
   maxSkillBytes,

@@ -7,7 +7,7 @@ import type {
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import type { Policy } from '../../../contract/policy.ts'
 import { ruleApprovalTerms } from '../../policy/rules.ts'
-import { ownToolOperation } from '../../policy/operation.ts'
+import { ownToolOperation } from '../../policy/permission-request.ts'
 import { evaluatePermission } from '../../policy/evaluate.ts'
 import { registryHosts } from '../../policy/registries.ts'
 import type { Sql } from '../../ports.ts'

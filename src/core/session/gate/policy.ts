@@ -7,7 +7,11 @@ import { toolFileName } from '../../../contract/tools.ts'
 import { ruleApprovalTerms } from '../../policy/rules.ts'
 import { hostOf } from '../../policy/matching/hosts.ts'
 import { withGateRules } from '../../policy/evaluate.ts'
-import { type OwnTool, type RequestContext, requestOfTool } from '../../policy/operation.ts'
+import {
+  type OwnTool,
+  type RequestContext,
+  requestOfTool,
+} from '../../policy/permission-request.ts'
 import { effectivePolicy } from '../../policy/sandbox-default.ts'
 import type { Sql } from '../../ports.ts'
 import { hideSecretLike } from '../../redaction/redaction.ts'

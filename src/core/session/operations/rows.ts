@@ -1,4 +1,4 @@
-import { isLongerThan } from '../../../contract/canonical.ts'
+import { isLongerThan } from '../../../contract/byte-length.ts'
 import { AppError } from '../../../contract/error.ts'
 import type { ApprovalId, OperationId, RunId } from '../../../contract/ids.ts'
 import { maxLinkMessageBytes } from '../../../contract/link.ts'

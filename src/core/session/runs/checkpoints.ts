@@ -6,7 +6,7 @@ import {
   maxCheckpointBytes,
 } from '../../../contract/run.ts'
 import type { Sql } from '../../ports.ts'
-import { isLongerThan } from '../../../contract/canonical.ts'
+import { isLongerThan } from '../../../contract/byte-length.ts'
 import { changeRun, mustOpenRun, projectRun, recordOnRun } from './run.ts'
 import { pageThatFits } from '../../actor/paging.ts'
 

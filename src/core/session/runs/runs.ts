@@ -2,7 +2,7 @@ import type { Answer } from '../../../contract/ask.ts'
 import type { Approval } from '../../../contract/approval.ts'
 import type { Attempt } from '../../../contract/operation.ts'
 import type { EvidenceSummary } from '../../../contract/run.ts'
-import { isLongerThan } from '../../../contract/canonical.ts'
+import { isLongerThan } from '../../../contract/byte-length.ts'
 import { AppError } from '../../../contract/error.ts'
 import {
   type Checkpoint,

@@ -8,7 +8,12 @@ import { denyOpenQuestions } from '../gate/questions.ts'
 import { dropOpenCommands } from '../commands/rows.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { interruptTurn } from '../turns/rows.ts'
-import { failSandboxStart, giveUpSandbox, loseSandbox, replaceSandbox } from '../steps/lose.ts'
+import {
+  failSandboxStart,
+  giveUpSandbox,
+  loseSandbox,
+  replaceSandbox,
+} from '../steps/lose-sandbox.ts'
 import { jitteredRetryMs } from '../../actor/jitter.ts'
 import { messageOf, outsideOrganisation, outsideProvider } from '../record/outside.ts'
 import { isPulseSilent, linkLost, pulseMs, recheckMs } from '../generations/pulse.ts'

@@ -1,4 +1,4 @@
-import { isLongerThan } from '../../../contract/canonical.ts'
+import { isLongerThan } from '../../../contract/byte-length.ts'
 import { idAlphabet } from '../../../contract/ids.ts'
 import type { WebhookBody, WebhookEvent } from '../../../contract/webhook.ts'
 import { clearDeadline } from '../../actor/deadlines.ts'

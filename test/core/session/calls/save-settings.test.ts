@@ -5,7 +5,7 @@ import {
   insertConfiguration,
   loadConfiguration,
 } from '../../../../src/core/registry/configurations.ts'
-import { createOrganisation } from '../../../../src/core/registry/keys.ts'
+import { createOrganisation } from '../../../../src/core/registry/organisations.ts'
 import {
   saveEnvFiles,
   saveServiceCommands,

@@ -6,7 +6,7 @@ import {
   insertConfiguration,
   loadConfiguration,
 } from '../../../../src/core/registry/configurations.ts'
-import { createOrganisation } from '../../../../src/core/registry/keys.ts'
+import { createOrganisation } from '../../../../src/core/registry/organisations.ts'
 import { gatewayTools } from '../../../../src/core/session/calls/tools/registry.ts'
 import {
   runSaveSnapshot,
