@@ -5,7 +5,7 @@ import type { ProviderName } from '../../contract/sandbox.ts'
 import type { WarmPool } from '../../contract/warm-pool.ts'
 import type { OrganisationApi } from '../organisation/organisation.ts'
 import type { Clock, Crypto, Db } from '../ports.ts'
-import { insertConfiguration as storeConfiguration } from '../registry/configurations.ts'
+import { insertConfiguration as storeConfiguration } from '../registry/configurations/configurations.ts'
 import type { Caller } from '../session/record/caller.ts'
 import { mustMayCloneRepository } from './local-repository.ts'
 

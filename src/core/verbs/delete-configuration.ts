@@ -1,6 +1,9 @@
 import type { OrganisationApi } from '../organisation/organisation.ts'
 import type { Db } from '../ports.ts'
-import { type ConfigurationKey, removeConfiguration } from '../registry/configurations.ts'
+import {
+  type ConfigurationKey,
+  removeConfiguration,
+} from '../registry/configurations/configurations.ts'
 
 interface DeleteConfigurationPorts {
   db(): Db

@@ -2,7 +2,7 @@ import type { Configuration, ConfigurationUpdate } from '../../contract/configur
 import {
   type ConfigurationKey,
   changeConfiguration as storeChange,
-} from '../registry/configurations.ts'
+} from '../registry/configurations/configurations.ts'
 import type { Caller } from '../session/record/caller.ts'
 import { mustMayCloneRepository } from './local-repository.ts'
 import { checkConfiguration, type ConfigurationPorts } from './create-configuration.ts'

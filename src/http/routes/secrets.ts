@@ -9,7 +9,11 @@ import {
   SecretSet,
 } from '../../contract/secret.ts'
 import { resealSecrets } from '../../core/registry/reseal.ts'
-import { deleteSecret, listSecretNames, setSecret } from '../../core/registry/secrets.ts'
+import {
+  deleteSecret,
+  listSecretNames,
+  setSecret,
+} from '../../core/registry/configurations/secrets.ts'
 import { errorDetail, invalidRequestError } from '../kit/errors.ts'
 import { gone, ok, route } from '../kit/route.ts'
 import { nameSchemas } from '../kit/openapi-schemas.ts'

@@ -28,7 +28,7 @@ import {
 import { correctBudget } from './corrections.ts'
 import type { Caller } from '../record/caller.ts'
 import { modelsOfSubagents, pinnedAgents } from '../pins/agents.ts'
-import { callerSession, openCallerSession, mustBeOpenSession } from '../record/guards.ts'
+import { callerSession, enterSession, mustBeOpen } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { messageOf, outsideOrganisation } from '../record/outside.ts'
 import { onceByKey } from '../../actor/keys.ts'
@@ -88,7 +88,7 @@ export class SessionBudget implements RoomOf<BudgetApi> {
 
   async set(caller: Caller, limits: Budget): Promise<BudgetView> {
     const session = callerSession(this.#kernel, caller)
-    mustBeOpenSession(session)
+    mustBeOpen(session)
     const others = modelsOfSubagents(pinnedAgents(this.#kernel.ports.sql))
     for (const id of [session.model, ...others]) budgetMustHavePrice(this.#kernel, id, limits)
     this.#kernel.commit((sql, now) => saveBudget(sql, now, limits, caller.keyId))
@@ -97,11 +97,11 @@ export class SessionBudget implements RoomOf<BudgetApi> {
   }
 
   async correct(caller: Caller, sent: BudgetCorrect, key: string | null): Promise<CorrectedBudget> {
-    await openCallerSession(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const correct = { ...sent, reason: this.#kernel.hide(sent.reason) }
     const made = this.#kernel.commit((sql, now) =>
       onceByKey(sql, now, { scope: 'budget.correct', key, body: sent }, () => {
-        mustBeOpenSession(callerSession(this.#kernel, caller))
+        mustBeOpen(callerSession(this.#kernel, caller))
         return JSON.stringify(correctBudget(sql, now, correct, caller.keyId))
       }),
     )

@@ -3,7 +3,7 @@ import type { RoomOf } from '../../actor/room.ts'
 import type { Listed } from '../record/caller.ts'
 import type { Caller, Page } from '../record/caller.ts'
 import type { Commands } from '../commands/commands.ts'
-import { callerSession, mustBeOpenSession } from '../record/guards.ts'
+import { callerSession, mustBeOpen } from '../record/guards.ts'
 import { listEnvRequests, answerEnvRequests } from './requests.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { envKeys, type SealedValue } from '../record/secrets.ts'
@@ -50,7 +50,7 @@ export class EnvValues implements RoomOf<EnvApi> {
     replace = false,
   ): Promise<EnvSubmitted['sandbox']> {
     const session = callerSession(this.#kernel, caller)
-    mustBeOpenSession(session)
+    mustBeOpen(session)
     const { host, crypto } = this.#kernel.ports
     this.#kernel.commit((sql, now) => answerEnvRequests(sql, now, values, replace))
     this.#kernel.secretsChanged()

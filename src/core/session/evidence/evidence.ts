@@ -22,12 +22,7 @@ import { appendEvent } from '../log/events.ts'
 import type { SessionBudget } from '../budget/budget.ts'
 import type { Operations } from '../operations/operations.ts'
 import type { Caller, Page, SandboxCaller } from '../record/caller.ts'
-import {
-  callerSession,
-  openCallerSession,
-  mustBeOpenSession,
-  openSandboxSession,
-} from '../record/guards.ts'
+import { callerSession, enterSession, mustBeOpen, openSandboxSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { mustRun, ownedId, recordOnRun } from '../runs/run.ts'
 import {
@@ -157,7 +152,7 @@ export class Evidence implements RoomOf<EvidenceApi> {
     key: string | null,
   ): Promise<Backfill> {
     const session = callerSession(this.#kernel, caller)
-    mustBeOpenSession(session)
+    mustBeOpen(session)
     const { config, sql } = this.#kernel.ports
     const mode = lowerMode(config.evidence.mode, input.mode)
     const made = this.#kernel.commit((sql, now) => {
@@ -306,12 +301,12 @@ export class Evidence implements RoomOf<EvidenceApi> {
     input: ChangeImport,
     key: string | null,
   ): Promise<ChangeImported> {
-    await openCallerSession(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     mustRun(this.#kernel.ports.sql, runId)
     const changes = checkImport(this.#kernel, runId, input)
     await storeTexts(this.#kernel, changes)
     const made = this.#kernel.commit((sql, now) => {
-      mustBeOpenSession(this.#kernel.session())
+      mustBeOpen(this.#kernel.session())
       const request = { scope: 'run.import', key, body: [runId, input] }
       return onceByKey(sql, now, request, () => {
         nameTexts(sql, now, changes)

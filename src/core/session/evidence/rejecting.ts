@@ -14,7 +14,7 @@ import { closeRun } from '../approvals/close-runs.ts'
 import type { SessionBudget } from '../budget/budget.ts'
 import type { Operations } from '../operations/operations.ts'
 import type { Caller } from '../record/caller.ts'
-import { callerSession, openCallerSession, mustBeOpenSession } from '../record/guards.ts'
+import { callerSession, enterSession, mustBeOpen } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { createRun, mustRun, ownedId, recordOnRun, reviewWorkflow } from '../runs/run.ts'
 import { aboutOf, addDecision, isSettled, lastDecision, rejectedFile } from './decisions.ts'
@@ -41,7 +41,7 @@ export class Rejecting {
   }
 
   async accept(caller: Caller, runId: string, input: ChangeReview, key: string | null) {
-    await openCallerSession(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const reason = this.#kernel.hide(input.reason)
     return this.#kernel.commit((sql, now): ChangesAccepted => {
       const made = onceByKey(sql, now, { scope: 'run.accept', key, body: [runId, input] }, () => {
@@ -62,12 +62,12 @@ export class Rejecting {
     input: ChangeReview,
     key: string | null,
   ): Promise<ChangesRejected> {
-    await openCallerSession(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const { sql } = this.#kernel.ports
     const texts = await this.#loadTexts(caller, chosen(sql, runId, input))
     const reason = this.#kernel.hide(input.reason)
     const made = await this.#budget.spend((sql, now) => {
-      mustBeOpenSession(callerSession(this.#kernel, caller))
+      mustBeOpen(callerSession(this.#kernel, caller))
       return onceByKey(sql, now, { scope: 'run.reject', key, body: [runId, input] }, () =>
         JSON.stringify(this.#plan(sql, now, { caller, runId, input, texts, reason })),
       )

@@ -17,7 +17,7 @@ import {
 } from './questions.ts'
 import type { SessionBudget } from '../budget/budget.ts'
 import type { Caller } from '../record/caller.ts'
-import { callerSession, mustBeOpenSession } from '../record/guards.ts'
+import { callerSession, mustBeOpen } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { saveEnclosure, saveEnforcement, saveLayout, savePolicy } from './policy-row.ts'
 import type { AskingTurn } from './judges.ts'
@@ -100,7 +100,7 @@ export class Gate implements RoomOf<GateApi> {
 
   /** From the next question on. What is parked was asked under the one before, and stays so. */
   async setPolicy(caller: Caller, policy: Policy | null): Promise<PolicyName> {
-    mustBeOpenSession(callerSession(this.#kernel, caller))
+    mustBeOpen(callerSession(this.#kernel, caller))
     this.#kernel.commit((sql) => savePolicy(sql, policy))
     this.#policy.changed()
     return this.policy(caller)

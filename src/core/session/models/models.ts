@@ -18,7 +18,7 @@ import {
 } from '../budget/model-calls.ts'
 import type { SandboxCaller } from '../record/caller.ts'
 import { modelsOfSubagents, pinnedAgents } from '../pins/agents.ts'
-import { callerSession, mustBeOpenSession, openSandboxSession } from '../record/guards.ts'
+import { callerSession, mustBeOpen, openSandboxSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { messageOf, outsideOrganisation } from '../record/outside.ts'
 import { runningTurn } from '../turns/rows.ts'
@@ -115,7 +115,7 @@ export class Models implements RoomOf<ModelsApi>, ModelsApi {
 
   /** Throws what no waiting mends. */
   #decide(sandbox: SandboxCaller, call: ModelCall): Decision {
-    mustBeOpenSession(openSandboxSession(this.#kernel, sandbox))
+    mustBeOpen(openSandboxSession(this.#kernel, sandbox))
     const own = this.#served(this.#kernel.session().model)
     if (call.model === null) return { model: own, turnId: outsideOfTurns, wait: this.#mustWait() }
     const models = [own, ...this.#subagentModels().map((id) => this.#served(id))]

@@ -22,12 +22,7 @@ import { storeArtifacts } from '../artifacts/rows.ts'
 import type { SessionBudget } from '../budget/budget.ts'
 import type { Caller } from '../record/caller.ts'
 import type { Commands } from '../commands/commands.ts'
-import {
-  openCallerSession,
-  callerSession,
-  mustBeOpenSession,
-  ownSession,
-} from '../record/guards.ts'
+import { enterSession, callerSession, mustBeOpen, ownSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { wakeSandbox } from '../generations/sandbox-start.ts'
 import { mustApproval } from '../approvals/rows.ts'
@@ -100,7 +95,7 @@ export class Operations implements RoomOf<OperationsApi> {
     sent: Operation,
     options: { evaluateOnly: boolean; idempotencyKey: string | null },
   ): Promise<OperationRecord> {
-    await openCallerSession(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const operation = this.#kernel.redact(sent)
     operationMustFitLink(operation)
     if (operation.operation === 'revert-file')
@@ -113,7 +108,7 @@ export class Operations implements RoomOf<OperationsApi> {
     const decided = await this.#budget.spend((sql, now) => {
       const known = madeByKey(sql, operationKeys, key, body)
       if (known !== null) return known
-      mustBeOpenSession(callerSession(this.#kernel, caller))
+      mustBeOpen(callerSession(this.#kernel, caller))
       if (key !== null) sql.run('insert into operation_keys values (?, ?, ?)', key, body, fresh.id)
       return this.#begin(sql, now, caller, mustOpenRun(sql, runId), fresh)
     })
@@ -156,9 +151,9 @@ export class Operations implements RoomOf<OperationsApi> {
 
   /** Policy is not asked again: the approval is for these very bytes. */
   async resume(caller: Caller, approvalId: string): Promise<OperationRecord> {
-    await openCallerSession(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const id = await this.#budget.spend((sql, now) => {
-      mustBeOpenSession(callerSession(this.#kernel, caller))
+      mustBeOpen(callerSession(this.#kernel, caller))
       const approval = mustApproval(sql, approvalId)
       if (approval.kind !== 'operation' || approval.resumable === 0)
         throw cannotResume(approvalId, 'no operation waits for it')
@@ -185,7 +180,7 @@ export class Operations implements RoomOf<OperationsApi> {
   }
 
   async abandon(caller: Caller, id: string, reason: string): Promise<Attempt> {
-    await openCallerSession(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const kept = this.#kernel.hide(reason)
     return this.#kernel.commit((sql, now) =>
       abandonAttempt(sql, now, id, { actor: caller.keyId, reason: kept }),
@@ -201,7 +196,7 @@ export class Operations implements RoomOf<OperationsApi> {
 
   /** Reserves the next attempt, and runs nothing. */
   async admitRetry(caller: Caller, id: string, policy: RetryPolicy): Promise<Attempt> {
-    mustBeOpenSession(await openCallerSession(this.#kernel, caller))
+    mustBeOpen(await enterSession(this.#kernel, caller))
     return this.#kernel.commit((sql, now) => {
       const row = mustOperation(sql, id)
       mustOpenRun(sql, row.run_id)
@@ -224,9 +219,9 @@ export class Operations implements RoomOf<OperationsApi> {
   }
 
   async executeAttempt(caller: Caller, id: string): Promise<OperationRecord> {
-    await openCallerSession(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const operationId = await this.#budget.spend((sql, now) => {
-      mustBeOpenSession(callerSession(this.#kernel, caller))
+      mustBeOpen(callerSession(this.#kernel, caller))
       const attempt = loadAttempt(sql, id)
       mustOpenRun(sql, attempt.runId)
       dispatch(this.#kernel, sql, now, id, mustOperation(sql, attempt.operationId))
@@ -245,7 +240,7 @@ export class Operations implements RoomOf<OperationsApi> {
 
   /** Begun in one commit with its command; whether this request lives to hear the result does not matter. */
   async #step<K extends StepKind>(caller: Caller, id: string, kind: K): Promise<CommandResult<K>> {
-    mustBeOpenSession(await openCallerSession(this.#kernel, caller))
+    mustBeOpen(await enterSession(this.#kernel, caller))
     if (kind === 'discard') ownSession(this.#kernel, caller, 'discard work of the session')
     const fresh = `${kind}_${this.#newId('cmd')}`
     const commandId = this.#kernel.commit((sql, now) => {

@@ -27,10 +27,7 @@ export function ownSession(kernel: SessionKernel, caller: Caller, what: string):
 }
 
 /** For whoever stores what callers say. The session is looked at again after the wait: it may have been deleted meanwhile. */
-export async function openCallerSession(
-  kernel: SessionKernel,
-  caller: Caller,
-): Promise<SessionRecord> {
+export async function enterSession(kernel: SessionKernel, caller: Caller): Promise<SessionRecord> {
   callerSession(kernel, caller)
   await kernel.openSecrets()
   return callerSession(kernel, caller)
@@ -50,11 +47,11 @@ export function sandboxSession(kernel: SessionKernel, sandbox: SandboxCaller): S
 
 export function openSandboxSession(kernel: SessionKernel, sandbox: SandboxCaller): SessionRecord {
   const session = sandboxSession(kernel, sandbox)
-  if (!isLive(session)) mustBeOpenSession(session)
+  if (!isLive(session)) mustBeOpen(session)
   return session
 }
 
-export function mustBeOpenSession(session: SessionRecord): void {
+export function mustBeOpen(session: SessionRecord): void {
   if (session.status === 'warm') throw new AppError('wrong_state', `Cannot use it: ${notClaimed}`)
   if (session.status !== 'open') throw new AppError('session_closed', 'The session is closed')
 }

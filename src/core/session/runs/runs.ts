@@ -20,7 +20,7 @@ import {
 import type { RoomOf } from '../../actor/room.ts'
 import type { Sql } from '../../ports.ts'
 import type { Caller, Page } from '../record/caller.ts'
-import { openCallerSession, callerSession, mustBeOpenSession } from '../record/guards.ts'
+import { enterSession, callerSession, mustBeOpen } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { type KeyTable, madeByKey, onceByKey } from '../../actor/keys.ts'
 import {
@@ -134,14 +134,14 @@ export class Runs implements RoomOf<RunsApi> {
   }
 
   async create(caller: Caller, sent: RunCreate, key: string | null): Promise<Run> {
-    await openCallerSession(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const input = this.#kernel.redact(sent)
     const fresh = this.#newId('run')
     return this.#kernel.commit((sql, now) => {
       const body = JSON.stringify(input)
       const known = madeByKey(sql, runKeys, key, body)
       if (known !== null) return toRun(sql, mustRun(sql, known))
-      mustBeOpenSession(this.#kernel.session())
+      mustBeOpen(this.#kernel.session())
       mustHaveRoom(sql)
       createRun(sql, now, fresh, { ...input, implicit: false })
       // With nothing left to use it waits from the start.
@@ -179,7 +179,7 @@ export class Runs implements RoomOf<RunsApi> {
   }
 
   async change(caller: Caller, runId: string, sent: RunChange): Promise<Run> {
-    await openCallerSession(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const { status, phase, reason } = this.#kernel.hide(sent)
     return this.#kernel.commit((sql, now) => {
       const run = mustRun(sql, runId)
@@ -199,7 +199,7 @@ export class Runs implements RoomOf<RunsApi> {
   }
 
   async finish(caller: Caller, runId: string, sent: RunFinish): Promise<Run> {
-    await openCallerSession(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const { status, outcome = status, reason } = this.#kernel.hide(sent)
     if (outcome !== status)
       throw new AppError('unprocessable', `The outcome must be "${status}", as the status is`, [
@@ -224,7 +224,7 @@ export class Runs implements RoomOf<RunsApi> {
     sent: RunEventAdd,
     key: string | null = null,
   ): Promise<RunEvent> {
-    await openCallerSession(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const { kind, data } = this.#kernel.hide(sent)
     if (isLongerThan(JSON.stringify(data), maxRunEventBytes))
       throw new AppError('too_large', 'An entry has at most 64 KiB of JSON', [
@@ -245,7 +245,7 @@ export class Runs implements RoomOf<RunsApi> {
     sent: CheckpointCreate,
     key: string | null = null,
   ): Promise<Checkpoint> {
-    await openCallerSession(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const checkpoint = this.#kernel.redact(sent)
     const fresh = this.#newId('chk')
     return this.#kernel.commit((sql, now) => {
@@ -264,7 +264,7 @@ export class Runs implements RoomOf<RunsApi> {
     checkpointId: string | null,
     key: string | null = null,
   ) {
-    await openCallerSession(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     return this.#kernel.commit((sql, now) => {
       const request = { scope: 'run.resume', key, body: [runId, checkpointId] }
       const id = onceByKey(sql, now, request, () =>

@@ -10,7 +10,7 @@ import { abortReason, commandAbort, requestAbort } from './aborts.ts'
 import { type SessionBudget, mustHaveBudget } from '../budget/budget.ts'
 import type { Caller, Listed, Page } from '../record/caller.ts'
 import { denyOpenQuestions } from '../gate/questions.ts'
-import { callerSession, openCallerSession, notClaimed } from '../record/guards.ts'
+import { callerSession, enterSession, notClaimed } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { wakeSandbox } from '../generations/sandbox-start.ts'
 import { type KeyTable, madeByKey } from '../../actor/keys.ts'
@@ -132,7 +132,7 @@ export class Turns implements RoomOf<TurnsApi> {
 
   /** The running one; queued ones are dropped. */
   readonly abort = async (caller: Caller, reason: string): Promise<void> => {
-    await openCallerSession(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const why = this.#kernel.hide(reason) || `Aborted by ${caller.owner || caller.keyId}`
     this.#kernel.commit((sql, now) => {
       this.#kernel.answer(denyOpenQuestions(sql, now, 'The turn was aborted', 'abort'))

@@ -4,7 +4,7 @@ import { ConfigurationCreate } from '../../../../src/contract/configuration.ts'
 import {
   insertConfiguration,
   loadConfiguration,
-} from '../../../../src/core/registry/configurations.ts'
+} from '../../../../src/core/registry/configurations/configurations.ts'
 import { createOrganisation } from '../../../../src/core/registry/organisations.ts'
 import {
   saveEnvFiles,

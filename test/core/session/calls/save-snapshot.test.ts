@@ -5,7 +5,7 @@ import { SnapshotId } from '../../../../src/contract/ids.ts'
 import {
   insertConfiguration,
   loadConfiguration,
-} from '../../../../src/core/registry/configurations.ts'
+} from '../../../../src/core/registry/configurations/configurations.ts'
 import { createOrganisation } from '../../../../src/core/registry/organisations.ts'
 import { gatewayTools } from '../../../../src/core/session/calls/tools/registry.ts'
 import {

@@ -1,6 +1,6 @@
-import type { Configuration, ConfigurationRow } from '../../contract/configuration.ts'
-import type { ServiceCommand } from '../../contract/tools/save-commands.ts'
-import type { EnvFile } from '../../contract/tools/save-env-files.ts'
+import type { Configuration, ConfigurationRow } from '../../../contract/configuration.ts'
+import type { ServiceCommand } from '../../../contract/tools/save-commands.ts'
+import type { EnvFile } from '../../../contract/tools/save-env-files.ts'
 
 export interface Row {
   id: string

@@ -3,11 +3,11 @@ import type {
   ConfigurationCreate,
   ConfigurationRow,
   ConfigurationUpdate,
-} from '../../contract/configuration.ts'
-import { AppError } from '../../contract/error.ts'
-import type { ServiceCommand } from '../../contract/tools/save-commands.ts'
-import type { EnvFile } from '../../contract/tools/save-env-files.ts'
-import type { Crypto, Db, DbValue } from '../ports.ts'
+} from '../../../contract/configuration.ts'
+import { AppError } from '../../../contract/error.ts'
+import type { ServiceCommand } from '../../../contract/tools/save-commands.ts'
+import type { EnvFile } from '../../../contract/tools/save-env-files.ts'
+import type { Crypto, Db, DbValue } from '../../ports.ts'
 import {
   columns,
   commandsText,
@@ -17,8 +17,8 @@ import {
   type LongRow,
   type Row,
   configurationRow,
-} from './configuration-record.ts'
-import { type Limited, type ListCaller, limitValues, mayUseProject } from './place.ts'
+} from './record.ts'
+import { type Limited, type ListCaller, limitValues, mayUseProject } from '../place.ts'
 
 export interface ConfigurationKey extends Limited {
   organisationId: string

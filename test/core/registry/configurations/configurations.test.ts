@@ -1,7 +1,7 @@
 import { beforeAll, expect, test } from 'vitest'
-import { createCrypto } from '../../../src/adapters/web-crypto.ts'
-import { ConfigurationCreate } from '../../../src/contract/configuration.ts'
-import type { EnvFile } from '../../../src/contract/tools/save-env-files.ts'
+import { createCrypto } from '../../../../src/adapters/web-crypto.ts'
+import { ConfigurationCreate } from '../../../../src/contract/configuration.ts'
+import type { EnvFile } from '../../../../src/contract/tools/save-env-files.ts'
 import {
   type ConfigurationKey,
   insertConfiguration,
@@ -12,12 +12,15 @@ import {
   saveServiceCommands,
   setBaseSnapshot,
   changeConfiguration,
-} from '../../../src/core/registry/configurations.ts'
-import { createOrganisation } from '../../../src/core/registry/organisations.ts'
-import type { Db } from '../../../src/core/ports.ts'
-import { loadSecretValues, setSecret } from '../../../src/core/registry/secrets.ts'
-import { secretKey } from '../../support/keys.ts'
-import { useLibsql } from '../../support/libsql.ts'
+} from '../../../../src/core/registry/configurations/configurations.ts'
+import { createOrganisation } from '../../../../src/core/registry/organisations.ts'
+import type { Db } from '../../../../src/core/ports.ts'
+import {
+  loadSecretValues,
+  setSecret,
+} from '../../../../src/core/registry/configurations/secrets.ts'
+import { secretKey } from '../../../support/keys.ts'
+import { useLibsql } from '../../../support/libsql.ts'
 
 const libsql = useLibsql()
 const crypto = createCrypto([secretKey('s1')])

@@ -1,28 +1,28 @@
 import { beforeAll, expect, test } from 'vitest'
-import { createCrypto } from '../../../src/adapters/web-crypto.ts'
-import { ConfigurationCreate } from '../../../src/contract/configuration.ts'
+import { createCrypto } from '../../../../src/adapters/web-crypto.ts'
+import { ConfigurationCreate } from '../../../../src/contract/configuration.ts'
 import {
   maxSealedBytes,
   maxSecrets,
   SecretName,
   SecretValue,
-} from '../../../src/contract/secret.ts'
+} from '../../../../src/contract/secret.ts'
 import {
   insertConfiguration,
   loadConfigurationToken,
-} from '../../../src/core/registry/configurations.ts'
-import { createOrganisation } from '../../../src/core/registry/organisations.ts'
-import type { Crypto, Db } from '../../../src/core/ports.ts'
-import { resealSecrets } from '../../../src/core/registry/reseal.ts'
+} from '../../../../src/core/registry/configurations/configurations.ts'
+import { createOrganisation } from '../../../../src/core/registry/organisations.ts'
+import type { Crypto, Db } from '../../../../src/core/ports.ts'
+import { resealSecrets } from '../../../../src/core/registry/reseal.ts'
 import {
   deleteSecret,
   listSecretNames,
   loadSecretValues,
   type SecretOwner,
   setSecret,
-} from '../../../src/core/registry/secrets.ts'
-import { secretKey } from '../../support/keys.ts'
-import { useLibsql } from '../../support/libsql.ts'
+} from '../../../../src/core/registry/configurations/secrets.ts'
+import { secretKey } from '../../../support/keys.ts'
+import { useLibsql } from '../../../support/libsql.ts'
 
 const libsql = useLibsql()
 const [oldKey, newKey] = [secretKey('old'), secretKey('new')]
