@@ -73,6 +73,11 @@ describe.each(hosts)('the spine on %s', (host) => {
     })
     expect(rows).toMatchObject([{ tool_name: 'verify', attempts: 1 }])
 
+    // The last word of a turn: what it has changed is collected after its end.
+    await until('the changes are collected', 30_000, async () => {
+      const collected = await box.eventsOf('changes.collected')
+      return collected.length > 0
+    })
     const events = await box.events()
     expectWhole(events)
     const turnEvents = events.slice(events.findIndex(({ kind }) => kind === 'turn.queued'))
