@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { root } from '../../../local/binaries.ts'
-import { loadMigrations, splitStatements } from '../../../local/database/migrations.ts'
+import { loadMigrations, splitMigration } from '../../../local/database/migrations.ts'
 import { breakingSuffix } from '../../../src/contract/version.ts'
 import { wakeLadder } from '../../../src/hosts/deno/wake-index.ts'
 import { ledgerLadder } from '../../../src/core/ledger/rungs/ladder.ts'
@@ -124,7 +124,7 @@ describe('[REL3] whatever is not marked only adds', () => {
     const texts = loadMigrations(join(root, 'migrations'))
       .slice(in010.migrations)
       .filter(({ name }) => !name.endsWith(breakingSuffix))
-      .flatMap(({ sql }) => splitStatements(sql))
+      .flatMap(({ sql }) => splitMigration(sql))
     expect(texts.filter((text) => !isAdditive(text, texts))).toEqual([])
   })
 

@@ -37,7 +37,7 @@ const newest = (number: string): string =>
   `(select n from memories as known where known.n between (${number}) << 32 and ((${number}) << 32) + 4294967295
     order by known.n desc limit 1)`
 
-export function createStatements(now: number, place: Place, memory: NewMemory): DbStatement[] {
+export function newMemoryStatements(now: number, place: Place, memory: NewMemory): DbStatement[] {
   const { organisationId, project, scope, memberId } = place
   const { id, type, title, content, savedBy, operationId } = memory
   return [
@@ -66,7 +66,7 @@ export function createStatements(now: number, place: Place, memory: NewMemory): 
 }
 
 /** The revision first, with what it is to say; then the memory says it. Both see the same state. */
-export function updateStatements(
+export function updateMemoryStatements(
   now: number,
   id: string,
   { type, title, content, expectedRevision }: MemoryChange,
@@ -105,7 +105,7 @@ export async function findMemory(
   return row ?? null
 }
 
-export async function revisionBy(
+export async function memoryRevisionBy(
   db: Db,
   id: string,
   operationId: string,
@@ -121,7 +121,7 @@ const revisionColumns =
   'revision, type, title, content, saved_by as savedBy, created_at as createdAt'
 
 /** Newest first. */
-export async function listRevisions(
+export async function listMemoryRevisions(
   db: Db,
   id: string,
   page: { limit: number; before: number | null },
@@ -189,7 +189,7 @@ export async function deleteMemory(
 }
 
 /** That an import means: of this type and title, the oldest. */
-export async function findByTitle(
+export async function findMemoryByTitle(
   db: Db,
   place: Place,
   { type, title }: { type: string; title: string },

@@ -25,7 +25,7 @@ const before = 60
 
 /** First what has all words, then what has some. */
 export async function searchMemories(db: Db, search: MemorySearch): Promise<MemoryHit[]> {
-  const words = wordsOf(search.query)
+  const words = searchWords(search.query)
   const [first] = search.places
   if (!first) return []
   const places = search.places.map(placeToken)
@@ -47,7 +47,7 @@ interface Row extends Omit<MemoryHit, 'snippet'> {
 }
 
 /** Letters and digits only: nothing of what remains can be syntax. */
-export function wordsOf(query: string): string[] {
+export function searchWords(query: string): string[] {
   const found = query.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []
   const words = [...new Set(found)].slice(0, maxWords)
   if (words.length > 0) return words
