@@ -5,7 +5,7 @@ import {
   updateMemory,
 } from '../../../../src/core/registry/memories/memories.ts'
 import { placeToken } from '../../../../src/core/registry/memories/rows.ts'
-import { searchMemories, wordsOf } from '../../../../src/core/registry/memories/search.ts'
+import { searchMemories, searchWords } from '../../../../src/core/registry/memories/search.ts'
 import type { Db } from '../../../../src/core/ports.ts'
 import type { Place } from '../../../../src/core/registry/place.ts'
 import { memoriesSuite } from '../../../suites/memories.ts'
@@ -152,9 +152,9 @@ test('[MEM4] a snippet begins near the first word and is cut between characters'
 })
 
 test('[MEM6] words are letters and digits, each once, at most sixteen', () => {
-  expect(wordsOf('Ab-ab "cd" (2nd) OR NEAR')).toEqual(['ab', 'cd', '2nd', 'or', 'near'])
-  expect(wordsOf(Array.from({ length: 20 }, (_, n) => `w${n}`).join(' '))).toHaveLength(16)
-  for (const query of ['', ' ', '"*"']) expect(() => wordsOf(query)).toThrow('no word')
+  expect(searchWords('Ab-ab "cd" (2nd) OR NEAR')).toEqual(['ab', 'cd', '2nd', 'or', 'near'])
+  expect(searchWords(Array.from({ length: 20 }, (_, n) => `w${n}`).join(' '))).toHaveLength(16)
+  for (const query of ['', ' ', '"*"']) expect(() => searchWords(query)).toThrow('no word')
 })
 
 test('[MEM3] what is deleted is not found and takes no room', async () => {
