@@ -1,4 +1,4 @@
-import type { EvalToolCall, ProviderResponse, TokenUsage } from '../../../contract/eval-response.ts'
+import type { EvalToolCall, ProviderResponse } from '../../../contract/eval-response.ts'
 
 /**
  * What OpenCode did in one turn, as a provider response: ONE final assistant message with the text of the last answer and
@@ -39,11 +39,13 @@ export interface OpencodePart {
     | undefined
 }
 
+type Tokens = Record<'input' | 'output' | 'cached', number>
+
 /** Collects what is heard of a turn; the same part may come again and then replaces what was known. */
 class Turn {
   readonly #calls = new Map<string, EvalToolCall>()
   readonly #texts = new Map<string, Map<string, string>>()
-  readonly #steps = new Map<string, { usage: Required<TokenUsage>; cost: number }>()
+  readonly #steps = new Map<string, { usage: Tokens; cost: number }>()
 
   text(messageId: string, partId: string, text: string): void {
     const message = this.#texts.get(messageId) ?? new Map<string, string>()
@@ -54,7 +56,7 @@ class Turn {
     this.#calls.set(key, call)
   }
 
-  step(partId: string, usage: Required<TokenUsage>, cost: number): void {
+  step(partId: string, usage: Tokens, cost: number): void {
     this.#steps.set(partId, { usage, cost })
   }
 
@@ -130,7 +132,7 @@ const textOf = (given: unknown, otherwise: string): string =>
   given === undefined ? otherwise : typeof given === 'string' ? given : JSON.stringify(given)
 
 /** What was thought is paid as output; both kinds of cache count as cached. */
-const usageOf = (tokens: OpencodePart['tokens']): Required<TokenUsage> => ({
+const usageOf = (tokens: OpencodePart['tokens']): Tokens => ({
   input: tokens?.input ?? 0,
   output: (tokens?.output ?? 0) + (tokens?.reasoning ?? 0),
   cached: (tokens?.cache?.read ?? 0) + (tokens?.cache?.write ?? 0),
