@@ -4,7 +4,9 @@ import { checkGitArguments, quietGitArguments } from './arguments.ts'
 import type { Outcome } from '../run/outcome.ts'
 import type { Upload } from '../read/read.ts'
 import { branchRef, inPrivate, makeGitDir, type Repository, runAs } from './repository.ts'
-import { quote, type Run, runEnclosed } from '../run/run.ts'
+import { quote } from '../run/enclosure.ts'
+import { type Run, runEnclosed } from '../run/run.ts'
+import { folderInside } from '../run/site.ts'
 
 type Walls = Pick<Run, 'held' | 'plan' | 'stop'>
 
@@ -37,9 +39,10 @@ export async function runInWorktree(
   attemptId: string,
   run: Omit<Run, 'folder'>,
   upload: Upload,
+  cwd?: string,
 ): Promise<Outcome> {
   const files = await checkOut(repository)
-  const outcome = await runEnclosed({ ...run, folder: files })
+  const outcome = await runEnclosed({ ...run, folder: folderInside(files, cwd) })
   if (outcome.error) return outcome
   // The command may have written into the git folder, too: what is read now is not what it left there.
   const { context, privateGitDir, format } = repository

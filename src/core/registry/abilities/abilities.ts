@@ -1,6 +1,6 @@
 import { AppError } from '../../../contract/error.ts'
+import type { AbilityFile } from '../../../contract/ability-folder.ts'
 import type {
-  AbilityFile,
   AbilityPut,
   AbilityPutResult,
   AbilityRow,
