@@ -6,7 +6,7 @@ import {
   maxAbilityFolderBytes,
 } from '../../../contract/ability-folder.ts'
 import type { AbilityPut } from '../../../contract/stored-ability.ts'
-import { byteLength } from '../../documents.ts'
+import { byteLength } from '../../../contract/byte-length.ts'
 import { type Ability, parseAbility } from '../../abilities/definition.ts'
 import type { Crypto } from '../../ports.ts'
 
