@@ -45,6 +45,7 @@ export interface TestAppOptions {
   modelLimits?: Partial<Pick<Firewall, 'modelCallsPerMinute' | 'concurrentModelCalls'>>
   /** Default: full. */
   proofMode?: ProofMode
+  privateHosts?: string[]
   /** Default: one. */
   exportKeys?: SecretKey[]
   /** Beside `echo` and `verify`. */
@@ -83,6 +84,7 @@ export function createTestApp({
   onlyTools,
   modelLimits,
   proofMode = 'full',
+  privateHosts = [],
   exportKeys = [secretKey('e1')],
   unwalledApprovals = 'accept',
 }: TestAppOptions) {
@@ -120,7 +122,7 @@ export function createTestApp({
     models: modelRows(),
     enclosure: 'auto' as const,
     unwalledApprovals,
-    privateHosts: [],
+    privateHosts,
     evidence: { mode: proofMode },
     retentionMs: 86_400_000,
     modelLimits: boundedBy,
@@ -276,6 +278,7 @@ export function createTestApp({
       extraModels: [],
       modelExtras: [],
       proofMode,
+      privateHosts,
     },
     host: 'workerd',
     log,

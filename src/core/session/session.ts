@@ -38,6 +38,7 @@ import { Self } from './self.ts'
 import { Skills } from './skills/skills.ts'
 import { stopRun } from './steps/stop-run.ts'
 import { Turns } from './turns/turns.ts'
+import { Upstreams } from './upstreams/upstreams.ts'
 import { viewSession } from './view.ts'
 import { Warm } from './warm/warm.ts'
 import { Webhooks } from './webhooks/webhooks.ts'
@@ -174,6 +175,7 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
     models: new Models(kernel, budget),
     agent: new Agent(kernel, gate, uploads),
     uploads,
+    upstreams: new Upstreams(kernel),
     webhooks: new Webhooks(kernel),
     outbox,
   }

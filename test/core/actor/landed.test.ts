@@ -41,6 +41,7 @@ const landed = {
     'b48299d25e24f2a8',
     'd171c69d343d8afb',
     'e9e7ec1dc49c2856',
+    '8de916fab1ed6b61',
   ],
   organisation: [
     'afba0e2bea701f87',
@@ -81,6 +82,7 @@ const landedMigrations = {
   '0016_task_change_events.sql': '2c306220495a9c8f',
   '0017_memories.sql': '8ad7d56be8a9b192',
   '0018_skill_usage.sql': '52912a61711453fc',
+  '0019_injected_secrets.sql': 'd4308750daae9efd',
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)
