@@ -1,8 +1,11 @@
 import { AppError } from '../../contract/error.ts'
 import type { SessionCreate } from '../../contract/session.ts'
-import { type ConfigurationKey, loadConfiguration } from '../registry/configurations.ts'
+import {
+  type ConfigurationKey,
+  loadConfiguration,
+} from '../registry/configurations/configurations.ts'
 import { type Limited, mustMayUseProject } from '../registry/place.ts'
-import { parseInjection } from '../registry/secrets.ts'
+import { parseInjection } from '../registry/configurations/secrets.ts'
 import { loadPolicyFor } from '../registry/policies/load.ts'
 import type { Crypto, Db } from '../ports.ts'
 import type { CreateSession, SessionConfiguration } from '../session/record/record.ts'

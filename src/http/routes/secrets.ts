@@ -10,8 +10,12 @@ import {
   SecretSet,
 } from '../../contract/secret.ts'
 import { resealSecrets } from '../../core/registry/reseal.ts'
-import { deleteSecret, listSecretNames, setSecret } from '../../core/registry/secrets.ts'
-import { detailOf, invalid } from '../kit/errors.ts'
+import {
+  deleteSecret,
+  listSecretNames,
+  setSecret,
+} from '../../core/registry/configurations/secrets.ts'
+import { errorDetail, invalidRequestError } from '../kit/errors.ts'
 import type { AppDeps } from '../kit/deps.ts'
 import { upstreamRefusal } from '../kit/upstream/target.ts'
 import { gone, ok, route } from '../kit/route.ts'
@@ -102,7 +106,7 @@ function mayBeReached<T extends Injection | null | undefined>({ config }: AppDep
     const refused = upstreamRefusal(host, config.privateHosts)
     return refused === null ? [] : [{ path: `inject.hosts.${n}`, message: refused }]
   })
-  if (issues.length > 0) throw invalid(issues)
+  if (issues.length > 0) throw invalidRequestError(issues)
   return inject
 }
 
@@ -114,5 +118,7 @@ const ownerOf = (
 function parseName(text: string): SecretName {
   const parsed = SecretName.safeParse(text)
   if (parsed.success) return parsed.data
-  throw invalid(parsed.error.issues.map((issue) => ({ ...detailOf(issue), path: 'name' })))
+  throw invalidRequestError(
+    parsed.error.issues.map((issue) => ({ ...errorDetail(issue), path: 'name' })),
+  )
 }

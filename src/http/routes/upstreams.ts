@@ -1,13 +1,19 @@
 import { AppError, ErrorBody } from '../../contract/error.ts'
-import { createRedactor } from '../../core/redaction/redaction.ts'
-import type { AdmittedRequest } from '../../core/session/upstreams/upstreams.ts'
+import type { UpstreamCredential } from '../../core/session/upstreams/upstreams.ts'
 import { readBody } from '../kit/body.ts'
 import type { AppContext } from '../kit/context.ts'
 import type { AppDeps } from '../kit/deps.ts'
 import { json } from '../kit/openapi.ts'
 import { requestLog } from '../kit/request-log.ts'
 import type { Route } from '../kit/route.ts'
-import { isReadable, redactedBody, sentHeaders, shownHeaders } from '../kit/upstream/pass.ts'
+import {
+  credentialHeaders,
+  credentialRedactor,
+  isReadable,
+  redactedBody,
+  sentHeaders,
+  shownHeaders,
+} from '../kit/upstream/pass.ts'
 import { originOf, upstreamRefusal } from '../kit/upstream/target.ts'
 
 const maxRequestBytes = 32 * 1024 * 1024
@@ -45,13 +51,13 @@ export const upstreamRoutes: Route[] = methods.map(upstreamRoute)
 async function reach(deps: AppDeps, c: AppContext): Promise<Response> {
   const { sessionId, ...sandbox } = c.get('sandbox')
   const { host, rest } = targetOf(c.req.url)
-  const admitted = await deps.session(sessionId).upstreams.admit(sandbox, host)
+  const credentials = await deps.session(sessionId).upstreams.admit(sandbox, host)
   // Also here: a mark may be older than what the deployment says.
   const refused = upstreamRefusal(host, deps.config.privateHosts)
   if (refused !== null) throw new AppError('forbidden', `Cannot reach "${host}": ${refused}`)
   const hasBody = c.req.method !== 'GET' && c.req.method !== 'HEAD'
   const body = hasBody ? await readBody(c.req.raw, maxRequestBytes) : null
-  return await pass(deps, c, { host, url: originOf(host) + rest, body, admitted })
+  return await pass(deps, c, { host, url: originOf(host) + rest, body, credentials })
 }
 
 /** As it was written: what a server takes for its path is not ours to decode. */
@@ -69,19 +75,20 @@ interface Call {
   host: string
   url: string
   body: Uint8Array | null
-  admitted: AdmittedRequest
+  credentials: UpstreamCredential[]
 }
 
 async function pass(deps: AppDeps, c: AppContext, call: Call): Promise<Response> {
-  const { host, url, body, admitted } = call
+  const { host, url, body, credentials } = call
   const log = requestLog(deps.log, c)
-  const redactor = createRedactor(admitted.secrets)
+  const added = credentialHeaders(credentials)
+  const redactor = credentialRedactor(credentials, added)
   const upstream = new AbortController()
   c.req.raw.signal.addEventListener('abort', () => upstream.abort())
   const silence = setTimeout(() => upstream.abort(), silenceMs)
   const response = await fetch(url, {
     method: c.req.method,
-    headers: sentHeaders(c.req.raw.headers, admitted.headers),
+    headers: sentHeaders(c.req.raw.headers, added),
     body: body as Uint8Array<ArrayBuffer> | null,
     // Where it leads is for the sandbox to decide, without the secret.
     redirect: 'manual',

@@ -10,7 +10,7 @@ export interface SealedValue {
   inject?: Injection | null
 }
 
-export function saveEnvValues(sql: Sql, now: number, values: readonly SealedValue[]): void {
+export function saveEnvSecrets(sql: Sql, now: number, values: readonly SealedValue[]): void {
   for (const { key, sealed, kind, inject } of values) {
     // What never enters the sandbox does not begin to with another value.
     sql.run(
@@ -27,7 +27,11 @@ export function saveEnvValues(sql: Sql, now: number, values: readonly SealedValu
 }
 
 /** Keys that exist stay as they are; those that were new are returned. */
-export function addEnvValues(sql: Sql, now: number, values: readonly SealedValue[]): SealedValue[] {
+export function addEnvSecrets(
+  sql: Sql,
+  now: number,
+  values: readonly SealedValue[],
+): SealedValue[] {
   return values.filter(
     ({ key, sealed, kind }) =>
       sql.all(
@@ -44,7 +48,7 @@ export function addEnvValues(sql: Sql, now: number, values: readonly SealedValue
 export const envKeys = (sql: Sql): string[] =>
   sql.all<{ key: string }>('select key from env_values order by key').map(({ key }) => key)
 
-export function sealedValues(sql: Sql): SealedValue[] {
+export function sealedSecrets(sql: Sql): SealedValue[] {
   const rows = sql.all<Omit<SealedValue, 'inject'> & { inject: string | null }>(
     'select key, sealed, kind, inject from env_values order by key',
   )
@@ -62,9 +66,9 @@ export interface OpenValue {
 }
 
 export const openValues = (sql: Sql, crypto: Crypto): Promise<OpenValue[]> =>
-  openAll(sealedValues(sql), crypto)
+  openSecrets(sealedSecrets(sql), crypto)
 
-export function openAll(values: readonly SealedValue[], crypto: Crypto): Promise<OpenValue[]> {
+export function openSecrets(values: readonly SealedValue[], crypto: Crypto): Promise<OpenValue[]> {
   return Promise.all(
     values.map(async ({ key, sealed, kind, inject = null }) => ({
       key,
@@ -88,6 +92,6 @@ export function knownSecrets(
     : [...secrets, { name: 'repository', value: repositoryToken }]
 }
 
-export function redactorOf(secrets: readonly KnownSecret[]): Redactor | null {
+export function secretRedactor(secrets: readonly KnownSecret[]): Redactor | null {
   return secrets.length === 0 ? null : createRedactor(secrets)
 }

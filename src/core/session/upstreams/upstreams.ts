@@ -7,20 +7,18 @@ import type { Sql } from '../../ports.ts'
 import type { SandboxCaller } from '../record/caller.ts'
 import { mustBeOpen, openSandboxSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { messageOf, organisationOf } from '../record/outside.ts'
-import { openAll, type OpenValue, sealedValues } from '../record/secrets.ts'
+import { messageOf, outsideOrganisation } from '../record/outside.ts'
+import { openSecrets, type OpenValue, sealedSecrets } from '../record/secrets.ts'
 import { runningTurn } from '../turns/rows.ts'
 
-/** A request that may pass, and what is added to it. For the control plane alone. */
-export interface AdmittedRequest {
-  headers: [name: string, value: string][]
-  /** Must not be in what the sandbox is answered. */
-  secrets: KnownSecret[]
+/** What is added to a request, and must not be in what the sandbox is answered. For the control plane alone. */
+export interface UpstreamCredential extends KnownSecret {
+  inject: Injection
 }
 
 export interface UpstreamsApi {
   /** `host` as the secret's mark spells it. */
-  admit(sandbox: SandboxCaller, host: string): Promise<AdmittedRequest>
+  admit(sandbox: SandboxCaller, host: string): Promise<UpstreamCredential[]>
 }
 
 /**
@@ -36,14 +34,14 @@ export class Upstreams implements RoomOf<UpstreamsApi>, UpstreamsApi {
     this.#kernel = kernel
   }
 
-  async admit(sandbox: SandboxCaller, host: string): Promise<AdmittedRequest> {
+  async admit(sandbox: SandboxCaller, host: string): Promise<UpstreamCredential[]> {
     this.#mustMay(sandbox, host)
     const { sql, crypto } = this.#kernel.ports
-    const sealed = sealedValues(sql).filter(({ inject }) => inject?.hosts.includes(host))
-    const [values] = await Promise.all([openAll(sealed, crypto), this.#mustNotBeKilled()])
+    const sealed = sealedSecrets(sql).filter(({ inject }) => inject?.hosts.includes(host))
+    const [values] = await Promise.all([openSecrets(sealed, crypto), this.#mustNotBeKilled()])
     // Once more: much can have happened meanwhile.
     this.#mustMay(sandbox, host)
-    return requestFor(values)
+    return credentialsFrom(values)
   }
 
   #mustMay(sandbox: SandboxCaller, host: string): void {
@@ -57,7 +55,7 @@ export class Upstreams implements RoomOf<UpstreamsApi>, UpstreamsApi {
   }
 
   async #mustNotBeKilled(): Promise<void> {
-    const { firewall } = organisationOf(this.#kernel)
+    const { firewall } = outsideOrganisation(this.#kernel)
     const killed = await firewall.killReason().catch((error: unknown) => {
       const why = messageOf(error)
       throw new AppError('upstream_unavailable', `Cannot ask for the kill switch: ${why}`)
@@ -66,10 +64,10 @@ export class Upstreams implements RoomOf<UpstreamsApi>, UpstreamsApi {
   }
 }
 
-/** By host. If two secrets want the same header, the first name counts. */
+/** By host. */
 export function listUpstreams(sql: Sql): Upstream[] {
   const byHost = new Map<string, Upstream>()
-  for (const { key, inject } of sealedValues(sql))
+  for (const { key, inject } of sealedSecrets(sql))
     for (const [n, host] of (inject?.hosts ?? []).entries()) {
       const { secrets, npm } = byHost.get(host) ?? { secrets: [], npm: [] }
       const scopes = n === 0 && inject?.npm !== undefined ? [...npm, inject.npm] : npm
@@ -78,25 +76,11 @@ export function listUpstreams(sql: Sql): Upstream[] {
   return [...byHost.values()].toSorted((a, b) => (a.host < b.host ? -1 : 1)).slice(0, maxUpstreams)
 }
 
-function requestFor(values: readonly OpenValue[]): AdmittedRequest {
-  const headers = new Map<string, string>()
-  const secrets: KnownSecret[] = []
-  for (const { key, value, inject } of values) {
-    if (!inject) continue
+function credentialsFrom(values: readonly OpenValue[]): UpstreamCredential[] {
+  return values.flatMap(({ key, value, inject }) => {
+    if (!inject) return []
     if (!injectable.test(value))
       throw new AppError('unprocessable', `Secret "${key}" cannot be put into a header`)
-    secrets.push({ name: key, value })
-    if (headers.has(inject.header)) continue
-    const text = headerValue(inject, value)
-    headers.set(inject.header, text)
-    secrets.push({ name: key, value: text })
-  }
-  return { headers: [...headers], secrets }
-}
-
-function headerValue({ header, scheme, user }: Injection, value: string): string {
-  const how = scheme ?? (header === 'authorization' ? 'bearer' : 'plain')
-  if (how === 'plain') return value
-  if (how === 'bearer') return `Bearer ${value}`
-  return `Basic ${btoa(`${user ?? 'x-access-token'}:${value}`)}`
+    return [{ name: key, value, inject }]
+  })
 }

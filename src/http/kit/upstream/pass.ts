@@ -1,5 +1,7 @@
-import type { Redactor } from '../../../core/redaction/redaction.ts'
-import { answerHeaders } from '../model/stream.ts'
+import type { Injection } from '../../../contract/secret.ts'
+import { createRedactor, type Redactor } from '../../../core/redaction/redaction.ts'
+import type { UpstreamCredential } from '../../../core/session/upstreams/upstreams.ts'
+import { modelAnswerHeaders } from '../model/stream.ts'
 
 /**
  * What lies between a sandbox and a server whose secret the control plane adds: which headers pass, and an answer in
@@ -11,10 +13,22 @@ import { answerHeaders } from '../model/stream.ts'
 const notSent =
   /^(connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect|host|content-length|accept-encoding|authorization|cookie|forwarded|via|x-forwarded-.*|x-real-ip|cf-.*|cdn-loop|x-gantry-.*|x-request-id)$/
 
-export function sentHeaders(
-  given: Headers,
-  added: readonly [name: string, value: string][],
-): Headers {
+/** If two secrets want the same header, the first counts. */
+export function credentialHeaders(credentials: readonly UpstreamCredential[]): Map<string, string> {
+  const headers = new Map<string, string>()
+  for (const { value, inject } of credentials)
+    if (!headers.has(inject.header)) headers.set(inject.header, headerValue(inject, value))
+  return headers
+}
+
+function headerValue({ header, scheme, user }: Injection, value: string): string {
+  const how = scheme ?? (header === 'authorization' ? 'bearer' : 'plain')
+  if (how === 'plain') return value
+  if (how === 'bearer') return `Bearer ${value}`
+  return `Basic ${btoa(`${user ?? 'x-access-token'}:${value}`)}`
+}
+
+export function sentHeaders(given: Headers, added: ReadonlyMap<string, string>): Headers {
   const named = (given.get('connection') ?? '').split(',').map((name) => name.trim().toLowerCase())
   const sent = new Headers()
   given.forEach((value, name) => {
@@ -26,13 +40,25 @@ export function sentHeaders(
   return sent
 }
 
+/** Of what was given and of what was sent: a server may show either. */
+export function credentialRedactor(
+  credentials: readonly UpstreamCredential[],
+  sent: ReadonlyMap<string, string>,
+): Redactor {
+  const shown = credentials.map(({ name, inject }) => ({
+    name,
+    value: sent.get(inject.header) ?? '',
+  }))
+  return createRedactor([...credentials, ...shown])
+}
+
 /** Whether the runtime's fetch has decoded it. */
 export const isReadable = (headers: Headers): boolean =>
   ['', 'identity', 'gzip', 'br'].includes((headers.get('content-encoding') ?? '').toLowerCase())
 
 export function shownHeaders(headers: Headers, redactor: Redactor): Headers {
   const shown = new Headers()
-  answerHeaders(headers).forEach((value, name) => {
+  modelAnswerHeaders(headers).forEach((value, name) => {
     if (name !== 'strict-transport-security' && name !== 'alt-svc')
       shown.append(name, redactor.redactText(value))
   })
