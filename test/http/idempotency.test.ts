@@ -76,6 +76,7 @@ const posts: Record<string, string> = {
   '/v1/providers/:name/check': 'writes nothing',
   '/v1/webhooks/:webhookId/test': 'writes nothing, and each test is sent',
   '/llm/:provider/:path{.+}': 'the vendor decides',
+  '/upstreams/:host/:path{.*}': 'the host decides',
 }
 
 const libsql = useLibsql()

@@ -32,7 +32,7 @@ export type Act =
 /** At most so many scripts and approvals at once, however many could begin. */
 const maxTogether = 8
 
-export const hasEnded = (state: StepState): state is StepStatus =>
+export const hasStepEnded = (state: StepState): state is StepStatus =>
   state === 'completed' || state === 'failed' || state === 'skipped'
 
 const isMoving = (state: StepState): boolean => state === 'running' || state === 'asking'
@@ -60,7 +60,7 @@ export const reasonOf = ({ id, error }: Pick<StepStand, 'id' | 'error'>): string
   `Step '${id}' failed${error === null ? '' : `: ${error}`}`
 
 function nextHook(stands: readonly StepStand[], part: Part): Act | null | 'done' {
-  const next = stands.find((stand) => stand.part === part && !hasEnded(stand.state))
+  const next = stands.find((stand) => stand.part === part && !hasStepEnded(stand.state))
   if (!next) return 'done'
   return next.state === 'pending' ? { do: 'start', id: next.id } : null
 }
@@ -73,12 +73,12 @@ function nextStep(
   const steps = new Map(ability.steps.map((step) => [step.id, step]))
   const own = stands.filter(({ part }) => part === 'step')
   const states = new Map(own.map(({ id, state }) => [id, state]))
-  const left = own.filter(({ state }) => !hasEnded(state))
+  const left = own.filter(({ state }) => !hasStepEnded(state))
   if (left.length === 0) return 'done'
   const moving = left.filter(({ state }) => isMoving(state))
   const isReady = ({ id, state }: StepStand) =>
     state === 'pending' &&
-    (steps.get(id)?.needs ?? []).every((need) => hasEnded(states.get(need) ?? 'pending'))
+    (steps.get(id)?.needs ?? []).every((need) => hasStepEnded(states.get(need) ?? 'pending'))
   const next = ability.settings.parallel
     ? left.find((one) => isReady(one) && mayJoin(one, moving))
     : left[0]
@@ -108,7 +108,7 @@ function isWanted(when: string | undefined, known: Known): boolean {
 /** What conditions and placeholders know of steps that have ended. */
 export function knownSteps(stands: readonly StepStand[]): Known['steps'] {
   const ended = stands.flatMap(({ id, part, state, output }) =>
-    part === 'step' && hasEnded(state)
+    part === 'step' && hasStepEnded(state)
       ? [[id, { status: state, output: output ?? '' }] as const]
       : [],
   )

@@ -35,6 +35,7 @@ import { skillRoutes } from './skills.ts'
 import { statusRoutes } from './status.ts'
 import { toolRoutes } from './tools.ts'
 import { turnRoutes } from './turns.ts'
+import { upstreamRoutes } from './upstreams.ts'
 import { usageRoutes } from './usage.ts'
 import { webhookRoutes } from './webhooks.ts'
 
@@ -56,5 +57,5 @@ export const routes: Route[] = [
     ...statusRoutes,
     ...deadLetterRoutes,
   ],
-  ...[...sandboxRoutes, ...toolRoutes],
+  ...[...sandboxRoutes, ...upstreamRoutes, ...toolRoutes],
 ]

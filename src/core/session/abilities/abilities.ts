@@ -32,7 +32,7 @@ import {
 import type { SessionPolicy } from '../gate/policy.ts'
 import type { Operations } from '../operations/operations.ts'
 import type { Caller, Listed, Page } from '../record/caller.ts'
-import { callerSession, enterAndOpen, mustBeOpen } from '../record/guards.ts'
+import { callerSession, enterSession, mustBeOpen } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { abilityWorkflow, changeRun, createRun, ownedId } from '../runs/run.ts'
 import type { RunClose } from '../runs/runs.ts'
@@ -102,7 +102,7 @@ export class Abilities implements RoomOf<AbilitiesApi> {
   }
 
   async execute(caller: Caller, given: ExecutionGiven, key: string | null): Promise<Execution> {
-    await enterAndOpen(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const { keyId, memberId, owner, countsAs = null } = caller
     const starter: Starter = { kind: 'key', keyId, memberId, owner, countsAs }
     const id = this.#kernel.commit((sql, now) =>
@@ -166,7 +166,7 @@ export class Abilities implements RoomOf<AbilitiesApi> {
   }
 
   async cancel(caller: Caller, id: string, { reason }: ExecutionCancel): Promise<Execution> {
-    await enterAndOpen(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const why = this.#kernel.hide(reason)
     this.#kernel.commit((sql, now) => {
       const row = this.#must(id)
@@ -182,7 +182,7 @@ export class Abilities implements RoomOf<AbilitiesApi> {
   }
 
   async resume(caller: Caller, id: string, resume: ExecutionResume): Promise<Execution> {
-    mustBeOpen(await enterAndOpen(this.#kernel, caller))
+    mustBeOpen(await enterSession(this.#kernel, caller))
     const { stepId, answer } = resume
     const reason = this.#kernel.hide(resume.reason)
     const why = `${answer} by ${caller.owner || caller.keyId}${reason === '' ? '' : `: ${reason}`}`

@@ -1,6 +1,6 @@
 import type { AbilityStep } from '../../../contract/ability.ts'
 import { parseDuration } from '../../abilities/durations.ts'
-import { hasEnded, type StepStand } from '../../abilities/engine.ts'
+import { hasStepEnded, type StepStand } from '../../abilities/engine.ts'
 import type { Filling } from '../../abilities/placeholders.ts'
 import type { Outcome } from '../../abilities/script-result.ts'
 import type { Sql } from '../../ports.ts'
@@ -53,7 +53,7 @@ export const standsOf = (steps: readonly StepRow[]): StepStand[] =>
 export const outputsOf = (steps: readonly StepRow[]) =>
   Object.fromEntries(
     steps
-      .filter(({ part, state }) => part === 'step' && hasEnded(state))
+      .filter(({ part, state }) => part === 'step' && hasStepEnded(state))
       .map(({ id, state, output, error }) => [id, { status: state, output, error }]),
   )
 

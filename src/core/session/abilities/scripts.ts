@@ -2,14 +2,14 @@ import type { ScriptStep } from '../../../contract/ability.ts'
 import { Operation } from '../../../contract/operation.ts'
 import { fillText } from '../../abilities/placeholders.ts'
 import { cutText } from '../../abilities/outputs.ts'
-import { byteLength } from '../../documents.ts'
+import { byteLength } from '../../../contract/byte-length.ts'
 import { judgeScript, type Outcome } from '../../abilities/script-result.ts'
 import { fillScript, readScript } from '../../abilities/script-slots.ts'
 import { mustApproval } from '../approvals/rows.ts'
 import { abilityFolder } from '../executions/folder.ts'
 import type { StepRow } from '../executions/rows.ts'
 import type { SessionPolicy } from '../gate/policy.ts'
-import { abandonAttempt, attemptsOf } from '../operations/attempts.ts'
+import { abandonAttempt, attemptsOfOperation } from '../operations/attempts.ts'
 import type { Operations } from '../operations/operations.ts'
 import { mustOperation } from '../operations/rows.ts'
 import {
@@ -94,7 +94,7 @@ export class Scripts implements StepWork {
   look(moving: Moving, row: StepRow): Outcome | null {
     const { sql, now } = moving
     const operation = mustOperation(sql, row.subject ?? '')
-    const attempt = attemptsOf(sql, operation.id).at(-1)
+    const attempt = attemptsOfOperation(sql, operation.id).at(-1)
     if (attempt === undefined) {
       if (operation.decision === 'deny') return refused(`Denied by policy: ${operation.reason}`)
       const { state, resolution_reason: why } = mustApproval(sql, operation.approval_id ?? '')
@@ -113,7 +113,9 @@ export class Scripts implements StepWork {
 
   /** An attempt that nobody knows of is given up; one that runs is stopped. */
   letGo({ sql, now }: Moving, { subject }: StepRow, why: string): void {
-    const active = attemptsOf(sql, subject ?? '').find(({ status }) => status === 'reserved')
+    const active = attemptsOfOperation(sql, subject ?? '').find(
+      ({ status }) => status === 'reserved',
+    )
     if (active) abandonAttempt(sql, now, active.id, { actor: 'ability', reason: why })
   }
 }

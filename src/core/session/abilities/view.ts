@@ -5,10 +5,10 @@ import type {
   ExecutionStep,
 } from '../../../contract/execution.ts'
 import type { ApprovalId, ExecutionId, RunId, SessionId } from '../../../contract/ids.ts'
-import { hasEnded } from '../../abilities/engine.ts'
-import { rowsThatFit } from '../../actor/paging.ts'
+import { hasStepEnded } from '../../abilities/engine.ts'
+import { pageThatFits } from '../../actor/paging.ts'
 import type { Sql } from '../../ports.ts'
-import { pendingOfRun } from '../approvals/rows.ts'
+import { pendingApprovalsOfRun } from '../approvals/rows.ts'
 import {
   activeExecution,
   type ExecutionRow,
@@ -43,7 +43,7 @@ export function toExecution(sql: Sql, row: ExecutionRow): Execution {
     currentStep: current?.id ?? null,
     currentStepIndex: current === undefined ? null : steps.indexOf(current),
     progress: progressOf(sql, row.id),
-    completedSteps: idsOf(({ state }) => hasEnded(state)),
+    completedSteps: idsOf(({ state }) => hasStepEnded(state)),
     pendingSteps: idsOf(({ state }) => state === 'pending'),
     waitsFor: isOpen(row) ? waitsFor(sql, row) : [],
     planHash: row.plan_hash,
@@ -57,7 +57,7 @@ const isMoving = ({ state }: StepRow): boolean => state === 'running' || state =
 
 function waitsFor(sql: Sql, row: ExecutionRow): Execution['waitsFor'] {
   const steps = stepRows(sql, row.id)
-  const approvals = pendingOfRun(sql, row.run_id).map(({ id, subject, title }) => ({
+  const approvals = pendingApprovalsOfRun(sql, row.run_id).map(({ id, subject, title }) => ({
     stepId: steps.find((step) => step.subject === id || step.subject === subject)?.id ?? null,
     why: title,
     approvalId: id as ApprovalId,
@@ -115,7 +115,7 @@ export function listExecutions(
     size: 'length(inputs)',
     limit: page.limit + 1,
   }
-  const rows = rowsThatFit<ExecutionRow>(sql, query, page.after ?? Number.MAX_SAFE_INTEGER)
+  const rows = pageThatFits<ExecutionRow>(sql, query, page.after ?? Number.MAX_SAFE_INTEGER)
   const items = rows.slice(0, page.limit)
   const last = items.at(-1)?.n ?? null
   const isMore =

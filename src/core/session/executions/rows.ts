@@ -4,7 +4,7 @@ import type { Ability } from '../../abilities/definition.ts'
 import {
   type ExecutionCause,
   type ExecutionState,
-  hasEnded,
+  hasStepEnded,
   nextExecutionState,
   nextStepState,
   type Part,
@@ -13,7 +13,7 @@ import {
 import { orderSteps } from '../../abilities/graph.ts'
 import type { Sql } from '../../ports.ts'
 import { appendEvent } from '../log/events.ts'
-import { record } from '../runs/run.ts'
+import { recordOnRun } from '../runs/run.ts'
 
 /**
  * The rows of executions: which abilities are at work, and how each of their steps stands. A step and an execution change
@@ -94,7 +94,7 @@ export function insertExecution(sql: Sql, now: number, row: NewExecution, abilit
     ...[row.state, row.starter, row.inputs, row.words, row.plan_hash, row.deadline_at],
     row.started_at,
   )
-  for (const [position, { id, part, type }] of stepsOf(ability).entries())
+  for (const [position, { id, part, type }] of stepsOfAbility(ability).entries())
     sql.run(
       'insert into execution_steps (execution_id, position, id, part, type) values (?, ?, ?, ?, ?)',
       ...[row.id, position, id, part, type],
@@ -102,11 +102,15 @@ export function insertExecution(sql: Sql, now: number, row: NewExecution, abilit
   const { id: executionId, ability: name, parent_id: parentId, run_id: runId } = row
   const told = { executionId, ability: name, parentId, runId }
   appendEvent(sql, now, 'ability.started', told)
-  record(sql, now, runId, 'ability.started', { ...told, hash: row.hash, planHash: row.plan_hash })
+  recordOnRun(sql, now, runId, 'ability.started', {
+    ...told,
+    hash: row.hash,
+    planHash: row.plan_hash,
+  })
 }
 
 /** In the order in which they run one after the other. */
-export function stepsOf({ hooks, steps }: Ability): Pick<StepRow, 'id' | 'part' | 'type'>[] {
+export function stepsOfAbility({ hooks, steps }: Ability): Pick<StepRow, 'id' | 'part' | 'type'>[] {
   const hooksOf = (part: 'before' | 'after') =>
     hooks[part].map((_, at) => ({ id: `hooks.${part}.${at}`, part, type: 'script' as const }))
   const ordered = orderSteps(steps) ?? steps
@@ -181,7 +185,7 @@ export function changeStep(
   const state = nextStepState(step.state, cause)
   if (state === null) return false
   const begins = cause === 'start'
-  const ends = hasEnded(state)
+  const ends = hasStepEnded(state)
   Object.assign(step, change, { state })
   step.tries += begins ? 1 : 0
   step.stops = cause === 'stop' || cause === 'answer.stop' ? 1 : step.stops
@@ -211,7 +215,7 @@ function tellStep(sql: Sql, now: number, execution: ExecutionRow, step: StepRow)
   const progress = progressOf(sql, execution.id)
   const told = { executionId: execution.id, stepId, status: state, error, progress }
   appendEvent(sql, now, 'ability.step', told)
-  record(sql, now, execution.run_id, 'ability.step', { ...told, subject, tries, exitCode })
+  recordOnRun(sql, now, execution.run_id, 'ability.step', { ...told, subject, tries, exitCode })
 }
 
 /** Such as 2/5: hooks are not counted. */
@@ -246,6 +250,6 @@ export function changeExecution(
   const { id: executionId, ability, run_id: runId } = execution
   const told = { executionId, ability, status: state, error }
   appendEvent(sql, now, 'ability.ended', told)
-  record(sql, now, runId, 'ability.ended', { ...told, progress: progressOf(sql, executionId) })
+  recordOnRun(sql, now, runId, 'ability.ended', { ...told, progress: progressOf(sql, executionId) })
   return true
 }
