@@ -1,5 +1,5 @@
 import type { ScriptStep } from '../../../contract/ability.ts'
-import { Operation } from '../../../contract/operation.ts'
+import type { Operation } from '../../../contract/operation.ts'
 import { fillText } from '../../abilities/placeholders.ts'
 import { cutText } from '../../abilities/outputs.ts'
 import { byteLength } from '../../../contract/byte-length.ts'
