@@ -135,7 +135,7 @@ const operationIds = `
   getAbilityStatus getAgent getAgentByName getAgentRevision getApproval getBudget getBuiltinPolicy
   getChange getConfiguration getDeploymentKillSwitch getDeploymentStatus getDiff getExecution
   getExportKeys getHealth getKillSwitch getLimits getManifest getMember getMemory getOperation
-  getPhaseArtifact getPhaseReadiness getPolicyVersion getProfile getProfileByName getReadiness
+  getPhaseArtifact getPhaseReadiness getPinnedAbility getPolicyVersion getProfile getProfileByName getReadiness
   getRun getRunBundle getSandboxEnv getSession getSessionBudget getSessionPolicy getSettings
   getSkill getSkillPayload getSkillProposal getSkillVersion getStatus getTurn getUpstream
   getWarmPool getWorkflow getWorstCase importMemories importPhaseArtifacts importRunChanges
