@@ -9,14 +9,19 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { connect, isIP, type Server as Listener, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { log, messageOf } from '../log.ts'
-import { isPublic } from './addresses.ts'
+import { isPublicAddress } from './addresses.ts'
 import { answerSocks, readSocksTarget, socksAnswers } from './socks.ts'
 
 const http = process.getBuiltinModule('node:http')
 
 export interface EgressOptions {
   /** undefined: it still waits for somebody. */
-  decide: (host: string, port: number) => Promise<{ allow: boolean; reason: string } | undefined>
+  decide: (
+    host: string,
+    port: number,
+    /** Names of what is added to the requests. */
+    secrets?: readonly string[],
+  ) => Promise<{ allow: boolean; reason: string } | undefined>
   /** `host:port` that may have any address. */
   privateHosts: () => readonly string[]
   resolve?: (host: string) => Promise<LookupAddress[]>
@@ -143,7 +148,7 @@ export class Egress {
   }
 
   #mustBePublic({ host, port }: Target, address: string): void {
-    if (isPublic(address) || this.#options.privateHosts().includes(`${host}:${port}`)) return
+    if (isPublicAddress(address) || this.#options.privateHosts().includes(`${host}:${port}`)) return
     throw new Refused(`Gantry refused ${host}:${port}: ${address} is not on the internet`)
   }
 }

@@ -18,12 +18,12 @@ import { isFrozen } from './frozen.ts'
 import { readHistory, type Rows } from './history.ts'
 import {
   failure,
-  firstPage,
+  firstHistoryPage,
   neighbourOf,
-  neighboursOf,
+  historyNeighbours,
   type Page,
-  schemaOf,
-  tellRows,
+  historySchema,
+  tellHistoryRows,
   untilIncomplete,
 } from './history-rows.ts'
 import { findStores, type FoundStores, type StorePlace } from './snapshot-store.ts'
@@ -58,14 +58,14 @@ export async function collectEvidence(
   }
   if (!history.ok) return stop('history-unreadable')
   const { rows } = history
-  bundle.capability.schema = schemaOf(rows.schema ?? [])
+  bundle.capability.schema = historySchema(rows.schema ?? [])
   if (!bundle.capability.schema.supported) return stop('sqlite-schema-unsupported')
   const own = sessionOf(rows)
   if (!own || !rows.messages || !rows.parts) return stop('session-identity-missing')
   bundle.capability.session = own
   const isRunning = body.until !== undefined
-  const told = tellRows(rows.messages, rows.parts)
-  const page = firstPage(isRunning ? untilIncomplete(told) : told, limitsOf(body))
+  const told = tellHistoryRows(rows.messages, rows.parts)
+  const page = firstHistoryPage(isRunning ? untilIncomplete(told) : told, limitsOf(body))
   addPage(bundle, own, page, rows)
   bundle.capability.formatted = await site.formatted()
   bundle.capability.frozen = isFrozen(place.dataDir, bundle.messages[0]?.createdAt ?? 0)
@@ -114,7 +114,7 @@ function addPage(bundle: EvidenceBundle, own: Identity, { told, leftOut }: Page,
   Object.assign(bundle, { messages, parts, windows })
   bundle.failures.push(...failures)
   bundle.neighbours = [
-    ...neighboursOf(own, rows.neighbours ?? []),
+    ...historyNeighbours(own, rows.neighbours ?? []),
     ...leftOut.map(neighbourOf(own)),
   ].slice(0, maxBundleParts)
 }

@@ -21,14 +21,19 @@ import { shorten } from '../shorten.ts'
 import { Attempts, type Ended, type Known } from './attempts.ts'
 import { edit } from './git/edit.ts'
 import { fetchUrl } from './read/fetch.ts'
-import { runGit, runInWorktree } from './git/git-command.ts'
-import { dropBranch, mergeCommit, removeBranch } from './git/merge.ts'
-import { type Outcome, reportOf } from './run/outcome.ts'
-import { attemptMark, cleanEnvironment, type Site } from './run/site.ts'
+import { runGit, runGitInWorktree } from './git/git-command.ts'
+import { dropUnmergedBranch, mergeCommit, removeMergedBranch } from './git/merge.ts'
+import { type Outcome, outcomeReport } from './run/outcome.ts'
+import { attemptMark, cleanEnvironment, folderInside, type Site } from './run/site.ts'
 import { type Held, probeEnforcement } from './run/probe.ts'
 import { listFolder, readFile, type Upload } from './read/read.ts'
 import { revertFile } from './revert-file.ts'
-import { branchOf, openRepository, removeFolder, type Repository } from './git/repository.ts'
+import {
+  branchOf,
+  openRepository,
+  removeRepositoryFolder,
+  type Repository,
+} from './git/repository.ts'
 import { type Run, runEnclosed } from './run/run.ts'
 
 interface ExecutorOptions {
@@ -37,6 +42,8 @@ interface ExecutorOptions {
   /** Waits until the sandbox is ready. */
   site: () => Promise<Site>
   probeSite: Pick<Site, 'owner' | 'path' | 'marks'>
+  /** Makes sure that the folder of an ability is there, as it was pinned, and says where. */
+  abilityFolder: (hash: string) => Promise<string>
   upload: Upload
   maxReportBytes: number
 }
@@ -91,7 +98,7 @@ export class Executor {
       const known = this.#attempts.discarded(attemptId)
       if (known) return known
       return this.#inRepository(attemptId, mergeMs, async (repository) => {
-        const dropped = await dropBranch(repository, attemptId, commit)
+        const dropped = await dropUnmergedBranch(repository, attemptId, commit)
         const discard = { discarded: true, commit: dropped ? commit : null }
         this.#attempts.rememberDiscard(attemptId, discard)
         return discard
@@ -120,7 +127,7 @@ export class Executor {
       const merge = await mergeCommit(repository, attemptId, commit)
       if (!merge.merged) return merge
       this.#attempts.rememberMerge(attemptId, merge)
-      await removeBranch(repository, attemptId)
+      await removeMergedBranch(repository, attemptId)
       return merge
     })
   }
@@ -152,9 +159,12 @@ export class Executor {
       throw new Error(`Cannot execute "${attemptId}": it was begun with another operation`)
     if (known.state === 'ended') return known.report
     await killMarked({ mark: `${attemptMark}=${attemptId}`, uid: undefined })
-    await removeFolder(site, attemptId, Date.now() + mergeMs)
+    await removeRepositoryFolder(site, attemptId, Date.now() + mergeMs)
     const error = 'It was begun, and the agent ended before it did: nobody can say how far it came'
-    const report: ExecutionReport = { ...reportOf({ error, enforced: [] }, 0), status: 'unknown' }
+    const report: ExecutionReport = {
+      ...outcomeReport({ error, enforced: [] }, 0),
+      status: 'unknown',
+    }
     this.#attempts.end(attemptId, { report, commit: null })
     return report
   }
@@ -167,7 +177,7 @@ export class Executor {
       // Its message alone: a cause may name paths that nobody asked about.
       (error: Error): Outcome => ({ error: error.message.slice(0, 4000), enforced: [] }),
     )
-    const whole = reportOf(outcome, Date.now() - startedAt)
+    const whole = outcomeReport(outcome, Date.now() - startedAt)
     const { value, shortened } = shorten(whole, this.#options.maxReportBytes)
     const report = shortened ? { ...value, truncated: true } : whole
     return { report, commit: outcome.commit ?? null }
@@ -192,14 +202,22 @@ export class Executor {
       case 'git-worktree apply-patch':
       case 'git-worktree git':
       case 'git-worktree run':
-        return this.#inWorktree(body, plan, site, { held, stop })
-      case 'process-sandbox run':
-        return runEnclosed({ ...runOf(body, plan, site, { held, stop }), folder: site.workspace })
+        return this.#inWorktree(body, plan, site, await this.#meansOf(body, held, stop))
+      case 'process-sandbox run': {
+        const means = await this.#meansOf(body, held, stop)
+        const folder = folderInside(site.workspace, operation.cwd)
+        return runEnclosed({ ...runOf(body, plan, site, means), folder })
+      }
       case 'process-sandbox fetch':
         return fetchUrl(operation.url ?? '', plan, this.#options.upload, stop)
       default:
         throw new Error(`Cannot execute "${operation.operation}" by the plan "${plan.strategy}"`)
     }
+  }
+
+  async #meansOf({ operation }: Body, held: Held, stop: AbortSignal): Promise<Means> {
+    if (operation.ability === undefined) return { held, stop }
+    return { held, stop, abilityDir: await this.#options.abilityFolder(operation.ability) }
   }
 
   #inWorktree(body: Body, plan: IsolationPlan, site: Site, means: Means): Promise<Outcome> {
@@ -212,7 +230,13 @@ export class Executor {
         if (operation.operation === 'git')
           return runGit(repository, attemptId, operation.args ?? [], { ...means, plan }, upload)
         if (operation.operation === 'run')
-          return runInWorktree(repository, attemptId, runOf(body, plan, site, means), upload)
+          return runGitInWorktree(
+            repository,
+            attemptId,
+            runOf(body, plan, site, means),
+            upload,
+            operation.cwd,
+          )
         return edit(repository, attemptId, operation, upload)
       })
     })
@@ -227,7 +251,7 @@ export class Executor {
     try {
       return await work(await openRepository(site, attemptId, Date.now() + timeoutMs))
     } finally {
-      await removeFolder(site, attemptId, Date.now() + mergeMs)
+      await removeRepositoryFolder(site, attemptId, Date.now() + mergeMs)
     }
   }
 
@@ -258,27 +282,34 @@ function target({ operation, targetPath }: Operation): string {
   return targetPath
 }
 
-type Means = Pick<Run, 'held'> & { stop: AbortSignal }
+type Means = Pick<Run, 'held'> & { stop: AbortSignal; abilityDir?: string }
 
 const beforeItBegan = 'It was cancelled before it began'
 const notBegun: Ended = {
-  report: reportOf({ error: beforeItBegan, enforced: [] }, 0),
+  report: outcomeReport({ error: beforeItBegan, enforced: [] }, 0),
   commit: null,
 }
 
-const runOf = (body: Body, plan: IsolationPlan, site: Site, means: Means): Omit<Run, 'folder'> => ({
-  ...means,
-  site,
-  attemptId: body.attemptId,
-  plan,
-  command: body.operation.command ?? '',
-  environment: {
-    PATH: site.path,
-    HOME: site.home,
-    LANG: 'C.UTF-8',
-    ...body.operation.environment,
-  },
-})
+function runOf(
+  { attemptId, operation }: Body,
+  plan: IsolationPlan,
+  site: Site,
+  { held, stop, abilityDir }: Means,
+): Omit<Run, 'folder'> {
+  return {
+    ...{ held, stop, site, attemptId, plan, command: operation.command ?? '' },
+    environment: {
+      PATH: site.path,
+      HOME: site.home,
+      LANG: 'C.UTF-8',
+      ...operation.environment,
+      ...(abilityDir !== undefined && { ABILITY_DIR: abilityDir }),
+    },
+    apart: operation.streams === 'apart',
+    looksFor: operation.looksFor,
+    readOnly: abilityDir === undefined ? [] : [abilityDir],
+  }
+}
 
 const withinLimits = (plan: IsolationPlan): IsolationPlan => ({
   ...plan,

@@ -11,6 +11,7 @@ import {
   type YAMLMap,
 } from 'yaml'
 import type { z } from 'zod'
+import { byteLength } from '../contract/byte-length.ts'
 
 /**
  * The one reader of documents that people write: a text of YAML or JSON becomes a value of a schema, or a list of
@@ -62,14 +63,48 @@ const options = {
   logLevel: 'error',
 } as const
 
+/** A text that was read, before any schema: its value, and where a field of it is. */
+export interface OpenedDocument {
+  value: unknown
+  placeOf(path: DocumentPath): { line: number; column: number }
+}
+
 /** JSON is YAML too, but whoever says "json" gets JSON's own strictness. */
 export function parseDocument<T>(
   text: string,
   format: DocumentFormat,
   kind: DocumentKind<T>,
 ): { value: T } | { errors: DocumentError[] } {
-  if (byteLength(text) > kind.maxBytes)
-    return { errors: [errorAt(1, 1, '', `Must be at most ${kind.maxBytes / 1024} KiB`)] }
+  const read = readText(text, format, kind.maxBytes)
+  if ('errors' in read) return read
+  return readValue(read.document, kind, read.lines)
+}
+
+/** For kinds of documents of which a part may be used though another has mistakes. */
+export function openDocument(
+  text: string,
+  format: DocumentFormat,
+  maxBytes: number,
+): OpenedDocument | { errors: DocumentError[] } {
+  const read = readText(text, format, maxBytes)
+  if ('errors' in read) return read
+  const { document, lines } = read
+  return {
+    value: document.toJS(),
+    placeOf: (path) => {
+      const { line, col } = lines.linePos(offsetOf(document, path))
+      return { line, column: col }
+    },
+  }
+}
+
+function readText(
+  text: string,
+  format: DocumentFormat,
+  maxBytes: number,
+): { document: Document; lines: LineCounter } | { errors: DocumentError[] } {
+  if (byteLength(text) > maxBytes)
+    return { errors: [errorAt(1, 1, '', `Must be at most ${maxBytes / 1024} KiB`)] }
   if (hasTooManySigns(text))
     return {
       errors: [
@@ -86,8 +121,7 @@ export function parseDocument<T>(
     const document = parseYaml(text, { ...options, lineCounter: lines })
     const errors = [...syntaxErrors(document, lines), ...structureErrors(document, lines)]
     if (errors.length === 0 && format === 'json') errors.push(...jsonErrors(text, lines))
-    if (errors.length > 0) return { errors: errors.slice(0, maxErrors) }
-    return readValue(document, kind, lines)
+    return errors.length > 0 ? { errors: errors.slice(0, maxErrors) } : { document, lines }
   } catch {
     // The parser goes as deep as the text, until the stack ends.
     return { errors: [errorAt(1, 1, '', tooDeep)] }
@@ -135,16 +169,6 @@ const isWithin = (code: number): boolean =>
   code === 0x7e ||
   code === 0x3c ||
   code === 0x5c
-
-/** UTF-8, without an encoder. */
-export function byteLength(text: string): number {
-  let bytes = 0
-  for (const character of text) {
-    const code = character.codePointAt(0) ?? 0
-    bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x1_0000 ? 3 : 4
-  }
-  return bytes
-}
 
 function readValue<T>(
   document: Document,

@@ -3,7 +3,7 @@ import { linkClose } from '../../src/contract/link.ts'
 import { Firewall } from '../../src/contract/limits.ts'
 import { modelRows } from '../../src/contract/models.ts'
 import { createBlobs } from '../../src/adapters/blobs.ts'
-import { createProviders, type DirectoryOptions } from '../../src/adapters/sandboxes/directory.ts'
+import { createDirectory, type DirectoryOptions } from '../../src/adapters/sandboxes/directory.ts'
 import type { SecretKey } from '../../src/adapters/secret-key.ts'
 import { createTokens } from '../../src/adapters/tokens.ts'
 import { createCrypto, createSessionIds } from '../../src/adapters/web-crypto.ts'
@@ -13,7 +13,8 @@ import type { SessionEvent } from '../../src/contract/events.ts'
 import type { ProofMode } from '../../src/contract/evidence.ts'
 import type { Scope } from '../../src/contract/key.ts'
 import { type GatewayTool, gatewayTool } from '../../src/core/session/calls/tools/tool.ts'
-import { createKey, createOrganisation } from '../../src/core/registry/keys.ts'
+import { insertKey } from '../../src/core/registry/keys.ts'
+import { createOrganisation } from '../../src/core/registry/organisations.ts'
 import { LedgerActor } from '../../src/core/ledger/ledger.ts'
 import { OrganisationActor } from '../../src/core/organisation/organisation.ts'
 import type { Db, Log, SandboxProvider, Sql } from '../../src/core/ports.ts'
@@ -45,6 +46,7 @@ export interface TestAppOptions {
   modelLimits?: Partial<Pick<Firewall, 'modelCallsPerMinute' | 'concurrentModelCalls'>>
   /** Default: full. */
   proofMode?: ProofMode
+  privateHosts?: string[]
   /** Default: one. */
   exportKeys?: SecretKey[]
   /** Beside `echo` and `verify`. */
@@ -83,6 +85,7 @@ export function createTestApp({
   onlyTools,
   modelLimits,
   proofMode = 'full',
+  privateHosts = [],
   exportKeys = [secretKey('e1')],
   unwalledApprovals = 'accept',
 }: TestAppOptions) {
@@ -120,12 +123,12 @@ export function createTestApp({
     models: modelRows(),
     enclosure: 'auto' as const,
     unwalledApprovals,
-    privateHosts: [],
+    privateHosts,
     evidence: { mode: proofMode },
     retentionMs: 86_400_000,
     modelLimits: boundedBy,
   }
-  const remote = createProviders({
+  const remote = createDirectory({
     ...{ local: null, e2b: null, modal: null, label: 'test', db, crypto, now },
     ...directory,
   })
@@ -276,6 +279,7 @@ export function createTestApp({
       extraModels: [],
       modelExtras: [],
       proofMode,
+      privateHosts,
     },
     host: 'workerd',
     log,
@@ -285,7 +289,7 @@ export function createTestApp({
   const app = createApp(deps)
 
   const makeKey = (organisationId: string, ...scopes: Scope[]) =>
-    createKey(db(), crypto, clock.now, organisationId, { name: 'test', owner: 'test', scopes })
+    insertKey(db(), crypto, clock.now, organisationId, { name: 'test', owner: 'test', scopes })
   return {
     app,
     deps,

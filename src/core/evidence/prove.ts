@@ -18,7 +18,7 @@ import type {
 import type { Place } from '../../contract/evidence-paths.ts'
 import { Anchors } from './anchors.ts'
 import { attributionFault, type SeenParts } from './attribution.ts'
-import { type Candidate, candidatesOf, placeOf, type ProofDelivery } from './candidate.ts'
+import { type Candidate, candidatesOf, candidatePlace, type ProofDelivery } from './candidate.ts'
 import { capabilityFault, historyFault, shapeFingerprint } from './capability.ts'
 import { type Link, walkBack } from './chain.ts'
 import { diagnose } from './diagnose.ts'
@@ -97,7 +97,7 @@ class Engine {
   constructor(input: ProofInput) {
     const { bundle, delivery } = input
     this.#input = input
-    this.place = placeOf(bundle, delivery)
+    this.place = candidatePlace(bundle, delivery)
     this.#company = new Company(bundle, this.place)
     this.#steps = new ToldSteps(delivery.seenSteps)
     this.#seen = groupBy(delivery.seenParts, ({ id }) => id)

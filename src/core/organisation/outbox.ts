@@ -1,14 +1,14 @@
-import { countLetters, keepRefused, listLetters, resendLetters } from '../actor/dead-letters.ts'
-import { clearDeadline, clearTaken, setDeadline } from '../actor/deadlines.ts'
+import { countLetters, keepDeadLetters, listLetters, resendLetters } from '../actor/dead-letters.ts'
+import { clearDeadline, clearTakenDeadline, setDeadline } from '../actor/deadlines.ts'
 import {
-  hasUnsent,
-  nextVerification,
+  hasUnsentOutbox,
+  nextOutboxVerification,
   outboxWatermark,
-  setWatermark,
-  unsentRows,
+  setOutboxWatermark,
+  unsentOutbox,
 } from '../actor/outbox.ts'
 import type { OutboxRow } from '../ports.ts'
-import { canBeTold, tellAnew } from './firewall/reservations.ts'
+import { canBeTold, tellReservationsAnew } from './firewall/reservations.ts'
 import type { RoomOf } from '../actor/room.ts'
 import type { LettersApi } from './record/api.ts'
 import type { OrganisationKernel } from './record/kernel.ts'
@@ -29,7 +29,7 @@ export function createOutbox(kernel: OrganisationKernel): RoomOf<LettersApi> {
       async resend(seqs) {
         await askLedger(kernel)
         return kernel.commit((sql, now) => {
-          const sent = resendLetters(sql, now, seqs, (kind) => tellAnew(sql, now, kind))
+          const sent = resendLetters(sql, now, seqs, (kind) => tellReservationsAnew(sql, now, kind))
           return { sent, left: countLetters(sql) }
         })
       },
@@ -45,16 +45,16 @@ async function sendLedger(kernel: OrganisationKernel): Promise<void> {
   await sendUnsent(kernel)
   kernel.commit((sql, now) => {
     // What was committed while the last batch was on its way has found this deadline set.
-    if (hasUnsent(sql)) return setDeadline(sql, 'outbox', now)
+    if (hasUnsentOutbox(sql)) return setDeadline(sql, 'outbox', now)
     clearDeadline(sql, 'outbox')
-    setDeadline(sql, 'outbox.verify', nextVerification(now))
+    setDeadline(sql, 'outbox.verify', nextOutboxVerification(now))
   })
 }
 
 async function verifyLedger(kernel: OrganisationKernel): Promise<void> {
   await askLedger(kernel)
   await sendUnsent(kernel)
-  kernel.commit((sql) => clearTaken(sql, 'outbox.verify'))
+  kernel.commit((sql) => clearTakenDeadline(sql, 'outbox.verify'))
 }
 
 /** How far libSQL is, and which rows it has refused. */
@@ -64,7 +64,7 @@ async function askLedger(kernel: OrganisationKernel): Promise<void> {
 
 async function sendUnsent(kernel: OrganisationKernel): Promise<void> {
   const { sql } = kernel.ports
-  for (let rows = unsentRows(sql); rows.length > 0; rows = unsentRows(sql))
+  for (let rows = unsentOutbox(sql); rows.length > 0; rows = unsentOutbox(sql))
     await append(kernel, rows)
 }
 
@@ -77,7 +77,7 @@ async function append(kernel: OrganisationKernel, rows: OutboxRow[]): Promise<vo
   const isLoss = answer.stored < after
   const stored = isLoss ? answer.stored : Math.max(answer.stored, outboxWatermark(sql))
   sql.transaction(() => {
-    keepRefused(sql, { ...answer, stored })
-    setWatermark(sql, ports.now(), stored)
+    keepDeadLetters(sql, { ...answer, stored })
+    setOutboxWatermark(sql, ports.now(), stored)
   })
 }

@@ -1,10 +1,11 @@
 import { linkClose } from '../../contract/link.ts'
 import { Alarm } from '../actor/alarm.ts'
-import { type ApiOf, apiOf, meetingsOf, type Room } from '../actor/room.ts'
+import { type ApiOf, roomsApi, roomMeetings, type Room } from '../actor/room.ts'
+import { Abilities } from './abilities/abilities.ts'
 import { Approvals } from './approvals/approvals.ts'
 import { listApprovals } from './approvals/rows.ts'
 import { Artifacts } from './artifacts/artifacts.ts'
-import { completeRun, decideRun } from './automation/automation.ts'
+import { completeAutomationRun, decideAutomationRun } from './automation/automation.ts'
 import { SessionBudget } from './budget/budget.ts'
 import { followBudget } from './budget/spending.ts'
 import { Calls } from './calls/calls.ts'
@@ -20,7 +21,7 @@ import { Evidence } from './evidence/evidence.ts'
 import { Gate } from './gate/gate.ts'
 import { SessionPolicy } from './gate/policy.ts'
 import { Sandbox } from './sandbox/sandbox.ts'
-import { sleptOver } from './sandbox/suspension.ts'
+import { putOffAfterSuspension } from './sandbox/suspension.ts'
 import { Agent } from './link/agent.ts'
 import { Link, type LinkEnd } from './link/link.ts'
 import { Log } from './log/log.ts'
@@ -38,6 +39,7 @@ import { Self } from './self.ts'
 import { Skills } from './skills/skills.ts'
 import { stopRun } from './steps/stop-run.ts'
 import { Turns } from './turns/turns.ts'
+import { Upstreams } from './upstreams/upstreams.ts'
 import { viewSession } from './view.ts'
 import { Warm } from './warm/warm.ts'
 import { Webhooks } from './webhooks/webhooks.ts'
@@ -60,14 +62,14 @@ export class SessionActor {
   constructor(ports: SessionParts) {
     const kernel = new SessionKernel(ports)
     const named = createRooms(kernel, ports.tools)
-    this.api = apiOf(named)
+    this.api = roomsApi(named)
     this.#kernel = kernel
     this.#log = named.log
     this.#link = new Link(kernel, named)
     const rooms = Object.values<Room>(named)
-    const meetings = meetingsOf(rooms)
+    const meetings = roomMeetings(rooms)
     kernel.enter(rooms, new Set(meetings.keys()))
-    this.#alarm = new Alarm(kernel, meetings, (deadline) => sleptOver(kernel, deadline))
+    this.#alarm = new Alarm(kernel, meetings, (deadline) => putOffAfterSuspension(kernel, deadline))
     if (kernel.created) this.#recover()
   }
 
@@ -134,12 +136,14 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
   const budget: SessionBudget = new SessionBudget(kernel, () => {
     gate.decideParked()
     turns.startQueued()
+    abilities.goOn()
   })
   const gate = new Gate(kernel, policy, budget)
   const turns = new Turns(kernel, budget)
   const sandbox = new Sandbox(kernel, view)
   const uploads = new Uploads(kernel)
   const operations = new Operations(kernel, commands, policy, budget)
+  const abilities = new Abilities(kernel, { operations, policy, budget, stopRun })
   return {
     log: new Log(kernel),
     commands,
@@ -160,10 +164,14 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
     }),
     approvals: new Approvals(kernel, gate),
     operations,
+    abilities,
     gate,
     phases: new Phases(kernel, policy),
     budget,
-    calls: new Calls(kernel, commands, tools, { complete: completeRun, decide: decideRun }),
+    calls: new Calls(kernel, commands, tools, {
+      complete: completeAutomationRun,
+      decide: decideAutomationRun,
+    }),
     warm: new Warm(kernel, { plan: planSession, adopted: policy.changed, view }),
     artifacts: new Artifacts(kernel),
     skills: new Skills(kernel),
@@ -174,6 +182,7 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
     models: new Models(kernel, budget),
     agent: new Agent(kernel, gate, uploads),
     uploads,
+    upstreams: new Upstreams(kernel),
     webhooks: new Webhooks(kernel),
     outbox,
   }

@@ -16,7 +16,7 @@ import type { OrganisationApi } from '../../core/organisation/organisation.ts'
 import { OrganisationActor } from '../../core/organisation/organisation.ts'
 import type { WarmSource } from '../../core/organisation/record/ports.ts'
 import type { LedgerAppend, LedgerStatus } from '../../core/ports.ts'
-import { askRoom, type Carry, remoteApi } from '../../core/actor/remote.ts'
+import { answerRemote, type Carry, remoteApi } from '../../core/actor/remote.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
 import type { SessionHost } from '../../core/session/record/ports.ts'
 import { SessionActor, type SessionApi, type SessionParts } from '../../core/session/session.ts'
@@ -151,12 +151,12 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
   }
 
   function sessionApi(id: string): SessionApi {
-    const carry: Carry = (...call) => sessions.use(id, ({ api }) => askRoom(api, ...call))
+    const carry: Carry = (...call) => sessions.use(id, ({ api }) => answerRemote(api, ...call))
     return remoteApi(carry) as SessionApi
   }
 
   function organisationApi(id: string): OrganisationApi {
-    const carry: Carry = (...call) => organisations.use(id, ({ api }) => askRoom(api, ...call))
+    const carry: Carry = (...call) => organisations.use(id, ({ api }) => answerRemote(api, ...call))
     return remoteApi(carry) as OrganisationApi
   }
 

@@ -19,10 +19,13 @@ export type App = OpenAPIHono<AppEnv>
 export type AppContext = Context<AppEnv>
 
 /** Parameters whose ids begin with their session's characters. */
-const owned = ['turnId', 'runId', 'approvalId', 'operationId', 'attemptId', 'checkpointId'] as const
+const owned = [
+  ...['turnId', 'runId', 'approvalId', 'operationId', 'attemptId', 'checkpointId'],
+  'executionId',
+]
 
 /** The session that the path names, or to which what it names belongs. */
-export function sessionIdOf(c: AppContext): string | undefined {
+export function contextSessionId(c: AppContext): string | undefined {
   const sessionId = c.req.param('sessionId')
   if (sessionId !== undefined) return sessionId
   const id = owned.map((name) => c.req.param(name)).find(Boolean)

@@ -6,6 +6,7 @@ import {
   AttemptId,
   CallerKey,
   ConfigurationId,
+  ExecutionId,
   KeyId,
   MemberId,
   OperationId,
@@ -17,7 +18,7 @@ import {
 } from '../../contract/ids.ts'
 import { version } from '../../contract/version.ts'
 import type { App } from './context.ts'
-import { hoisted } from './openapi-schemas.ts'
+import { hoistedSchemas } from './openapi-schemas.ts'
 
 export const json = <T extends z.ZodType>(schema: T, description: string) => ({
   content: { 'application/json': { schema } },
@@ -43,6 +44,7 @@ export const params = {
   approval: z.object({ approvalId: ApprovalId }),
   operation: z.object({ operationId: OperationId }),
   attempt: z.object({ attemptId: AttemptId }),
+  execution: z.object({ executionId: ExecutionId }),
   artifact: z.object({ sessionId: SessionId, artifactId: ArtifactId }),
   key: z.object({ keyId: KeyId }),
   member: z.object({ memberId: MemberId }),
@@ -63,7 +65,7 @@ export const publicPaths = [
   '/.well-known/gantry-keys.json',
 ] as const
 
-export function addDocumentRoute(app: App): void {
+export function addOpenapiRoute(app: App): void {
   app.openAPIRegistry.registerComponent('securitySchemes', 'apiKey', {
     type: 'http',
     scheme: 'bearer',
@@ -92,6 +94,6 @@ function documentOf(app: App): object {
   const description = 'Control plane for OpenCode coding agents'
   const info = { title: 'Gantry', version, description }
   const { components, ...rest } = app.getOpenAPI31Document({ openapi: '3.1.0', info })
-  const { document, schemas } = hoisted(rest)
+  const { document, schemas } = hoistedSchemas(rest)
   return { ...document, components: { ...components, schemas } }
 }

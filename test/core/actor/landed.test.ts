@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { root } from '../../../local/binaries.ts'
-import { loadMigrations, splitStatements } from '../../../local/database/migrations.ts'
+import { loadMigrations, splitMigration } from '../../../local/database/migrations.ts'
 import { breakingSuffix } from '../../../src/contract/version.ts'
 import { wakeLadder } from '../../../src/hosts/deno/wake-index.ts'
 import { ledgerLadder } from '../../../src/core/ledger/rungs/ladder.ts'
@@ -41,6 +41,8 @@ const landed = {
     'b48299d25e24f2a8',
     'd171c69d343d8afb',
     'e9e7ec1dc49c2856',
+    '8de916fab1ed6b61',
+    '2436a917b69370b1',
     '2f77553418444cd2',
   ],
   organisation: [
@@ -82,6 +84,8 @@ const landedMigrations = {
   '0016_task_change_events.sql': '2c306220495a9c8f',
   '0017_memories.sql': '8ad7d56be8a9b192',
   '0018_skill_usage.sql': '52912a61711453fc',
+  '0019_memory_places.sql': '5de54b6de5e44b19',
+  '0020_injected_secrets.sql': 'd4308750daae9efd',
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)
@@ -124,7 +128,7 @@ describe('[REL3] whatever is not marked only adds', () => {
     const texts = loadMigrations(join(root, 'migrations'))
       .slice(in010.migrations)
       .filter(({ name }) => !name.endsWith(breakingSuffix))
-      .flatMap(({ sql }) => splitStatements(sql))
+      .flatMap(({ sql }) => splitMigration(sql))
     expect(texts.filter((text) => !isAdditive(text, texts))).toEqual([])
   })
 

@@ -21,7 +21,7 @@ import { appendEvent } from '../log/events.ts'
 import type { Caller, SandboxCaller } from '../record/caller.ts'
 import { callerSession, mustBeOpen, openSandboxSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { mustRun, ownedId, record } from '../runs/run.ts'
+import { mustRun, ownedId, recordOnRun } from '../runs/run.ts'
 import {
   askCollect,
   type CollectRow,
@@ -219,7 +219,7 @@ export class Collecting {
     for (const mismatch of mismatches.slice(0, maxMismatches)) {
       if (isTold(sql, runId, mismatch.partId)) continue
       appendEvent(sql, now, 'evidence.mismatch', { runId, turnId, ...mismatch })
-      record(sql, now, runId, 'evidence.mismatch', { turnId, ...mismatch })
+      recordOnRun(sql, now, runId, 'evidence.mismatch', { turnId, ...mismatch })
     }
   }
 

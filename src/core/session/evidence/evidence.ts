@@ -19,7 +19,7 @@ import type { SessionBudget } from '../budget/budget.ts'
 import { loadPlace } from '../gate/policy-row.ts'
 import type { Operations } from '../operations/operations.ts'
 import type { Caller, Page, SandboxCaller } from '../record/caller.ts'
-import { callerSession, enterAndOpen, mustBeOpen } from '../record/guards.ts'
+import { callerSession, enterSession, mustBeOpen } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { mustRun } from '../runs/run.ts'
 import { Collecting } from './collecting.ts'
@@ -151,7 +151,7 @@ export class Evidence implements RoomOf<EvidenceApi> {
     input: ChangeImport,
     key: string | null,
   ): Promise<ChangeImported> {
-    await enterAndOpen(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     mustRun(this.#kernel.ports.sql, runId)
     const changes = checkImport(this.#kernel, runId, input)
     await storeTexts(this.#kernel, changes)

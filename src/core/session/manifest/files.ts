@@ -1,6 +1,6 @@
 import { canonicalJson } from '../../../contract/canonical.ts'
 import type { EnclosureMode } from '../../../contract/enclosure.ts'
-import type { Layout, Manifest, ManifestFile } from '../../../contract/manifest.ts'
+import type { Layout, Manifest, ManifestFile, Upstream } from '../../../contract/manifest.ts'
 import type { Mode } from '../../../contract/mode.ts'
 import type { Model, ReasoningEffort } from '../../../contract/models.ts'
 import type { Equipment, ToolDefinition } from '../../../contract/tool.ts'
@@ -11,7 +11,7 @@ import type { Pin } from '../pins/pins.ts'
 import type { PinnedAgents } from '../pins/agents.ts'
 import { withAgents } from './agents.ts'
 import { gatePluginText } from './gate-plugin.ts'
-import { actionsGuideText, instructionsText } from './guides.ts'
+import { actionsGuideText, instructionsGuideText } from './guides.ts'
 import { instructionsPath, opencodeConfig, pluginPath } from './opencode-config.ts'
 import { skillFolder, skillText } from './skill-files.ts'
 import { type ToolFile, toolFile } from './tool-files.ts'
@@ -37,6 +37,7 @@ export interface ManifestInput {
   trustProjectConfig: boolean
   enclosure?: EnclosureMode
   privateHosts?: readonly string[]
+  upstreams?: readonly Upstream[]
   /** Those that the session began with. */
   skills?: readonly Pin[]
   /** Makes the marker's name unguessable; the same one gives the same manifest. */
@@ -69,6 +70,7 @@ export async function buildManifest(
     trustProjectConfig: input.trustProjectConfig,
     ...(input.enclosure === 'off' && { enclosure: 'off' }),
     ...(input.privateHosts?.length && { privateHosts: [...input.privateHosts] }),
+    ...(input.upstreams?.length && { upstreams: [...input.upstreams] }),
   }
   return { version: await crypto.sha256(canonicalJson(manifest)), ...manifest }
 }
@@ -86,7 +88,7 @@ function fileTexts(input: ManifestInput, tools: ToolFile[], marker: string): Fil
   const ownConfig = withAgents(config, input)
   const shown = input.tools.filter((tool) => isToolOf(tool, input))
   const given = input.memories ? [input.memories] : []
-  const instructions = [input.prompt, ...given, instructionsText(layout, shown)].join('\n\n')
+  const instructions = [input.prompt, ...given, instructionsGuideText(layout, shown)].join('\n\n')
   const { configDir, home, workspace } = layout
   const globalDir = `${home}/.config/opencode`
 

@@ -2,9 +2,9 @@ import type { OperationVerdict } from './judge.ts'
 import type { Operation } from '../../../contract/operation.ts'
 import type { Sql } from '../../ports.ts'
 import type { Caller } from '../record/caller.ts'
-import { openApproval } from '../approvals/rows.ts'
+import { type ApprovalAsker, openApproval } from '../approvals/rows.ts'
 import { insertOperation, type OperationRow } from './rows.ts'
-import { changeRun, record, type RunRow } from '../runs/run.ts'
+import { changeRun, recordOnRun, type RunRow } from '../runs/run.ts'
 import { hashText } from '../../hash.ts'
 
 export interface NewOperation {
@@ -16,18 +16,28 @@ export interface NewOperation {
   evaluateOnly: boolean
 }
 
+/** Whoever has this key asks. */
+export const askerOf = ({
+  keyId,
+  owner,
+  countsAs,
+}: Pick<Caller, 'keyId' | 'owner' | 'countsAs'>): ApprovalAsker => ({
+  ...{ kind: 'key', id: keyId, owner },
+  countsAs: countsAs?.owner ?? null,
+})
+
 /** The decision is recorded before anything else happens; then the operation is blocked, parked, or may start. */
 export function recordDecision(
   sql: Sql,
   now: number,
-  caller: Caller,
+  asker: ApprovalAsker,
   run: RunRow,
   { id, approvalId, operation, evaluateOnly }: NewOperation,
   verdict: OperationVerdict,
 ): OperationRow {
   const { decision, reason, rule } = verdict.record
   const text = JSON.stringify(operation)
-  const decisionSeq = record(sql, now, run.id, 'permission-decision', { ...verdict.record })
+  const decisionSeq = recordOnRun(sql, now, run.id, 'permission-decision', { ...verdict.record })
   changeRun(sql, now, run.id, 'start', null)
   const row: OperationRow = {
     id,
@@ -46,12 +56,12 @@ export function recordDecision(
   }
   if (!evaluateOnly && decision !== 'allow') row.pending_seq = recordWaiting(sql, now, row)
   insertOperation(sql, row)
-  if (decision === 'ask') askFor(sql, now, caller, row, operation, verdict)
+  if (decision === 'ask') askFor(sql, now, asker, row, operation, verdict)
   return row
 }
 
 function recordWaiting(sql: Sql, now: number, row: OperationRow): number {
-  return record(sql, now, row.run_id, 'operation-execution', {
+  return recordOnRun(sql, now, row.run_id, 'operation-execution', {
     operationId: row.id,
     approvalId: row.approval_id,
     decisionSeq: row.decision_seq,
@@ -65,7 +75,7 @@ function recordWaiting(sql: Sql, now: number, row: OperationRow): number {
 function askFor(
   sql: Sql,
   now: number,
-  caller: Caller,
+  asker: ApprovalAsker,
   row: OperationRow,
   operation: Operation,
   { record: decision, terms }: OperationVerdict,
@@ -74,10 +84,7 @@ function askFor(
     id: row.approval_id ?? '',
     runId: row.run_id,
     kind: 'operation',
-    asker: {
-      ...{ kind: 'key', id: caller.keyId, owner: caller.owner },
-      countsAs: caller.countsAs?.owner ?? null,
-    },
+    asker,
     subject: row.id,
     title: `${operation.category}: ${operation.operation}`,
     operation,

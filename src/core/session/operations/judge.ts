@@ -3,18 +3,21 @@ import type { PermissionDecision, PermissionRequest } from '../../../contract/pe
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import type { ApprovalTerms } from '../../../contract/policy.ts'
 import { hashText } from '../../hash.ts'
-import { approvalTerms } from '../../policy/rules.ts'
+import { ruleApprovalTerms } from '../../policy/rules.ts'
 import { evaluatePermission } from '../../policy/evaluate.ts'
 import { mustAsk, planIsolation } from '../../policy/isolation.ts'
-import { requestOfOperation } from '../../policy/operation.ts'
-import { effectivePolicy } from '../../policy/sandbox-default.ts'
+import {
+  type RequestContext,
+  requestOfOperation,
+  requestOfTool,
+} from '../../policy/permission-request.ts'
 import type { Sql } from '../../ports.ts'
 import { mustApproval } from '../approvals/rows.ts'
 import { byGrant, type Judgement } from '../gate/judges.ts'
 import { keptRecord, type SessionPolicy } from '../gate/policy.ts'
 import { type Asked, remembered } from '../gate/remembered.ts'
 import type { RunRow } from '../runs/run.ts'
-import { mustOperation, workOf } from './rows.ts'
+import { mustOperation, operationWork } from './rows.ts'
 
 /** What the policy says of an operation. */
 export interface OperationVerdict {
@@ -28,16 +31,20 @@ export function judgeOperation(
   session: SessionPolicy,
   sql: Sql,
   now: number,
-  { run, operation, operationId }: { run: RunRow; operation: Operation; operationId: string },
+  { run, operation, operationId, step = null }: Judged,
 ): OperationVerdict {
-  const policy = effectivePolicy(session.document(), 'operation')
-  const request = requestOfOperation(operation, session.context(run.agent, run.subagent))
+  const policy = session.effective(step === null ? 'operation' : 'gate')
+  const context = session.context(run.agent, run.subagent)
+  const request =
+    step === null ? requestOfOperation(operation, context) : requestOfStep(operation, context, step)
   const evaluated = evaluatePermission(request, policy, stateOf(session))
   const plan = planOf(session, request, operation, evaluated)
   const tightened = mustAsk(plan) ? tighten(evaluated, plan) : evaluated
-  const asked = { runId: run.id, terms: approvalTerms(policy, tightened.rule) }
+  const asked = { runId: run.id, terms: ruleApprovalTerms(policy, tightened.rule) }
   const granted =
-    tightened.decision === 'ask' ? findRememberedOperation(sql, now, operation, plan, asked) : null
+    tightened.decision === 'ask'
+      ? (step?.grant ?? findRememberedOperation(sql, now, operation, plan, asked))
+      : null
   const by = tightened === evaluated ? 'policy' : 'state'
   const decision: Judgement =
     granted === null ? { by, grant: null, ...tightened } : byGrant(tightened, granted)
@@ -50,7 +57,43 @@ export function judgeOperation(
     askId: null,
     operationId: operationId as PermissionRecord['operationId'],
   })
-  return { record, terms: approvalTerms(policy, decision.rule), plan }
+  return { record, terms: ruleApprovalTerms(policy, decision.rule), plan }
+}
+
+interface Judged {
+  run: RunRow
+  operation: Operation
+  operationId: string
+  /** Of an ability: judged as the same command of the agent would be. */
+  step?: StepOfAbility | null
+}
+
+export interface StepOfAbility {
+  /** The pinned folder of the ability, in the sandbox. */
+  folder: string
+  /** The approval of the plan that has this very step, if there is one. */
+  grant: string | null
+}
+
+/** What the agent's own shell would be asked about, and what its environment adds to it. */
+function requestOfStep(
+  operation: Operation,
+  context: RequestContext,
+  { folder }: StepOfAbility,
+): PermissionRequest {
+  const { command, cwd, network } = operation
+  const asked = requestOfTool({
+    ...{ ...context, contractTools: [], tool: 'bash' },
+    input: { command, ...(cwd === undefined ? {} : { workdir: cwd }) },
+    sessionPaths: [...context.sessionPaths, folder],
+    variables: { ...context.variables, ABILITY_DIR: folder },
+  })
+  const { risks } = requestOfOperation(operation, context)
+  return {
+    ...asked,
+    category: network ? 'network' : asked.category,
+    risks: [...new Set([...asked.risks, ...risks])],
+  }
 }
 
 const stateOf = (session: SessionPolicy) => ({
@@ -60,7 +103,7 @@ const stateOf = (session: SessionPolicy) => ({
 
 /** How it would be held, without deciding or writing anything. */
 export function planOperation(session: SessionPolicy, operation: Operation): IsolationPlan {
-  const policy = effectivePolicy(session.document(), 'operation')
+  const policy = session.effective('operation')
   const request = requestOfOperation(operation, session.context(null, null))
   const decision = evaluatePermission(request, policy, stateOf(session))
   return planOf(session, request, operation, decision)
@@ -93,7 +136,7 @@ function findRememberedOperation(
 ): string | null {
   const operationHash = hashText(JSON.stringify(operation))
   const covers = (approvalId: string) => {
-    const { plan } = workOf(mustOperation(sql, mustApproval(sql, approvalId).subject))
+    const { plan } = operationWork(mustOperation(sql, mustApproval(sql, approvalId).subject))
     return notEnforced.every((each) => plan.notEnforced.includes(each))
   }
   return remembered(sql, now, { operationHash, runId, terms }).find(covers) ?? null
