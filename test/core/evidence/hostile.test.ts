@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'vitest'
 import { EvidenceBundle, type EvidencePart } from '../../../src/contract/evidence.ts'
-import { bundleOf, deliveryOf } from '../../../src/core/evidence/dry-run/fixture.ts'
+import { fixtureBundle, fixtureDelivery } from '../../../src/core/evidence/dry-run/fixture.ts'
 import { proveChanges } from '../../../src/core/evidence/prove.ts'
 import { applyHunks, parsePatch } from '../../../src/core/evidence/texts/patch.ts'
 import { edit, file, fixture, write } from '../../support/proof-fixtures.ts'
@@ -18,8 +18,8 @@ function secondsOf(work: () => void): number {
   return (user + system) / 1e6
 }
 
-const base = bundleOf(fixture())
-const delivery = deliveryOf(fixture())
+const base = fixtureBundle(fixture())
+const delivery = fixtureDelivery(fixture())
 const [part] = base.parts as [EvidencePart]
 
 describe('[EVD21] a bundle at every limit is decided on in seconds', () => {
@@ -108,7 +108,7 @@ describe('[EVD21] many small edits of a large file', () => {
         ...{ parts: steps, windows: [window], snapshotFiles: [file(at(0), at(count))] },
       })
       const { decisions, changes } = proveChanges({
-        ...{ bundle: bundleOf(made), delivery: deliveryOf(made), mode: 'full' },
+        ...{ bundle: fixtureBundle(made), delivery: fixtureDelivery(made), mode: 'full' },
       })
       expect(
         new Set(decisions.map((it) => (it.type === 'upgraded' ? it.proof : it.reason))),
@@ -127,10 +127,10 @@ describe('[EVD21] many small edits of a large file', () => {
       windows: [{ ...window, startPartOrder: 0 }],
       snapshotFiles: [],
     })
-    const bundle = bundleOf(made)
+    const bundle = fixtureBundle(made)
     bundle.capability.formatted = []
     for (const mode of ['off', 'shadow', 'full'] as const) {
-      const { changes } = proveChanges({ bundle, delivery: deliveryOf(made), mode })
+      const { changes } = proveChanges({ bundle, delivery: fixtureDelivery(made), mode })
       const exact = changes.filter(({ event }) => event.evidenceProof === 'toolpart-chain')
       expect(exact).toHaveLength(1 + 6)
     }
