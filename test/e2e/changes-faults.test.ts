@@ -195,7 +195,7 @@ describe('a store that is not as it should be', () => {
       { text: 'Done.' },
     ])
     await until('the edit is done', 20_000, () => texts(box, 'whole.txt') === 'half\n')
-    await api(stack(), 'POST', `/turns/${turn.id}/abort`)
+    expect((await box.post('/abort')).status).toBeLessThan(300)
     expect((await box.ended(turn)).state).toBe('aborted')
     const changes = await changesOf(box, turn)
     const [file] = changes.files

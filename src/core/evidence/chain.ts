@@ -5,7 +5,7 @@ import type { Proof } from '../../contract/change.ts'
 import type { DiagnosticCode } from '../../contract/evidence.ts'
 import type { Anchor, Text } from './anchors.ts'
 import type { Candidate } from './candidate.ts'
-import type { DerivedTexts } from './derived.ts'
+import type { DerivedTexts } from './texts/derived.ts'
 import { digestOf } from './texts/exact.ts'
 import { type Act, reverseAct } from './transition.ts'
 

@@ -37,7 +37,7 @@ import { markExact } from './toolparts.ts'
 import { readAct, verifyTransition } from './transition.ts'
 import { holdsAfterwards, type Proven } from './upgrade.ts'
 import { Company, matchWindow, ToldSteps, type WindowMatch, Windows } from './windows.ts'
-import { DerivedTexts } from './derived.ts'
+import { DerivedTexts } from './texts/derived.ts'
 import { groupBy } from './group-by.ts'
 import { mismatchWarning } from './warnings.ts'
 

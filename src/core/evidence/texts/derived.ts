@@ -1,4 +1,4 @@
-import { evidenceLimits } from '../../contract/evidence.ts'
+import { evidenceLimits } from '../../../contract/evidence.ts'
 
 /**
  * The texts between two changes of one file, which neither a snapshot nor a tool part has: they are computed and kept as
