@@ -245,7 +245,7 @@ export class Agent {
       probeSite: own,
       site: async () => {
         await this.#supervisor.opencode()
-        return { ...own, ...this.#supervisor.layout }
+        return { ...own, ...this.#supervisor.layout, run: this.#reader.run }
       },
       upload: (...file) => uploadFile(this.#plane.upload, ...file),
       maxReportBytes: maxPayloadBytes,

@@ -73,7 +73,7 @@ export const attacks = (target: Target): Record<string, Attack> => {
       refused: /^\[\]\n401 401 $/,
     },
     "drive OpenCode's server from bash": {
-      command: `echo "[$OPENCODE_SERVER_PASSWORD]"; cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -a OPENCODE_SERVER_PASSWORD=.; cat /proc/1/mem 2>/dev/null; p=$(sed -n 's/.*: 0100007F:\\([0-9A-F]*\\) .* 0A .*/\\1/p' /proc/net/tcp); for x in $p; do n=$((16#$x)); case $n in 400[0-2]) ;; *) ${code} http://127.0.0.1:$n/session; ${code} -u opencode: http://127.0.0.1:$n/session;; esac; done; true`,
+      command: `echo "[$OPENCODE_SERVER_PASSWORD]"; cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -a OPENCODE_SERVER_PASSWORD=.; cat /proc/1/mem 2>/dev/null; p=$(sed -n 's/.*: 0100007F:\\([0-9A-F]*\\) .* 0A .*/\\1/p' /proc/net/tcp); for x in $p; do n=$((16#$x)); case $n in 400[0-2]|401[0-9]) ;; *) ${code} http://127.0.0.1:$n/session; ${code} -u opencode: http://127.0.0.1:$n/session;; esac; done; true`,
       refused: /^\[\]\n(?:401 401 )+$/,
     },
     'exfiltrate by DNS': {
