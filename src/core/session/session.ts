@@ -1,6 +1,7 @@
 import { linkClose } from '../../contract/link.ts'
 import { Alarm } from '../actor/alarm.ts'
 import { type ApiOf, roomsApi, roomMeetings, type Room } from '../actor/room.ts'
+import { Abilities } from './abilities/abilities.ts'
 import { Approvals } from './approvals/approvals.ts'
 import { listApprovals } from './approvals/rows.ts'
 import { Artifacts } from './artifacts/artifacts.ts'
@@ -135,12 +136,14 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
   const budget: SessionBudget = new SessionBudget(kernel, () => {
     gate.decideParked()
     turns.startQueued()
+    abilities.goOn()
   })
   const gate = new Gate(kernel, policy, budget)
   const turns = new Turns(kernel, budget)
   const sandbox = new Sandbox(kernel, view)
   const uploads = new Uploads(kernel)
   const operations = new Operations(kernel, commands, policy, budget)
+  const abilities = new Abilities(kernel, { operations, policy, budget, stopRun })
   return {
     log: new Log(kernel),
     commands,
@@ -161,6 +164,7 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
     }),
     approvals: new Approvals(kernel, gate),
     operations,
+    abilities,
     gate,
     phases: new Phases(kernel, policy),
     budget,

@@ -42,6 +42,7 @@ const landed = {
     'd171c69d343d8afb',
     'e9e7ec1dc49c2856',
     '8de916fab1ed6b61',
+    '2436a917b69370b1',
   ],
   organisation: [
     'afba0e2bea701f87',
