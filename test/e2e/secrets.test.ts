@@ -278,12 +278,10 @@ async function serveRepository(token: string) {
     }
     authorised = true
     const { pathname } = new URL(incoming.url ?? '/', 'http://x')
-    if (pathname === '/echo') return void outgoing.end(`authorization: ${wanted}`)
-    if (pathname === '/moved')
-      return void outgoing
-        .writeHead(302, { location: `http://${incoming.headers.host}/elsewhere` })
-        .end()
-    answerGit(folder, incoming, outgoing)
+    if (pathname === '/echo') outgoing.end(`authorization: ${wanted}`)
+    else if (pathname === '/moved')
+      outgoing.writeHead(302, { location: `http://${incoming.headers.host}/elsewhere` }).end()
+    else answerGit(folder, incoming, outgoing)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo

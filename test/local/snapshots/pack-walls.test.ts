@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { packWalls } from '../../../local/snapshots/pack-walls.ts'
 import { findSecret } from '../../../local/snapshots/secret-search.ts'
 import { isRoot, onLinux } from '../../support/needs.ts'
