@@ -123,7 +123,7 @@ const refTo = (name: string) => `#/components/schemas/${name}`
 
 /** Clients are generated from these: once released, an id stays. */
 const operationIds = `
-  abandonAttempt abortTurns acceptRunChanges addCheckpoint addRunEvent addSkillVersion admitRetry
+  abandonAttempt abortTurns acceptRunChanges activateAgent addCheckpoint addRunEvent addSkillVersion admitRetry
   applySkillProposal approvePhaseArtifact archiveAgent archiveProfile attachSkill
   backfillRunChanges callModelVendor callTool cancelSkillProposal changeRun changeSkillVersion
   checkPolicy checkProvider closeSession correctBudget correctSessionBudget createConfiguration
@@ -145,7 +145,7 @@ const operationIds = `
   listProviders listRunApprovals listRunChanges listRunEvents listRuns listSecrets
   listSessionApprovals listSessionDeadLetters listSessionRuns listSessions listShippedAgents
   listSkillChanges listSkillProposals listSkillUsage listSkillVersions listSkills listSubagents
-  listTurns listUsage listWebhooks mergeAttempt openLink planOperation proposeSkill putAbility
+  listTurns listUsage listWebhooks mergeAttempt openLink planOperation preflightOperation proposeSkill putAbility
   putAgent putBudget putDeploymentToSleep putEvidence putLimits putPolicy putProfile
   putSessionBudget putSettings putSkill readFromModelVendor rejectRunChanges removeAbility
   removePolicy replaceSandbox replayPolicy resealSecrets resendDeadLetters

@@ -41,6 +41,7 @@ const landed = {
     'b48299d25e24f2a8',
     'd171c69d343d8afb',
     'e9e7ec1dc49c2856',
+    'b2f0d4dc53b18ab7',
   ],
   organisation: [
     'afba0e2bea701f87',
