@@ -417,7 +417,7 @@ test('[AGT21] a preflight says what would be decided and how it would be held, a
   expect(await ask(read)).toMatchObject({ decision: 'allow', plan: { strategy: 'workspace' } })
   const outside = await ask({ ...read, targetPath: '../../etc/passwd' })
   expect(outside.decision).toBe('deny')
-  const shell = { category: 'shell', operation: 'run', args: ['make'] }
+  const shell = { category: 'shell', operation: 'run', command: 'make' }
   const wanted = await ask(shell)
   expect(wanted).toMatchObject({ decision: 'ask', plan: { strategy: 'process-sandbox' } })
   expect(await host().ok('GET', `/v1/runs/${runId}`)).toEqual(before)
