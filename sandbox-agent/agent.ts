@@ -6,9 +6,11 @@
 import { randomBytes } from 'node:crypto'
 import { chmodSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { PinnedFolder } from '../src/contract/ability-folder.ts'
 import type { CommandBody, CommandResult } from '../src/contract/link.ts'
 import { type Boot, Manifest, SandboxEnv } from '../src/contract/manifest.ts'
 import { turnPatience } from '../src/contract/turn.ts'
+import { PinnedFolders } from './abilities/pinned-folders.ts'
 import { AgentNames } from './opencode/agent-names.ts'
 import { Changes } from './evidence/changes.ts'
 import { bundleText } from './evidence/bundle-text.ts'
@@ -18,6 +20,7 @@ import { collectEvidence } from './evidence/collect-evidence.ts'
 import { Commands } from './commands.ts'
 import { ControlPlane } from './link/control-plane.ts'
 import { crashPoint } from './crash-points.ts'
+import { abilitiesFolder } from './workspace/workspace.ts'
 import { applyEnv } from './workspace/env-files.ts'
 import { egressDecisions } from './gate/egress-questions.ts'
 import { Egress } from './enclosure/egress.ts'
@@ -35,6 +38,7 @@ import { Spool, type ToldParts } from './memory/spool.ts'
 import { Supervisor } from './opencode/supervisor.ts'
 import { Token } from './link/token.ts'
 import { uploadText, uploadFile } from './link/upload.ts'
+import { Upstreams } from './gate/upstreams.ts'
 import { Turns } from './turn/turns.ts'
 import { maxPayloadBytes, Uplink } from './link/uplink.ts'
 
@@ -56,6 +60,7 @@ export class Agent {
   readonly #relay: Relay
   readonly #supervisor: Supervisor
   readonly #egress: Egress
+  readonly #upstreams: Upstreams
   /** Runs git and the like over the sandbox's files. */
   readonly #reader: Reader
   readonly #changes: Changes
@@ -111,8 +116,14 @@ export class Agent {
       onFenced: (reason) => void this.stop(reason),
       isFenced: () => this.#plane.isFenced(),
     })
+    const decide = egressDecisions(this.#gate)
+    this.#upstreams = new Upstreams({
+      gatewayUrl: boot.gatewayUrl,
+      token: () => this.#token.value,
+      decide,
+    })
     this.#egress = new Egress({
-      decide: egressDecisions(this.#gate),
+      decide,
       privateHosts: () => this.#supervisor.privateHosts,
     })
     this.#reader = new Reader(() => this.#supervisor.hold())
@@ -128,6 +139,7 @@ export class Agent {
         relay: (server) => this.#relay.serve(server),
         proxy: (server) => this.#egress.serve(server),
         socks: (server) => this.#egress.serveSocks(server),
+        upstreams: (servers) => this.#upstreams.serve(this.#supervisor.upstreams, servers),
       },
       onEvent: (event) => {
         this.#names.hear(event)
@@ -211,6 +223,7 @@ export class Agent {
     await this.#uplink.stop(1000)
     this.#relay.close()
     this.#egress.close()
+    this.#upstreams.close()
     this.#spool.close()
     this.#results.close()
     log('stopped', { killed })
@@ -237,6 +250,10 @@ export class Agent {
         await this.#supervisor.opencode()
         return { ...own, ...this.#supervisor.layout }
       },
+      abilityFolder: new PinnedFolders({
+        root: () => join(this.#supervisor.layout.configDir, abilitiesFolder),
+        fetch: (hash) => this.#plane.fetch(`abilities/${hash}`, PinnedFolder),
+      }).ensure,
       upload: (...file) => uploadFile(this.#plane.upload, ...file),
       maxReportBytes: maxPayloadBytes,
     })

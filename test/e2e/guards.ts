@@ -46,7 +46,7 @@ const destructive: readonly string[] = [
 ]
 
 /** Ids that lead to a session. */
-const ofSession = /:(session|turn|run|approval|operation|attempt)Id/
+const ofSession = /:(session|turn|run|approval|operation|attempt|execution)Id/
 
 /** How keys are refused whose limits the session in the path is outside of. */
 function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
@@ -60,7 +60,8 @@ function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
     return { 'a key of another project': 'not_found' }
   if (`${method} ${path}` === 'GET /v1/configurations/:configurationId')
     return { 'a key of another project': 'not_found' }
-  if (path === '/v1/abilities/validate' || path === '/v1/evidence/evaluate') return {}
+  if (['/v1/abilities/validate', '/v1/evals/validate', '/v1/evidence/evaluate'].includes(path))
+    return {}
   if (path.startsWith('/v1/memories/:memoryId')) return { 'a key of another project': 'not_found' }
   if (/^\/v1\/(changes|memories)/.test(path) && path !== '/v1/changes/:change/workflow')
     return { 'a key of another project': 'forbidden' }
@@ -219,7 +220,10 @@ function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path.endsWith('/skills') && path.includes('runId'))
     return JSON.stringify({ skillId: `skl_${'0'.repeat(20)}`, outcome: 'helped' })
   if (path === '/v1/abilities') return '{"files":[{"path":"a.yaml","content":""}]}'
+  if (path.endsWith('/executions')) return '{"ability":"a"}'
+  if (path.endsWith('executionId/resume')) return '{"stepId":"a","answer":"stop"}'
   if (path === '/v1/abilities/validate') return '{"source":""}'
+  if (path === '/v1/evals/validate') return '{"files":[{"path":"a.yaml","content":""}]}'
   if (path.endsWith('/runs')) return '{"intent":"i"}'
   if (path === '/v1/runs/:runId/events') return '{"kind":"memory.read"}'
   if (path.endsWith('/preflight') || /\/operations(\/plan)?$/.test(path))
@@ -279,6 +283,7 @@ export function fillPath(kit: GuardKit, path: string): string {
     approvalId: kit.approvalId,
     operationId: kit.operationId,
     attemptId: kit.attemptId,
+    executionId: `exe_${kit.sessionId.slice(4)}${'0'.repeat(8)}`,
     artifactId: `art_${'0'.repeat(20)}`,
     keyId: kit.keyId,
     memberId: kit.memberId,

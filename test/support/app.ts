@@ -46,6 +46,7 @@ export interface TestAppOptions {
   modelLimits?: Partial<Pick<Firewall, 'modelCallsPerMinute' | 'concurrentModelCalls'>>
   /** Default: full. */
   proofMode?: ProofMode
+  privateHosts?: string[]
   /** Default: one. */
   exportKeys?: SecretKey[]
   /** Beside `echo` and `verify`. */
@@ -84,6 +85,7 @@ export function createTestApp({
   onlyTools,
   modelLimits,
   proofMode = 'full',
+  privateHosts = [],
   exportKeys = [secretKey('e1')],
   unwalledApprovals = 'accept',
 }: TestAppOptions) {
@@ -121,7 +123,7 @@ export function createTestApp({
     models: modelRows(),
     enclosure: 'auto' as const,
     unwalledApprovals,
-    privateHosts: [],
+    privateHosts,
     evidence: { mode: proofMode },
     retentionMs: 86_400_000,
     modelLimits: boundedBy,
@@ -277,6 +279,7 @@ export function createTestApp({
       extraModels: [],
       modelExtras: [],
       proofMode,
+      privateHosts,
     },
     host: 'workerd',
     log,

@@ -11,6 +11,7 @@ import { pinnedAgents } from '../pins/agents.ts'
 import type { SessionPorts } from '../record/ports.ts'
 import { givenSkills } from '../skills/texts.ts'
 import { memoriesText } from './memories.ts'
+import { listUpstreams } from '../upstreams/upstreams.ts'
 import { sessionPrompt } from './prompt.ts'
 import type { SessionRecord } from '../record/record.ts'
 
@@ -36,6 +37,7 @@ export async function sessionManifest(
       trustProjectConfig: session.trustProjectConfig,
       enclosure: ports.config.enclosure,
       privateHosts: ports.config.privateHosts,
+      upstreams: listUpstreams(ports.sql),
       nonce: session.markerNonce,
       mode: session.mode,
       equipment: session.equipment,

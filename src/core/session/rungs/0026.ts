@@ -1,11 +1,4 @@
 export const rung: readonly string[] = [
-  // What the first sandbox found at the paths of skills whose text is in the workspace. It stays, whatever the files become.
-  `create table skill_texts (
-    name text primary key,
-    path text not null,
-    found text not null,
-    sha256 text,
-    content text,
-    read_at integer not null
-  )`,
+  // A value that never enters the sandbox: JSON of the hosts to whose requests it is added, and how.
+  `alter table env_values add column inject text`,
 ]
