@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import type { z } from 'zod'
 import { AgentMatch, AgentResolve } from './agent-resolve.ts'
 import { Instructions } from './agent.ts'
 import { RunEvent } from './run.ts'

@@ -116,10 +116,8 @@ test('[AGT12] [MEM9] [SKILL14] [SKILL15] [SKILL16] [SKILL18] a registered agent 
     const { items } = await ok<{ items: SkillUsage[] }>('GET', `/v1/skills/${reviewId}/usage`)
     return items.length === 3 && items
   })
-  expect(uses.map((use) => [use.outcome, use.version, use.runId]).toSorted()).toEqual([
-    ['helped', 1, runId],
-    ['injected', 1, runId],
-    ['selected', 1, runId],
+  expect(uses.map((use) => `${use.outcome} ${use.version} ${use.runId}`).toSorted()).toEqual([
+    ...['helped', 'injected', 'selected'].map((outcome) => `${outcome} 1 ${runId}`),
   ])
 
   const [proposal] = (

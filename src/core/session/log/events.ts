@@ -75,7 +75,7 @@ export function newAgentEvents(sql: Sql, generation: number, items: AgentEvent[]
 
 /** What is for the session's own tables is left out: the log keeps only what a reader needs. */
 function shownData({ kind, data }: AgentEvent): AgentEvent['data'] {
-  const { patch, content, ...bare } = data
+  const { patch: _, content: __, ...bare } = data
   if (kind === 'turn.ended') return { ...bare, diff: null }
   return kind === 'skill.read' ? bare : data
 }
