@@ -1,11 +1,6 @@
 export const rung: readonly string[] = [
-  // What the first sandbox found at the paths of skills whose text is in the workspace. It stays, whatever the files become.
-  `create table skill_texts (
-    name text primary key,
-    path text not null,
-    found text not null,
-    sha256 text,
-    content text,
-    read_at integer not null
-  )`,
+  // OpenCode's agent that does the turn, where it is not the session's own.
+  `alter table turns add column agent text`,
+  // The abilities that workflow steps may call, as they were when the execution began: JSON of name and hash.
+  `alter table executions add column nested text not null default '{}'`,
 ]
