@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { DiffReport } from './diff.ts'
 import { maxStepCostUsd, ReportedMs, StepCount } from './reported.ts'
 import { turnEnds } from './turn.ts'
+import { SkillRead } from './workspace-skill.ts'
 
 /** The name of a tree in git. */
 const Tree = z.string().regex(/^[0-9a-f]{40}([0-9a-f]{24})?$/)
@@ -65,6 +66,7 @@ export const agentEventKinds = {
       }),
     ),
   }),
+  'skill.read': SkillRead,
   'turn.ended': z.object({
     turnId: z.string(),
     state: z.enum(turnEnds),
