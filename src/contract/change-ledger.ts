@@ -165,7 +165,9 @@ export const ChangeHunk = z.object({
   id: HunkId,
   stable: z
     .boolean()
-    .describe('false: another hunk of the file has the same lines and context, so neither can be rejected alone'),
+    .describe(
+      'false: another hunk of the file has the same lines and context, so neither can be rejected alone',
+    ),
   before: HunkSide,
   after: HunkSide,
   rejected: z.boolean().describe('It was taken back'),

@@ -906,6 +906,107 @@ describe('rejecting', () => {
     expect(body.operation.content).toBeUndefined()
   })
 
+  test('[CHG17] single hunks, one after the other, then the rest: each expects what the one before has left', async () => {
+    const numbered = (over: Record<number, string> = {}) =>
+      Array.from({ length: 20 }, (_, at) => `${over[at] ?? `line ${at}`}\n`).join('')
+    const changed = { 2: 'second', 10: 'tenth', 18: 'last' }
+    const whole: Step = {
+      ...{
+        tool: 'write',
+        path: 'h.txt',
+        exists: true,
+        before: numbered(),
+        after: numbered(changed),
+      },
+      input: { filePath: 'h.txt', content: numbered(changed) },
+    }
+    const made = await scene([whole])
+    const at = `/v1/runs/${made.turn.runId}/changes/hunks?path=h.txt`
+    const { hunks } = await host().ok('GET', at)
+    expect(hunks).toMatchObject([
+      {
+        stable: true,
+        before: { first: 3, lines: 1 },
+        after: { first: 3, lines: 1 },
+        rejected: false,
+      },
+      { before: { first: 11 } },
+      { before: { first: 19 } },
+    ])
+    const ids: string[] = hunks.map(({ id }: { id: string }) => id)
+    const take = async (body: object, expected: string, restored: string) => {
+      const [file] = (await reject(made, { paths: ['h.txt'], ...body })).json.files
+      expect(file.state).toBe('waiting')
+      // Meanwhile nothing else of this file is begun.
+      const other = (await reject(made, { paths: ['h.txt'], hunks: [ids[2]] })).json.files[0]
+      expect(other.operationId).toBe(file.operationId)
+      await approve(made, file)
+      const { id, body: order } = made.session.agent.commands('execute').at(-1) as never as {
+        id: string
+        body: { operation: { content: string; revert: object } }
+      }
+      expect(order.operation).toMatchObject({
+        content: restored,
+        revert: { expect: sha256(expected), restore: sha256(restored) },
+      })
+      made.session.agent.result(id, { ...report({ output: 'Restored' }) })
+      await host().live()
+    }
+    const without = (...lines: number[]) =>
+      numbered(
+        Object.fromEntries(Object.entries(changed).filter(([n]) => !lines.includes(Number(n)))),
+      )
+    await take({ hunks: [ids[1]] }, numbered(changed), without(10))
+    expect((await made.changes()).files[0]).toMatchObject({ decision: 'partly-rejected' })
+    expect(
+      (await host().ok('GET', at)).hunks.map((it: { rejected: boolean }) => it.rejected),
+    ).toEqual([...[false, true, false]])
+    const again = (await reject(made, { paths: ['h.txt'], hunks: [ids[1]] })).json.files[0]
+    expect(again).toMatchObject({ state: 'applied' })
+    await take({ hunks: [ids[0], ids[1]] }, without(10), without(2, 10))
+    await take({}, without(2, 10), numbered())
+    expect((await made.changes()).files[0]).toMatchObject({ decision: 'rejected' })
+    expect((await reject(made, { paths: ['h.txt'], hunks: [ids[2]] })).json.files).toMatchObject([
+      { state: 'applied' },
+    ])
+    expect(made.session.agent.commands('execute')).toHaveLength(3)
+  })
+
+  test('[CHG17] hunks that look alike, of a new file or of what is not proven are done by hand; unknown ones are refused', async () => {
+    const part = ['a', 'b', 'c', '1', 'd', 'e', 'f']
+    const twice = (mark: string) => [...part, ...part].join('\n').replaceAll('1', () => mark) + '\n'
+    const alike: Step = {
+      ...{ tool: 'write', path: 't.txt', exists: true, before: twice('1'), after: twice('2') },
+      input: { filePath: 't.txt', content: twice('2') },
+    }
+    const create: Step = {
+      ...{ tool: 'write', path: 'n.txt', exists: false, before: null, after: 'new\n' },
+      input: { filePath: 'n.txt', content: 'new\n' },
+    }
+    const unproven: Step = {
+      ...{ tool: 'edit', path: 'u.txt' },
+      input: { filePath: 'u.txt', oldString: 'a', newString: 'b' },
+    }
+    const made = await scene([alike, create, unproven])
+    const hunksOf = (path: string) =>
+      host().ok('GET', `/v1/runs/${made.turn.runId}/changes/hunks?path=${path}`)
+    const { hunks } = await hunksOf('t.txt')
+    expect(hunks.map(({ stable }: { stable: boolean }) => stable)).toEqual([false, false])
+    const rejectOf = async (path: string, id: string) =>
+      (await reject(made, { paths: [path], hunks: [id] })).json
+    expect((await rejectOf('t.txt', hunks[0].id)).files).toMatchObject([{ state: 'manual' }])
+    expect(await hunksOf('n.txt')).toMatchObject({ rejectable: false, hunks: [] })
+    expect((await hunksOf('u.txt')).reasons[0]).toContain('not proven')
+    const unknown = `hnk_${'0'.repeat(40)}`
+    for (const path of ['n.txt', 'u.txt'])
+      expect((await rejectOf(path, unknown)).files).toMatchObject([{ state: 'manual' }])
+    expect((await rejectOf('t.txt', unknown)).error.details[0].path).toBe('hunks')
+    expect((await reject(made, { all: true, hunks: [unknown] })).status).toBe(400)
+    const other = `/v1/runs/${made.turn.runId}/changes/hunks?path=other`
+    expect(await host().refusal('GET', other)).toEqual([422, 'unprocessable'])
+    expect(made.session.agent.commands('execute')).toEqual([])
+  })
+
   test('[CHG12] accepting only records; a wrong name, no name and a direct revert are refused', async () => {
     const made = await scene()
     const { runId } = made.turn

@@ -50,7 +50,15 @@ export class Rejecting {
         const files = chosen(sql, runId, input)
         for (const file of files) {
           if (lastDecision(sql, runId, file)?.decision === 'accepted') continue
-          decide(sql, now, { runId, file, decision: 'accepted', operationId: null, hunks: null, caller, reason })
+          decide(sql, now, {
+            runId,
+            file,
+            decision: 'accepted',
+            operationId: null,
+            hunks: null,
+            caller,
+            reason,
+          })
         }
         return JSON.stringify(files.map(({ path }) => path))
       })
@@ -177,11 +185,7 @@ interface Planned {
   files: RejectedFile[]
 }
 
-function chosen(
-  sql: Sql,
-  runId: string,
-  { paths }: Pick<ChangeReview, 'paths'>,
-): FileReview[] {
+function chosen(sql: Sql, runId: string, { paths }: Pick<ChangeReview, 'paths'>): FileReview[] {
   const workspace = loadPlace(sql).layout?.workspace ?? null
   const files = reviewFiles(runId, countingEvents(sql, mustRun(sql, runId).id), workspace)
   if (paths === undefined) return files

@@ -29,9 +29,7 @@ export function takeBack(
   texts: Texts,
 ): RejectedFile | Taking {
   if (!file.rejectable) return manual(file, file.reasons.join('. '))
-  return asked === undefined
-    ? takeWhole(file, before, texts)
-    : takeSome(file, asked, before, texts)
+  return asked === undefined ? takeWhole(file, before, texts) : takeSome(file, asked, before, texts)
 }
 
 export const isTaking = (plan: RejectedFile | Taking): plan is Taking => 'restore' in plan
