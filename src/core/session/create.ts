@@ -7,6 +7,7 @@ import type { CreateSession } from './record/record.ts'
 import type { Crypto, Sql } from '../ports.ts'
 import { ownedId } from './runs/run.ts'
 import { saveBudget } from './budget/spending.ts'
+import { saveTerms } from './evals/terms.ts'
 import { mustHavePrice } from './budget/budget.ts'
 import { savePolicy } from './gate/policy-row.ts'
 import { agentsIn, modelIn, modelsOfSubagents } from './pins/agents.ts'
@@ -31,6 +32,7 @@ export async function createSession(kernel: SessionKernel, create: CreateSession
     saveEnvValues(sql, now, create.secrets ?? [])
     savePolicy(sql, create.policy ?? null)
     savePins(sql, now, plan.pins)
+    if (create.attempt) saveTerms(sql, create.attempt)
     if (plan.mode === 'automation') startAutomation(sql, now, create, ports.crypto)
     // After the run, which waits for it if it is nothing.
     if (create.input.budget) saveBudget(sql, now, create.input.budget, create.keyId)
