@@ -1,4 +1,4 @@
-import { bundleOf, deliveryOf } from '../src/core/evidence/dry-run/fixture.ts'
+import { fixtureBundle, fixtureDelivery } from '../src/core/evidence/dry-run/fixture.ts'
 import { proveChanges } from '../src/core/evidence/prove.ts'
 import { SnapshotProofFixture } from '../src/contract/proof-fixture.ts'
 import { hashText } from '../src/core/hash.ts'
@@ -39,7 +39,11 @@ function editsOf(count: number) {
       ...{ beforeExists: true, afterExists: true },
     })),
   })
-  return { bundle: bundleOf(fixture), delivery: deliveryOf(fixture), mode: 'full' } as const
+  return {
+    bundle: fixtureBundle(fixture),
+    delivery: fixtureDelivery(fixture),
+    mode: 'full',
+  } as const
 }
 
 /** The engine against nothing but SHA-256 over both sides of the same files, by the same code. */

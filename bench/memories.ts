@@ -1,8 +1,8 @@
 import { applyMigrations } from '../local/database/migrations.ts'
 import { startSqld } from '../local/database/sqld.ts'
-import { createDb } from '../src/adapters/libsql.ts'
+import { createLibsql } from '../src/adapters/libsql.ts'
 import type { Db, DbStatement } from '../src/core/ports.ts'
-import { createStatements } from '../src/core/registry/memories/rows.ts'
+import { newMemoryStatements } from '../src/core/registry/memories/rows.ts'
 import { searchMemories } from '../src/core/registry/memories/search.ts'
 import type { Place } from '../src/core/registry/place.ts'
 import type { Row } from './table.ts'
@@ -28,7 +28,7 @@ export async function measureMemories(stateDir: string): Promise<Row> {
   const server = await startSqld({ stateDir })
   try {
     await applyMigrations(server.url, server.token)
-    const db = createDb({ url: server.url, token: server.token, requestTimeoutMs: 60_000 })
+    const db = createLibsql({ url: server.url, token: server.token, requestTimeoutMs: 60_000 })
     await fill(db)
     const queries = Array.from({ length: searches }, (_, n) => [word(n % 250), word((n * 7) % 250)])
     const ours: number[] = []
@@ -57,7 +57,7 @@ async function fill(db: Db): Promise<void> {
   for (let n = 1; n <= entries; n += 1) {
     const id = `mem_${String(n).padStart(20, '0')}`
     const memory = { id, type: 'note', ...entry(n), savedBy: 'key_bench', operationId: id }
-    statements.push(...createStatements(n, place, memory))
+    statements.push(...newMemoryStatements(n, place, memory))
     if (statements.length < 1000 && n < entries) continue
     await db.batch(statements)
     statements = []

@@ -1,6 +1,6 @@
 import {
   Environment,
-  textOf,
+  variableText,
   type VariableName,
   variableNames,
   type VariableText,
@@ -99,10 +99,10 @@ export function configurationPage(): string {
     .concat('\n')
 }
 
-const ownOfStack = variableNames.filter((name) => textOf(name).ownOfStack)
+const ownOfStack = variableNames.filter((name) => variableText(name).ownOfStack)
 
 function rowOf(name: VariableName): Row {
-  const text = textOf(name)
+  const text = variableText(name)
   return { ...text, name, unset: text.unset ?? defaultOf(name) }
 }
 

@@ -37,13 +37,13 @@ const apiOf = (object: () => unknown): object => remoteApi(carryTo(object as () 
 let parts: Parts | undefined
 
 /** Once per isolate: the environment does not change under a running one, and keys are imported once. */
-export function partsOf(env: Env): Parts {
-  parts ??= newParts(env)
+export function boundParts(env: Env): Parts {
+  parts ??= bindParts(env)
   return parts
 }
 
 /** Throws `not_configured` while variables are missing. */
-export function newParts(env: Env): Parts {
+export function bindParts(env: Env): Parts {
   const { config, problems } = configOf(env)
   if (config === null) throw notConfigured(problems)
   return createParts(config)

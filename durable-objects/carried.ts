@@ -2,7 +2,7 @@
 // value by value, and of an answer the platform keeps both ends until it is collected, so that more could be asked of it.
 // bindings.ts packs calls, the shells answer them.
 
-import { askRoom, type Carry } from '../src/core/actor/remote.ts'
+import { answerRemote, type Carry } from '../src/core/actor/remote.ts'
 
 /** What every object answers: the call as text, and its last argument by itself if that is bytes. */
 export interface Asked {
@@ -20,13 +20,13 @@ export const carryTo =
   }
 
 /** Undefined for a call that answers nothing. */
-export async function answerCall(
+export async function answerCarried(
   api: object,
   call: string,
   bytes: Uint8Array | undefined,
 ): Promise<string | undefined> {
   const [room, method, args] = JSON.parse(call) as [string, string, unknown[]]
-  const answer = await askRoom(api, room, method, bytes ? [...args, bytes] : args)
+  const answer = await answerRemote(api, room, method, bytes ? [...args, bytes] : args)
   return JSON.stringify(answer)
 }
 

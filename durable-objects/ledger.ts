@@ -1,7 +1,7 @@
 import { DurableObject } from 'cloudflare:workers'
 import { LedgerActor } from '../src/core/ledger/ledger.ts'
 import type { Ledger, LedgerAppend } from '../src/core/ports.ts'
-import { type Env, partsOf } from './bindings.ts'
+import { type Env, boundParts } from './bindings.ts'
 import { durableSql } from './sqlite.ts'
 
 /** A batching writer to libSQL. Each session always uses the same one. */
@@ -11,7 +11,7 @@ export class LedgerObject extends DurableObject<Env> implements Ledger {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
     this.#actor = new LedgerActor({
-      ...partsOf(env),
+      ...boundParts(env),
       sql: durableSql(ctx.storage),
       now: () => Date.now(),
     })

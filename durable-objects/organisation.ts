@@ -1,8 +1,8 @@
 import { DurableObject } from 'cloudflare:workers'
 import { ledgerShard, ledgerShards } from '../src/core/ledger/ledger.ts'
 import { OrganisationActor } from '../src/core/organisation/organisation.ts'
-import { type Env, organisationApi, partsOf, sessionApi } from './bindings.ts'
-import { answerCall } from './carried.ts'
+import { type Env, organisationApi, boundParts, sessionApi } from './bindings.ts'
+import { answerCarried } from './carried.ts'
 import { Opened } from './opened.ts'
 import { durableSql } from './sqlite.ts'
 
@@ -14,7 +14,7 @@ export class OrganisationObject extends DurableObject<Env> {
     super(ctx, env)
     const create = () =>
       new OrganisationActor({
-        ...partsOf(env),
+        ...boundParts(env),
         id: nameOf(ctx.id),
         sql: durableSql(ctx.storage),
         host: {
@@ -30,7 +30,7 @@ export class OrganisationObject extends DurableObject<Env> {
 
   /** Every call of the organisation's Api comes by here. */
   async ask(call: string, bytes?: Uint8Array): Promise<string | undefined> {
-    return answerCall(this.#opened.actor.api, call, bytes)
+    return answerCarried(this.#opened.actor.api, call, bytes)
   }
 
   override alarm(): Promise<void> {

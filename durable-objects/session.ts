@@ -5,10 +5,15 @@ import { gatewayTools } from '../src/core/session/calls/tools/registry.ts'
 import { ledgerShard, ledgerShards } from '../src/core/ledger/ledger.ts'
 import type { Caller } from '../src/core/session/record/caller.ts'
 import { SessionActor } from '../src/core/session/session.ts'
-import { type Env, organisationApi, partsOf } from './bindings.ts'
-import { answerCall } from './carried.ts'
+import { type Env, organisationApi, boundParts } from './bindings.ts'
+import { answerCarried } from './carried.ts'
 import { Opened } from './opened.ts'
-import { acceptLink, closeBack, createSessionHost, type LinkAttachment } from './session-host.ts'
+import {
+  acceptSessionLink,
+  closeSessionLink,
+  createSessionHost,
+  type LinkAttachment,
+} from './session-host.ts'
 import { durableSql } from './sqlite.ts'
 
 /** One session. Decides nothing: it carries calls, messages and alarms to the actor behind it. */
@@ -20,21 +25,21 @@ export class SessionObject extends DurableObject<Env> {
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(linkPing, linkPong))
     const create = () =>
       new SessionActor({
-        ...partsOf(env),
+        ...boundParts(env),
         sql: durableSql(ctx.storage),
         host: createSessionHost(ctx),
         now: () => Date.now(),
         organisation: (id) => organisationApi(env, id),
         ledger: (id) => env.LEDGER.getByName(`ledger-${ledgerShard(id, ledgerShards)}`),
         tools,
-        config: partsOf(env).sessionConfig,
+        config: boundParts(env).sessionConfig,
       })
     this.#opened = new Opened(ctx, create)
   }
 
   /** Every call of the session's Api comes by here. */
   async ask(call: string, bytes?: Uint8Array): Promise<string | undefined> {
-    return answerCall(this.#opened.actor.api, call, bytes)
+    return answerCarried(this.#opened.actor.api, call, bytes)
   }
 
   /** Throws unless the session is the caller's; the socket itself comes by `fetch`. */
@@ -48,7 +53,7 @@ export class SessionObject extends DurableObject<Env> {
     if (pathname === '/watch') return this.#watch()
     const generation = Number(searchParams.get('generation'))
     if (pathname === '/renew') return this.#renew(generation)
-    return new Response(null, { status: 101, webSocket: acceptLink(this.ctx, generation) })
+    return new Response(null, { status: 101, webSocket: acceptSessionLink(this.ctx, generation) })
   }
 
   #watch(): Response {
@@ -77,7 +82,7 @@ export class SessionObject extends DurableObject<Env> {
   }
 
   override async webSocketClose(socket: WebSocket, code: number, reason: string): Promise<void> {
-    closeBack(socket, code, reason)
+    closeSessionLink(socket, code, reason)
     const attachment = socket.deserializeAttachment() as LinkAttachment | null
     if (attachment && !this.#opened.refusal) this.#opened.actor.linkClosed(attachment.generation)
   }

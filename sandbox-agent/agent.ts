@@ -19,7 +19,7 @@ import { Commands } from './commands.ts'
 import { ControlPlane } from './link/control-plane.ts'
 import { crashPoint } from './crash-points.ts'
 import { applyEnv } from './workspace/env-files.ts'
-import { turnDecisions } from './gate/egress-questions.ts'
+import { egressDecisions } from './gate/egress-questions.ts'
 import { Egress } from './enclosure/egress.ts'
 import { Reader } from './enclosure/reader.ts'
 import { Executor } from './execute/executor.ts'
@@ -34,7 +34,7 @@ import { shorten } from './shorten.ts'
 import { Spool, type ToldParts } from './memory/spool.ts'
 import { Supervisor } from './opencode/supervisor.ts'
 import { Token } from './link/token.ts'
-import { putText, uploadFile } from './link/upload.ts'
+import { uploadText, uploadFile } from './link/upload.ts'
 import { Turns } from './turn/turns.ts'
 import { maxPayloadBytes, Uplink } from './link/uplink.ts'
 
@@ -112,7 +112,7 @@ export class Agent {
       isFenced: () => this.#plane.isFenced(),
     })
     this.#egress = new Egress({
-      decide: turnDecisions(this.#gate),
+      decide: egressDecisions(this.#gate),
       privateHosts: () => this.#supervisor.privateHosts,
     })
     this.#reader = new Reader(() => this.#supervisor.hold())
@@ -296,7 +296,7 @@ export class Agent {
     const { bundle, next } = await collectEvidence(site, body)
     const text = bundleText(bundle)
     await crashPoint('evidence.collected')
-    await putText(this.#plane.evidence(body.collectId), text)
+    await uploadText(this.#plane.evidence(body.collectId), text)
     return { bytes: Buffer.byteLength(text), next }
   }
 

@@ -12,7 +12,7 @@ import { createParts } from './parts.ts'
 /** For requests that are under way; what is committed is safe anyway. */
 const stopWithinMs = 2000
 
-export function serve(tools: readonly GatewayTool[] = gatewayTools): void {
+export function serveDeno(tools: readonly GatewayTool[] = gatewayTools): void {
   try {
     start(tools)
   } catch (error) {
@@ -102,4 +102,4 @@ function openLink(sessions: LocalSessions): AppDeps['openLink'] {
   }
 }
 
-if (import.meta.main) serve()
+if (import.meta.main) serveDeno()

@@ -1,6 +1,6 @@
 import { createBlobs } from './adapters/blobs.ts'
-import { createDb } from './adapters/libsql.ts'
-import { createProviders } from './adapters/sandboxes/directory.ts'
+import { createLibsql } from './adapters/libsql.ts'
+import { createDirectory } from './adapters/sandboxes/directory.ts'
 import { createTokens, type TokenAuthority } from './adapters/tokens.ts'
 import { createCrypto, createSessionIds, type SessionIds } from './adapters/web-crypto.ts'
 import { createWebhookSender } from './adapters/webhook-sender.ts'
@@ -46,9 +46,9 @@ export interface Parts {
 export function createParts(config: Config): Parts {
   const now = () => Date.now()
   const { sandboxHost, crashUrl } = config
-  const db = () => createDb(config.libsql)
+  const db = () => createLibsql(config.libsql)
   const crypto = createCrypto(config.sealKeys, config.exportKeys)
-  const providers = createProviders({
+  const providers = createDirectory({
     ...{ e2b: config.e2b, modal: config.modal, label: config.deploymentLabel, db, crypto, now },
     local: sandboxHost && {
       hostUrl: sandboxHost.url,

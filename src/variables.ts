@@ -289,7 +289,7 @@ export type Environment = z.output<typeof Environment>
 export type VariableName = keyof typeof Environment.shape
 export const variableNames = Object.keys(Environment.shape) as VariableName[]
 
-export function textOf(name: VariableName): VariableText {
+export function variableText(name: VariableName): VariableText {
   const text = texts.get(Environment.shape[name])
   if (text === undefined) throw new Error(`Variable "${name}" has no text`)
   return text

@@ -4,7 +4,7 @@ import {
   type Env,
   evalRunApis,
   organisationApi,
-  partsOf,
+  boundParts,
   sessionApi,
 } from '../durable-objects/bindings.ts'
 import { EventFeed } from './adapters/event-feed.ts'
@@ -41,7 +41,7 @@ function createCloudflareApp(env: Env, definitions: readonly ToolDefinition[]): 
   const { problems } = configOf(env)
   if (problems.length > 0)
     return createUnconfiguredApp({ crypto: createCrypto([]), log: createLog('info') }, problems)
-  const parts = partsOf(env)
+  const parts = boundParts(env)
   const session = (id: string) => sessionApi(env, id)
   return createApp({
     ...parts,

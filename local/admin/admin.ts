@@ -4,10 +4,10 @@ import { parseArgs, parseEnv } from 'node:util'
 import { checkDeployment, checkEnvironment } from './check.ts'
 import {
   type Admin,
-  createKey,
-  createOrganisation,
+  keyCommand,
+  organisationCommand,
   type Flags,
-  migrate,
+  migrateCommand,
   WrongUsage,
 } from './commands.ts'
 
@@ -55,11 +55,11 @@ interface Command {
   run: (admin: Admin, flags: AllFlags) => Promise<boolean>
 }
 const commands: Record<string, Command> = {
-  migrate: { flags: [], run: migrate },
-  'create-organisation': { flags: ['name'], run: createOrganisation },
+  migrate: { flags: [], run: migrateCommand },
+  'create-organisation': { flags: ['name'], run: organisationCommand },
   'create-key': {
     flags: ['organisation', 'name', 'scopes', 'owner', 'expires-days', 'key-file', 'print'],
-    run: createKey,
+    run: keyCommand,
   },
   check: {
     flags: ['deployment'],

@@ -1,22 +1,22 @@
-import { createDb } from '../../src/adapters/libsql.ts'
+import { createLibsql } from '../../src/adapters/libsql.ts'
 import { targetRefusal } from '../../src/adapters/webhook-target.ts'
 import type { CheckResult, OfferedProvider } from '../../src/contract/provider.ts'
 import { Readiness } from '../../src/contract/status.ts'
 import type { Db } from '../../src/core/ports.ts'
 import { checkProvider } from '../../src/core/verbs/check-provider.ts'
 import { type Config, readConfig } from '../../src/config.ts'
-import { checkDatabase, configurationChecks } from '../../src/http/kit/readiness.ts'
+import { databaseReadiness, configurationReadiness } from '../../src/http/kit/readiness.ts'
 import { createParts } from '../../src/parts.ts'
-import { type Admin, libsqlOf } from './commands.ts'
+import { type Admin, adminLibsql } from './commands.ts'
 
 /** Everything that a deployment with these variables would need. Only asks, but for one row that shows a write. */
 export async function checkEnvironment({ environment, say }: Admin): Promise<boolean> {
   const { config, problems } = readConfig(environment)
   const checks = [
-    ...configurationChecks(problems),
+    ...configurationReadiness(problems),
     ...(problems.some(({ name }) => name.startsWith('LIBSQL_'))
       ? []
-      : await checkStored(createDb(libsqlOf(environment)))),
+      : await checkStored(createLibsql(adminLibsql(environment)))),
     ...(config === null ? [] : [...(await checkProviders(config)), checkModels(config)]),
   ]
   return tell(checks, say)
@@ -37,7 +37,7 @@ export async function checkDeployment({ say }: Admin, url: string): Promise<bool
 }
 
 async function checkStored(db: Db): Promise<CheckResult[]> {
-  const checks = await checkDatabase(db)
+  const checks = await databaseReadiness(db)
   return checks.every(({ ok }) => ok) ? [...checks, await checkKeys(db)] : checks
 }
 

@@ -2,19 +2,18 @@
 // secret is shown or written before it is stored, so nobody loses a key that opens something. admin.ts parses the
 // command line and calls them.
 
-import { createDb } from '../../src/adapters/libsql.ts'
+import { createLibsql } from '../../src/adapters/libsql.ts'
 import { createCrypto } from '../../src/adapters/web-crypto.ts'
 import { Text } from '../../src/contract/ids.ts'
 import { KeyCreate } from '../../src/contract/key.ts'
 import {
-  ensureOrganisation,
-  findOrganisations,
-  isNameTaken,
+  isKeyNameTaken,
   type KeyOrder,
   newKeyId,
   newKeySecret,
   storeKey,
 } from '../../src/core/registry/keys.ts'
+import { ensureOrganisation, findOrganisations } from '../../src/core/registry/organisations.ts'
 import type { Db } from '../../src/core/ports.ts'
 import { readConfig } from '../../src/config.ts'
 import { databaseTrouble } from '../../src/http/kit/readiness.ts'
@@ -47,8 +46,8 @@ export class WrongUsage extends Error {}
 
 const crypto = createCrypto([])
 
-export async function migrate({ environment, say }: Admin): Promise<boolean> {
-  const { url, token } = libsqlOf(environment)
+export async function migrateCommand({ environment, say }: Admin): Promise<boolean> {
+  const { url, token } = adminLibsql(environment)
   say(`libSQL at ${new URL(url).host}`)
   const tellUnknown = (names: string[]) =>
     say(`A newer release has added ${names.join(', ')}: this one lives with it`)
@@ -58,7 +57,7 @@ export async function migrate({ environment, say }: Admin): Promise<boolean> {
   return true
 }
 
-export async function createOrganisation(admin: Admin, flags: Flags): Promise<boolean> {
+export async function organisationCommand(admin: Admin, flags: Flags): Promise<boolean> {
   const name = Text(100, 1).safeParse(flags.name)
   if (!name.success) throw new WrongUsage('Set --name to a text of 1 to 100 characters')
   const db = openDb(admin)
@@ -68,7 +67,7 @@ export async function createOrganisation(admin: Admin, flags: Flags): Promise<bo
   return true
 }
 
-export async function createKey(admin: Admin, flags: Flags): Promise<boolean> {
+export async function keyCommand(admin: Admin, flags: Flags): Promise<boolean> {
   const file = flags['key-file']
   if ((file === undefined) !== (flags.print === true))
     throw new WrongUsage('Set one of --key-file and --print')
@@ -100,7 +99,7 @@ async function fileKey({ say }: Admin, db: Db, order: Order, path: string): Prom
 
 /** Printed before it is stored: whoever is killed in between has a key that opens nothing, and asks again. */
 async function printKey({ say, print }: Admin, db: Db, order: Order): Promise<boolean> {
-  if (await plainly(isNameTaken(db, Date.now(), order))) {
+  if (await plainly(isKeyNameTaken(db, Date.now(), order))) {
     say(`${alreadyThere(order)}, and its secret was shown once: ${another}`)
     return false
   }
@@ -163,9 +162,12 @@ async function organisationOf(db: Db, idOrName: string | undefined): Promise<str
   )
 }
 
-const openDb = ({ environment }: Admin): Db => createDb(libsqlOf(environment))
+const openDb = ({ environment }: Admin): Db => createLibsql(adminLibsql(environment))
 
-export function libsqlOf(environment: Admin['environment']): { url: string; token: string | null } {
+export function adminLibsql(environment: Admin['environment']): {
+  url: string
+  token: string | null
+} {
   const own = readConfig(environment).problems.filter(({ name }) => name.startsWith('LIBSQL_'))
   if (own.length > 0) {
     const lines = own.map(({ name, problem }) => `${name}: ${problem}`)

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
-import { createDb } from '../../src/adapters/libsql.ts'
+import { createLibsql } from '../../src/adapters/libsql.ts'
 import { createCrypto } from '../../src/adapters/web-crypto.ts'
-import { createOrganisation } from '../../src/core/registry/keys.ts'
+import { createOrganisation } from '../../src/core/registry/organisations.ts'
 import type { Crypto, Db } from '../../src/core/ports.ts'
 import { keepKey } from './key-file.ts'
 
@@ -19,7 +19,7 @@ export async function ensureFirstKey(
   token: string,
 ): Promise<FirstKey> {
   const path = join(stateDir, 'admin-key')
-  const ports = { db: createDb({ url, token }), crypto: createCrypto([]) }
+  const ports = { db: createLibsql({ url, token }), crypto: createCrypto([]) }
   const kept = await keepKey(ports, path, {
     organisationId: await firstOrganisation(ports),
     name: 'First key',

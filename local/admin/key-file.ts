@@ -8,7 +8,7 @@ import {
   storeKey,
 } from '../../src/core/registry/keys.ts'
 import type { Crypto, Db } from '../../src/core/ports.ts'
-import { linkNew, writePrivateFile } from '../state/private-files.ts'
+import { linkPrivateFile, writePrivateFile } from '../state/private-files.ts'
 
 interface KeptKey {
   key: ApiKey
@@ -47,7 +47,7 @@ function keptSecret(path: string, crypto: Crypto): { secret: string; isNew: bool
   try {
     // A write to a full disk leaves an empty file.
     if (known === '') writePrivateFile(path, `${secret}\n`)
-    else linkNew(path, `${secret}\n`)
+    else linkPrivateFile(path, `${secret}\n`)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     throw new Error(`Cannot write a key to "${path}": ${code}`, { cause: error })

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { createDb } from '../../src/adapters/libsql.ts'
+import { createLibsql } from '../../src/adapters/libsql.ts'
 import { breakingSuffix } from '../../src/contract/version.ts'
 import type { Db } from '../../src/core/ports.ts'
 import { root } from '../binaries.ts'
@@ -33,7 +33,7 @@ export async function applyMigrations(
   folder = join(root, 'migrations'),
   onUnknown: (names: string[]) => void = () => {},
 ): Promise<string[]> {
-  const db = createDb({ url, token, requestTimeoutMs })
+  const db = createLibsql({ url, token, requestTimeoutMs })
   const table =
     'CREATE TABLE IF NOT EXISTS _migrations (name TEXT PRIMARY KEY, sha256 TEXT NOT NULL, applied_at INTEGER NOT NULL)'
   await db.batch([{ sql: table, values: [] }])
@@ -107,7 +107,7 @@ async function applyMigration(db: Db, { name, sql, sha256 }: Migration): Promise
     sql: 'INSERT INTO _migrations (name, sha256, applied_at) VALUES (?, ?, ?)',
     values: [name, sha256, Date.now()],
   }
-  const statements = splitStatements(sql).map((statement) => ({ sql: statement, values: [] }))
+  const statements = splitMigration(sql).map((statement) => ({ sql: statement, values: [] }))
   try {
     await db.batch([...statements, record])
     return true
@@ -123,7 +123,7 @@ const token =
   /--[^\n]*|\/\*[\s\S]*?\*\/|'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\]|;|[^;'"`[\-/]+|[\s\S]/g
 
 /** Without comments. A trigger's body has semicolons of its own: it ends with END. */
-export function splitStatements(sql: string): string[] {
+export function splitMigration(sql: string): string[] {
   const statements: string[] = []
   let current = ''
   for (const [part] of sql.matchAll(token)) {

@@ -5,7 +5,7 @@ import { generateKeyPairSync, sign } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { binary } from '../binaries.ts'
-import { type PartFailed, type PartSpec, startPart, untilReady } from '../processes/part.ts'
+import { type PartFailed, type PartSpec, startPart, untilPartReady } from '../processes/part.ts'
 import { stackMark } from '../processes/processes.ts'
 import { freePort } from '../state/ports.ts'
 import { keepPrivateJson, makePrivateDir } from '../state/private-files.ts'
@@ -31,12 +31,12 @@ export async function startSqld(options: SqldOptions): Promise<Sqld> {
   const port = options.port ?? (await freePort())
   const url = `http://127.0.0.1:${port}`
   const keys = loadKeys(stateDir)
-  const token = mintToken(keys.privateKey)
+  const token = mintSqldToken(keys.privateKey)
   const launch = async () => {
     const part = startPart(partSpec(stateDir, port, keys.publicKey, options.mark))
     const advice =
       'If its data is damaged, move the folder "libsql" beside the log away and start again'
-    await untilReady(part, () => canWrite(url, token), { deadlineMs: 60_000, advice })
+    await untilPartReady(part, () => canWriteSqld(url, token), { deadlineMs: 60_000, advice })
     return part
   }
   const supervised = await supervise(launch, options.onDeath ?? (() => undefined))
@@ -76,7 +76,7 @@ function partSpec(
 }
 
 /** A locked server still answers reads and /health: only a write tells. */
-export async function canWrite(url: string, token: string): Promise<boolean> {
+export async function canWriteSqld(url: string, token: string): Promise<boolean> {
   const statements = [
     'CREATE TABLE IF NOT EXISTS _health (id INTEGER PRIMARY KEY, at INTEGER NOT NULL)',
     'INSERT OR REPLACE INTO _health (id, at) VALUES (1, unixepoch())',
@@ -109,7 +109,7 @@ export const loadKeys = (stateDir: string): Keys =>
     }),
   )
 
-export function mintToken(privateKey: string, access: 'rw' | 'ro' = 'rw'): string {
+export function mintSqldToken(privateKey: string, access: 'rw' | 'ro' = 'rw'): string {
   const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
   const body = `${encode({ alg: 'EdDSA', typ: 'JWT' })}.${encode({ a: access })}`
   return `${body}.${sign(null, Buffer.from(body), privateKey).toString('base64url')}`

@@ -13,7 +13,7 @@ import { EnclosureMode } from '../../src/contract/enclosure.ts'
 import type { ProviderCheck } from '../../src/core/ports.ts'
 import { openFleet } from '../sandboxes/fleet.ts'
 import { checkHost } from './check.ts'
-import { serve } from './routes.ts'
+import { serveHostRoute } from './routes.ts'
 import { findLimits } from '../sandboxes/limits.ts'
 import { createSlots } from '../processes/slots.ts'
 import { findSnapshot, openSnapshots, type Snapshots } from '../snapshots/snapshots.ts'
@@ -96,7 +96,7 @@ export async function startHost(input: HostOptions): Promise<Host> {
 
   const check = async () => [...(await checkHost(options)), ...limits.checks]
   const served = { secret: options.secret, fleet, snapshots: opened, check }
-  const server = createServer((request, response) => void serve(served, request, response))
+  const server = createServer((request, response) => void serveHostRoute(served, request, response))
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(options.port, '127.0.0.1', resolve)

@@ -4,7 +4,7 @@ import { errorCodeOf, errorTable } from '../../src/contract/error.ts'
 import { SessionId, SnapshotId } from '../../src/contract/ids.ts'
 import type { ProviderCheck } from '../../src/core/ports.ts'
 import type { Fleet } from '../sandboxes/fleet.ts'
-import { answer, isAuthorised, readJson } from './http.ts'
+import { answerHttp, mayCallHost, readHttpJson } from './http.ts'
 import { sandboxName } from '../sandboxes/record.ts'
 import { serveSnapshots } from './snapshot-routes.ts'
 import type { Snapshots } from '../snapshots/snapshots.ts'
@@ -45,7 +45,7 @@ interface Served {
   check: () => Promise<ProviderCheck[]>
 }
 
-export async function serve(
+export async function serveHostRoute(
   served: Served,
   request: IncomingMessage,
   response: ServerResponse,
@@ -57,7 +57,7 @@ export async function serve(
     if (code === undefined) console.error(error)
     const { status } = errorTable[code ?? 'internal']
     const message = code === undefined ? undefined : (error as Error).message
-    answer(response, status, { error: code ?? 'internal', message })
+    answerHttp(response, status, { error: code ?? 'internal', message })
   }
 }
 
@@ -66,18 +66,18 @@ async function route(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  if (!isAuthorised(request.headers.authorization, secret))
-    return answer(response, 401, { error: 'unauthenticated' })
+  if (!mayCallHost(request.headers.authorization, secret))
+    return answerHttp(response, 401, { error: 'unauthenticated' })
   const { pathname, searchParams } = new URL(request.url ?? '', 'http://host')
   if (pathname === '/check' && request.method === 'GET')
-    return answer(response, 200, { items: await check() })
+    return answerHttp(response, 200, { items: await check() })
   if (pathname === '/sandboxes' && request.method === 'GET')
-    return answer(response, 200, { items: fleet.list(searchParams.get('organisation')) })
+    return answerHttp(response, 200, { items: fleet.list(searchParams.get('organisation')) })
   if (await serveSnapshots(snapshots, request, response)) return
   const match = /^\/sandboxes\/(ses_[0-9a-z]{30})\/([1-9]\d{0,8})(\/lifetime|\/freeze)?$/.exec(
     request.url ?? '',
   )
-  if (match === null) return answer(response, 404, { error: 'not_found' })
+  if (match === null) return answerHttp(response, 404, { error: 'not_found' })
   const [, sessionId = '', generation = '', act] = match
   const name = sandboxName(sessionId, Number(generation))
   const serveIt = act === undefined ? one : act === '/freeze' ? freeze : extend
@@ -92,17 +92,19 @@ async function one(
 ): Promise<void> {
   if (request.method === 'GET') {
     const info = fleet.get(name)
-    return info ? answer(response, 200, info) : answer(response, 404, { error: 'not_found' })
+    return info
+      ? answerHttp(response, 200, info)
+      : answerHttp(response, 404, { error: 'not_found' })
   }
   if (request.method === 'DELETE') {
     await fleet.remove(name)
-    return answer(response, 204)
+    return answerHttp(response, 204)
   }
-  if (request.method !== 'PUT') return answer(response, 405, { error: 'method_not_allowed' })
-  const spec = SpecBody.safeParse(await readJson(request, maxBodyBytes))
+  if (request.method !== 'PUT') return answerHttp(response, 405, { error: 'method_not_allowed' })
+  const spec = SpecBody.safeParse(await readHttpJson(request, maxBodyBytes))
   if (!spec.success || sandboxName(spec.data.sessionId, spec.data.generation) !== name)
-    return answer(response, 400, { error: 'invalid_request', message: spec.error?.message })
-  answer(response, 200, fleet.create(spec.data))
+    return answerHttp(response, 400, { error: 'invalid_request', message: spec.error?.message })
+  answerHttp(response, 200, fleet.create(spec.data))
 }
 
 async function freeze(
@@ -111,11 +113,11 @@ async function freeze(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  if (request.method !== 'PUT') return answer(response, 405, { error: 'method_not_allowed' })
+  if (request.method !== 'PUT') return answerHttp(response, 405, { error: 'method_not_allowed' })
   const sandbox = fleet.find(name)
-  if (sandbox === undefined) return answer(response, 404, { error: 'not_found' })
+  if (sandbox === undefined) return answerHttp(response, 404, { error: 'not_found' })
   await sandbox.freeze()
-  answer(response, 204)
+  answerHttp(response, 204)
 }
 
 async function extend(
@@ -124,10 +126,10 @@ async function extend(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  if (request.method !== 'PUT') return answer(response, 405, { error: 'method_not_allowed' })
-  const body = LifetimeBody.safeParse(await readJson(request, maxBodyBytes))
+  if (request.method !== 'PUT') return answerHttp(response, 405, { error: 'method_not_allowed' })
+  const body = LifetimeBody.safeParse(await readHttpJson(request, maxBodyBytes))
   if (!body.success)
-    return answer(response, 400, { error: 'invalid_request', message: body.error.message })
+    return answerHttp(response, 400, { error: 'invalid_request', message: body.error.message })
   fleet.extend(name, body.data.seconds)
-  answer(response, 204)
+  answerHttp(response, 204)
 }

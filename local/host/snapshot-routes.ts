@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { errorCodeOf, errorTable } from '../../src/contract/error.ts'
-import { answer, readJson } from './http.ts'
+import { answerHttp, readHttpJson } from './http.ts'
 import { SnapshotOrder, type Snapshots } from '../snapshots/snapshots.ts'
 
 const maxBodyBytes = 16 * 1024 * 1024
@@ -19,7 +19,10 @@ export async function serveSnapshots(
   } catch (error) {
     const code = errorCodeOf(error)
     if (code === undefined) throw error
-    answer(response, errorTable[code].status, { error: code, message: (error as Error).message })
+    answerHttp(response, errorTable[code].status, {
+      error: code,
+      message: (error as Error).message,
+    })
   }
   return true
 }
@@ -33,15 +36,17 @@ async function serve(
 ): Promise<void> {
   if (request.method === 'GET') {
     const found = snapshots.load(organisationId, snapshotId)
-    return found ? answer(response, 200, found) : answer(response, 404, { error: 'not_found' })
+    return found
+      ? answerHttp(response, 200, found)
+      : answerHttp(response, 404, { error: 'not_found' })
   }
   if (request.method === 'DELETE') {
     await snapshots.remove(organisationId, snapshotId)
-    return answer(response, 204)
+    return answerHttp(response, 204)
   }
-  if (request.method !== 'PUT') return answer(response, 405, { error: 'method_not_allowed' })
-  const order = SnapshotOrder.safeParse(await readJson(request, maxBodyBytes))
+  if (request.method !== 'PUT') return answerHttp(response, 405, { error: 'method_not_allowed' })
+  const order = SnapshotOrder.safeParse(await readHttpJson(request, maxBodyBytes))
   // Without zod's text: the body holds secrets.
-  if (!order.success) return answer(response, 400, { error: 'invalid_request' })
-  answer(response, 200, await snapshots.take(organisationId, snapshotId, order.data))
+  if (!order.success) return answerHttp(response, 400, { error: 'invalid_request' })
+  answerHttp(response, 200, await snapshots.take(organisationId, snapshotId, order.data))
 }

@@ -24,7 +24,7 @@ export interface Reply {
 const pieceLength = 24
 
 /** The answer in the pieces of a stream: reasoning, text, tool calls, the reason of the end, usage. */
-export function chunksOf(reply: Reply): object[] {
+export function completionChunks(reply: Reply): object[] {
   const chunk = (delta: object, finishReason: string | null = null) => ({
     ...envelope(reply, 'chat.completion.chunk'),
     choices: [{ index: 0, delta, finish_reason: finishReason }],

@@ -11,7 +11,7 @@ import { sleep } from '../processes/processes.ts'
 import {
   type ChatMessage,
   type ChatRequest,
-  chunksOf,
+  completionChunks,
   completionOf,
   type Reply,
 } from './chat-completions.ts'
@@ -134,7 +134,7 @@ export async function startScriptedModel(options: ScriptedModelOptions): Promise
     const reply = replyOf(step, key, body)
     if (body.stream !== true) return json(response, 200, completionOf(reply))
     response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' })
-    const chunks = chunksOf(reply)
+    const chunks = completionChunks(reply)
     for (const [index, chunk] of chunks.entries()) {
       if (isDropped && index === Math.floor(chunks.length / 2)) {
         await sleep(50) // what was written is to arrive first

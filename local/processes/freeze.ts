@@ -3,13 +3,13 @@
 // that is stopped between vfork and exec holds its parent in a wait that no signal ends. Snapshots and the sandbox
 // itself call it.
 
-import { findProcesses, isStopped, signalProcess, sleep, type Wanted } from './processes.ts'
+import { findProcesses, isProcessStopped, signalProcess, sleep, type Wanted } from './processes.ts'
 
 const attempts = 3
 
 export async function freeze(wanted: Wanted, attemptMs = 2000): Promise<() => void> {
   // What somebody else has stopped, such as a shell's job, stays stopped afterwards.
-  const stopped = new Set(findProcesses(wanted).filter(isStopped))
+  const stopped = new Set(findProcesses(wanted).filter(isProcessStopped))
   const frozen = new Set<number>()
   const thaw = () => {
     for (const pid of frozen) signalProcess(pid, 'SIGCONT')
@@ -36,7 +36,7 @@ async function stopAll(
 ): Promise<boolean> {
   const until = Date.now() + limitMs
   for (let stillLooks = 0; stillLooks < 2;) {
-    const moving = findProcesses(wanted).filter((pid) => !isStopped(pid))
+    const moving = findProcesses(wanted).filter((pid) => !isProcessStopped(pid))
     stillLooks = moving.length === 0 ? stillLooks + 1 : 0
     for (const pid of moving) {
       if (!stopped.has(pid)) frozen.add(pid)
@@ -53,4 +53,4 @@ export function thawAll(wanted: Wanted): void {
   for (const pid of findProcesses(wanted)) signalProcess(pid, 'SIGCONT')
 }
 
-export const isStill = (wanted: Wanted): boolean => findProcesses(wanted).every(isStopped)
+export const isStill = (wanted: Wanted): boolean => findProcesses(wanted).every(isProcessStopped)

@@ -5,7 +5,7 @@
 
 import { Socket } from 'node:net'
 import { basename } from 'node:path'
-import { argumentsOf, commandOf, parentOf } from './processes.ts'
+import { processArguments, processCommand, parentProcess } from './processes.ts'
 
 const pollMs = 300
 const shells = new Set(['sh', 'dash', 'bash', 'zsh', 'busybox'])
@@ -41,7 +41,7 @@ interface Descent {
 
 function watchChain(chain: Descent[], name: string, once: (who: string) => void): void {
   const timer = setInterval(() => {
-    const broken = chain.some(({ pid, parent }) => parentOf(pid) !== parent)
+    const broken = chain.some(({ pid, parent }) => parentProcess(pid) !== parent)
     if (!broken) return
     clearInterval(timer)
     once(name)
@@ -51,11 +51,12 @@ function watchChain(chain: Descent[], name: string, once: (who: string) => void)
 
 // The launcher, npm, and between them a shell if that did not replace itself with the launcher.
 const isNpm = (_: number, below: Descent[]) =>
-  below.length < 2 || (below.length === 2 && shells.has(basename(commandOf(below[1]?.parent ?? 0))))
+  below.length < 2 ||
+  (below.length === 2 && shells.has(basename(processCommand(below[1]?.parent ?? 0))))
 
 // The launcher, `deno task`, and the script of the npm package that ran that.
 const isDeno = (parent: number) =>
-  argumentsOf(parent)
+  processArguments(parent)
     .slice(0, 2)
     .some((argument) => /^deno(\.cjs)?$/.test(basename(argument)))
 
@@ -63,7 +64,7 @@ const isDeno = (parent: number) =>
 function chainWhile(isOurs: (parent: number, below: Descent[]) => boolean): Descent[] {
   const chain: Descent[] = []
   for (let pid = process.pid; ;) {
-    const parent = parentOf(pid)
+    const parent = parentProcess(pid)
     if (parent === undefined || parent <= 1 || !isOurs(parent, chain)) return chain
     chain.push({ pid, parent })
     pid = parent

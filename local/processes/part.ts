@@ -1,5 +1,5 @@
 // A part of the stack: one child process with a log file of bounded size, in a process group of its own, so that a
-// Ctrl-C reaches only the stack itself. `untilReady` waits until it answers; a part that fails gives an error with its
+// Ctrl-C reaches only the stack itself. `untilPartReady` waits until it answers; a part that fails gives an error with its
 // last lines and the path of its log. The libSQL server, the control plane and the sandbox host are started as parts.
 
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -13,7 +13,7 @@ import {
   statSync,
   truncateSync,
 } from 'node:fs'
-import { signalProcess, sleep, within } from './processes.ts'
+import { signalProcess, sleep, settledWithin } from './processes.ts'
 
 const maxLogBytes = 5 * 1024 * 1024
 
@@ -84,7 +84,7 @@ function partOf(spec: PartSpec, logStart: number, child: ChildProcess): Part {
     stop: async (graceMs = 3000) => {
       if (end !== undefined) return
       child.kill('SIGTERM')
-      await within(exited, graceMs)
+      await settledWithin(exited, graceMs)
       if (end === undefined) signalGroup(child, 'SIGKILL')
       await exited
     },
@@ -142,7 +142,7 @@ export class PartFailed extends Error {
 }
 
 /** Probes until it answers true, the part ends, or the time is over. */
-export async function untilReady(
+export async function untilPartReady(
   part: Part,
   probe: () => Promise<boolean>,
   options: { deadlineMs: number; everyMs?: number; advice?: string },

@@ -97,7 +97,7 @@ export function signalProcess(pid: number, signal: NodeJS.Signals): void {
 }
 
 /** Stopped by a signal, with all its threads; also if it is gone. */
-export function isStopped(pid: number): boolean {
+export function isProcessStopped(pid: number): boolean {
   if (process.platform !== 'linux') {
     const state = spawnSync('ps', ['-o', 'stat=', '-p', String(pid)], { encoding: 'utf8' }).stdout
     return state === '' || /^[TZ]/.test(state)
@@ -135,7 +135,7 @@ export async function killProcesses(
 }
 
 /** Changes when a pid is reused; undefined: no such process. */
-export function startTime(pid: number): string | undefined {
+export function processStartTime(pid: number): string | undefined {
   if (process.platform === 'linux') {
     const fields = statFields(pid)
     return fields === undefined || fields[0] === 'Z' ? undefined : fields[19]
@@ -150,7 +150,7 @@ export function startTime(pid: number): string | undefined {
   }
 }
 
-export function parentOf(pid: number): number | undefined {
+export function parentProcess(pid: number): number | undefined {
   if (process.platform === 'linux') {
     const parent = statFields(pid)?.[1]
     return parent === undefined ? undefined : Number(parent)
@@ -162,7 +162,7 @@ export function parentOf(pid: number): number | undefined {
   }
 }
 
-export function childrenOf(pid: number): number[] {
+export function childProcesses(pid: number): number[] {
   if (process.platform === 'linux') {
     const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
     return pids.map(Number).filter((child) => statFields(child)?.[1] === String(pid))
@@ -172,7 +172,7 @@ export function childrenOf(pid: number): number[] {
   return pairs.flatMap(([child, parent]) => (child !== undefined && parent === pid ? [child] : []))
 }
 
-export function commandOf(pid: number): string {
+export function processCommand(pid: number): string {
   try {
     if (process.platform === 'linux') return readlinkSync(`/proc/${pid}/exe`)
     return execFileSync('ps', ['-o', 'comm=', '-p', String(pid)], { encoding: 'utf8' }).trim()
@@ -181,7 +181,7 @@ export function commandOf(pid: number): string {
   }
 }
 
-export function argumentsOf(pid: number): string[] {
+export function processArguments(pid: number): string[] {
   try {
     if (process.platform === 'linux')
       return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1)
@@ -195,7 +195,7 @@ export const sleep = (ms: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, ms))
 
 /** Whether the promise settled within the time. */
-export async function within(promise: Promise<unknown>, ms: number): Promise<boolean> {
+export async function settledWithin(promise: Promise<unknown>, ms: number): Promise<boolean> {
   const timer = Promise.withResolvers<boolean>()
   const handle = setTimeout(() => timer.resolve(false), ms)
   try {

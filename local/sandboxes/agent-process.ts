@@ -13,7 +13,7 @@ export const leanNode = ['--max-semi-space-size=1', '--single-threaded-gc', '--v
 const fetchMs = 2000
 
 /** Asked while the agent's process starts, so that OpenCode does not wait for it. undefined: the agent asks itself. */
-export async function fetchManifest(
+export async function fetchAgentManifest(
   { gatewayUrl, sessionId, token }: SandboxSpec,
   signal: AbortSignal,
 ): Promise<Manifest | undefined> {
@@ -29,7 +29,7 @@ export async function fetchManifest(
   }
 }
 
-export function saysReady(line: string): boolean {
+export function saysAgentReady(line: string): boolean {
   if (!line.includes('"ready"')) return false
   try {
     const { msg, message } = JSON.parse(line) as { msg?: unknown; message?: unknown }
@@ -73,7 +73,7 @@ export function openAgentLog(
   const last: string[] = []
   const read: Promise<void>[] = []
   const write = (line: string) => {
-    const clean = redact(line, secrets)
+    const clean = redactAgentLog(line, secrets)
     last.push(clean.slice(0, 500))
     if (last.length > keptLines) last.shift()
     if (fd === undefined) return
@@ -110,7 +110,7 @@ export function openAgentLog(
   }
 }
 
-export function redact(text: string, secrets: string[]): string {
+export function redactAgentLog(text: string, secrets: string[]): string {
   let clean = text
   for (const secret of secrets) if (secret !== '') clean = clean.replaceAll(secret, '[secret]')
   return clean.replaceAll(/eyJ[\w-]{8,}\.[\w-]+\.[\w-]+/g, '[token]')

@@ -8,11 +8,11 @@ import { join } from 'node:path'
 import { AppError } from '../../src/contract/error.ts'
 import type { SandboxInfo, SandboxSpec } from '../../src/core/ports.ts'
 import { killProcesses } from '../processes/processes.ts'
-import { type Sandbox, type SandboxSettings, startSandbox } from './sandbox.ts'
+import { type Sandbox, type SandboxSettings, startLocalSandbox } from './sandbox.ts'
 import { closeFolder, emptyFolder } from './folders.ts'
-import { loadRecord, sandboxName, type SandboxRecord, wantedOf } from './record.ts'
-import { removeTree } from '../state/private-files.ts'
-import { clearTemporary, takeUid, type Uids, usersOf } from '../users/uids.ts'
+import { loadRecord, sandboxName, type SandboxRecord, sandboxProcesses } from './record.ts'
+import { removePrivateTree } from '../state/private-files.ts'
+import { clearTemporaryOfUid, takeUid, type Uids, usersOf } from '../users/uids.ts'
 
 const maxRemembered = 10_000
 const sweepMs = 1000
@@ -87,7 +87,7 @@ export async function openFleet(settings: FleetSettings): Promise<Fleet> {
       return { sessionId, generation, state: 'exited', reason: 'stopped', startedAt: Date.now() }
     const used = new Set([...sandboxes.values()].map(({ uid }) => uid))
     const uid = uids === undefined ? undefined : takeUid(uids, used)
-    const sandbox = startSandbox(settings, spec, uid)
+    const sandbox = startLocalSandbox(settings, spec, uid)
     sandboxes.set(name, sandbox)
     return sandbox.info()
   }
@@ -96,7 +96,7 @@ export async function openFleet(settings: FleetSettings): Promise<Fleet> {
     removed.add(name)
     if (removed.size > maxRemembered) removed.delete(removed.values().next().value ?? '')
     const sandbox = sandboxes.get(name)
-    if (sandbox === undefined) return removeTree(join(root, name))
+    if (sandbox === undefined) return removePrivateTree(join(root, name))
     const already = removing.get(name)
     if (already !== undefined) return already
     const work = settings
@@ -156,10 +156,10 @@ const namesIn = (root: string) => readdirSync(root).filter((name) => name.starts
 /** Nothing of an earlier run goes on: its processes are ended and its folders are closed to new sandboxes. */
 async function endLeftovers(root: string, uids: Uids | undefined): Promise<void> {
   const names = namesIn(root)
-  const marks = names.flatMap((name) => wantedOf(root, name, undefined).marks)
+  const marks = names.flatMap((name) => sandboxProcesses(root, name, undefined).marks)
   const users = uids === undefined ? [] : usersOf([root], uids)
   await killProcesses({ marks, uids: users })
-  for (const uid of users) await clearTemporary(uid)
+  for (const uid of users) await clearTemporaryOfUid(uid)
   for (const name of names) closeFolder(join(root, name))
 }
 
@@ -169,7 +169,7 @@ function findLeft(root: string, keptUntil: number): Sandbox[] {
     // Without a record its agent was never started, and the sandbox may be created again.
     if (record !== null && record.endsAt + keptMs > Date.now())
       return [leftSandbox(root, record, keptUntil)]
-    removeTree(join(root, name))
+    removePrivateTree(join(root, name))
     return []
   })
 }
@@ -188,7 +188,7 @@ function leftSandbox(root: string, record: SandboxRecord, keptUntil: number): Sa
     organisationId,
     folder,
     uid: record.uid, // taken, so that no other sandbox gets it meanwhile
-    wanted: wantedOf(root, name, undefined),
+    wanted: sandboxProcesses(root, name, undefined),
     secrets: [],
     memoryMb: null,
     endsAt: () => Math.max(record.endsAt, keptUntil),
@@ -197,6 +197,6 @@ function leftSandbox(root: string, record: SandboxRecord, keptUntil: number): Sa
     freeze: async () => undefined,
     end: async () => undefined,
     expire: async () => void (existsSync(folder) && emptyFolder(folder)),
-    remove: async () => removeTree(folder),
+    remove: async () => removePrivateTree(folder),
   }
 }

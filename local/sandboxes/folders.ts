@@ -1,7 +1,7 @@
 import { chmodSync, chownSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { recordFile, type SandboxRecord, saveRecord } from './record.ts'
-import { removeTree } from '../state/private-files.ts'
+import { removePrivateTree } from '../state/private-files.ts'
 
 /**
  * With a user of its own: the sandbox's folder is passable for that user alone, OpenCode's settings are readable but
@@ -36,5 +36,6 @@ export function closeFolder(folder: string): void {
 /** The record stays, so that the sandbox is not made again. */
 export function emptyFolder(folder: string): void {
   closeFolder(folder)
-  for (const name of readdirSync(folder)) if (name !== recordFile) removeTree(join(folder, name))
+  for (const name of readdirSync(folder))
+    if (name !== recordFile) removePrivateTree(join(folder, name))
 }

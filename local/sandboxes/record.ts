@@ -40,7 +40,7 @@ export function loadRecord(root: string, name: string): SandboxRecord | null {
 }
 
 /** How to find the processes of a sandbox: OpenCode's children have sessions of their own and share no group. */
-export function wantedOf(root: string, name: string, uid: number | undefined): Wanted {
+export function sandboxProcesses(root: string, name: string, uid: number | undefined): Wanted {
   return {
     marks: [`${sandboxMark}=${name}`, `HOME=${join(root, name, 'home')}`],
     uids: uid === undefined ? [] : [uid],

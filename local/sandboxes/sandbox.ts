@@ -12,27 +12,33 @@ import type { SandboxFault, SandboxInfo, SandboxSpec } from '../../src/core/port
 import {
   type AgentLog,
   exitOf,
-  fetchManifest,
+  fetchAgentManifest,
   leanNode,
   openAgentLog,
-  redact,
-  saysReady,
+  redactAgentLog,
+  saysAgentReady,
 } from './agent-process.ts'
 import {
   killProcesses,
   sandboxMark,
   stackMark,
   type Wanted,
-  within,
+  settledWithin,
 } from '../processes/processes.ts'
 import { freeze, isStill } from '../processes/freeze.ts'
 import type { Limits } from './limits.ts'
 import { emptyFolder, makeFolders } from './folders.ts'
-import { recordFile, sandboxName, type SandboxRecord, saveRecord, wantedOf } from './record.ts'
+import {
+  recordFile,
+  sandboxName,
+  type SandboxRecord,
+  saveRecord,
+  sandboxProcesses,
+} from './record.ts'
 import type { Slots } from '../processes/slots.ts'
 import { restoreSnapshot } from '../snapshots/copy.ts'
-import { removeTree } from '../state/private-files.ts'
-import { clearTemporary } from '../users/uids.ts'
+import { removePrivateTree } from '../state/private-files.ts'
+import { clearTemporaryOfUid } from '../users/uids.ts'
 import { makeWorkspace, WorkspaceError } from './workspace.ts'
 
 const run = promisify(execFile)
@@ -92,7 +98,7 @@ export interface Sandbox {
  * Starts a sandbox in the background: it makes the workspace, takes a boot slot and starts the agent. If a slot is free at
  * once, the workspace is made while the agent starts.
  */
-export function startSandbox(
+export function startLocalSandbox(
   settings: SandboxSettings,
   spec: SandboxSpec,
   uid: number | undefined,
@@ -100,7 +106,7 @@ export function startSandbox(
   const name = sandboxName(spec.sessionId, spec.generation)
   const folder = join(settings.root, name)
   const homeFolder = join(folder, 'home')
-  const wanted = wantedOf(settings.root, name, uid)
+  const wanted = sandboxProcesses(settings.root, name, uid)
   const secrets = [spec.token, spec.repository?.token ?? '']
   const cancelled = new AbortController()
   let state: SandboxInfo['state'] = 'queued'
@@ -153,12 +159,12 @@ export function startSandbox(
         isHollow() ? 'Its folder was removed' : 'Its lifetime is over',
       )
       if (existsSync(folder)) emptyFolder(folder)
-      if (uid !== undefined) await clearTemporary(uid)
+      if (uid !== undefined) await clearTemporaryOfUid(uid)
     },
     remove: async () => {
       await end(settings.stopGraceMs)
-      removeTree(folder)
-      if (uid !== undefined) await clearTemporary(uid)
+      removePrivateTree(folder)
+      if (uid !== undefined) await clearTemporaryOfUid(uid)
     },
   }
 
@@ -234,13 +240,13 @@ export function startSandbox(
     const agent = spawnAgent()
     child = agent
     const timer = setTimeout(release, settings.bootReleaseMs)
-    const onLine = (line: string) => void (saysReady(line) && release())
+    const onLine = (line: string) => void (saysAgentReady(line) && release())
     log.follow(agent.stdout, onLine)
     log.follow(agent.stderr, onLine)
     agent.stdin.on('error', () => undefined) // its death is seen below
     const ended = exitOf(agent)
     try {
-      const [manifest] = await Promise.all([fetchManifest(spec, cancelled.signal), prepare()])
+      const [manifest] = await Promise.all([fetchAgentManifest(spec, cancelled.signal), prepare()])
       agent.stdin.end(`${JSON.stringify(bootDocument(manifest))}\n`)
       state = 'running'
       const how = await ended
@@ -269,7 +275,7 @@ export function startSandbox(
   /** Has an effect once. Whatever the sandbox has left running is ended, too. */
   function exit(why: string, log?: AgentLog): Promise<void> {
     over ??= (async () => {
-      if (log !== undefined) await within(log.read(), 30) // its last lines are still in the pipe
+      if (log !== undefined) await settledWithin(log.read(), 30) // its last lines are still in the pipe
       const tail = log?.tail() ?? ''
       const said = tail === '' ? why : `${why}:\n${tail}`
       await killProcesses(wanted, { graceMs: cancelled.signal.aborted ? 0 : 500 })
@@ -283,13 +289,13 @@ export function startSandbox(
   function fail(error: unknown, log?: AgentLog): Promise<void> {
     // If the sandbox was ended meanwhile, the failure is nobody's fault.
     if (error instanceof WorkspaceError && !cancelled.signal.aborted) fault = error.fault
-    return exit(redact((error as Error).message, secrets), log)
+    return exit(redactAgentLog((error as Error).message, secrets), log)
   }
 
   async function end(graceMs: number, why = 'stopped'): Promise<void> {
     cancelled.abort(new Error(why))
     child?.kill('SIGTERM')
-    await within(running, isStill(wanted) ? 0 : graceMs) // frozen processes cannot end by themselves
+    await settledWithin(running, isStill(wanted) ? 0 : graceMs) // frozen processes cannot end by themselves
     await killProcesses(wanted)
     await running
   }

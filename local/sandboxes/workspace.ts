@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { gitFault, withHint } from '../../src/adapters/sandboxes/git-fault.ts'
 import type { SandboxFault } from '../../src/core/ports.ts'
-import { howToList, isListed } from '../../src/core/verbs/local-repository.ts'
+import { howToListRepository, isRepositoryListed } from '../../src/core/verbs/local-repository.ts'
 
 const run = promisify(execFile)
 
@@ -121,9 +121,9 @@ function mustBeListed({ url, protocol }: Source, listed: readonly string[]): voi
   if (protocol === 'https' || protocol === 'http') return
   const places = listed.map((entry) => (entry.startsWith('/') ? realPathOf(entry) : entry))
   const path = url.startsWith('/') ? url : decodeURIComponent(new URL(url).pathname)
-  if (isListed(protocol === 'file' ? realPathOf(path) : url, places)) return
+  if (isRepositoryListed(protocol === 'file' ? realPathOf(path) : url, places)) return
   throw mistake(
-    `Cannot clone "${url}": GANTRY_LOCAL_REPOSITORIES does not list it. ${howToList(url)}`,
+    `Cannot clone "${url}": GANTRY_LOCAL_REPOSITORIES does not list it. ${howToListRepository(url)}`,
   )
 }
 

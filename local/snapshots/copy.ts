@@ -49,7 +49,7 @@ function planFolder(from: string, to: string, leftOut: string[][]): Portion[] {
 }
 
 /** About, in bytes: taken from a tree that may still change. */
-export async function sizeOf(portions: Portion[], limits: CopyLimits): Promise<number> {
+export async function copySize(portions: Portion[], limits: CopyLimits): Promise<number> {
   let kibibytes = 0
   for (const { sources } of portions.flatMap(inPortions)) {
     const { stdout } = await run('du', ['-sk', '--', ...sources], options(limits)).catch(

@@ -5,7 +5,7 @@ export const withoutUserInfo = (text: string): string =>
 const secretSetting = /^\s*(extraheader|token|oauthtoken|password|passwd|smtppass)\s*=/i
 
 /** A configuration of git without credentials: in addresses, in headers, in helpers. */
-export function cleanGitConfig(text: string): string {
+export function cleanGitCredentials(text: string): string {
   const kept: string[] = []
   let inCredentials = false
   let goesOn = false
@@ -24,7 +24,7 @@ const gone = '\0'
 const droppedBefore = (lines: string[]) => lines.at(-1) === gone
 
 /** Settings of package registries without literal tokens; a `${NAME}` is a reference and stays. */
-export function cleanRegistryFile(text: string): string {
+export function cleanRegistryCredentials(text: string): string {
   const lines = text.split('\n').filter((line) => !isToken(line))
   return withoutUserInfo(lines.join('\n'))
 }

@@ -1,6 +1,6 @@
 import { Refusal } from './refusal.ts'
 import { takeSnapshot, type TakeOrder } from './take.ts'
-import { removeTree } from '../state/private-files.ts'
+import { removePrivateTree } from '../state/private-files.ts'
 
 // Takes one snapshot in a process of its own: the host goes on answering meanwhile, and when the host dies, the end of
 // standard input is seen here, where the sandbox is let go and the copy removed. The order, which holds secrets, is the
@@ -28,5 +28,5 @@ const answer = await takeSnapshot(await order.promise, ended.signal).then(
     return { code: code ?? 'internal', message: (error as Error).message }
   },
 )
-if (!('bytes' in answer) || ended.signal.aborted) removeTree(target)
+if (!('bytes' in answer) || ended.signal.aborted) removePrivateTree(target)
 process.stdout.write(`${JSON.stringify(answer)}\n`, () => process.exit(0))

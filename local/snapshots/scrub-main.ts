@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers'
 import type { KnownSecret } from '../../src/core/redaction/redaction.ts'
 import { Refusal } from './refusal.ts'
 import { findSecret } from './secret-search.ts'
-import { leaveOut, scrubFolders } from './scrub.ts'
+import { scrubHome, scrubFolders } from './scrub.ts'
 
 // Makes a copy of a remote sandbox, in which this runs, fit for a snapshot. The order, which holds secrets, is the
 // standard input; the answer is one line on standard output.
@@ -33,7 +33,7 @@ process.stdout.write(`${JSON.stringify(answer)}\n`)
 async function scrub({ home, workspace, folders, uid, secrets, ...rest }: ScrubOrder) {
   killClones(uid, rest.agent)
   for (const folder of folders) empty(folder)
-  leaveOut(home)
+  scrubHome(home)
   const bytes = scrubFolders(workspace, [home, workspace], {
     uid,
     generatedFiles: rest.generatedFiles,

@@ -15,7 +15,11 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { basename, dirname, join, relative } from 'node:path'
-import { cleanGitConfig, cleanRegistryFile, withoutUserInfo } from './credential-text.ts'
+import {
+  cleanGitCredentials,
+  cleanRegistryCredentials,
+  withoutUserInfo,
+} from './credential-text.ts'
 
 const words = (text: string) => text.trim().split(/\s+/)
 
@@ -56,7 +60,7 @@ export function scrubCopy(copy: string, options: ScrubOptions): number {
 }
 
 /** Of a home that was copied as it is. */
-export function leaveOut(home: string): void {
+export function scrubHome(home: string): void {
   for (const path of homeLeftOut) removeInside(home, path)
 }
 
@@ -67,7 +71,7 @@ export function scrubFolders(workspace: string, folders: string[], options: Scru
     removeInside(workspace, path)
   let bytes = 0
   for (const folder of folders) {
-    for (const { path, stat } of walk(folder)) {
+    for (const { path, stat } of walkForScrub(folder)) {
       if (mustGo(path, stat, options.uid)) remove(path)
       else bytes += stat.isFile() ? cleanFile(path, stat) : 0
     }
@@ -81,12 +85,12 @@ interface Entry {
 }
 
 /** Files, links and folders below it, a folder before what is in it. Follows no link. */
-export function* walk(folder: string): Generator<Entry> {
+export function* walkForScrub(folder: string): Generator<Entry> {
   for (const name of readdirSync(folder)) {
     const path = join(folder, name)
     const stat = lstatSync(path)
     yield { path, stat }
-    if (stat.isDirectory()) yield* walk(path)
+    if (stat.isDirectory()) yield* walkForScrub(path)
   }
 }
 
@@ -116,10 +120,10 @@ function cleanFile(path: string, stat: Stats): number {
 
 function cleanerOf(path: string): ((text: string) => string) | undefined {
   const name = basename(path)
-  if (registryNames.has(name)) return cleanRegistryFile
-  if (name === '.gitconfig' || path.endsWith('/.config/git/config')) return cleanGitConfig
+  if (registryNames.has(name)) return cleanRegistryCredentials
+  if (name === '.gitconfig' || path.endsWith('/.config/git/config')) return cleanGitCredentials
   if (name === 'config' || name === 'config.worktree')
-    return existsSync(join(dirname(path), 'HEAD')) ? cleanGitConfig : undefined
+    return existsSync(join(dirname(path), 'HEAD')) ? cleanGitCredentials : undefined
   return name === 'FETCH_HEAD' || path.includes('/.git/logs/') ? withoutUserInfo : undefined
 }
 

@@ -5,7 +5,7 @@ import { createInflate } from 'node:zlib'
 import { createSecretFinder, type SecretSearch } from '../../src/core/redaction/finder.ts'
 import type { KnownSecret } from '../../src/core/redaction/redaction.ts'
 import { searchPacks } from './git-packs.ts'
-import { walk } from './scrub.ts'
+import { walkForScrub } from './scrub.ts'
 
 interface Hit {
   /** The secret's. */
@@ -26,7 +26,7 @@ export async function findSecret(
   shown: (path: string) => string = (path) => shownPath(relative(folder, path)),
 ): Promise<Hit | null> {
   const begin = createSecretFinder(secrets)
-  for (const { path, stat } of walk(folder)) {
+  for (const { path, stat } of walkForScrub(folder)) {
     signal.throwIfAborted()
     const file = shown(path)
     const named = begin().push(Buffer.from(basename(path)))

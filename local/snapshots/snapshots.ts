@@ -20,8 +20,8 @@ import type { SandboxInfo } from '../../src/core/ports.ts'
 import type { Wanted } from '../processes/processes.ts'
 import { createSlots } from '../processes/slots.ts'
 import { contentFolder, type TakeLimits } from './take.ts'
-import { clearAway, runTaker, type TakerOptions } from './taker.ts'
-import { makePrivateDir, removeTree } from '../state/private-files.ts'
+import { clearUnfinishedSnapshot, runTaker, type TakerOptions } from './taker.ts'
+import { makePrivateDir, removePrivateTree } from '../state/private-files.ts'
 
 export const SnapshotOrder = z.strictObject({
   sessionId: SessionId,
@@ -89,7 +89,7 @@ const isName = (text: string) => /^[a-z]+_[0-9a-z]{1,60}$/.test(text)
 export async function openSnapshots(options: SnapshotsOptions): Promise<Snapshots> {
   const folder = makePrivateDir(options.folder)
   const drafts = makePrivateDir(join(folder, '.drafts'))
-  for (const name of readdirSync(drafts)) await clearAway(join(drafts, name))
+  for (const name of readdirSync(drafts)) await clearUnfinishedSnapshot(join(drafts, name))
   const taking = new Map<string, Taking>()
   /** A request that arrives after the deletion must not bring the snapshot back. */
   const removed = new Set<string>()
@@ -117,7 +117,7 @@ export async function openSnapshots(options: SnapshotsOptions): Promise<Snapshot
       if (path === null) return
       const gone = draftOf(snapshotId)
       renameSync(path, gone)
-      removeTree(gone)
+      removePrivateTree(gone)
     },
     giveUp: (sandbox) => cancel((each) => each.sandbox === sandbox, 'the sandbox was stopped'),
     close: () => cancel(() => true, 'the sandbox host has ended'),
@@ -185,7 +185,7 @@ export async function openSnapshots(options: SnapshotsOptions): Promise<Snapshot
     writeFileSync(join(content, 'meta.json'), `${JSON.stringify(record)}\n`, { mode: 0o600 })
     mkdirSync(join(folder, organisationId), { recursive: true, mode: 0o700 })
     renameSync(content, join(folder, organisationId, snapshotId))
-    removeTree(target)
+    removePrivateTree(target)
     return record
   }
 

@@ -9,7 +9,7 @@ import { freeze } from '../processes/freeze.ts'
 import type { Wanted } from '../processes/processes.ts'
 import { Refusal } from './refusal.ts'
 import { findSecret } from './secret-search.ts'
-import { copyPortions, planCopy, sizeOf } from './copy.ts'
+import { copyPortions, planCopy, copySize } from './copy.ts'
 import { scrubCopy } from './scrub.ts'
 
 export interface TakeOrder {
@@ -51,7 +51,7 @@ async function take(order: TakeOrder, signal: AbortSignal): Promise<number> {
   for (const path of [content, scratch]) mkdirSync(path, { recursive: true, mode: 0o700 })
   const limits = { signal, timeoutMs: order.limits.copyMs }
   // Before the sandbox stands still for something that will be refused.
-  checkSize(await sizeOf(planCopy(order.sandbox, content), limits), order)
+  checkSize(await copySize(planCopy(order.sandbox, content), limits), order)
   const thaw = await stand(order)
   try {
     await copyPortions(planCopy(order.sandbox, content), limits)

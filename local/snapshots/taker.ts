@@ -10,9 +10,9 @@ import { z } from 'zod'
 import { AppError, errorCodeOf } from '../../src/contract/error.ts'
 import { root } from '../binaries.ts'
 import { thawAll } from '../processes/freeze.ts'
-import { killProcesses, stackMark, within } from '../processes/processes.ts'
+import { killProcesses, stackMark, settledWithin } from '../processes/processes.ts'
 import type { TakeOrder } from './take.ts'
-import { removeTree } from '../state/private-files.ts'
+import { removePrivateTree } from '../state/private-files.ts'
 
 /** In the environment of whatever works on one snapshot: its folder. */
 const snapshotMark = 'GANTRY_SNAPSHOT'
@@ -56,7 +56,7 @@ export async function runTaker(
     signal.throwIfAborted()
     return bytesOf(answer)
   } catch (error) {
-    await clearAway(order.target)
+    await clearUnfinishedSnapshot(order.target)
     throw error
   } finally {
     signal.removeEventListener('abort', stop)
@@ -83,7 +83,7 @@ function bytesOf(answer: Answer | undefined): number {
 /** The end of its input is the order to end; it then lets the sandbox go and clears up. */
 async function endChild(child: ChildProcess, exited: Promise<void>): Promise<void> {
   child.stdin?.end()
-  if (!(await within(exited, endMs))) child.kill('SIGKILL')
+  if (!(await settledWithin(exited, endMs))) child.kill('SIGKILL')
 }
 
 /** Also if it could not be started: then it has no output. */
@@ -94,8 +94,8 @@ const exitOf = (child: ChildProcess) =>
   })
 
 /** Removes an unfinished snapshot, and first whoever still writes to it. */
-export async function clearAway(target: string): Promise<void> {
+export async function clearUnfinishedSnapshot(target: string): Promise<void> {
   if (!existsSync(target)) return
   await killProcesses({ marks: [`${snapshotMark}=${target}`] })
-  removeTree(target)
+  removePrivateTree(target)
 }

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { runCache } from '../../build/once.ts'
 import { buildWorker } from '../../build/worker.ts'
 import { binary, root } from '../binaries.ts'
-import { type Part, type PartSpec, startPart, untilReady } from '../processes/part.ts'
+import { type Part, type PartSpec, startPart, untilPartReady } from '../processes/part.ts'
 import { stackMark } from '../processes/processes.ts'
 import type { MiniflareTask } from './miniflare-main.ts'
 import type { WranglerTask } from './wrangler-main.ts'
@@ -57,7 +57,7 @@ export async function prepareControlPlane(spec: ControlPlaneSpec): Promise<() =>
       await response.body?.cancel()
       return response.status === 200
     }
-    await untilReady(part, probe, { deadlineMs: 60_000 })
+    await untilPartReady(part, probe, { deadlineMs: 60_000 })
     return part
   }
 }

@@ -1,7 +1,7 @@
 // What `npm start` takes from the shell for the control plane: the variables of a real model, and every other variable
 // of docs/configuration.md that the stack does not make itself.
 
-import { textOf, variableNames } from '../../src/variables.ts'
+import { variableText, variableNames } from '../../src/variables.ts'
 
 const litellm = ['GANTRY_MODEL_BASE_URL', 'GANTRY_MODEL_API_KEY', 'GANTRY_MODEL'] as const
 const anthropic = ['ANTHROPIC_API_KEY', 'ANTHROPIC_BASE_URL'] as const
@@ -9,7 +9,7 @@ const anthropic = ['ANTHROPIC_API_KEY', 'ANTHROPIC_BASE_URL'] as const
 const modelVariables: readonly string[] = [...litellm, ...anthropic]
 
 /** The variables that name a real model, for the control plane alone; null: there is none. */
-export function modelBindings(
+export function modelEnvironment(
   env: Record<string, string | undefined>,
 ): Record<string, string> | null {
   const set = (names: readonly string[]) => names.filter((name) => (env[name] ?? '') !== '')
@@ -25,14 +25,14 @@ export function modelBindings(
 }
 
 const names = variableNames.filter(
-  (name) => !textOf(name).ownOfStack && !modelVariables.includes(name),
+  (name) => !variableText(name).ownOfStack && !modelVariables.includes(name),
 )
 
 /**
  * What the shell says to the control plane, but for what the stack makes itself. GANTRY_PUBLIC_URL is among it: a sandbox
  * elsewhere reaches this machine only through something like a tunnel.
  */
-export function passedOn(env: Record<string, string | undefined>): Record<string, string> {
+export function passedEnvironment(env: Record<string, string | undefined>): Record<string, string> {
   return Object.fromEntries(
     names.flatMap((name) => {
       const value = env[name] ?? ''

@@ -15,14 +15,14 @@ import {
 } from './control-plane.ts'
 import { ensureFirstKey, type FirstKey } from '../admin/first-key.ts'
 import { startGuardian } from './guardian.ts'
-import { endLeft, holdState } from '../state/lock.ts'
+import { endStaleLockHolder, holdState } from '../state/lock.ts'
 import { applyMigrations } from '../database/migrations.ts'
 import { ensureOperatorKey } from '../admin/operator-key.ts'
-import { type PartFailed, startPart, untilReady } from '../processes/part.ts'
+import { type PartFailed, startPart, untilPartReady } from '../processes/part.ts'
 import { stackMark } from '../processes/processes.ts'
 import {
   findSandboxSite,
-  openFolders,
+  siteFolders,
   type SandboxSite,
   sandboxRootIn,
 } from '../users/sandbox-site.ts'
@@ -112,7 +112,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   try {
     const claim = options.sandboxes === false ? undefined : claimUids()
     if (claim !== undefined) endings.push(claim.release)
-    const roots = openFolders(stateDir).map(sandboxRootIn)
+    const roots = siteFolders(stateDir).map(sandboxRootIn)
     const guardian = startGuardian(mark, claim && { uids: claim.uids, roots })
     endings.push(guardian.stop)
     const model = (options.model ?? 'scripted') === 'scripted' ? await startModel() : null
@@ -139,7 +139,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
   // Before ports are chosen: then the ports of an earlier stack are free again, and its addresses stay valid.
   async function endEarlier(): Promise<void> {
-    const ended = held.left === undefined ? 0 : await endLeft(held.left, stateDir)
+    const ended = held.left === undefined ? 0 : await endStaleLockHolder(held.left, stateDir)
     if (ended > 0) report(`ended ${ended} processes of an earlier start`)
   }
 
@@ -216,9 +216,13 @@ export async function startStack(options: StackOptions): Promise<Stack> {
         }),
       })
       const headers = { authorization: `Bearer ${secrets.hostSecret}` }
-      await untilReady(part, async () => (await fetch(`${hostUrl}/sandboxes`, { headers })).ok, {
-        deadlineMs: 60_000,
-      })
+      await untilPartReady(
+        part,
+        async () => (await fetch(`${hostUrl}/sandboxes`, { headers })).ok,
+        {
+          deadlineMs: 60_000,
+        },
+      )
       return part
     }
     const host = await supervise(launch, onDeath)
@@ -309,7 +313,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       stop,
       erase: async () => {
         await stop()
-        for (const path of [stateDir, ...openFolders(stateDir)])
+        for (const path of [stateDir, ...siteFolders(stateDir)])
           rmSync(path, { recursive: true, force: true })
       },
     }

@@ -9,7 +9,7 @@ import { type ControlPlaneKind, controlPlaneKinds } from './control-plane.ts'
 import { runDemo } from './demo.ts'
 import { operatorKeyPath } from '../admin/operator-key.ts'
 import { onParentGone } from '../processes/parent.ts'
-import { modelBindings, passedOn } from './environment.ts'
+import { modelEnvironment, passedEnvironment } from './environment.ts'
 import { type Stack, startStack } from './stack.ts'
 import { EnclosureMode } from '../../src/contract/enclosure.ts'
 import { terminalAsk, unwalledBindings } from './unwalled.ts'
@@ -63,14 +63,14 @@ try {
 
 async function main(): Promise<void> {
   const startedAt = Date.now()
-  const model = modelBindings(process.env)
+  const model = modelEnvironment(process.env)
   print('Gantry starts')
   const started = await startStack({
     stateDir,
     host: parseHost(flags.host),
     model: model ?? 'scripted',
     // Said here, and nowhere by default: this stack reads OpenCode's own snapshots as they are.
-    env: { OPENCODE_SNAPSHOT_PROOF_UPGRADE: 'full', ...passedOn(process.env) },
+    env: { OPENCODE_SNAPSHOT_PROOF_UPGRADE: 'full', ...passedEnvironment(process.env) },
     siteBindings: async (site) =>
       unwalledBindings(await findWalls(site, enclosureMode()), {
         ...{ stateDir, environment: process.env, isDemo: flags.demo, ask: terminalAsk(), print },

@@ -1,6 +1,6 @@
 import { text } from 'node:stream/consumers'
 import { unstable_startWorker } from 'wrangler'
-import { childrenOf, commandOf, startTime } from '../processes/processes.ts'
+import { childProcesses, processCommand, processStartTime } from '../processes/processes.ts'
 
 /** What `wrangler dev` is asked to serve. Comes by standard input, because the bindings hold secrets. */
 export interface WranglerTask {
@@ -36,9 +36,9 @@ let closing = false
 // wrangler goes on without its runtime, and then answers nobody.
 const runtimes = new Set<number>()
 setInterval(() => {
-  for (const pid of childrenOf(process.pid))
-    if (commandOf(pid).endsWith('workerd')) runtimes.add(pid)
-  if (closing || [...runtimes].every((pid) => startTime(pid) !== undefined)) return
+  for (const pid of childProcesses(process.pid))
+    if (processCommand(pid).endsWith('workerd')) runtimes.add(pid)
+  if (closing || [...runtimes].every((pid) => processStartTime(pid) !== undefined)) return
   console.error('The runtime (workerd) has ended')
   process.exit(1)
 }, 500)

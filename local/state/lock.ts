@@ -6,7 +6,12 @@
 import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { findProcesses, killProcesses, stackMark, startTime } from '../processes/processes.ts'
+import {
+  findProcesses,
+  killProcesses,
+  stackMark,
+  processStartTime,
+} from '../processes/processes.ts'
 import { writePrivateFile } from './private-files.ts'
 
 /** Whose stack it is, for people and for the next start. */
@@ -40,7 +45,7 @@ export function holdState(stateDir: string): HeldState {
   return {
     left: readLock(stateDir),
     describe: ({ url, mark }) => {
-      const startedAt = startTime(process.pid) ?? ''
+      const startedAt = processStartTime(process.pid) ?? ''
       const mine: Lock = { pid: process.pid, startedAt, url, mark }
       writePrivateFile(path, JSON.stringify(mine))
     },
@@ -56,7 +61,7 @@ export function holdState(stateDir: string): HeldState {
  * Ends what is left of a stack whose guardian was killed with it: a second libSQL server and a second control plane over
  * the same folders would damage them. Returns how many processes there were.
  */
-export async function endLeft({ mark }: Lock, stateDir: string): Promise<number> {
+export async function endStaleLockHolder({ mark }: Lock, stateDir: string): Promise<number> {
   const wanted = { marks: [`${stackMark}=${mark}`] }
   const seen = findProcesses(wanted).length
   const left = await killProcesses(wanted, { graceMs: 1000, deadlineMs: 20_000 })
@@ -88,7 +93,7 @@ class AlreadyRunning extends Error {
 /** Who holds the lock, if that process is still the one that took it. */
 export function lockHolder(stateDir: string): Lock | undefined {
   const lock = readLock(stateDir)
-  return lock !== undefined && startTime(lock.pid) === lock.startedAt ? lock : undefined
+  return lock !== undefined && processStartTime(lock.pid) === lock.startedAt ? lock : undefined
 }
 
 function readLock(stateDir: string): Lock | undefined {

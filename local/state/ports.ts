@@ -31,7 +31,7 @@ export async function choosePorts<N extends string>(
  * has given it does not draw again.
  */
 export async function freePort(wanted?: number): Promise<number> {
-  if (wanted !== undefined && (await canListen(wanted))) {
+  if (wanted !== undefined && (await isPortFree(wanted))) {
     given.add(wanted)
     return wanted
   }
@@ -39,7 +39,7 @@ export async function freePort(wanted?: number): Promise<number> {
     const port = randomInt(portRange.from, portRange.to)
     if (given.has(port)) continue
     given.add(port)
-    if (await canListen(port)) return port
+    if (await isPortFree(port)) return port
   }
   throw new Error(`No free port from ${portRange.from} to ${portRange.to}: end what listens there`)
 }
@@ -49,7 +49,7 @@ const maxTries = 1000
 const given = new Set<number>()
 
 /** Whether nothing listens there now. */
-export function canListen(port: number): Promise<boolean> {
+export function isPortFree(port: number): Promise<boolean> {
   const server = createServer()
   return new Promise((resolve) => {
     server.once('error', () => resolve(false))

@@ -22,7 +22,7 @@ export function makePrivateDir(path: string): string {
 }
 
 /** Also what has folders that even their owner may not write to. */
-export function removeTree(path: string): void {
+export function removePrivateTree(path: string): void {
   try {
     rmSync(path, { recursive: true, force: true })
   } catch {
@@ -47,7 +47,7 @@ export function keepPrivateJson<T extends object>(path: string, make: () => T): 
 }
 
 /** Whole, and only if there is none: throws EEXIST otherwise. */
-export function linkNew(path: string, content: string): void {
+export function linkPrivateFile(path: string, content: string): void {
   const draft = `${path}.${process.pid}.${randomBytes(4).toString('hex')}.tmp`
   writeFileSync(draft, content, { mode: 0o600 })
   try {

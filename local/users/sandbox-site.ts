@@ -20,7 +20,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { binary } from '../binaries.ts'
-import { claimFolder, makeOwnFolder, type Uids } from './uids.ts'
+import { uidClaimFolder, makeUidFolder, type Uids } from './uids.ts'
 
 const run = promisify(execFile)
 
@@ -44,7 +44,7 @@ export async function findSandboxSite(
   if (process.getuid?.() !== 0) return own
   if (uids === undefined) return { ...own, warning: 'every range of user ids is taken' }
   const failures: string[] = []
-  for (const folder of openFolders(stateDir)) {
+  for (const folder of siteFolders(stateDir)) {
     try {
       return { ...(await prepareSite(folder, uids)), uids, warning: undefined }
     } catch (error) {
@@ -65,7 +65,7 @@ function ownUserSite(stateDir: string): SandboxSite {
 }
 
 /** Where a folder may be that other users can pass through: the state folder is closed to them. In order of choice. */
-export function openFolders(stateDir: string): string[] {
+export function siteFolders(stateDir: string): string[] {
   const hash = createHash('sha256').update(stateDir).digest('hex').slice(0, 12)
   return [...new Set([tmpdir(), '/tmp', '/var/tmp'])].map((parent) =>
     join(parent, `gantry-${hash}`),
@@ -76,9 +76,9 @@ export function openFolders(stateDir: string): string[] {
 export const sandboxRootIn = (folder: string): string => join(folder, 'sandboxes')
 
 async function prepareSite(folder: string, uids: Uids) {
-  makeOwnFolder(folder)
+  makeUidFolder(folder)
   const root = sandboxRootIn(folder)
-  makeOwnFolder(root)
+  makeUidFolder(root)
   const opencode = reachableBinary(binary('opencode'), join(folder, 'bin', 'opencode'), uids[1])
   const rg = reachableBinary(binary('rg'), join(folder, 'bin', 'rg'), uids[1])
   if (!canAs(uids[1], 'cd "$1"', root))
@@ -90,7 +90,7 @@ async function prepareSite(folder: string, uids: Uids) {
 /** The binary itself if the user can run it there (not below a 0700 folder), else a link or copy that it can. */
 function reachableBinary(source: string, target: string, uid: number): string {
   if (canAs(uid, 'test -x "$1"', source)) return source
-  makeOwnFolder(dirname(target))
+  makeUidFolder(dirname(target))
   if (!isSameFile(source, target)) {
     rmSync(target, { force: true })
     try {
@@ -122,7 +122,7 @@ async function proveOpenCode(opencode: string, folder: string, uid: number): Pro
     .update(`${opencode}:${size}:${mtimeMs}`)
     .digest('hex')
     .slice(0, 16)
-  const proof = join(claimFolder(), `proved-${name}`)
+  const proof = join(uidClaimFolder(), `proved-${name}`)
   if (existsSync(proof)) return
   const home = mkdtempSync(join(folder, 'probe-'))
   try {

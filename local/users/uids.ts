@@ -15,8 +15,8 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { findProcesses, startTime } from '../processes/processes.ts'
-import { linkNew, writePrivateFile } from '../state/private-files.ts'
+import { findProcesses, processStartTime } from '../processes/processes.ts'
+import { linkPrivateFile, writePrivateFile } from '../state/private-files.ts'
 
 const run = promisify(execFile)
 
@@ -28,7 +28,7 @@ const blockSize = 1000
 const blocks = 40
 
 // Everyone may write to the parent folder: a folder that somebody else made there is not used.
-export function makeOwnFolder(path: string): void {
+export function makeUidFolder(path: string): void {
   mkdirSync(path, { recursive: true, mode: 0o711 })
   const found = lstatSync(path)
   if (!found.isDirectory() || found.uid !== process.getuid?.()) {
@@ -38,9 +38,9 @@ export function makeOwnFolder(path: string): void {
 }
 
 /** The folder in which the stacks of this machine tell each other what they use; only root can enter it. */
-export function claimFolder(): string {
+export function uidClaimFolder(): string {
   const path = '/tmp/gantry-users'
-  makeOwnFolder(path)
+  makeUidFolder(path)
   chmodSync(path, 0o700)
   return path
 }
@@ -53,15 +53,15 @@ interface UidClaim {
 /** A range of user ids that no other stack on this machine uses; undefined: not as root, or none is free. */
 export function claimUids(): UidClaim | undefined {
   if (process.getuid?.() !== 0) return undefined
-  const folder = claimFolder()
-  const mine = `${process.pid} ${startTime(process.pid)}`
+  const folder = uidClaimFolder()
+  const mine = `${process.pid} ${processStartTime(process.pid)}`
   for (let block = 0; block < blocks; block += 1) {
     const uids = [firstUid + block * blockSize, firstUid + (block + 1) * blockSize - 1] as const
     const path = join(folder, String(uids[0]))
     if (isKnownUser(uids)) continue
     if (existsSync(path) && !isHeld(path)) rmSync(path, { force: true })
     try {
-      linkNew(path, mine)
+      linkPrivateFile(path, mine)
     } catch {
       continue
     }
@@ -73,7 +73,7 @@ export function claimUids(): UidClaim | undefined {
 function isHeld(path: string): boolean {
   try {
     const [pid, startedAt] = readFileSync(path, 'utf8').split(' ')
-    return startTime(Number(pid)) === startedAt
+    return processStartTime(Number(pid)) === startedAt
   } catch {
     return false
   }
@@ -97,7 +97,7 @@ function isTaken(uid: number): boolean {
  * left in a folder that is open to all belongs to nobody else for as long as possible.
  */
 export function takeUid([first, last]: Uids, used: ReadonlySet<number | undefined>): number {
-  const path = join(claimFolder(), `${first}.next`)
+  const path = join(uidClaimFolder(), `${first}.next`)
   let next = existsSync(path) ? Number(readFileSync(path, 'utf8')) : first
   for (let tries = first; tries <= last; tries += 1) {
     const uid = next >= first && next <= last ? next : first
@@ -112,7 +112,7 @@ export function takeUid([first, last]: Uids, used: ReadonlySet<number | undefine
 const openToAll = ['/tmp', '/var/tmp', '/dev/shm']
 
 /** What a sandbox's user has left in folders that are open to all, removed in that user's name. */
-export async function clearTemporary(uid: number): Promise<void> {
+export async function clearTemporaryOfUid(uid: number): Promise<void> {
   const paths = openToAll
     .filter((folder) => existsSync(folder))
     .flatMap((folder) => readdirSync(folder).map((name) => join(folder, name)))

@@ -17,7 +17,7 @@ import { digestOf } from '../../src/core/evidence/texts/exact.ts'
 import { hashText } from '../../src/core/hash.ts'
 import { TimelineChecker } from '../../src/core/session/runs/verify.ts'
 import { bytesFromBase64, bytesToBase64 } from '../../src/adapters/base64.ts'
-import { preAuthenticated, thumbprint } from '../../src/adapters/attestation-keys.ts'
+import { attestationBytes, keyThumbprint } from '../../src/adapters/attestation-keys.ts'
 
 export interface Verified {
   /** unchecked: no key was given. unknown-key: none of those that were given has signed it. */
@@ -115,14 +115,14 @@ async function checkSignature(
     'Ed25519',
     key,
     decode(signature.sig),
-    preAuthenticated(payload),
+    attestationBytes(payload),
   )
   return isValid ? 'holds' : 'fails'
 }
 
 /** The id is computed: what a key set calls its keys does not count. */
 async function keyById(keys: readonly PublicKey[], id: string): Promise<PublicKey | null> {
-  for (const key of keys) if ((await thumbprint(key)) === id) return key
+  for (const key of keys) if ((await keyThumbprint(key)) === id) return key
   return null
 }
 

@@ -31,7 +31,7 @@ for (const [network, prefix] of [
   tunnels.addSubnet(network, prefix, 'ipv6')
 
 /** Whether it is an address of the public internet. */
-export function isPublic(address: string): boolean {
+export function isPublicAddress(address: string): boolean {
   if (isIP(address) === 4) return !own.check(address, 'ipv4')
   if (isIP(address) !== 6) return false
   return global.check(address, 'ipv6') && !tunnels.check(address, 'ipv6')

@@ -9,7 +9,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { connect, isIP, type Server as Listener, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { log, messageOf } from '../log.ts'
-import { isPublic } from './addresses.ts'
+import { isPublicAddress } from './addresses.ts'
 import { answerSocks, readSocksTarget, socksAnswers } from './socks.ts'
 
 const http = process.getBuiltinModule('node:http')
@@ -143,7 +143,7 @@ export class Egress {
   }
 
   #mustBePublic({ host, port }: Target, address: string): void {
-    if (isPublic(address) || this.#options.privateHosts().includes(`${host}:${port}`)) return
+    if (isPublicAddress(address) || this.#options.privateHosts().includes(`${host}:${port}`)) return
     throw new Refused(`Gantry refused ${host}:${port}: ${address} is not on the internet`)
   }
 }

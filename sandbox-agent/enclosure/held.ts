@@ -62,7 +62,7 @@ export const openlyHeld = (owner: Owner | undefined): Held => ({
 export interface RunOptions {
   /** Where it starts, by its path inside; absent: the root folder. */
   folder?: string
-  /** All of it, beside what `runIn` adds so that git has one configuration everywhere. */
+  /** All of it, beside what `runHeld` adds so that git has one configuration everywhere. */
   environment: Record<string, string>
   input?: string | Buffer
   /** Of its standard output. What prints more is ended, or, with `beyond`, counted to its end. */
@@ -93,7 +93,7 @@ const gitEnvironment: Record<string, string> = {
 const maxErrorBytes = 4000
 
 /** One program, to its end. */
-export function runIn(
+export function runHeld(
   held: Held,
   program: string,
   args: readonly string[],

@@ -9,7 +9,7 @@
 // A script for SQLite goes by `process.execPath` and `--input-type=module` over `input`: that Node is there inside. Files
 // of the agent's own are not. The walls are built at the first use, in about 0.1 s, and kept; each run enters them.
 
-import { type Held, type Ran, type RunOptions, runIn } from './held.ts'
+import { type Held, type Ran, type RunOptions, runHeld } from './held.ts'
 
 export type Run = (program: string, args: readonly string[], options: RunOptions) => Promise<Ran>
 
@@ -25,11 +25,11 @@ export class Reader {
   readonly run: Run = async (program, args, options) => {
     const walls = (this.#walls ??= this.#build())
     const held = await walls
-    const ran = await runIn(held, program, args, options)
+    const ran = await runHeld(held, program, args, options)
     if (ran.code === 0 || (await stands(held))) return ran
     // They end with OpenCode's restart, when everything of the sandbox's user does.
     if (this.#walls === walls) this.#walls = undefined
-    return runIn(await (this.#walls ??= this.#build()), program, args, options)
+    return runHeld(await (this.#walls ??= this.#build()), program, args, options)
   }
 
   close(): void {
@@ -53,5 +53,5 @@ export class Reader {
 async function stands(held: Held): Promise<boolean> {
   if (!held.child) return true
   const limits = { environment: { PATH: '/usr/bin:/bin' }, maxBytes: 100, timeoutMs: 5000 }
-  return (await runIn(held, '/bin/true', [], limits)).code === 0
+  return (await runHeld(held, '/bin/true', [], limits)).code === 0
 }

@@ -7,7 +7,7 @@ import type { DiffReport } from '../../src/contract/diff.ts'
 import type { Manifest } from '../../src/contract/manifest.ts'
 import { maxPatchBytes, type TurnPatch } from '../../src/contract/patch.ts'
 import type { DiffOptions } from './diff-store.ts'
-import { isWholeTree, readBaseTree, takeDiff, takePatch } from './diff.ts'
+import { isWholeDiffBase, readDiffBase, takeDiff, takeDiffPatch } from './diff.ts'
 import type { Emit } from '../memory/spool.ts'
 import { log, messageOf } from '../log.ts'
 import type { Memory } from '../memory/memory.ts'
@@ -40,8 +40,8 @@ export class Changes {
   async rememberBase({ layout, baseTree }: Manifest): Promise<void> {
     if (this.#memory.value.baseTree !== null) return
     const options = this.#diffOptions(layout)
-    const own = await readBaseTree(options)
-    const isKnown = baseTree !== undefined && (await isWholeTree(options, baseTree, own))
+    const own = await readDiffBase(options)
+    const isKnown = baseTree !== undefined && (await isWholeDiffBase(options, baseTree, own))
     this.#memory.save({ baseTree: isKnown ? baseTree : own })
   }
 
@@ -57,7 +57,7 @@ export class Changes {
     const { baseTree } = this.#memory.value
     if (baseTree === null) return null
     const options = this.#diffOptions(this.#supervisor.layout)
-    this.#patch = await takePatch(options, baseTree, maxPatchBytes).catch((error: unknown) => {
+    this.#patch = await takeDiffPatch(options, baseTree, maxPatchBytes).catch((error: unknown) => {
       log('patch.failed', { reason: messageOf(error) })
       return null
     })

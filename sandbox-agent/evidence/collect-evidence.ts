@@ -18,12 +18,12 @@ import { isFrozen } from './frozen.ts'
 import { readHistory, type Rows } from './history.ts'
 import {
   failure,
-  firstPage,
+  firstHistoryPage,
   neighbourOf,
-  neighboursOf,
+  historyNeighbours,
   type Page,
-  schemaOf,
-  tellRows,
+  historySchema,
+  tellHistoryRows,
 } from './history-rows.ts'
 import { findStores, type FoundStores, type StorePlace } from './snapshot-store.ts'
 import { readWindow, TextBudget } from './window-files.ts'
@@ -57,12 +57,12 @@ export async function collectEvidence(
   }
   if (!history.ok) return stop('history-unreadable')
   const { rows } = history
-  bundle.capability.schema = schemaOf(rows.schema ?? [])
+  bundle.capability.schema = historySchema(rows.schema ?? [])
   if (!bundle.capability.schema.supported) return stop('sqlite-schema-unsupported')
   const own = sessionOf(rows)
   if (!own || !rows.messages || !rows.parts) return stop('session-identity-missing')
   bundle.capability.session = own
-  const page = firstPage(tellRows(rows.messages, rows.parts), limitsOf(body))
+  const page = firstHistoryPage(tellHistoryRows(rows.messages, rows.parts), limitsOf(body))
   addPage(bundle, own, page, rows)
   bundle.capability.formatted = await site.formatted()
   bundle.capability.frozen = isFrozen(place.dataDir, bundle.messages[0]?.createdAt ?? 0)
@@ -109,7 +109,7 @@ function addPage(bundle: EvidenceBundle, own: Identity, { told, leftOut }: Page,
   Object.assign(bundle, { messages, parts, windows })
   bundle.failures.push(...failures)
   bundle.neighbours = [
-    ...neighboursOf(own, rows.neighbours ?? []),
+    ...historyNeighbours(own, rows.neighbours ?? []),
     ...leftOut.map(neighbourOf(own)),
   ].slice(0, maxBundleParts)
 }

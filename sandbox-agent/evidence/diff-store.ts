@@ -16,7 +16,7 @@ export interface DiffOptions {
   nestedTimeoutMs?: number
 }
 
-export function git(
+export function storeGit(
   options: DiffOptions,
   args: string[],
   limit: number,

@@ -2,15 +2,15 @@ import { isUtf8 } from 'node:buffer'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type DiffReport, type LeftOut, maxDiffBytes } from '../../src/contract/diff.ts'
-import { checksumOf, type TurnPatch } from '../../src/contract/patch.ts'
-import { type DiffOptions, git } from './diff-store.ts'
+import { patchChecksum, type TurnPatch } from '../../src/contract/patch.ts'
+import { type DiffOptions, storeGit } from './diff-store.ts'
 import { readWorkTree } from './work-tree.ts'
 
 const maxFiles = 500
 const emptyTree = '4b825dc642cb6eb9a060e54bf8d69288fbee4904'
 
 /** The tree that the work starts from: what a snapshot brought uncommitted is not this sandbox's doing. */
-export function readBaseTree(options: DiffOptions): Promise<string> {
+export function readDiffBase(options: DiffOptions): Promise<string> {
   return readWorkTree(options).then(
     ({ tree }) => tree,
     () => emptyTree,
@@ -35,8 +35,12 @@ export async function takeDiff(
 }
 
 async function diffOf(options: DiffOptions, range: string[], maxBytes: number) {
-  const status = await git(options, ['diff', '--raw', '--numstat', '-z', ...range], 4 * 1024 * 1024)
-  const patch = await git(options, ['diff', ...range], maxBytes)
+  const status = await storeGit(
+    options,
+    ['diff', '--raw', '--numstat', '-z', ...range],
+    4 * 1024 * 1024,
+  )
+  const patch = await storeGit(options, ['diff', ...range], maxBytes)
   const files = parseFiles(status.output)
   return {
     patch: patch.output,
@@ -45,8 +49,8 @@ async function diffOf(options: DiffOptions, range: string[], maxBytes: number) {
   }
 }
 
-/** The same for `git apply`: binary files too, and never a part of it. */
-export async function takePatch(
+/** The same for `storeGit apply`: binary files too, and never a part of it. */
+export async function takeDiffPatch(
   options: DiffOptions,
   baseTree: string,
   maxBytes: number,
@@ -85,11 +89,11 @@ async function patchOf(options: DiffOptions, range: string[], maxBytes: number) 
   if (text === null && bytes <= maxBytes)
     ({ bytes, text } = await patchText(options, range, maxBytes, opaque(options)))
   if (text !== null && Buffer.byteLength(JSON.stringify(text)) > maxBytes) text = null
-  return { files, bytes, text, checksum: checksumOf(text ?? '') }
+  return { files, bytes, text, checksum: patchChecksum(text ?? '') }
 }
 
 async function changedNames(options: DiffOptions, range: string[]): Promise<string[]> {
-  const names = await git(options, ['diff', '--name-only', '-z', ...range], 16 * 1024 * 1024)
+  const names = await storeGit(options, ['diff', '--name-only', '-z', ...range], 16 * 1024 * 1024)
   return names.raw.toString('utf8').split('\0').slice(0, -1)
 }
 
@@ -131,7 +135,7 @@ async function patchText(
   maxBytes: number,
   settings: string[] = [],
 ): Promise<{ bytes: number; text: string | null }> {
-  const { raw, bytes, code } = await git(
+  const { raw, bytes, code } = await storeGit(
     options,
     [...settings, 'diff', '--binary', ...range],
     maxBytes,
@@ -150,16 +154,16 @@ const rangeOf = (baseTree: string, tree: string) => [
 ]
 
 /** Whether everything of this tree is here, so that work can be counted from it. */
-export async function isWholeTree(
+export async function isWholeDiffBase(
   options: DiffOptions,
   tree: string,
   present: string,
 ): Promise<boolean> {
   if (!/^[0-9a-f]{40}$/.test(tree)) return false
-  const listed = await git(options, ['ls-tree', '-r', '--name-only', tree], 1000, {
+  const listed = await storeGit(options, ['ls-tree', '-r', '--name-only', tree], 1000, {
     beyond: 'count',
   })
-  const compared = await git(options, ['diff', '--numstat', ...rangeOf(tree, present)], 1000, {
+  const compared = await storeGit(options, ['diff', '--numstat', ...rangeOf(tree, present)], 1000, {
     beyond: 'count',
   })
   return listed.code === 0 && compared.code === 0

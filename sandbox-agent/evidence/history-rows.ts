@@ -20,7 +20,7 @@ const needed: Record<string, readonly string[]> = {
 }
 
 /** Whether every column that is read is there, and a name for exactly this form. */
-export function schemaOf(rows: readonly Row[]): { supported: boolean; fingerprint: string } {
+export function historySchema(rows: readonly Row[]): { supported: boolean; fingerprint: string } {
   const columns = rows.map(({ tbl, col, type }) => `${tbl}.${col}:${type}`)
   const has = new Set(rows.map(({ tbl, col }) => `${tbl}.${col}`))
   const hash = createHash('sha256').update(columns.join('\n')).digest('hex').slice(0, 16)
@@ -53,7 +53,7 @@ export interface Told {
   failures: EvidenceFailure[]
 }
 
-export function tellRows(messages: readonly Row[], parts: readonly Row[]): Told {
+export function tellHistoryRows(messages: readonly Row[], parts: readonly Row[]): Told {
   const told: Told = { messages: [], parts: [], windows: [], failures: [] }
   for (const row of messages) {
     const message = messageOf(row)
@@ -158,7 +158,7 @@ function windowsOf(messageId: string, rows: readonly Row[]): EvidenceWindow[] {
   return windows
 }
 
-export function neighboursOf(place: Place, rows: readonly Row[]): NeighbourPart[] {
+export function historyNeighbours(place: Place, rows: readonly Row[]): NeighbourPart[] {
   return rows.flatMap((row) => partOf({ ...row, place: 0 }) ?? []).map(neighbourOf(place))
 }
 
@@ -178,7 +178,7 @@ export interface Page {
 }
 
 /** Whole messages, in order, until the next one would bring too many steps that change files, or too much. */
-export function firstPage(told: Told, most: { windows: number; parts: number }): Page {
+export function firstHistoryPage(told: Told, most: { windows: number; parts: number }): Page {
   const byMessage = Map.groupBy(told.parts, ({ messageId }) => messageId)
   const taken = new Set<string>()
   let windows = 0

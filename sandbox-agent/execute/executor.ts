@@ -21,14 +21,19 @@ import { shorten } from '../shorten.ts'
 import { Attempts, type Ended, type Known } from './attempts.ts'
 import { edit } from './git/edit.ts'
 import { fetchUrl } from './read/fetch.ts'
-import { runGit, runInWorktree } from './git/git-command.ts'
-import { dropBranch, mergeCommit, removeBranch } from './git/merge.ts'
-import { type Outcome, reportOf } from './run/outcome.ts'
+import { runGit, runGitInWorktree } from './git/git-command.ts'
+import { dropUnmergedBranch, mergeCommit, removeMergedBranch } from './git/merge.ts'
+import { type Outcome, outcomeReport } from './run/outcome.ts'
 import { attemptMark, cleanEnvironment, type Site } from './run/site.ts'
 import { type Held, probeEnforcement } from './run/probe.ts'
 import { listFolder, readFile, type Upload } from './read/read.ts'
 import { revertFile } from './revert-file.ts'
-import { branchOf, openRepository, removeFolder, type Repository } from './git/repository.ts'
+import {
+  branchOf,
+  openRepository,
+  removeRepositoryFolder,
+  type Repository,
+} from './git/repository.ts'
 import { type Run, runEnclosed } from './run/run.ts'
 
 interface ExecutorOptions {
@@ -91,7 +96,7 @@ export class Executor {
       const known = this.#attempts.discarded(attemptId)
       if (known) return known
       return this.#inRepository(attemptId, mergeMs, async (repository) => {
-        const dropped = await dropBranch(repository, attemptId, commit)
+        const dropped = await dropUnmergedBranch(repository, attemptId, commit)
         const discard = { discarded: true, commit: dropped ? commit : null }
         this.#attempts.rememberDiscard(attemptId, discard)
         return discard
@@ -120,7 +125,7 @@ export class Executor {
       const merge = await mergeCommit(repository, attemptId, commit)
       if (!merge.merged) return merge
       this.#attempts.rememberMerge(attemptId, merge)
-      await removeBranch(repository, attemptId)
+      await removeMergedBranch(repository, attemptId)
       return merge
     })
   }
@@ -152,9 +157,12 @@ export class Executor {
       throw new Error(`Cannot execute "${attemptId}": it was begun with another operation`)
     if (known.state === 'ended') return known.report
     await killMarked({ mark: `${attemptMark}=${attemptId}`, uid: undefined })
-    await removeFolder(site, attemptId, Date.now() + mergeMs)
+    await removeRepositoryFolder(site, attemptId, Date.now() + mergeMs)
     const error = 'It was begun, and the agent ended before it did: nobody can say how far it came'
-    const report: ExecutionReport = { ...reportOf({ error, enforced: [] }, 0), status: 'unknown' }
+    const report: ExecutionReport = {
+      ...outcomeReport({ error, enforced: [] }, 0),
+      status: 'unknown',
+    }
     this.#attempts.end(attemptId, { report, commit: null })
     return report
   }
@@ -167,7 +175,7 @@ export class Executor {
       // Its message alone: a cause may name paths that nobody asked about.
       (error: Error): Outcome => ({ error: error.message.slice(0, 4000), enforced: [] }),
     )
-    const whole = reportOf(outcome, Date.now() - startedAt)
+    const whole = outcomeReport(outcome, Date.now() - startedAt)
     const { value, shortened } = shorten(whole, this.#options.maxReportBytes)
     const report = shortened ? { ...value, truncated: true } : whole
     return { report, commit: outcome.commit ?? null }
@@ -212,7 +220,7 @@ export class Executor {
         if (operation.operation === 'git')
           return runGit(repository, attemptId, operation.args ?? [], { ...means, plan }, upload)
         if (operation.operation === 'run')
-          return runInWorktree(repository, attemptId, runOf(body, plan, site, means), upload)
+          return runGitInWorktree(repository, attemptId, runOf(body, plan, site, means), upload)
         return edit(repository, attemptId, operation, upload)
       })
     })
@@ -227,7 +235,7 @@ export class Executor {
     try {
       return await work(await openRepository(site, attemptId, Date.now() + timeoutMs))
     } finally {
-      await removeFolder(site, attemptId, Date.now() + mergeMs)
+      await removeRepositoryFolder(site, attemptId, Date.now() + mergeMs)
     }
   }
 
@@ -262,7 +270,7 @@ type Means = Pick<Run, 'held'> & { stop: AbortSignal }
 
 const beforeItBegan = 'It was cancelled before it began'
 const notBegun: Ended = {
-  report: reportOf({ error: beforeItBegan, enforced: [] }, 0),
+  report: outcomeReport({ error: beforeItBegan, enforced: [] }, 0),
   commit: null,
 }
 

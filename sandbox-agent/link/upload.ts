@@ -36,7 +36,7 @@ async function uploadOnce(
 }
 
 /** A text that its address names: sent twice it is taken once. */
-export async function putText(options: UploadOptions, body: string): Promise<void> {
+export async function uploadText(options: UploadOptions, body: string): Promise<void> {
   await send(options, 'send the evidence', { method: 'PUT', contentType: 'application/json', body })
 }
 

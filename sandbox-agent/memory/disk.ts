@@ -38,6 +38,6 @@ export const nodeDisk: Disk = {
   rename: renameSync,
 }
 
-export function writeAll(disk: Disk, file: number, bytes: Buffer): void {
+export function writeToDisk(disk: Disk, file: number, bytes: Buffer): void {
   for (let done = 0; done < bytes.length;) done += disk.write(file, bytes, done)
 }

@@ -3,7 +3,7 @@
 // taken back at once. A line that cannot be read is skipped, and the lines after it count. The spool and the results
 // are kept in one each.
 
-import { type Disk, nodeDisk, writeAll } from './disk.ts'
+import { type Disk, nodeDisk, writeToDisk } from './disk.ts'
 
 export class Journal<T> {
   readonly #disk: Disk
@@ -31,7 +31,7 @@ export class Journal<T> {
   append(value: T): void {
     const line = Buffer.from(`${this.#isTorn ? '\n' : ''}${JSON.stringify(value)}\n`)
     try {
-      writeAll(this.#disk, this.#fd, line)
+      writeToDisk(this.#disk, this.#fd, line)
     } catch (error) {
       this.#takeBack()
       throw error
@@ -54,7 +54,7 @@ export class Journal<T> {
     const content = Buffer.from(values.map((value) => `${JSON.stringify(value)}\n`).join(''))
     const fd = this.#disk.openNew(temporary)
     try {
-      writeAll(this.#disk, fd, content)
+      writeToDisk(this.#disk, fd, content)
       this.#disk.sync(fd)
     } finally {
       this.#disk.close(fd)

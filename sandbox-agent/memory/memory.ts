@@ -3,7 +3,7 @@
 // disk is full, both go on in memory and write later. The agent opens them; turns, the supervisor, commands and the
 // uplink use them.
 
-import { type Disk, nodeDisk, writeAll } from './disk.ts'
+import { type Disk, nodeDisk, writeToDisk } from './disk.ts'
 import { Journal } from './journal.ts'
 import { log, messageOf } from '../log.ts'
 
@@ -56,7 +56,7 @@ export class Memory {
   #write(path: string): void {
     const file = this.#disk.openNew(path)
     try {
-      writeAll(this.#disk, file, Buffer.from(JSON.stringify(this.#value)))
+      writeToDisk(this.#disk, file, Buffer.from(JSON.stringify(this.#value)))
     } finally {
       this.#disk.close(file)
     }

@@ -13,7 +13,7 @@ import type { Enclosure, Launched } from '../enclosure/enclosure.ts'
 import type { Mask } from '../enclosure/masks.ts'
 import { hideFromLogs, log, messageOf, sleep } from '../log.ts'
 import { kill } from '../marked-processes.ts'
-import { Client, type ClientRequest, textOf } from './client.ts'
+import { Client, type ClientRequest, opencodeText } from './client.ts'
 
 const readyWithinMs = 30_000
 const probeTimeoutMs = 500
@@ -128,7 +128,7 @@ export class OpenCode {
       }),
       signal: AbortSignal.any([this.#closed.signal, AbortSignal.timeout(timeoutMs)]),
     })
-    const text = await textOf(response)
+    const text = await opencodeText(response)
     if (response.statusCode === 404) return null
     if (!isOk(response))
       throw new Refused(
@@ -203,7 +203,7 @@ export class OpenCode {
   async #refusesStrangers(deadline: number): Promise<void> {
     const status = await this.#probe(deadline, async () => {
       const response = await this.#client.send('/global/health', probeOptions())
-      await textOf(response)
+      await opencodeText(response)
       return response.statusCode
     })
     if (status !== 401) throw new Error(`OpenCode answers without its password: ${status}`)
@@ -222,7 +222,7 @@ export class OpenCode {
         '/experimental/tool/ids',
         probeOptions(deadline - Date.now()),
       )
-      const text = await textOf(response)
+      const text = await opencodeText(response)
       if (!isOk(response)) throw new Error(`OpenCode cannot load its tools: ${text.slice(0, 500)}`)
       return JSON.parse(text) as string[]
     })

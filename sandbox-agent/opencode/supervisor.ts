@@ -19,7 +19,7 @@ import { bashPath } from '../shell.ts'
 import { NotEnclosed, OpenCode, type OpenCodeEvent } from './opencode.ts'
 import { findMarked, killMarked, type Marked } from '../marked-processes.ts'
 import { shorten } from '../shorten.ts'
-import { applyManifest } from '../workspace/workspace.ts'
+import { applyWorkspaceManifest } from '../workspace/workspace.ts'
 
 const maxDeaths = 5
 const deathsWithinMs = 5 * 60_000
@@ -151,7 +151,7 @@ export class Supervisor {
     const { memory, emit } = this.#options
     const { copies } = memory.value
     const first = !this.#applied && copies.length === 0
-    const outcome = applyManifest(manifest, { owner: this.owner, copies, first })
+    const outcome = applyWorkspaceManifest(manifest, { owner: this.owner, copies, first })
     if (outcome.copies.length !== copies.length) memory.save({ copies: outcome.copies })
     const changed = outcome.files.some(({ action }) => action !== 'kept' && action !== 'skipped')
     if (!this.#applied || changed) {

@@ -53,7 +53,7 @@ export interface Prompts {
 }
 
 /** The one session of OpenCode that all turns share. */
-export async function openSession(
+export async function openOpencodeSession(
   opencode: OpenCode,
   memory: Memory,
   title: string,
@@ -67,7 +67,7 @@ export async function openSession(
 }
 
 /** From the turn's first prompt on. */
-export async function loadMessages(
+export async function loadTranscript(
   opencode: OpenCode,
   { sessionId, messageIds }: Prompts,
 ): Promise<Message[]> {
@@ -80,7 +80,7 @@ export async function loadMessages(
  * Of every session but one: sub-agents, and whatever somebody has begun beside them. One may have been continued from an
  * earlier turn: only what is new counts.
  */
-export async function loadOtherMessages(
+export async function loadOtherTranscripts(
   opencode: OpenCode,
   sessionId: string,
   since: number,
@@ -133,7 +133,7 @@ export const hasRunningTool = (messages: Message[]): boolean =>
  */
 export type Activity = 'silent' | 'busy' | 'idle' | 'finished'
 
-export async function lookAt(
+export async function lookAtTranscript(
   opencode: OpenCode,
   prompts: Prompts,
   withinMs: number,
@@ -148,7 +148,7 @@ export async function lookAt(
     )) as Record<string, { type: string }>
     const status = statuses[prompts.sessionId]?.type ?? 'idle'
     if (status !== 'idle') return 'busy'
-    return isAnswered(await loadMessages(opencode, prompts), lastPrompt) ? 'finished' : 'idle'
+    return isAnswered(await loadTranscript(opencode, prompts), lastPrompt) ? 'finished' : 'idle'
   } catch {
     return 'silent'
   }
@@ -176,10 +176,10 @@ export interface Ending {
   error: string | null
 }
 
-export function endOf(ending: Ending, messages: Message[]): End {
+export function transcriptEnd(ending: Ending, messages: Message[]): End {
   const text = lastText(messages)
   const failure = lastAnswer(messages)?.info.error
-  const reason = failure ? errorText(failure) : ending.error
+  const reason = failure ? transcriptError(failure) : ending.error
   if (ending.stopped) return { state: 'interrupted', reason: 'The sandbox was stopped', text }
   if (ending.aborted !== null) return { state: 'aborted', reason: ending.aborted, text }
   if (ending.interrupted !== null) return { state: 'interrupted', reason: ending.interrupted, text }
@@ -196,7 +196,7 @@ function lastText(messages: Message[]): string | null {
   return texts.at(-1)?.text ?? null
 }
 
-export function errorText(error: unknown): string {
+export function transcriptError(error: unknown): string {
   const { name, data } = (error ?? {}) as { name?: string; data?: { message?: string } }
   return (data?.message ?? name ?? 'OpenCode reported an error').slice(0, 4000)
 }

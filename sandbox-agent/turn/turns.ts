@@ -11,7 +11,7 @@ import { log, messageOf, sleep } from '../log.ts'
 import { idleLossNotice, noticeParts } from './notice.ts'
 import { type OpenCode, type OpenCodeEvent, Refused } from '../opencode/opencode.ts'
 import type { ToldParts } from '../memory/spool.ts'
-import { knowsMessage, openSession } from '../opencode/transcript.ts'
+import { knowsMessage, openOpencodeSession } from '../opencode/transcript.ts'
 import { type TurnOptions, WorkingTurn } from './working-turn.ts'
 
 interface TurnsOptions extends TurnOptions {
@@ -175,7 +175,7 @@ export class Turns {
     const { memory, title, beforePrompt } = this.#options
     await beforePrompt()
     const opencode = await this.#answering()
-    const sessionId = await openSession(opencode, memory, title)
+    const sessionId = await openOpencodeSession(opencode, memory, title)
     if (await knowsMessage(opencode, sessionId, body.messageId)) return null
     return { opencode, sessionId }
   }

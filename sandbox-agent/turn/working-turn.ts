@@ -4,7 +4,7 @@
 
 import type { DiffReport } from '../../src/contract/diff.ts'
 import { crashPoint } from '../crash-points.ts'
-import { sessionOf, Teller } from './teller.ts'
+import { toldSession, Teller } from './teller.ts'
 import type { Gate, ToolPart } from '../gate/gate.ts'
 import { log, messageOf, sleep } from '../log.ts'
 import type { Memory } from '../memory/memory.ts'
@@ -15,12 +15,12 @@ import type { Emit, ToldParts } from '../memory/spool.ts'
 import { ToolCheck } from './tool-check.ts'
 import {
   type Ending,
-  endOf,
-  errorText,
+  transcriptEnd,
+  transcriptError,
   hasRunningTool,
-  loadOtherMessages,
-  loadMessages,
-  lookAt,
+  loadOtherTranscripts,
+  loadTranscript,
+  lookAtTranscript,
   type Message,
   type Prompts,
 } from '../opencode/transcript.ts'
@@ -115,10 +115,10 @@ export class WorkingTurn implements Prompts, Ending {
   hear(event: OpenCodeEvent): void {
     this.#heard = true
     this.#teller.hear(event)
-    const session = sessionOf(event)
+    const session = toldSession(event)
     if (session !== undefined && this.#teller.sessions.has(session)) this.#moved = true
     if (event.properties['sessionID'] !== this.sessionId) return
-    if (event.type === 'session.error') this.error = errorText(event.properties['error'])
+    if (event.type === 'session.error') this.error = transcriptError(event.properties['error'])
     if (event.type === 'session.error' || event.type === 'session.idle') this.#alarm.ring()
   }
 
@@ -205,7 +205,7 @@ export class WorkingTurn implements Prompts, Ending {
     const { gate, modelBytes, patience } = this.#options
     const begunAt = Date.now()
     const opencode = await this.#options.opencode()
-    const state = await lookAt(opencode, this, patience.probeMs)
+    const state = await lookAtTranscript(opencode, this, patience.probeMs)
     this.#isIdle = state === 'idle'
     const bytes = modelBytes()
     const moved = this.#moved || bytes !== this.#modelBytes
@@ -240,7 +240,7 @@ export class WorkingTurn implements Prompts, Ending {
       return null
     })
     await crashPoint('turn.before-end')
-    const { value } = shorten({ turnId: this.turnId, ...endOf(this, messages), diff })
+    const { value } = shorten({ turnId: this.turnId, ...transcriptEnd(this, messages), diff })
     if (diff && value.diff && value.diff.patch !== diff.patch)
       value.diff = { ...value.diff, truncated: true }
     emit('turn.ended', value)
@@ -269,8 +269,8 @@ export class WorkingTurn implements Prompts, Ending {
   async #reconcile(): Promise<Message[]> {
     const opencode = await this.#options.opencode()
     const why = `Interrupted: ${this.interrupted ?? 'the turn ended'}`
-    const others = await loadOtherMessages(opencode, this.sessionId, this.#startedAt)
-    const messages = await loadMessages(opencode, this)
+    const others = await loadOtherTranscripts(opencode, this.sessionId, this.#startedAt)
+    const messages = await loadTranscript(opencode, this)
     this.#teller.reconcile(others, why)
     this.#teller.reconcile(messages, why)
     if (!messages.some(({ info }) => info.role === 'assistant'))
@@ -280,8 +280,8 @@ export class WorkingTurn implements Prompts, Ending {
 
   async #load(opencode: OpenCode): Promise<Message[]> {
     return [
-      ...(await loadMessages(opencode, this)),
-      ...(await loadOtherMessages(opencode, this.sessionId, this.#startedAt)),
+      ...(await loadTranscript(opencode, this)),
+      ...(await loadOtherTranscripts(opencode, this.sessionId, this.#startedAt)),
     ]
   }
 

@@ -24,7 +24,7 @@ interface ApplyOutcome {
  * Makes the sandbox what the manifest says. Done before each start of OpenCode and each turn, so it reports only
  * changes.
  */
-export function applyManifest(manifest: Manifest, options: ApplyOptions): ApplyOutcome {
+export function applyWorkspaceManifest(manifest: Manifest, options: ApplyOptions): ApplyOutcome {
   mkdirSync(manifest.layout.configDir, { recursive: true, mode: 0o755 })
   const located = (path: string) => locate(manifest, path)
   const copies = new Set(options.copies)

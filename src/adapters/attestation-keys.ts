@@ -1,7 +1,7 @@
 import type { PublicKey } from '../contract/export.ts'
 import { type Envelope, payloadType } from '../contract/export.ts'
 import { bytesFromBase64, bytesToBase64 } from './base64.ts'
-import { type ImportedKey, importOnce, type SecretKey } from './secret-key.ts'
+import { type ImportedKey, importKeyOnce, type SecretKey } from './secret-key.ts'
 
 const encoder = new TextEncoder()
 
@@ -16,14 +16,14 @@ export interface AttestationKeys {
 
 /** Ed25519. The first key signs; all are published, so that what an older one has signed can still be checked. */
 export function createAttestationKeys(keys: readonly SecretKey[]): AttestationKeys {
-  const signingKey = importOnce(keys, (secret) =>
+  const signingKey = importKeyOnce(keys, (secret) =>
     crypto.subtle.importKey('pkcs8', joined(pkcs8, secret), 'Ed25519', true, ['sign']),
   )
   const publicKey = async ({ id }: SecretKey): Promise<PublicKey> => {
     const key = (await signingKey(id)) as ImportedKey
     const { x = '' } = (await crypto.subtle.exportKey('jwk', key)) as { x?: string }
     const named = { crv: 'Ed25519', kty: 'OKP', x } as const
-    return { ...named, kid: await thumbprint(named), use: 'sig', alg: 'EdDSA' }
+    return { ...named, kid: await keyThumbprint(named), use: 'sig', alg: 'EdDSA' }
   }
   return {
     async attest(statement) {
@@ -32,7 +32,7 @@ export function createAttestationKeys(keys: readonly SecretKey[]): AttestationKe
       const payload = encoder.encode(statement)
       const key = (await signingKey(first.id)) as ImportedKey
       const { kid } = await publicKey(first)
-      const sig = await crypto.subtle.sign('Ed25519', key, preAuthenticated(payload))
+      const sig = await crypto.subtle.sign('Ed25519', key, attestationBytes(payload))
       const signatures = [{ keyid: kid, sig: bytesToBase64(new Uint8Array(sig)) }]
       return { payloadType, payload: bytesToBase64(payload), signatures }
     },
@@ -41,13 +41,13 @@ export function createAttestationKeys(keys: readonly SecretKey[]): AttestationKe
 }
 
 /** What DSSE signs: type and payload with their lengths, so that neither can be taken for the other. */
-export function preAuthenticated(payload: Uint8Array): Uint8Array<ArrayBuffer> {
+export function attestationBytes(payload: Uint8Array): Uint8Array<ArrayBuffer> {
   const head = `DSSEv1 ${encoder.encode(payloadType).length} ${payloadType} ${payload.length} `
   return joined(encoder.encode(head), payload)
 }
 
 /** RFC 7638: the required members, in order, without spaces. */
-export async function thumbprint({ crv, kty, x }: Pick<PublicKey, 'crv' | 'kty' | 'x'>) {
+export async function keyThumbprint({ crv, kty, x }: Pick<PublicKey, 'crv' | 'kty' | 'x'>) {
   const bytes = encoder.encode(JSON.stringify({ crv, kty, x }))
   const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes))
   return bytesToBase64(digest).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')

@@ -15,7 +15,7 @@ const firstDelayMs = 25
  * Make one per request or per Durable Object event: the client's queue runs one caller's fetch inside another caller's
  * request, and workerd then hangs both.
  */
-export function createDb({ url, token, requestTimeoutMs = 5000 }: LibsqlOptions): Db {
+export function createLibsql({ url, token, requestTimeoutMs = 5000 }: LibsqlOptions): Db {
   const client = createClient({
     url,
     ...(token === null ? {} : { authToken: token }),

@@ -7,7 +7,7 @@ export interface SecretKey {
 // Not every host's types know CryptoKey by name.
 export type ImportedKey = Awaited<ReturnType<typeof crypto.subtle.importKey>>
 
-export function firstKey(keys: readonly SecretKey[]): SecretKey {
+export function firstSecretKey(keys: readonly SecretKey[]): SecretKey {
   const first = keys[0]
   if (!first) throw new Error('At least one key is needed')
   return first
@@ -17,7 +17,7 @@ export function firstKey(keys: readonly SecretKey[]): SecretKey {
  * Imports a key when it is first used and keeps the result, never the promise: workerd must not await in one request
  * what another one has started.
  */
-export function importOnce(
+export function importKeyOnce(
   keys: readonly SecretKey[],
   load: (secret: Uint8Array<ArrayBuffer>) => Promise<ImportedKey>,
 ): (id: string) => Promise<ImportedKey | null> {

@@ -10,7 +10,7 @@ import {
   tokenLifetimeSeconds,
 } from '../contract/token.ts'
 import type { Clock, Tokens } from '../core/ports.ts'
-import { firstKey, type ImportedKey, importOnce, type SecretKey } from './secret-key.ts'
+import { firstSecretKey, type ImportedKey, importKeyOnce, type SecretKey } from './secret-key.ts'
 
 type TokenCheck =
   | { state: 'valid' | 'expired'; claims: SandboxClaims }
@@ -27,7 +27,7 @@ export interface TokenAuthority extends Tokens {
 }
 
 export function createTokens(keys: readonly SecretKey[], now: Clock): TokenAuthority {
-  const keyOf = importOnce(keys, (secret) =>
+  const keyOf = importKeyOnce(keys, (secret) =>
     crypto.subtle.importKey('raw', secret, { name: 'HMAC', hash: 'SHA-256' }, false, [
       'sign',
       'verify',
@@ -39,7 +39,7 @@ export function createTokens(keys: readonly SecretKey[], now: Clock): TokenAutho
       { sessionId, organisationId, generation },
       { lifetimeSeconds = tokenLifetimeSeconds, source = 'sandbox' } = {},
     ) {
-      const { id } = firstKey(keys)
+      const { id } = firstSecretKey(keys)
       const issuedAt = Math.floor(now() / 1000)
       const expiresAt = issuedAt + lifetimeSeconds
       const token = await new SignJWT({ org: organisationId, gen: generation, source })

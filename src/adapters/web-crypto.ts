@@ -5,7 +5,7 @@ import { idAlphabet, sessionIdRandomLength } from '../contract/ids.ts'
 import type { Crypto as CryptoPort } from '../core/ports.ts'
 import { createAttestationKeys } from './attestation-keys.ts'
 import { bytesFromBase64, bytesToBase64 } from './base64.ts'
-import { firstKey, type ImportedKey, importOnce, type SecretKey } from './secret-key.ts'
+import { firstSecretKey, type ImportedKey, importKeyOnce, type SecretKey } from './secret-key.ts'
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
@@ -15,7 +15,7 @@ export function createCrypto(
   sealKeys: readonly SecretKey[],
   exportKeys: readonly SecretKey[] = [],
 ): CryptoPort {
-  const sealKey = importOnce(sealKeys, (secret) =>
+  const sealKey = importKeyOnce(sealKeys, (secret) =>
     crypto.subtle.importKey('raw', secret, 'AES-GCM', false, ['encrypt', 'decrypt']),
   )
   const cipher = async (id: string, iv: Uint8Array<ArrayBuffer>) => {
@@ -29,7 +29,7 @@ export function createCrypto(
     sha256,
     random: randomCharacters,
     async seal(text) {
-      const { id } = firstKey(sealKeys)
+      const { id } = firstSecretKey(sealKeys)
       const iv = crypto.getRandomValues(new Uint8Array(ivBytes))
       const { key, algorithm } = await cipher(id, iv)
       const sealed = await crypto.subtle.encrypt(algorithm, key, encoder.encode(text))
@@ -43,8 +43,8 @@ export function createCrypto(
       const { key, algorithm } = await cipher(id, bytes.slice(0, ivBytes))
       return decoder.decode(await crypto.subtle.decrypt(algorithm, key, bytes.slice(ivBytes)))
     },
-    isCurrent: (sealed) => sealed.startsWith(`v1.${firstKey(sealKeys).id}.`),
-    sign: (text) => signWith(firstKey(sealKeys), text),
+    isCurrent: (sealed) => sealed.startsWith(`v1.${firstSecretKey(sealKeys).id}.`),
+    sign: (text) => signWith(firstSecretKey(sealKeys), text),
     isSigned(text, signature) {
       const key = sealKeys.find(({ id }) => signature.startsWith(`v1.${id}.`))
       return key !== undefined && isEqual(signWith(key, text), signature)
@@ -82,7 +82,7 @@ export interface SessionIds {
 }
 
 export function createSessionIds(secret: Uint8Array<ArrayBuffer>): SessionIds {
-  const macKey = importOnce([{ id: 'id', secret }], (raw) =>
+  const macKey = importKeyOnce([{ id: 'id', secret }], (raw) =>
     crypto.subtle.importKey('raw', raw, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']),
   )
   const mac = async (random: string): Promise<string> => {

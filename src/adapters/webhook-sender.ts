@@ -1,5 +1,5 @@
 import type { WebhookAnswer, WebhookSender } from '../core/ports.ts'
-import { isLoopback, targetRefusal } from './webhook-target.ts'
+import { isLoopbackTarget, targetRefusal } from './webhook-target.ts'
 
 interface WebhookSenderOptions {
   /** Where the deployment itself is reached: only one on loopback may post to loopback. */
@@ -7,7 +7,7 @@ interface WebhookSenderOptions {
 }
 
 export function createWebhookSender({ publicUrl }: WebhookSenderOptions): WebhookSender {
-  const allowLoopback = isLoopback(new URL(publicUrl).hostname)
+  const allowLoopback = isLoopbackTarget(new URL(publicUrl).hostname)
   const refusal = (url: string) => targetRefusal(url, allowLoopback)
   return {
     refusal,

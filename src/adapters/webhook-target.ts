@@ -8,7 +8,7 @@ export function targetRefusal(text: string, allowLoopback: boolean): string | nu
   if (!URL.canParse(text)) return 'Must be a URL'
   const url = new URL(text)
   if (url.username !== '' || url.password !== '') return 'Must not contain a password'
-  if (isLoopback(url.hostname)) {
+  if (isLoopbackTarget(url.hostname)) {
     const isHttp = url.protocol === 'http:' || url.protocol === 'https:'
     return allowLoopback && isHttp ? null : 'Must not be on this machine'
   }
@@ -16,7 +16,7 @@ export function targetRefusal(text: string, allowLoopback: boolean): string | nu
   return hostRefusal(url.hostname)
 }
 
-export function isLoopback(hostname: string): boolean {
+export function isLoopbackTarget(hostname: string): boolean {
   const host = nameOf(hostname)
   return host === '[::1]' || host === 'localhost' || host.endsWith('.localhost') || is127(host)
 }

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { Sha256 } from './artifact.ts'
-import { canonicalJson, isLongerThan } from './canonical.ts'
+import { canonicalJson } from './canonical.ts'
+import { isLongerThan } from './byte-length.ts'
 import { AgentId, Text } from './ids.ts'
 import { PermissionOverrides } from './permission.ts'
 import { RegistryPlace, RegistryScope } from './registry-scope.ts'

@@ -170,7 +170,7 @@ export type ApprovalRevoke = z.infer<typeof ApprovalRevoke>
 type Open = Pick<Approval, 'id' | 'state' | 'operationHash' | 'deadlineAt'>
 
 /** How long there is and where to answer: `baseUrl` is how callers reach the deployment. */
-export function answerTo(now: number, baseUrl: string, approval: Open): ApprovalAnswer {
+export function approvalAnswer(now: number, baseUrl: string, approval: Open): ApprovalAnswer {
   const { id, state, operationHash, deadlineAt } = approval
   if (state !== 'pending') return { secondsLeft: null, answer: null }
   return {

@@ -95,7 +95,7 @@ export const CorrectedSharedBudget = SharedBudgetView.extend({ correction: Budge
 export type CorrectedSharedBudget = z.infer<typeof CorrectedSharedBudget>
 
 /** In the units of the counters: what was counted, but for the measures that are corrected. */
-export function correctedAmounts(before: Amounts, corrected: BudgetCorrect['used']): Amounts {
+export function correctedBudget(before: Amounts, corrected: BudgetCorrect['used']): Amounts {
   const after = { ...before }
   for (const measure of measures) {
     const { name, unit } = measureNames[measure]
@@ -106,13 +106,13 @@ export function correctedAmounts(before: Amounts, corrected: BudgetCorrect['used
 }
 
 /** In the units of the counters; null: not limited. */
-export function limitOf(budget: Budget, measure: Measure): number | null {
+export function budgetLimit(budget: Budget, measure: Measure): number | null {
   const { name, unit } = measureNames[measure]
   const limit = budget[name]
   return limit === undefined ? null : Math.round(limit * unit)
 }
 
-export function shown(amounts: Amounts): z.infer<typeof used> {
+export function shownBudget(amounts: Amounts): z.infer<typeof used> {
   return {
     wallSeconds: amounts.wallMs / 1000,
     toolCalls: amounts.toolCalls,
@@ -130,7 +130,7 @@ export interface StepTokens {
 }
 
 /** Prices are per million tokens, so a token times its price is millionths already. Reasoning is paid as output. */
-export function costMicros(price: ModelPrice, tokens: StepTokens): number {
+export function budgetCostMicros(price: ModelPrice, tokens: StepTokens): number {
   const { input, output, reasoning, cacheRead, cacheWrite } = tokens
   return Math.ceil(
     input * price.input +

@@ -171,7 +171,7 @@ export interface TokenUsage {
 }
 
 /** In US dollars; null if nobody knows the price. */
-export function costOf(model: Model, usage: TokenUsage): number | null {
+export function modelCost(model: Model, usage: TokenUsage): number | null {
   const { price } = model
   if (!price) return null
   const total =

@@ -24,7 +24,7 @@ export const TurnPatch = z.object({
 export type TurnPatch = z.infer<typeof TurnPatch>
 
 /** FNV-1a. Not against attackers: it says whether a text was changed on purpose by the redaction. */
-export function checksumOf(text: string): number {
+export function patchChecksum(text: string): number {
   let hash = 0x811c9dc5
   for (let at = 0; at < text.length; at += 1)
     hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193) >>> 0

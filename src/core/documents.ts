@@ -11,6 +11,7 @@ import {
   type YAMLMap,
 } from 'yaml'
 import type { z } from 'zod'
+import { byteLength } from '../contract/byte-length.ts'
 
 /**
  * The one reader of documents that people write: a text of YAML or JSON becomes a value of a schema, or a list of
@@ -135,16 +136,6 @@ const isWithin = (code: number): boolean =>
   code === 0x7e ||
   code === 0x3c ||
   code === 0x5c
-
-/** UTF-8, without an encoder. */
-export function byteLength(text: string): number {
-  let bytes = 0
-  for (const character of text) {
-    const code = character.codePointAt(0) ?? 0
-    bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x1_0000 ? 3 : 4
-  }
-  return bytes
-}
 
 function readValue<T>(
   document: Document,

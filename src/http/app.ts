@@ -6,8 +6,8 @@ import type { App, AppEnv } from './kit/context.ts'
 import { answerError, answerNotFound, refuseInvalid } from './kit/errors.ts'
 import { createGuards } from './kit/guards.ts'
 import { isCallback, setHeaders } from './kit/headers.ts'
-import { addDocumentRoute } from './kit/openapi.ts'
-import { configurationChecks, createReadiness } from './kit/readiness.ts'
+import { addOpenapiRoute } from './kit/openapi.ts'
+import { configurationReadiness, createReadiness } from './kit/readiness.ts'
 import { createRequestIds } from './kit/request-log.ts'
 import { routes } from './routes/all.ts'
 import { addKeysRoute } from './routes/exports.ts'
@@ -23,7 +23,7 @@ export function createApp(deps: AppDeps): App {
   for (const route of routes) route.add(app, deps, guards)
   addHealthRoutes(app, [], createReadiness(deps))
   addKeysRoute(app, deps)
-  addDocumentRoute(app)
+  addOpenapiRoute(app)
   return app
 }
 
@@ -33,7 +33,7 @@ export function createUnconfiguredApp(
   problems: Problem[],
 ): App {
   const app = createBareApp(deps)
-  const checks = configurationChecks(problems)
+  const checks = configurationReadiness(problems)
   addHealthRoutes(app, problems, async () => ({ ready: false, version, checks }))
   app.all('*', () => {
     throw notConfigured(problems)

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { frame, readFrames } from '../../src/adapters/sandboxes/connect-frames.ts'
+import { connectFrame, readFrames } from '../../src/adapters/sandboxes/connect-frames.ts'
 import { createE2bSandboxes } from '../../src/adapters/sandboxes/e2b.ts'
 import { errorCodeOf } from '../../src/contract/error.ts'
 import type { SandboxProvider } from '../../src/core/ports.ts'
@@ -184,7 +184,7 @@ describe('errors of E2B', () => {
 describe('frames', () => {
   const streamOf = (bytes: Uint8Array<ArrayBuffer>) => new Blob([bytes]).stream()
   const end = (message: object) => {
-    const bytes = frame(message)
+    const bytes = connectFrame(message)
     bytes[0] = 2
     return bytes
   }
@@ -195,7 +195,7 @@ describe('frames', () => {
   }
 
   test('[E2B11] messages are read however they are cut', async () => {
-    const bytes = Buffer.concat([frame({ a: 'ä' }), frame({ b: 2 }), end({})])
+    const bytes = Buffer.concat([connectFrame({ a: 'ä' }), connectFrame({ b: 2 }), end({})])
     for (const size of [1, 2, 7, 1000]) {
       const pieces = Array.from({ length: Math.ceil(bytes.length / size) }, (_, n) =>
         Uint8Array.from(bytes.subarray(n * size, (n + 1) * size)),
@@ -211,11 +211,11 @@ describe('frames', () => {
   })
 
   test('[E2B11] a stream without its end, with an error at its end, or too large is unavailable', async () => {
-    const large = frame({})
+    const large = connectFrame({})
     large[1] = 255
     for (const stream of [
-      streamOf(frame({})),
-      streamOf(frame({}).subarray(0, 3)),
+      streamOf(connectFrame({})),
+      streamOf(connectFrame({}).subarray(0, 3)),
       streamOf(end({ error: { code: 'not_found', message: 'x' } })),
       streamOf(large),
     ])

@@ -2,7 +2,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
 import { createBlobs } from '../../src/adapters/blobs.ts'
-import { createDb } from '../../src/adapters/libsql.ts'
+import { createLibsql } from '../../src/adapters/libsql.ts'
 import { sha256 } from '../../src/adapters/web-crypto.ts'
 import { blobsSuite } from '../suites/blobs.ts'
 import { dbSuite } from '../suites/db.ts'
@@ -77,7 +77,7 @@ describe('a libSQL server that does not answer as it should', () => {
       server.close()
     })
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-    const db = createDb({ url, token: libsql.server().token, requestTimeoutMs: 300 })
+    const db = createLibsql({ url, token: libsql.server().token, requestTimeoutMs: 300 })
     return { db, requests: () => requests }
   }
 
@@ -101,12 +101,12 @@ describe('a libSQL server that does not answer as it should', () => {
   })
 
   test('nobody there, or a token that it refuses: unavailable', async () => {
-    const away = createDb({ url: 'http://127.0.0.1:9', token: null })
+    const away = createLibsql({ url: 'http://127.0.0.1:9', token: null })
     await expect(away.all('select 1')).rejects.toMatchObject({ code: 'storage_unavailable' })
     await expect(away.batch([{ sql: 'select 1', values: [] }])).rejects.toMatchObject({
       code: 'storage_unavailable',
     })
-    const stranger = createDb({ url: libsql.server().url, token: 'wrong' })
+    const stranger = createLibsql({ url: libsql.server().url, token: 'wrong' })
     await expect(stranger.all('select 1')).rejects.toMatchObject({ code: 'storage_unavailable' })
   })
 })

@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeEach, describe, expect, test } from 'vitest'
-import { createProviders, type DirectoryOptions } from '../../src/adapters/sandboxes/directory.ts'
+import { createDirectory, type DirectoryOptions } from '../../src/adapters/sandboxes/directory.ts'
 import { createCrypto } from '../../src/adapters/web-crypto.ts'
 import type { E2bCredentials } from '../../src/contract/provider.ts'
 import { errorTable } from '../../src/contract/error.ts'
@@ -42,7 +42,7 @@ const db: Db = {
   batch: async () => {},
 }
 const directory = (more: Partial<DirectoryOptions> = {}) =>
-  createProviders({
+  createDirectory({
     ...{ local: null, modal: null, e2b: account(deploymentKey), label: 'test' },
     ...{ db: () => db, crypto, now: () => now },
     ...more,

@@ -1,6 +1,7 @@
 import { beforeAll, describe } from 'vitest'
 import { createCrypto } from '../../src/adapters/web-crypto.ts'
-import { createKey, createOrganisation } from '../../src/core/registry/keys.ts'
+import { insertKey } from '../../src/core/registry/keys.ts'
+import { createOrganisation } from '../../src/core/registry/organisations.ts'
 import { parseConfig } from '../../src/config.ts'
 import { badInputSuite } from '../e2e/bad-input.ts'
 import { createGuardKit, type GuardKit, sendTo } from '../e2e/guard-kit.ts'
@@ -18,7 +19,7 @@ describe.each(hosts)('guards on %s', (host) => {
     kit = await createGuardKit({
       send: sendTo(stack().url),
       adminKey: stack().adminKey,
-      strangerKey: (await createKey(stack().db, crypto, Date.now(), stranger, key)).secret,
+      strangerKey: (await insertKey(stack().db, crypto, Date.now(), stranger, key)).secret,
       tokenKeys,
       operatorKey: operatorKey ?? '',
     })

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { root } from '../../local/binaries.ts'
 import { startStack } from '../../local/stack/stack.ts'
-import { createDb } from '../../src/adapters/libsql.ts'
+import { createLibsql } from '../../src/adapters/libsql.ts'
 import { createTokens } from '../../src/adapters/tokens.ts'
 import type { Session } from '../../src/contract/session.ts'
 import { crashPoints } from '../../src/core/actor/crash-points.ts'
@@ -113,7 +113,7 @@ async function createScene(
   })
   endings.push(() => stack.stop())
   killer = new Killer(stack, crashes, random)
-  const db = createDb({ url: stack.sqld.url, token: stack.sqld.token })
+  const db = createLibsql({ url: stack.sqld.url, token: stack.sqld.token })
   await db.batch([{ sql: effectsTable, values: [] }])
   const admin = clientOf(stack.adminKey)
   const tokens = createTokens(parseConfig(stack.env).tokenKeys, Date.now)

@@ -5,7 +5,7 @@ import { configurationPage, programVariables } from '../../build/configuration-p
 import { toolsPage } from '../../build/tools-page.ts'
 import { root } from '../../local/binaries.ts'
 import { contractTools } from '../../src/contract/tools.ts'
-import { Environment, textOf, variableNames } from '../../src/variables.ts'
+import { Environment, variableText, variableNames } from '../../src/variables.ts'
 
 test('the page on the tools is up to date: npm run docs', () => {
   expect(readFileSync(join(root, 'docs', 'tools.md'), 'utf8')).toBe(toolsPage())
@@ -27,7 +27,7 @@ test('[OPS6] the page on the variables is up to date: npm run docs', () => {
 
 test('[OPS6] every example on it is a value that passes', () => {
   for (const name of variableNames) {
-    const { example } = textOf(name)
+    const { example } = variableText(name)
     expect([name, Environment.shape[name].safeParse(example).error]).toEqual([name, undefined])
     expect(configurationPage()).toContain(`| \`${name}\` |`)
   }

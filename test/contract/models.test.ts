@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import {
-  costOf,
+  modelCost,
   defaultModelId,
   findModel,
   modelRows,
@@ -174,11 +174,11 @@ describe('prices', () => {
 
   test('money is tokens times price; unknown stays unknown', () => {
     const usage = { input: 1_000_000, output: 100_000, cacheRead: 2_000_000, cacheWrite: 400_000 }
-    expect(costOf(parseModel('claude-sonnet-4.6'), usage)).toBeCloseTo(3 + 1.5 + 0.6 + 1.5, 10)
-    expect(costOf(parseModel('codestral'), { ...usage, cacheWrite: 0 })).toBeCloseTo(
+    expect(modelCost(parseModel('claude-sonnet-4.6'), usage)).toBeCloseTo(3 + 1.5 + 0.6 + 1.5, 10)
+    expect(modelCost(parseModel('codestral'), { ...usage, cacheWrite: 0 })).toBeCloseTo(
       0.3 + 0.09 + 0.6,
       10,
     )
-    expect(costOf(parseModel('scripted'), usage)).toBeNull()
+    expect(modelCost(parseModel('scripted'), usage)).toBeNull()
   })
 })

@@ -62,8 +62,13 @@ export const working: Case[] = [
   ...first('done suspect:0 0', 'execute.begun'),
   ...first('done suspect:1 0', 'execute.done'),
   { point: 'command.recorded', hit: 3, ends: 'done suspect:1 0' },
-  ...first('done succeeded:1 1', 'turn.before-end', 'turn.after-end'),
+  ...first('done succeeded:1 1', 'turn.before-end', 'turn.after-end', 'evidence.collected'),
 ]
+/** By then the turn's end may be stored, or is for sure. */
+export const endings: Partial<Record<Aim['point'], string[]>> = {
+  'turn.after-end': ['interrupted', 'completed'],
+  'evidence.collected': ['completed'],
+}
 
 /** A session whose first agent dies there, at the end of its turn. */
 export async function struck(

@@ -2,7 +2,14 @@ import { rmSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { crashPoints } from '../../sandbox-agent/crash-points.ts'
-import { booting, expectOnce, type Scene, struck, working } from './agent-crashes-checks.ts'
+import {
+  booting,
+  endings,
+  expectOnce,
+  type Scene,
+  struck,
+  working,
+} from './agent-crashes-checks.ts'
 import {
   type Crashes,
   Effects,
@@ -47,8 +54,7 @@ describe.concurrent('an agent', { timeout: 300_000 }, () => {
     '[BOX11] [BOX4] [CALL7] [LINK2] [LIFE7] killed at hit $hit of $point: the next one is ready, effects are once or unknown, the model is told',
     async (aim) => {
       const { box, ...driven } = await struck(scene(), aim)
-      const isAfter = aim.point === 'turn.after-end'
-      expect(isAfter ? ['interrupted', 'completed'] : ['interrupted']).toContain(driven.turn.state)
+      expect(endings[aim.point] ?? ['interrupted']).toContain(driven.turn.state)
       await expectOnce(scene(), { box, ...driven }, aim)
       const told = await nextPrompt(stack(), box)
       expect(told).toContain('the sandbox in which you worked has ended')

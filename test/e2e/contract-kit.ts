@@ -4,7 +4,7 @@ import { expect } from 'vitest'
 import type { ScriptCall, ScriptStep } from '../../local/model/scripted-model.ts'
 import type { ChatRequest } from '../../local/model/chat-completions.ts'
 import type { Stack } from '../../local/stack/stack.ts'
-import { createDb } from '../../src/adapters/libsql.ts'
+import { createLibsql } from '../../src/adapters/libsql.ts'
 import type { Configuration } from '../../src/contract/configuration.ts'
 import type { EnvRequest, EnvSubmitted } from '../../src/contract/env.ts'
 import type { ToolCall } from '../../src/contract/tool.ts'
@@ -17,7 +17,8 @@ type Place = Pick<Stack, 'url' | 'adminKey'>
 export const api = (place: Place, method: string, path: string, body?: unknown): Promise<Answer> =>
   request(method, `${place.url}${path}`, place.adminKey, body)
 
-export const dbOf = (stack: Stack): Db => createDb({ url: stack.sqld.url, token: stack.sqld.token })
+export const dbOf = (stack: Stack): Db =>
+  createLibsql({ url: stack.sqld.url, token: stack.sqld.token })
 
 export async function createConfiguration(
   place: Place,

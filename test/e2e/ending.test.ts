@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { binary, root } from '../../local/binaries.ts'
 import { killProcesses, stackMark } from '../../local/processes/processes.ts'
-import { openFolders, sandboxRootIn } from '../../local/users/sandbox-site.ts'
+import { siteFolders, sandboxRootIn } from '../../local/users/sandbox-site.ts'
 import { lockHolder } from '../../local/state/lock.ts'
 import { isLong } from '../support/long.ts'
 import { Box, leaveChildren, listeners, portsOf, stackProcesses, until, write } from './support.ts'
@@ -40,10 +40,10 @@ async function startGantry(stateDir = mkdtempSync(join(tmpdir(), 'gantry-e2e-'))
   if (lock === undefined) throw new Error('It holds no lock')
   onTestFinished(async () => {
     await killProcesses({ marks: [`${stackMark}=${lock.mark}`] })
-    for (const path of [stateDir, ...openFolders(stateDir)])
+    for (const path of [stateDir, ...siteFolders(stateDir)])
       rmSync(path, { recursive: true, force: true })
   })
-  const folder = openFolders(stateDir)[0] as string
+  const folder = siteFolders(stateDir)[0] as string
   const place = isRoot ? sandboxRootIn(folder) : join(stateDir, 'sandboxes')
   return {
     pid: starter.pid as number,

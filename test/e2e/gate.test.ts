@@ -1,5 +1,5 @@
 import { connectInside } from '../../sandbox-agent/enclosure/door.ts'
-import { Client, textOf } from '../../sandbox-agent/opencode/client.ts'
+import { Client, opencodeText } from '../../sandbox-agent/opencode/client.ts'
 import { isRoot } from '../support/needs.ts'
 import { appendFileSync, chmodSync, existsSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
@@ -167,7 +167,7 @@ async function intruderOf(box: Box) {
       signal: AbortSignal.timeout(30_000),
     })
     expect(response.statusCode).toBe(200)
-    return JSON.parse(await textOf(response)) as { id: string }
+    return JSON.parse(await opencodeText(response)) as { id: string }
   }
   /** The session in which the command has run. */
   return async (session: object, folder = '') => {

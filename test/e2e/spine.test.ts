@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Stack } from '../../local/stack/stack.ts'
-import { createDb } from '../../src/adapters/libsql.ts'
+import { createLibsql } from '../../src/adapters/libsql.ts'
 import type { Artifact } from '../../src/contract/artifact.ts'
 import type { SessionEvent } from '../../src/contract/events.ts'
 import type { SessionDiff, SessionRow } from '../../src/contract/session.ts'
@@ -63,7 +63,7 @@ describe.each(hosts)('the spine on %s', (host) => {
     const { items: calls } = (await box.get('/calls')).json as { items: ToolCall[] }
     expect(calls).toMatchObject([{ tool: 'verify', state: 'settled', attempts: 1 }])
     expect(calls[0]?.response).toMatchObject({ success: true, data: { uploadedCount: 1 } })
-    const db = createDb({ url: stack().sqld.url, token: stack().sqld.token })
+    const db = createLibsql({ url: stack().sqld.url, token: stack().sqld.token })
     const rows = await until('the row is settled in libSQL', 15_000, async () => {
       const found = await db.all<{ tool_name: string; status: string; attempts: number }>(
         'select tool_name, status, attempts from session_tool_invocations where session_id = ?',
@@ -73,6 +73,11 @@ describe.each(hosts)('the spine on %s', (host) => {
     })
     expect(rows).toMatchObject([{ tool_name: 'verify', attempts: 1 }])
 
+    // The last word of a turn: what it has changed is collected after its end.
+    await until('the changes are collected', 30_000, async () => {
+      const collected = await box.eventsOf('changes.collected')
+      return collected.length > 0
+    })
     const events = await box.events()
     expectWhole(events)
     const turnEvents = events.slice(events.findIndex(({ kind }) => kind === 'turn.queued'))

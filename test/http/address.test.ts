@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import {
   type AddressOf,
   cloudflareAddress,
-  groupOf,
+  addressGroup,
   socketAddress,
 } from '../../src/http/kit/address.ts'
 import type { AppEnv } from '../../src/http/kit/context.ts'
@@ -43,5 +43,5 @@ test.each([
   ['::1', '0:0:0:0'],
   ['', ''],
 ])('[AUTH13] %s is one of %s', (address, group) => {
-  expect(groupOf(address)).toBe(group)
+  expect(addressGroup(address)).toBe(group)
 })

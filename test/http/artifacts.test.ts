@@ -3,7 +3,7 @@ import { sha256 } from '../../src/adapters/web-crypto.ts'
 import type { ErrorBody } from '../../src/contract/error.ts'
 import { storeArtifacts } from '../../src/core/session/artifacts/rows.ts'
 import { receiveEnvRequest } from '../../src/core/session/env/requests.ts'
-import { attachment } from '../../src/http/routes/artifacts.ts'
+import { artifactAttachment } from '../../src/http/routes/artifacts.ts'
 import { createTestApp, type TestApp } from '../support/app.ts'
 import { useLibsql } from '../support/libsql.ts'
 
@@ -98,11 +98,11 @@ test('[API5] a download is an attachment that no browser runs', async () => {
 })
 
 test('a file name is quoted for old clients and complete for new ones', () => {
-  expect(attachment('a/b.txt')).toBe(`attachment; filename="b.txt"; filename*=UTF-8''b.txt`)
-  expect(attachment("it's (1)*\n.txt")).toBe(
+  expect(artifactAttachment('a/b.txt')).toBe(`attachment; filename="b.txt"; filename*=UTF-8''b.txt`)
+  expect(artifactAttachment("it's (1)*\n.txt")).toBe(
     `attachment; filename="it's (1)*_.txt"; filename*=UTF-8''it%27s%20%281%29%2A%0A.txt`,
   )
-  expect(attachment('folder/')).toContain('filename="artifact"')
+  expect(artifactAttachment('folder/')).toContain('filename="artifact"')
 })
 
 describe('lists come in pages', () => {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { modelBindings, passedOn } from '../../local/stack/environment.ts'
+import { modelEnvironment, passedEnvironment } from '../../local/stack/environment.ts'
 import { exampleSecret, parseConfig, readConfig } from '../../src/config.ts'
-import { textOf, variableNames } from '../../src/variables.ts'
+import { variableText, variableNames } from '../../src/variables.ts'
 
 const secret = (bytes: number, fill = 7) => Buffer.alloc(bytes, fill).toString('base64')
 const least = {
@@ -157,11 +157,11 @@ for (const [name, value, message] of [
 }
 
 test('[OPS7] npm start passes on every variable, but for those that it makes itself', () => {
-  const shell = Object.fromEntries(variableNames.map((name) => [name, textOf(name).example]))
-  const passed = { ...passedOn(shell), ...modelBindings(shell) }
-  const own = variableNames.filter((name) => textOf(name).ownOfStack)
+  const shell = Object.fromEntries(variableNames.map((name) => [name, variableText(name).example]))
+  const passed = { ...passedEnvironment(shell), ...modelEnvironment(shell) }
+  const own = variableNames.filter((name) => variableText(name).ownOfStack)
   expect(own).toContain('LIBSQL_URL')
   expect([...Object.keys(passed), ...own].sort()).toEqual([...variableNames].sort())
   expect(passed).toMatchObject({ GANTRY_LIMITS: shell['GANTRY_LIMITS'] })
-  expect(passedOn({ GANTRY_LIMITS: '' })).toEqual({})
+  expect(passedEnvironment({ GANTRY_LIMITS: '' })).toEqual({})
 })

@@ -67,7 +67,7 @@ describe('a memory', () => {
         ...{ id: answer.json.id, project: 'basic', scope: 'project', type: 'decision' },
         ...{ title: 'Queues', revision: 1, updatedAt: app.deps.now() },
         snippet: 'We use one queue per tenant',
-        score: 11,
+        score: 8,
       },
     ])
   })

@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from 'vitest'
 import type { UpMessage } from '../../src/contract/link.ts'
-import { checksumOf } from '../../src/contract/patch.ts'
+import { patchChecksum } from '../../src/contract/patch.ts'
 import { agentEvent } from '../support/agent.ts'
 import { createTestApp, type TestApp, testOperatorKey } from '../support/app.ts'
 import { useLibsql } from '../support/libsql.ts'
@@ -27,7 +27,7 @@ async function worked(): Promise<{ sessionId: string; turnId: string }> {
   const prompted = await app.call('POST', `/v1/sessions/${sessionId}/prompts`, key, { text: 'go' })
   const turnId = prompted.json.id as string
   const [base, tree] = ['a'.repeat(40), 'b'.repeat(40)]
-  const patch = { base, tree, files: 1, bytes: text.length, text, checksum: checksumOf(text) }
+  const patch = { base, tree, files: 1, bytes: text.length, text, checksum: patchChecksum(text) }
   const diff = { patch: text, files: [], truncated: false, leftOut }
   const end = { turnId, state: 'completed', reason: null, text: 'done', diff, patch }
   await say({ t: 'events', items: [agentEvent(1, 'turn.ended', end)] })

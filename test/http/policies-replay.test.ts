@@ -2,7 +2,7 @@ import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { PermissionRequest } from '../../src/contract/permission.ts'
 import type { PermissionRecord } from '../../src/contract/permission-record.ts'
 import type { Policy } from '../../src/contract/policy.ts'
-import { mustParse } from '../../src/core/registry/policies/document.ts'
+import { mustParsePolicy } from '../../src/core/registry/policies/document.ts'
 import { evaluatePermission, withGateRules } from '../../src/core/policy/evaluate.ts'
 import {
   effectivePolicy,
@@ -46,7 +46,7 @@ overrides:
   subagents: { explore: { edit: deny } }
 `
 const strict = source.replace(`'npm *' }\n    decision: allow`, `'npm *' }\n    decision: ask`)
-const documentOf = (text: string): Policy => policyFrom(mustParse(text, 'yaml'), 1)
+const documentOf = (text: string): Policy => policyFrom(mustParsePolicy(text, 'yaml'), 1)
 
 const sample = (more: Partial<PermissionRequest>): PermissionRequest => ({
   category: 'shell',

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { root } from '../../local/binaries.ts'
 import { applyMigrations } from '../../local/database/migrations.ts'
-import { createDb } from '../../src/adapters/libsql.ts'
+import { createLibsql } from '../../src/adapters/libsql.ts'
 import { createCrypto } from '../../src/adapters/web-crypto.ts'
 import { schemaVersion, version } from '../../src/contract/version.ts'
 import { createUnconfiguredApp, readConfig } from '../../src/http/app.ts'
@@ -82,7 +82,7 @@ test('[OPS1] a token that is refused, may only read, or a server that is away: t
     [{ url, token: readToken }, 'LIBSQL_TOKEN'],
     [{ url: 'http://127.0.0.1:1', token: 'hunter2' }, 'LIBSQL_URL'],
   ] as const) {
-    const { status, json, text } = await createTestApp({ db: () => createDb(options) }).call(
+    const { status, json, text } = await createTestApp({ db: () => createLibsql(options) }).call(
       'GET',
       '/readyz',
     )

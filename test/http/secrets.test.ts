@@ -1,7 +1,7 @@
 import { beforeEach, expect, test } from 'vitest'
 import { createCrypto } from '../../src/adapters/web-crypto.ts'
 import type { Crypto, Db } from '../../src/core/ports.ts'
-import { loadSecretValues } from '../../src/core/registry/secrets.ts'
+import { loadSecretValues } from '../../src/core/registry/configurations/secrets.ts'
 import { createTestApp, type TestApp } from '../support/app.ts'
 import { secretKey } from '../support/keys.ts'
 import { useLibsql } from '../support/libsql.ts'

@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { binary, root } from '../../local/binaries.ts'
-import { signalProcess, startTime } from '../../local/processes/processes.ts'
+import { signalProcess, processStartTime } from '../../local/processes/processes.ts'
 import { tempDir, until } from '../local/support.ts'
 import { findMentioning } from './mentions.ts'
 import { findRoom } from './rooms.ts'
@@ -34,11 +34,11 @@ describe('a run that is ended', { timeout: limitMs * 3 }, () => {
       await until(() => existsSync(file), limitMs)
       const started = JSON.parse(readFileSync(file, 'utf8')) as { folder: string; pids: number[] }
       onTestFinished(() => started.pids.forEach((pid) => signalProcess(pid, 'SIGKILL')))
-      expect(started.pids.map(startTime)).not.toContain(undefined)
+      expect(started.pids.map(processStartTime)).not.toContain(undefined)
       runner.kill(signal)
       await until(() => findMentioning(started.folder).length === 0, limitMs)
       await until(() => !existsSync(started.folder), limitMs)
-      expect(started.pids.map(startTime)).toEqual([undefined, undefined, undefined])
+      expect(started.pids.map(processStartTime)).toEqual([undefined, undefined, undefined])
     },
   )
 })

@@ -1,5 +1,5 @@
 import { SessionCreate } from '../../src/contract/session.ts'
-import { builtinOf } from '../../src/core/policy/sandbox-default.ts'
+import { builtinPolicy } from '../../src/core/policy/sandbox-default.ts'
 import { deleteSession } from '../../src/core/verbs/delete-session.ts'
 import { random } from '../support/random.ts'
 import { policyOf } from '../support/run-world.ts'
@@ -34,7 +34,7 @@ const document = policyOf({
     },
   ],
 })
-const policy = { ...document, builtin: builtinOf() as string }
+const policy = { ...document, builtin: builtinPolicy() as string }
 
 const words = ['say', 'bash', 'once', 'again', 'verify', 'verify', 'bash', 'nap']
 const moments = [1000, 5000, 12_000, 31_000, 31_000, 65_000, 130_000, 700_000]

@@ -7,7 +7,7 @@ import {
   saveMemory,
   updateMemory,
 } from '../../src/core/registry/memories/memories.ts'
-import { listRevisions } from '../../src/core/registry/memories/rows.ts'
+import { listMemoryRevisions } from '../../src/core/registry/memories/rows.ts'
 import { searchMemories } from '../../src/core/registry/memories/search.ts'
 import type { Place } from '../../src/core/registry/place.ts'
 
@@ -75,7 +75,7 @@ export function memoriesSuite(name: string, open: () => Db): void {
       expect((await loadMemory(open(), place, made.id)).content).toBe('two')
       const texts = Array.from({ length: 10 }, (_, at) => `text ${at}`)
       await Promise.all(texts.map((text, at) => update(text, `op-${at}`)))
-      const kept = await listRevisions(open(), made.id, { limit: 50, before: null })
+      const kept = await listMemoryRevisions(open(), made.id, { limit: 50, before: null })
       expect(kept.map(({ revision }) => revision)).toEqual(
         Array.from({ length: 13 }, (_, at) => 13 - at),
       )
@@ -109,7 +109,7 @@ export function memoriesSuite(name: string, open: () => Db): void {
       }))
       const given = { project: 'web', scope: 'project' as const, dryRun: false, memories }
       const by = () => ({ savedBy: 'key_x', idOf: id })
-      for (let statement = 0; statement < 6; statement += 1) {
+      for (let statement = 0; statement < 9; statement += 1) {
         const broken: Db = {
           all: (...asked) => open().all(...asked),
           batch: (all) => open().batch(all.toSpliced(statement, 1, { sql: 'selec', values: [] })),

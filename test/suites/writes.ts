@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { migrate } from '../../src/core/actor/ladder.ts'
+import { climbLadder } from '../../src/core/actor/ladder.ts'
 import type { Sql } from '../../src/core/ports.ts'
 import { sessionLadder } from '../../src/core/session/rungs/ladder.ts'
 import { Writes } from '../../src/core/actor/writes.ts'
@@ -52,7 +52,7 @@ export function writesSuite(
     withSql((plain) => {
       let written: string[] = []
       const writes = new Writes(plain, (tables) => (written = [...tables].toSorted()))
-      writes.climbed(sessionLadder, migrate(plain, sessionLadder))
+      writes.climbed(sessionLadder, climbLadder(plain, sessionLadder))
       for (const [statement, ...tables] of statements)
         for (const way of ['run', 'all'] as const) {
           written = []

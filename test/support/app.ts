@@ -3,7 +3,7 @@ import { linkClose } from '../../src/contract/link.ts'
 import { Firewall } from '../../src/contract/limits.ts'
 import { modelRows } from '../../src/contract/models.ts'
 import { createBlobs } from '../../src/adapters/blobs.ts'
-import { createProviders, type DirectoryOptions } from '../../src/adapters/sandboxes/directory.ts'
+import { createDirectory, type DirectoryOptions } from '../../src/adapters/sandboxes/directory.ts'
 import type { SecretKey } from '../../src/adapters/secret-key.ts'
 import { createTokens } from '../../src/adapters/tokens.ts'
 import { createCrypto, createSessionIds } from '../../src/adapters/web-crypto.ts'
@@ -13,7 +13,8 @@ import type { SessionEvent } from '../../src/contract/events.ts'
 import type { ProofMode } from '../../src/contract/evidence.ts'
 import type { Scope } from '../../src/contract/key.ts'
 import { type GatewayTool, gatewayTool } from '../../src/core/session/calls/tools/tool.ts'
-import { createKey, createOrganisation } from '../../src/core/registry/keys.ts'
+import { insertKey } from '../../src/core/registry/keys.ts'
+import { createOrganisation } from '../../src/core/registry/organisations.ts'
 import { LedgerActor } from '../../src/core/ledger/ledger.ts'
 import { EvalRunActor } from '../../src/core/eval-run/eval-run.ts'
 import { OrganisationActor } from '../../src/core/organisation/organisation.ts'
@@ -130,7 +131,7 @@ export function createTestApp({
     retentionMs: 86_400_000,
     modelLimits: boundedBy,
   }
-  const remote = createProviders({
+  const remote = createDirectory({
     ...{ local: null, e2b: null, modal: null, label: 'test', db, crypto, now },
     ...directory,
   })
@@ -322,7 +323,7 @@ export function createTestApp({
   const app = createApp(deps)
 
   const makeKey = (organisationId: string, ...scopes: Scope[]) =>
-    createKey(db(), crypto, clock.now, organisationId, { name: 'test', owner: 'test', scopes })
+    insertKey(db(), crypto, clock.now, organisationId, { name: 'test', owner: 'test', scopes })
   return {
     app,
     deps,

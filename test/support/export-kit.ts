@@ -1,11 +1,11 @@
 import { createAttestationKeys } from '../../src/adapters/attestation-keys.ts'
 import type { SecretKey } from '../../src/adapters/secret-key.ts'
 import type { ExportPredicate } from '../../src/contract/export.ts'
-import { bundleOf, deliveryOf } from '../../src/core/evidence/dry-run/fixture.ts'
+import { fixtureBundle, fixtureDelivery } from '../../src/core/evidence/dry-run/fixture.ts'
 import { proveChanges } from '../../src/core/evidence/prove.ts'
-import { linesOf, type RunContent, statementOf } from '../../src/core/export/bundle.ts'
+import { bundleLines, type RunContent, bundleStatement } from '../../src/core/export/bundle.ts'
 import { hashText } from '../../src/core/hash.ts'
-import { entryHash, firstHash, type TimelineRow } from '../../src/core/session/runs/timeline.ts'
+import { timelineHash, firstHash, type TimelineRow } from '../../src/core/session/runs/timeline.ts'
 import { edit, file, fixture, write } from './proof-fixtures.ts'
 
 const runId = 'run_1'
@@ -16,7 +16,7 @@ function chainOf(entries: readonly [kind: string, data: object][]): TimelineRow[
   for (const [at, [kind, value]] of entries.entries()) {
     const previous_hash = rows.at(-1)?.hash ?? firstHash(runId)
     const entry = { seq: at + 1, at: 1000 + at, kind, data: JSON.stringify(value), previous_hash }
-    rows.push({ ...entry, hash: entryHash(entry) })
+    rows.push({ ...entry, hash: timelineHash(entry) })
   }
   return rows
 }
@@ -30,7 +30,11 @@ export function provenRun(): RunContent {
       file(null, 'ä\nb\n', { relativePath: 'new.ts' }),
     ],
   })
-  const proven = proveChanges({ bundle: bundleOf(made), delivery: deliveryOf(made), mode: 'full' })
+  const proven = proveChanges({
+    bundle: fixtureBundle(made),
+    delivery: fixtureDelivery(made),
+    mode: 'full',
+  })
   const changes = proven.changes.map(({ event }) => {
     const stored = JSON.stringify(event)
     return { eventId: event.eventId, hash: hashText(stored), event: stored }
@@ -61,10 +65,10 @@ export async function signedText(
   content: RunContent,
   key: SecretKey,
   texts: ExportPredicate['texts'] = 'full',
-  change: (statement: ReturnType<typeof statementOf>) => object = (statement) => statement,
+  change: (statement: ReturnType<typeof bundleStatement>) => object = (statement) => statement,
 ): Promise<string> {
-  const lines = linesOf(content)
-  const statement = change(statementOf(content, lines, { texts, now: 1 }))
+  const lines = bundleLines(content)
+  const statement = change(bundleStatement(content, lines, { texts, now: 1 }))
   const envelope = await createAttestationKeys([key]).attest(JSON.stringify(statement))
   return [JSON.stringify(envelope), ...lines, ''].join('\n')
 }

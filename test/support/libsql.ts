@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll } from 'vitest'
 import { applyMigrations } from '../../local/database/migrations.ts'
-import { loadKeys, mintToken, type Sqld, startSqld } from '../../local/database/sqld.ts'
-import { createDb } from '../../src/adapters/libsql.ts'
+import { loadKeys, mintSqldToken, type Sqld, startSqld } from '../../local/database/sqld.ts'
+import { createLibsql } from '../../src/adapters/libsql.ts'
 import type { Db } from '../../src/core/ports.ts'
 
 interface Libsql {
@@ -34,7 +34,7 @@ export function useEmptyLibsql(): Libsql {
   })
   return {
     server: () => server,
-    db: () => createDb({ url: server.url, token: server.token, requestTimeoutMs: 20_000 }),
-    readToken: () => mintToken(loadKeys(stateDir).privateKey, 'ro'),
+    db: () => createLibsql({ url: server.url, token: server.token, requestTimeoutMs: 20_000 }),
+    readToken: () => mintSqldToken(loadKeys(stateDir).privateKey, 'ro'),
   }
 }

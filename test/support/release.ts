@@ -6,7 +6,8 @@ import { root } from '../../local/binaries.ts'
 import { createLocalSessions } from '../../src/hosts/deno/sessions.ts'
 import type { DownMessage, UpMessage } from '../../src/contract/link.ts'
 import { gatewayTools } from '../../src/core/session/calls/tools/registry.ts'
-import { createKey, createOrganisation } from '../../src/core/registry/keys.ts'
+import { insertKey } from '../../src/core/registry/keys.ts'
+import { createOrganisation } from '../../src/core/registry/organisations.ts'
 import { createApp, parseConfig } from '../../src/http/app.ts'
 import { createParts } from '../../src/parts.ts'
 import { MemorySandboxes } from './memory-sandboxes.ts'
@@ -15,7 +16,7 @@ import { MemorySandboxes } from './memory-sandboxes.ts'
 export interface Release {
   createLocalSessions: typeof createLocalSessions
   gatewayTools: typeof gatewayTools
-  createKey: typeof createKey
+  createKey: typeof insertKey
   createOrganisation: typeof createOrganisation
   createApp: typeof createApp
   parseConfig: typeof parseConfig
@@ -25,7 +26,7 @@ export interface Release {
 export const thisRelease: Release = {
   createLocalSessions,
   gatewayTools,
-  createKey,
+  createKey: insertKey,
   createOrganisation,
   createApp,
   parseConfig,

@@ -7,10 +7,11 @@ import { afterAll, beforeAll } from 'vitest'
 import { root } from '../../local/binaries.ts'
 import { type ControlPlaneKind, controlPlaneKinds } from '../../local/stack/control-plane.ts'
 import { type Stack, type StackOptions, startStack } from '../../local/stack/stack.ts'
-import { createDb } from '../../src/adapters/libsql.ts'
+import { createLibsql } from '../../src/adapters/libsql.ts'
 import { createCrypto } from '../../src/adapters/web-crypto.ts'
 import type { Session } from '../../src/contract/session.ts'
-import { createKey, createOrganisation } from '../../src/core/registry/keys.ts'
+import { insertKey } from '../../src/core/registry/keys.ts'
+import { createOrganisation } from '../../src/core/registry/organisations.ts'
 import type { Db } from '../../src/core/ports.ts'
 import { parseConfig } from '../../src/config.ts'
 import { type MintOptions, mintToken } from './agent.ts'
@@ -100,11 +101,11 @@ export async function openShared(name: string, start: () => Promise<Stack>): Pro
   // A test that has failed may have left it without them.
   await stack.sqld.start()
   await stack.worker.start()
-  const db = createDb({ url: stack.sqld.url, token: stack.sqld.token })
+  const db = createLibsql({ url: stack.sqld.url, token: stack.sqld.token })
   const crypto = createCrypto(parseConfig(stack.env).sealKeys)
   const organisationId = await createOrganisation(db, crypto, Date.now(), 'test')
   const admin = { name: 'test', owner: 'local', scopes: ['admin' as const] }
-  const { secret } = await createKey(db, crypto, Date.now(), organisationId, admin)
+  const { secret } = await insertKey(db, crypto, Date.now(), organisationId, admin)
   return { ...stack, organisationId, adminKey: secret }
 }
 
@@ -113,7 +114,7 @@ function testStack(stack: Stack): TestStack {
     request(method, `${url ?? stack.url}${path}`, credential ?? stack.adminKey, body, headers)
   return {
     ...stack,
-    db: createDb({ url: stack.sqld.url, token: stack.sqld.token }),
+    db: createLibsql({ url: stack.sqld.url, token: stack.sqld.token }),
     api,
     async createSession(input = {}) {
       const { status, json, text } = await api('POST', '/v1/sessions', input)

@@ -2,19 +2,19 @@ import { createCrypto } from '../../src/adapters/web-crypto.ts'
 import { createWebhookSender } from '../../src/adapters/webhook-sender.ts'
 import { SessionId } from '../../src/contract/ids.ts'
 import type { WebhookCreate } from '../../src/contract/webhook.ts'
-import { nextDeadline, releaseTaken } from '../../src/core/actor/deadlines.ts'
-import { createOrganisation } from '../../src/core/registry/keys.ts'
+import { nextDeadline, releaseTakenDeadlines } from '../../src/core/actor/deadlines.ts'
+import { createOrganisation } from '../../src/core/registry/organisations.ts'
 import { LedgerActor } from '../../src/core/ledger/ledger.ts'
-import { unsentRows } from '../../src/core/actor/outbox.ts'
+import { unsentOutbox } from '../../src/core/actor/outbox.ts'
 import type { Db, Sql, WebhookPost } from '../../src/core/ports.ts'
-import { meetingsOf } from '../../src/core/actor/room.ts'
+import { roomMeetings } from '../../src/core/actor/room.ts'
 import { Alarm } from '../../src/core/actor/alarm.ts'
 import { listEvents } from '../../src/core/session/log/events.ts'
 import { SessionKernel } from '../../src/core/session/record/kernel.ts'
 import type { SessionPorts } from '../../src/core/session/record/ports.ts'
 import { addDelivery, type NewDelivery } from '../../src/core/session/webhooks/deliveries.ts'
 import { Webhooks } from '../../src/core/session/webhooks/webhooks.ts'
-import { createWebhook } from '../../src/core/registry/webhooks/webhooks.ts'
+import { insertWebhook } from '../../src/core/registry/webhooks/webhooks.ts'
 import { secretKey } from './keys.ts'
 import { memorySql } from './sql.ts'
 
@@ -66,8 +66,8 @@ export class WebhookWorld {
     this.dieAtCommit = Infinity
     this.#kernel = new SessionKernel(this.#ports())
     const rooms = [new Webhooks(this.#kernel), { deadlines: { outbox: () => {} } }]
-    this.#alarm = new Alarm(this.#kernel, meetingsOf(rooms))
-    if (this.#kernel.created) releaseTaken(this.sql, this.now, this.#kernel.instance)
+    this.#alarm = new Alarm(this.#kernel, roomMeetings(rooms))
+    if (this.#kernel.created) releaseTakenDeadlines(this.sql, this.now, this.#kernel.instance)
   }
 
   #ports(): SessionPorts {
@@ -116,7 +116,7 @@ export class WebhookWorld {
 
   hook(url: string, more: Partial<WebhookCreate> = {}) {
     const input = { url, events: ['run.ended' as const], ...more }
-    return createWebhook(this.#db(), this.crypto, this.now, this.organisationId, input)
+    return insertWebhook(this.#db(), this.crypto, this.now, this.organisationId, input)
   }
 
   tell(more: Partial<NewDelivery> = {}): string {
@@ -164,7 +164,7 @@ export class WebhookWorld {
       log: () => {},
     })
     const { sessionId, organisationId } = this
-    const rows = unsentRows(this.sql)
+    const rows = unsentOutbox(this.sql)
     await ledger.append({ sessionId, organisationId, after: 0, rows })
     return this.#db().all(
       `select webhook_id, id, event, run_id, state, attempts, last_status, error from webhook_deliveries

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { AppError } from '../../src/contract/error.ts'
-import { createDb } from '../../src/adapters/libsql.ts'
+import { createLibsql } from '../../src/adapters/libsql.ts'
 import { type HostSession, useHost } from '../support/host.ts'
 import { useLibsql } from '../support/libsql.ts'
 
@@ -11,7 +11,7 @@ let isAway = false
 let isWithoutPhases = false
 const away = (): Promise<never> => Promise.reject(new AppError('storage_unavailable', 'Away'))
 const db = () => {
-  const real = createDb({ url: libsql.server().url, token: libsql.server().token })
+  const real = createLibsql({ url: libsql.server().url, token: libsql.server().token })
   return {
     all: <T extends object>(...given: Parameters<typeof real.all>): Promise<T[]> =>
       isAway || (isWithoutPhases && given[0].includes('phase_artifacts'))

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { linkClose } from '../../src/contract/link.ts'
-import { checksumOf } from '../../src/contract/patch.ts'
+import { patchChecksum } from '../../src/contract/patch.ts'
 import { type HostSession, useHost } from '../support/host.ts'
 
 const host = useHost()
@@ -220,7 +220,7 @@ test('[SES10] [SES15] [SES16] the diff is asked of the sandbox; what a turn ende
   session.agent.result((await session.agent.command('diff')).id, { ...diff, patch: 'live' })
   expect(await asked).toMatchObject({ patch: 'live', live: true })
   const turn = await session.prompt()
-  const patch = { base, tree, files: 1, bytes: text.length, text, checksum: checksumOf(text) }
+  const patch = { base, tree, files: 1, bytes: text.length, text, checksum: patchChecksum(text) }
   session.agent.endTurn(turn.id, { diff, patch })
   await host().live()
   expect((await host().call('GET', `${session.at}/patches/${turn.id}`)).text).toBe(text)

@@ -1,7 +1,12 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from 'cloudflare:test'
 import { env as bindings } from 'cloudflare:workers'
 import { expect, test } from 'vitest'
-import { type Env, organisationApi, partsOf, sessionApi } from '../../durable-objects/bindings.ts'
+import {
+  type Env,
+  organisationApi,
+  boundParts,
+  sessionApi,
+} from '../../durable-objects/bindings.ts'
 import type { OrganisationObject } from '../../durable-objects/organisation.ts'
 import { createSessionIds } from '../../src/adapters/web-crypto.ts'
 import { SessionCreate } from '../../src/contract/session.ts'
@@ -70,7 +75,7 @@ test('[FIRE8] its alarm survives an eviction and brings the rows to libSQL', asy
   )
   await runDurableObjectAlarm(stub)
   const rows = await until(async () => {
-    const found = await partsOf(env)
+    const found = await boundParts(env)
       .db()
       .all('select * from sandbox_reservations where organisation_id = ?', id)
     return found.length > 0 && found

@@ -6,7 +6,7 @@ import {
 } from 'cloudflare:test'
 import { env as bindings } from 'cloudflare:workers'
 import { describe, expect, test } from 'vitest'
-import { type Env, newParts, sessionApi } from '../../durable-objects/bindings.ts'
+import { type Env, bindParts, sessionApi } from '../../durable-objects/bindings.ts'
 import { Opened } from '../../durable-objects/opened.ts'
 import type { SessionObject } from '../../durable-objects/session.ts'
 import { createSessionHost } from '../../durable-objects/session-host.ts'
@@ -328,7 +328,7 @@ describe('[OPS14] an object of a deployment that has lost its variables', () => 
     await runInDurableObject(stub, async (_, state) => {
       const bare = { SESSION: env.SESSION, LIBSQL_URL: 'http://libsql.test' } as unknown as Env
       const opened = new Opened(state, () => {
-        newParts(bare)
+        bindParts(bare)
         return { runDue: async () => {} }
       })
       expect(opened.refusal).toMatchObject({ code: 'not_configured' })

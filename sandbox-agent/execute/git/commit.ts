@@ -8,7 +8,7 @@ import { branchOf, branchRef, inPrivate, type Repository } from './repository.ts
 const maxStatBytes = 16 * 1024
 
 /** The files of the last commit as an index of the attempt's own. What is not committed is not in it. */
-export async function readHeadIndex(repository: Repository): Promise<void> {
+export async function readCommitIndex(repository: Repository): Promise<void> {
   if (repository.head === null) return
   await git(repository.context, ['read-tree', repository.head], inPrivate(repository))
 }
@@ -31,7 +31,7 @@ export async function commitIndex(
 export const treeOf = (repository: Repository, commit: string) =>
   git(repository.context, ['rev-parse', '--verify', `${commit}^{tree}`], inPrivate(repository))
 
-export async function changedPaths(
+export async function committedPaths(
   repository: Repository,
   before: string,
   after: string,
@@ -64,7 +64,7 @@ async function refuseFiltered(repository: Repository, paths: string[]): Promise<
 }
 
 /** The branch is what remains of the attempt; its diff is kept as a file. */
-export async function publish(
+export async function publishCommit(
   repository: Repository,
   attemptId: string,
   commit: string,
@@ -72,7 +72,7 @@ export async function publish(
 ): Promise<Outcome> {
   const { context, gitDir, head, emptyTree } = repository
   const range = [head ?? emptyTree, commit] as const
-  await refuseFiltered(repository, await changedPaths(repository, ...range))
+  await refuseFiltered(repository, await committedPaths(repository, ...range))
   const stat = await show(repository, ['--stat=100', '--summary', ...range], maxStatBytes)
   const patch = await show(repository, ['-p', '--binary', '--full-index', ...range], maxFileBytes)
   await git(context, ['update-ref', branchRef(attemptId), commit, ''], { gitDir })

@@ -1,8 +1,8 @@
 import type { Operation } from '../../../src/contract/operation.ts'
-import { changedPaths, commitIndex, publish, readHeadIndex } from './commit.ts'
+import { committedPaths, commitIndex, publishCommit, readCommitIndex } from './commit.ts'
 import { git, tryGit, whyFailed } from './git.ts'
 import type { Outcome } from '../run/outcome.ts'
-import { pathInWorkspace } from '../run/site.ts'
+import { pathInSite } from '../run/site.ts'
 import type { Upload } from '../read/read.ts'
 import { inPrivate, type Repository } from './repository.ts'
 import { entryLine } from './workspace-state.ts'
@@ -17,13 +17,13 @@ export async function edit(
   operation: Operation,
   upload: Upload,
 ): Promise<Outcome> {
-  await readHeadIndex(repository)
+  await readCommitIndex(repository)
   const subject = await change(repository, operation)
   const commit = await commitIndex(repository, `gantry: ${subject}\n\nAttempt ${attemptId}`)
   if (commit === null)
     return { output: 'Nothing changed\n', enforced: ['real-path', 'time', 'output'] }
   await checkTarget(repository, operation, commit)
-  return publish(repository, attemptId, commit, upload)
+  return publishCommit(repository, attemptId, commit, upload)
 }
 
 async function change(repository: Repository, operation: Operation): Promise<string> {
@@ -32,7 +32,7 @@ async function change(repository: Repository, operation: Operation): Promise<str
     await applyPatch(repository, operation.patch ?? '')
     return 'apply a patch'
   }
-  const path = pathInWorkspace(workspace, operation.targetPath ?? '')
+  const path = pathInSite(workspace, operation.targetPath ?? '')
   if (operation.operation === 'write-file')
     await writeFile(repository, path, operation.content ?? '')
   else await deleteFile(repository, path)
@@ -88,8 +88,8 @@ async function checkTarget(
   const { context, head, emptyTree } = repository
   const { workspace } = context.site
   if (operation.targetPath === '.' || operation.targetPath === workspace) return
-  const target = pathInWorkspace(workspace, operation.targetPath)
-  const paths = await changedPaths(repository, head ?? emptyTree, commit)
+  const target = pathInSite(workspace, operation.targetPath)
+  const paths = await committedPaths(repository, head ?? emptyTree, commit)
   const other = paths.find((path) => path !== target && !path.startsWith(`${target}/`))
   if (other !== undefined)
     throw new Error(`Cannot apply the patch: it changes "${other}", not only "${target}"`)

@@ -1,9 +1,15 @@
-import { commitIndex, publish, readHeadIndex } from './commit.ts'
+import { commitIndex, publishCommit, readCommitIndex } from './commit.ts'
 import { git, gitEnvironment, type GitOptions } from './git.ts'
 import { checkGitArguments, quietGitArguments } from './arguments.ts'
 import type { Outcome } from '../run/outcome.ts'
 import type { Upload } from '../read/read.ts'
-import { branchRef, inPrivate, makeGitDir, type Repository, runAs } from './repository.ts'
+import {
+  branchRef,
+  inPrivate,
+  makeGitDir,
+  type Repository,
+  runAsRepositoryOwner,
+} from './repository.ts'
 import { quote, type Run, runEnclosed } from '../run/run.ts'
 
 type Walls = Pick<Run, 'held' | 'plan' | 'stop'>
@@ -32,7 +38,7 @@ export async function runGit(
 }
 
 /** Whatever a command changes in a checkout of the last commit. */
-export async function runInWorktree(
+export async function runGitInWorktree(
   repository: Repository,
   attemptId: string,
   run: Omit<Run, 'folder'>,
@@ -43,14 +49,14 @@ export async function runInWorktree(
   if (outcome.error) return outcome
   // The command may have written into the git folder, too: what is read now is not what it left there.
   const { context, privateGitDir, format } = repository
-  await runAs(context, 'rm', ['-rf', '--', privateGitDir])
+  await runAsRepositoryOwner(context, 'rm', ['-rf', '--', privateGitDir])
   await makeGitDir(context, privateGitDir, format)
-  await readHeadIndex(repository)
+  await readCommitIndex(repository)
   await git(context, ['add', '--all'], { ...inPrivate(repository), workTree: files })
   const commit = await commitIndex(repository, `gantry: run a command\n\nAttempt ${attemptId}`)
   return commit === null
     ? outcome
-    : merged(outcome, await publish(repository, attemptId, commit, upload))
+    : merged(outcome, await publishCommit(repository, attemptId, commit, upload))
 }
 
 const merged = (run: Outcome, published: Outcome): Outcome => ({
@@ -75,7 +81,13 @@ async function readWithGit(
   if (headRef !== null) await git(context, ['symbolic-ref', 'HEAD', headRef], options)
   else await git(context, ['update-ref', '--no-deref', 'HEAD', head ?? ''], options)
   const copy = 'test ! -f "$1" || cp -- "$1" "$2"'
-  await runAs(context, 'sh', ['-c', copy, 'sh', `${gitDir}/index`, `${privateGitDir}/index`])
+  await runAsRepositoryOwner(context, 'sh', [
+    '-c',
+    copy,
+    'sh',
+    `${gitDir}/index`,
+    `${privateGitDir}/index`,
+  ])
   return enclosed(repository, args, { ...options, workTree: workspace }, workspace, walls)
 }
 
@@ -109,9 +121,20 @@ async function copyReferences({ context, gitDir, privateGitDir }: Repository): P
     maxBytes: 8 * 1024 * 1024,
   })
   const packed = `# pack-refs with: sorted\n${references}${references === '' ? '' : '\n'}`
-  await runAs(context, 'sh', ['-c', 'cat > "$1"', 'sh', `${privateGitDir}/packed-refs`], packed)
+  await runAsRepositoryOwner(
+    context,
+    'sh',
+    ['-c', 'cat > "$1"', 'sh', `${privateGitDir}/packed-refs`],
+    packed,
+  )
   const shallow = 'test ! -f "$1" || cp -- "$1" "$2"'
-  await runAs(context, 'sh', ['-c', shallow, 'sh', `${gitDir}/shallow`, `${privateGitDir}/shallow`])
+  await runAsRepositoryOwner(context, 'sh', [
+    '-c',
+    shallow,
+    'sh',
+    `${gitDir}/shallow`,
+    `${privateGitDir}/shallow`,
+  ])
 }
 
 async function setBranch(repository: Repository, attemptId: string): Promise<void> {
@@ -124,8 +147,8 @@ async function setBranch(repository: Repository, attemptId: string): Promise<voi
 async function checkOut(repository: Repository): Promise<string> {
   const { context, folder } = repository
   const files = `${folder}/files`
-  await runAs(context, 'mkdir', [files])
-  await readHeadIndex(repository)
+  await runAsRepositoryOwner(context, 'mkdir', [files])
+  await readCommitIndex(repository)
   const options = { ...inPrivate(repository), workTree: files }
   await git(context, ['checkout-index', '--all', '--index'], options)
   return files
@@ -144,5 +167,5 @@ async function publishHead(
   const message = `gantry: git ${args[0]}\n\nAttempt ${attemptId}`
   const commit = (await commitIndex(repository, message, now)) ?? now
   if (commit === null || commit === head) return { enforced: [] }
-  return publish(repository, attemptId, commit, upload)
+  return publishCommit(repository, attemptId, commit, upload)
 }

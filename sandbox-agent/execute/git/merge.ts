@@ -1,8 +1,8 @@
 import type { MergeReport } from '../../../src/contract/operation.ts'
-import { changedPaths, treeOf } from './commit.ts'
+import { committedPaths, treeOf } from './commit.ts'
 import { git, tryGit, whyFailed } from './git.ts'
 import { branchOf, branchRef, inPrivate, type Repository } from './repository.ts'
-import { compareWorkspace, findUnderWay, type Sides } from './workspace-state.ts'
+import { compareWorkspace, workspaceUnderWay, type Sides } from './workspace-state.ts'
 
 /**
  * Brings a commit into the workspace: its files, its index, its HEAD, in this order. Whatever would be lost by that is
@@ -15,7 +15,7 @@ export async function mergeCommit(
   commit: string,
 ): Promise<MergeReport> {
   const { context, head, emptyTree } = repository
-  const underWay = findUnderWay(context.site.workspace)
+  const underWay = workspaceUnderWay(context.site.workspace)
   if (underWay !== undefined)
     throw new Error(`Cannot merge: a ${underWay} is under way in the workspace`)
   if (await isAncestor(repository, commit, head)) return done(head as string)
@@ -33,7 +33,7 @@ export async function mergeCommit(
 const done = (commit: string): MergeReport => ({ merged: true, commit, conflicts: [] })
 
 /** The commit is in HEAD by now, or the merge is remembered. */
-export async function removeBranch(
+export async function removeMergedBranch(
   { context, gitDir }: Repository,
   attemptId: string,
 ): Promise<void> {
@@ -41,7 +41,7 @@ export async function removeBranch(
 }
 
 /** False if it was gone already. */
-export async function dropBranch(
+export async function dropUnmergedBranch(
   repository: Repository,
   attemptId: string,
   commit: string,
@@ -112,7 +112,7 @@ async function update(
 ): Promise<string[]> {
   const { context, gitDir } = repository
   const { workspace } = context.site
-  const sides = { before, after, paths: await changedPaths(repository, before, after) }
+  const sides = { before, after, paths: await committedPaths(repository, before, after) }
   const { lost, ahead } = await compareWorkspace(repository, sides)
   if (lost.length > 0) return lost
   const options = { ...inPrivate(repository), index: `${gitDir}/index`, workTree: workspace }

@@ -39,8 +39,8 @@ export async function openRepository(
   const [headRef, head] = await readHead(context, gitDir)
   const folder = `${worktrees(site)}/${attemptId}`
   const privateGitDir = `${folder}/git`
-  await removeFolder(site, attemptId, deadline)
-  await runAs(context, 'mkdir', ['-p', '-m', '700', folder])
+  await removeRepositoryFolder(site, attemptId, deadline)
+  await runAsRepositoryOwner(context, 'mkdir', ['-p', '-m', '700', folder])
   await makeGitDir(context, privateGitDir, settings.format)
   const objects = `${gitDir}/objects`
   const emptyTree = await git(context, ['hash-object', '-w', '-t', 'tree', '--stdin'], {
@@ -68,12 +68,16 @@ export const inPrivate = (repository: Repository, index?: string) => ({
 })
 
 /** As the sandbox's user, whose files these are: nothing that it puts in the way can be more than its own. */
-export async function removeFolder(site: Site, attemptId: string, deadline: number): Promise<void> {
+export async function removeRepositoryFolder(
+  site: Site,
+  attemptId: string,
+  deadline: number,
+): Promise<void> {
   const context = { site, attemptId, deadline, settings: {} }
-  await runAs(context, 'rm', ['-rf', '--', `${worktrees(site)}/${attemptId}`])
+  await runAsRepositoryOwner(context, 'rm', ['-rf', '--', `${worktrees(site)}/${attemptId}`])
 }
 
-export async function runAs(
+export async function runAsRepositoryOwner(
   { site, attemptId, deadline }: GitContext,
   file: string,
   args: string[],

@@ -1,6 +1,6 @@
 import { Folder } from '../../workspace/folder.ts'
 import { git, type GitOptions, tryGit } from './git.ts'
-import { inPrivate, type Repository, runAs } from './repository.ts'
+import { inPrivate, type Repository, runAsRepositoryOwner } from './repository.ts'
 
 /** Two trees and the paths in which they differ. */
 export interface Sides {
@@ -23,7 +23,7 @@ const states: Record<string, string> = {
 }
 
 /** A person or OpenCode is in the middle of something that starts from the present HEAD. */
-export function findUnderWay(workspace: string): string | undefined {
+export function workspaceUnderWay(workspace: string): string | undefined {
   return inFolder(
     workspace,
     ['.git'],
@@ -99,7 +99,7 @@ async function indexEntries(repository: Repository): Promise<Entries> {
   const { context, gitDir, privateGitDir } = repository
   const index = `${privateGitDir}/staged`
   const copy = 'test ! -f "$1" || cp -- "$1" "$2"'
-  await runAs(context, 'sh', ['-c', copy, 'sh', `${gitDir}/index`, index])
+  await runAsRepositoryOwner(context, 'sh', ['-c', copy, 'sh', `${gitDir}/index`, index])
   const options = inPrivate(repository, index)
   const lines = await list(repository, ['ls-files', '--stage', '-z'], options)
   return parseEntries(

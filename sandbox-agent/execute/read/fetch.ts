@@ -2,7 +2,7 @@ import type { IsolationPlan } from '../../../src/contract/operation.ts'
 import { messageOf } from '../../log.ts'
 import type { Outcome } from '../run/outcome.ts'
 import { describeBinary, maxFileBytes, type Upload } from './read.ts'
-import { isText, showBytes } from '../run/show.ts'
+import { isTextToShow, showBytes } from '../run/show.ts'
 
 /**
  * One GET by the agent itself, without credentials. A redirect is told and not followed: somebody decided about this
@@ -25,7 +25,7 @@ export async function fetchUrl(
     })
     const { content, whole } = await readBody(response)
     const error = describeStatus(response)
-    if (isText(content)) {
+    if (isTextToShow(content)) {
       const { text, cut } = showBytes(content, outputBytes)
       return { output: text, truncated: cut || !whole, error, enforced }
     }

@@ -3,7 +3,7 @@ import { closeSync, constants, type Dirent, opendirSync, openSync, readSync } fr
 import type { CollectedFile } from '../../../src/contract/artifact.ts'
 import { type Boundary, type Inside, openInside } from './open-inside.ts'
 import type { Outcome } from '../run/outcome.ts'
-import { isText, showBytes } from '../run/show.ts'
+import { isTextToShow, showBytes } from '../run/show.ts'
 
 /** As large as an artifact may be. */
 export const maxFileBytes = 8 * 1024 * 1024
@@ -20,7 +20,7 @@ export async function readFile(
 ): Promise<Outcome> {
   const { content, whole } = openInside(boundary, target, (inside) => readContent(inside, target))
   const enforced: Outcome['enforced'] = ['real-path', 'output']
-  if (isText(content)) {
+  if (isTextToShow(content)) {
     const { text, cut } = showBytes(content, maxBytes)
     return { output: text, truncated: cut || !whole, enforced }
   }

@@ -3,7 +3,7 @@ import type { IsolationPlan } from '../../../src/contract/operation.ts'
 import { wallTasks } from './enclosure.ts'
 
 /** Descendants. In a pid namespace nobody gets away: who loses its parent becomes the first process's child. */
-export function descendantsOf(pid: number, atMost: number): number[] {
+export function censusOf(pid: number, atMost: number): number[] {
   const found = [pid]
   for (let at = 0; at < found.length && found.length <= atMost; at += 1) {
     found.push(...childrenOf(found[at] as number))
@@ -28,7 +28,7 @@ function tasksOf(pid: number): string[] {
 }
 
 /** What is more than allowed; undefined: nothing. The kernel limits each process, and this all of them together. */
-export function overLimit(
+export function censusOverLimit(
   pids: readonly number[],
   { memoryBytes, processes }: Pick<IsolationPlan['limits'], 'memoryBytes' | 'processes'>,
 ): string | undefined {

@@ -14,7 +14,7 @@ export interface Outcome {
   enforced: Enforcement[]
 }
 
-export function reportOf(outcome: Outcome, durationMs: number): ExecutionReport {
+export function outcomeReport(outcome: Outcome, durationMs: number): ExecutionReport {
   const { error = null } = outcome
   return {
     status: error === null ? 'succeeded' : 'failed',

@@ -8,7 +8,7 @@ import type { Enforcement, IsolationPlan } from '../../../src/contract/operation
 import { sleep } from '../../log.ts'
 import { bashPath } from '../../shell.ts'
 import { findMarked, kill, killMarked } from '../../marked-processes.ts'
-import { descendantsOf, overLimit } from './census.ts'
+import { censusOf, censusOverLimit } from './census.ts'
 import { enclose } from './enclosure.ts'
 import type { Outcome } from './outcome.ts'
 import { attemptMark, cleanEnvironment, type Site } from './site.ts'
@@ -156,7 +156,7 @@ class Watch {
 
   #look(): void {
     const { limits } = this.#run.plan
-    const over = overLimit(this.#found(), limits)
+    const over = censusOverLimit(this.#found(), limits)
     if (over !== undefined) this.#end(`It used ${over}`)
   }
 
@@ -173,7 +173,7 @@ class Watch {
 
   #found(): number[] {
     if (this.#run.held.enclosure === 'none') return findMarked(this.#marked)
-    return descendantsOf(this.#child.pid ?? 0, this.#run.plan.limits.processes * 2)
+    return censusOf(this.#child.pid ?? 0, this.#run.plan.limits.processes * 2)
   }
 
   get #marked() {

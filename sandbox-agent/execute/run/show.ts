@@ -12,7 +12,7 @@ export function showBytes(bytes: Uint8Array, maxBytes: number): { text: string; 
 }
 
 /** No NUL, and UTF-8 as far as it goes: the bytes may be the beginning of more. */
-export function isText(bytes: Uint8Array): boolean {
+export function isTextToShow(bytes: Uint8Array): boolean {
   if (bytes.includes(0)) return false
   try {
     new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: true })

@@ -25,7 +25,7 @@ export const cleanEnvironment = (site: Site, attemptId: string): Record<string, 
 })
 
 /** Relative to the workspace, as git spells it. It is a spelling only: no file is looked at. */
-export function pathInWorkspace(workspace: string, target: string): string {
+export function pathInSite(workspace: string, target: string): string {
   const path = resolve(workspace, target)
   const names = path.slice(workspace.length + 1).split(sep)
   const isInside = path.startsWith(`${workspace}${sep}`)

@@ -6,7 +6,7 @@ const endOfStream = 2
 const headBytes = 5
 const maxFrameBytes = 16 * 1024 * 1024
 
-export function frame(message: object): Uint8Array<ArrayBuffer> {
+export function connectFrame(message: object): Uint8Array<ArrayBuffer> {
   const body = new TextEncoder().encode(JSON.stringify(message))
   const bytes = new Uint8Array(headBytes + body.length)
   new DataView(bytes.buffer).setUint32(1, body.length)

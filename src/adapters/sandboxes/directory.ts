@@ -41,7 +41,7 @@ interface Remembered {
 
 const maxRemembered = 1000
 
-export function createProviders(options: DirectoryOptions): Providers {
+export function createDirectory(options: DirectoryOptions): Providers {
   const ofDeployment = deploymentOffers(options)
   /** By provider and organisation, the oldest first. */
   const own = new Map<string, Remembered>()

@@ -1,6 +1,6 @@
 import { bytesFromBase64, bytesToBase64 } from '../base64.ts'
 import { type E2bAccess, unavailable } from './e2b-api.ts'
-import { frame, readFrames } from './connect-frames.ts'
+import { connectFrame, readFrames } from './connect-frames.ts'
 
 interface EnvdOptions {
   /** For all sandboxes; null: each has its own address. */
@@ -73,7 +73,7 @@ export function createEnvd({ sandboxUrl }: EnvdOptions) {
     headers: Record<string, string>,
   ): AsyncGenerator<ProcessEvent> {
     const message = { process: { cmd, args, envs: {}, cwd: '/' }, tag, stdin: input !== '' }
-    const body = frame(message)
+    const body = connectFrame(message)
     const response = await send(access, 'Start', body, 'application/connect+json', signal, headers)
     try {
       for await (const answer of readFrames(response.body as ReadableStream<Uint8Array>))
@@ -88,10 +88,10 @@ export function createEnvd({ sandboxUrl }: EnvdOptions) {
     const signal = AbortSignal.timeout(quickMs)
     const process = { pid }
     const bytes = new TextEncoder().encode(input)
-    const frames = [frame({ start: { process } })]
+    const frames = [connectFrame({ start: { process } })]
     for (let at = 0; at < bytes.length; at += chunkBytes) {
       const stdin = bytesToBase64(bytes.subarray(at, at + chunkBytes))
-      frames.push(frame({ data: { input: { stdin } } }))
+      frames.push(connectFrame({ data: { input: { stdin } } }))
     }
     const body = new Uint8Array(await new Blob(frames).arrayBuffer())
     const type = 'application/connect+json'

@@ -7,10 +7,10 @@ import {
   type E2bTimeouts,
   unavailable,
 } from './e2b-api.ts'
-import { endOf } from './git-fault.ts'
+import { faultOfEnd } from './git-fault.ts'
 import { checkE2b } from './e2b-check.ts'
 import { createEnvd } from './e2b-envd.ts'
-import { infoOf, newMetadata, organisationMetadata, sessionMetadata } from './e2b-labels.ts'
+import { e2bInfo, newMetadata, organisationMetadata, sessionMetadata } from './e2b-labels.ts'
 import { createE2bSnapshots } from './e2b-snapshot.ts'
 import { launchCodes, launchInput, launchScript, statusScript } from './remote-launch.ts'
 import { remoteLayout } from './remote-layout.ts'
@@ -52,7 +52,7 @@ export function createE2bSandboxes(options: E2bOptions): SandboxProvider {
     },
     list: async (organisationId) => {
       const found = await api.list(organisationMetadata(label, organisationId))
-      return found.map(infoOf)
+      return found.map(e2bInfo)
     },
     extend: async (sessionId, generation, seconds) => {
       const found = await findOne(sessionId, generation)
@@ -99,7 +99,7 @@ export function createE2bSandboxes(options: E2bOptions): SandboxProvider {
       throw unavailable(`Cannot start the agent at E2B: its launch ended with code ${ended}`)
     })
     if (launched === 'gone') return null
-    return launched ? { ...infoOf(found), state: 'queued' } : look(found)
+    return launched ? { ...e2bInfo(found), state: 'queued' } : look(found)
   }
 
   /** There is no idempotency key: what was created though its answer was lost is found by the label. */
@@ -135,7 +135,7 @@ export function createE2bSandboxes(options: E2bOptions): SandboxProvider {
 
   /** null: it has gone since it was listed, or nobody has launched anything in it: then the next create does. */
   async function look(found: E2bListed): Promise<SandboxInfo | null> {
-    const info = infoOf(found)
+    const info = e2bInfo(found)
     if (info.state === 'exited') return info
     const access = await api.access(found.sandboxID)
     if (access === null) return null
@@ -185,7 +185,8 @@ function stateIn(stdout: string): Pick<SandboxInfo, 'state' | 'reason' | 'fault'
   if (state === 'none') return 'unlaunched'
   if (state === 'running') return { state, reason: null }
   if (state === 'preparing') return { state: 'queued', reason: null }
-  if (state === 'exited') return { state, ...endOf(`The agent ended:\n${words.join('\n')}`.trim()) }
+  if (state === 'exited')
+    return { state, ...faultOfEnd(`The agent ended:\n${words.join('\n')}`.trim()) }
   throw unavailable('The sandbox at E2B does not answer as expected')
 }
 

@@ -1,5 +1,5 @@
 import type { CrashPointName } from './crash-points.ts'
-import { type Deadline, putAside, takeDue } from './deadlines.ts'
+import { type Deadline, putAsideDeadline, takeDueDeadlines } from './deadlines.ts'
 import type { Clock, Log, Sql } from '../ports.ts'
 import type { Meeting } from './room.ts'
 
@@ -56,7 +56,7 @@ export class Alarm {
     const { instance } = this.#owner
     const { sql, now } = this.#owner.ports
     try {
-      const due = takeDue(sql, now(), instance, leaseMs)
+      const due = takeDueDeadlines(sql, now(), instance, leaseMs)
       this.#owner.commit(() => {})
       return due.filter(({ name, runner }) => !(runner === instance && this.#atWork.has(name)))
     } catch (error) {
@@ -89,7 +89,7 @@ export class Alarm {
 
   #putAside(name: string): void {
     const until = this.#owner.ports.now() + asideMs
-    this.#owner.commit((sql) => putAside(sql, name, until))
+    this.#owner.commit((sql) => putAsideDeadline(sql, name, until))
     this.#warn('Nobody has work for this deadline: a newer release has set it', { name, until })
   }
 

@@ -15,7 +15,7 @@ interface Letter extends RefusedRow {
  * Inside the transaction that moves the watermark, and before it moves: afterwards the rows may be pruned. The ledger
  * tells of a refusal until the row has got through, so most of them are known, or on their way again.
  */
-export function keepRefused(sql: Sql, { stored, refused }: LedgerAnswer): void {
+export function keepDeadLetters(sql: Sql, { stored, refused }: LedgerAnswer): void {
   for (const { seq, kind, error, at } of refused) {
     if (isOnItsWay(sql, stored, seq, kind)) continue
     sql.run(

@@ -52,12 +52,12 @@ function mustBeMet(sql: Sql, name: string): void {
 }
 
 /** Ends the work that was taken. If it was set anew meanwhile, the next time stays. */
-export function clearTaken(sql: Sql, name: string): void {
+export function clearTakenDeadline(sql: Sql, name: string): void {
   sql.run('delete from deadlines where name = ? and runner is not null', name)
 }
 
 /** Ends the work that was taken, and says when it is due next. If it was set anew meanwhile, that time stays. */
-export function putOffTaken(sql: Sql, name: string, at: number): void {
+export function putOffTakenDeadline(sql: Sql, name: string, at: number): void {
   sql.run(
     'update deadlines set at = ?, attempt = 0, runner = null where name = ? and runner is not null',
     at,
@@ -66,7 +66,7 @@ export function putOffTaken(sql: Sql, name: string, at: number): void {
 }
 
 /** How often it was taken since it was set; 0 too if there is none. */
-export function attemptsOf(sql: Sql, name: string): number {
+export function deadlineAttempts(sql: Sql, name: string): number {
   const [row] = sql.all<{ attempt: number }>('select attempt from deadlines where name = ?', name)
   return row?.attempt ?? 0
 }
@@ -92,7 +92,12 @@ export function deadlinesOf(sql: Sql, name: string): string[] {
 }
 
 /** Takes what is due and puts it off by `leaseMs` in the same step: if the work dies, it comes back by itself. */
-export function takeDue(sql: Sql, now: number, runner: string, leaseMs: number): Deadline[] {
+export function takeDueDeadlines(
+  sql: Sql,
+  now: number,
+  runner: string,
+  leaseMs: number,
+): Deadline[] {
   return sql.transaction(() => {
     const due = sql.all<Deadline>(
       'select name, at, attempt, runner from deadlines where at <= ? order by at',
@@ -111,17 +116,17 @@ export function takeDue(sql: Sql, now: number, runner: string, leaseMs: number):
 }
 
 /** Out of the way, for a release that knows it: to be looked at again then. */
-export function putAside(sql: Sql, name: string, until: number): void {
+export function putAsideDeadline(sql: Sql, name: string, until: number): void {
   sql.run('update deadlines set at = ?, runner = null where name = ?', until, name)
 }
 
 /** Whether somebody is at work on it, as far as this instance knows: what a lost one had taken is released at its start. */
-export function isTaken(sql: Sql, name: string): boolean {
+export function isDeadlineTaken(sql: Sql, name: string): boolean {
   return sql.all('select 1 from deadlines where name = ? and runner is not null', name).length > 0
 }
 
 /** What a lost instance was at work on is due now. False if there is nothing like that. */
-export function releaseTaken(sql: Sql, now: number, runner: string): boolean {
+export function releaseTakenDeadlines(sql: Sql, now: number, runner: string): boolean {
   const taken = sql.all('select 1 from deadlines where runner <> ? limit 1', runner)
   if (taken.length === 0) return false
   sql.run('update deadlines set at = ?, runner = null where runner <> ?', now, runner)

@@ -2,7 +2,7 @@ import { idAlphabet } from '../../contract/ids.ts'
 import type { Crypto } from '../ports.ts'
 
 /** At least 0, less than 1. Each letter adds five bits. */
-export function fraction(crypto: Pick<Crypto, 'random'>, letters = 2): number {
+export function jitterFraction(crypto: Pick<Crypto, 'random'>, letters = 2): number {
   const size = idAlphabet.length
   const digits = crypto
     .random(letters)
@@ -17,7 +17,7 @@ export function backoffMs(attempt: number): number {
 }
 
 /** As long, and up to half as much again: those who failed together do not come back together. */
-export function retryMs(attempt: number, crypto: Pick<Crypto, 'random'>): number {
+export function jitteredRetryMs(attempt: number, crypto: Pick<Crypto, 'random'>): number {
   const ms = backoffMs(attempt)
-  return ms + Math.floor((ms / 2) * fraction(crypto))
+  return ms + Math.floor((ms / 2) * jitterFraction(crypto))
 }

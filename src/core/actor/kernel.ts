@@ -1,8 +1,8 @@
 import type { AlarmOwner } from './alarm.ts'
 import type { CrashPoint, CrashPointName } from './crash-points.ts'
-import { meetDeadlines, nextDeadline, releaseTaken } from './deadlines.ts'
-import { isMigrated, migrate, type Rung } from './ladder.ts'
-import { hasUnsent, safetyNetMs } from './outbox.ts'
+import { meetDeadlines, nextDeadline, releaseTakenDeadlines } from './deadlines.ts'
+import { hasClimbedLadder, climbLadder, type Rung } from './ladder.ts'
+import { hasUnsentOutbox, safetyNetMs } from './outbox.ts'
 import type { Clock, Crypto, Log, LogFields, Sql } from '../ports.ts'
 import type { Room } from './room.ts'
 import { everything, Writes, type Written } from './writes.ts'
@@ -50,7 +50,7 @@ export class Kernel<Ports extends KernelPorts> implements AlarmOwner {
       log: (level, message, fields) => ports.log(level, message, { ...this.about(), ...fields }),
     }
     this.instance = ports.crypto.random(20)
-    this.#created = isMigrated(ports.sql)
+    this.#created = hasClimbedLadder(ports.sql)
     if (this.#created) this.#climb()
   }
 
@@ -75,7 +75,7 @@ export class Kernel<Ports extends KernelPorts> implements AlarmOwner {
   recover(): void {
     const { sql, now } = this.ports
     // Only if something may be due earlier than what the host has armed: arming is a write.
-    if (releaseTaken(sql, now(), this.instance) || hasUnsent(sql)) this.#arm()
+    if (releaseTakenDeadlines(sql, now(), this.instance) || hasUnsentOutbox(sql)) this.#arm()
     runAll(this.#rooms.map((room) => () => room.written?.(everything)))
   }
 
@@ -91,7 +91,7 @@ export class Kernel<Ports extends KernelPorts> implements AlarmOwner {
   }
 
   #climb(): void {
-    this.#writes.climbed(this.#ladder, migrate(this.#plainSql, this.#ladder))
+    this.#writes.climbed(this.#ladder, climbLadder(this.#plainSql, this.#ladder))
   }
 
   /** The database is gone: from here on this object was never created. */

@@ -23,8 +23,8 @@ interface Standing {
   needs: number
 }
 
-/** True once `migrate` has run here. Asking writes nothing. */
-export function isMigrated(sql: Sql): boolean {
+/** True once `climbLadder` has run here. Asking writes nothing. */
+export function hasClimbedLadder(sql: Sql): boolean {
   return sql.all(`select 1 from sqlite_master where name = '_schema'`).length > 0
 }
 
@@ -32,7 +32,7 @@ export function isMigrated(sql: Sql): boolean {
  * Climbs the ladder from where this database stands; at the top, or above it, it only reads. Answers with the number of
  * rungs that the database has. Refuses, before anything is written, what a later release has made unusable for this one.
  */
-export function migrate(sql: Sql, ladder: readonly Rung[]): number {
+export function climbLadder(sql: Sql, ladder: readonly Rung[]): number {
   const recorded = recordedStanding(sql)
   const { applied, needs } = recorded ?? { applied: oldVersion(sql), needs: 0 }
   if (needs > ladder.length) throw tooNew(needs, ladder.length)
@@ -70,7 +70,7 @@ function recordedStanding(sql: Sql): Standing | undefined {
 }
 
 function oldVersion(sql: Sql): number {
-  if (!isMigrated(sql)) return 0
+  if (!hasClimbedLadder(sql)) return 0
   return sql.all<{ version: number }>('select version from _schema')[0]?.version ?? 0
 }
 

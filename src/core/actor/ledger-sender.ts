@@ -1,6 +1,6 @@
-import { keepRefused } from './dead-letters.ts'
-import { clearDeadline, clearTaken, setDeadline } from './deadlines.ts'
-import { hasUnsent, nextVerification, outboxWatermark, setWatermark, unsentRows } from './outbox.ts'
+import { keepDeadLetters } from './dead-letters.ts'
+import { clearDeadline, clearTakenDeadline, setDeadline } from './deadlines.ts'
+import { hasUnsentOutbox, nextOutboxVerification, outboxWatermark, setOutboxWatermark, unsentOutbox } from './outbox.ts'
 import type { Meeting } from './room.ts'
 import type { Clock, Ledger, OutboxRow, Sql } from '../ports.ts'
 
@@ -37,7 +37,7 @@ export class LedgerSender {
   /** Everything is in libSQL, or this throws. */
   async drain(): Promise<void> {
     const { sql } = this.#owner.ports
-    for (let rows = unsentRows(sql); rows.length > 0; rows = unsentRows(sql))
+    for (let rows = unsentOutbox(sql); rows.length > 0; rows = unsentOutbox(sql))
       await this.#append(rows)
   }
 
@@ -45,16 +45,16 @@ export class LedgerSender {
     await this.drain()
     this.#owner.commit((sql, now) => {
       // What was committed while the last batch was on its way has found this deadline set.
-      if (hasUnsent(sql)) return setDeadline(sql, 'outbox', now)
+      if (hasUnsentOutbox(sql)) return setDeadline(sql, 'outbox', now)
       clearDeadline(sql, 'outbox')
-      setDeadline(sql, 'outbox.verify', nextVerification(now))
+      setDeadline(sql, 'outbox.verify', nextOutboxVerification(now))
     })
   }
 
   async #verify(): Promise<void> {
     await this.ask()
     await this.drain()
-    this.#owner.commit((sql) => clearTaken(sql, 'outbox.verify'))
+    this.#owner.commit((sql) => clearTakenDeadline(sql, 'outbox.verify'))
   }
 
   async #append(rows: OutboxRow[]): Promise<void> {
@@ -66,8 +66,8 @@ export class LedgerSender {
     const isLoss = answer.stored < after
     const stored = isLoss ? answer.stored : Math.max(answer.stored, outboxWatermark(sql))
     sql.transaction(() => {
-      keepRefused(sql, { ...answer, stored })
-      setWatermark(sql, now(), stored)
+      keepDeadLetters(sql, { ...answer, stored })
+      setOutboxWatermark(sql, now(), stored)
     })
   }
 }

@@ -28,7 +28,7 @@ export function outboxWatermark(sql: Sql): number {
 }
 
 /** Of any other kind than the one that is given, if one is. */
-export function hasUnsent(sql: Sql, exceptKind = ''): boolean {
+export function hasUnsentOutbox(sql: Sql, exceptKind = ''): boolean {
   const found = sql.all(
     `select 1 from outbox where seq > (select watermark from outbox_mark) and kind <> ? limit 1`,
     exceptKind,
@@ -43,7 +43,7 @@ export const isName = ({ payload }: Pick<OutboxRow, 'payload'>): boolean => !pay
 export const kindAgain = (kind: string, seq: number): string => `${kind}@${seq}`
 
 /** What a row is, and the number that it first had. */
-export function identityOf({ kind, seq }: Pick<OutboxRow, 'kind' | 'seq'>): {
+export function outboxIdentity({ kind, seq }: Pick<OutboxRow, 'kind' | 'seq'>): {
   kind: string
   seq: number
 } {
@@ -55,7 +55,7 @@ export function identityOf({ kind, seq }: Pick<OutboxRow, 'kind' | 'seq'>): {
  * `describe` gives rows that only name something their payload. A few at a time: they may be large, and what does not
  * fit into this batch would be read in vain.
  */
-export function unsentRows(
+export function unsentOutbox(
   sql: Sql,
   describe = (rows: OutboxRow[]): OutboxRow[] => rows,
 ): OutboxRow[] {
@@ -86,12 +86,12 @@ function newestNames(rows: OutboxRow[]): OutboxRow[] {
 
 const nameOf = ({ kind, payload }: OutboxRow) => `${kind} ${payload}`
 
-export function lastSeq(sql: Sql): number {
+export function lastOutboxSeq(sql: Sql): number {
   return sql.all<{ seq: number | null }>('select max(seq) as seq from outbox')[0]?.seq ?? 0
 }
 
 /** What the newest row is about, sent or not. */
-export function lastKind(sql: Sql): string | null {
+export function lastOutboxKind(sql: Sql): string | null {
   return (
     sql.all<{ kind: string }>('select kind from outbox order by seq desc limit 1')[0]?.kind ?? null
   )
@@ -106,7 +106,7 @@ export function outboxLag(sql: Sql, now: number): { pending: number; lagMs: numb
 }
 
 /** A watermark lower than ours means that libSQL has lost rows: they count as unsent again. */
-export function setWatermark(sql: Sql, now: number, watermark: number): void {
+export function setOutboxWatermark(sql: Sql, now: number, watermark: number): void {
   sql.run('update outbox_mark set watermark = ?', watermark)
   const oldest = sql.all<{ at: number }>(
     'select created_at as at from outbox order by seq limit 1',
@@ -124,6 +124,6 @@ function prune(sql: Sql, before: number, watermark: number): void {
   )
 }
 
-export function nextVerification(now: number): number {
+export function nextOutboxVerification(now: number): number {
   return now + keepSentMs
 }

@@ -10,11 +10,11 @@ export function pageOf<Row extends { n: number }>(
   page: { limit: number; after: number | null },
 ): Row[] {
   const query = { from: `${table} where n > ?`, by: 'n', size, limit: page.limit }
-  return rowsThatFit<Row>(sql, query, page.after ?? 0)
+  return pageThatFits<Row>(sql, query, page.after ?? 0)
 }
 
 /** Where the page after this one begins; null: nothing comes after it. */
-export function nextPlace(sql: Sql, table: string, page: { n: number }[]): number | null {
+export function nextPageStart(sql: Sql, table: string, page: { n: number }[]): number | null {
   const last = page.at(-1)?.n
   if (last === undefined) return null
   return sql.all(`select 1 from ${table} where n > ? limit 1`, last).length > 0 ? last : null
@@ -24,7 +24,7 @@ export function nextPlace(sql: Sql, table: string, page: { n: number }[]): numbe
 const maxLength = 2 * 1024 * 1024
 
 /** The first rows, as many as fit, and one at least. `from` and `size` are SQL; `by` orders them. */
-export function rowsThatFit<T extends object>(
+export function pageThatFits<T extends object>(
   sql: Sql,
   query: { from: string; by: string; size: string; limit: number },
   ...values: SqlValue[]

@@ -3,7 +3,7 @@ export type Carry = (room: string, method: string, args: unknown[]) => Promise<u
 
 /**
  * An actor's Api for whoever is not in its process: `session(id).turns.prompt(…)` becomes one call by `carry`, and
- * `askRoom` at the other end answers it. Whoever makes one says which Api it is, so there is no list of names to keep.
+ * `answerRemote` at the other end answers it. Whoever makes one says which Api it is, so there is no list of names to keep.
  */
 export function remoteApi(carry: Carry): object {
   return new Proxy(
@@ -32,7 +32,7 @@ const isName = (name: string | symbol): name is string =>
  * Answers a call that was carried here. Of a room that is a class only its methods can be asked for, not what it keeps; of
  * one that is a plain object all that is in it.
  */
-export function askRoom(api: object, room: string, method: string, args: unknown[]): unknown {
+export function answerRemote(api: object, room: string, method: string, args: unknown[]): unknown {
   const found = Object.hasOwn(api, room) ? (api as Record<string, object>)[room] : undefined
   const member = found && membersOf(found).get(method)
   if (!member) throw new Error(`Nobody answers "${room}.${method}"`)

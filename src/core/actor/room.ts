@@ -34,13 +34,13 @@ export type ApiOf<Rooms> = {
   ]: Rooms[Name] extends RoomOf<infer Api> ? Api : never
 }
 
-export function apiOf<Rooms extends Record<string, Room>>(rooms: Rooms): ApiOf<Rooms> {
+export function roomsApi<Rooms extends Record<string, Room>>(rooms: Rooms): ApiOf<Rooms> {
   const offered = Object.entries(rooms).filter(([, { api }]) => api !== undefined)
   return Object.fromEntries(offered.map(([name, { api }]) => [name, api])) as ApiOf<Rooms>
 }
 
 /** The work of every deadline of an actor. Throws if two rooms claim one name. */
-export function meetingsOf(rooms: readonly Room[]): ReadonlyMap<string, Meeting> {
+export function roomMeetings(rooms: readonly Room[]): ReadonlyMap<string, Meeting> {
   const meetings = new Map<string, Meeting>()
   for (const [name, meeting] of rooms.flatMap(({ deadlines = {} }) => Object.entries(deadlines))) {
     if (meetings.has(name)) throw new Error(`Two rooms have work for the deadline "${name}"`)

@@ -1,14 +1,14 @@
 import { AppError, errorCodeOf } from '../../contract/error.ts'
 import { clearDeadline, setDeadline } from '../actor/deadlines.ts'
 import type { LedgerSender } from '../actor/ledger-sender.ts'
-import { addToOutbox, lastKind } from '../actor/outbox.ts'
+import { addToOutbox, lastOutboxKind } from '../actor/outbox.ts'
 import type { RoomOf } from '../actor/room.ts'
 import type { Sql } from '../ports.ts'
 import type { Caller } from '../session/record/caller.ts'
-import { stopRun } from './attempts/run-end.ts'
-import { hasOpen } from './record/attempts.ts'
+import { stopEvalRun } from './attempts/run-end.ts'
+import { hasOpenAttempts } from './record/attempts.ts'
 import type { EvalRunKernel } from './record/kernel.ts'
-import { ownRun } from './runs.ts'
+import { ownEvalRun } from './runs.ts'
 
 export interface ErasingApi {
   /** The run with everything that it has stored, here and in libSQL, and the sessions of its attempts. */
@@ -34,7 +34,7 @@ export class Erasing implements RoomOf<ErasingApi> {
   }
 
   async erase(caller: Caller): Promise<void> {
-    const run = ownRun(this.#kernel, caller)
+    const run = ownEvalRun(this.#kernel, caller)
     if (run.memberId !== caller.memberId && !caller.scopes?.includes('admin'))
       throw new AppError('forbidden', 'Cannot delete the run: another member has made it, ask an admin')
     this.#kernel.commit(begin)
@@ -43,7 +43,7 @@ export class Erasing implements RoomOf<ErasingApi> {
   /** First what runs, then the sessions and the shared rows, then the record itself: a crash begins here again. */
   async #finish(): Promise<void> {
     const { ports } = this.#kernel
-    if (hasOpen(ports.sql))
+    if (hasOpenAttempts(ports.sql))
       return this.#kernel.commit((sql, now) => setDeadline(sql, 'erase', now + againMs))
     const { caller } = this.#kernel.run()
     for (const { id } of ports.sql.all<{ id: string }>('select id from sessions'))
@@ -51,7 +51,7 @@ export class Erasing implements RoomOf<ErasingApi> {
     do {
       this.#kernel.commit((sql, now) => addToOutbox(sql, now, 'session.erased', {}))
       await this.#outbox.drain()
-    } while (lastKind(ports.sql) !== 'session.erased')
+    } while (lastOutboxKind(ports.sql) !== 'session.erased')
     this.#kernel.forget()
     await ports.host.erase()
   }
@@ -60,7 +60,7 @@ export class Erasing implements RoomOf<ErasingApi> {
 /** Inside a commit. From here on it is not there for callers. */
 function begin(sql: Sql, now: number): void {
   clearDeadline(sql, 'purge')
-  stopRun(sql, now, 'cancelled', 'The run was deleted')
+  stopEvalRun(sql, now, 'cancelled', 'The run was deleted')
   sql.run(`update eval_run set status = 'erased'`)
   setDeadline(sql, 'erase', now)
 }

@@ -7,7 +7,7 @@ import type { NewEvalRun } from './record/record.ts'
 type Asked = Pick<EvalRunCreate, 'runTargets' | 'cases' | 'repetitions'>
 
 /** What is to be attempted: every case as often as it is repeated, against every target that it is for. Pure. */
-export function planAttempts(
+export function planEvalRun(
   { suite, targets }: Pick<EvalChecked, 'suite' | 'targets'>,
   asked: Asked,
 ): Pick<NewEvalRun, 'runTargets' | 'targets' | 'cases' | 'attempts'> {

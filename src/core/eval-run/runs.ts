@@ -5,15 +5,15 @@ import { setDeadline } from '../actor/deadlines.ts'
 import type { RoomOf } from '../actor/room.ts'
 import { Waiters } from '../actor/waiters.ts'
 import type { Written } from '../actor/writes.ts'
-import { maySee } from '../registry/place.ts'
+import { maySeePlace } from '../registry/place.ts'
 import type { Caller, Listed, Page } from '../session/record/caller.ts'
-import { countAttempts, listAttempts } from './record/attempts.ts'
-import { endRun, projectRun, stopRun } from './attempts/run-end.ts'
-import { lastEventSeq, listEvents, tell } from './record/events.ts'
+import { countEvalAttempts, listEvalAttempts } from './record/attempts.ts'
+import { endEvalRun, projectEvalRun, stopEvalRun } from './attempts/run-end.ts'
+import { lastEvalEventSeq, listEvalEvents, tellEvalEvent } from './record/events.ts'
 import type { EvalRunKernel } from './record/kernel.ts'
-import { insertRun, type NewEvalRun, type RunRecord, runTargets } from './record/record.ts'
+import { insertEvalRun, type NewEvalRun, type EvalRunRecord, evalRunTargets } from './record/record.ts'
 
-export interface RunsApi {
+export interface EvalRunsApi {
   /** Once: the same plan again is the same run. */
   create(plan: NewEvalRun): Promise<EvalRun>
   view(caller: Caller): Promise<EvalRun>
@@ -25,8 +25,8 @@ export interface RunsApi {
 }
 
 /** The run as its callers see it: made once, shown, followed, cancelled. */
-export class Runs implements RoomOf<RunsApi> {
-  readonly api: RunsApi = this
+export class Runs implements RoomOf<EvalRunsApi> {
+  readonly api: EvalRunsApi = this
   readonly #kernel: EvalRunKernel
   readonly #waiters = new Waiters()
 
@@ -38,47 +38,47 @@ export class Runs implements RoomOf<RunsApi> {
     if (!this.#kernel.created)
       this.#kernel.commit((sql, now) => {
         this.#kernel.createTables()
-        insertRun(sql, now, plan)
-        tell(sql, now, 'run.started', { attempts: plan.attempts.length })
+        insertEvalRun(sql, now, plan)
+        tellEvalEvent(sql, now, 'run.started', { attempts: plan.attempts.length })
         const { seconds } = plan.budget
         if (seconds !== undefined) setDeadline(sql, 'time', now + seconds * 1000)
         setDeadline(sql, 'plan', now)
-        projectRun(sql, now)
+        projectEvalRun(sql, now)
       })
     return this.view({ ...plan.caller })
   }
 
   async view(caller: Caller): Promise<EvalRun> {
-    return viewRun(this.#kernel, ownRun(this.#kernel, caller))
+    return viewRun(this.#kernel, ownEvalRun(this.#kernel, caller))
   }
 
   async attempts(caller: Caller, page: Page): Promise<Listed<EvalAttempt>> {
-    ownRun(this.#kernel, caller)
+    ownEvalRun(this.#kernel, caller)
     const { sql } = this.#kernel.ports
-    const items = listAttempts(sql, page)
+    const items = listEvalAttempts(sql, page)
     const last = items.at(-1)?.n
-    const { total } = countAttempts(sql)
+    const { total } = countEvalAttempts(sql)
     return { items, next: last === undefined || last >= total ? null : last }
   }
 
   events(caller: Caller, after: number, limit: number, waitMs: number): Promise<EvalEvent[]> {
     const { sql, host } = this.#kernel.ports
     const look = () => {
-      const { endedAt } = ownRun(this.#kernel, caller)
-      const value = listEvents(sql, after, limit)
+      const { endedAt } = ownEvalRun(this.#kernel, caller)
+      const value = listEvalEvents(sql, after, limit)
       return { value, done: waitMs === 0 || value.length > 0 || endedAt !== null }
     }
     return this.#waiters.until(look, waitMs === 0 ? Promise.resolve() : host.sleep(waitMs))
   }
 
   async cancel(caller: Caller, reason: string): Promise<EvalRun> {
-    const run = ownRun(this.#kernel, caller)
+    const run = ownEvalRun(this.#kernel, caller)
     const isOwn = run.memberId === caller.memberId || caller.scopes?.includes('admin')
     if (!isOwn)
       throw new AppError('forbidden', 'Cannot cancel the run: another member has made it, ask an admin')
     this.#kernel.commit((sql, now) => {
-      stopRun(sql, now, 'cancelled', reason || `Cancelled by ${caller.owner || caller.keyId}`)
-      endRun(sql, now, this.#kernel.ports.config.retentionMs)
+      stopEvalRun(sql, now, 'cancelled', reason || `Cancelled by ${caller.owner || caller.keyId}`)
+      endEvalRun(sql, now, this.#kernel.ports.config.retentionMs)
     })
     return this.view(caller)
   }
@@ -89,15 +89,15 @@ export class Runs implements RoomOf<RunsApi> {
 }
 
 /** Another organisation's run, one outside of the key's limits, and one that is being erased, are not there. */
-export function ownRun(kernel: EvalRunKernel, caller: Caller): RunRecord {
+export function ownEvalRun(kernel: EvalRunKernel, caller: Caller): EvalRunRecord {
   const run = kernel.run()
   const isThere = run.organisationId === caller.organisationId && run.status !== 'erased'
-  if (!isThere || !maySee(caller, run)) throw new AppError('not_found', 'No such eval run')
+  if (!isThere || !maySeePlace(caller, run)) throw new AppError('not_found', 'No such eval run')
   return run
 }
 
-function viewRun({ ports: { sql } }: EvalRunKernel, run: RunRecord): EvalRun {
-  const counted = countAttempts(sql)
+function viewRun({ ports: { sql } }: EvalRunKernel, run: EvalRunRecord): EvalRun {
+  const counted = countEvalAttempts(sql)
   const { total, pending, done, passed, errors, score, spentMicros } = counted
   return {
     id: run.id as EvalRunId,
@@ -106,7 +106,7 @@ function viewRun({ ports: { sql } }: EvalRunKernel, run: RunRecord): EvalRun {
     project: run.project,
     dataset: run.dataset,
     digest: run.digest,
-    targets: runTargets(sql),
+    targets: evalRunTargets(sql),
     status: run.status as EvalRun['status'],
     reason: run.reason,
     attempts: total,
@@ -123,6 +123,6 @@ function viewRun({ ports: { sql } }: EvalRunKernel, run: RunRecord): EvalRun {
     costUsd: spentMicros / 1_000_000,
     workers: run.workers,
     budget: run.budget,
-    lastEventSeq: lastEventSeq(sql),
+    lastEventSeq: lastEvalEventSeq(sql),
   }
 }

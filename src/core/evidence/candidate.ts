@@ -40,7 +40,7 @@ export interface Candidate {
 export const keyOf = (sessionId: string, partId: string, path: string): string =>
   ['opencode', sessionId, partId, path].join('\u0000')
 
-export function placeOf({ capability }: EvidenceBundle, delivery: ProofDelivery): Place {
+export function candidatePlace({ capability }: EvidenceBundle, delivery: ProofDelivery): Place {
   const { workspaceRoot } = delivery
   return capability.session ?? { worktree: workspaceRoot, directory: workspaceRoot }
 }
@@ -48,7 +48,7 @@ export function placeOf({ capability }: EvidenceBundle, delivery: ProofDelivery)
 /** In the one order that counts: time of the message, its id, place in it, id of the part. */
 export function candidatesOf(bundle: EvidenceBundle, delivery: ProofDelivery): Candidate[] {
   const messages = uniqueById(bundle.messages)
-  const place = placeOf(bundle, delivery)
+  const place = candidatePlace(bundle, delivery)
   const made = bundle.parts.flatMap((part) =>
     part.status === 'completed' && isMutatingTool(part.tool)
       ? candidatesOfPart({ part, tool: part.tool, place, delivery, messages })

@@ -18,7 +18,7 @@ import type {
 import type { Place } from '../../contract/evidence-paths.ts'
 import { Anchors } from './anchors.ts'
 import { attributionFault } from './attribution.ts'
-import { type Candidate, candidatesOf, placeOf, type ProofDelivery } from './candidate.ts'
+import { type Candidate, candidatesOf, candidatePlace, type ProofDelivery } from './candidate.ts'
 import { capabilityFault, historyFault, shapeFingerprint } from './capability.ts'
 import { type Link, walkBack } from './chain.ts'
 import { diagnose } from './diagnose.ts'
@@ -92,7 +92,7 @@ class Engine {
   constructor(input: ProofInput) {
     const { bundle, delivery } = input
     this.#input = input
-    this.place = placeOf(bundle, delivery)
+    this.place = candidatePlace(bundle, delivery)
     this.#company = new Company(bundle, this.place)
     this.#candidates = markExact(candidatesOf(bundle, delivery), {
       bundle,

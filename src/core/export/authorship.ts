@@ -14,7 +14,7 @@ export interface WrittenFile {
   ranges: Map<string, Range[]>
 }
 
-export function writtenFiles(
+export function authoredFiles(
   events: readonly ChangeEvent[],
   texts: ReadonlyMap<string, string>,
 ): WrittenFile[] {

@@ -32,7 +32,13 @@ export interface RunContent {
   policy: ExportPredicate['policy']
 }
 
-export function recordsOf({ run, entries, approvals, changes, texts }: RunContent): ExportRecord[] {
+export function bundleRecords({
+  run,
+  entries,
+  approvals,
+  changes,
+  texts,
+}: RunContent): ExportRecord[] {
   return [
     { type: 'run', run },
     ...entries.map(({ seq, at, kind, data, previous_hash: previousHash, hash }): ExportRecord => ({
@@ -47,8 +53,8 @@ export function recordsOf({ run, entries, approvals, changes, texts }: RunConten
 }
 
 /** One line each; a line feed inside a text is escaped by JSON. */
-export function linesOf(content: RunContent): string[] {
-  const lines = recordsOf(content).map((record) => JSON.stringify(record))
+export function bundleLines(content: RunContent): string[] {
+  const lines = bundleRecords(content).map((record) => JSON.stringify(record))
   const size = lines.reduce((total, line) => total + line.length + 1, 0)
   if (size <= maxExportBytes) return lines
   throw new AppError(
@@ -57,7 +63,7 @@ export function linesOf(content: RunContent): string[] {
   )
 }
 
-export function statementOf(
+export function bundleStatement(
   content: RunContent,
   lines: readonly string[],
   of: { texts: ExportPredicate['texts']; now: number },

@@ -13,7 +13,7 @@ export interface Written {
 }
 
 /** Agent Trace 0.1.0. A file of which no line is proven has an unknown contributor and no range. */
-export function agentTrace({ runId, sessionId, model, at, files }: Written): object {
+export function agentTraceFormat({ runId, sessionId, model, at, files }: Written): object {
   return {
     version: '0.1.0',
     id: uuidOf(`${runId} ${at}`),
@@ -42,7 +42,7 @@ function uuidOf(text: string): string {
 }
 
 /** git-ai's authorship/3.0.0: files with ranges by author, then what is known of each author. */
-export function gitAiNote({ runId, model, files }: Written): string {
+export function gitAiFormat({ runId, model, files }: Written): string {
   const members = [...new Set(files.flatMap(({ ranges }) => [...ranges.keys()]))]
   const ids = new Map(
     members.map((member) => [member, hashText(`${runId} ${member}`).slice(0, 16)]),

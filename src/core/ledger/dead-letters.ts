@@ -1,6 +1,6 @@
 import type { DeadLetter } from '../../contract/status.ts'
-import { isMigrated, migrate } from '../actor/ladder.ts'
-import { identityOf } from '../actor/outbox.ts'
+import { hasClimbedLadder, climbLadder } from '../actor/ladder.ts'
+import { outboxIdentity } from '../actor/outbox.ts'
 import type { LedgerAppend, LedgerStatus, OutboxRow, RefusedRow, Sql } from '../ports.ts'
 import { ledgerLadder } from './rungs/ladder.ts'
 
@@ -19,14 +19,14 @@ export class DeadLetters {
 
   constructor(sql: Sql) {
     this.#sql = sql
-    this.#exist = isMigrated(sql)
-    if (this.#exist) migrate(sql, ledgerLadder)
+    this.#exist = hasClimbedLadder(sql)
+    if (this.#exist) climbLadder(sql, ledgerLadder)
   }
 
   add(owner: LedgerAppend, row: OutboxRow, error: string, at: number): void {
-    migrate(this.#sql, ledgerLadder)
+    climbLadder(this.#sql, ledgerLadder)
     this.#exist = true
-    const { kind, seq } = identityOf(row)
+    const { kind, seq } = outboxIdentity(row)
     this.#sql.run(
       `insert or replace into dead_letters (session_id, organisation_id, seq, kind, error, at)
        values (?, ?, ?, ?, ?, ?)`,
@@ -53,7 +53,7 @@ export class DeadLetters {
     if (!this.#exist || this.of(sessionId).length === 0) return
     for (const row of rows) {
       if (row.kind === 'session.erased') return this.#delete(sessionId)
-      const settled = row.kind === 'dead-letter.closed' ? closedSeq(row) : identityOf(row).seq
+      const settled = row.kind === 'dead-letter.closed' ? closedSeq(row) : outboxIdentity(row).seq
       this.#sql.run('delete from dead_letters where session_id = ? and seq = ?', sessionId, settled)
     }
   }

@@ -84,7 +84,7 @@ export interface UploadSweep {
  * Uploads of a session that nothing has named for long. Its artifacts and texts of changes are all in libSQL by now:
  * their rows travel in order, before this one.
  */
-export function sweepUploads(who: RowOwner, { before, keep }: UploadSweep): DbStatement[] {
+export function eraseUploads(who: RowOwner, { before, keep }: UploadSweep): DbStatement[] {
   const values = [who.organisationId, who.sessionId, before, JSON.stringify(keep)]
   const named = namers.map(
     (namer) =>

@@ -1,5 +1,5 @@
 import type { CrashPoint } from '../actor/crash-points.ts'
-import { identityOf } from '../actor/outbox.ts'
+import { outboxIdentity } from '../actor/outbox.ts'
 import type {
   Clock,
   Db,
@@ -13,8 +13,14 @@ import type {
   Sql,
 } from '../ports.ts'
 import { DeadLetters } from './dead-letters.ts'
-import { eraseSession, type RowOwner, sweepUploads, type UploadSweep } from './erasing.ts'
-import { isAway, notYet, reasonOf, refusesRow, UnknownKind } from './libsql-errors.ts'
+import { eraseSession, type RowOwner, eraseUploads, type UploadSweep } from './erasing.ts'
+import {
+  isLibsqlAway,
+  notYetError,
+  libsqlReason,
+  isRowError,
+  UnknownKind,
+} from './libsql-errors.ts'
 import { type Kind, type Table, tables } from './tables.ts'
 
 const maxBatchRows = 1000
@@ -142,7 +148,7 @@ export class LedgerActor implements Ledger {
       await db.batch(writing.flatMap(planStatements))
       for (const { input, rows } of writing) this.#letters.settle(input.sessionId, rows)
     } catch (error) {
-      if (isAway(error)) throw error
+      if (isLibsqlAway(error)) throw error
       // One bad row fails its neighbours: now each owner stands alone.
       for (const plan of writing) await this.#writeAlone(db, plan, failures)
     }
@@ -156,7 +162,7 @@ export class LedgerActor implements Ledger {
       await db.batch(planStatements(plan))
       this.#letters.settle(plan.input.sessionId, plan.rows)
     } catch (error) {
-      if (isAway(error)) throw error
+      if (isLibsqlAway(error)) throw error
       for (const row of plan.rows) {
         const failure = await this.#writeRow(db, plan.input, row)
         if (failure !== null) return void failures.set(plan.input.sessionId, failure)
@@ -166,13 +172,13 @@ export class LedgerActor implements Ledger {
 
   /** Null: it is written, or buried. */
   async #writeRow(db: Db, input: LedgerAppend, row: OutboxRow): Promise<unknown> {
-    const mark = watermarkStatement(input.sessionId, row.seq)
+    const mark = ledgerWatermark(input.sessionId, row.seq)
     try {
-      await db.batch([...statementsFor(input, [row]), mark])
+      await db.batch([...ledgerStatements(input, [row]), mark])
       this.#letters.settle(input.sessionId, [row])
     } catch (error) {
-      if (isAway(error)) throw error
-      if (!refusesRow(error)) return notYet(row, error)
+      if (isLibsqlAway(error)) throw error
+      if (!isRowError(error)) return notYetError(row, error)
       this.#bury(input, row, error)
       await db.batch([mark])
     }
@@ -189,12 +195,12 @@ export class LedgerActor implements Ledger {
 
   #fail({ input, reject }: Waiting, error: unknown): void {
     const behind = this.#behind.get(input.sessionId)
-    if (behind) behind.reason = reasonOf(error)
+    if (behind) behind.reason = libsqlReason(error)
     reject(error)
   }
 
   #bury(input: LedgerAppend, row: OutboxRow, error: unknown): void {
-    const message = reasonOf(error)
+    const message = libsqlReason(error)
     this.#ports.log('error', 'libSQL refused a row', {
       sessionId: input.sessionId,
       organisationId: input.organisationId,
@@ -217,8 +223,8 @@ function planFor(item: Waiting, stored: Map<string, number>): Plan {
 }
 
 const planStatements = ({ input, rows, stored }: Plan): DbStatement[] => [
-  ...statementsFor(input, rows),
-  watermarkStatement(input.sessionId, stored),
+  ...ledgerStatements(input, rows),
+  ledgerWatermark(input.sessionId, stored),
 ]
 
 async function loadWatermarks(db: Db, sessionIds: string[]): Promise<Map<string, number>> {
@@ -230,7 +236,7 @@ async function loadWatermarks(db: Db, sessionIds: string[]): Promise<Map<string,
   return new Map(rows.map((row) => [row.session_id, row.seq]))
 }
 
-export function watermarkStatement(sessionId: string, seq: number): DbStatement {
+export function ledgerWatermark(sessionId: string, seq: number): DbStatement {
   return {
     sql: `insert into outbox_watermarks (session_id, seq) values (?, ?)
       on conflict (session_id) do update set seq = max(seq, excluded.seq)`,
@@ -265,13 +271,13 @@ export function sumLedgerStatus(shards: readonly LedgerStatus[]): LedgerStatus {
  * follow each other are one statement with one JSON text, put together from their payloads as they are: libSQL takes it
  * apart, which costs the Worker nothing.
  */
-export function statementsFor(who: RowOwner, rows: readonly OutboxRow[]): DbStatement[] {
+export function ledgerStatements(who: RowOwner, rows: readonly OutboxRow[]): DbStatement[] {
   const statements: DbStatement[] = []
   for (let from = 0; from < rows.length;) {
     const sent = rows[from]?.kind as string
     let to = from + 1
     while (rows[to]?.kind === sent) to += 1
-    const run = rows.slice(from, to).map((row) => ({ ...row, ...identityOf(row) }))
+    const run = rows.slice(from, to).map((row) => ({ ...row, ...outboxIdentity(row) }))
     const kind = run[0]?.kind as string
     if (kind === 'session.erased') statements.push(...eraseSession(who, lastTime(run)))
     else if (kind === 'uploads.swept') statements.push(...run.flatMap((row) => sweep(who, row)))
@@ -286,7 +292,7 @@ export function statementsFor(who: RowOwner, rows: readonly OutboxRow[]): DbStat
 const lastTime = (rows: readonly OutboxRow[]): number => rows.at(-1)?.createdAt ?? 0
 
 const sweep = (who: RowOwner, { payload }: OutboxRow): DbStatement[] =>
-  sweepUploads(who, JSON.parse(payload) as UploadSweep)
+  eraseUploads(who, JSON.parse(payload) as UploadSweep)
 
 const upserts = new Map<Kind, string>()
 

@@ -13,7 +13,7 @@ export class UnknownKind extends Error {
  * Whether an error is clearly the row's own fault: only then do later rows go on without it. Everything else (a table or
  * column that is not there yet, an error that the server cannot name) may pass, and is waited for.
  */
-export function refusesRow(error: unknown): boolean {
+export function isRowError(error: unknown): boolean {
   if (error instanceof UnknownKind) return true
   const { code, name, message } = error as { code?: unknown; name?: unknown; message?: unknown }
   // The client refuses a value that it cannot bind before it sends anything.
@@ -22,22 +22,22 @@ export function refusesRow(error: unknown): boolean {
 }
 
 /** Nothing can be written. A table or column that is not there yet concerns only those who write to it. */
-export function isAway(error: unknown): boolean {
+export function isLibsqlAway(error: unknown): boolean {
   if (errorCodeOf(error) !== 'storage_unavailable') return false
   const { cause } = error as { cause?: { message?: unknown } }
   return !/no such (table|column)|has no column named/.test(String(cause?.message))
 }
 
 /** Told to the owner, who tries again. */
-export function notYet({ kind }: OutboxRow, error: unknown): AppError {
+export function notYetError({ kind }: OutboxRow, error: unknown): AppError {
   return new AppError(
     'storage_unavailable',
-    `libSQL does not take a row "${kind}" yet: ${reasonOf(error)}`,
+    `libSQL does not take a row "${kind}" yet: ${libsqlReason(error)}`,
   )
 }
 
 /** Without the code that the client puts before it, sometimes twice. */
-export function reasonOf(error: unknown): string {
+export function libsqlReason(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error)
   return message.replace(/^((SQLITE|SQL)_[A-Z_]+: )+/, '')
 }

@@ -302,6 +302,7 @@ export const otherTables: Readonly<Record<string, 'claim' | 'content' | { stays:
   abilities: { stays: 'Of no session' },
   ability_files: { stays: 'Of no session' },
   memories: { stays: 'Of no session' },
+  memory_places: { stays: 'Of no session' },
   memory_revisions: { stays: 'Of no session' },
   phase_artifacts: { stays: 'Of no session' },
   phase_approvals: { stays: 'Of no session' },

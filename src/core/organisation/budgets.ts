@@ -1,11 +1,11 @@
 import {
   type Budget,
   type BudgetCorrection,
-  correctedAmounts,
+  correctedBudget,
   measures,
   type SharedBudgetCorrect,
   type SharedBudgetView,
-  shown,
+  shownBudget,
 } from '../../contract/budget.ts'
 import { canonicalJson } from '../../contract/canonical.ts'
 import { AppError } from '../../contract/error.ts'
@@ -16,14 +16,14 @@ import type { RoomOf } from '../actor/room.ts'
 import type { BudgetsApi } from './record/api.ts'
 import type { OrganisationKernel } from './record/kernel.ts'
 import {
-  limitsOf,
-  refusalIn,
-  reservedOf,
-  returnBudget,
-  setUsed,
-  takeBudget,
-  usedOf,
-} from './slices.ts'
+  loadBudgetLimits,
+  budgetRefusal,
+  loadBudgetReserved,
+  returnSlice,
+  saveBudgetUsed,
+  takeSlice,
+  loadBudgetUsed,
+} from './budget-slices.ts'
 
 /**
  * The room of the budgets that sessions share: the organisation's and those of its projects. It promises that what
@@ -33,13 +33,11 @@ import {
 export function createBudgets(kernel: OrganisationKernel): RoomOf<BudgetsApi> {
   const api: BudgetsApi = {
     take: async (claim) =>
-      kernel.commit((sql, now) =>
-        takeBudget(sql, plausibleClaim(sql, now, claim.sessionId, claim)),
-      ),
+      kernel.commit((sql, now) => takeSlice(sql, plausibleClaim(sql, now, claim.sessionId, claim))),
     giveBack: async (sessionId, number, spent) =>
       kernel.commit((sql, now) => {
         const told = plausibleClaim(sql, now, sessionId, { spent })
-        returnBudget(sql, sessionId, number, told.spent)
+        returnSlice(sql, sessionId, number, told.spent)
       }),
     view: async (project) => kernel.read((sql) => viewSharedBudget(sql, project)),
     async set(project, limits, actor) {
@@ -69,12 +67,12 @@ function saveSharedBudget(sql: Sql, project: string, limits: Budget, actor: stri
 
 function viewSharedBudget(sql: Sql, project: string | null): SharedBudgetView {
   const scope = project ?? ''
-  const refusal = refusalIn(sql, scope, '')
+  const refusal = budgetRefusal(sql, scope, '')
   return {
     project,
-    limits: limitsOf(sql, scope),
-    used: shown(usedOf(sql, scope)),
-    reserved: shown(reservedOf(sql, scope, '')),
+    limits: loadBudgetLimits(sql, scope),
+    used: shownBudget(loadBudgetUsed(sql, scope)),
+    reserved: shownBudget(loadBudgetReserved(sql, scope, '')),
     spent: refusal === null ? [] : [refusal],
   }
 }
@@ -90,13 +88,13 @@ function correctSharedBudget(
   const known = by.key === null ? null : findCorrection(sql, by.key, body)
   if (known) return known
   const scope = sent.project ?? ''
-  const before = usedOf(sql, scope)
-  const after = correctedAmounts(before, sent.used)
-  setUsed(sql, scope, after)
+  const before = loadBudgetUsed(sql, scope)
+  const after = correctedBudget(before, sent.used)
+  saveBudgetUsed(sql, scope, after)
   const { actor, key } = by
   const correction = {
     ...{ at: now, actor, reason: sent.reason },
-    ...{ before: shown(before), after: shown(after) },
+    ...{ before: shownBudget(before), after: shownBudget(after) },
   }
   sql.run(
     'insert into budget_corrections (key, body, project, correction) values (?, ?, ?, ?)',

@@ -5,7 +5,7 @@ import type { Sql } from '../ports.ts'
 import type { RoomOf } from '../actor/room.ts'
 import type { DeploymentApi, DeploymentSwitch } from './record/api.ts'
 import type { OrganisationKernel } from './record/kernel.ts'
-import { hearDeployment, isNews, loadSwitch } from './firewall/switches.ts'
+import { hearDeploymentSwitch, isNews, loadSwitch } from './firewall/switches.ts'
 import { deploymentId } from './record/ports.ts'
 import type { Shutdown } from './shutdown.ts'
 
@@ -66,7 +66,7 @@ export class DeploymentWatch {
 
   hear(news: DeploymentSwitch): void {
     if (!this.#kernel.read((sql) => isNews(loadSwitch(sql, 'deployment'), news))) return
-    this.#kernel.commit((sql, now) => hearDeployment(sql, now, news))
+    this.#kernel.commit((sql, now) => hearDeploymentSwitch(sql, now, news))
   }
 }
 

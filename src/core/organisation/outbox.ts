@@ -1,6 +1,6 @@
 import { countLetters, listLetters, resendLetters } from '../actor/dead-letters.ts'
 import { LedgerSender } from '../actor/ledger-sender.ts'
-import { canBeTold, tellAnew } from './firewall/reservations.ts'
+import { canBeTold, tellReservationsAnew } from './firewall/reservations.ts'
 import type { RoomOf } from '../actor/room.ts'
 import type { LettersApi } from './record/api.ts'
 import type { OrganisationKernel } from './record/kernel.ts'
@@ -22,7 +22,7 @@ export function createOutbox(kernel: OrganisationKernel): RoomOf<LettersApi> {
       async resend(seqs) {
         await sender.ask()
         return kernel.commit((sql, now) => {
-          const sent = resendLetters(sql, now, seqs, (kind) => tellAnew(sql, now, kind))
+          const sent = resendLetters(sql, now, seqs, (kind) => tellReservationsAnew(sql, now, kind))
           return { sent, left: countLetters(sql) }
         })
       },

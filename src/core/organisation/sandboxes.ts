@@ -1,9 +1,14 @@
 import type { DeploymentWatch } from './deployment.ts'
 import { takePlace } from './firewall/places.ts'
-import { yieldPlace } from './pools/growth.ts'
+import { yieldPoolPlace } from './pools/growth.ts'
 import type { RoomOf } from '../actor/room.ts'
-import { refuse, type Reservation, type SandboxClaim, type SandboxesApi } from './record/api.ts'
-import { sandboxConnected, sandboxEnded } from './firewall/endings.ts'
+import {
+  organisationRefusal,
+  type Reservation,
+  type SandboxClaim,
+  type SandboxesApi,
+} from './record/api.ts'
+import { sandboxConnected, hearEnding } from './firewall/endings.ts'
 import type { OrganisationKernel } from './record/kernel.ts'
 import type { Shutdown } from './shutdown.ts'
 
@@ -22,7 +27,7 @@ export function createSandboxes(
         kernel.commit((sql, now) => sandboxConnected(sql, now, sessionId, generation)),
       ended: async (sessionId, generation, end) =>
         kernel.commit((sql, now) =>
-          sandboxEnded(kernel.ports, sql, now, { sessionId, generation, end }),
+          hearEnding(kernel.ports, sql, now, { sessionId, generation, end }),
         ),
     },
   }
@@ -45,13 +50,13 @@ async function reserveSandbox(
   } catch (error) {
     log('warn', 'Cannot ask the kill switch of the deployment', { error: String(error) })
     const why = 'the kill switch of the deployment cannot be asked'
-    return refuse(why, now() + unreachableRetryMs)
+    return organisationRefusal(why, now() + unreachableRetryMs)
   }
   const closing = shutdown.refusal()
   if (closing) return closing
   return kernel.commit((sql, at) => {
     const reservation = takePlace(sql, at, firewall, claim)
-    if (!reservation.granted) yieldPlace(sql, at, firewall, claim)
+    if (!reservation.granted) yieldPoolPlace(sql, at, firewall, claim)
     return reservation
   })
 }

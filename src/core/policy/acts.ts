@@ -3,7 +3,7 @@ import { isInside, isSecretPath, isSessionPath } from './matching/paths.ts'
 import type { Act, Rules } from './rules.ts'
 import { isStrange } from './shell/words/parse.ts'
 import type { Segment, SegmentPath } from './shell/words/segment.ts'
-import { readScript } from './shell/walk.ts'
+import { walkScript } from './shell/walk.ts'
 
 /** Something to decide, with the words to explain it. */
 export interface Step extends Omit<Act, 'enclosure'> {
@@ -28,7 +28,7 @@ interface Whole {
 }
 
 /** Everything in a request that must be allowed for it to be allowed. */
-export function stepsOf(request: PermissionRequest, rules: Rules): Step[] {
+export function actSteps(request: PermissionRequest, rules: Rules): Step[] {
   return wholesOf(request).flatMap((whole) => split(whole, request, rules))
 }
 
@@ -40,7 +40,7 @@ export const risksOf = (request: PermissionRequest): Risk[] => [
 function wholesOf(request: PermissionRequest): Whole[] {
   const base = baseOf(request)
   if (request.command === null) return [base]
-  const segments = readScript(request.command, {
+  const segments = walkScript(request.command, {
     cwd: request.cwd ?? request.workspaceRoot,
     home: request.home,
     variables: request.variables,

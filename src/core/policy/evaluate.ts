@@ -9,8 +9,8 @@ import type {
 } from '../../contract/permission.ts'
 import type { Policy } from '../../contract/policy.ts'
 import type { GateRules } from '../../contract/session.ts'
-import { stepsOf, type Step } from './acts.ts'
-import { type Act, approvalTerms, type Rule, rulesOf } from './rules.ts'
+import { actSteps, type Step } from './acts.ts'
+import { type Act, ruleApprovalTerms, type Rule, rulesOf } from './rules.ts'
 
 /**
  * Decides one request under one policy. Pure: the same request, policy and enclosure give the same answer, so a recorded
@@ -34,7 +34,7 @@ export function evaluatePermission(
 ): PermissionDecision {
   let strictest: Verdict[] = []
   const awaited: PhaseStates = {}
-  for (const step of stepsOf(request, rulesOf(policy))) {
+  for (const step of actSteps(request, rulesOf(policy))) {
     const verdict = decideStep(step, request, policy, { ...options, awaited })
     const [known] = strictest
     if (!known || isStricter(verdict.decision, known.decision)) strictest = [verdict]
@@ -104,7 +104,7 @@ function together(verdicts: readonly Verdict[], policy: Policy): Verdict {
   if (first.decision === 'allow') return verdicts.find(({ risky }) => risky) ?? first
   if (first.decision !== 'ask' || others.length === 0) return first
   const demands = ({ rule }: Verdict) => {
-    const { quorum, group } = approvalTerms(policy, rule)
+    const { quorum, group } = ruleApprovalTerms(policy, rule)
     return quorum * 2 + (group ? 1 : 0)
   }
   const main = others.reduce((most, one) => (demands(one) > demands(most) ? one : most), first)

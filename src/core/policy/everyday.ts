@@ -1,6 +1,6 @@
 import type { PermissionRequest } from '../../contract/permission.ts'
 import { contractTools, toolFileName } from '../../contract/tools.ts'
-import { requestOfTool } from './operation.ts'
+import { requestOfTool } from './permission-request.ts'
 
 /** What agents do all day, as the gate would ask it. */
 export interface Everyday {

@@ -6,7 +6,7 @@ import {
   type Strategy,
 } from '../../contract/operation.ts'
 import type { Decision, PermissionRequest } from '../../contract/permission.ts'
-import { type Step, stepsOf } from './acts.ts'
+import { type Step, actSteps } from './acts.ts'
 import type { Rules } from './rules.ts'
 
 interface PlanOptions {
@@ -26,7 +26,7 @@ const everyHost: Rules = { list: [], byPath: false, byHost: true }
 
 /** How an operation would be kept apart from everything else. Has no side effect. */
 export function planIsolation(request: PermissionRequest, options: PlanOptions): IsolationPlan {
-  const steps = stepsOf(request, everyHost)
+  const steps = actSteps(request, everyHost)
   const strategy = strategyOf(request, steps, options)
   const network = strategy !== 'denied' && (options.network === true || steps.some(usesNetwork))
   const enforce = enforcementOf(strategy, request, network)

@@ -177,7 +177,7 @@ function testsOf(match: PolicyMatch): Test[] {
 }
 
 /** Who must answer what the rule asked for, and until when: the rule's own terms, then the policy's. */
-export function approvalTerms(policy: Policy, rule: string): ApprovalTerms {
+export function ruleApprovalTerms(policy: Policy, rule: string): ApprovalTerms {
   const own = termsOf(policy, rule)
   const { approvals } = policy
   const group = own.group ?? approvals.group

@@ -98,7 +98,7 @@ export const reservedPolicyNames: readonly string[] = builtinPolicies.map(({ nam
 const idOf = ({ name, version }: Policy): string => `${name}@${version}`
 
 /** The version of today: what a document extends does not change under it. */
-export function builtinOf(base: PolicyBase = 'sandbox-default'): string | undefined {
+export function builtinPolicy(base: PolicyBase = 'sandbox-default'): string | undefined {
   const found = builtinPolicies.find(({ name }) => name === base)
   return found && idOf(found)
 }
@@ -110,7 +110,7 @@ export const builtinRules = (builtin: string | undefined): readonly PolicyRule[]
 /** A document under its number, on top of the built-in one that it extends. */
 export function policyFrom(document: PolicyDocument, version: number): Policy {
   const { extends: base, ...own } = document
-  const builtin = builtinOf(base)
+  const builtin = builtinPolicy(base)
   return { ...own, version, ...(builtin === undefined ? {} : { builtin }) }
 }
 
@@ -126,7 +126,7 @@ export function effectivePolicy(policy: Policy | null, asked: 'gate' | 'operatio
 }
 
 /** The built-in policy as a document that means the same under another name. */
-export function builtinYaml(name: BuiltinName): string {
+export function builtinPolicyYaml(name: BuiltinName): string {
   const found = builtinPolicies.find((policy) => policy.name === name)
   if (!found) throw new Error(`There is no built-in policy "${name}"`)
   const { version, description, rules } = found

@@ -1,6 +1,6 @@
 import type { KnownSecret } from './redaction.ts'
 import { ByteSearch } from './byte-search.ts'
-import { formsOf, minSecretLength, utf8 } from './forms.ts'
+import { formsOf, minSecretLength, utf8Form } from './forms.ts'
 
 /**
  * Finds secret values in content that must not be changed, such as the files of a snapshot or an upload: it says which
@@ -38,7 +38,7 @@ function searchFor(forms: { name: string; texts: string[] }[]): ByteSearch {
     forms.flatMap(({ name, texts }) =>
       texts.map((text) => ({
         name,
-        bytes: Uint8Array.from(utf8(text)).slice(0, maxSearchedBytes),
+        bytes: Uint8Array.from(utf8Form(text)).slice(0, maxSearchedBytes),
       })),
     ),
   )

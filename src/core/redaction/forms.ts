@@ -18,7 +18,7 @@ export function formsOf(value: string): Forms {
       for (const form of spelledForms(text)) plain.add(form)
       for (const form of hexForms(text)) wrapped.add(form)
     }
-    for (const form of base64Forms(utf8(text))) {
+    for (const form of base64Forms(utf8Form(text))) {
       wrapped.add(form)
       for (const encoded of [encodeURIComponent(form), lowerDigits(encodeURIComponent(form))]) {
         if (encoded !== form) plain.add(encoded)
@@ -56,7 +56,7 @@ const hexForms = (text: string): string[] => {
   return [digits, digits.toUpperCase()]
 }
 
-const hexDigits = (text: string): string[] => utf8(text).map((byte) => hex(byte).toLowerCase())
+const hexDigits = (text: string): string[] => utf8Form(text).map((byte) => hex(byte).toLowerCase())
 
 /** Shells trim, editors change line ends, and diffs and listings show a value of many lines one by one. */
 function variants(value: string): string[] {
@@ -98,7 +98,7 @@ function percentForms(text: string): string[] {
     strict.replaceAll('%20', '+').replaceAll('%2A', '*').replaceAll('~', '%7E'),
     strict.replaceAll('%20', '+'),
     encodeURI(text),
-    utf8(text)
+    utf8Form(text)
       .map((byte) => `%${hex(byte)}`)
       .join(''),
   ]
@@ -142,7 +142,7 @@ function base64(bytes: number[]): string {
 
 const letter = (bits: number) => standard.charAt(bits & 63)
 
-export function utf8(text: string): number[] {
+export function utf8Form(text: string): number[] {
   const bytes: number[] = []
   for (const [, code, char = ''] of encodeURIComponent(text).matchAll(/%(..)|(.)/gs)) {
     bytes.push(code === undefined ? char.charCodeAt(0) : Number.parseInt(code, 16))

@@ -1,4 +1,4 @@
-import { answerTo, type ApprovalState, type InboxEntry } from '../../contract/approval.ts'
+import { approvalAnswer, type ApprovalState, type InboxEntry } from '../../contract/approval.ts'
 import type { Db } from '../ports.ts'
 import { type ListCaller, limitValues } from './place.ts'
 
@@ -18,7 +18,7 @@ interface InboxRow extends Omit<
 /** How much of the run's intent is shown. */
 const maxIntent = 300
 
-export async function listInbox(
+export async function listApprovalInbox(
   db: Db,
   caller: ListCaller,
   query: {
@@ -58,6 +58,6 @@ function entryOf(row: InboxRow, now: number, publicUrl: string): InboxEntry {
     asker: { kind, id: askerId, owner: askerOwner },
     details: details === null ? null : (JSON.parse(details) as InboxEntry['details']),
     policy: policy === null ? null : (JSON.parse(policy) as InboxEntry['policy']),
-    ...answerTo(now, publicUrl, row),
+    ...approvalAnswer(now, publicUrl, row),
   }
 }

@@ -2,7 +2,7 @@ import type { ApiKey, KeyCreate, KeyCreated, KeyLimits, Scope } from '../../cont
 import { AppError } from '../../contract/error.ts'
 import type { Crypto, Db, DbStatement } from '../ports.ts'
 import { auditStatement, type Maker } from './audit.ts'
-import { isDisabled, memberStatements, newMemberId } from './members.ts'
+import { isMemberDisabled, memberStatements, newMemberId } from './members.ts'
 
 interface KeyRow {
   id: string
@@ -36,7 +36,7 @@ const implied: Record<Scope, readonly Scope[]> = {
   admin: ['admin', 'write', 'approve', 'read'],
 }
 
-export function allowsScope(held: readonly Scope[], needed: Scope): boolean {
+export function keyAllowsScope(held: readonly Scope[], needed: Scope): boolean {
   return held.some((scope) => implied[scope].includes(needed))
 }
 
@@ -47,22 +47,6 @@ export function decideKeyState(key: ApiKey, now: number): KeyState {
   return key.expiresAt !== null && key.expiresAt <= now ? 'expired' : 'active'
 }
 
-export async function createOrganisation(
-  db: Db,
-  crypto: Crypto,
-  now: number,
-  name: string,
-): Promise<string> {
-  const id = `org_${crypto.random(20)}`
-  await db.batch([
-    {
-      sql: 'insert into organisations (id, name, created_at) values (?, ?, ?) on conflict do nothing',
-      values: [id, name, now],
-    },
-  ])
-  return id
-}
-
 /** Its secret was in the first answer and is nowhere else. */
 export function alreadyMade(what: string, id: string): AppError {
   const advice = `delete it and make another with a new Idempotency-Key`
@@ -70,37 +54,6 @@ export function alreadyMade(what: string, id: string): AppError {
     'wrong_state',
     `This Idempotency-Key has made ${what} "${id}" already, and its secret is shown once: ${advice}`,
     [{ path: 'idempotency-key', message: `Made "${id}"` }],
-  )
-}
-
-/** One of this name, the oldest. Two that ask at the same time get the same one. */
-export async function ensureOrganisation(
-  db: Db,
-  crypto: Crypto,
-  now: number,
-  name: string,
-): Promise<{ id: string; created: boolean }> {
-  const id = `org_${crypto.random(20)}`
-  await db.batch([
-    {
-      sql: `insert into organisations (id, name, created_at) select ?, ?, ?
-            where not exists (select 1 from organisations where name = ?)`,
-      values: [id, name, now, name],
-    },
-  ])
-  const [row] = await findOrganisations(db, name)
-  if (!row) throw new Error('The new organisation cannot be read back')
-  return { id: row.id, created: row.id === id }
-}
-
-export function findOrganisations(
-  db: Db,
-  idOrName: string,
-): Promise<{ id: string; name: string }[]> {
-  return db.all(
-    'select id, name from organisations where id = ? or name = ? order by created_at, id',
-    idOrName,
-    idOrName,
   )
 }
 
@@ -119,7 +72,7 @@ export const newKeyId = (crypto: Crypto): string => `key_${crypto.random(20)}`
 export const newKeySecret = (crypto: Crypto): string => `gk_${crypto.random(32)}`
 
 /** The answer is the only place where the secret is ever readable. */
-export async function createKey(
+export async function insertKey(
   db: Db,
   crypto: Crypto,
   now: number,
@@ -141,7 +94,7 @@ export async function createKey(
   const order = { ...input, id, organisationId, maker, secret, oncePerName: false }
   const key = await storeKey(db, crypto, now, order)
   if (key) return { ...key, secret }
-  if (await isDisabled(db, organisationId, input.owner))
+  if (await isMemberDisabled(db, organisationId, input.owner))
     throw new AppError('wrong_state', `Cannot make a key: member "${input.owner}" is disabled`)
   throw alreadyMade('key', id)
 }
@@ -213,7 +166,7 @@ function keyStatement(
   }
 }
 
-export async function isNameTaken(
+export async function isKeyNameTaken(
   db: Db,
   now: number,
   { organisationId, name }: Pick<KeyOrder, 'organisationId' | 'name'>,

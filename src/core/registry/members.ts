@@ -46,7 +46,7 @@ export function memberStatements(
 }
 
 /** The same id again gives the same member. */
-export async function createMember(
+export async function insertMember(
   db: Db,
   crypto: Pick<Crypto, 'random'>,
   now: number,
@@ -90,7 +90,11 @@ export async function listMembers(
   )
 }
 
-export async function isDisabled(db: Db, organisationId: string, name: string): Promise<boolean> {
+export async function isMemberDisabled(
+  db: Db,
+  organisationId: string,
+  name: string,
+): Promise<boolean> {
   const rows = await db.all(
     'select 1 from members where organisation_id = ? and name = ? and disabled_at is not null',
     organisationId,

@@ -38,7 +38,7 @@ export function mustMayUseProject(caller: Limited, project: string): void {
 }
 
 /** Whether a session is within the limits of the caller's key. */
-export function maySee(
+export function maySeePlace(
   { limits = null, memberId = null }: Limited & { memberId?: string | null },
   session: { project: string; memberId: string | null },
 ): boolean {

@@ -71,7 +71,7 @@ export async function listCredentials(db: Db, organisationId: string): Promise<C
 }
 
 /** From libSQL, so it may be a moment old. */
-export async function countLiveSandboxes(db: Db, key: CredentialsKey): Promise<number> {
+export async function countCredentialSandboxes(db: Db, key: CredentialsKey): Promise<number> {
   const [row] = await db.all<{ live: number }>(
     `select count(*) as live from sandbox_reservations
      where organisation_id = ? and provider = ? and ended_at is null`,

@@ -8,19 +8,22 @@ import type { Crypto, Sql } from '../ports.ts'
 import { ownedId } from './runs/run.ts'
 import { saveBudget } from './budget/spending.ts'
 import { saveTerms } from './evals/terms.ts'
-import { mustHavePrice } from './budget/budget.ts'
+import { budgetMustHavePrice } from './budget/budget.ts'
 import { savePolicy } from './gate/policy-row.ts'
 import { agentsIn, modelIn, modelsOfSubagents } from './pins/agents.ts'
-import { mustBeFew, savePins } from './pins/pins.ts'
+import { mustBeFewPins, savePins } from './pins/pins.ts'
 import { startAutomationRun } from './automation/automation.ts'
 import type { SessionKernel } from './record/kernel.ts'
 import { startSandbox } from './generations/sandbox-start.ts'
 import type { SessionPorts } from './record/ports.ts'
 import { insertSession, type NewSession } from './record/record.ts'
-import { knownSecrets, openAll, redactorOf, saveEnvValues } from './record/secrets.ts'
+import { knownSecrets, openSecrets, secretRedactor, saveEnvSecrets } from './record/secrets.ts'
 
 /** The first write of all. The same request may arrive twice while the first one is being worked out. */
-export async function createSession(kernel: SessionKernel, create: CreateSession): Promise<void> {
+export async function commitNewSession(
+  kernel: SessionKernel,
+  create: CreateSession,
+): Promise<void> {
   const { ports } = kernel
   const plan = await planSession(ports, create)
   if (kernel.created) return
@@ -29,7 +32,7 @@ export async function createSession(kernel: SessionKernel, create: CreateSession
     insertSession(sql, now, create, plan)
     const { title, provider } = plan
     appendEvent(sql, now, 'session.created', { project: kernel.session().project, title, provider })
-    saveEnvValues(sql, now, create.secrets ?? [])
+    saveEnvSecrets(sql, now, create.secrets ?? [])
     savePolicy(sql, create.policy ?? null)
     savePins(sql, now, plan.pins)
     if (create.attempt) saveTerms(sql, create.attempt)
@@ -61,7 +64,7 @@ export async function planSession(ports: SessionPorts, create: CreateSession): P
   const model = chooseModel(ports, create)
   reasoningOptions(model, input.reasoningEffort ?? null)
   mustHavePrices(ports, create, model)
-  mustBeFew(create.pins ?? [])
+  mustBeFewPins(create.pins ?? [])
   const repository = await sealRepository(ports, create)
   return {
     provider: await chooseProvider(ports, create),
@@ -92,7 +95,7 @@ function mustHavePrices(
   const others = modelsOfSubagents(agentsIn(pins)).map(
     (id) => parseModel(id, ports.config.models).id,
   )
-  for (const id of [own.id, ...others]) mustHavePrice({ ports }, id, input.budget ?? {})
+  for (const id of [own.id, ...others]) budgetMustHavePrice({ ports }, id, input.budget ?? {})
 }
 
 /** What a caller wrote is stored without the values that its session is about to be given. */
@@ -108,7 +111,7 @@ async function redactTexts(
     pins: [...pins],
   }
   const token = sealedToken === null ? null : await crypto.unseal(sealedToken)
-  const redactor = redactorOf(knownSecrets(await openAll(secrets, crypto), token))
+  const redactor = secretRedactor(knownSecrets(await openSecrets(secrets, crypto), token))
   return redactor === null ? texts : redactor.redactJson(texts)
 }
 

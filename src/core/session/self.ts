@@ -1,6 +1,6 @@
 import type { Session } from '../../contract/session.ts'
 import type { RoomOf } from '../actor/room.ts'
-import { createSession } from './create.ts'
+import { commitNewSession } from './create.ts'
 import type { Caller } from './record/caller.ts'
 import { callerSession, ownSession, type SessionCaller } from './record/guards.ts'
 import type { SessionKernel } from './record/kernel.ts'
@@ -51,7 +51,7 @@ export class Self implements RoomOf<SelfApi> {
   }
 
   async create(create: CreateSession): Promise<Session> {
-    if (!this.#kernel.created) await createSession(this.#kernel, create)
+    if (!this.#kernel.created) await commitNewSession(this.#kernel, create)
     return this.view(create)
   }
 

@@ -1,10 +1,10 @@
 import { linkClose } from '../../contract/link.ts'
 import { Alarm } from '../actor/alarm.ts'
-import { type ApiOf, apiOf, meetingsOf, type Room } from '../actor/room.ts'
+import { type ApiOf, roomsApi, roomMeetings, type Room } from '../actor/room.ts'
 import { Approvals } from './approvals/approvals.ts'
 import { listApprovals } from './approvals/rows.ts'
 import { Artifacts } from './artifacts/artifacts.ts'
-import { completeRun, decideRun } from './automation/automation.ts'
+import { completeAutomationRun, decideAutomationRun } from './automation/automation.ts'
 import { SessionBudget } from './budget/budget.ts'
 import { followBudget } from './budget/spending.ts'
 import { Calls } from './calls/calls.ts'
@@ -20,7 +20,7 @@ import { Evidence } from './evidence/evidence.ts'
 import { Gate } from './gate/gate.ts'
 import { SessionPolicy } from './gate/policy.ts'
 import { Sandbox } from './sandbox/sandbox.ts'
-import { sleptOver } from './sandbox/suspension.ts'
+import { putOffAfterSuspension } from './sandbox/suspension.ts'
 import { Agent } from './link/agent.ts'
 import { Link, type LinkEnd } from './link/link.ts'
 import { Log } from './log/log.ts'
@@ -60,14 +60,14 @@ export class SessionActor {
   constructor(ports: SessionParts) {
     const kernel = new SessionKernel(ports)
     const named = createRooms(kernel, ports.tools)
-    this.api = apiOf(named)
+    this.api = roomsApi(named)
     this.#kernel = kernel
     this.#log = named.log
     this.#link = new Link(kernel, named)
     const rooms = Object.values<Room>(named)
-    const meetings = meetingsOf(rooms)
+    const meetings = roomMeetings(rooms)
     kernel.enter(rooms, new Set(meetings.keys()))
-    this.#alarm = new Alarm(kernel, meetings, (deadline) => sleptOver(kernel, deadline))
+    this.#alarm = new Alarm(kernel, meetings, (deadline) => putOffAfterSuspension(kernel, deadline))
     if (kernel.created) this.#recover()
   }
 
@@ -163,7 +163,10 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
     gate,
     phases: new Phases(kernel, policy),
     budget,
-    calls: new Calls(kernel, commands, tools, { complete: completeRun, decide: decideRun }),
+    calls: new Calls(kernel, commands, tools, {
+      complete: completeAutomationRun,
+      decide: decideAutomationRun,
+    }),
     warm: new Warm(kernel, { plan: planSession, adopted: policy.changed, view }),
     artifacts: new Artifacts(kernel),
     skills: new Skills(kernel),

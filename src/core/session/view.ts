@@ -19,7 +19,7 @@ import { promptOrigin } from './manifest/prompt.ts'
 import { loadSession } from './record/record.ts'
 import { listPins } from './pins/pins.ts'
 import { loadStart } from './generations/sandbox-start.ts'
-import { countQueued, runningTurn } from './turns/rows.ts'
+import { countQueuedTurns, runningTurn } from './turns/rows.ts'
 import { totalUsage } from './budget/usage.ts'
 
 /** The session as its callers see it. */
@@ -65,7 +65,7 @@ export function viewSession({ ports: { sql, now, host }, outboxWaits }: SessionK
     gate: record.gate,
     trustProjectConfig: record.trustProjectConfig,
     turn: (runningTurn(sql)?.id ?? null) as TurnId | null,
-    queuedTurns: countQueued(sql),
+    queuedTurns: countQueuedTurns(sql),
     activeCalls: countActiveCalls(sql),
     lastEventSeq: lastEventSeq(sql),
     outbox: { ...outboxLag(sql, now()), reason: outboxWaits, deadLetters: countLetters(sql) },

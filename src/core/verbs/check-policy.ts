@@ -5,8 +5,8 @@ import { evaluatePermission } from '../policy/evaluate.ts'
 import { normalPath } from '../policy/matching/paths.ts'
 import { policyFrom } from '../policy/sandbox-default.ts'
 import type { Db } from '../ports.ts'
-import { countPatterns, mustParse } from '../registry/policies/document.ts'
-import { findNewest } from '../registry/policies/policies.ts'
+import { countPatterns, mustParsePolicy } from '../registry/policies/document.ts'
+import { findNewestPolicy } from '../registry/policies/policies.ts'
 import { migrationWarnings, policyWarnings } from '../policy/warnings.ts'
 
 /** Reads the document and tries it, as the version that it would be. Nothing is stored. Others are served in the pauses. */
@@ -16,9 +16,9 @@ export async function checkPolicy(
   { project, source, format, requests, overrides, enclosure, phases }: PolicyCheck,
   pause: () => Promise<void>,
 ): Promise<PolicyChecked> {
-  const document = mustParse(source, format)
+  const document = mustParsePolicy(source, format)
   mustBeTriedSoon(countPatterns(document), requests)
-  const newest = await findNewest(db, { organisationId, project: project ?? null })
+  const newest = await findNewestPolicy(db, { organisationId, project: project ?? null })
   const policy = policyFrom(document, (newest?.version ?? 0) + 1)
   const warnings = [...migrationWarnings(newest, document), ...policyWarnings(policy)]
   const decisions: PermissionDecision[] = []

@@ -5,9 +5,9 @@ import type { ProviderName } from '../../contract/sandbox.ts'
 import type { WarmPool } from '../../contract/warm-pool.ts'
 import type { OrganisationApi } from '../organisation/organisation.ts'
 import type { Clock, Crypto, Db } from '../ports.ts'
-import { createConfiguration as storeConfiguration } from '../registry/configurations.ts'
+import { insertConfiguration as storeConfiguration } from '../registry/configurations/configurations.ts'
 import type { Caller } from '../session/record/caller.ts'
-import { mustMayClone } from './local-repository.ts'
+import { mustMayCloneRepository } from './local-repository.ts'
 
 export interface ConfigurationPorts {
   db(): Db
@@ -28,7 +28,7 @@ export async function createConfiguration(
   input: ConfigurationCreate,
 ): Promise<Configuration> {
   const { organisationId } = caller
-  mustMayClone(ports.config, caller, input.repository?.url)
+  mustMayCloneRepository(ports.config, caller, input.repository?.url)
   const checked = checkConfiguration(ports, input)
   const { crypto, now } = ports
   const made = await storeConfiguration(ports.db(), crypto, now(), organisationId, checked)

@@ -4,7 +4,7 @@ import type { EvalRun, EvalRunCreate } from '../../contract/eval-run.ts'
 import type { EvalChecked } from '../../contract/eval-suite.ts'
 import type { Target } from '../../contract/eval-target.ts'
 import type { EvalRunApi } from '../eval-run/eval-run.ts'
-import { planAttempts } from '../eval-run/plan.ts'
+import { planEvalRun } from '../eval-run/plan.ts'
 import { checkEvalFiles } from '../evals/files/check.ts'
 import type { OrganisationApi } from '../organisation/organisation.ts'
 import type { Crypto } from '../ports.ts'
@@ -28,7 +28,7 @@ export async function createEvalRun(
 ): Promise<EvalRun> {
   mustMayUseProject(caller, input.project)
   const checked = checkEvalFiles(input)
-  const plan = planAttempts(checked, input)
+  const plan = planEvalRun(checked, input)
   const run = plan.targets.filter(({ name }) => plan.runTargets.includes(name))
   mustMayApprove(caller, run)
   const id = await claimRunId(ports, caller.organisationId, input, key)

@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/error.ts'
 import type { KeyCreate, KeyCreated } from '../../contract/key.ts'
 import type { Clock, Crypto, Db } from '../ports.ts'
-import { createKey as storeNewKey } from '../registry/keys.ts'
+import { insertKey as storeNewKey } from '../registry/keys.ts'
 import { loadMember } from '../registry/members.ts'
 import type { Caller } from '../session/record/caller.ts'
 import { claimId, type ClaimIdPorts } from './claim-id.ts'

@@ -1,6 +1,6 @@
 import type { Member, MemberCreate } from '../../contract/member.ts'
 import type { Clock, Crypto, Db } from '../ports.ts'
-import { createMember as storeMember } from '../registry/members.ts'
+import { insertMember as storeMember } from '../registry/members.ts'
 import type { Caller } from '../session/record/caller.ts'
 import { claimId, type ClaimIdPorts } from './claim-id.ts'
 

@@ -3,12 +3,12 @@ import { AppError, errorCodeOf } from '../../contract/error.ts'
 import type { Session, SessionCreate } from '../../contract/session.ts'
 import type { OrganisationApi } from '../organisation/organisation.ts'
 import type { Crypto, Db } from '../ports.ts'
-import { maySee } from '../registry/place.ts'
+import { maySeePlace } from '../registry/place.ts'
 import type { SessionApi } from '../session/session.ts'
 import type { AttemptTerms } from '../session/evals/terms.ts'
 import type { Caller } from '../session/record/caller.ts'
 import { claimWarmSession, type WarmPorts } from './claim-warm-session.ts'
-import { mustMayClone } from './local-repository.ts'
+import { mustMayCloneRepository } from './local-repository.ts'
 import { prepareSession } from './prepare-session.ts'
 
 export interface CreateSessionPorts extends WarmPorts {
@@ -31,7 +31,7 @@ export async function createSession(
   attempt: AttemptTerms | null = null,
 ): Promise<Session> {
   const { organisationId, keyId, memberId } = caller
-  mustMayClone(ports.config, caller, input.repository?.url)
+  mustMayCloneRepository(ports.config, caller, input.repository?.url)
   const organisation = ports.organisation(organisationId)
   const fresh = await ports.ids.mint()
   const bodyHash = async () => await ports.crypto.sha256(canonicalJson(input))
@@ -50,7 +50,7 @@ export async function createSession(
     const warm = mayBeWarm ? await claimWarmSession(ports, create, isRepeat) : null
     const session = warm ?? (await ports.session(sessionId).self.create(create))
     // The key of a creation is the organisation's: somebody else may have used it before.
-    if (!maySee(caller, session)) throw new AppError('not_found', 'No such session')
+    if (!maySeePlace(caller, session)) throw new AppError('not_found', 'No such session')
     return session
   } catch (error) {
     // A refusal has created nothing. After any other failure the claim stays: the session may be there.

@@ -1,7 +1,7 @@
 import { AppError } from '../../contract/error.ts'
 import type { WebhookCreate, WebhookCreated } from '../../contract/webhook.ts'
 import type { Clock, Crypto, Db, WebhookSender } from '../ports.ts'
-import { createWebhook as storeWebhook } from '../registry/webhooks/webhooks.ts'
+import { insertWebhook as storeWebhook } from '../registry/webhooks/webhooks.ts'
 import type { Caller } from '../session/record/caller.ts'
 import { claimId, type ClaimIdPorts } from './claim-id.ts'
 

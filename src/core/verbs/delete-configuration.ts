@@ -2,8 +2,8 @@ import type { OrganisationApi } from '../organisation/organisation.ts'
 import type { Db } from '../ports.ts'
 import {
   type ConfigurationKey,
-  deleteConfiguration as removeConfiguration,
-} from '../registry/configurations.ts'
+  removeConfiguration,
+} from '../registry/configurations/configurations.ts'
 
 interface DeleteConfigurationPorts {
   db(): Db

@@ -1,7 +1,7 @@
 import type { Db } from '../ports.ts'
 import { type CredentialsKey, deleteCredentials } from '../registry/provider-credentials.ts'
 import type { Providers } from '../registry/providers.ts'
-import { mustBeUnused } from './set-provider-credentials.ts'
+import { mustBeUnusedCredentials } from './set-provider-credentials.ts'
 
 interface DeleteCredentialsPorts {
   db(): Db
@@ -14,7 +14,7 @@ export async function deleteProviderCredentials(
   { organisationId, provider }: CredentialsKey,
   whileLive: boolean,
 ): Promise<void> {
-  if (!whileLive) await mustBeUnused(ports.db(), { organisationId, provider })
+  if (!whileLive) await mustBeUnusedCredentials(ports.db(), { organisationId, provider })
   await deleteCredentials(ports.db(), { organisationId, provider })
   ports.providers.forget(provider, organisationId)
 }

@@ -1,9 +1,14 @@
 import type { ChangeEvent } from '../../contract/change.ts'
 import { AppError } from '../../contract/error.ts'
 import type { ExportQuery } from '../../contract/export.ts'
-import { linesOf, type RunContent, type StoredChange, statementOf } from '../export/bundle.ts'
-import { writtenFiles } from '../export/authorship.ts'
-import { agentTrace, gitAiNote, type Written } from '../export/formats.ts'
+import {
+  bundleLines,
+  type RunContent,
+  type StoredChange,
+  bundleStatement,
+} from '../export/bundle.ts'
+import { authoredFiles } from '../export/authorship.ts'
+import { agentTraceFormat, gitAiFormat, type Written } from '../export/formats.ts'
 import type { Blobs, Clock, Crypto } from '../ports.ts'
 import type { Caller } from '../session/record/caller.ts'
 import type { SessionApi } from '../session/session.ts'
@@ -37,12 +42,12 @@ export async function exportRun(
     ? {
         contentType: 'text/plain; charset=utf-8',
         fileName: `${runId}.git-ai.txt`,
-        text: gitAiNote(written),
+        text: gitAiFormat(written),
       }
     : {
         contentType: 'application/json',
         fileName: `${runId}.agent-trace.json`,
-        text: `${JSON.stringify(agentTrace(written), null, 2)}\n`,
+        text: `${JSON.stringify(agentTraceFormat(written), null, 2)}\n`,
       }
 }
 
@@ -51,8 +56,8 @@ async function signedBundle(
   content: RunContent,
   texts: ExportQuery['texts'],
 ): Promise<Exported> {
-  const lines = linesOf(content)
-  const statement = statementOf(content, lines, { texts, now: now() })
+  const lines = bundleLines(content)
+  const statement = bundleStatement(content, lines, { texts, now: now() })
   const envelope = await crypto.attest(JSON.stringify(statement))
   if (!envelope)
     throw new AppError('not_configured', 'Cannot sign the bundle: GANTRY_EXPORT_KEYS is not set', [
@@ -149,6 +154,6 @@ async function writtenBy(ports: Ports, caller: Caller, content: RunContent): Pro
     sessionId: run.sessionId,
     model: run.model,
     at: run.updatedAt,
-    files: writtenFiles(events, content.texts),
+    files: authoredFiles(events, content.texts),
   }
 }

@@ -2,7 +2,7 @@ import type { AgentResolve, SessionAgent } from '../../contract/agent-resolve.ts
 import { AppError } from '../../contract/error.ts'
 import { findAgentRow, loadAgentRow, subagentRowsOf } from '../registry/agents/read.ts'
 import type { Row } from '../registry/agents/record.ts'
-import { resolveFor } from '../registry/agents/resolution.ts'
+import { loadAgentResolution } from '../registry/agents/resolution.ts'
 import { shippedAgents } from '../registry/agents/shipped.ts'
 import { placeOf } from '../registry/place.ts'
 import { type Pin, pinFor } from '../session/pins/pins.ts'
@@ -52,7 +52,7 @@ async function resolved(
   { resolve }: Extract<SessionAgent, { resolve: object }>,
 ): Promise<Row> {
   const asked: AgentResolve = { ...resolve, project: context.project, mode: 'agent' }
-  const { candidates, skipped } = await resolveFor(context.db, context, asked)
+  const { candidates, skipped } = await loadAgentResolution(context.db, context, asked)
   const [best] = candidates
   // That it is an agent speaks for everyone alike.
   if (best && best.reasons.some(({ signal, points }) => signal !== 'mode' && points > 0))

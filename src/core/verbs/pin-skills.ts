@@ -10,9 +10,9 @@ import type {
 } from '../../contract/skill.ts'
 import type { Db } from '../ports.ts'
 import { loadAgentRow } from '../registry/agents/read.ts'
-import { loadRegistered } from '../registry/skills/load.ts'
-import { payloadOf } from '../registry/skills/payload.ts'
-import { type ResolveQuery, resolveSkills } from '../registry/skills/resolve.ts'
+import { loadRegisteredSkills } from '../registry/skills/load.ts'
+import { payloadOfSkills } from '../registry/skills/payload.ts'
+import { type ResolveQuery, resolveRegisteredSkills } from '../registry/skills/resolve.ts'
 import type { PinnedSkill } from '../session/manifest/skill-files.ts'
 import { type Pin, pinFor } from '../session/pins/pins.ts'
 import type { PinContext, Pinner } from './pinner.ts'
@@ -31,9 +31,9 @@ export const pinSkills: Pinner = async (context, before) => {
     { ...nothing, adapter: 'opencode' },
   ]
   const found = queries.map(async (query) =>
-    resolveSkills(query, await loadRegistered(db, context, project, query)),
+    resolveRegisteredSkills(query, await loadRegisteredSkills(db, context, project, query)),
   )
-  const payload = payloadOf(joined(await Promise.all(found)), new Map())
+  const payload = payloadOfSkills(joined(await Promise.all(found)), new Map())
   mustHaveNamed(payload, input.skills ?? [])
   const given = payload.items.filter(({ content }) => content !== null)
   return await Promise.all(given.map((item) => pinOf(context, item)))

@@ -1,6 +1,9 @@
 import { AppError } from '../../contract/error.ts'
 import type { SessionCreate } from '../../contract/session.ts'
-import { type ConfigurationKey, loadConfiguration } from '../registry/configurations.ts'
+import {
+  type ConfigurationKey,
+  loadConfiguration,
+} from '../registry/configurations/configurations.ts'
 import { type Limited, mustMayUseProject } from '../registry/place.ts'
 import { strict } from '../policy/sandbox-default.ts'
 import { loadPolicyFor } from '../registry/policies/load.ts'

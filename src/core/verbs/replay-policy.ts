@@ -10,9 +10,9 @@ import type { Db } from '../ports.ts'
 import { withGateRules } from '../policy/evaluate.ts'
 import { replayDecisions } from '../policy/replay.ts'
 import { effectivePolicy, policyFrom, sandboxDefault } from '../policy/sandbox-default.ts'
-import { mustParse } from '../registry/policies/document.ts'
+import { mustParsePolicy } from '../registry/policies/document.ts'
 import { policyOf } from '../registry/policies/load.ts'
-import { findNewest, loadVersion, noPolicy } from '../registry/policies/policies.ts'
+import { findNewestPolicy, loadPolicyVersion, noPolicy } from '../registry/policies/policies.ts'
 import {
   type RecordedRow,
   recordedDecisions,
@@ -60,12 +60,12 @@ async function candidateOf(
 ): Promise<Candidate> {
   const owner = { organisationId, project: project ?? null }
   if (source !== undefined) {
-    const document = mustParse(source, format)
-    const newest = await findNewest(db, owner)
+    const document = mustParsePolicy(source, format)
+    const newest = await findNewestPolicy(db, owner)
     return candidate(policyFrom(document, (newest?.version ?? 0) + 1))
   }
   if (version === undefined) return candidate(null)
-  const stored = await loadVersion(db, owner, version)
+  const stored = await loadPolicyVersion(db, owner, version)
   if (stored.removed) throw noPolicy()
   return candidate(policyOf(stored))
 }

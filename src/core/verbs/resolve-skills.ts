@@ -1,9 +1,12 @@
 import type { SkillPayload, SkillResolution, SkillResolve } from '../../contract/skill.ts'
 import type { Db } from '../ports.ts'
 import { mustMayUseProject } from '../registry/place.ts'
-import { loadRegistered } from '../registry/skills/load.ts'
-import { payloadOf } from '../registry/skills/payload.ts'
-import { type ResolveQuery, resolveSkills as resolve } from '../registry/skills/resolve.ts'
+import { loadRegisteredSkills } from '../registry/skills/load.ts'
+import { payloadOfSkills } from '../registry/skills/payload.ts'
+import {
+  type ResolveQuery,
+  resolveRegisteredSkills as resolve,
+} from '../registry/skills/resolve.ts'
 import type { SkillCaller } from '../registry/skills/rows.ts'
 
 /** Writes nothing. */
@@ -14,7 +17,7 @@ export async function resolveSkills(
 ): Promise<SkillResolution> {
   mustMayUseProject(caller, asked.project)
   const query = queryOf(asked)
-  return resolve(query, await loadRegistered(db, caller, asked.project, query))
+  return resolve(query, await loadRegisteredSkills(db, caller, asked.project, query))
 }
 
 /** Without a sandbox nothing has been uploaded. */
@@ -22,7 +25,7 @@ export const skillPayload = async (
   db: Db,
   caller: SkillCaller,
   asked: SkillResolve,
-): Promise<SkillPayload> => payloadOf(await resolveSkills(db, caller, asked), new Map())
+): Promise<SkillPayload> => payloadOfSkills(await resolveSkills(db, caller, asked), new Map())
 
 const queryOf = ({
   scope,

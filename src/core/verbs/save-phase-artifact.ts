@@ -6,8 +6,8 @@ import type {
   PhaseSave,
 } from '../../contract/phase.ts'
 import type { Clock, Crypto, Db } from '../ports.ts'
-import { importArtifacts, saveArtifact, type Saver } from '../registry/phases/phases.ts'
-import { openSessionsIn, presentPhases } from '../registry/phases/rows.ts'
+import { storePhaseImport, storePhaseArtifact, type Saver } from '../registry/phases/phases.ts'
+import { openPhaseSessions, presentPhases } from '../registry/phases/rows.ts'
 import type { SessionApi } from '../session/session.ts'
 
 interface PhasePorts {
@@ -24,7 +24,7 @@ export async function savePhaseArtifact(
   about: { change: string; phase: Phase },
   input: PhaseSave,
 ): Promise<PhaseArtifact> {
-  const saved = await saveArtifact(ports.db(), ports.crypto, ports.now(), saver, about, input)
+  const saved = await storePhaseArtifact(ports.db(), ports.crypto, ports.now(), saver, about, input)
   await tellSessions(ports, saver.organisationId, input.project, [about.change])
   return saved
 }
@@ -34,7 +34,7 @@ export async function importPhaseArtifacts(
   saver: Saver,
   input: PhaseImport,
 ): Promise<PhaseImported> {
-  const done = await importArtifacts(ports.db(), ports.crypto, ports.now(), saver, input)
+  const done = await storePhaseImport(ports.db(), ports.crypto, ports.now(), saver, input)
   const changes = [...new Set(input.artifacts.map(({ change }) => change))]
   if (!input.dryRun) await tellSessions(ports, saver.organisationId, input.project, changes)
   return done
@@ -48,7 +48,7 @@ async function tellSessions(
   changes: readonly string[],
 ): Promise<void> {
   const db = ports.db()
-  const sessions = await openSessionsIn(db, { organisationId, project }).catch(() => [])
+  const sessions = await openPhaseSessions(db, { organisationId, project }).catch(() => [])
   if (sessions.length === 0) return
   for (const change of changes) {
     const present = [...(await presentPhases(db, { organisationId, project, change }))]

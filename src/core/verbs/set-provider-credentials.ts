@@ -2,7 +2,7 @@ import { AppError } from '../../contract/error.ts'
 import type { CredentialsOf, Provider, RemoteProvider } from '../../contract/provider.ts'
 import type { Clock, Crypto, Db, WebhookSender } from '../ports.ts'
 import {
-  countLiveSandboxes,
+  countCredentialSandboxes,
   type CredentialsKey,
   saveCredentials,
 } from '../registry/provider-credentials.ts'
@@ -27,7 +27,7 @@ export async function setProviderCredentials<P extends RemoteProvider>(
 ): Promise<Provider> {
   mustBeReachable(ports, fields)
   const key = { organisationId, provider }
-  if (!whileLive) await mustBeUnused(ports.db(), key)
+  if (!whileLive) await mustBeUnusedCredentials(ports.db(), key)
   await saveCredentials(ports.db(), ports.crypto, ports.now(), key, { fields, keyId })
   ports.providers.forget(provider, organisationId)
   const found = (await listProviders(ports, organisationId)).find(({ name }) => name === provider)
@@ -36,8 +36,8 @@ export async function setProviderCredentials<P extends RemoteProvider>(
 }
 
 /** In another account the living could be neither stopped nor counted. */
-export async function mustBeUnused(db: Db, key: CredentialsKey): Promise<void> {
-  const live = await countLiveSandboxes(db, key)
+export async function mustBeUnusedCredentials(db: Db, key: CredentialsKey): Promise<void> {
+  const live = await countCredentialSandboxes(db, key)
   if (live === 0) return
   throw new AppError(
     'wrong_state',

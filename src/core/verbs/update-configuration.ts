@@ -1,10 +1,10 @@
 import type { Configuration, ConfigurationUpdate } from '../../contract/configuration.ts'
 import {
   type ConfigurationKey,
-  updateConfiguration as storeChange,
-} from '../registry/configurations.ts'
+  changeConfiguration as storeChange,
+} from '../registry/configurations/configurations.ts'
 import type { Caller } from '../session/record/caller.ts'
-import { mustMayClone } from './local-repository.ts'
+import { mustMayCloneRepository } from './local-repository.ts'
 import { checkConfiguration, type ConfigurationPorts } from './create-configuration.ts'
 
 /** A field that is given is replaced whole. The warm pool is told, since what it boots may have changed. */
@@ -13,7 +13,7 @@ export async function updateConfiguration(
   key: ConfigurationKey & Pick<Caller, 'scopes'>,
   change: ConfigurationUpdate,
 ): Promise<Configuration> {
-  mustMayClone(ports.config, key, change.repository?.url)
+  mustMayCloneRepository(ports.config, key, change.repository?.url)
   const checked = checkConfiguration(ports, change)
   const changed = await storeChange(ports.db(), ports.crypto, ports.now(), key, checked)
   if (changed.warmPool.size > 0 || change.warmPool)

@@ -1,7 +1,10 @@
 import type { WarmPoolView } from '../../contract/warm-pool.ts'
 import type { OrganisationApi } from '../organisation/organisation.ts'
 import type { Db } from '../ports.ts'
-import { type ConfigurationKey, loadConfiguration } from '../registry/configurations.ts'
+import {
+  type ConfigurationKey,
+  loadConfiguration,
+} from '../registry/configurations/configurations.ts'
 
 interface ViewWarmPoolPorts {
   db(): Db

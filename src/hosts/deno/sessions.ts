@@ -18,7 +18,7 @@ import { OrganisationActor } from '../../core/organisation/organisation.ts'
 import type { WarmSource } from '../../core/organisation/record/ports.ts'
 import { attemptSessions, type CreateSessionPorts } from '../../core/verbs/create-session.ts'
 import type { LedgerAppend, LedgerStatus } from '../../core/ports.ts'
-import { askRoom, type Carry, remoteApi } from '../../core/actor/remote.ts'
+import { answerRemote, type Carry, remoteApi } from '../../core/actor/remote.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
 import type { SessionHost } from '../../core/session/record/ports.ts'
 import { SessionActor, type SessionApi, type SessionParts } from '../../core/session/session.ts'
@@ -189,17 +189,17 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
   }
 
   function sessionApi(id: string): SessionApi {
-    const carry: Carry = (...call) => sessions.use(id, ({ api }) => askRoom(api, ...call))
+    const carry: Carry = (...call) => sessions.use(id, ({ api }) => answerRemote(api, ...call))
     return remoteApi(carry) as SessionApi
   }
 
   function organisationApi(id: string): OrganisationApi {
-    const carry: Carry = (...call) => organisations.use(id, ({ api }) => askRoom(api, ...call))
+    const carry: Carry = (...call) => organisations.use(id, ({ api }) => answerRemote(api, ...call))
     return remoteApi(carry) as OrganisationApi
   }
 
   function evalRunApi(id: string): EvalRunApi {
-    const carry: Carry = (...call) => evalRuns.use(id, ({ api }) => askRoom(api, ...call))
+    const carry: Carry = (...call) => evalRuns.use(id, ({ api }) => answerRemote(api, ...call))
     return remoteApi(carry) as EvalRunApi
   }
 

@@ -4,7 +4,7 @@
 // so it is also the lock of the data folder. The waker reads and writes it.
 
 import { join } from 'node:path'
-import { migrate } from '../../core/actor/ladder.ts'
+import { climbLadder } from '../../core/actor/ladder.ts'
 import { SqlFile } from './node-sqlite.ts'
 
 /** A rung that has landed is never edited. */
@@ -22,7 +22,7 @@ export class WakeIndex {
   constructor(dataDir: string) {
     this.#sql = new SqlFile(join(dataDir, 'index.sqlite'))
     try {
-      migrate(this.#sql, wakeLadder)
+      climbLadder(this.#sql, wakeLadder)
     } catch (error) {
       this.#sql.close()
       if (!String(error).includes('database is locked')) throw error

@@ -3,7 +3,7 @@
 // tried again after a minute. sessions.ts owns it; actors arm their alarm through it.
 
 import { nextDeadline } from '../../core/actor/deadlines.ts'
-import { isMigrated } from '../../core/actor/ladder.ts'
+import { hasClimbedLadder } from '../../core/actor/ladder.ts'
 import type { Clock } from '../../core/ports.ts'
 import type { SqlFile } from './node-sqlite.ts'
 import type { WakeIndex } from './wake-index.ts'
@@ -58,7 +58,7 @@ export class Waker {
     this.arm(id, null)
     if (!this.#awake.delete(id)) return
     try {
-      const at = sql.exists() && isMigrated(sql) ? nextDeadline(sql) : null
+      const at = sql.exists() && hasClimbedLadder(sql) ? nextDeadline(sql) : null
       this.#options.index.asleep(id, at, linked)
       this.#armWaking(at)
     } catch (error) {

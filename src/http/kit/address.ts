@@ -12,15 +12,15 @@ export const cloudflareAddress =
   (publicUrl: string): AddressOf =>
   (c) => {
     const isEdge = (c.req.raw as { cf?: unknown }).cf !== undefined && !isLoopback(publicUrl)
-    return isEdge ? groupOf(c.req.header('cf-connecting-ip') ?? '') : ''
+    return isEdge ? addressGroup(c.req.header('cf-connecting-ip') ?? '') : ''
   }
 
 /** The host hands it over as the environment of the request. */
 export const socketAddress: AddressOf = (c) =>
-  groupOf((c.env as { address?: string } | undefined)?.address ?? '')
+  addressGroup((c.env as { address?: string } | undefined)?.address ?? '')
 
 /** Of IPv6 the first 64 bits: whoever has one such address has all of them. */
-export function groupOf(address: string): string {
+export function addressGroup(address: string): string {
   const [, mapped] = /^::ffff:([\d.]+)$/i.exec(address) ?? []
   if (mapped !== undefined || !address.includes(':')) return mapped ?? address
   const [head = '', tail] = address.toLowerCase().split('::')

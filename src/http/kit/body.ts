@@ -2,7 +2,7 @@ import type { z } from '@hono/zod-openapi'
 import type { MiddlewareHandler } from 'hono'
 import { AppError, type ErrorDetail } from '../../contract/error.ts'
 import type { AppContext, AppEnv } from './context.ts'
-import { invalid } from './errors.ts'
+import { invalidRequestError } from './errors.ts'
 
 const maxJsonBytes = 1024 * 1024
 const maxDepth = 64
@@ -25,7 +25,7 @@ export async function readBody(
     return new Uint8Array(await request.arrayBuffer())
   }
   const kept = request.body ? await readCapped(request.body, maxBytes) : new Uint8Array()
-  if (kept === null || announced !== null) throw tooLarge(maxBytes)
+  if (kept === null || announced !== null) throw bodyTooLarge(maxBytes)
   return kept
 }
 
@@ -56,7 +56,7 @@ function joined(chunks: Uint8Array[], size: number): Uint8Array<ArrayBuffer> {
   return bytes
 }
 
-export function tooLarge(maxBytes: number): AppError {
+export function bodyTooLarge(maxBytes: number): AppError {
   return new AppError('too_large', `The body is larger than ${maxBytes} bytes`)
 }
 
@@ -96,22 +96,22 @@ function decode(bytes: Uint8Array): string {
   try {
     return decoder.decode(bytes)
   } catch {
-    throw invalid([{ path: '', message: 'The body is not UTF-8' }])
+    throw invalidRequestError([{ path: '', message: 'The body is not UTF-8' }])
   }
 }
 
 function checkJson(contentType: string | undefined, text: string): unknown {
   if (!/^application\/json\s*(;|$)/i.test(contentType ?? '')) {
-    throw invalid([{ path: '', message: 'The content-type must be application/json' }])
+    throw invalidRequestError([{ path: '', message: 'The content-type must be application/json' }])
   }
   let value: unknown
   try {
     value = JSON.parse(text)
   } catch {
-    throw invalid([{ path: '', message: 'The body is not JSON' }])
+    throw invalidRequestError([{ path: '', message: 'The body is not JSON' }])
   }
   const flaw = findFlaw(value, 0)
-  if (flaw) throw invalid([detail(flaw)])
+  if (flaw) throw invalidRequestError([detail(flaw)])
   return value
 }
 
@@ -164,7 +164,7 @@ function emptyBody(schema: z.ZodType): string {
   const optional = fields.filter(([, field]) => isOptional(field)).map(([name]) => name)
   const details: ErrorDetail[] = required.map((path) => ({ path, message: 'Required' }))
   const also = optional.length > 0 ? `, and may have ${optional.join(', ')}` : ''
-  throw invalid(
+  throw invalidRequestError(
     details,
     `A body is required: send JSON with "content-type: application/json". It needs ${required.join(', ')}${also}`,
   )

@@ -22,7 +22,7 @@ export type AppContext = Context<AppEnv>
 const owned = ['turnId', 'runId', 'approvalId', 'operationId', 'attemptId', 'checkpointId'] as const
 
 /** The session that the path names, or to which what it names belongs. */
-export function sessionIdOf(c: AppContext): string | undefined {
+export function contextSessionId(c: AppContext): string | undefined {
   const sessionId = c.req.param('sessionId')
   if (sessionId !== undefined) return sessionId
   const id = owned.map((name) => c.req.param(name)).find(Boolean)

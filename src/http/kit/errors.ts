@@ -47,10 +47,10 @@ export function answerNotFound(app: App): NotFoundHandler<AppEnv> {
 export const refuseInvalid: Hook<unknown, AppEnv, string, unknown> = (result) => {
   if (result.success) return
   if (result.target === 'param') throw new AppError('not_found', 'There is nothing with this id')
-  throw invalid(result.error.issues.map(detailOf))
+  throw invalidRequestError(result.error.issues.map(errorDetail))
 }
 
-export function invalid(details: ErrorDetail[], message = summary(details)): AppError {
+export function invalidRequestError(details: ErrorDetail[], message = summary(details)): AppError {
   return new AppError('invalid_request', message, details)
 }
 
@@ -68,7 +68,7 @@ interface Issue {
   keys?: string[]
 }
 
-export function detailOf(issue: Issue): ErrorDetail {
+export function errorDetail(issue: Issue): ErrorDetail {
   // zod names the object; callers want the field that should not be there.
   const extra = issue.code === 'unrecognized_keys' ? issue.keys?.slice(0, 1) : undefined
   const path = [...issue.path, ...(extra ?? [])].map(String).join('.')
@@ -85,7 +85,8 @@ function refusalOf(error: Error): AppError | null {
       'The session is being restarted: send the same request again',
     )
   }
-  if (error instanceof HTTPException && error.status < 500) return invalid([], error.message)
+  if (error instanceof HTTPException && error.status < 500)
+    return invalidRequestError([], error.message)
   return null
 }
 

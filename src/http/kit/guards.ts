@@ -3,18 +3,18 @@ import type { MiddlewareHandler } from 'hono'
 import { AppError, errorCodeOf } from '../../contract/error.ts'
 import { type ApiKey, apiKeyPattern, type Scope } from '../../contract/key.ts'
 import { loadAgentById } from '../../core/registry/agents/read.ts'
-import { loadConfiguration } from '../../core/registry/configurations.ts'
+import { loadConfiguration } from '../../core/registry/configurations/configurations.ts'
 import { loadProfile } from '../../core/registry/agents/profiles.ts'
-import { allowsScope, decideKeyState } from '../../core/registry/keys.ts'
+import { keyAllowsScope, decideKeyState } from '../../core/registry/keys.ts'
 import { loadProposal } from '../../core/registry/skills/proposals.ts'
 import { loadSkill } from '../../core/registry/skills/rows.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
 import { loadMemory } from '../../core/registry/memories/memories.ts'
-import { findTarget } from '../../core/registry/webhooks/webhooks.ts'
+import { findWebhookTarget } from '../../core/registry/webhooks/webhooks.ts'
 import { readJson } from './body.ts'
 import { evalRunOf } from './eval-run-of.ts'
 import type { AppDeps } from './deps.ts'
-import { type AppContext, type AppEnv, sessionIdOf } from './context.ts'
+import { type AppContext, type AppEnv, contextSessionId } from './context.ts'
 import { KeyCache } from './key-cache.ts'
 import { RateLimit } from './rate-limit.ts'
 
@@ -91,10 +91,10 @@ export function createGuards(deps: AppDeps): Guards {
       const address = deps.addressOf(c)
       const key = await activeKey(secret, address)
       limit.take(key.id, deps.now())
-      if (!allowsScope(key.scopes, scope)) {
+      if (!keyAllowsScope(key.scopes, scope)) {
         throw new AppError('forbidden', `This API key lacks the scope "${scope}"`)
       }
-      if (key.limits !== null && limitedKeys === undefined && sessionIdOf(c) === undefined) {
+      if (key.limits !== null && limitedKeys === undefined && contextSessionId(c) === undefined) {
         throw new AppError('forbidden', 'This route is not for API keys with limits')
       }
       c.set('caller', callerOf(key, deps.now(), c.get('requestId')))
@@ -112,7 +112,7 @@ export function createGuards(deps: AppDeps): Guards {
   }
 
   const checkSessionId: Middleware = async (c, next) => {
-    const id = sessionIdOf(c)
+    const id = contextSessionId(c)
     if (id !== undefined && !(await deps.ids.check(id))) {
       throw new AppError('not_found', 'There is no such session')
     }
@@ -136,7 +136,10 @@ export function createGuards(deps: AppDeps): Guards {
       await loadConfiguration(deps.db(), { ...caller, configurationId })
     if (evalRunId !== undefined) await (await evalRunOf(deps, evalRunId)).runs.view(caller)
     if (memoryId !== undefined) await loadMemory(deps.db(), c.get('caller'), memoryId)
-    if (webhookId !== undefined && !(await findTarget(deps.db(), { organisationId, webhookId })))
+    if (
+      webhookId !== undefined &&
+      !(await findWebhookTarget(deps.db(), { organisationId, webhookId }))
+    )
       throw new AppError('not_found', 'There is nothing with this id')
   }
 

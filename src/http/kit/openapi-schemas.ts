@@ -1,7 +1,7 @@
 /**
  * Gives schemas their names in the OpenAPI document, in place, because the contract knows nothing but zod. The routes of
  * a noun name what its file of the contract exports with `nameSchemas`, a body of their own with `named`, lists with
- * `listOf`; kit/openapi.ts makes the document with `hoisted`.
+ * `listOf`; kit/openapi.ts makes the document with `hoistedSchemas`.
  */
 import { z } from '@hono/zod-openapi'
 import { ErrorBody } from '../../contract/error.ts'
@@ -15,7 +15,7 @@ const names = new Map<z.ZodType, string>()
 /** The pages of items. */
 const lists = new Map<z.ZodType, z.ZodType>()
 
-/** Where the generator finds the name and passes it on, to be taken out of the document by `hoisted`. */
+/** Where the generator finds the name and passes it on, to be taken out of the document by `hoistedSchemas`. */
 const mark = 'x-name'
 
 /** The same schema has one name, wherever it is exported again. A list of it that was made before gets its own, too. */
@@ -70,7 +70,10 @@ function eventName(kind: string): string {
  * The document with each named schema once, among its components, and references in its place. The generator could do
  * this itself, but writes "or null" for a name as `allOf` of the name and of null, which nothing satisfies.
  */
-export function hoisted(document: object): { document: object; schemas: Record<string, object> } {
+export function hoistedSchemas(document: object): {
+  document: object
+  schemas: Record<string, object>
+} {
   const schemas: Record<string, object> = {}
   const visit = (node: unknown): unknown => {
     if (Array.isArray(node)) return node.map(visit)

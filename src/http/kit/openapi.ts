@@ -17,7 +17,7 @@ import {
 } from '../../contract/ids.ts'
 import { version } from '../../contract/version.ts'
 import type { App } from './context.ts'
-import { hoisted } from './openapi-schemas.ts'
+import { hoistedSchemas } from './openapi-schemas.ts'
 
 export const json = <T extends z.ZodType>(schema: T, description: string) => ({
   content: { 'application/json': { schema } },
@@ -63,7 +63,7 @@ export const publicPaths = [
   '/.well-known/gantry-keys.json',
 ] as const
 
-export function addDocumentRoute(app: App): void {
+export function addOpenapiRoute(app: App): void {
   app.openAPIRegistry.registerComponent('securitySchemes', 'apiKey', {
     type: 'http',
     scheme: 'bearer',
@@ -92,6 +92,6 @@ function documentOf(app: App): object {
   const description = 'Control plane for OpenCode coding agents'
   const info = { title: 'Gantry', version, description }
   const { components, ...rest } = app.getOpenAPI31Document({ openapi: '3.1.0', info })
-  const { document, schemas } = hoisted(rest)
+  const { document, schemas } = hoistedSchemas(rest)
   return { ...document, components: { ...components, schemas } }
 }

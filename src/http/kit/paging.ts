@@ -22,7 +22,7 @@ export async function numberedPage<Item>(
     after: number | null
   }) => Promise<{ items: Item[]; next: number | null }>,
 ): Promise<PageOf<Item>> {
-  const { items, next } = await list({ limit, after: readCursor(cursor, readNumber) })
+  const { items, next } = await list({ limit, after: readPageCursor(cursor, readPageNumber) })
   return { items, nextCursor: next === null ? null : String(next) }
 }
 
@@ -38,13 +38,13 @@ export async function pageBy<Item, Last>(
   { read, write }: Cursor<Item, Last>,
   list: (last: Last | null, limit: number) => Promise<Item[]>,
 ): Promise<PageOf<Item>> {
-  const rows = await list(readCursor(cursor, read), limit + 1)
+  const rows = await list(readPageCursor(cursor, read), limit + 1)
   const items = rows.slice(0, limit)
   const last = items.at(-1)
   return { items, nextCursor: rows.length > limit && last ? write(last) : null }
 }
 
-export function readNumber(cursor: string): number | null {
+export function readPageNumber(cursor: string): number | null {
   return /^\d{1,15}$/.test(cursor) ? Number(cursor) : null
 }
 
@@ -61,7 +61,7 @@ const dated: Cursor<Dated, Dated> = {
   },
 }
 
-export function readCursor<Last>(
+export function readPageCursor<Last>(
   cursor: string | undefined,
   read: (cursor: string) => Last | null,
 ): Last | null {

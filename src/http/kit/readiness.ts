@@ -17,7 +17,7 @@ export function createReadiness(deps: Pick<AppDeps, 'db' | 'now'>): () => Promis
   return async () => {
     const at = deps.now()
     if (last !== undefined && at - last.at < rememberMs) return last.answer
-    const checks = [...configurationChecks([]), ...(await checkDatabase(deps.db()))]
+    const checks = [...configurationReadiness([]), ...(await databaseReadiness(deps.db()))]
     const answer = { ready: checks.every(({ ok }) => ok), version, checks }
     last = { at, answer }
     return answer
@@ -25,7 +25,7 @@ export function createReadiness(deps: Pick<AppDeps, 'db' | 'now'>): () => Promis
 }
 
 /** One for each problem. */
-export function configurationChecks(problems: readonly Problem[]): CheckResult[] {
+export function configurationReadiness(problems: readonly Problem[]): CheckResult[] {
   const name = 'configuration'
   if (problems.length === 0)
     return [{ name, ok: true, message: 'Every variable that is needed is set', hint: null }]
@@ -38,7 +38,7 @@ export function configurationChecks(problems: readonly Problem[]): CheckResult[]
 }
 
 /** Whether libSQL takes a write, and has the tables that this release needs. */
-export async function checkDatabase(db: Db): Promise<CheckResult[]> {
+export async function databaseReadiness(db: Db): Promise<CheckResult[]> {
   const libsql = await checkWrite(db)
   return libsql.ok ? [libsql, await checkSchema(db)] : [libsql]
 }

@@ -1,6 +1,6 @@
 import type { Log, LogFields } from '../../core/ports.ts'
 import type { AppDeps } from './deps.ts'
-import { type AppContext, type AppEnv, sessionIdOf } from './context.ts'
+import { type AppContext, type AppEnv, contextSessionId } from './context.ts'
 
 /** Lines that belong to a request say which, whose, and about what: ids only, never a key or a token. */
 export const requestLog =
@@ -11,7 +11,7 @@ export const requestLog =
 function requestFields(c: AppContext): LogFields {
   // Before its guard a request has neither.
   const { caller, sandbox } = c.var as Partial<AppEnv['Variables']>
-  const sessionId = sessionIdOf(c) ?? sandbox?.sessionId
+  const sessionId = contextSessionId(c) ?? sandbox?.sessionId
   const organisationId = caller?.organisationId ?? sandbox?.organisationId
   return {
     requestId: c.get('requestId'),

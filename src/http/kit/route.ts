@@ -15,7 +15,7 @@ import type { Log } from '../../core/ports.ts'
 import type { SessionApi } from '../../core/session/session.ts'
 import type { Caller, SandboxCaller } from '../../core/session/record/caller.ts'
 import type { AppDeps } from './deps.ts'
-import { type App, type AppContext, sessionIdOf } from './context.ts'
+import { type App, type AppContext, contextSessionId } from './context.ts'
 import type { Entrance, Guards } from './guards.ts'
 import { IdempotencyHeader, json, refusals } from './openapi.ts'
 import { requestLog } from './request-log.ts'
@@ -268,7 +268,7 @@ class AskedOf {
     return this.#c.get('sandbox').sessionId
   }
   get session(): SessionApi {
-    return this.deps.session(sessionIdOf(this.#c) ?? this.sessionId)
+    return this.deps.session(contextSessionId(this.#c) ?? this.sessionId)
   }
 
   /** Behind the validators of this very route. */

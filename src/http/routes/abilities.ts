@@ -23,7 +23,7 @@ import { mustMayUseProject } from '../../core/registry/place.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
 import { allowLargerBody } from '../kit/body.ts'
 import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
-import { type Cursor, pageBy, readNumber } from '../kit/paging.ts'
+import { type Cursor, pageBy, readPageNumber } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
 
 nameSchemas(schemas, storedSchemas)
@@ -151,6 +151,6 @@ const nameCursor: Cursor<AbilityRow, string> = {
 }
 
 const versionCursor: Cursor<AbilityRow, number> = {
-  read: readNumber,
+  read: readPageNumber,
   write: ({ version }) => String(version),
 }

@@ -19,17 +19,17 @@ import {
 import { AgentId } from '../../contract/ids.ts'
 import { PageQuery } from '../../contract/page.ts'
 import { RegistryPlace } from '../../contract/registry-scope.ts'
-import { archiveAgent, storeShipped } from '../../core/registry/agents/agents.ts'
+import { archiveAgent, storeShippedAgents } from '../../core/registry/agents/agents.ts'
 import {
   type AgentFilter,
   listAgents,
-  listRevisions,
+  listAgentRevisions,
   loadAgentById,
   loadAgentByName,
-  loadRevision,
+  loadAgentRevision,
   type Reader,
 } from '../../core/registry/agents/read.ts'
-import { resolveFor } from '../../core/registry/agents/resolution.ts'
+import { loadAgentResolution } from '../../core/registry/agents/resolution.ts'
 import { shippedAgents } from '../../core/registry/agents/shipped.ts'
 import { mustMayUseProject, placeOf } from '../../core/registry/place.ts'
 import { putAgent } from '../../core/verbs/put-agent.ts'
@@ -108,7 +108,7 @@ export const agentRoutes = [
     refuses: ['forbidden'],
     answer({ deps, caller, body }) {
       mustMayUseProject(caller, body.project)
-      return resolveFor(deps.db(), caller, body)
+      return loadAgentResolution(deps.db(), caller, body)
     },
   }),
 
@@ -144,7 +144,7 @@ export const agentRoutes = [
       mustMayUseProject(caller, body.project)
       const { crypto, now } = deps
       const wanted = { place: placeOf(caller, body), keyId: caller.keyId }
-      return { items: await storeShipped(deps.db(), crypto, now(), wanted) }
+      return { items: await storeShippedAgents(deps.db(), crypto, now(), wanted) }
     },
   }),
 
@@ -210,7 +210,7 @@ export const agentRoutes = [
     refuses: ['not_found', 'invalid_request'],
     async answer({ deps, caller, params, query }) {
       const { id } = await loadAgentById(deps.db(), caller, params.agentId)
-      return await numberedPage(query, (at) => listRevisions(deps.db(), id, at))
+      return await numberedPage(query, (at) => listAgentRevisions(deps.db(), id, at))
     },
   }),
 
@@ -227,7 +227,7 @@ export const agentRoutes = [
     refuses: ['not_found'],
     async answer({ deps, caller, params }) {
       const { id } = await loadAgentById(deps.db(), caller, params.agentId)
-      return await loadRevision(deps.db(), id, params.revision)
+      return await loadAgentRevision(deps.db(), id, params.revision)
     },
   }),
 

@@ -1,6 +1,6 @@
 import * as schemas from '../../contract/approval.ts'
 import {
-  answerTo,
+  approvalAnswer,
   type Approval,
   ApprovalResolve,
   ApprovalRevoke,
@@ -9,7 +9,7 @@ import {
   ShownApproval,
 } from '../../contract/approval.ts'
 import { PageQuery } from '../../contract/page.ts'
-import { listInbox } from '../../core/registry/approvals.ts'
+import { listApprovalInbox } from '../../core/registry/approvals.ts'
 import type { AppDeps } from '../kit/deps.ts'
 import { params } from '../kit/openapi.ts'
 import { datedPage } from '../kit/paging.ts'
@@ -34,7 +34,7 @@ export const approvalRoutes = [
     refuses: ['storage_unavailable'],
     answer: ({ deps, caller, query }) =>
       datedPage(query, (after, limit) =>
-        listInbox(deps.db(), caller, {
+        listApprovalInbox(deps.db(), caller, {
           ...{ state: query.state, limit, after, now: deps.now() },
           publicUrl: deps.config.publicUrl,
         }),
@@ -122,5 +122,5 @@ const all = (deps: AppDeps, approvals: Approval[]) => ({
 /** With where and until when to answer it. */
 const shown = ({ now, config }: AppDeps, approval: Approval): ShownApproval => ({
   ...approval,
-  ...answerTo(now(), config.publicUrl, approval),
+  ...approvalAnswer(now(), config.publicUrl, approval),
 })

@@ -46,7 +46,7 @@ export const artifactRoutes = [
       const { artifact, bytes } = await loadArtifact(deps, caller, params)
       return c.body(bytes as Uint8Array<ArrayBuffer>, 200, {
         'content-type': safeContentType(artifact.contentType),
-        'content-disposition': attachment(artifact.path),
+        'content-disposition': artifactAttachment(artifact.path),
         // The file comes from a sandbox: a browser must neither guess its type nor run it in our origin.
         'content-security-policy': "sandbox; default-src 'none'",
       })
@@ -60,7 +60,7 @@ function safeContentType(contentType: string): string {
 }
 
 /** The name in ASCII for old clients, and in full as RFC 5987 has it. */
-export function attachment(path: string): string {
+export function artifactAttachment(path: string): string {
   const name = (path.split('/').at(-1) || 'artifact').toWellFormed()
   const ascii = name.replaceAll(/[^\x20-\x7e]|["\\%]/g, '_')
   const full = encodeURIComponent(name).replaceAll(

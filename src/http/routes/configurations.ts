@@ -9,7 +9,10 @@ import {
 import { PageQuery } from '../../contract/page.ts'
 import * as warmPoolSchemas from '../../contract/warm-pool.ts'
 import { WarmPoolView } from '../../contract/warm-pool.ts'
-import { listConfigurations, loadConfiguration } from '../../core/registry/configurations.ts'
+import {
+  listConfigurations,
+  loadConfiguration,
+} from '../../core/registry/configurations/configurations.ts'
 import { createConfiguration } from '../../core/verbs/create-configuration.ts'
 import { deleteConfiguration } from '../../core/verbs/delete-configuration.ts'
 import { updateConfiguration } from '../../core/verbs/update-configuration.ts'

@@ -4,7 +4,7 @@ import { LimitsChange, LimitsView, SandboxAction, WorstCase } from '../../contra
 import { PageQuery } from '../../contract/page.ts'
 import { SessionCreate } from '../../contract/session.ts'
 import { listActions } from '../../core/organisation/record/actions.ts'
-import { pageBy, readNumber } from '../kit/paging.ts'
+import { pageBy, readPageNumber } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
 import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
 
@@ -17,7 +17,7 @@ const ProjectQuery = z.strictObject({
     .optional()
     .describe('Default: the whole organisation'),
 })
-const actionCursor = { read: readNumber, write: ({ seq }: SandboxAction) => String(seq) }
+const actionCursor = { read: readPageNumber, write: ({ seq }: SandboxAction) => String(seq) }
 
 export const limitRoutes = [
   route({

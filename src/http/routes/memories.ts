@@ -20,12 +20,12 @@ import {
   removeMemory,
   updateMemory,
 } from '../../core/registry/memories/memories.ts'
-import { listMemories, listRevisions } from '../../core/registry/memories/rows.ts'
+import { listMemories, listMemoryRevisions } from '../../core/registry/memories/rows.ts'
 import { searchMemories } from '../../core/registry/memories/search.ts'
 import { mustMayUseProject, placeOf } from '../../core/registry/place.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
 import { createMemory } from '../../core/verbs/create-memory.ts'
-import { type Cursor, datedPage, pageBy, readNumber } from '../kit/paging.ts'
+import { type Cursor, datedPage, pageBy, readPageNumber } from '../kit/paging.ts'
 import { created, gone, ok, route } from '../kit/route.ts'
 import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
 
@@ -175,7 +175,7 @@ export const memoryRoutes = [
     async answer({ deps, caller, params: { memoryId }, query }) {
       const { id } = await loadMemory(deps.db(), caller, memoryId)
       return await pageBy(query, revisionCursor, (before, limit) =>
-        listRevisions(deps.db(), id, { limit, before }),
+        listMemoryRevisions(deps.db(), id, { limit, before }),
       )
     },
   }),
@@ -187,6 +187,6 @@ function placeFor(caller: Caller, place: { project: string; scope: RegistryScope
 }
 
 const revisionCursor: Cursor<MemoryRevision, number> = {
-  read: readNumber,
+  read: readPageNumber,
   write: ({ revision }) => String(revision),
 }

@@ -12,7 +12,7 @@ import type { AppDeps } from '../kit/deps.ts'
 import type { AppContext, AppEnv } from '../kit/context.ts'
 import { json } from '../kit/openapi.ts'
 import { listRequest, type ModelRequest, readModelRequest } from '../kit/model/model-request.ts'
-import { answerHeaders, meteredBody, vendorHeaders } from '../kit/model/stream.ts'
+import { modelAnswerHeaders, meteredModelBody, modelVendorHeaders } from '../kit/model/stream.ts'
 import { requestLog } from '../kit/request-log.ts'
 import { ok, type Route, route } from '../kit/route.ts'
 import { nameSchemas } from '../kit/openapi-schemas.ts'
@@ -207,7 +207,7 @@ interface Passing extends Omit<Prepared, 'request'>, Meter {
 
 async function pass(deps: AppDeps, c: AppContext, call: Passing): Promise<Response> {
   const { provider, vendor, url, body } = call
-  const headers = vendorHeaders(c.req.raw.headers)
+  const headers = modelVendorHeaders(c.req.raw.headers)
   headers.set(...credential[provider](vendor.apiKey))
   if (body !== null) headers.set('content-type', 'application/json')
   const upstream = new AbortController()
@@ -253,7 +253,7 @@ async function relayAnswer(
     upstream.abort()
     throw new AppError('model_unavailable', 'The model vendor answered with a redirect')
   }
-  const headers = Object.fromEntries(answerHeaders(response.headers))
+  const headers = Object.fromEntries(modelAnswerHeaders(response.headers))
   const status = response.status as 200
   if (response.ok && response.body) {
     const isEventStream = /^text\/event-stream/i.test(response.headers.get('content-type') ?? '')
@@ -262,7 +262,7 @@ async function relayAnswer(
       onPiece: () => call.extend(),
       onEnd: (end: CallEnd) => call.settle(end),
     }
-    return c.body(meteredBody(response.body, isEventStream, metering), status, headers)
+    return c.body(meteredModelBody(response.body, isEventStream, metering), status, headers)
   }
   // A refusal costs nothing.
   call.settle({ kind: 'free' })

@@ -18,20 +18,24 @@ import {
   Workflow,
 } from '../../contract/phase.ts'
 import {
-  approveArtifact,
-  loadArtifact,
-  loadReadiness,
-  loadStatus,
+  approvePhaseArtifact,
+  loadPhaseArtifact,
+  loadPhaseReadiness,
+  loadPhaseStatus,
   type Saver,
   shown,
 } from '../../core/registry/phases/phases.ts'
-import { type ChangeKey, listChanges, listRevisions } from '../../core/registry/phases/rows.ts'
+import {
+  type ChangeKey,
+  listPhaseChanges,
+  listPhaseRevisions,
+} from '../../core/registry/phases/rows.ts'
 import { workflowOf } from '../../core/registry/phases/rules.ts'
 import { mustMayUseProject } from '../../core/registry/place.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
 import { importPhaseArtifacts, savePhaseArtifact } from '../../core/verbs/save-phase-artifact.ts'
-import { detailOf, invalid } from '../kit/errors.ts'
-import { type Cursor, pageBy, readNumber } from '../kit/paging.ts'
+import { errorDetail, invalidRequestError } from '../kit/errors.ts'
+import { type Cursor, pageBy, readPageNumber } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
 import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
 
@@ -69,7 +73,7 @@ export const phaseRoutes = [
     refuses: ['invalid_request', 'forbidden'],
     answer: ({ deps, caller, query }) =>
       pageBy(query, changeCursor, (after, limit) =>
-        listChanges(deps.db(), keyOf(caller, query, ''), { limit, after }),
+        listPhaseChanges(deps.db(), keyOf(caller, query, ''), { limit, after }),
       ),
   }),
 
@@ -106,7 +110,7 @@ export const phaseRoutes = [
     ),
     refuses: ['invalid_request', 'forbidden'],
     answer: ({ deps, caller, params, query }) =>
-      loadStatus(deps.db(), keyOf(caller, query, read(ChangeNames, params).change)),
+      loadPhaseStatus(deps.db(), keyOf(caller, query, read(ChangeNames, params).change)),
   }),
 
   route({
@@ -156,7 +160,12 @@ export const phaseRoutes = [
     refuses: ['invalid_request', 'not_found', 'forbidden'],
     answer({ deps, caller, params, query }) {
       const { change, phase } = read(PhaseNames, params)
-      return loadArtifact(deps.db(), keyOf(caller, query, change), phase, query.revision ?? null)
+      return loadPhaseArtifact(
+        deps.db(),
+        keyOf(caller, query, change),
+        phase,
+        query.revision ?? null,
+      )
     },
   }),
 
@@ -176,7 +185,7 @@ export const phaseRoutes = [
       const { change, phase } = read(PhaseNames, params)
       const key = keyOf(caller, query, change)
       return await pageBy(query, revisionCursor, async (before, limit) => {
-        const rows = await listRevisions(deps.db(), key, phase, { limit, before })
+        const rows = await listPhaseRevisions(deps.db(), key, phase, { limit, before })
         return rows.map((row) => shown(key, row))
       })
     },
@@ -196,7 +205,7 @@ export const phaseRoutes = [
     refuses: ['invalid_request', 'forbidden'],
     answer({ deps, caller, params, query }) {
       const { change, phase } = read(PhaseNames, params)
-      return loadReadiness(deps.db(), keyOf(caller, query, change), phase)
+      return loadPhaseReadiness(deps.db(), keyOf(caller, query, change), phase)
     },
   }),
 
@@ -215,7 +224,7 @@ export const phaseRoutes = [
     answer({ deps, caller, params, body: { project, ...word } }) {
       const { change, phase } = read(PhaseNames, params)
       const key = keyOf(caller, { project }, change)
-      return approveArtifact(deps.db(), deps.now(), caller, key, phase, word)
+      return approvePhaseArtifact(deps.db(), deps.now(), caller, key, phase, word)
     },
   }),
 ]
@@ -223,7 +232,7 @@ export const phaseRoutes = [
 function read<S extends z.ZodType>(schema: S, names: unknown): z.output<S> {
   const parsed = schema.safeParse(names)
   if (parsed.success) return parsed.data
-  throw invalid(parsed.error.issues.map(detailOf))
+  throw invalidRequestError(parsed.error.issues.map(errorDetail))
 }
 
 function keyOf(caller: Caller, { project }: { project: string }, change: string): ChangeKey {
@@ -241,6 +250,6 @@ const changeCursor: Cursor<ChangeRow, string> = {
 }
 
 const revisionCursor: Cursor<PhaseArtifact, number> = {
-  read: readNumber,
+  read: readPageNumber,
   write: ({ revision }) => String(revision),
 }

@@ -15,19 +15,19 @@ import {
   PolicyScope,
   StoredPolicy,
 } from '../../contract/stored-policy.ts'
-import { builtinYaml } from '../../core/policy/sandbox-default.ts'
+import { builtinPolicyYaml } from '../../core/policy/sandbox-default.ts'
 import { checkPolicy } from '../../core/verbs/check-policy.ts'
 import {
   listPolicies,
-  listVersions,
-  loadVersion,
+  listPolicyVersions,
+  loadPolicyVersion,
   putPolicy,
   removePolicy,
 } from '../../core/registry/policies/policies.ts'
 import { replayPolicy } from '../../core/verbs/replay-policy.ts'
 import { updateSessionPolicy } from '../../core/verbs/update-session-policy.ts'
 import { params } from '../kit/openapi.ts'
-import { type Cursor, pageBy, readNumber } from '../kit/paging.ts'
+import { type Cursor, pageBy, readPageNumber } from '../kit/paging.ts'
 import { ok, rawRoute, route } from '../kit/route.ts'
 import { listOf, nameSchemas, named, schemasPath } from '../kit/openapi-schemas.ts'
 
@@ -111,7 +111,7 @@ export const policyRoutes = [
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       pageBy(query, versionCursor, (before, limit) =>
-        listVersions(deps.db(), ownerOf(caller, query), { limit, before }),
+        listPolicyVersions(deps.db(), ownerOf(caller, query), { limit, before }),
       ),
   }),
 
@@ -127,7 +127,7 @@ export const policyRoutes = [
     answers: ok(StoredPolicy, 'The version'),
     refuses: ['not_found'],
     answer: ({ deps, caller, params, query }) =>
-      loadVersion(deps.db(), ownerOf(caller, query), params.version),
+      loadPolicyVersion(deps.db(), ownerOf(caller, query), params.version),
   }),
 
   rawRoute({
@@ -147,7 +147,9 @@ export const policyRoutes = [
     },
     refuses: ['not_found'],
     async respond({ params: { name } }, c) {
-      return c.body(builtinYaml(name), 200, { 'content-type': 'application/yaml; charset=utf-8' })
+      return c.body(builtinPolicyYaml(name), 200, {
+        'content-type': 'application/yaml; charset=utf-8',
+      })
     },
   }),
 
@@ -232,6 +234,6 @@ const projectCursor: Cursor<PolicyRow, string> = {
 }
 
 const versionCursor: Cursor<PolicyRow, number> = {
-  read: readNumber,
+  read: readPageNumber,
   write: ({ version }) => String(version),
 }

@@ -20,7 +20,7 @@ import { PageQuery } from '../../contract/page.ts'
 import { readBody } from '../kit/body.ts'
 import { json, params } from '../kit/openapi.ts'
 import { nameSchemas } from '../kit/openapi-schemas.ts'
-import { readCursor, readNumber } from '../kit/paging.ts'
+import { readPageCursor, readPageNumber } from '../kit/paging.ts'
 import { accepted, ok, rawRoute, route } from '../kit/route.ts'
 
 nameSchemas(eventSchemas, schemas)
@@ -43,7 +43,10 @@ export const runChangeRoutes = [
     answers: ok(RunChanges, 'One page of files'),
     refuses: ['not_found'],
     answer: ({ session, caller, params: { runId }, query: { limit, cursor } }) =>
-      session.evidence.list(caller, runId, { limit, after: readCursor(cursor, readNumber) }),
+      session.evidence.list(caller, runId, {
+        limit,
+        after: readPageCursor(cursor, readPageNumber),
+      }),
   }),
 
   rawRoute({

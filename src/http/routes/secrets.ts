@@ -9,8 +9,12 @@ import {
   SecretSet,
 } from '../../contract/secret.ts'
 import { resealSecrets } from '../../core/registry/reseal.ts'
-import { deleteSecret, listSecretNames, setSecret } from '../../core/registry/secrets.ts'
-import { detailOf, invalid } from '../kit/errors.ts'
+import {
+  deleteSecret,
+  listSecretNames,
+  setSecret,
+} from '../../core/registry/configurations/secrets.ts'
+import { errorDetail, invalidRequestError } from '../kit/errors.ts'
 import { gone, ok, route } from '../kit/route.ts'
 import { nameSchemas } from '../kit/openapi-schemas.ts'
 
@@ -101,5 +105,7 @@ const ownerOf = (
 function parseName(text: string): SecretName {
   const parsed = SecretName.safeParse(text)
   if (parsed.success) return parsed.data
-  throw invalid(parsed.error.issues.map((issue) => ({ ...detailOf(issue), path: 'name' })))
+  throw invalidRequestError(
+    parsed.error.issues.map((issue) => ({ ...errorDetail(issue), path: 'name' })),
+  )
 }

@@ -20,14 +20,22 @@ import {
 import * as usageSchemas from '../../contract/skill-usage.ts'
 import { SkillUsage, SkillVerdict } from '../../contract/skill-usage.ts'
 import { attachSkill, detachSkill } from '../../core/registry/skills/attachments.ts'
-import { listChanges } from '../../core/registry/skills/changes.ts'
-import { listVersions, loadSkill, mustFindVersion } from '../../core/registry/skills/rows.ts'
+import { listSkillChanges } from '../../core/registry/skills/changes.ts'
+import {
+  listSkillVersions,
+  loadSkill,
+  mustFindSkillVersion,
+} from '../../core/registry/skills/rows.ts'
 import { listSkills, putSkill, viewSkill } from '../../core/registry/skills/skills.ts'
-import { addVersion, changeState, rollBack } from '../../core/registry/skills/versions.ts'
-import { listUsage } from '../../core/registry/skills/usage.ts'
+import {
+  addSkillVersion,
+  changeVersionState,
+  rollBackVersion,
+} from '../../core/registry/skills/versions.ts'
+import { listSkillUsage } from '../../core/registry/skills/usage.ts'
 import { resolveSkills, skillPayload } from '../../core/verbs/resolve-skills.ts'
 import { params } from '../kit/openapi.ts'
-import { type Cursor, datedPage, pageBy, readNumber } from '../kit/paging.ts'
+import { type Cursor, datedPage, pageBy, readPageNumber } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
 import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
 
@@ -132,7 +140,7 @@ export const skillRoutes = [
     answers: ok(SkillVersion, 'The version'),
     refuses: ['forbidden', 'not_found', 'unprocessable'],
     answer: ({ deps, caller, params, body }) =>
-      addVersion(deps.db(), deps.crypto, deps.now(), caller, params.skillId, body),
+      addSkillVersion(deps.db(), deps.crypto, deps.now(), caller, params.skillId, body),
   }),
 
   route({
@@ -150,7 +158,7 @@ export const skillRoutes = [
     async answer({ deps, caller, params, query }) {
       const skill = await loadSkill(deps.db(), caller, params.skillId)
       return await pageBy(query, versionCursor, (before, limit) =>
-        listVersions(deps.db(), skill, { limit, before }),
+        listSkillVersions(deps.db(), skill, { limit, before }),
       )
     },
   }),
@@ -168,7 +176,7 @@ export const skillRoutes = [
     refuses: ['not_found'],
     async answer({ deps, caller, params: { skillId, version } }) {
       const skill = await loadSkill(deps.db(), caller, skillId)
-      return await mustFindVersion(deps.db(), skill, version)
+      return await mustFindSkillVersion(deps.db(), skill, version)
     },
   }),
 
@@ -185,7 +193,7 @@ export const skillRoutes = [
     answers: ok(SkillVersion, 'The version'),
     refuses: ['forbidden', 'not_found', 'wrong_state'],
     answer: ({ deps, caller, params, body }) =>
-      changeState(deps.db(), deps.now(), caller, params, body),
+      changeVersionState(deps.db(), deps.now(), caller, params, body),
   }),
 
   route({
@@ -201,7 +209,7 @@ export const skillRoutes = [
     answers: ok(Skill, 'The skill'),
     refuses: ['forbidden', 'not_found', 'wrong_state'],
     answer: ({ deps, caller, params, body }) =>
-      rollBack(deps.db(), deps.now(), caller, params.skillId, body),
+      rollBackVersion(deps.db(), deps.now(), caller, params.skillId, body),
   }),
 
   route({
@@ -250,7 +258,7 @@ export const skillRoutes = [
     async answer({ deps, caller, params: { skillId }, query }) {
       await loadSkill(deps.db(), caller, skillId)
       return await datedPage(query, (before, limit) =>
-        listUsage(deps.db(), caller, skillId, { limit, before }),
+        listSkillUsage(deps.db(), caller, skillId, { limit, before }),
       )
     },
   }),
@@ -284,18 +292,18 @@ export const skillRoutes = [
     async answer({ deps, caller, params: { skillId }, query }) {
       await loadSkill(deps.db(), caller, skillId)
       return await pageBy(query, changeCursor, (before, limit) =>
-        listChanges(deps.db(), skillId, { limit, before }),
+        listSkillChanges(deps.db(), skillId, { limit, before }),
       )
     },
   }),
 ]
 
 const versionCursor: Cursor<SkillVersion, number> = {
-  read: readNumber,
+  read: readPageNumber,
   write: ({ version }) => String(version),
 }
 
 const changeCursor: Cursor<SkillChange, number> = {
-  read: readNumber,
+  read: readPageNumber,
   write: ({ seq }) => String(seq),
 }

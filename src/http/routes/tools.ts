@@ -9,7 +9,7 @@ import type { SandboxGuard } from '../kit/guards.ts'
 import { readJsonBody } from '../kit/body.ts'
 import type { AppDeps } from '../kit/deps.ts'
 import type { AppContext } from '../kit/context.ts'
-import { detailOf, invalid } from '../kit/errors.ts'
+import { errorDetail, invalidRequestError } from '../kit/errors.ts'
 import { headersOf } from '../kit/headers.ts'
 import { json, refusals } from '../kit/openapi.ts'
 import type { Route } from '../kit/route.ts'
@@ -119,7 +119,9 @@ function namesOf(tools: readonly ToolDefinition[]): Map<string, string> {
 }
 
 function refuseCallback(issues: z.core.$ZodIssue[]): never {
-  const details = issues.map(detailOf)
+  const details = issues.map(errorDetail)
   const isAboutId = details.some(({ path }) => path === 'tool_call_id')
-  throw isAboutId ? invalid(details, 'Missing or invalid tool_call_id') : invalid(details)
+  throw isAboutId
+    ? invalidRequestError(details, 'Missing or invalid tool_call_id')
+    : invalidRequestError(details)
 }

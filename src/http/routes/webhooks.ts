@@ -11,9 +11,9 @@ import {
 } from '../../contract/webhook.ts'
 import {
   deleteWebhook,
-  listDeliveries,
+  listWebhookDeliveries,
   listWebhooks,
-  postTest,
+  postWebhookTest,
 } from '../../core/registry/webhooks/webhooks.ts'
 import { createWebhook } from '../../core/verbs/create-webhook.ts'
 import { datedPage } from '../kit/paging.ts'
@@ -80,7 +80,7 @@ export const webhookRoutes = [
     params: OneWebhook,
     answers: ok(WebhookTest, 'How it went'),
     refuses: ['not_found'],
-    answer: ({ deps, caller, params }) => postTest(deps, { ...caller, ...params }),
+    answer: ({ deps, caller, params }) => postWebhookTest(deps, { ...caller, ...params }),
   }),
 
   route({
@@ -96,7 +96,7 @@ export const webhookRoutes = [
     refuses: ['invalid_request', 'not_found'],
     answer: ({ deps, caller, params, query }) =>
       datedPage(query, (before, limit) =>
-        listDeliveries(deps.db(), { ...caller, ...params }, { limit, before }),
+        listWebhookDeliveries(deps.db(), { ...caller, ...params }, { limit, before }),
       ),
   }),
 ]

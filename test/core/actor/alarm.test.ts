@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { meetingsOf } from '../../../src/core/actor/room.ts'
+import { roomMeetings } from '../../../src/core/actor/room.ts'
 import { Alarm } from '../../../src/core/actor/alarm.ts'
-import { migrate } from '../../../src/core/actor/ladder.ts'
+import { climbLadder } from '../../../src/core/actor/ladder.ts'
 import { sessionLadder } from '../../../src/core/session/rungs/ladder.ts'
 import { setDeadline } from '../../../src/core/actor/deadlines.ts'
 import type { Sql } from '../../../src/core/ports.ts'
@@ -48,7 +48,7 @@ describe('[REL7] an alarm whose first step fails', () => {
 
 test('[REL7] a deadline that is set anew while its work is under way is met in time, not with the next look', async () => {
   const sql = memorySql()
-  migrate(sql, sessionLadder)
+  climbLadder(sql, sessionLadder)
   let now = 1000
   let works = 0
   const ends: (() => void)[] = []
@@ -103,7 +103,7 @@ describe('[REL6] a deadline that this release has no work for', () => {
 
   test('two rooms of one actor cannot both have it', () => {
     const room = { deadlines: { same: () => {} } }
-    expect(() => meetingsOf([room, room])).toThrow('Two rooms have work for the deadline "same"')
+    expect(() => roomMeetings([room, room])).toThrow('Two rooms have work for the deadline "same"')
   })
 })
 

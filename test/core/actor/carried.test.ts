@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { answerCall, carryTo } from '../../../durable-objects/carried.ts'
+import { answerCarried, carryTo } from '../../../durable-objects/carried.ts'
 import { remoteApi } from '../../../src/core/actor/remote.ts'
 
 const heard: unknown[][] = []
@@ -22,7 +22,7 @@ const api = { files: new Files() }
 const object = {
   async ask(call: string, bytes?: Uint8Array) {
     crossed.push([typeof call, typeof bytes])
-    const answer = await answerCall(api, call, bytes)
+    const answer = await answerCarried(api, call, bytes)
     crossed.push([typeof answer])
     return answer
   },

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { idAlphabet } from '../../../src/contract/ids.ts'
-import { backoffMs, retryMs } from '../../../src/core/actor/jitter.ts'
+import { backoffMs, jitteredRetryMs } from '../../../src/core/actor/jitter.ts'
 
 const drawing = (letter: string) => ({ random: (length: number) => letter.repeat(length) })
 const attempts = [0, 1, 2, 3, 4, 5, 6, 100]
@@ -13,8 +13,8 @@ test('[LIFE4] tries come 1 s apart, then ever more rarely up to 30 s', () => {
 test('[LIFE4] each has a jitter of its own, and none is more than 45 s after the one before', () => {
   for (const attempt of attempts) {
     const [first, last] = [idAlphabet.at(0) ?? '', idAlphabet.at(-1) ?? '']
-    const shortest = retryMs(attempt, drawing(first))
-    const longest = retryMs(attempt, drawing(last))
+    const shortest = jitteredRetryMs(attempt, drawing(first))
+    const longest = jitteredRetryMs(attempt, drawing(last))
     expect(shortest).toBe(backoffMs(attempt))
     expect(longest).toBeGreaterThan(shortest * 1.4)
     expect(longest).toBeLessThan(45_000)

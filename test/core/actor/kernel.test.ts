@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { nextDeadline, setDeadline } from '../../../src/core/actor/deadlines.ts'
-import { migrate, type Rung } from '../../../src/core/actor/ladder.ts'
-import { addToOutbox, hasUnsent, safetyNetMs } from '../../../src/core/actor/outbox.ts'
+import { climbLadder, type Rung } from '../../../src/core/actor/ladder.ts'
+import { addToOutbox, hasUnsentOutbox, safetyNetMs } from '../../../src/core/actor/outbox.ts'
 import type { LedgerAppend, Sql } from '../../../src/core/ports.ts'
 import { appendEvent } from '../../../src/core/session/log/events.ts'
 import { SessionKernel } from '../../../src/core/session/record/kernel.ts'
@@ -18,7 +18,7 @@ const close = (sql: Sql) => sql.run(`update session set status = 'closed'`)
 
 function setUp() {
   const sql = memorySql()
-  migrate(sql, sessionLadder)
+  climbLadder(sql, sessionLadder)
   sql.run(
     `insert into session (id, organisation_id, key_id, project, title, status, provider, sandbox_state, generation, gate,
        trust_project_config, marker_nonce, created_at) values ('ses_1', 'org_1', 'key_1', '', '', 'open', 'none', 'none', 1,
@@ -154,7 +154,7 @@ test('[OUT7] what is written while a burst is under way goes with the next one',
   // Closing waits for all of it.
   write = 2
   await sender.drain()
-  expect([bursts.slice(2), hasUnsent(sql)]).toEqual([[[5], [6], [7]], false])
+  expect([bursts.slice(2), hasUnsentOutbox(sql)]).toEqual([[[5], [6], [7]], false])
 })
 
 test('[OUT13] calls alone are gathered for five pauses, and go at once with anything else', async () => {
@@ -191,7 +191,7 @@ describe('[REL8] what a statement writes is known from SQLite', () => {
 
   test('a page that no table has is an error, not nothing', () => {
     const plain = memorySql()
-    const rungs = migrate(plain, sessionLadder)
+    const rungs = climbLadder(plain, sessionLadder)
     const blind: Sql = {
       ...plain,
       all: (statement, ...values) =>
@@ -217,7 +217,7 @@ function watchedDatabase(more: readonly Rung[] = []) {
   const plain = memorySql()
   const over = writesOver(plain)
   const ladder = [...sessionLadder, ...more]
-  over.climbed(sessionLadder, migrate(plain, ladder))
+  over.climbed(sessionLadder, climbLadder(plain, ladder))
   return over
 }
 
@@ -282,5 +282,5 @@ test('[OUT6] an instance that finds rows unsent arms the alarm', () => {
   next.enter([], new Set())
   const before = armed.length
   next.recover()
-  expect([hasUnsent(sql), armed.length - before]).toEqual([true, 1])
+  expect([hasUnsentOutbox(sql), armed.length - before]).toEqual([true, 1])
 })

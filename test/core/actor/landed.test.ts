@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { root } from '../../../local/binaries.ts'
-import { loadMigrations, splitStatements } from '../../../local/database/migrations.ts'
+import { loadMigrations, splitMigration } from '../../../local/database/migrations.ts'
 import { breakingSuffix } from '../../../src/contract/version.ts'
 import { wakeLadder } from '../../../src/hosts/deno/wake-index.ts'
 import { ledgerLadder } from '../../../src/core/ledger/rungs/ladder.ts'
@@ -81,6 +81,7 @@ const landedMigrations = {
   '0016_task_change_events.sql': '2c306220495a9c8f',
   '0017_memories.sql': '8ad7d56be8a9b192',
   '0018_skill_usage.sql': '52912a61711453fc',
+  '0019_memory_places.sql': '5de54b6de5e44b19',
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)
@@ -123,7 +124,7 @@ describe('[REL3] whatever is not marked only adds', () => {
     const texts = loadMigrations(join(root, 'migrations'))
       .slice(in010.migrations)
       .filter(({ name }) => !name.endsWith(breakingSuffix))
-      .flatMap(({ sql }) => splitStatements(sql))
+      .flatMap(({ sql }) => splitMigration(sql))
     expect(texts.filter((text) => !isAdditive(text, texts))).toEqual([])
   })
 

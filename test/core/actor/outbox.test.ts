@@ -7,17 +7,17 @@ import {
   meetDeadlines,
   nextDeadline,
   setDeadline,
-  takeDue,
+  takeDueDeadlines,
 } from '../../../src/core/actor/deadlines.ts'
-import { migrate } from '../../../src/core/actor/ladder.ts'
+import { climbLadder } from '../../../src/core/actor/ladder.ts'
 import {
   addToOutbox,
-  hasUnsent,
+  hasUnsentOutbox,
   nameInOutbox,
   outboxLag,
   outboxWatermark,
-  setWatermark,
-  unsentRows,
+  setOutboxWatermark,
+  unsentOutbox,
 } from '../../../src/core/actor/outbox.ts'
 import type { OutboxRow } from '../../../src/core/ports.ts'
 import { sessionLadder } from '../../../src/core/session/rungs/ladder.ts'
@@ -26,10 +26,10 @@ import { memorySql } from '../../support/sql.ts'
 const hour = 60 * 60_000
 function database() {
   const sql = memorySql()
-  migrate(sql, sessionLadder)
+  climbLadder(sql, sessionLadder)
   return sql
 }
-const seqs = (sql: ReturnType<typeof database>) => unsentRows(sql).map(({ seq }) => seq)
+const seqs = (sql: ReturnType<typeof database>) => unsentOutbox(sql).map(({ seq }) => seq)
 
 describe('outbox', () => {
   test('[OUT3] what is named several times is sent once, and only what fits is described', () => {
@@ -45,7 +45,7 @@ describe('outbox', () => {
         asked.push(row.payload)
         return { ...row, payload: JSON.stringify({ n: row.payload, ...large }) }
       })
-    const sent = unsentRows(sql, describeThings)
+    const sent = unsentOutbox(sql, describeThings)
     expect(sent.map(({ seq, payload }) => [seq, payload.slice(0, 9)])).toEqual([
       [2, '{"n":"2",'],
       [3, '{"n":"1",'],
@@ -57,8 +57,8 @@ describe('outbox', () => {
       [9, '{"n":"14"'],
     ])
     expect(asked.length).toBeLessThan(100)
-    setWatermark(sql, 5, 9)
-    expect(unsentRows(sql, describeThings)[0]?.seq).toBe(10)
+    setOutboxWatermark(sql, 5, 9)
+    expect(unsentOutbox(sql, describeThings)[0]?.seq).toBe(10)
   })
 
   test('[OUT1] rows are numbered in the order of the commits, and what rolls back leaves no number behind', () => {
@@ -71,7 +71,7 @@ describe('outbox', () => {
       }),
     ).toThrow('no')
     addToOutbox(sql, 1, 'session', { n: 3 })
-    expect(unsentRows(sql).map(({ seq, payload }) => [seq, payload])).toEqual([
+    expect(unsentOutbox(sql).map(({ seq, payload }) => [seq, payload])).toEqual([
       [1, '{"n":1}'],
       [2, '{"n":3}'],
     ])
@@ -80,14 +80,14 @@ describe('outbox', () => {
   test('[OUT4] a lower watermark means that rows were lost: they are unsent again', () => {
     const sql = database()
     for (let n = 0; n < 5; n++) addToOutbox(sql, 1, 'session', {})
-    setWatermark(sql, 2, 5)
-    expect([outboxWatermark(sql), hasUnsent(sql), outboxLag(sql, 9)]).toEqual([
+    setOutboxWatermark(sql, 2, 5)
+    expect([outboxWatermark(sql), hasUnsentOutbox(sql), outboxLag(sql, 9)]).toEqual([
       5,
       false,
       { pending: 0, lagMs: 0 },
     ])
-    setWatermark(sql, 2, 3)
-    expect([seqs(sql), hasUnsent(sql), outboxLag(sql, 9)]).toEqual([
+    setOutboxWatermark(sql, 2, 3)
+    expect([seqs(sql), hasUnsentOutbox(sql), outboxLag(sql, 9)]).toEqual([
       [4, 5],
       true,
       { pending: 2, lagMs: 8 },
@@ -97,13 +97,13 @@ describe('outbox', () => {
   test('[OUT4] sent rows are kept for an hour; the number goes on after they are gone', () => {
     const sql = database()
     for (let n = 0; n < 3; n++) addToOutbox(sql, 0, 'session', {})
-    setWatermark(sql, hour, 3)
-    setWatermark(sql, hour, 0)
+    setOutboxWatermark(sql, hour, 3)
+    setOutboxWatermark(sql, hour, 0)
     expect(seqs(sql)).toEqual([1, 2, 3])
-    setWatermark(sql, hour + 1, 3)
-    setWatermark(sql, hour + 1, 0)
+    setOutboxWatermark(sql, hour + 1, 3)
+    setOutboxWatermark(sql, hour + 1, 0)
     expect(seqs(sql)).toEqual([3])
-    setWatermark(sql, hour + 1, 3)
+    setOutboxWatermark(sql, hour + 1, 3)
     addToOutbox(sql, 2 * hour, 'session', {})
     expect(seqs(sql)).toEqual([4])
   })
@@ -111,7 +111,7 @@ describe('outbox', () => {
   test('[OUT4] what was not sent is kept, however old it is', () => {
     const sql = database()
     for (let n = 0; n < 3; n++) addToOutbox(sql, 0, 'session', {})
-    setWatermark(sql, 100 * hour, 1)
+    setOutboxWatermark(sql, 100 * hour, 1)
     expect(seqs(sql)).toEqual([2, 3])
   })
 
@@ -119,12 +119,12 @@ describe('outbox', () => {
     const sql = database()
     for (let n = 0; n < 550; n++) addToOutbox(sql, 1, 'session', {})
     expect(seqs(sql)).toHaveLength(500)
-    setWatermark(sql, 1, 150)
+    setOutboxWatermark(sql, 1, 150)
     sql.run('delete from outbox where seq > 150')
     addToOutbox(sql, 1, 'call', { text: 'x'.repeat(1024 * 1024) })
     addToOutbox(sql, 1, 'call', {})
     expect(seqs(sql)).toEqual([151])
-    setWatermark(sql, 1, 151)
+    setOutboxWatermark(sql, 1, 151)
     for (const size of [500, 500, 1]) addToOutbox(sql, 1, 'call', { text: 'x'.repeat(size * 1024) })
     // Never a later row before an earlier one.
     expect(seqs(sql)).toEqual([152, 153])
@@ -137,26 +137,34 @@ describe('deadlines', () => {
     setDeadline(sql, 'close', 10)
     setDeadline(sql, 'purge', 5)
     setDeadline(sql, 'erase', 11)
-    expect(takeDue(sql, 10, 'me', 60).map(({ name, attempt }) => [name, attempt])).toEqual([
-      ['purge', 0],
-      ['close', 0],
-    ])
-    expect(takeDue(sql, 10, 'me', 60)).toEqual([])
+    expect(takeDueDeadlines(sql, 10, 'me', 60).map(({ name, attempt }) => [name, attempt])).toEqual(
+      [
+        ['purge', 0],
+        ['close', 0],
+      ],
+    )
+    expect(takeDueDeadlines(sql, 10, 'me', 60)).toEqual([])
     expect(nextDeadline(sql)).toBe(11)
     clearDeadline(sql, 'purge')
-    expect(takeDue(sql, 70, 'me', 60).map(({ name, attempt }) => [name, attempt])).toEqual([
-      ['erase', 0],
-      ['close', 1],
-    ])
+    expect(takeDueDeadlines(sql, 70, 'me', 60).map(({ name, attempt }) => [name, attempt])).toEqual(
+      [
+        ['erase', 0],
+        ['close', 1],
+      ],
+    )
   })
 
   test('setting moves it and starts its attempts again; ensuring leaves an earlier one alone', () => {
     const sql = database()
     setDeadline(sql, 'close', 10, 3)
     ensureDeadline(sql, 'close', 99)
-    expect(takeDue(sql, 10, 'me', 60)).toMatchObject([{ name: 'close', at: 10, attempt: 3 }])
+    expect(takeDueDeadlines(sql, 10, 'me', 60)).toMatchObject([
+      { name: 'close', at: 10, attempt: 3 },
+    ])
     setDeadline(sql, 'close', 20)
-    expect(takeDue(sql, 20, 'me', 60)).toMatchObject([{ name: 'close', at: 20, attempt: 0 }])
+    expect(takeDueDeadlines(sql, 20, 'me', 60)).toMatchObject([
+      { name: 'close', at: 20, attempt: 0 },
+    ])
   })
 
   test('arguments are found by the name before the colon', () => {

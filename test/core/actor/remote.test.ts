@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { apiOf, type RoomOf } from '../../../src/core/actor/room.ts'
-import { askRoom, remoteApi } from '../../../src/core/actor/remote.ts'
+import { roomsApi, type RoomOf } from '../../../src/core/actor/room.ts'
+import { answerRemote, remoteApi } from '../../../src/core/actor/remote.ts'
 
 interface TurnsApi {
   prompt(text: string): string
@@ -23,8 +23,8 @@ interface Api {
 
 const pools: RoomOf<{ view(): string }> = { api: { view: () => 'a plain one' } }
 // `outbox` offers nothing to callers.
-const api = apiOf({ turns: new Turns(), pools, outbox: { deadlines: { outbox: () => {} } } })
-const remote = remoteApi(async (...call) => askRoom(api, ...call)) as Api
+const api = roomsApi({ turns: new Turns(), pools, outbox: { deadlines: { outbox: () => {} } } })
+const remote = remoteApi(async (...call) => answerRemote(api, ...call)) as Api
 
 describe('[HOST6] an actor that lives elsewhere', () => {
   test('answers by its rooms, be they of a class or plain', async () => {
@@ -51,6 +51,6 @@ describe('[HOST6] an actor that lives elsewhere', () => {
     ['__proto__', 'hasOwnProperty'],
     ['nothing', 'prompt'],
   ])('is not asked for what it does not offer: %s.%s', (room, method) => {
-    expect(() => askRoom(api, room, method, [])).toThrow(`Nobody answers "${room}.${method}"`)
+    expect(() => answerRemote(api, room, method, [])).toThrow(`Nobody answers "${room}.${method}"`)
   })
 })

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest'
 import {
-  clearTaken,
+  clearTakenDeadline,
   deadlineAt,
   ensureDeadline,
   setDeadline,
-  takeDue,
+  takeDueDeadlines,
 } from '../../../src/core/actor/deadlines.ts'
 import { Kernel } from '../../../src/core/actor/kernel.ts'
-import { migrate } from '../../../src/core/actor/ladder.ts'
+import { climbLadder } from '../../../src/core/actor/ladder.ts'
 import type { Room } from '../../../src/core/actor/room.ts'
 import type { Sql } from '../../../src/core/ports.ts'
 import { sessionLadder } from '../../../src/core/session/rungs/ladder.ts'
@@ -17,7 +17,7 @@ import { memorySql } from '../../support/sql.ts'
 const now = 1000
 
 function setUp(rooms: readonly Room[] = [], sql = memorySql()) {
-  migrate(sql, sessionLadder)
+  climbLadder(sql, sessionLadder)
   const armed: (number | null)[] = []
   const kernel = new Kernel(
     {
@@ -67,9 +67,9 @@ test('[REL7] a commit after an alarm that was armed without a look arms the one 
 
 test('[REL7] what a lost instance was at work on is due as soon as the next one is there', () => {
   const sql = memorySql()
-  migrate(sql, sessionLadder)
+  climbLadder(sql, sessionLadder)
   setDeadline(sql, 'close', now)
-  takeDue(sql, now, 'the one before', 10_000)
+  takeDueDeadlines(sql, now, 'the one before', 10_000)
   const { kernel, armed } = setUp([], sql)
   kernel.recover()
   expect([armed, deadlineAt(sql, 'close')]).toEqual([[now], now])
@@ -86,12 +86,12 @@ test('[REL6] nor can a deadline that nobody has work for be promised', () => {
 test('[REL7] the end of work that was taken leaves what was set anew meanwhile', () => {
   const { sql } = setUp()
   setDeadline(sql, 'close', now)
-  takeDue(sql, now, 'me', 10_000)
+  takeDueDeadlines(sql, now, 'me', 10_000)
   setDeadline(sql, 'close', 5000)
-  clearTaken(sql, 'close')
+  clearTakenDeadline(sql, 'close')
   expect(deadlineAt(sql, 'close')).toBe(5000)
-  takeDue(sql, 5000, 'me', 10_000)
-  clearTaken(sql, 'close')
+  takeDueDeadlines(sql, 5000, 'me', 10_000)
+  clearTakenDeadline(sql, 'close')
   expect(deadlineAt(sql, 'close')).toBeNull()
 })
 

@@ -7,7 +7,7 @@ import {
   evidenceLimits,
   type ProofMode,
 } from '../../../src/contract/evidence.ts'
-import { bundleOf, deliveryOf } from '../../../src/core/evidence/dry-run/fixture.ts'
+import { fixtureBundle, fixtureDelivery } from '../../../src/core/evidence/dry-run/fixture.ts'
 import { proveChanges } from '../../../src/core/evidence/prove.ts'
 import { digestOf } from '../../../src/core/evidence/texts/exact.ts'
 import { holdsAfterwards } from '../../../src/core/evidence/upgrade.ts'
@@ -24,10 +24,10 @@ import {
 type Change = (bundle: EvidenceBundle) => Partial<EvidenceBundle>
 function prove(change: Change = () => ({}), over = {}, mode: ProofMode = 'full') {
   const made = fixture(over)
-  const bundle = bundleOf(made)
+  const bundle = fixtureBundle(made)
   return proveChanges({
     bundle: { ...bundle, ...change(bundle) },
-    delivery: deliveryOf(made),
+    delivery: fixtureDelivery(made),
     mode,
   })
 }
@@ -44,7 +44,7 @@ const text = (value: string): EvidenceFile['before'] => ({
 describe('off', () => {
   test('[EVD11] looks at no window, no file and no read', () => {
     const made = fixture()
-    const bundle = new Proxy(bundleOf(made), {
+    const bundle = new Proxy(fixtureBundle(made), {
       get(target, name) {
         if (['windows', 'files', 'reads', 'failures'].includes(String(name)))
           throw new Error(`Off has read ${String(name)}`)
@@ -53,7 +53,7 @@ describe('off', () => {
     })
     const { statistics, decisions } = proveChanges({
       bundle,
-      delivery: deliveryOf(made),
+      delivery: fixtureDelivery(made),
       mode: 'off',
     })
     expect(statistics).toMatchObject({
@@ -237,12 +237,12 @@ describe('what a bundle claims', () => {
 
   test('[EVD13] a part that the link told as failed or not at all is shown with a warning, in every mode', () => {
     const made = fixture()
-    const delivery = deliveryOf(made)
+    const delivery = fixtureDelivery(made)
     for (const end of ['failed', null] as const)
       for (const mode of ['off', 'full'] as const) {
         const seenParts = delivery.seenParts.map((part) => ({ ...part, end }))
         const result = proveChanges({
-          bundle: bundleOf(made),
+          bundle: fixtureBundle(made),
           delivery: { ...delivery, seenParts },
           mode,
         })
@@ -255,9 +255,9 @@ describe('what a bundle claims', () => {
 
   test('[EVD13] an input that was shortened on the link is compared by its names alone', () => {
     const made = fixture()
-    const delivery = deliveryOf(made)
+    const delivery = fixtureDelivery(made)
     const seenParts = delivery.seenParts.map((part) => ({ ...part, inputHash: null }))
-    const input = { bundle: bundleOf(made), mode: 'full' } as const
+    const input = { bundle: fixtureBundle(made), mode: 'full' } as const
     expect(
       proveChanges({ ...input, delivery: { ...delivery, seenParts } }).statistics.upgradedChanges,
     ).toBe(1)
@@ -319,9 +319,9 @@ describe('others at work', () => {
 
   test('[EVD14] a sub-agent’s change is its own, once', () => {
     const made = fixture()
-    const bundle = bundleOf(made)
+    const bundle = fixtureBundle(made)
     const child = { ...bundle.messages[0], agent: 'explore', parentId: 'x', sessionId: 'child' }
-    const delivery = deliveryOf(made)
+    const delivery = fixtureDelivery(made)
     const result = proveChanges({
       bundle: {
         ...bundle,

@@ -13,7 +13,7 @@ import {
   type EvidenceSide,
 } from '../../../src/contract/evidence.ts'
 import type { ProofDelivery } from '../../../src/core/evidence/candidate.ts'
-import { bundleOf, deliveryOf } from '../../../src/core/evidence/dry-run/fixture.ts'
+import { fixtureBundle, fixtureDelivery } from '../../../src/core/evidence/dry-run/fixture.ts'
 import { proveChanges } from '../../../src/core/evidence/prove.ts'
 import { digestOf } from '../../../src/core/evidence/texts/exact.ts'
 import { hashText } from '../../../src/core/hash.ts'
@@ -54,10 +54,10 @@ interface Story {
 
 /** Random writes, edits and patches of a few files, each carried out on the disk and committed as a tree. */
 function tell(random: () => number): Story {
-  const base = bundleOf(fixture())
+  const base = fixtureBundle(fixture())
   const story: Story = {
     bundle: { ...base, parts: [], windows: [], files: [], reads: [] },
-    delivery: deliveryOf(fixture()),
+    delivery: fixtureDelivery(fixture()),
     trees: new Map(),
   }
   const texts = new Map<string, string>()

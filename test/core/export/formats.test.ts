@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import type { ChangeEvent } from '../../../src/contract/change.ts'
-import { writtenFiles } from '../../../src/core/export/authorship.ts'
-import { agentTrace, gitAiNote } from '../../../src/core/export/formats.ts'
-import { bundleOf, deliveryOf } from '../../../src/core/evidence/dry-run/fixture.ts'
+import { authoredFiles } from '../../../src/core/export/authorship.ts'
+import { agentTraceFormat, gitAiFormat } from '../../../src/core/export/formats.ts'
+import { fixtureBundle, fixtureDelivery } from '../../../src/core/evidence/dry-run/fixture.ts'
 import { proveChanges } from '../../../src/core/evidence/prove.ts'
 import {
   edit,
@@ -16,8 +16,8 @@ import {
 function proven(over: Partial<FixtureInput>) {
   const made = fixture(over)
   const { changes } = proveChanges({
-    bundle: bundleOf(made),
-    delivery: deliveryOf(made),
+    bundle: fixtureBundle(made),
+    delivery: fixtureDelivery(made),
     mode: 'full',
   })
   const texts = new Map<string, string>()
@@ -28,7 +28,7 @@ function proven(over: Partial<FixtureInput>) {
   return { events: changes.map(({ event }) => event), texts }
 }
 const rangesOf = (events: ChangeEvent[], texts: Map<string, string>) =>
-  writtenFiles(events, texts).map(({ path, ranges }) => [path, ...[...ranges].flat(2)])
+  authoredFiles(events, texts).map(({ path, ranges }) => [path, ...[...ranges].flat(2)])
 
 const windows = [
   windowWith({ finishPartOrder: 2 }),
@@ -82,12 +82,12 @@ describe('forms of others', () => {
   const written = () => {
     const { events, texts } = proven(two)
     const metadata = { ...(events[0] as ChangeEvent), relativePath: 'b c.ts', evidenceProof: 'x' }
-    const files = writtenFiles([...events, metadata], texts)
+    const files = authoredFiles([...events, metadata], texts)
     return { runId: 'run_1', sessionId: 'ses_1', model: 'anthropic/claude', at: 0, files }
   }
 
   test('[EXP10] Agent Trace: proven ranges are the model’s, the rest is unknown', () => {
-    expect(agentTrace(written())).toEqual({
+    expect(agentTraceFormat(written())).toEqual({
       version: '0.1.0',
       id: expect.stringMatching(
         /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
@@ -114,7 +114,7 @@ describe('forms of others', () => {
   })
 
   test('[EXP10] git-ai: a file, its ranges by author, and what is known of the author', () => {
-    const [attested = '', metadata = ''] = gitAiNote(written()).split('---\n')
+    const [attested = '', metadata = ''] = gitAiFormat(written()).split('---\n')
     const [, id] = /^src\/app\.ts\n {2}([0-9a-f]{16}) 2-3,5\n$/.exec(attested) ?? []
     expect(id).toBeDefined()
     expect(JSON.parse(metadata)).toMatchObject({

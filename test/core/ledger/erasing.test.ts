@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { LedgerActor, statementsFor, watermarkStatement } from '../../../src/core/ledger/ledger.ts'
+import { LedgerActor, ledgerStatements, ledgerWatermark } from '../../../src/core/ledger/ledger.ts'
 import { otherTables, type Table, tables } from '../../../src/core/ledger/tables.ts'
 import type { Db, DbValue } from '../../../src/core/ports.ts'
 import { useLibsql } from '../../support/libsql.ts'
@@ -162,7 +162,7 @@ describe('erasing', () => {
     await erase(late)
     const turn = { id: 'trn_late', state: 'running', inputTokens: 0, outputTokens: 0, createdAt: 1 }
     const row = { seq: 9, kind: 'turn', payload: JSON.stringify(turn), createdAt: 1 }
-    await db.batch([...statementsFor(late, [row]), watermarkStatement(late.sessionId, 9)])
+    await db.batch([...ledgerStatements(late, [row]), ledgerWatermark(late.sessionId, 9)])
     expect(await db.all('select id from turns where id = ?', turn.id)).toEqual([])
   })
 

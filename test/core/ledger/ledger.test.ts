@@ -3,7 +3,7 @@ import {
   LedgerActor,
   ledgerShard,
   ledgerShards,
-  statementsFor,
+  ledgerStatements,
 } from '../../../src/core/ledger/ledger.ts'
 import type { Db, OutboxRow } from '../../../src/core/ports.ts'
 import { useLibsql } from '../../support/libsql.ts'
@@ -105,8 +105,8 @@ describe('writing', () => {
     for (const places of order) {
       const given = places.map((place) => rows[place] as OutboxRow)
       for (const row of given)
-        await libsql.db().batch(statementsFor({ sessionId, organisationId }, [row]))
-      await libsql.db().batch(statementsFor({ sessionId, organisationId }, given))
+        await libsql.db().batch(ledgerStatements({ sessionId, organisationId }, [row]))
+      await libsql.db().batch(ledgerStatements({ sessionId, organisationId }, given))
     }
     expect(await stored()).toEqual(['a settled 3', 'b settled 4'])
   })
@@ -141,7 +141,7 @@ describe('writing', () => {
       deleted(4, `theirs_${sessionId}`),
     ]
     for (let time = 0; time < 2; time += 1)
-      await libsql.db().batch(statementsFor({ sessionId, organisationId }, rows))
+      await libsql.db().batch(ledgerStatements({ sessionId, organisationId }, rows))
     const left = await libsql
       .db()
       .all<{ id: string }>('select id from snapshots where id like ? order by id', `%${sessionId}`)

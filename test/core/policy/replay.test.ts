@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { GateRules } from '../../../src/contract/session.ts'
-import { approvalTerms } from '../../../src/core/policy/rules.ts'
+import { ruleApprovalTerms } from '../../../src/core/policy/rules.ts'
 import { evaluatePermission, withGateRules } from '../../../src/core/policy/evaluate.ts'
 import { type Recorded, replayDecisions } from '../../../src/core/policy/replay.ts'
 import { sandboxDefault } from '../../../src/core/policy/sandbox-default.ts'
@@ -149,20 +149,20 @@ describe('approval terms', () => {
   )
 
   test('[POL21] the terms of the rule, then of the policy', () => {
-    expect(approvalTerms(policy, 'team@3#publish')).toEqual({
+    expect(ruleApprovalTerms(policy, 'team@3#publish')).toEqual({
       timeoutSeconds: 60,
       group: groups.team,
       quorum: 2,
       escalate: { afterSeconds: 30, group: groups.leads },
     })
     for (const rule of ['team@3#1', 'default:shell', 'team@2#publish', 'boundary'])
-      expect(approvalTerms(policy, rule)).toEqual({
+      expect(ruleApprovalTerms(policy, rule)).toEqual({
         timeoutSeconds: 900,
         group: groups.leads,
         quorum: 1,
         escalate: null,
       })
-    expect(approvalTerms(sandboxDefault, 'default:network')).toEqual({
+    expect(ruleApprovalTerms(sandboxDefault, 'default:network')).toEqual({
       timeoutSeconds: 600,
       group: null,
       quorum: 1,
@@ -172,7 +172,7 @@ describe('approval terms', () => {
 
   test("[POL21] what the gate's list asks has the gate's deadline", () => {
     const gated = withGateRules(policy, GateRules.parse({ ask: ['read'], askTimeoutSeconds: 5 }))
-    expect(approvalTerms(gated, 'gate:ask').timeoutSeconds).toBe(5)
+    expect(ruleApprovalTerms(gated, 'gate:ask').timeoutSeconds).toBe(5)
   })
 
   test('[POL21] of several rules that ask, the one that wants the most people counts', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { isListed } from '../../../src/core/verbs/local-repository.ts'
+import { isRepositoryListed } from '../../../src/core/verbs/local-repository.ts'
 
 describe('[LOC29] what GANTRY_LOCAL_REPOSITORIES lists', () => {
   const cases: [url: string, listed: string, is: boolean][] = [
@@ -32,8 +32,8 @@ describe('[LOC29] what GANTRY_LOCAL_REPOSITORIES lists', () => {
     ['https://host/src', '/src', false],
   ]
   test.each(cases)('%s in %s: %s', (url, listed, is) => {
-    expect(isListed(url, [listed])).toBe(is)
-    expect(isListed(url, ['/elsewhere', listed])).toBe(is)
-    expect(isListed(url, [])).toBe(false)
+    expect(isRepositoryListed(url, [listed])).toBe(is)
+    expect(isRepositoryListed(url, ['/elsewhere', listed])).toBe(is)
+    expect(isRepositoryListed(url, [])).toBe(false)
   })
 })

@@ -8,7 +8,8 @@ import { freePort } from '../../../local/state/ports.ts'
 import { createCrypto } from '../../../src/adapters/web-crypto.ts'
 import type { ErrorBody } from '../../../src/contract/error.ts'
 import type { Session } from '../../../src/contract/session.ts'
-import { createKey, createOrganisation } from '../../../src/core/registry/keys.ts'
+import { insertKey } from '../../../src/core/registry/keys.ts'
+import { createOrganisation } from '../../../src/core/registry/organisations.ts'
 import { secretKey } from '../../support/keys.ts'
 import { useLibsql } from '../../support/libsql.ts'
 import { until } from '../../support/release.ts'
@@ -76,7 +77,7 @@ test.skipIf(!isMounted)(
     const crypto = createCrypto([secretKey('s')])
     const organisationId = await createOrganisation(libsql.db(), crypto, 1, 'test')
     const scopes = { name: 'k', owner: 'k', scopes: ['admin' as const] }
-    const key = await createKey(libsql.db(), crypto, 1, organisationId, scopes)
+    const key = await insertKey(libsql.db(), crypto, 1, organisationId, scopes)
     const api = async (method: string, path: string, body?: object) => {
       const answer = await fetch(`${url}${path}`, {
         method,

@@ -4,8 +4,8 @@ import { createClient } from '@libsql/client/web'
 import { expect, onTestFinished, test } from 'vitest'
 import { root } from '../../../local/binaries.ts'
 import { ensureFirstKey } from '../../../local/admin/first-key.ts'
-import { applyMigrations, splitStatements } from '../../../local/database/migrations.ts'
-import { canWrite, type Sqld, startSqld } from '../../../local/database/sqld.ts'
+import { applyMigrations, splitMigration } from '../../../local/database/migrations.ts'
+import { canWriteSqld, type Sqld, startSqld } from '../../../local/database/sqld.ts'
 import { tempDir } from '../support.ts'
 
 async function sqldFor(stateDir = tempDir()): Promise<Sqld> {
@@ -35,7 +35,7 @@ test('[LOC11] its data and its token survive a kill and a start', async () => {
   await rows(sqld, 'insert into t values (7)')
   sqld.kill('SIGKILL')
   await sqld.start()
-  expect(await canWrite(sqld.url, sqld.token)).toBe(true)
+  expect(await canWriteSqld(sqld.url, sqld.token)).toBe(true)
   expect(await rows(sqld, 'select n from t')).toEqual([[7]])
 })
 
@@ -129,7 +129,7 @@ test('[LOC12] a migration is split at the ends of its statements only', () => {
       update a set x = 'it''s; fine'; delete from a;
     end;
     select 1 - 2 / 3`
-  expect(splitStatements(sql).map((statement) => statement.replaceAll(/\s+/g, ' '))).toEqual([
+  expect(splitMigration(sql).map((statement) => statement.replaceAll(/\s+/g, ' '))).toEqual([
     `create table a (x text default ';', "b;" text)`,
     `create trigger t after insert on a begin update a set x = 'it''s; fine'; delete from a; end`,
     'select 1 - 2 / 3',

@@ -17,13 +17,13 @@ import { createInterface } from 'node:readline'
 import { binary, root as repository } from '../../../local/binaries.ts'
 import type { HostOptions } from '../../../local/host/host.ts'
 import {
-  commandOf,
+  processCommand,
   findProcesses,
   killProcesses,
-  startTime,
+  processStartTime,
 } from '../../../local/processes/processes.ts'
 import { sandboxName } from '../../../local/sandboxes/record.ts'
-import { openFolders } from '../../../local/users/sandbox-site.ts'
+import { siteFolders } from '../../../local/users/sandbox-site.ts'
 import { claimUids, type Uids } from '../../../local/users/uids.ts'
 import { createLocalSandboxes } from '../../../src/adapters/sandboxes/local.ts'
 import { randomCharacters } from '../../../src/adapters/web-crypto.ts'
@@ -120,7 +120,7 @@ export async function startHostWorld(overrides: Partial<HostOptions> = {}): Prom
       const users = uids === undefined ? [] : range(uids[0], uids[1])
       const pids = findProcesses({ marks: [`GANTRY_MARK=${mark}`], uids: users })
       const kept = filesIn(snapshots)
-      return [...readdirSync(root), ...kept, ...pids.map((pid) => `${pid} ${commandOf(pid)}`)]
+      return [...readdirSync(root), ...kept, ...pids.map((pid) => `${pid} ${processCommand(pid)}`)]
     },
     killHost: async () => {
       host.child.kill('SIGKILL')
@@ -147,7 +147,7 @@ function optionsIn(
   const agentFile = join(folder, 'agent.mjs')
   writeFileSync(agentFile, agent)
   // A user of its own cannot pass through the closed temporary folder.
-  const root = join(openFolders(folder)[0] ?? '', 'sandboxes')
+  const root = join(siteFolders(folder)[0] ?? '', 'sandboxes')
   mkdirSync(root, { recursive: true, mode: 0o711 })
   return {
     secret,
@@ -194,7 +194,7 @@ function agentsIn(sandbox: string): { token: string; port: number }[] {
   if (!existsSync(folder)) return []
   return readdirSync(folder).flatMap((name) => {
     const pid = Number(/^agent-(\d+)\.json$/.exec(name)?.[1])
-    if (!(pid > 0) || startTime(pid) === undefined) return []
+    if (!(pid > 0) || processStartTime(pid) === undefined) return []
     return [JSON.parse(readFileSync(join(folder, name), 'utf8')) as { token: string; port: number }]
   })
 }

@@ -16,7 +16,7 @@ import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { binary } from '../../../local/binaries.ts'
 import { type HostOptions, startHost } from '../../../local/host/host.ts'
 import { findProcesses, killProcesses } from '../../../local/processes/processes.ts'
-import { openFolders } from '../../../local/users/sandbox-site.ts'
+import { siteFolders } from '../../../local/users/sandbox-site.ts'
 import { claimUids } from '../../../local/users/uids.ts'
 import { createLocalSandboxes } from '../../../src/adapters/sandboxes/local.ts'
 import type { SandboxInfo, SandboxSpec } from '../../../src/core/ports.ts'
@@ -54,7 +54,7 @@ async function host(overrides: Partial<HostOptions> = {}) {
   const agentFile = join(folder, 'agent.mjs')
   writeFileSync(agentFile, agent)
   // A user of its own cannot pass through the closed temporary folder.
-  const root = overrides.root ?? join(openFolders(folder)[0] ?? '', 'sandboxes')
+  const root = overrides.root ?? join(siteFolders(folder)[0] ?? '', 'sandboxes')
   mkdirSync(root, { recursive: true, mode: 0o711 })
   const started = await startHost({
     secret,

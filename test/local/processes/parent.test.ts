@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { root } from '../../../local/binaries.ts'
-import { startTime } from '../../../local/processes/processes.ts'
+import { processStartTime } from '../../../local/processes/processes.ts'
 import { tempFile, until } from '../support.ts'
 
 const parent = JSON.stringify(join(root, 'local', 'processes', 'parent.ts'))
@@ -48,9 +48,9 @@ test('[LOC2] SIGKILL of the launcher is noticed by what it runs', async () => {
     setInterval(() => undefined, 1000)`,
   )
   const pid = Number(await until(() => output().trim()))
-  expect(startTime(pid)).toBeDefined()
+  expect(processStartTime(pid)).toBeDefined()
   launcher.kill('SIGKILL')
-  await until(() => startTime(pid) === undefined)
+  await until(() => processStartTime(pid) === undefined)
 })
 
 test('[LOC2] SIGKILL of the npm above the launcher is noticed, too', async () => {
@@ -75,5 +75,5 @@ test('[LOC2] SIGKILL of the npm above the launcher is noticed, too', async () =>
   top.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
   const pid = Number(await until(() => output.trim()))
   top.kill('SIGKILL')
-  await until(() => startTime(pid) === undefined)
+  await until(() => processStartTime(pid) === undefined)
 })

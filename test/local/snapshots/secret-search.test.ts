@@ -2,7 +2,10 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { cleanGitConfig, cleanRegistryFile } from '../../../local/snapshots/credential-text.ts'
+import {
+  cleanGitCredentials,
+  cleanRegistryCredentials,
+} from '../../../local/snapshots/credential-text.ts'
 import { findSecret } from '../../../local/snapshots/secret-search.ts'
 import { tempDir } from '../support.ts'
 
@@ -125,7 +128,7 @@ test('[SNAP4] credentials are cut out of settings; the rest stays as it is', () 
     '[http]\n\textraheader = AUTHORIZATION: \\\n basic eDp5\n\tproxy = http://proxy',
     '[url "https://token@host/"]\n\tinsteadOf = git@host:',
   ].join('\n')
-  expect(cleanGitConfig(config)).toBe(
+  expect(cleanGitCredentials(config)).toBe(
     [
       '[core]\n\tbare = false',
       '[remote "origin"]\n\turl = https://host/x\n\tfetch = +refs/*:refs/*',
@@ -135,8 +138,8 @@ test('[SNAP4] credentials are cut out of settings; the rest stays as it is', () 
   )
   const npmrc =
     'registry=https://me:pw@npm.test/\n_auth = eDp5\nalways-auth=true\n//a/:_authToken="${T}"\n'
-  expect(cleanRegistryFile(npmrc)).toBe(
+  expect(cleanRegistryCredentials(npmrc)).toBe(
     'registry=https://npm.test/\nalways-auth=true\n//a/:_authToken="${T}"\n',
   )
-  expect(cleanRegistryFile('npmAuthToken: "abc"\nnodeLinker: pnp')).toBe('nodeLinker: pnp')
+  expect(cleanRegistryCredentials('npmAuthToken: "abc"\nnodeLinker: pnp')).toBe('nodeLinker: pnp')
 })

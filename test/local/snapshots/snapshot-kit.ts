@@ -15,7 +15,7 @@ import { onTestFinished } from 'vitest'
 import { binary } from '../../../local/binaries.ts'
 import { type HostOptions, startHost } from '../../../local/host/host.ts'
 import { findProcesses, killProcesses } from '../../../local/processes/processes.ts'
-import { openFolders } from '../../../local/users/sandbox-site.ts'
+import { siteFolders } from '../../../local/users/sandbox-site.ts'
 import type { Uids } from '../../../local/users/uids.ts'
 import { createLocalSandboxes } from '../../../src/adapters/sandboxes/local.ts'
 import type { SandboxProvider, SnapshotInput } from '../../../src/core/ports.ts'
@@ -97,7 +97,7 @@ export function optionsOf(
 ): HostOptions {
   writeFileSync(join(folder, 'agent.mjs'), agent)
   // A user of its own cannot pass through the closed temporary folder.
-  const root = overrides.root ?? join(openFolders(folder)[0] ?? '', 'sandboxes')
+  const root = overrides.root ?? join(siteFolders(folder)[0] ?? '', 'sandboxes')
   mkdirSync(root, { recursive: true, mode: 0o711 })
   return {
     secret,

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import { binary, root as repository } from '../../../local/binaries.ts'
-import { findProcesses, isStopped } from '../../../local/processes/processes.ts'
+import { findProcesses, isProcessStopped } from '../../../local/processes/processes.ts'
 import { claimUids } from '../../../local/users/uids.ts'
 import { sandboxSpec } from '../../support/sandbox-spec.ts'
 import {
@@ -83,7 +83,7 @@ describe('taking', () => {
     box.spawn(binary('node'), '-e', script, ...files)
     await until(() => files.every((path) => existsSync(path) && statSync(path).size > 0))
     process.kill(sleeper.pid ?? 0, 'SIGSTOP')
-    await until(() => isStopped(sleeper.pid ?? 0))
+    await until(() => isProcessStopped(sleeper.pid ?? 0))
 
     for (const id of [first, second]) {
       await take(id, one)
@@ -95,7 +95,7 @@ describe('taking', () => {
       const now = textOf(files[0])
       await until(() => textOf(files[0]) !== now)
     }
-    expect(box.pids().filter(isStopped)).toEqual([sleeper.pid])
+    expect(box.pids().filter(isProcessStopped)).toEqual([sleeper.pid])
   })
 
   test('[SNAP2] stopping the sandbox ends what is being copied of it', async () => {
@@ -103,7 +103,7 @@ describe('taking', () => {
     const { provider, start, take, drafts, ask } = await startBench(uids)
     const box = await start(one)
     const taken = expect(take(first, one)).rejects.toMatchObject({ code: 'wrong_state' })
-    await until(() => box.pids().length > 0 && box.pids().every(isStopped))
+    await until(() => box.pids().length > 0 && box.pids().every(isProcessStopped))
     await provider.stop(one, 1)
     await taken
     expect(drafts()).toEqual([])
@@ -132,7 +132,7 @@ describe('taking', () => {
       code: 'unprocessable',
       message: expect.stringContaining('too long'),
     })
-    expect(box.pids().filter(isStopped)).toEqual([])
+    expect(box.pids().filter(isProcessStopped)).toEqual([])
     expect(drafts()).toEqual([])
   })
 })
@@ -367,9 +367,9 @@ test('[SNAP10] a frozen sandbox stands still until it is stopped, also after a s
   box.write(join(box.workspace, 'work.txt'), 'half done')
   await until(() => box.pids().length >= 2)
   await provider.freeze?.(one, 1)
-  expect(box.pids().every(isStopped)).toBe(true)
+  expect(box.pids().every(isProcessStopped)).toBe(true)
   expect(await take(first, one)).toBeGreaterThan(0)
-  expect(box.pids().every(isStopped)).toBe(true)
+  expect(box.pids().every(isProcessStopped)).toBe(true)
   // Its agent cannot end in order, so nobody waits a minute for that.
   await provider.stop(one, 1)
   expect(box.pids()).toEqual([])
@@ -402,11 +402,11 @@ describe('deaths', () => {
     const { start, take, drafts } = benchOf(options.root, folder, { url, close: async () => {} })
     const box = await start(one)
     const taken = expect(take(first, one)).rejects.toMatchObject({ code: 'sandbox_unavailable' })
-    await until(() => box.pids().length > 0 && box.pids().every(isStopped))
+    await until(() => box.pids().length > 0 && box.pids().every(isProcessStopped))
     expect(drafts()).toHaveLength(1)
     child.kill('SIGKILL')
     await taken
-    await until(() => !box.pids().some(isStopped) && drafts().length === 0)
+    await until(() => !box.pids().some(isProcessStopped) && drafts().length === 0)
     expect(box.pids()).toHaveLength(1)
 
     const next = await startBench(uids, { root: options.root })
@@ -423,13 +423,13 @@ describe('deaths', () => {
     const { start, take, drafts, snapshots } = await startBench(uids)
     const box = await start(one)
     const taken = expect(take(first, one)).rejects.toMatchObject({ code: 'sandbox_unavailable' })
-    await until(() => box.pids().length > 0 && box.pids().every(isStopped))
+    await until(() => box.pids().length > 0 && box.pids().every(isProcessStopped))
     const mark = `GANTRY_SNAPSHOT=${join(snapshots, '.drafts', drafts()[0] ?? '')}`
     const takers = findProcesses({ marks: [mark] })
     expect(takers.length).toBeGreaterThan(0)
     for (const pid of takers) process.kill(pid, 'SIGKILL')
     await taken
-    expect(box.pids().some(isStopped)).toBe(false)
+    expect(box.pids().some(isProcessStopped)).toBe(false)
     expect(drafts()).toEqual([])
     expect(await take(first, one)).toBeGreaterThan(0)
   })

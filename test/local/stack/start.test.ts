@@ -8,15 +8,15 @@ import { expect, onTestFinished, test } from 'vitest'
 import { root } from '../../../local/binaries.ts'
 import { lockHolder } from '../../../local/state/lock.ts'
 import {
-  argumentsOf,
-  childrenOf,
-  commandOf,
+  processArguments,
+  childProcesses,
+  processCommand,
   findProcesses,
   killProcesses,
-  startTime,
+  processStartTime,
 } from '../../../local/processes/processes.ts'
-import { openFolders } from '../../../local/users/sandbox-site.ts'
-import { canListen } from '../../../local/state/ports.ts'
+import { siteFolders } from '../../../local/users/sandbox-site.ts'
+import { isPortFree } from '../../../local/state/ports.ts'
 import { tempDir, tempFile, until } from '../support.ts'
 
 interface Started {
@@ -61,7 +61,7 @@ async function untilRunning(top: ReturnType<typeof launch>, stateDir: string) {
   let marks: string[] = []
   onTestFinished(async () => {
     await killProcesses({ marks })
-    for (const path of openFolders(stateDir)) rmSync(path, { recursive: true, force: true })
+    for (const path of siteFolders(stateDir)) rmSync(path, { recursive: true, force: true })
   })
   await until(() => top.output().includes('Gantry is running'), 90_000)
   const lock = lockHolder(stateDir)
@@ -85,7 +85,7 @@ async function untilRunning(top: ReturnType<typeof launch>, stateDir: string) {
       }),
     alive: () => findProcesses({ marks }),
     portsInUse: async () => {
-      const free = await Promise.all(ports.map(canListen))
+      const free = await Promise.all(ports.map(isPortFree))
       return ports.filter((_, index) => free[index] === false)
     },
   }
@@ -128,7 +128,7 @@ test('[LOC1] [OPS7] what the shell sets reaches the control plane; Ctrl-C stops 
 test('[LOC1] after SIGKILL of npm start with a sandbox, no process is left and the ports are free', async () => {
   const gantry = await startGantry()
   expect((await gantry.api('POST', '/v1/sessions', {})).status).toBe(201)
-  await until(() => gantry.alive().some((pid) => commandOf(pid).endsWith('/opencode')), 20_000)
+  await until(() => gantry.alive().some((pid) => processCommand(pid).endsWith('/opencode')), 20_000)
   process.kill(gantry.pid, 'SIGKILL')
   await until(() => gantry.alive().length === 0)
   await until(async () => (await gantry.portsInUse()).length === 0)
@@ -163,15 +163,15 @@ test('[HOST7] a demo that fails does not end the stack, and the next start shows
   expect(gantry.output()).toContain('The demo did not finish')
   expect((await gantry.api('GET', '/v1/sessions')).status).toBe(200)
   expect((await gantry.api('POST', '/v1/sessions', { title: 'Kept' })).status).toBe(201)
-  await until(() => gantry.alive().some((pid) => commandOf(pid).endsWith('/opencode')), 60_000)
+  await until(() => gantry.alive().some((pid) => processCommand(pid).endsWith('/opencode')), 60_000)
 
   // It can neither end by itself nor hear a polite word: whoever starts next must end it.
-  const server = mustFind(gantry.alive(), (pid) => commandOf(pid).endsWith('/sqld'))
+  const server = mustFind(gantry.alive(), (pid) => processCommand(pid).endsWith('/sqld'))
   process.kill(server, 'SIGSTOP')
   // As a broad kill does: whoever could clean up goes, and the stack has no time to start another guardian.
   process.kill(gantry.stackPid, 'SIGSTOP')
-  const guardian = mustFind(childrenOf(gantry.stackPid), (pid) =>
-    argumentsOf(pid).some((argument) => argument.endsWith('guardian.ts')),
+  const guardian = mustFind(childProcesses(gantry.stackPid), (pid) =>
+    processArguments(pid).some((argument) => argument.endsWith('guardian.ts')),
   )
   process.kill(guardian, 'SIGKILL')
   process.kill(gantry.stackPid, 'SIGKILL')
@@ -182,7 +182,7 @@ test('[HOST7] a demo that fails does not end the stack, and the next start shows
   const next = await startGantry({ flags: [] }, gantry.stateDir)
   expect(next.output()).toContain('processes of an earlier start')
   expect(next.output()).not.toContain('Demo session')
-  expect(left.filter((pid) => startTime(pid) !== undefined)).toEqual([])
+  expect(left.filter((pid) => processStartTime(pid) !== undefined)).toEqual([])
   expect(next.url).toBe(gantry.url)
   // The list is libSQL's: what had not reached it comes by itself.
   const titles = async () => {

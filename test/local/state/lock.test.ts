@@ -2,8 +2,8 @@ import { spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { endLeft, holdState, type Lock, lockHolder } from '../../../local/state/lock.ts'
-import { killProcesses, startTime } from '../../../local/processes/processes.ts'
+import { endStaleLockHolder, holdState, type Lock, lockHolder } from '../../../local/state/lock.ts'
+import { killProcesses, processStartTime } from '../../../local/processes/processes.ts'
 import { tempDir } from '../support.ts'
 
 const about = { url: 'http://127.0.0.1:1', mark: `stk_lock${process.pid}` }
@@ -26,7 +26,7 @@ test('[LOC26] a folder that is held is refused: first without a name, then with 
 
 test('[LOC25] [LOC26] a stack that is gone holds nothing, though another process has its number now; what it said of itself is there', () => {
   const stateDir = tempDir()
-  const gone = { pid: process.pid, startedAt: `not ${startTime(process.pid)}`, ...about }
+  const gone = { pid: process.pid, startedAt: `not ${processStartTime(process.pid)}`, ...about }
   say(stateDir, gone)
   expect(lockHolder(stateDir)).toBeUndefined()
   const held = holdState(stateDir)
@@ -51,7 +51,7 @@ test('[LOC25] what a stack has left is ended, counted, and nothing of another', 
   const [own, other] = [start(about.mark), start(`${about.mark}other`)]
   await Promise.all([own, other].map((child) => new Promise((done) => child.once('spawn', done))))
   const ended = new Promise((done) => own.once('exit', done))
-  expect(await endLeft({ pid: 1, startedAt: '', ...about }, '/state')).toBe(1)
+  expect(await endStaleLockHolder({ pid: 1, startedAt: '', ...about }, '/state')).toBe(1)
   await ended
   expect(other.exitCode).toBeNull()
   expect(other.signalCode).toBeNull()

@@ -180,7 +180,7 @@ describe('[EXP8] signed, and still not so', () => {
 
   test('a proof whose two sides do not agree with it', async () => {
     const changes = changed({ beforeState: { exists: true, unavailableReason: 'x' } })
-    const { entryHash, firstHash } = await import('../../../src/core/session/runs/timeline.ts')
+    const { timelineHash, firstHash } = await import('../../../src/core/session/runs/timeline.ts')
     const hashes = recordedAs(changes)
     let previous_hash = firstHash('run_1')
     const entries = content.entries.map((it) => {
@@ -190,7 +190,7 @@ describe('[EXP8] signed, and still not so', () => {
           ? it.data
           : JSON.stringify({ ...said, hash: hashes.get(said.eventId) })
       const entry = { ...it, data, previous_hash }
-      previous_hash = entryHash(entry)
+      previous_hash = timelineHash(entry)
       return { ...entry, hash: previous_hash }
     })
     expect(await badly({ changes, entries })).toMatch(/its proof and its two sides do not agree/)

@@ -2,11 +2,11 @@ import { get, request } from 'node:http'
 import { type AddressInfo, connect, createServer as createListener, type Server } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { isPublic } from '../../../sandbox-agent/enclosure/addresses.ts'
+import { isPublicAddress } from '../../../sandbox-agent/enclosure/addresses.ts'
 import { Egress, type EgressOptions } from '../../../sandbox-agent/enclosure/egress.ts'
-import { turnDecisions } from '../../../sandbox-agent/gate/egress-questions.ts'
+import { egressDecisions } from '../../../sandbox-agent/gate/egress-questions.ts'
 import { Gate } from '../../../sandbox-agent/gate/gate.ts'
-import { textOf } from '../../../sandbox-agent/opencode/client.ts'
+import { opencodeText } from '../../../sandbox-agent/opencode/client.ts'
 import { serve } from '../support.ts'
 
 async function listen(server: Server): Promise<number> {
@@ -50,13 +50,13 @@ async function setUp(options: Partial<EgressOptions> = {}) {
       sent.end()
     })
   const plain = async (path: string) => {
-    const answer = await new Promise<Parameters<typeof textOf>[0]>((resolve, reject) =>
+    const answer = await new Promise<Parameters<typeof opencodeText>[0]>((resolve, reject) =>
       get({ port: proxy, path, headers: { 'proxy-authorization': 'x' } }, resolve).on(
         'error',
         reject,
       ),
     )
-    return { status: answer.statusCode, body: await textOf(answer) }
+    return { status: answer.statusCode, body: await opencodeText(answer) }
   }
   /** All that it says to these bytes, after which nothing more comes. */
   const socks = async (bytes: number[]) => {
@@ -187,7 +187,7 @@ describe('its questions', () => {
     const sent: { askId: string; input: unknown }[] = []
     const gate = new Gate(({ askId, input }) => void sent.push({ askId, input }))
     gate.linkUp()
-    const decide = turnDecisions(gate, 20)
+    const decide = egressDecisions(gate, 20)
     expect(await decide('a.test', 443)).toMatchObject({
       allow: false,
       reason: 'No turn is running',
@@ -213,5 +213,5 @@ const inside = [
   ...['64:ff9b::7f00:1', '2002:7f00:1::', 'fc00::1', 'fd00:ec2::254', 'fe80::1'],
 ]
 it('[WALL12] knows which addresses are on the internet', () => {
-  expect([...outside, ...inside].filter(isPublic)).toEqual(outside)
+  expect([...outside, ...inside].filter(isPublicAddress)).toEqual(outside)
 })

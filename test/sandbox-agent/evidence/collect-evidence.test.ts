@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, test } from 'vitest'
 import { bundleText } from '../../../sandbox-agent/evidence/bundle-text.ts'
-import { openlyHeld, runIn } from '../../../sandbox-agent/enclosure/held.ts'
+import { openlyHeld, runHeld } from '../../../sandbox-agent/enclosure/held.ts'
 import { edit, sha256, Store, write } from './store-kit.ts'
 
 const mebibyte = 1024 * 1024
@@ -111,7 +111,7 @@ describe('what a collect brings', () => {
     const { bundle } = await store.collectBy(
       (program, ...rest) => {
         asked.push(program)
-        return runIn(openlyHeld(undefined), program, ...rest)
+        return runHeld(openlyHeld(undefined), program, ...rest)
       },
       { maxWindows: 0 },
     )
@@ -342,8 +342,8 @@ describe('what cannot be had is named', () => {
       const isSlow = program === 'git' && isFirst
       if (program === 'git') isFirst = false
       return isSlow
-        ? runIn(openlyHeld(undefined), 'sleep', ['10'], options)
-        : runIn(openlyHeld(undefined), program, args, options)
+        ? runHeld(openlyHeld(undefined), 'sleep', ['10'], options)
+        : runHeld(openlyHeld(undefined), program, args, options)
     })
     const [first, second] = bundle.windows
     expect(codes(bundle)).toEqual(['read-timeout', 'read-slow'])

@@ -16,12 +16,12 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { DiffOptions } from '../../../sandbox-agent/evidence/diff-store.ts'
 import {
-  isWholeTree,
-  readBaseTree,
+  isWholeDiffBase,
+  readDiffBase,
   takeDiff,
-  takePatch,
+  takeDiffPatch,
 } from '../../../sandbox-agent/evidence/diff.ts'
-import { checksumOf } from '../../../src/contract/patch.ts'
+import { patchChecksum } from '../../../src/contract/patch.ts'
 import { openReader, temporaryFolder } from '../support.ts'
 
 function repository(withCommit = true) {
@@ -71,7 +71,7 @@ PATH="${path}" exec git "$@"
 describe('the diff', () => {
   it('holds changed, new, deleted and renamed files, commits or not, without what is excluded or ignored', async () => {
     const { workspace, git, put, options } = repository()
-    const base = await readBaseTree(options)
+    const base = await readDiffBase(options)
     put('kept.txt', 'one\n2\n')
     put('new.txt', 'new\n')
     rmSync(join(workspace, 'gone.txt'))
@@ -95,7 +95,7 @@ describe('the diff', () => {
 
   it('is against the files that were there at the start, committed or not', async () => {
     const { put, options } = repository(false)
-    const base = await readBaseTree(options)
+    const base = await readDiffBase(options)
     expect((await takeDiff(options, base)).files).toEqual([])
     put('later.txt', 'x\n')
     const diff = await takeDiff(options, base)
@@ -104,7 +104,7 @@ describe('the diff', () => {
 
   it('is cut at a line when it is too long, and says so', async () => {
     const { put, options } = repository()
-    const base = await readBaseTree(options)
+    const base = await readDiffBase(options)
     put('long.txt', 'a line\n'.repeat(10_000))
     const diff = await takeDiff(options, base, 5000)
     expect(diff.truncated).toBe(true)
@@ -121,7 +121,7 @@ describe('the diff', () => {
     git('config', 'core.fsmonitor', `touch ${canary}; false`)
     git('config', 'filter.evil.clean', `touch ${canary}; cat`)
     git('config', 'diff.external', `touch ${canary}`)
-    const base = await readBaseTree(options)
+    const base = await readDiffBase(options)
     put('.gitattributes', '* filter=evil\n')
     put('kept.txt', 'changed\n')
     await takeDiff(options, base)
@@ -135,11 +135,11 @@ describe('the diff', () => {
 describe('the store of the diff', () => {
   it('[SES15] takes several questions at once: each sees all files', async () => {
     const { put, options } = repository()
-    const base = await readBaseTree(options)
+    const base = await readDiffBase(options)
     for (let file = 0; file < 200; file++) put(`new-${file}.txt`, `${file}\n`.repeat(500))
     const [diff, patch, again] = await Promise.all([
       takeDiff(options, base),
-      takePatch(options, base, 1_000_000),
+      takeDiffPatch(options, base, 1_000_000),
       takeDiff(options, base),
     ])
     expect([diff.files.length, patch.files, again.files.length]).toEqual([200, 200, 200])
@@ -147,29 +147,29 @@ describe('the store of the diff', () => {
 
   it('[SES15] outlives a git that was killed over it', async () => {
     const { put, options } = repository()
-    const base = await readBaseTree(options)
+    const base = await readDiffBase(options)
     writeFileSync(join(options.gitDir, 'index.lock'), '')
     put('new.txt', 'new\n')
     expect((await takeDiff(options, base)).files.map(({ path }) => path)).toEqual(['new.txt'])
-    expect((await takePatch(options, base, 5000)).files).toBe(1)
+    expect((await takeDiffPatch(options, base, 5000)).files).toBe(1)
   })
 
   it('[SES15] outlives a git that is killed while it adds', async () => {
     const { put, root, options } = repository()
-    const base = await readBaseTree(options)
+    const base = await readDiffBase(options)
     put('kept.txt', 'changed\n')
-    const patch = await takePatch(killedAtAdd(root, options, 1), base, 5000)
+    const patch = await takeDiffPatch(killedAtAdd(root, options, 1), base, 5000)
     expect(patch).toMatchObject({ base, tree: base, files: 0 })
-    expect((await takePatch(options, base, 5000)).files).toBe(1)
+    expect((await takeDiffPatch(options, base, 5000)).files).toBe(1)
   })
 
   it('[SES15] that cannot be read says so: an empty diff would hide the work', async () => {
     const { put, options } = repository()
-    const base = await readBaseTree(options)
+    const base = await readDiffBase(options)
     put('new.txt', 'new\n')
     writeFileSync(join(options.gitDir, 'index'), 'torn')
     await expect(takeDiff(options, base)).rejects.toThrow('cannot read the files')
-    await expect(takePatch(options, base, 5000)).rejects.toThrow('cannot read the files')
+    await expect(takeDiffPatch(options, base, 5000)).rejects.toThrow('cannot read the files')
   })
 })
 
@@ -187,7 +187,7 @@ describe('the patch of a turn', () => {
     const world = repository()
     const { workspace, git, put, options } = world
     git('tag', 'first')
-    const base = await readBaseTree(options)
+    const base = await readDiffBase(options)
     put('kept.txt', 'one\n2')
     rmSync(join(workspace, 'gone.txt'))
     renameSync(join(workspace, 'old name.txt'), join(workspace, 'new näme\t.txt'))
@@ -198,57 +198,57 @@ describe('the patch of a turn', () => {
     git('add', '-A')
     git('commit', '-qm', 'second')
     put('untracked.txt', 'new\r\n')
-    const patch = await takePatch(options, base, 100_000)
-    expect(patch).toMatchObject({ base, files: 7, checksum: checksumOf(patch.text ?? '') })
+    const patch = await takeDiffPatch(options, base, 100_000)
+    expect(patch).toMatchObject({ base, files: 7, checksum: patchChecksum(patch.text ?? '') })
     expect(applied(world, patch.text ?? '')).toBe(patch.tree)
 
     // Latin-1: as text its bytes would be lost on the way.
     writeFileSync(join(workspace, 'kept.txt'), Buffer.from('caf\xe9\n', 'latin1'))
-    const latin = await takePatch(options, base, 100_000)
+    const latin = await takeDiffPatch(options, base, 100_000)
     expect(latin.text).toContain('GIT binary patch')
     expect(applied(world, latin.text ?? '')).toBe(latin.tree)
   })
 
   it('[SES15] is never a part: what is too large is null, with its whole size', async () => {
     const { put, options } = repository()
-    const base = await readBaseTree(options)
+    const base = await readDiffBase(options)
     put('long.txt', 'a line\n'.repeat(10_000))
-    const patch = await takePatch(options, base, 5000)
+    const patch = await takeDiffPatch(options, base, 5000)
     expect(patch).toMatchObject({ text: null, files: 1 })
     expect(patch.bytes).toBeGreaterThan(70_000)
   })
 
   it('[SES15] is too large if it is so as JSON, in which it travels', async () => {
     const { put, options } = repository()
-    const base = await readBaseTree(options)
+    const base = await readDiffBase(options)
     put('quotes.txt', `${'"'.repeat(70)}\n`.repeat(50))
-    const { bytes, text } = await takePatch(options, base, 5000)
+    const { bytes, text } = await takeDiffPatch(options, base, 5000)
     expect([bytes < 5000, text]).toEqual([true, null])
-    expect((await takePatch(options, base, 10_000)).text).toContain('quotes.txt')
+    expect((await takeDiffPatch(options, base, 10_000)).text).toContain('quotes.txt')
   })
 
   it('[SES15] counts from an earlier base only if all of that is there', async () => {
     const { workspace, git, put, options } = repository()
-    const base = await readBaseTree(options)
+    const base = await readDiffBase(options)
     put('kept.txt', 'changed\n')
-    const own = await readBaseTree(options)
-    expect(await isWholeTree(options, base, own)).toBe(true)
-    expect(await isWholeTree(options, 'f'.repeat(40), own)).toBe(false)
-    expect(await isWholeTree(options, '--output=x', own)).toBe(false)
+    const own = await readDiffBase(options)
+    expect(await isWholeDiffBase(options, base, own)).toBe(true)
+    expect(await isWholeDiffBase(options, 'f'.repeat(40), own)).toBe(false)
+    expect(await isWholeDiffBase(options, '--output=x', own)).toBe(false)
     // The names are there, and the content of one is not.
     put('kept.txt', 'half done\n')
-    const half = await readBaseTree(options)
+    const half = await readDiffBase(options)
     const blob = git('hash-object', 'kept.txt').toString().trim()
     put('kept.txt', 'changed again\n')
-    const present = await readBaseTree(options)
-    expect(await isWholeTree(options, half, present)).toBe(true)
+    const present = await readDiffBase(options)
+    expect(await isWholeDiffBase(options, half, present)).toBe(true)
     rmSync(join(options.gitDir, 'objects', blob.slice(0, 2), blob.slice(2)))
-    expect(await isWholeTree(options, half, present)).toBe(false)
+    expect(await isWholeDiffBase(options, half, present)).toBe(false)
     // A new history without the old objects, as a new clone may have.
     rmSync(join(workspace, '.git'), { recursive: true })
     rmSync(options.gitDir, { recursive: true })
     git('init', '-q')
-    expect(await isWholeTree(options, base, await readBaseTree(options))).toBe(false)
+    expect(await isWholeDiffBase(options, base, await readDiffBase(options))).toBe(false)
   })
 })
 
@@ -266,7 +266,7 @@ describe('git repositories inside the workspace', () => {
   it('[SES18] are in diff and patch with their files, with a commit or without, however deep; what they ignore is not', async () => {
     const world = repository()
     const { put, workspace, options } = world
-    const base = await readBaseTree(options)
+    const base = await readDiffBase(options)
     put('z.txt', 'z\n')
     mkdirSync(join(workspace, 'deep/er'), { recursive: true })
     nested(world, 'bare', false)
@@ -288,7 +288,7 @@ describe('git repositories inside the workspace', () => {
     ]
     const diff = await takeDiff(options, base)
     expect([paths(diff.files), diff.leftOut]).toEqual([all, []])
-    const patch = await takePatch(options, base, 100_000)
+    const patch = await takeDiffPatch(options, base, 100_000)
     expect([patch.files, patch.leftOut]).toEqual([all.length, []])
 
     const clean = temporaryFolder()
@@ -310,15 +310,17 @@ describe('git repositories inside the workspace', () => {
   it('[SES18] count from where the session began', async () => {
     const world = repository()
     nested(world, 'lib', true)
-    const base = await readBaseTree(world.options)
+    const base = await readDiffBase(world.options)
     expect((await takeDiff(world.options, base)).files).toEqual([])
     world.put('lib/f', 'changed\n')
-    expect((await takePatch(world.options, base, 100_000)).text).toContain('-of lib\n+changed\n')
+    expect((await takeDiffPatch(world.options, base, 100_000)).text).toContain(
+      '-of lib\n+changed\n',
+    )
   })
 
   it('[SES18] that would make diff or patch too large are left out of it by name; the other work is there', async () => {
     const world = repository()
-    const base = await readBaseTree(world.options)
+    const base = await readDiffBase(world.options)
     world.put('kept.txt', 'changed\n')
     nested(world, 'clone', true)
     world.put('clone/large', 'a line\n'.repeat(2000))
@@ -329,12 +331,15 @@ describe('git repositories inside the workspace', () => {
       false,
       leftOut,
     ])
-    const patch = await takePatch(world.options, base, 5000)
-    expect(patch).toMatchObject({ files: 1, leftOut, checksum: checksumOf(patch.text ?? '') })
+    const patch = await takeDiffPatch(world.options, base, 5000)
+    expect(patch).toMatchObject({ files: 1, leftOut, checksum: patchChecksum(patch.text ?? '') })
     expect(patch.text).toContain('+changed')
     // Nothing else: then it is said to be too large.
     world.put('kept.txt', 'one\ntwo\n')
-    expect(await takePatch(world.options, base, 5000)).toMatchObject({ text: null, leftOut: [] })
+    expect(await takeDiffPatch(world.options, base, 5000)).toMatchObject({
+      text: null,
+      leftOut: [],
+    })
     expect(await takeDiff(world.options, base, 5000)).toMatchObject({
       truncated: true,
       leftOut: [],
@@ -344,7 +349,7 @@ describe('git repositories inside the workspace', () => {
   it('[SES18] whose files take too long are named, and hide nothing else', async () => {
     const world = repository()
     const options = { ...world.options, nestedTimeoutMs: 200 }
-    const base = await readBaseTree(options)
+    const base = await readDiffBase(options)
     world.put('kept.txt', 'changed\n')
     nested(world, 'bare', false)
     nested(world, 'full', true)
@@ -359,7 +364,7 @@ describe('git repositories inside the workspace', () => {
 
   it('[SES18] over which a git is killed are named, and hide nothing else', async () => {
     const world = repository()
-    const base = await readBaseTree(world.options)
+    const base = await readDiffBase(world.options)
     world.put('kept.txt', 'changed\n')
     nested(world, 'bare', false)
     const options = killedAtAdd(world.root, world.options, 2)
@@ -374,7 +379,7 @@ describe('git repositories inside the workspace', () => {
     git('-c', 'protocol.file.allow=always', 'submodule', '--quiet', 'add', origin.workspace, 'mod')
     git('commit', '-qm', 'submodule')
     git('submodule', '--quiet', 'deinit', '-f', 'mod')
-    const base = await readBaseTree(options)
+    const base = await readDiffBase(options)
     expect(await takeDiff(options, base)).toMatchObject({ files: [], leftOut: [] })
     git('-c', 'protocol.file.allow=always', 'submodule', '--quiet', 'update', '--init')
     put('mod/new.txt', 'new\n')
@@ -382,7 +387,7 @@ describe('git repositories inside the workspace', () => {
     const leftOut = [{ path: 'mod', reason: expect.stringContaining('submodule') as unknown }]
     const diff = await takeDiff(options, base)
     expect([paths(diff.files), diff.leftOut]).toEqual([['kept.txt'], leftOut])
-    expect((await takePatch(options, base, 5000)).leftOut).toEqual(leftOut)
+    expect((await takeDiffPatch(options, base, 5000)).leftOut).toEqual(leftOut)
   })
 })
 
@@ -394,7 +399,7 @@ it('[SES18] the list of what is left out is bounded: with the patch it fits into
   const environment = { PATH: process.env['PATH'] ?? '', HOME: root }
   const gitDir = join(root, 'd.git')
   const options = { workspace, gitDir, run: openReader().run, environment, excluded: [] }
-  const base = await readBaseTree(options)
+  const base = await readDiffBase(options)
   const deep = Array.from({ length: 9 }, () => 'd'.repeat(230)).join('/')
   for (let n = 0; n < 40; n++) {
     const folder = join(workspace, deep, `r${n}`)
@@ -404,7 +409,7 @@ it('[SES18] the list of what is left out is bounded: with the patch it fits into
   }
   // No time for the files of any of them: this one takes git far longer than it has.
   writeFileSync(join(workspace, deep, 'r0', 'large'), randomBytes(16 * 1024 * 1024))
-  const patch = await takePatch({ ...options, nestedTimeoutMs: 1 }, base, 1000)
+  const patch = await takeDiffPatch({ ...options, nestedTimeoutMs: 1 }, base, 1000)
   const leftOut = patch.leftOut ?? []
   expect(JSON.stringify(leftOut).length).toBeLessThan(40 * 1024)
   expect(leftOut.at(-1)).toEqual({ path: '…', reason: expect.stringMatching(/^And \d+ more$/) })

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { onTestFinished } from 'vitest'
-import { openlyHeld, runIn } from '../../../sandbox-agent/enclosure/held.ts'
+import { openlyHeld, runHeld } from '../../../sandbox-agent/enclosure/held.ts'
 import {
   type Collected,
   collectEvidence,
@@ -145,7 +145,7 @@ export class Store {
   }
 
   collect(body: Partial<Parameters<typeof collectEvidence>[1]> = {}): Promise<Collected> {
-    return this.collectBy((...run) => runIn(openlyHeld(undefined), ...run), body)
+    return this.collectBy((...run) => runHeld(openlyHeld(undefined), ...run), body)
   }
 
   /** What comes back has the form of the contract, whatever was found. */

@@ -12,7 +12,10 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { applyManifest, type ApplyOptions } from '../../../sandbox-agent/workspace/workspace.ts'
+import {
+  applyWorkspaceManifest,
+  type ApplyOptions,
+} from '../../../sandbox-agent/workspace/workspace.ts'
 import type { Manifest } from '../../../src/contract/manifest.ts'
 import { temporaryFolder } from '../support.ts'
 
@@ -62,7 +65,7 @@ function sandbox() {
   let copies: string[] = []
   let first = true
   const apply = (change: Partial<ApplyOptions> = {}) => {
-    const outcome = applyManifest(manifest, { owner: undefined, copies, first, ...change })
+    const outcome = applyWorkspaceManifest(manifest, { owner: undefined, copies, first, ...change })
     copies = outcome.copies
     first = false
     const actions = Object.fromEntries(

@@ -1,5 +1,5 @@
 import type { Sql, SqlValue } from '../../../src/core/ports.ts'
-import { migrate, type Rung } from '../../../src/core/actor/ladder.ts'
+import { climbLadder, type Rung } from '../../../src/core/actor/ladder.ts'
 import { memorySql } from '../../support/sql.ts'
 import type { Process } from './process.ts'
 
@@ -15,7 +15,7 @@ function takeIdle(ladder: readonly Rung[]): Sql {
   const known = idle.get(ladder)?.pop()
   if (known) return known
   const sql = memorySql()
-  migrate(sql, ladder)
+  climbLadder(sql, ladder)
   sql.run('savepoint empty')
   return sql
 }

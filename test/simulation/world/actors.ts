@@ -1,7 +1,7 @@
 import { Firewall } from '../../../src/contract/limits.ts'
 import { modelRows } from '../../../src/contract/models.ts'
 import type { Rung } from '../../../src/core/actor/ladder.ts'
-import { askRoom, remoteApi } from '../../../src/core/actor/remote.ts'
+import { answerRemote, remoteApi } from '../../../src/core/actor/remote.ts'
 import { LedgerActor } from '../../../src/core/ledger/ledger.ts'
 import { ledgerLadder } from '../../../src/core/ledger/rungs/ladder.ts'
 import {
@@ -225,7 +225,7 @@ export class SessionHost extends ActorHost<SessionActor> {
   remote(): SessionApi {
     return remoteApi((room, method, args) =>
       this.outside.network.call(`session.${room}.${method}`, this.enter, () =>
-        askRoom(this.actor.api, room, method, args),
+        answerRemote(this.actor.api, room, method, args),
       ),
     ) as SessionApi
   }
@@ -264,7 +264,7 @@ export class OrganisationHost extends ActorHost<OrganisationActor> {
   remote(): OrganisationApi {
     return remoteApi((room, method, args) =>
       this.outside.network.call(`organisation.${room}.${method}`, this.enter, () =>
-        askRoom(this.actor.api, room, method, args),
+        answerRemote(this.actor.api, room, method, args),
       ),
     ) as OrganisationApi
   }

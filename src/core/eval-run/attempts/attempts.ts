@@ -1,18 +1,18 @@
 import { AppError, errorCodeOf, errorTable } from '../../../contract/error.ts'
 import type { ProviderResponse } from '../../../contract/eval-response.ts'
-import { clearDeadline, clearTaken, setDeadline } from '../../actor/deadlines.ts'
+import { clearDeadline, clearTakenDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { Room } from '../../actor/room.ts'
 import type { Sql } from '../../ports.ts'
 import { withoutRoot } from '../../evals/response/answer.ts'
-import { tell } from '../record/events.ts'
+import { tellEvalEvent } from '../record/events.ts'
 import type { Given, Progress } from '../providers/provider.ts'
 import type { Providers } from '../providers/providers.ts'
 import type { EvalRunKernel } from '../record/kernel.ts'
 import { loadCase, loadTarget } from '../record/record.ts'
 import { endWithError, leaveSession } from './ending.ts'
-import { endRun, shareOf, stopRun } from './run-end.ts'
+import { endEvalRun, attemptShare, stopEvalRun } from './run-end.ts'
 import type { Judging } from './judging.ts'
-import { type AttemptRow, hasOpen, loadAttempt, nextPending, subjectOf } from '../record/attempts.ts'
+import { type AttemptRow, hasOpenAttempts, loadEvalAttempt, nextPending, attemptSubject } from '../record/attempts.ts'
 
 /** So often in a row may a step fail for reasons that may pass. */
 const maxFailures = 6
@@ -45,17 +45,17 @@ export class Attempts implements Room {
   #plan(sql: Sql, now: number): void {
     clearDeadline(sql, 'plan')
     const run = this.#kernel.run()
-    if (!hasOpen(sql)) return endRun(sql, now, this.#kernel.ports.config.retentionMs)
+    if (!hasOpenAttempts(sql)) return endEvalRun(sql, now, this.#kernel.ports.config.retentionMs)
     if (run.status !== 'running') return
     for (const row of nextPending(sql, run.workers)) {
-      const share = shareOf(sql, run)
-      if (share === 0) return stopRun(sql, now, 'stopped', "The run's budget is spent")
+      const share = attemptShare(sql, run)
+      if (share === 0) return stopEvalRun(sql, now, 'stopped', "The run's budget is spent")
       begin(sql, now, row, share)
     }
   }
 
   async #step(n: number, failures: number): Promise<void> {
-    const row = loadAttempt(this.#kernel.ports.sql, n)
+    const row = loadEvalAttempt(this.#kernel.ports.sql, n)
     if (row.state === 'done' || row.state === 'pending') return this.#forget(n)
     try {
       if (this.#kernel.run().status !== 'running') return await this.#giveUp(row)
@@ -83,7 +83,7 @@ export class Attempts implements Room {
     const provider = this.#providers.of(given.target)
     const progress = await provider.work(given)
     // The row may have moved on meanwhile: the provider keeps its ids there.
-    const current = { ...given, attempt: loadAttempt(this.#kernel.ports.sql, row.n) }
+    const current = { ...given, attempt: loadEvalAttempt(this.#kernel.ports.sql, row.n) }
     if (current.attempt.state === 'done') return
     if (progress.kind === 'later')
       return this.#kernel.commit((sql) => setDeadline(sql, `attempt:${row.n}`, progress.at))
@@ -141,7 +141,7 @@ export class Attempts implements Room {
       }
       this.#kernel.commit((sql) => sql.run('update sessions set is_closed = 1 where id = ?', id))
     }
-    this.#kernel.commit((sql) => clearTaken(sql, 'close'))
+    this.#kernel.commit((sql) => clearTakenDeadline(sql, 'close'))
   }
 }
 
@@ -152,7 +152,7 @@ function begin(sql: Sql, now: number, row: AttemptRow, share: number | null): vo
     share ?? 0,
     row.n,
   )
-  tell(sql, now, 'attempt.started', { ...subjectOf(row), attempt: row.attempt })
+  tellEvalEvent(sql, now, 'attempt.started', { ...attemptSubject(row), attempt: row.attempt })
   setDeadline(sql, `attempt:${row.n}`, now)
 }
 
@@ -170,13 +170,13 @@ function beginAnew(
     spentMicros,
     row.n,
   )
-  tell(sql, now, 'attempt.retried', { ...subjectOf(row), attempt: row.attempt + 1, reason })
+  tellEvalEvent(sql, now, 'attempt.retried', { ...attemptSubject(row), attempt: row.attempt + 1, reason })
   setDeadline(sql, 'plan', now)
 }
 
 function outOfTime(sql: Sql, now: number): void {
   clearDeadline(sql, 'time')
-  stopRun(sql, now, 'stopped', "The run's time is over")
+  stopEvalRun(sql, now, 'stopped', "The run's time is over")
 }
 
 /** A refusal of what was asked for stays one. */

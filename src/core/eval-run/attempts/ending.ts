@@ -3,12 +3,12 @@ import { setDeadline } from '../../actor/deadlines.ts'
 import { addToOutbox } from '../../actor/outbox.ts'
 import type { Sql } from '../../ports.ts'
 import { type Attempted, errorRow } from '../../evals/results/rows.ts'
-import { tell } from '../record/events.ts'
-import { loadCase, loadRun } from '../record/record.ts'
-import { type AttemptRow, subjectOf } from '../record/attempts.ts'
+import { tellEvalEvent } from '../record/events.ts'
+import { loadCase, loadEvalRun } from '../record/record.ts'
+import { type AttemptRow, attemptSubject } from '../record/attempts.ts'
 
 /** Inside a commit. The one place where an attempt ends: it has its result, and is never begun again. */
-export function endAttempt(
+export function endEvalAttempt(
   sql: Sql,
   now: number,
   row: AttemptRow,
@@ -27,8 +27,8 @@ export function endAttempt(
     spentMicros,
     row.n,
   )
-  tell(sql, now, 'attempt.ended', {
-    ...subjectOf(row),
+  tellEvalEvent(sql, now, 'attempt.ended', {
+    ...attemptSubject(row),
     score: result.score,
     verdict: result.verdict,
     error: result.error ?? null,
@@ -57,8 +57,8 @@ export function leaveSession(sql: Sql, now: number, { n, session_id }: AttemptRo
 }
 
 /** Which attempt a result is about. */
-export function attempted(sql: Sql, now: number, row: AttemptRow): Attempted {
-  const { dataset } = loadRun(sql)
+export function attemptedOf(sql: Sql, now: number, row: AttemptRow): Attempted {
+  const { dataset } = loadEvalRun(sql)
   return {
     case: loadCase(sql, row.case_id),
     dataset,
@@ -77,5 +77,5 @@ export function endWithError(
   error: string,
   spentMicros = 0,
 ): void {
-  endAttempt(sql, now, row, errorRow(attempted(sql, now, row), error), spentMicros)
+  endEvalAttempt(sql, now, row, errorRow(attemptedOf(sql, now, row), error), spentMicros)
 }

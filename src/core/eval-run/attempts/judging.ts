@@ -3,11 +3,11 @@ import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import { requestsOf } from '../../evals/evaluators/score.ts'
 import { withoutRoot } from '../../evals/response/answer.ts'
 import { scoredRow } from '../../evals/results/rows.ts'
-import { findingsOf, loadAttempt, responseOf } from '../record/attempts.ts'
+import { attemptFindings, loadEvalAttempt, attemptResponse } from '../record/attempts.ts'
 import type { Given } from '../providers/provider.ts'
 import type { Providers } from '../providers/providers.ts'
 import type { EvalRunKernel } from '../record/kernel.ts'
-import { attempted, endAttempt } from './ending.ts'
+import { attemptedOf, endEvalAttempt } from './ending.ts'
 
 /** How soon it is looked whether a finding is there. */
 const againMs = 250
@@ -27,8 +27,8 @@ export class Judging {
 
   async judge(given: Given): Promise<void> {
     const { attempt, evalCase, target } = given
-    const response = responseOf(attempt) ?? { outputMessages: [] }
-    const findings = findingsOf(attempt)
+    const response = attemptResponse(attempt) ?? { outputMessages: [] }
+    const findings = attemptFindings(attempt)
     const provider = this.#providers.of(target)
     for (const request of requestsOf({ case: evalCase, response })) {
       if (Object.hasOwn(findings, request.id)) continue
@@ -47,9 +47,9 @@ export class Judging {
     const spent = (await provider.spentMicros?.(given)) ?? 0
     this.#kernel.commit((sql, now) => {
       clearDeadline(sql, `attempt:${attempt.n}`)
-      const row = loadAttempt(sql, attempt.n)
-      const result = scoredRow(attempted(sql, now, row), response, findings)
-      endAttempt(sql, now, row, result, spent)
+      const row = loadEvalAttempt(sql, attempt.n)
+      const result = scoredRow(attemptedOf(sql, now, row), response, findings)
+      endEvalAttempt(sql, now, row, result, spent)
     })
   }
 

@@ -5,9 +5,9 @@ import { addToOutbox } from '../../actor/outbox.ts'
 import { hashText } from '../../hash.ts'
 import type { Sql } from '../../ports.ts'
 import { endWithError } from './ending.ts'
-import { type AttemptRow, countAttempts, hasOpen } from '../record/attempts.ts'
-import { tell } from '../record/events.ts'
-import { loadRun, type RunRecord, runTargets } from '../record/record.ts'
+import { type AttemptRow, countEvalAttempts, hasOpenAttempts } from '../record/attempts.ts'
+import { tellEvalEvent } from '../record/events.ts'
+import { loadEvalRun, type EvalRunRecord, evalRunTargets } from '../record/record.ts'
 
 const micros = 1_000_000
 
@@ -15,9 +15,9 @@ const micros = 1_000_000
  * Inside a commit. What an attempt that begins now may use, in millionths: what is left, shared among the workers that
  * could begin beside it, so that all together never use more than the run has. Null: there is no limit; 0: nothing is left.
  */
-export function shareOf(sql: Sql, { budget, workers }: RunRecord): number | null {
+export function attemptShare(sql: Sql, { budget, workers }: EvalRunRecord): number | null {
   if (budget.moneyUsd === undefined) return null
-  const { spentMicros, reservedMicros, total, pending, done } = countAttempts(sql)
+  const { spentMicros, reservedMicros, total, pending, done } = countEvalAttempts(sql)
   const left = Math.floor(budget.moneyUsd * micros) - spentMicros - reservedMicros
   const running = total - pending - done
   const beside = Math.max(1, Math.min(workers - running, pending))
@@ -25,13 +25,13 @@ export function shareOf(sql: Sql, { budget, workers }: RunRecord): number | null
 }
 
 /** Inside a commit: nothing more is begun; what runs is given up by its own deadline. */
-export function stopRun(
+export function stopEvalRun(
   sql: Sql,
   now: number,
   status: Extract<EvalRunStatus, 'cancelled' | 'stopped'>,
   reason: string,
 ): void {
-  if (loadRun(sql).status !== 'running') return
+  if (loadEvalRun(sql).status !== 'running') return
   sql.run('update eval_run set status = ?, reason = ?', status, reason)
   for (const row of sql.all<AttemptRow>(`select * from attempts where state <> 'done' order by n`)) {
     if (row.state === 'pending') endWithError(sql, now, row, reason)
@@ -41,35 +41,35 @@ export function stopRun(
 }
 
 /** Inside a commit: every attempt has its result. */
-export function endRun(sql: Sql, now: number, retentionMs: number): void {
-  const run = loadRun(sql)
-  if (run.endedAt !== null || hasOpen(sql)) return
+export function endEvalRun(sql: Sql, now: number, retentionMs: number): void {
+  const run = loadEvalRun(sql)
+  if (run.endedAt !== null || hasOpenAttempts(sql)) return
   const status = run.status === 'running' ? 'completed' : run.status
   sql.run('update eval_run set status = ?, ended_at = ?, hash = ?', status, now, hashOf(sql, run))
   clearDeadline(sql, 'time')
   ensureDeadline(sql, 'purge', now + retentionMs)
-  if (status !== 'erased') tell(sql, now, 'run.ended', { status, reason: run.reason })
-  projectRun(sql, now)
+  if (status !== 'erased') tellEvalEvent(sql, now, 'run.ended', { status, reason: run.reason })
+  projectEvalRun(sql, now)
 }
 
 /** Of what the results are, in their order. Anybody who has the rows can work it out. */
-function hashOf(sql: Sql, { digest }: RunRecord): string {
+function hashOf(sql: Sql, { digest }: EvalRunRecord): string {
   const rows = sql.all<{ result: string }>('select result from attempts order by n')
   const lines = rows.map(({ result }) => hashText(canonicalJson(JSON.parse(result))))
   return hashText(canonicalJson([digest, ...lines]))
 }
 
 /** How the run stands, on its way to libSQL. */
-export function projectRun(sql: Sql, now: number): void {
-  const run = loadRun(sql)
+export function projectEvalRun(sql: Sql, now: number): void {
+  const run = loadEvalRun(sql)
   if (run.status === 'erased') return
-  const { total, passed, errors, score } = countAttempts(sql)
+  const { total, passed, errors, score } = countEvalAttempts(sql)
   addToOutbox(sql, now, 'eval_run', {
     project: run.project,
     memberId: run.memberId,
     dataset: run.dataset,
     digest: run.digest,
-    targets: JSON.stringify(runTargets(sql)),
+    targets: JSON.stringify(evalRunTargets(sql)),
     status: run.status,
     reason: run.reason,
     attempts: total,

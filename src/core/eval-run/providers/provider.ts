@@ -3,11 +3,11 @@ import type { ProviderResponse } from '../../../contract/eval-response.ts'
 import type { EvalCase } from '../../../contract/eval-suite.ts'
 import type { Target } from '../../../contract/eval-target.ts'
 import type { AttemptRow } from '../record/attempts.ts'
-import type { RunRecord } from '../record/record.ts'
+import type { EvalRunRecord } from '../record/record.ts'
 
 /** One attempt, as the provider of its target sees it. */
 export interface Given<T extends Target = Target> {
-  run: RunRecord
+  run: EvalRunRecord
   target: T
   evalCase: EvalCase
   attempt: AttemptRow

@@ -3,7 +3,7 @@ import type { EvaluatorAnswer } from '../../../contract/eval-request.ts'
 import type { ProviderResponse } from '../../../contract/eval-response.ts'
 import type { EvalVerdict, ResultRow } from '../../../contract/eval-result.ts'
 import type { SessionId } from '../../../contract/ids.ts'
-import { rowsThatFit } from '../../actor/paging.ts'
+import { pageThatFits } from '../../actor/paging.ts'
 import type { Sql } from '../../ports.ts'
 
 export interface AttemptRow {
@@ -28,7 +28,7 @@ export interface AttemptRow {
   result: string | null
 }
 
-export function loadAttempt(sql: Sql, n: number): AttemptRow {
+export function loadEvalAttempt(sql: Sql, n: number): AttemptRow {
   const [row] = sql.all<AttemptRow>('select * from attempts where n = ?', n)
   if (!row) throw new Error(`The run has no attempt ${n}`)
   return row
@@ -57,7 +57,7 @@ export function nextPending(sql: Sql, workers: number): AttemptRow[] {
   })
 }
 
-export const hasOpen = (sql: Sql): boolean =>
+export const hasOpenAttempts = (sql: Sql): boolean =>
   sql.all(`select 1 from attempts where state <> 'done' limit 1`).length > 0
 
 export interface Counted {
@@ -71,7 +71,7 @@ export interface Counted {
   reservedMicros: number
 }
 
-export function countAttempts(sql: Sql): Counted {
+export function countEvalAttempts(sql: Sql): Counted {
   const [row] = sql.all<Counted>(
     `select count(*) as total,
        coalesce(sum(state = 'pending'), 0) as pending,
@@ -86,7 +86,7 @@ export function countAttempts(sql: Sql): Counted {
   return row as Counted
 }
 
-export function listAttempts(
+export function listEvalAttempts(
   sql: Sql,
   page: { limit: number; after: number | null },
 ): EvalAttempt[] {
@@ -96,10 +96,10 @@ export function listAttempts(
     size: 'coalesce(length(result), 0)',
     limit: page.limit,
   }
-  return rowsThatFit<AttemptRow>(sql, query, page.after ?? 0).map(toAttempt)
+  return pageThatFits<AttemptRow>(sql, query, page.after ?? 0).map(toEvalAttempt)
 }
 
-export function toAttempt(row: AttemptRow): EvalAttempt {
+export function toEvalAttempt(row: AttemptRow): EvalAttempt {
   return {
     n: row.n,
     evalCaseId: row.case_id,
@@ -114,15 +114,15 @@ export function toAttempt(row: AttemptRow): EvalAttempt {
   }
 }
 
-export const responseOf = ({ response }: AttemptRow): ProviderResponse | null =>
+export const attemptResponse = ({ response }: AttemptRow): ProviderResponse | null =>
   response === null ? null : (JSON.parse(response) as ProviderResponse)
 
 /** By the ids of requests. */
 export type Findings = Record<string, EvaluatorAnswer>
-export const findingsOf = ({ findings }: AttemptRow): Findings =>
+export const attemptFindings = ({ findings }: AttemptRow): Findings =>
   findings === null ? {} : (JSON.parse(findings) as Findings)
 
 /** What every event about an attempt says of it. */
-export const subjectOf = ({ n, case_id, target, repetition }: AttemptRow) => ({
+export const attemptSubject = ({ n, case_id, target, repetition }: AttemptRow) => ({
   ...{ n, evalCaseId: case_id, target, repetition },
 })

@@ -1,9 +1,9 @@
 import type { EvalEvent, EvalEventData, EvalEventKind } from '../../../contract/eval-run.ts'
 import type { Sql } from '../../ports.ts'
-import { rowsThatFit } from '../../actor/paging.ts'
+import { pageThatFits } from '../../actor/paging.ts'
 
 /** `once`: what was told under this name before is not told again. */
-export function tell<K extends EvalEventKind>(
+export function tellEvalEvent<K extends EvalEventKind>(
   sql: Sql,
   now: number,
   kind: K,
@@ -19,9 +19,9 @@ export function tell<K extends EvalEventKind>(
   )
 }
 
-export function listEvents(sql: Sql, after: number, limit: number): EvalEvent[] {
+export function listEvalEvents(sql: Sql, after: number, limit: number): EvalEvent[] {
   const query = { from: 'events where seq > ?', by: 'seq', size: 'length(data)', limit }
-  return rowsThatFit<{ seq: number; at: number; kind: string; data: string }>(sql, query, after).map(
+  return pageThatFits<{ seq: number; at: number; kind: string; data: string }>(sql, query, after).map(
     ({ seq, at, kind, data }) => ({
       seq,
       at,
@@ -31,5 +31,5 @@ export function listEvents(sql: Sql, after: number, limit: number): EvalEvent[] 
   )
 }
 
-export const lastEventSeq = (sql: Sql): number =>
+export const lastEvalEventSeq = (sql: Sql): number =>
   sql.all<{ seq: number | null }>('select max(seq) as seq from events')[0]?.seq ?? 0

@@ -4,11 +4,11 @@ import type { Written } from '../../actor/writes.ts'
 import type { LogFields, Sql } from '../../ports.ts'
 import { evalRunLadder } from '../rungs/ladder.ts'
 import type { EvalRunPorts } from './ports.ts'
-import { loadRun, type RunRecord } from './record.ts'
+import { loadEvalRun, type EvalRunRecord } from './record.ts'
 
 /** The kernel of an eval run. It keeps the run's own row at hand; before the run is made it leaves no trace. */
 export class EvalRunKernel extends Kernel<EvalRunPorts> {
-  #run: RunRecord | undefined
+  #run: EvalRunRecord | undefined
   #forgotten = false
 
   constructor(ports: EvalRunPorts) {
@@ -29,9 +29,9 @@ export class EvalRunKernel extends Kernel<EvalRunPorts> {
     if (tables.has('eval_run')) this.#run = undefined
   }
 
-  run(): RunRecord {
+  run(): EvalRunRecord {
     if (!this.created) throw new AppError('not_found', 'No such eval run')
-    this.#run ??= loadRun(this.ports.sql)
+    this.#run ??= loadEvalRun(this.ports.sql)
     return this.#run
   }
 

@@ -23,7 +23,7 @@ export interface NewEvalRun {
   verbose: boolean
 }
 
-export interface RunRecord {
+export interface EvalRunRecord {
   id: string
   organisationId: string
   project: string
@@ -57,14 +57,14 @@ interface RunRow {
   stream_logs: number
   verbose: number
   problems: string
-  status: RunRecord['status']
+  status: EvalRunRecord['status']
   reason: string | null
   hash: string | null
   created_at: number
   ended_at: number | null
 }
 
-export function insertRun(sql: Sql, now: number, plan: NewEvalRun): void {
+export function insertEvalRun(sql: Sql, now: number, plan: NewEvalRun): void {
   const { caller } = plan
   sql.run(
     `insert into eval_run (id, organisation_id, project, dataset, digest, caller, member_id, workers, budget, stream_logs,
@@ -102,7 +102,7 @@ export function insertRun(sql: Sql, now: number, plan: NewEvalRun): void {
     )
 }
 
-export function loadRun(sql: Sql): RunRecord {
+export function loadEvalRun(sql: Sql): EvalRunRecord {
   const [row] = sql.all<RunRow>('select * from eval_run')
   if (!row) throw new Error('The run has no row')
   return {
@@ -126,7 +126,7 @@ export function loadRun(sql: Sql): RunRecord {
   }
 }
 
-export function runTargets(sql: Sql): string[] {
+export function evalRunTargets(sql: Sql): string[] {
   return sql
     .all<{ name: string }>('select name from targets where is_run = 1 order by n')
     .map(({ name }) => name)

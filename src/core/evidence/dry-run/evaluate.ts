@@ -4,12 +4,16 @@ import type { ProofEvaluation, SnapshotProofFixture } from '../../../contract/pr
 import { type ProofResult, proveChanges } from '../prove.ts'
 import { fingerprintOf } from '../safety.ts'
 import { escapeName } from '../texts/exact.ts'
-import { bundleOf, deliveryOf } from './fixture.ts'
+import { fixtureBundle, fixtureDelivery } from './fixture.ts'
 
 /** What the rules say of a fixture. Nothing is stored and nothing is read but the fixture. */
 export function evaluateFixture(fixture: SnapshotProofFixture, set: ProofMode): ProofEvaluation {
   const mode = lowerMode(set, fixture.mode)
-  const result = proveChanges({ bundle: bundleOf(fixture), delivery: deliveryOf(fixture), mode })
+  const result = proveChanges({
+    bundle: fixtureBundle(fixture),
+    delivery: fixtureDelivery(fixture),
+    mode,
+  })
   const told = fixture.provider === 'opencode' ? result : untouched(fixture, mode)
   const { changes, decisions, statistics } = told
   const events = changes.map(({ event }) => event)
@@ -30,8 +34,8 @@ export function evaluateFixture(fixture: SnapshotProofFixture, set: ProofMode): 
 
 /** Another provider's changes are what off makes of them, in every mode, with their own provider. */
 function untouched(fixture: SnapshotProofFixture, mode: ProofMode): ProofResult {
-  const bundle = bundleOf(fixture)
-  const off = proveChanges({ bundle, delivery: deliveryOf(fixture), mode: 'off' })
+  const bundle = fixtureBundle(fixture)
+  const off = proveChanges({ bundle, delivery: fixtureDelivery(fixture), mode: 'off' })
   const { provider: sourceProvider } = fixture
   const decisions = off.decisions.map((it) => ({ ...it, type: 'skipped', reason }) as const)
   return {

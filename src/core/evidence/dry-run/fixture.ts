@@ -24,7 +24,7 @@ type FixturePart = Fixture['parts'][number]
 /** Names of snapshots are free in a fixture; in a store they are hashes. */
 const treeOf = (name: string | null) => (name === null ? null : hashText(name).slice(0, 40))
 
-export function bundleOf(fixture: Fixture): EvidenceBundle {
+export function fixtureBundle(fixture: Fixture): EvidenceBundle {
   const { capability, windows, parts } = fixture
   const readable = windows.filter((window) => filesOf(fixture, window).length > 0)
   return {
@@ -174,7 +174,7 @@ function sideOf(
   return { state: 'text', text, ...digestOf(text), mode }
 }
 
-export function deliveryOf(fixture: Fixture): ProofDelivery {
+export function fixtureDelivery(fixture: Fixture): ProofDelivery {
   const { delivery, attributionMode, parts } = fixture
   const seen = parts.filter((part) => part.seen).map((part) => partOf(fixture, part))
   return {

@@ -2,7 +2,7 @@ import type { Breaker, Firewall } from '../../../contract/limits.ts'
 import type { ProviderName } from '../../../contract/sandbox.ts'
 import type { Sql } from '../../ports.ts'
 import { addAction } from '../record/actions.ts'
-import { type Refusal, refuse, type SandboxClaim } from '../record/api.ts'
+import { type Refusal, organisationRefusal, type SandboxClaim } from '../record/api.ts'
 
 /**
  * The breaker of each provider: after several sandboxes in a row that never connected, it refuses places of this
@@ -36,14 +36,14 @@ export function breakerRefusal(sql: Sql, now: number, provider: ProviderName): R
   const why = `the last ${row.failures} sandboxes of provider "${provider}" never connected`
   const hint = `Check it with POST /v1/providers/${provider}/check`
   if (row.openUntil > now) {
-    return refuse(`${why}, so it is left alone for a while. ${hint}`, row.openUntil)
+    return organisationRefusal(`${why}, so it is left alone for a while. ${hint}`, row.openUntil)
   }
   if (row.trial === null || (row.trialUntil ?? 0) <= now) return null
-  return refuse(`${why}, and one sandbox is trying it now. ${hint}`, now + trialLookMs)
+  return organisationRefusal(`${why}, and one sandbox is trying it now. ${hint}`, now + trialLookMs)
 }
 
 /** A place was given: if the breaker is half open, this is its trial. */
-export function noteTrial(sql: Sql, now: number, sandbox: Sandbox): void {
+export function noteBreakerTrial(sql: Sql, now: number, sandbox: Sandbox): void {
   sql.run(
     'update breakers set trial = ?, trial_until = ? where provider = ? and open_until is not null',
     nameOf(sandbox),
@@ -53,7 +53,7 @@ export function noteTrial(sql: Sql, now: number, sandbox: Sandbox): void {
 }
 
 /** A connection proves that the provider works; a creation does not. */
-export function noteConnected(sql: Sql, now: number, { provider }: Sandbox): void {
+export function noteBreakerSuccess(sql: Sql, now: number, { provider }: Sandbox): void {
   const row = find(sql, provider)
   if (!row) return
   sql.run('delete from breakers where provider = ?', provider)
@@ -66,7 +66,7 @@ export function noteConnected(sql: Sql, now: number, { provider }: Sandbox): voi
  * It never connected. Why is for its own session to say: others are told which one that was, and none of its words.
  * `jitter`: from 0 up to 1, so that many organisations do not come back at the same moment.
  */
-export function noteFailed(
+export function noteBreakerFailure(
   sql: Sql,
   now: number,
   firewall: Firewall,
@@ -89,7 +89,7 @@ export function noteFailed(
 }
 
 /** It ended before it could prove anything: the next one may try. */
-export function releaseTrial(sql: Sql, sandbox: Sandbox): void {
+export function releaseBreakerTrial(sql: Sql, sandbox: Sandbox): void {
   sql.run('update breakers set trial = null, trial_until = null where trial = ?', nameOf(sandbox))
 }
 

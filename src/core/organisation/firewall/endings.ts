@@ -1,10 +1,10 @@
 import type { Sql } from '../../ports.ts'
 import { addAction } from '../record/actions.ts'
 import type { SandboxEnd } from '../record/api.ts'
-import { noteConnected, noteFailed, releaseTrial } from './breaker.ts'
-import { fraction } from '../../actor/jitter.ts'
+import { noteBreakerSuccess, noteBreakerFailure, releaseBreakerTrial } from './breaker.ts'
+import { jitterFraction } from '../../actor/jitter.ts'
 import type { OrganisationPorts } from '../record/ports.ts'
-import { killReason } from './switches.ts'
+import { killSwitchReason } from './switches.ts'
 import {
   connectReservation,
   endReservation,
@@ -22,7 +22,7 @@ import {
 const notByProvider: readonly Outcome[] = ['stopped', 'killed', 'refused']
 
 /** Frees the place. One that never connected is a failure of its provider, unless it has another cause. */
-export function endSandbox(
+export function recordEnding(
   { firewall, crypto }: Pick<OrganisationPorts, 'firewall' | 'crypto'>,
   sql: Sql,
   now: number,
@@ -31,12 +31,12 @@ export function endSandbox(
 ): void {
   endReservation(sql, now, row, end.outcome, end.reason)
   if (row.connectedAt === null && !notByProvider.includes(end.outcome))
-    noteFailed(sql, now, firewall, row, fraction(crypto, 4))
-  else releaseTrial(sql, row)
+    noteBreakerFailure(sql, now, firewall, row, jitterFraction(crypto, 4))
+  else releaseBreakerTrial(sql, row)
 }
 
 /** What the session says of it. The first report counts; an orphan is ended by whoever found it. */
-export function sandboxEnded(
+export function hearEnding(
   ports: Pick<OrganisationPorts, 'firewall' | 'crypto'>,
   sql: Sql,
   now: number,
@@ -44,8 +44,8 @@ export function sandboxEnded(
 ): void {
   const row = findReservation(sql, sessionId, generation)
   if (!row || row.endedAt !== null || row.orphanSince !== null) return
-  endSandbox(ports, sql, now, row, end)
-  const reason = killReason(sql)
+  recordEnding(ports, sql, now, row, end)
+  const reason = killSwitchReason(sql)
   if (reason === null) return
   addAction(sql, now, { action: 'sandbox.killed', actor: 'kill-switch', sandbox: row, reason })
 }
@@ -58,5 +58,5 @@ export function sandboxConnected(
 ): void {
   const row = findReservation(sql, sessionId, generation)
   if (!row || row.endedAt !== null || row.orphanSince !== null) return
-  if (connectReservation(sql, now, row)) noteConnected(sql, now, row)
+  if (connectReservation(sql, now, row)) noteBreakerSuccess(sql, now, row)
 }

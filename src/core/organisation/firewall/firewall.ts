@@ -10,13 +10,13 @@ import {
   deploymentLimits,
   effectiveLimits,
   loadLimits,
-  pricesOf,
-  refuseAbove,
+  firewallPrices,
+  refuseLimitsAbove,
   saveLimits,
-  usageOf,
+  limitsUsage,
 } from './limits.ts'
 import { Reconciler } from './reconciler.ts'
-import { changeSwitch, killReason, viewSwitch } from './switches.ts'
+import { changeSwitch, killSwitchReason, viewSwitch } from './switches.ts'
 import { worstCase } from './worst-case.ts'
 
 /**
@@ -31,7 +31,7 @@ export function createFirewall(kernel: OrganisationKernel): RoomOf<FirewallApi> 
   const api: FirewallApi = {
     limits: async (project) => kernel.read((sql, now) => viewLimits(kernel, sql, now, project)),
     async setLimits(project, change, actor) {
-      if (project === null) refuseAbove(firewall, change)
+      if (project === null) refuseLimitsAbove(firewall, change)
       kernel.commit((sql, now) => saveLimits(sql, now, project, change, actor))
       return api.limits(project)
     },
@@ -40,7 +40,7 @@ export function createFirewall(kernel: OrganisationKernel): RoomOf<FirewallApi> 
       return worstCase(firewall, limits, project)
     },
     killSwitch: async () => kernel.read(viewSwitch),
-    killReason: async () => kernel.read(killReason),
+    killReason: async () => kernel.read(killSwitchReason),
     async setKillSwitch(change, actor) {
       kernel.commit((sql, now) => changeSwitch(sql, now, hideSecretLike(change), actor))
       return api.killSwitch()
@@ -66,10 +66,10 @@ function viewLimits(
     limits: effectiveLimits(sql, firewall, project),
     set: loadLimits(sql, project),
     defaults: deploymentLimits(firewall),
-    usage: usageOf(sql, now, project),
+    usage: limitsUsage(sql, now, project),
     breakers: listBreakers(sql, now),
-    prices: pricesOf(firewall),
+    prices: firewallPrices(firewall),
     pricesAsOf: listPricesAsOf,
-    killed: killReason(sql) !== null,
+    killed: killSwitchReason(sql) !== null,
   }
 }

@@ -2,12 +2,12 @@ import { errorCodeOf } from '../../../contract/error.ts'
 import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import { backoffMs } from '../../actor/jitter.ts'
 import { addAction } from '../record/actions.ts'
-import { endSandbox } from './endings.ts'
+import { recordEnding } from './endings.ts'
 import type { OrganisationKernel } from '../record/kernel.ts'
-import { killedAt, killReason } from './switches.ts'
+import { killSwitchAt, killSwitchReason } from './switches.ts'
 import type { Reconciler } from './reconciler.ts'
 import {
-  countLive,
+  countLiveReservations,
   findReservation,
   liveReservations,
   type ReservationRow,
@@ -35,15 +35,16 @@ export class KillSwitch {
   }
 
   async onDeadline(attempt: number): Promise<void> {
-    const reason = this.#kernel.read(killReason)
-    const since = this.#kernel.read(killedAt)
+    const reason = this.#kernel.read(killSwitchReason)
+    const since = this.#kernel.read(killSwitchAt)
     if (reason !== null) await this.#stopAll(reason)
     const clean = reason === null || (await this.#reconciler.look())
     this.#kernel.commit((sql, now) => {
-      const isOver = killReason(sql) === null || (clean && countLive(sql, now) === 0)
+      const isOver =
+        killSwitchReason(sql) === null || (clean && countLiveReservations(sql, now) === 0)
       if (isOver) clearDeadline(sql, 'kill')
       // Turned on anew meanwhile: that has set its own deadline.
-      else if (killedAt(sql) === since)
+      else if (killSwitchAt(sql) === since)
         setDeadline(sql, 'kill', now + backoffMs(attempt), attempt + 1)
     })
   }
@@ -63,7 +64,7 @@ export class KillSwitch {
     if (row.orphanSince !== null) return
     try {
       const heard = await this.#halt(row, reason)
-      const isPatient = ports.now() - this.#kernel.read(killedAt) < patienceMs
+      const isPatient = ports.now() - this.#kernel.read(killSwitchAt) < patienceMs
       if (heard && isPatient) return
       await this.#stopHere(row, reason)
     } catch (error) {
@@ -95,7 +96,7 @@ export class KillSwitch {
     this.#kernel.commit((sql, now) => {
       const row = findReservation(sql, sessionId, generation)
       if (!row || row.endedAt !== null) return
-      endSandbox(this.#kernel.ports, sql, now, row, { outcome: 'killed', reason })
+      recordEnding(this.#kernel.ports, sql, now, row, { outcome: 'killed', reason })
       addAction(sql, now, { action: 'sandbox.killed', actor: 'kill-switch', sandbox: row, reason })
     })
   }

@@ -11,7 +11,7 @@ import {
 } from '../../../contract/limits.ts'
 import type { Sql } from '../../ports.ts'
 import { addAction } from '../record/actions.ts'
-import { bookedOn, countLive, countReserved, dayMs, hourMs } from './reservations.ts'
+import { reservedOn, countLiveReservations, countReserved, dayMs, hourMs } from './reservations.ts'
 
 /**
  * What holds for sandboxes: the limits that an organisation or a project has set, under those of the deployment, and
@@ -32,7 +32,7 @@ export function deploymentLimits(firewall: Firewall): Limits {
   return complete(defaultLimits, firewall)
 }
 
-export function pricesOf(firewall: Firewall): Prices {
+export function firewallPrices(firewall: Firewall): Prices {
   return { ...listPrices, ...firewall.prices }
 }
 
@@ -58,7 +58,7 @@ export function saveLimits(
 }
 
 /** Every scope that a sandbox of this project counts in. All of them are checked, so none can loosen another. */
-export function scopesOf(sql: Sql, firewall: Firewall, project: string): [Scope, Scope] {
+export function limitScopes(sql: Sql, firewall: Firewall, project: string): [Scope, Scope] {
   return [
     { project: null, limits: organisationLimits(sql, firewall) },
     { project, limits: loadLimits(sql, project) },
@@ -72,7 +72,7 @@ function organisationLimits(sql: Sql, firewall: Firewall): Limits {
   return limits
 }
 
-export function refuseAbove(firewall: Firewall, change: LimitsChange): void {
+export function refuseLimitsAbove(firewall: Firewall, change: LimitsChange): void {
   const above = limitNames.filter((name) => (change[name] ?? 0) > (firewall[name] ?? Infinity))
   if (above.length === 0) return
   throw new AppError(
@@ -91,11 +91,11 @@ export function effectiveLimits(sql: Sql, firewall: Firewall, project: string | 
   return limits
 }
 
-export function usageOf(sql: Sql, now: number, project: string | null): Usage {
-  const { ms, money } = bookedOn(sql, now, startOfDay(now), project)
+export function limitsUsage(sql: Sql, now: number, project: string | null): Usage {
+  const { ms, money } = reservedOn(sql, now, startOfDay(now), project)
   return {
     sandboxesLastHour: countReserved(sql, now - hourMs, project),
-    concurrentSandboxes: countLive(sql, now, project),
+    concurrentSandboxes: countLiveReservations(sql, now, project),
     hoursToday: ms / hourMs,
     moneyToday: money,
   }

@@ -1,14 +1,19 @@
 import type { Firewall, LimitName } from '../../../contract/limits.ts'
 import { ensureDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
-import { type Refusal, refuse, type Reservation, type SandboxClaim } from '../record/api.ts'
-import { breakerRefusal, noteTrial } from './breaker.ts'
-import { switchRefusal } from './switches.ts'
-import { pricesOf, type Scope, scopesOf, startOfDay } from './limits.ts'
 import {
-  bookedOn,
-  countAttempt,
-  countLive,
+  type Refusal,
+  organisationRefusal,
+  type Reservation,
+  type SandboxClaim,
+} from '../record/api.ts'
+import { breakerRefusal, noteBreakerTrial } from './breaker.ts'
+import { switchRefusal } from './switches.ts'
+import { firewallPrices, type Scope, limitScopes, startOfDay } from './limits.ts'
+import {
+  reservedOn,
+  countReservationAttempt,
+  countLiveReservations,
   dayMs,
   findReservation,
   hourMs,
@@ -44,8 +49,8 @@ export function takePlace(
   if (held) return giveAgain(sql, now, held)
   const booking = decidePlace(sql, now, firewall, claim)
   if (!booking.granted) return booking
-  const price = pricesOf(firewall)[claim.provider]
-  noteTrial(sql, now, claim)
+  const price = firewallPrices(firewall)[claim.provider]
+  noteBreakerTrial(sql, now, claim)
   const until = now + (booking.lifetimeSeconds + startSeconds) * 1000
   insertReservation(sql, now, { ...claim, price, until, orphan: false })
   ensureDeadline(sql, 'reconcile', now + firewall.reconcileSeconds * 1000)
@@ -59,10 +64,10 @@ export function decidePlace(
   firewall: Firewall,
   { provider, project }: Pick<SandboxClaim, 'provider' | 'project'>,
 ): Reservation {
-  const scopes = scopesOf(sql, firewall, project)
+  const scopes = limitScopes(sql, firewall, project)
   const refusal =
     breakerRefusal(sql, now, provider) ?? firstRefusal(scopes, (s) => countRefusal(sql, now, s))
-  return refusal ?? decideBooking(sql, now, scopes, pricesOf(firewall)[provider])
+  return refusal ?? decideBooking(sql, now, scopes, firewallPrices(firewall)[provider])
 }
 
 /** The place is held already: the answer was lost, or the provider is asked once more. */
@@ -71,12 +76,15 @@ function giveAgain(sql: Sql, now: number, held: ReservationRow): Reservation {
   const { until, attempts } = held
   const lifetimeSeconds = Math.floor(((until ?? 0) - now) / 1000) - startSeconds
   if (lifetimeSeconds < leastLifetimeSeconds) {
-    return refuse('this sandbox has ended or its time is over: replace it by a new one', null)
+    return organisationRefusal(
+      'this sandbox has ended or its time is over: replace it by a new one',
+      null,
+    )
   }
   if (attempts >= maxAttempts) {
-    return refuse(`it was tried ${attempts} times: replace it by a new one`, null)
+    return organisationRefusal(`it was tried ${attempts} times: replace it by a new one`, null)
   }
-  countAttempt(sql, held)
+  countReservationAttempt(sql, held)
   return { granted: true, lifetimeSeconds }
 }
 
@@ -86,7 +94,7 @@ function countRefusal(sql: Sql, now: number, scope: Scope): Refusal | null {
   if (sandboxesPerHour === 0) return limitRefusal(scope, 'sandboxesPerHour', null)
   if (full && full > now - hourMs) return limitRefusal(scope, 'sandboxesPerHour', full + hourMs)
   if (concurrentSandboxes === undefined) return null
-  if (countLive(sql, now, scope.project) < concurrentSandboxes) return null
+  if (countLiveReservations(sql, now, scope.project) < concurrentSandboxes) return null
   const retryAt = concurrentSandboxes === 0 ? null : now + lookAgainMs
   return limitRefusal(scope, 'concurrentSandboxes', retryAt)
 }
@@ -115,7 +123,7 @@ type Budget = [name: LimitName, freeMs: (day: number) => number]
 /** How much time each of them leaves of a day. What is free of charge takes nothing from the money. */
 function budgets(sql: Sql, now: number, { project, limits }: Scope, price: number): Budget[] {
   const { hoursPerDay, moneyPerDay } = limits
-  const booked = (day: number) => bookedOn(sql, now, day, project)
+  const booked = (day: number) => reservedOn(sql, now, day, project)
   const all: Budget[] = []
   if (hoursPerDay !== undefined)
     all.push(['hoursPerDay', (day) => hoursPerDay * hourMs - booked(day).ms])
@@ -140,7 +148,7 @@ function fittingMs(now: number, wantedMs: number, freeMs: (day: number) => numbe
 function budgetRefusal(sql: Sql, now: number, scope: Scope, name: LimitName): Refusal {
   const tomorrow = startOfDay(now) + dayMs
   // What the living do not use comes back when they end.
-  const mayFree = countLive(sql, now, scope.project) > 0
+  const mayFree = countLiveReservations(sql, now, scope.project) > 0
   const retryAt = mayFree ? Math.min(tomorrow, now + lookAgainMs) : tomorrow
   return limitRefusal(scope, name, scope.limits[name] === 0 ? null : retryAt)
 }
@@ -167,7 +175,7 @@ const units: Record<LimitName, string> = {
 function limitRefusal(scope: Scope, name: LimitName, retryAt: number | null): Refusal {
   const where = scope.project === null ? 'organisation' : `project "${scope.project}"`
   const path = scope.project === null ? '' : `?project=${scope.project}`
-  return refuse(
+  return organisationRefusal(
     `all ${scope.limits[name]} ${units[name]} (limit ${name} of the ${where}). ` +
       `Stop sandboxes, wait, or raise the limit with PUT /v1/limits${path}`,
     retryAt,

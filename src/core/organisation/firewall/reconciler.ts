@@ -2,22 +2,22 @@ import type { ProviderName } from '../../../contract/sandbox.ts'
 import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { SandboxInfo, SandboxProvider, Sql } from '../../ports.ts'
 import { addAction } from '../record/actions.ts'
-import { endSandbox } from './endings.ts'
+import { recordEnding } from './endings.ts'
 import type { OrganisationKernel } from '../record/kernel.ts'
-import { killReason } from './switches.ts'
-import { pricesOf } from './limits.ts'
+import { killSwitchReason } from './switches.ts'
+import { firewallPrices } from './limits.ts'
 import {
   endReservation,
   findReservation,
-  heldSince,
+  reservedSince,
   insertReservation,
   liveReservations,
-  markMissing,
+  markReservationMissing,
   overdueReservations,
   pruneReservations,
-  reopenAsOrphan,
+  reopenReservation,
   type ReservationRow,
-  usedProviders,
+  reservedProviders,
 } from './reservations.ts'
 
 /** A provider's list may be a little behind its own answers. */
@@ -49,7 +49,7 @@ export class Reconciler {
     this.#kernel.commit((sql, now) => {
       pruneReservations(sql, now)
       const { reconcileSeconds } = this.#kernel.ports.firewall
-      if (clean && !heldSince(sql, now - quietMs)) clearDeadline(sql, 'reconcile')
+      if (clean && !reservedSince(sql, now - quietMs)) clearDeadline(sql, 'reconcile')
       else setDeadline(sql, 'reconcile', now + reconcileSeconds * 1000)
     })
   }
@@ -57,7 +57,7 @@ export class Reconciler {
   /** True: every provider has answered, and nothing runs there without a reservation. */
   async look(): Promise<boolean> {
     let clean = true
-    for (const name of this.#kernel.read(usedProviders)) {
+    for (const name of this.#kernel.read(reservedProviders)) {
       try {
         clean = (await this.#compare(name)) && clean
       } catch (error) {
@@ -87,7 +87,7 @@ export class Reconciler {
     for (const info of listed) {
       const row = findReservation(sql, info.sessionId, info.generation)
       if (row && (isHeld(row, now) || isSettling(row, now))) continue
-      if (row) reopenAsOrphan(sql, now, row)
+      if (row) reopenReservation(sql, now, row)
       else this.#adopt(sql, now, provider, info)
       const reason = row ? `It runs, though it was ${row.outcome}` : 'Nobody reserved it'
       const sandbox = { ...info, provider }
@@ -101,7 +101,7 @@ export class Reconciler {
 
   /** From here on it takes a place and its time is booked, as for everything that runs. */
   #adopt(sql: Sql, now: number, provider: ProviderName, { sessionId, generation }: Names): void {
-    const price = pricesOf(this.#kernel.ports.firewall)[provider]
+    const price = firewallPrices(this.#kernel.ports.firewall)[provider]
     const row = { sessionId, generation, provider, project: '', price, until: null, orphan: true }
     insertReservation(sql, now, row)
   }
@@ -110,14 +110,15 @@ export class Reconciler {
     for (const row of ofProvider(liveReservations(sql, now), provider)) {
       const isDue = row.connectedAt !== null || now - row.grantedAt > bootPatienceMs
       const missing = row.orphanSince === null && isDue && !isAmong(listed, row)
-      if (missing !== (row.missingSince !== null)) markMissing(sql, row, missing ? now : null)
+      if (missing !== (row.missingSince !== null))
+        markReservationMissing(sql, row, missing ? now : null)
     }
   }
 
   #decide(sql: Sql, now: number, provider: ProviderName) {
     const rows = ofProvider(liveReservations(sql, now), provider)
     const graceMs = this.#kernel.ports.firewall.graceSeconds * 1000
-    const patienceMs = killReason(sql) === null ? graceMs : 0
+    const patienceMs = killSwitchReason(sql) === null ? graceMs : 0
     const isPast = (since: number | null, ms: number) => since !== null && now - since >= ms
     const orphans = rows.filter(({ orphanSince }) => orphanSince !== null)
     const due = orphans.filter(({ orphanSince }) => isPast(orphanSince, patienceMs))
@@ -164,7 +165,7 @@ export class Reconciler {
     this.#kernel.commit((sql, now) => {
       const row = findReservation(sql, seen.sessionId, seen.generation)
       if (!row || row.missingSince === null) return
-      if (found !== null) markMissing(sql, row, null)
+      if (found !== null) markReservationMissing(sql, row, null)
       else this.#end(sql, now, row, 'vanished', 'The provider no longer knows it')
     })
   }
@@ -191,7 +192,7 @@ export class Reconciler {
     outcome: 'vanished' | 'expired',
     reason: string,
   ): void {
-    endSandbox(this.#kernel.ports, sql, now, row, { outcome, reason })
+    recordEnding(this.#kernel.ports, sql, now, row, { outcome, reason })
     const action = `sandbox.${outcome}` as const
     addAction(sql, now, { action, actor: 'reconciler', sandbox: row, reason })
   }

@@ -77,7 +77,11 @@ export function overdueReservations(sql: Sql, now: number): ReservationRow[] {
   )
 }
 
-export function countLive(sql: Sql, now: number, project: string | null = null): number {
+export function countLiveReservations(
+  sql: Sql,
+  now: number,
+  project: string | null = null,
+): number {
   return count(
     sql.all(
       `select count(*) as count from reservations where ${isLive} and (? is null or project = ?)`,
@@ -117,7 +121,7 @@ interface Booked {
 }
 
 /** What the rows cover of the UTC day that begins at `day`. */
-export function bookedOn(sql: Sql, now: number, day: number, project: string | null): Booked {
+export function reservedOn(sql: Sql, now: number, day: number, project: string | null): Booked {
   const covered = `max(0, min(coalesce(until, ?1), ?2) - max(granted_at, ?3))`
   const [row] = sql.all<{ ms: number | null; money: number | null }>(
     `select sum(${covered}) as ms, sum(${covered} * price) / ${hourMs}.0 as money from reservations
@@ -156,7 +160,7 @@ export function insertReservation(
   toLedger(sql, now, sessionId, generation)
 }
 
-export function countAttempt(sql: Sql, row: ReservationRow): void {
+export function countReservationAttempt(sql: Sql, row: ReservationRow): void {
   sql.run(
     'update reservations set attempts = attempts + 1 where session_id = ? and generation = ?',
     row.sessionId,
@@ -198,7 +202,7 @@ export function endReservation(
 }
 
 /** It runs although it was said to have ended, or its time is over: from here on it counts again. */
-export function reopenAsOrphan(sql: Sql, now: number, row: ReservationRow): void {
+export function reopenReservation(sql: Sql, now: number, row: ReservationRow): void {
   sql.run(
     `update reservations set ended_at = null, until = null, outcome = null, reason = null, missing_since = null,
        orphan_since = ? where session_id = ? and generation = ?`,
@@ -209,7 +213,7 @@ export function reopenAsOrphan(sql: Sql, now: number, row: ReservationRow): void
   toLedger(sql, now, row.sessionId, row.generation)
 }
 
-export function markMissing(sql: Sql, row: ReservationRow, since: number | null): void {
+export function markReservationMissing(sql: Sql, row: ReservationRow, since: number | null): void {
   sql.run(
     'update reservations set missing_since = ? where session_id = ? and generation = ?',
     since,
@@ -218,14 +222,14 @@ export function markMissing(sql: Sql, row: ReservationRow, since: number | null)
   )
 }
 
-export function usedProviders(sql: Sql): ProviderName[] {
+export function reservedProviders(sql: Sql): ProviderName[] {
   return sql
     .all<{ provider: ProviderName }>('select distinct provider from reservations order by provider')
     .map(({ provider }) => provider)
 }
 
 /** Whether any place was held since then. */
-export function heldSince(sql: Sql, since: number): boolean {
+export function reservedSince(sql: Sql, since: number): boolean {
   return (
     sql.all('select 1 from reservations where ended_at is null or ended_at > ? limit 1', since)
       .length > 0
@@ -262,7 +266,7 @@ function toLedger(sql: Sql, now: number, sessionId: string, generation: number):
 export const canBeTold = (kind: string): boolean => kind === 'sandbox_reservation'
 
 /** Inside a commit. False: nothing is left of this kind to tell from. */
-export function tellAnew(sql: Sql, now: number, kind: string): boolean {
+export function tellReservationsAnew(sql: Sql, now: number, kind: string): boolean {
   if (!canBeTold(kind)) return false
   const rows = sql.all<{ session_id: string; generation: number }>(
     'select session_id, generation from reservations order by granted_at',

@@ -2,8 +2,8 @@ import type { KillSwitch, KillSwitchChange } from '../../../contract/kill-switch
 import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
 import { addAction } from '../record/actions.ts'
-import { type DeploymentSwitch, type Refusal, refuse } from '../record/api.ts'
-import { countLive } from './reservations.ts'
+import { type DeploymentSwitch, type Refusal, organisationRefusal } from '../record/api.ts'
+import { countLiveReservations } from './reservations.ts'
 
 /**
  * The two switches that an organisation knows: its own, and what it has heard of the deployment's. While one of them is
@@ -44,7 +44,7 @@ export function changeSwitch(
 }
 
 /** News may come late and out of order: only a newer one counts. */
-export function hearDeployment(sql: Sql, now: number, news: DeploymentSwitch): void {
+export function hearDeploymentSwitch(sql: Sql, now: number, news: DeploymentSwitch): void {
   const known = loadSwitch(sql, 'deployment')
   if (!isNews(known, news)) return
   const { version, on, reason } = news
@@ -59,12 +59,12 @@ export const isNews = (known: Pick<SwitchRow, 'version'>, news: DeploymentSwitch
   news.version > known.version
 
 function armKill(sql: Sql, now: number): void {
-  if (killReason(sql) === null) clearDeadline(sql, 'kill')
+  if (killSwitchReason(sql) === null) clearDeadline(sql, 'kill')
   else setDeadline(sql, 'kill', now)
 }
 
 /** Null: no switch is on. */
-export function killReason(sql: Sql): string | null {
+export function killSwitchReason(sql: Sql): string | null {
   const { on, reason } = loadSwitch(sql, 'deployment')
   if (on) return `The kill switch of the deployment is on${because(reason)}`
   const own = loadSwitch(sql, 'own')
@@ -72,7 +72,7 @@ export function killReason(sql: Sql): string | null {
 }
 
 /** Since when everything must go. */
-export function killedAt(sql: Sql): number {
+export function killSwitchAt(sql: Sql): number {
   const on = [loadSwitch(sql, 'own'), loadSwitch(sql, 'deployment')].filter(({ on }) => on)
   return Math.min(...on.map(({ changedAt }) => changedAt ?? 0))
 }
@@ -81,16 +81,16 @@ export function killedAt(sql: Sql): number {
 const askAgainMs = 15_000
 
 export function switchRefusal(sql: Sql, now: number): Refusal | null {
-  const reason = killReason(sql)
+  const reason = killSwitchReason(sql)
   if (reason === null) return null
   const words = `${reason.charAt(0).toLowerCase()}${reason.slice(1)}. It must be lifted first`
-  return refuse(words, now + askAgainMs)
+  return organisationRefusal(words, now + askAgainMs)
 }
 
 export function viewSwitch(sql: Sql, now: number): KillSwitch {
   const { version: _, ...own } = loadSwitch(sql, 'own')
   const { on, reason } = loadSwitch(sql, 'deployment')
-  return { ...own, liveSandboxes: countLive(sql, now), deployment: { on, reason } }
+  return { ...own, liveSandboxes: countLiveReservations(sql, now), deployment: { on, reason } }
 }
 
 function save(sql: Sql, name: SwitchName, row: SwitchRow): void {

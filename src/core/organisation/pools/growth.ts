@@ -3,18 +3,18 @@ import { setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
 import type { SandboxClaim } from '../record/api.ts'
 import { switchRefusal } from '../firewall/switches.ts'
-import { type Scope, scopesOf } from '../firewall/limits.ts'
+import { type Scope, limitScopes } from '../firewall/limits.ts'
 import type { WarmPlan } from '../record/ports.ts'
 import { decidePlace } from '../firewall/places.ts'
-import { countLive, countReserved, hourMs } from '../firewall/reservations.ts'
+import { countLiveReservations, countReserved, hourMs } from '../firewall/reservations.ts'
 import {
-  countPlaceless,
+  countPlacelessRows,
   findPool,
-  findWarm,
+  findWarmRow,
   listPools,
-  moveWarm,
+  moveWarmRow,
   putOffPool,
-  waitingRows,
+  waitingPoolRows,
 } from './rows.ts'
 
 /**
@@ -43,22 +43,22 @@ export function decideGrowth(
     putOffPool(sql, configurationId, { ...pool, retryAt, reason: place.reason })
     return 0
   }
-  const scopes = scopesOf(sql, firewall, project)
+  const scopes = limitScopes(sql, firewall, project)
   const left = Math.min(freePlaces(sql, now, scopes), leftThisHour(sql, now, scopes))
-  const free = left - countPlaceless(sql)
+  const free = left - countPlacelessRows(sql)
   // After a failure one at a time tries whether it works again.
   const most = pool.failures > 0 ? 1 - startingOf(sql, configurationId) : short
   return Math.max(0, Math.min(short, free, most))
 }
 
 const startingOf = (sql: Sql, configurationId: string): number =>
-  waitingRows(sql, configurationId).filter(({ state }) => state !== 'ready').length
+  waitingPoolRows(sql, configurationId).filter(({ state }) => state !== 'ready').length
 
 function freePlaces(sql: Sql, now: number, scopes: readonly Scope[]): number {
   const free = scopes.map(({ project, limits }) =>
     limits.concurrentSandboxes === undefined
       ? Infinity
-      : limits.concurrentSandboxes - countLive(sql, now, project),
+      : limits.concurrentSandboxes - countLiveReservations(sql, now, project),
   )
   return Math.min(...free)
 }
@@ -73,16 +73,23 @@ function leftThisHour(sql: Sql, now: number, scopes: readonly Scope[]): number {
 }
 
 /** Nobody waits for a place that only waits itself: a warm session that is not claimed gives up its own. */
-export function yieldPlace(sql: Sql, now: number, firewall: Firewall, claim: SandboxClaim): void {
-  const own = findWarm(sql, claim.sessionId)
+export function yieldPoolPlace(
+  sql: Sql,
+  now: number,
+  firewall: Firewall,
+  claim: SandboxClaim,
+): void {
+  const own = findWarmRow(sql, claim.sessionId)
   if (own && own.claimedFor === null) return
-  const full = scopesOf(sql, firewall, claim.project).filter((s) => freePlaces(sql, now, [s]) <= 0)
+  const full = limitScopes(sql, firewall, claim.project).filter(
+    (s) => freePlaces(sql, now, [s]) <= 0,
+  )
   if (full.length === 0) return
   const helps = (project: string) => full.every((s) => s.project === null || s.project === project)
   for (const pool of listPools(sql)) {
-    const [row] = helps(pool.project) ? waitingRows(sql, pool.configurationId) : []
+    const [row] = helps(pool.project) ? waitingPoolRows(sql, pool.configurationId) : []
     if (!row) continue
-    moveWarm(sql, now, row.sessionId, 'dropped')
+    moveWarmRow(sql, now, row.sessionId, 'dropped')
     setDeadline(sql, 'warm', now)
     const reason = 'Its place was needed for a session'
     putOffPool(sql, pool.configurationId, { ...pool, retryAt: now + yieldMs, reason })

@@ -1,28 +1,28 @@
 import { errorCodeOf, errorTable } from '../../../contract/error.ts'
-import { clearTaken, putOffTaken, setDeadline } from '../../actor/deadlines.ts'
+import { clearTakenDeadline, putOffTakenDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
 import { shorten } from '../record/actions.ts'
 import type { RoomOf } from '../../actor/room.ts'
 import { keepCreationsMs, type PoolsApi } from '../record/api.ts'
 import type { OrganisationKernel } from '../record/kernel.ts'
 import type { WarmPlan } from '../record/ports.ts'
-import { claimWarm, failed, returnWarm, warmChanged } from './warm-sessions.ts'
+import { claimWarm, warmFailed, returnWarm, warmChanged } from './warm-sessions.ts'
 import { decideGrowth } from './growth.ts'
 import {
   deletePool,
-  deleteWarm,
+  deleteWarmRow,
   ensurePool,
   findPool,
-  findWarm,
-  insertWarm,
+  findWarmRow,
+  insertWarmRow,
   listPools,
-  moveWarm,
+  moveWarmRow,
   type PoolRow,
   putOffPool,
-  rowsIn,
+  rowsInPool,
   savePool,
   viewPool,
-  waitingRows,
+  waitingPoolRows,
   type WarmRow,
 } from './rows.ts'
 
@@ -76,7 +76,7 @@ class WarmPools {
     for (const pool of this.#kernel.read(listPools)) await this.#look(pool)
     this.#kernel.commit((sql, now) => tidy(sql, now))
     await Promise.all(
-      this.#kernel.read((sql) => rowsIn(sql, 'dropped')).map((row) => this.#drop(row)),
+      this.#kernel.read((sql) => rowsInPool(sql, 'dropped')).map((row) => this.#drop(row)),
     )
     await this.#fetchUnclaimed()
     this.#kernel.commit((sql, now) => setNextLook(sql, now))
@@ -104,8 +104,8 @@ class WarmPools {
 
   #end(configurationId: string): void {
     this.#kernel.commit((sql, now) => {
-      for (const { sessionId } of waitingRows(sql, configurationId))
-        moveWarm(sql, now, sessionId, 'dropped')
+      for (const { sessionId } of waitingPoolRows(sql, configurationId))
+        moveWarmRow(sql, now, sessionId, 'dropped')
       deletePool(sql, configurationId)
     })
   }
@@ -114,33 +114,34 @@ class WarmPools {
   #fit(sql: Sql, now: number, plan: WarmPlan, freshIds: string[]): WarmRow[] {
     const { configurationId, version, size } = plan
     savePool(sql, plan)
-    const rows = waitingRows(sql, configurationId)
+    const rows = waitingPoolRows(sql, configurationId)
     const fitting = rows.filter((row) => row.version === version)
     const excess = fitting.slice(0, Math.max(0, fitting.length - size))
     for (const row of rows)
       if (row.version !== version || excess.includes(row))
-        moveWarm(sql, now, row.sessionId, 'dropped')
+        moveWarmRow(sql, now, row.sessionId, 'dropped')
     const short = size - fitting.length
     const growth = decideGrowth(sql, now, this.#kernel.ports.firewall, plan, short)
     for (const sessionId of freshIds.slice(0, growth))
-      insertWarm(sql, now, { sessionId, configurationId, version })
+      insertWarmRow(sql, now, { sessionId, configurationId, version })
     if ((findPool(sql, configurationId)?.retryAt ?? 0) > now) return []
-    return waitingRows(sql, configurationId).filter(({ state }) => state === 'new')
+    return waitingPoolRows(sql, configurationId).filter(({ state }) => state === 'new')
   }
 
   async #create({ sessionId }: WarmRow, { create, configurationId }: WarmPlan): Promise<void> {
     try {
       await this.#kernel.ports.session(sessionId).self.create({ ...create, sessionId, warm: true })
       this.#kernel.commit((sql, now) => {
-        if (findWarm(sql, sessionId)?.state === 'new') moveWarm(sql, now, sessionId, 'starting')
+        if (findWarmRow(sql, sessionId)?.state === 'new')
+          moveWarmRow(sql, now, sessionId, 'starting')
       })
     } catch (error) {
       this.#warn('Cannot make a warm session', configurationId, error)
       this.#kernel.commit((sql, now) => {
         const code = errorCodeOf(error)
-        failed(sql, now, configurationId, shorten(messageOf(error)))
+        warmFailed(sql, now, configurationId, shorten(messageOf(error)))
         // A refusal has made nothing. After any other failure it may be there, and is made again.
-        if (code !== undefined && !errorTable[code].retryable) deleteWarm(sql, sessionId)
+        if (code !== undefined && !errorTable[code].retryable) deleteWarmRow(sql, sessionId)
       })
     }
   }
@@ -149,8 +150,8 @@ class WarmPools {
     try {
       const isGone = await this.#dropSession(sessionId)
       this.#kernel.commit((sql, now) => {
-        if (isGone) deleteWarm(sql, sessionId)
-        else moveWarm(sql, now, sessionId, 'adopted')
+        if (isGone) deleteWarmRow(sql, sessionId)
+        else moveWarmRow(sql, now, sessionId, 'adopted')
       })
     } catch (error) {
       this.#warn('Cannot drop a warm session, will try again', configurationId, error)
@@ -172,7 +173,7 @@ class WarmPools {
   /** Their creations have died before they could adopt them, or have adopted them and nobody has heard of it. */
   async #fetchUnclaimed(): Promise<void> {
     const { now } = this.#kernel.ports
-    const overdue = this.#kernel.read((sql) => rowsIn(sql, 'claimed', now() - claimMs))
+    const overdue = this.#kernel.read((sql) => rowsInPool(sql, 'claimed', now() - claimMs))
     await Promise.all(overdue.map((row) => this.#drop(row)))
   }
 
@@ -187,20 +188,24 @@ class WarmPools {
 }
 
 function tidy(sql: Sql, now: number): void {
-  for (const { sessionId } of rowsIn(sql, 'adopted', now - keepCreationsMs))
-    deleteWarm(sql, sessionId)
+  for (const { sessionId } of rowsInPool(sql, 'adopted', now - keepCreationsMs))
+    deleteWarmRow(sql, sessionId)
   for (const state of ['new', 'starting'] as const)
-    for (const { sessionId } of rowsIn(sql, state, now - startMs))
-      moveWarm(sql, now, sessionId, 'dropped')
+    for (const { sessionId } of rowsInPool(sql, state, now - startMs))
+      moveWarmRow(sql, now, sessionId, 'dropped')
 }
 
 /** Unless somebody has set it anew meanwhile: then it is due already. */
 function setNextLook(sql: Sql, now: number): void {
   const isEmpty =
     sql.all('select 1 from warm_pools union all select 1 from warm_sessions').length === 0
-  if (isEmpty) return clearTaken(sql, 'warm')
+  if (isEmpty) return clearTakenDeadline(sql, 'warm')
   const retries = listPools(sql).flatMap(({ retryAt }) => retryAt ?? [])
-  putOffTaken(sql, 'warm', Math.min(now + lookMs, ...retries.filter((retryAt) => retryAt > now)))
+  putOffTakenDeadline(
+    sql,
+    'warm',
+    Math.min(now + lookMs, ...retries.filter((retryAt) => retryAt > now)),
+  )
 }
 
 const messageOf = (error: unknown): string =>

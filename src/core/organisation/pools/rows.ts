@@ -84,7 +84,7 @@ export function putOffPool(
 }
 
 /** Those that wait, and those that are to wait. The first to be given up come first. */
-export function waitingRows(sql: Sql, configurationId: string): WarmRow[] {
+export function waitingPoolRows(sql: Sql, configurationId: string): WarmRow[] {
   return sql.all<WarmRow>(
     `select ${columns} from warm_sessions where configuration_id = ? and state in ('new', 'starting', 'ready')
      order by state = 'ready', state = 'starting', created_at desc, session_id`,
@@ -92,7 +92,11 @@ export function waitingRows(sql: Sql, configurationId: string): WarmRow[] {
   )
 }
 
-export function rowsIn(sql: Sql, state: WarmRowState, until = Number.MAX_SAFE_INTEGER): WarmRow[] {
+export function rowsInPool(
+  sql: Sql,
+  state: WarmRowState,
+  until = Number.MAX_SAFE_INTEGER,
+): WarmRow[] {
   return sql.all<WarmRow>(
     `select ${columns} from warm_sessions where state = ? and changed_at <= ? order by created_at, session_id`,
     state,
@@ -100,11 +104,11 @@ export function rowsIn(sql: Sql, state: WarmRowState, until = Number.MAX_SAFE_IN
   )
 }
 
-export function findWarm(sql: Sql, sessionId: string): WarmRow | undefined {
+export function findWarmRow(sql: Sql, sessionId: string): WarmRow | undefined {
   return sql.all<WarmRow>(`select ${columns} from warm_sessions where session_id = ?`, sessionId)[0]
 }
 
-export function findClaim(sql: Sql, creationId: string): WarmRow | undefined {
+export function findPoolClaim(sql: Sql, creationId: string): WarmRow | undefined {
   return sql.all<WarmRow>(
     `select ${columns} from warm_sessions where claimed_for = ?`,
     creationId,
@@ -112,7 +116,7 @@ export function findClaim(sql: Sql, creationId: string): WarmRow | undefined {
 }
 
 /** The oldest first: those that are left have the longer lives. */
-export function firstReady(
+export function firstReadyInPool(
   sql: Sql,
   configurationId: string,
   version: string,
@@ -125,7 +129,7 @@ export function firstReady(
   )[0]
 }
 
-export function insertWarm(
+export function insertWarmRow(
   sql: Sql,
   now: number,
   row: Pick<WarmRow, 'sessionId' | 'configurationId' | 'version'>,
@@ -141,7 +145,7 @@ export function insertWarm(
   )
 }
 
-export function moveWarm(sql: Sql, now: number, sessionId: string, state: WarmRowState): void {
+export function moveWarmRow(sql: Sql, now: number, sessionId: string, state: WarmRowState): void {
   sql.run(
     `update warm_sessions set changed_at = ?1, state = ?2,
        ready_at = case when ?2 = 'ready' then coalesce(ready_at, ?1) else ready_at end
@@ -152,16 +156,16 @@ export function moveWarm(sql: Sql, now: number, sessionId: string, state: WarmRo
   )
 }
 
-export function setClaim(sql: Sql, sessionId: string, creationId: string | null): void {
+export function setPoolClaim(sql: Sql, sessionId: string, creationId: string | null): void {
   sql.run('update warm_sessions set claimed_for = ? where session_id = ?', creationId, sessionId)
 }
 
-export function deleteWarm(sql: Sql, sessionId: string): void {
+export function deleteWarmRow(sql: Sql, sessionId: string): void {
   sql.run('delete from warm_sessions where session_id = ?', sessionId)
 }
 
 /** They will ask for a place, and hold none yet. */
-export function countPlaceless(sql: Sql): number {
+export function countPlacelessRows(sql: Sql): number {
   const [row] = sql.all<{ count: number }>(
     `select count(*) as count from warm_sessions where state in ('new', 'starting') and session_id not in
        (select session_id from reservations where ended_at is null)`,
@@ -171,7 +175,7 @@ export function countPlaceless(sql: Sql): number {
 
 export function viewPool(sql: Sql, configurationId: string): WarmPoolView {
   const pool = findPool(sql, configurationId)
-  const rows = waitingRows(sql, configurationId)
+  const rows = waitingPoolRows(sql, configurationId)
   const ready = rows.filter(({ state }) => state === 'ready').length
   return {
     size: pool?.size ?? 0,
@@ -182,12 +186,12 @@ export function viewPool(sql: Sql, configurationId: string): WarmPoolView {
   }
 }
 
-export function isCold(sql: Sql, creationId: string): boolean {
+export function isColdInPool(sql: Sql, creationId: string): boolean {
   return (
     sql.all('select 1 from creations where session_id = ? and is_cold = 1', creationId).length > 0
   )
 }
 
-export function markCold(sql: Sql, creationId: string): void {
+export function markColdInPool(sql: Sql, creationId: string): void {
   sql.run('update creations set is_cold = 1 where session_id = ?', creationId)
 }

@@ -3,17 +3,17 @@ import type { Sql } from '../../ports.ts'
 import type { WarmClaim, WarmEnd, WarmState } from '../record/api.ts'
 import { switchRefusal } from '../firewall/switches.ts'
 import {
-  deleteWarm,
+  deleteWarmRow,
   ensurePool,
-  findClaim,
+  findPoolClaim,
   findPool,
-  findWarm,
-  firstReady,
-  isCold,
-  markCold,
-  moveWarm,
+  findWarmRow,
+  firstReadyInPool,
+  isColdInPool,
+  markColdInPool,
+  moveWarmRow,
   putOffPool,
-  setClaim,
+  setPoolClaim,
   type WarmRow,
 } from './rows.ts'
 
@@ -29,20 +29,22 @@ const longestPauseMs = 30 * 60_000
 /** Each is promised once, and the same creation hears the same answer ever after. */
 export function claimWarm(sql: Sql, now: number, claim: WarmClaim): string | null {
   const { configurationId, version, creationId } = claim
-  const known = findClaim(sql, creationId)
+  const known = findPoolClaim(sql, creationId)
   if (known) return known.sessionId
-  if (claim.isRepeat) markCold(sql, creationId)
-  if (isCold(sql, creationId)) return null
+  if (claim.isRepeat) markColdInPool(sql, creationId)
+  if (isColdInPool(sql, creationId)) return null
   // Also if there is none, or none of this version: the configuration has changed since the pool was looked at.
   ensurePool(sql, configurationId)
   setDeadline(sql, 'warm', now)
-  const found = switchRefusal(sql, now) ? undefined : firstReady(sql, configurationId, version)
+  const found = switchRefusal(sql, now)
+    ? undefined
+    : firstReadyInPool(sql, configurationId, version)
   if (!found) {
-    markCold(sql, creationId)
+    markColdInPool(sql, creationId)
     return null
   }
-  setClaim(sql, found.sessionId, creationId)
-  moveWarm(sql, now, found.sessionId, 'claimed')
+  setPoolClaim(sql, found.sessionId, creationId)
+  moveWarmRow(sql, now, found.sessionId, 'claimed')
   return found.sessionId
 }
 
@@ -52,13 +54,13 @@ export function returnWarm(
   now: number,
   { creationId, sessionId, isGone }: WarmEnd,
 ): void {
-  const row = findClaim(sql, creationId)
+  const row = findPoolClaim(sql, creationId)
   setDeadline(sql, 'warm', now)
-  if (isGone) markCold(sql, creationId)
+  if (isGone) markColdInPool(sql, creationId)
   if (row?.sessionId !== sessionId) return
-  if (isGone) return deleteWarm(sql, sessionId)
-  setClaim(sql, sessionId, null)
-  moveWarm(sql, now, sessionId, 'ready')
+  if (isGone) return deleteWarmRow(sql, sessionId)
+  setPoolClaim(sql, sessionId, null)
+  moveWarmRow(sql, now, sessionId, 'ready')
 }
 
 /** What a session says of itself. Late news of one that has been claimed change nothing. */
@@ -67,26 +69,26 @@ export function warmChanged(
   now: number,
   { sessionId, state, reason }: { sessionId: string; state: WarmState; reason: string | null },
 ): void {
-  const row = findWarm(sql, sessionId)
+  const row = findWarmRow(sql, sessionId)
   if (!row) return
-  if (state === 'claimed') return moveWarm(sql, now, sessionId, 'adopted')
+  if (state === 'claimed') return moveWarmRow(sql, now, sessionId, 'adopted')
   if (row.claimedFor !== null) return
   if (state === 'ended') return ended(sql, now, row, reason)
   if (row.state === 'dropped') return
-  moveWarm(sql, now, sessionId, state)
+  moveWarmRow(sql, now, sessionId, state)
   if (state === 'ready')
     putOffPool(sql, row.configurationId, { failures: 0, retryAt: null, reason: null })
 }
 
 function ended(sql: Sql, now: number, row: WarmRow, reason: string | null): void {
-  deleteWarm(sql, row.sessionId)
+  deleteWarmRow(sql, row.sessionId)
   setDeadline(sql, 'warm', now)
   if (row.readyAt === null && row.state !== 'dropped')
-    failed(sql, now, row.configurationId, reason ?? 'It never became ready')
+    warmFailed(sql, now, row.configurationId, reason ?? 'It never became ready')
 }
 
 /** 30 s, 1 min, 2 min … 30 min: what fails is tried more and more seldom, one at a time. */
-export function failed(sql: Sql, now: number, configurationId: string, reason: string): void {
+export function warmFailed(sql: Sql, now: number, configurationId: string, reason: string): void {
   const failures = (findPool(sql, configurationId)?.failures ?? 0) + 1
   const pauseMs = Math.min(longestPauseMs, firstPauseMs * 2 ** Math.min(failures - 1, 10))
   putOffPool(sql, configurationId, { failures, retryAt: now + pauseMs, reason })

@@ -1,5 +1,5 @@
-import { expandHome, isWithin } from './paths.ts'
-import { matchesText, type TextGlob, textGlob, withoutBrackets } from './text-globs.ts'
+import { expandHomePath, isWithin } from './paths.ts'
+import { matchesText, type TextGlob, textGlob, globWithoutBrackets } from './text-globs.ts'
 
 /** Groups of folder names, with any number of folders between two groups. */
 export interface PathGlob {
@@ -27,14 +27,14 @@ interface Places {
 }
 
 const folderOf = ({ from }: PathGlob, places: Places): string =>
-  from === 'root' ? '/' : from === 'home' ? expandHome('~', places.home) : places.workspaceRoot
+  from === 'root' ? '/' : from === 'home' ? expandHomePath('~', places.home) : places.workspaceRoot
 
 const partsOf = (path: string): string[] => path.split('/').filter((part) => part !== '')
 
 /** Whether a file that fits a shell's pattern (`src/*`, `[a-c]?`) may fit the glob as well. */
 export function mayMatchPath(glob: PathGlob, pattern: string, places: Places): boolean {
   const rule = [...partsOf(folderOf(glob, places)), ...glob.parts]
-  const parts = partsOf(withoutBrackets(pattern))
+  const parts = partsOf(globWithoutBrackets(pattern))
   return overlap(rule, parts, '**', (one, other) =>
     overlap(one.split(''), other.split(''), '*', (a, b) => a === b || a === '?' || b === '?'),
   )

@@ -1,5 +1,5 @@
 import { namesSecret, secretFileNames } from '../../../contract/secret-paths.ts'
-import { matchesText, textGlob, withoutBrackets } from './text-globs.ts'
+import { matchesText, textGlob, globWithoutBrackets } from './text-globs.ts'
 
 /** Paths are text here: nothing is looked up. The sandbox compares real paths before it acts. */
 
@@ -23,7 +23,7 @@ export const resolvePath = (from: string, path: string): string =>
   normalPath(path.startsWith('/') ? path : `${from}/${path}`)
 
 /** Of a path as a person or a program writes it. Without a known home, "~" is a folder that nothing contains. */
-export function expandHome(path: string, home: string | undefined): string {
+export function expandHomePath(path: string, home: string | undefined): string {
   if (path === '~' || path.startsWith('~/')) return `${home ?? '/~'}${path.slice(1)}`
   return path
 }
@@ -61,7 +61,7 @@ const plainEndings = ['.p12', '.pfx', '.jks', '.keystore', '.kdbx', '.key']
 
 const maxPattern = 100
 const fits = (pattern: string, name: string): boolean =>
-  matchesText(textGlob(withoutBrackets(pattern)), name)
+  matchesText(textGlob(globWithoutBrackets(pattern)), name)
 
 /** Whether the file holds credentials, by its name; a pattern counts for what it may name. */
 export function isSecretPath(path: string): boolean {

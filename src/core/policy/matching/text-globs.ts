@@ -47,7 +47,7 @@ export const matchesCommand = (glob: TextGlob, command: string): boolean =>
     : false)
 
 /** A shell's `[a-c]` is some one character here; what does not end is anything. */
-export function withoutBrackets(pattern: string): string {
+export function globWithoutBrackets(pattern: string): string {
   let text = ''
   let from = 0
   for (let at = pattern.indexOf('['); at >= 0; at = pattern.indexOf('[', from)) {

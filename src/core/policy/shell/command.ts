@@ -14,9 +14,9 @@ import { locate } from './words/locate.ts'
 import type { Redirects } from './redirects.ts'
 import type { Segment } from './words/segment.ts'
 import { isRunner } from './programs/shells.ts'
-import { locateAll, programPath, readSimple } from './programs/simple.ts'
+import { locateSimpleArgs, programPath, readSimple } from './programs/simple.ts'
 import type { Situation } from './programs/situation.ts'
-import { unwrap } from './programs/wrappers.ts'
+import { unwrapWrapper } from './programs/wrappers.ts'
 
 /** What stands around the words of a command. */
 export type Extras = Pick<Redirects, 'paths' | 'hosts' | 'findings'>
@@ -40,7 +40,7 @@ export function readCommand(
   const at = situationOf(flow, reading, fed)
   const program = programOf(name)
   if (program === null) {
-    const located = locateAll('', args, at)
+    const located = locateSimpleArgs('', args, at)
     const why = 'The name of the command is known only when it runs'
     add({
       ...plainSegment(textOf(words), [ambiguous(why), ...located.findings]),
@@ -104,7 +104,7 @@ function readWrapper(
 ): boolean {
   const args = words.slice(1)
   if (program === 'command' && args.some(({ value }) => /^-[vV]+$/.test(value))) return false
-  const unwrapped = unwrap(program, args)
+  const unwrapped = unwrapWrapper(program, args)
   if (!unwrapped) return false
   if (fed && unwrapped.nested.length === 0) unwrapped.findings.push(becomesCommand)
   if (unwrapped.nested.length + unwrapped.findings.length === 0) return false
@@ -115,7 +115,7 @@ function readWrapper(
   )
   const before = args.slice(0, args.length - inner)
   const at = situationOf(flow, reading, false)
-  const located = locateAll(own ? 'echo' : '', before, at)
+  const located = locateSimpleArgs(own ? 'echo' : '', before, at)
   const paths = [...programPath(words[0] as Arg, at), ...located.paths]
   const segment = wrapperSegment(program, words, at, own, [
     ...unwrapped.findings,

@@ -28,7 +28,7 @@ const sifter = /^(?:sort|uniq|head|tail|grep|rg|egrep)$/
 const listsNames = /^(?:-[a-zA-Z]*l[a-zA-Z]*|--files|--files-with-matches|--name-only)$/
 
 /** Whether what comes out are still names of files below the folder: `git ls-files | grep ts`. */
-export function listsFiles(node: CommandNode, isFirst: boolean): boolean {
+export function nodeListsFiles(node: CommandNode, isFirst: boolean): boolean {
   if (node.type !== 'Command') return false
   const name = node.name?.value ?? ''
   if (!isFirst) return sifter.test(name)
@@ -39,7 +39,7 @@ export function listsFiles(node: CommandNode, isFirst: boolean): boolean {
 }
 
 /** A function that calls itself may never end. */
-export function calls(body: SyntaxNode, name: string): boolean {
+export function nodeCalls(body: SyntaxNode, name: string): boolean {
   let found = false
   const visit = (node: SyntaxNode): void => {
     if (node.type === 'Command' && node.name?.value === name) found = true
@@ -58,7 +58,7 @@ const runsValue = (operation: ParameterOperation | undefined): boolean =>
 const looksLikeCommand = (text: string): boolean => /[\w)]\s+[A-Za-z_/.~'"]/.test(text)
 
 /** Hands over every script inside the words of a node, and says what in them cannot be told. */
-export function findInWords(
+export function findInNodeWords(
   node: SyntaxNode,
   found: (script: ParsedScript) => void,
   isNumber: (name: string) => boolean = () => true,
@@ -119,13 +119,13 @@ const unclear = (text: string): Segment => plainSegment(`[[ ${text} ]]`, [ambigu
 const asksForFile = /^-[a-hkprsuwxLNOGS]$/
 
 /** The files that `[[ … ]]` asks about. */
-export function testSegments(
+export function testNodeSegments(
   expression: TestExpression,
   around: Surroundings,
   isInside: (path: string) => boolean,
   isNumber: (name: string) => boolean,
 ): Segment[] {
-  const inner = (part: TestExpression) => testSegments(part, around, isInside, isNumber)
+  const inner = (part: TestExpression) => testNodeSegments(part, around, isInside, isNumber)
   switch (expression.type) {
     case 'TestLogical':
       return expression.operands.flatMap(inner)

@@ -8,7 +8,7 @@ import {
   hole,
   isKnown,
   literalArg,
-  product,
+  argChoices,
   type Surroundings,
 } from './words/arg.ts'
 import { assignedOutside, assignedSecret, assignmentFindings } from './words/assignments.ts'
@@ -24,7 +24,14 @@ import {
   plainSegment,
 } from './words/flow.ts'
 import { firstFlow, noStdin, type Outcome, type Reading, unchanged, union } from './words/flow.ts'
-import { calls, findInWords, isFed, listsFiles, setsStrict, testSegments } from './nodes.ts'
+import {
+  nodeCalls,
+  findInNodeWords,
+  isFed,
+  nodeListsFiles,
+  setsStrict,
+  testNodeSegments,
+} from './nodes.ts'
 import { parseScript } from './words/parse.ts'
 import { readRedirects, type Redirects } from './redirects.ts'
 import type { Segment } from './words/segment.ts'
@@ -39,7 +46,7 @@ export interface Place {
 }
 
 /** Every simple command that the script may run, with what can be told of it. Never throws. */
-export function readScript(text: string, place: Place): Segment[] {
+export function walkScript(text: string, place: Place): Segment[] {
   try {
     const walk = new Walk(place)
     walk.script(text, { ...firstFlow, folders: [place.cwd] })
@@ -52,7 +59,7 @@ export function readScript(text: string, place: Place): Segment[] {
 
 /**
  * Walks through the syntax of one script and collects every simple command that it may run, with the folders in which it
- * may run. It gives up, and says so, when there is too much to judge: then a person is asked. `readScript` makes one for
+ * may run. It gives up, and says so, when there is too much to judge: then a person is asked. `walkScript` makes one for
  * each script; command.ts reads the commands and calls back for scripts inside of them.
  */
 class Walk implements Reading {
@@ -198,7 +205,7 @@ class Walk implements Reading {
         return union(flow.folders, ...node.items.map(({ body }) => this.#list(body, flow)))
       case 'TestCommand':
         this.#note([node.expression], flow)
-        for (const segment of testSegments(
+        for (const segment of testNodeSegments(
           node.expression,
           this.#around(flow),
           this.isInside,
@@ -215,7 +222,7 @@ class Walk implements Reading {
   }
 
   #function({ name, body }: ShellFunction, flow: Flow): readonly string[] {
-    if (calls(body, name.value))
+    if (nodeCalls(body, name.value))
       this.add(plainSegment(`${name.value}()`, [ambiguous('A function calls itself')]))
     const { done, failed } = this.#run(body, flow)
     return union(flow.folders, done, failed)
@@ -245,7 +252,7 @@ class Walk implements Reading {
     for (const [index, command] of commands.entries()) {
       if (this.#isFull()) break
       const before = commands[index - 1]
-      if (before) listing &&= listsFiles(before, index === 1)
+      if (before) listing &&= nodeListsFiles(before, index === 1)
       const stdin = before ? this.#output(before, flow) : flow.stdin
       const captured = flow.captured || isFed(commands[index + 1])
       const listed = index > 0 && listing
@@ -290,7 +297,7 @@ class Walk implements Reading {
     if (node.name) {
       const parts = [node.name, ...node.args].map((part) => this.#args(part, flow))
       // Too many to look at each: then none is known.
-      const lists = product(parts) ?? [
+      const lists = argChoices(parts) ?? [
         [node.name, ...node.args].map((part) => this.#arg(part, flow)),
       ]
       const outcomes = lists.map((words) => readCommand(words, { ...flow, stdin }, this, extras))
@@ -355,7 +362,7 @@ class Walk implements Reading {
 
   /** Substitutions in words, each a script of its own. */
   #inside = (node: SyntaxNode, flow: Flow): Finding[] =>
-    findInWords(
+    findInNodeWords(
       node,
       ({ commands, source }) => {
         const inner = { ...flow, depth: flow.depth + 1, captured: true, stdin: noStdin }

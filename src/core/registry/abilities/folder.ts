@@ -6,7 +6,7 @@ import {
   type AbilityPut,
   maxAbilityFolderBytes,
 } from '../../../contract/stored-ability.ts'
-import { byteLength } from '../../documents.ts'
+import { byteLength } from '../../../contract/byte-length.ts'
 import { type Ability, parseAbility } from '../../abilities/definition.ts'
 import type { Crypto } from '../../ports.ts'
 

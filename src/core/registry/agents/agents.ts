@@ -60,7 +60,7 @@ async function hasRevision(db: Db, agentId: string, sha256: string): Promise<boo
 }
 
 /** What a release brings, as agents of the place: all or none. What the place has by these names stays as it is. */
-export async function storeShipped(
+export async function storeShippedAgents(
   db: Db,
   crypto: Pick<Crypto, 'random' | 'sha256'>,
   now: number,

@@ -18,7 +18,7 @@ import {
   placeValues,
   type Row,
   revisionOf,
-  rowOf,
+  agentRow,
 } from './record.ts'
 
 export type Reader = ListCaller
@@ -111,7 +111,7 @@ export async function listAgents(
     ...[filter.capability, filter.workflow].flatMap(twice),
     page.limit,
   )
-  return rows.map(rowOf)
+  return rows.map(agentRow)
 }
 
 const optional = (column: string) => `(? is null or ${column} = ?)`
@@ -122,7 +122,7 @@ const twice = (value: string | null | undefined) => [value ?? null, value ?? nul
 const revisionColumns = `r.revision, r.sha256, r.created_by as createdBy, r.created_at as createdAt`
 
 /** Oldest first. Whether the agent is the reader's is asked before. */
-export async function listRevisions(
+export async function listAgentRevisions(
   db: Db,
   agentId: string,
   page: { limit: number; after: number | null },
@@ -135,7 +135,7 @@ export async function listRevisions(
   return { items, next: rows.length > page.limit ? (items.at(-1)?.revision ?? null) : null }
 }
 
-export async function loadRevision(
+export async function loadAgentRevision(
   db: Db,
   agentId: string,
   revision: number,

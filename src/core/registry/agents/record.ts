@@ -41,7 +41,7 @@ export function agentOf({ definition, ...row }: Row): Agent {
   return { ...row, ...(JSON.parse(definition) as AgentDefinition) } as Agent
 }
 
-export function rowOf(row: Row): AgentRow {
+export function agentRow(row: Row): AgentRow {
   const { instructions: _, adapters: __, ...shown } = agentOf(row)
   return shown
 }

@@ -10,7 +10,7 @@ import { type Candidate, resolveAgents } from './resolve.ts'
 const maxElsewhere = 100
 
 /** Reads, and writes nothing: whose rows are looked at is decided by the statements, before anything is ranked. */
-export async function resolveFor(
+export async function loadAgentResolution(
   db: Db,
   reader: Reader,
   asked: AgentResolve,

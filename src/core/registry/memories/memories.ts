@@ -15,14 +15,14 @@ import type { Db, DbStatement } from '../../ports.ts'
 import { hideSecretLikeText } from '../../redaction/secret-like.ts'
 import { type Limited, mayUseProject, type Place } from '../place.ts'
 import {
-  createStatements,
+  newMemoryStatements,
   deleteMemory,
-  findByTitle,
+  findMemoryByTitle,
   findMemory,
   type MemoryChange,
-  revisionBy,
+  memoryRevisionBy,
   type Saving,
-  updateStatements,
+  updateMemoryStatements,
 } from './rows.ts'
 
 /** Whoever reads and changes memories: a key, or an agent for the member of its session. */
@@ -39,7 +39,7 @@ export async function saveMemory(
   given: MemoryFields & Saving & { id: string },
 ): Promise<Memory> {
   refuseSecrets(given)
-  await db.batch(createStatements(now, place, given))
+  await db.batch(newMemoryStatements(now, place, given))
   return await loadMemory(db, place, given.id)
 }
 
@@ -68,8 +68,8 @@ export async function updateMemory(
     ...{ type: type ?? null, title: title ?? null, content: content ?? null },
     expectedRevision: expectedRevision ?? null,
   }
-  await db.batch(updateStatements(now, id, change, saving))
-  const made = await revisionBy(db, id, saving.operationId)
+  await db.batch(updateMemoryStatements(now, id, change, saving))
+  const made = await memoryRevisionBy(db, id, saving.operationId)
   const newest = await loadMemory(db, caller, id)
   if (made) return { ...newest, ...asRevised(made) }
   if (saysAlready(newest, change)) return newest
@@ -122,18 +122,18 @@ export async function importMemories(
   const items: MemoryImported['items'] = []
   const statements: DbStatement[] = []
   for (const [index, one] of memories.entries()) {
-    const found = await findByTitle(db, place, one)
+    const found = await findMemoryByTitle(db, place, one)
     const id = idOf(index)
     const saving = { savedBy, operationId: id }
     const { title } = one
     if (!found) {
-      statements.push(...createStatements(now, place, { id, ...one, ...saving }))
+      statements.push(...newMemoryStatements(now, place, { id, ...one, ...saving }))
       items.push({ title, outcome: 'created', id: dryRun ? null : (id as Memory['id']) })
     } else if (found.content === one.content) {
       items.push({ title, outcome: 'unchanged', id: found.id })
     } else {
       const change = { type: null, title: null, content: one.content, expectedRevision: null }
-      statements.push(...updateStatements(now, found.id, change, saving))
+      statements.push(...updateMemoryStatements(now, found.id, change, saving))
       items.push({ title, outcome: 'updated', id: found.id })
     }
   }

@@ -25,22 +25,32 @@ export interface MemoryChange {
   expectedRevision: number | null
 }
 
-/** Ends with a digit, so that the stemmer leaves it alone. */
+/** Names a place in one word. */
 export const placeToken = ({ organisationId, project, scope, memberId }: Place): string =>
   `p${hashText([organisationId, project, scope, memberId].join('\n')).slice(0, 32)}0`
 
 export const columns = `id, project, scope, type, title, content, revision, saved_by as savedBy,
   created_at as createdAt, updated_at as updatedAt`
 
-export function createStatements(now: number, place: Place, memory: NewMemory): DbStatement[] {
+/** The greatest n of a place, by its number: that of what was changed last. */
+const newest = (number: string): string =>
+  `(select n from memories as known where known.n between (${number}) << 32 and ((${number}) << 32) + 4294967295
+    order by known.n desc limit 1)`
+
+export function newMemoryStatements(now: number, place: Place, memory: NewMemory): DbStatement[] {
   const { organisationId, project, scope, memberId } = place
   const { id, type, title, content, savedBy, operationId } = memory
   return [
     {
-      sql: `insert into memories (id, organisation_id, project, scope, member_id, place, type, title, content, revision,
-              saved_by, created_at, updated_at)
-            select ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1, ?10, ?11, ?11
-            where not exists (select 1 from memories where id = ?1)`,
+      sql: `insert into memory_places (place) select ?1
+            where not exists (select 1 from memory_places where place = ?1)`,
+      values: [placeToken(place)],
+    },
+    {
+      sql: `insert into memories (n, id, organisation_id, project, scope, member_id, place, type, title, content,
+              revision, saved_by, created_at, updated_at)
+            select coalesce(${newest('number')}, number << 32) + 1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1, ?10, ?11, ?11
+            from memory_places where place = ?6 and not exists (select 1 from memories where id = ?1)`,
       values: [
         ...[id, organisationId, project, scope, memberId, placeToken(place)],
         ...[type, title, content, savedBy, now],
@@ -56,7 +66,7 @@ export function createStatements(now: number, place: Place, memory: NewMemory): 
 }
 
 /** The revision first, with what it is to say; then the memory says it. Both see the same state. */
-export function updateStatements(
+export function updateMemoryStatements(
   now: number,
   id: string,
   { type, title, content, expectedRevision }: MemoryChange,
@@ -73,7 +83,7 @@ export function updateStatements(
     },
     {
       sql: `update memories set type = made.type, title = made.title, content = made.content, revision = made.revision,
-              saved_by = made.saved_by, updated_at = made.created_at
+              saved_by = made.saved_by, updated_at = made.created_at, n = ${newest('memories.n >> 32')} + 1
             from (select * from memory_revisions where memory_id = ?1 and operation_id = ?2) as made
             where memories.id = ?1 and memories.revision < made.revision and deleted_at is null`,
       values: [id, operationId],
@@ -95,7 +105,7 @@ export async function findMemory(
   return row ?? null
 }
 
-export async function revisionBy(
+export async function memoryRevisionBy(
   db: Db,
   id: string,
   operationId: string,
@@ -111,7 +121,7 @@ const revisionColumns =
   'revision, type, title, content, saved_by as savedBy, created_at as createdAt'
 
 /** Newest first. */
-export async function listRevisions(
+export async function listMemoryRevisions(
   db: Db,
   id: string,
   page: { limit: number; before: number | null },
@@ -179,7 +189,7 @@ export async function deleteMemory(
 }
 
 /** That an import means: of this type and title, the oldest. */
-export async function findByTitle(
+export async function findMemoryByTitle(
   db: Db,
   place: Place,
   { type, title }: { type: string; title: string },

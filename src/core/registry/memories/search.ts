@@ -1,8 +1,8 @@
 /**
- * Search in memories. FTS5 finds rows, and only rows of the places that are asked for: each row has a word for its place in
- * the index, and each query demands it. FTS5's own ranking is not used: it weighs words by how often the whole table has
- * them, so another organisation's rows would change an order. Ranked are the newest that were found, by what they say
- * themselves: how many of the words, and where.
+ * Search in memories, by one statement. The index is only asked for rows of the places that are searched: each place has a
+ * range of row numbers of its own. FTS5's own ranking is not used: it weighs words by how often the whole table has them, so
+ * another organisation's rows would change an order. What counts is which words a memory has, and which in its title; the
+ * index knows both, so only what is given back is read.
  */
 import { AppError } from '../../../contract/error.ts'
 import type { MemoryHit } from '../../../contract/memory.ts'
@@ -17,47 +17,27 @@ export interface MemorySearch {
   limit: number
 }
 
-/** Of more matches than this the newest are ranked. */
-const maxRanked = 400
+/** Of more memories with a word than this, those changed last count. */
+const maxFound = 400
 const maxWords = 16
-/** Of a long memory only its beginning is ranked. */
-const rankedCharacters = 4000
 const snippetCharacters = 240
 const before = 60
 
-/** First what has all words, then what has some: one question, since the way to libSQL costs more than the second look. */
+/** First what has all words, then what has some. */
 export async function searchMemories(db: Db, search: MemorySearch): Promise<MemoryHit[]> {
-  const words = wordsOf(search.query)
+  const words = searchWords(search.query)
   const [first] = search.places
   if (!first) return []
+  const places = search.places.map(placeToken)
   const values: DbValue[] = [
-    ...[matchOf(search, words, 'AND'), matchOf(search, words, 'OR'), first.organisationId],
-    ...[JSON.stringify(search.places.map(placeToken)), search.type, search.limit],
-    ...words.map(stem),
+    ...[first.organisationId, search.type, search.limit, `{title content} : (${all(words)})`],
+    ...[...places, ...words, ...words.map(stem)],
   ]
-  const rows = await db.all<Row>(sqlOf(words.length), ...values)
+  const rows = await db.all<Row>(sqlOf(places.length, words.length), ...values)
   return rows.map(({ part, begin, length, ...hit }) => ({
     ...hit,
-    snippet: `${begin > 1 ? '…' : ''}${part}${begin + part.length <= length ? '…' : ''}`,
+    snippet: `${begin > 1 ? '…' : ''}${part}${begin + snippetCharacters <= length ? '…' : ''}`,
   }))
-}
-
-/** Letters and digits only: nothing of what remains can be syntax. */
-export function wordsOf(query: string): string[] {
-  const found = query.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []
-  const words = [...new Set(found)].slice(0, maxWords)
-  if (words.length > 0) return words
-  throw new AppError('invalid_request', 'Invalid query: there is no word in it', [
-    { path: 'query', message: 'Give at least one word of letters or digits' },
-  ])
-}
-
-const quoted = (word: string): string => `"${word.replaceAll('"', '""')}"`
-
-function matchOf({ places, type }: MemorySearch, words: string[], how: 'AND' | 'OR'): string {
-  const place = `place : (${places.map((one) => quoted(placeToken(one))).join(' OR ')})`
-  const kind = type === null ? '' : ` AND type : ${quoted(type)}`
-  return `${place}${kind} AND {title content} : (${words.map(quoted).join(` ${how} `)})`
 }
 
 interface Row extends Omit<MemoryHit, 'snippet'> {
@@ -66,45 +46,74 @@ interface Row extends Omit<MemoryHit, 'snippet'> {
   length: number
 }
 
-/** Without endings that the index does not look at either. */
-const stem = (word: string): string => word.slice(0, Math.max(4, word.length - 3))
+/** Letters and digits only: nothing of what remains can be syntax. */
+export function searchWords(query: string): string[] {
+  const found = query.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []
+  const words = [...new Set(found)].slice(0, maxWords)
+  if (words.length > 0) return words
+  throw new AppError('invalid_request', 'Invalid query: there is no word in it', [
+    { path: 'query', message: 'Give at least one word of letters or digits' },
+  ])
+}
 
-const firstWord = 7
-const texts = new Map<number, string>()
+const all = (words: readonly string[]): string => words.map((word) => `"${word}"`).join(' AND ')
 
-function sqlOf(words: number): string {
-  const known = texts.get(words) ?? makeSql(words)
-  texts.set(words, known)
+const texts = new Map<string, string>()
+
+function sqlOf(places: number, words: number): string {
+  const name = `${places} ${words}`
+  const known = texts.get(name) ?? makeSql(places, words)
+  texts.set(name, known)
   return known
 }
 
-/** Newest first, so that the index gives no more than are wanted. */
-const matching = (match: number, whole: number): string =>
-  `select rowid as n, ${whole} as whole from memory_index where memory_index match ?${match}
-   order by rowid desc limit ${maxRanked}`
+const firstPlace = 5
+const numbers = (first: number, count: number): string[] =>
+  Array.from({ length: count }, (_, at) => `?${first + at}`)
 
-function makeSql(words: number): string {
-  const numbers = Array.from({ length: words }, (_, at) => `?${at + firstWord}`)
-  const score = numbers
-    .map((word) => `8 * (instr(heading, ${word}) > 0) + 3 * (instr(body, ${word}) > 0)`)
-    .join(' + ')
-  const places = numbers.map((word) => `nullif(instr(body, ${word}), 0)`)
+function makeSql(places: number, words: number): string {
+  const tokens = numbers(firstPlace, places)
+  const given = numbers(firstPlace + places, words)
+  const stems = numbers(firstPlace + places + words, words)
+  const seen = stems.map((one) => `nullif(instr(lower(content), ${one}), 0)`)
   return `
-    with found as materialized (
-      select n, max(whole) as whole from (
-        select * from (${matching(1, 1)})${words === 1 ? '' : ` union all select * from (${matching(2, 0)})`}
-      ) group by n
-    ), own as materialized (
-      select m.n, whole, lower(m.title) as heading, lower(substr(m.content, 1, ${rankedCharacters})) as body,
-        m.updated_at as at
-      from found join memories as m on m.n = found.n
-      where m.organisation_id = ?3 and m.place in (select value from json_each(?4))
-        and m.deleted_at is null and (?5 is null or m.type = ?5)
-    ), ranked as materialized (
-      select n, whole, ${score} as score, max(1, coalesce(${[...places, '1'].join(', ')}) - ${before}) as begin
-      from own order by whole desc, score desc, at desc, n desc limit ?6
+    with best as materialized (${tokens.map((place) => bestOf(place, given)).join(' union all ')}
+    ), hits as materialized (
+      select *, max(1, coalesce(${[...seen, '1'].join(', ')}) - ${before}) as begin
+      from best cross join memories using (n)
+      where organisation_id = ?1 and place in (${tokens.join(', ')}) and deleted_at is null
+      order by whole desc, score desc, updated_at desc, n desc limit ?3
     )
     select id, project, scope, type, title, revision, updated_at as updatedAt, score, begin,
       substr(content, begin, ${snippetCharacters}) as part, length(content) as length
-    from ranked join memories using (n) order by whole desc, score desc, updatedAt desc, n desc`
+    from hits order by whole desc, score desc, updated_at desc, n desc`
 }
+
+/** Of one place: what has all words, then by points: for each word, and for each in the title some more. */
+function bestOf(place: string, words: readonly string[]): string {
+  const begin = `(select number << 32 from memory_places where place = ${place})`
+  const found = (match: string, whole: 0 | 1, some: 0 | 1, title: 0 | 1): string =>
+    `select * from (select rowid as n, ${whole} as whole, ${some} as some, ${title} as title from memory_index
+       where memory_index match ${match} and rowid between ${begin} and ${begin} + 4294967295
+       order by rowid desc limit ${maxFound})`
+  const lists = [
+    found('?4', 1, 0, 0),
+    // With one word these are all.
+    ...(words.length === 1 ? [] : words.map((word) => found(inText(word), 0, 1, 0))),
+    ...words.map((word) => found(inTitle(word), 0, 0, 1)),
+  ]
+  return `
+      select * from (
+        select n, max(whole) as whole,
+          3 * (case when max(whole) then ${words.length} else sum(some) end) + 5 * sum(title) as score
+        from (${lists.join(' union all ')}) as found
+        where ?2 is null or ?2 = (select type from memories where memories.n = found.n)
+        group by n order by whole desc, score desc, n desc limit ?3
+      )`
+}
+
+const inText = (word: string): string => `'{title content} : "' || ${word} || '"'`
+const inTitle = (word: string): string => `'title : "' || ${word} || '"'`
+
+/** Without endings that the index does not look at either. */
+const stem = (word: string): string => word.slice(0, Math.max(4, word.length - 3))

@@ -16,20 +16,20 @@ import {
   type PhaseSave,
   type WholePhaseArtifact,
 } from '../../../contract/phase.ts'
-import { byteLength } from '../../documents.ts'
+import { byteLength } from '../../../contract/byte-length.ts'
 import type { Crypto, Db } from '../../ports.ts'
 import {
   type ArtifactRow,
   type ChangeKey,
-  findArtifact,
-  listApprovals,
-  listArtifacts,
+  findPhaseArtifact,
+  listPhaseApprovals,
+  listPhaseArtifacts,
   type NewArtifact,
   presentPhases,
-  saveApproval,
-  saveStatement,
+  savePhaseApproval,
+  savePhaseStatement,
 } from './rows.ts'
-import { readinessOf, statusOf } from './rules.ts'
+import { phaseReadiness, phaseStatus } from './rules.ts'
 
 type Hashes = Pick<Crypto, 'sha256'>
 
@@ -41,7 +41,7 @@ export interface Saver {
 }
 
 /** Repeatable: what the newest revision says already is that revision. */
-export async function saveArtifact(
+export async function storePhaseArtifact(
   db: Db,
   crypto: Hashes,
   now: number,
@@ -51,10 +51,10 @@ export async function saveArtifact(
 ): Promise<PhaseArtifact> {
   const { change, phase } = about
   const artifact = await artifactOf(crypto, saver, { project, change, phase, content })
-  const { sql, values } = saveStatement(now, artifact, expectedRevision ?? null)
+  const { sql, values } = savePhaseStatement(now, artifact, expectedRevision ?? null)
   const [made] = await db.all<ArtifactRow>(sql, ...values)
   if (made) return shown(artifact, made)
-  const found = await findArtifact(db, artifact, phase, null)
+  const found = await findPhaseArtifact(db, artifact, phase, null)
   const isSame = found?.sha256 === artifact.sha256
   if (found && isSame) return shown(artifact, found)
   throw changedMeanwhile(artifact, phase, found?.revision ?? 0)
@@ -76,34 +76,38 @@ export const shown = ({ project, change }: ChangeKey, row: ArtifactRow): PhaseAr
   ...{ savedBy: row.savedBy, createdAt: row.createdAt },
 })
 
-export async function loadArtifact(
+export async function loadPhaseArtifact(
   db: Db,
   key: ChangeKey,
   phase: Phase,
   revision: number | null,
 ): Promise<WholePhaseArtifact> {
-  const found = await findArtifact(db, key, phase, revision)
+  const found = await findPhaseArtifact(db, key, phase, revision)
   if (!found) throw noArtifact(key, phase)
   return {
     ...shown(key, found),
     content: found.content,
     isNewest: found.revision === found.newest,
-    approvals: await listApprovals(db, key, phase, found.revision),
+    approvals: await listPhaseApprovals(db, key, phase, found.revision),
   }
 }
 
-export async function loadStatus(db: Db, key: ChangeKey): Promise<ChangeStatus> {
-  const artifacts = await listArtifacts(db, key)
+export async function loadPhaseStatus(db: Db, key: ChangeKey): Promise<ChangeStatus> {
+  const artifacts = await listPhaseArtifacts(db, key)
   const present = new Set(artifacts.map(({ phase }) => phase))
-  return { project: key.project, change: key.change, ...statusOf(key, present), artifacts }
+  return { project: key.project, change: key.change, ...phaseStatus(key, present), artifacts }
 }
 
-export async function loadReadiness(db: Db, key: ChangeKey, phase: Phase): Promise<PhaseReadiness> {
-  return readinessOf(key, phase, await presentPhases(db, key))
+export async function loadPhaseReadiness(
+  db: Db,
+  key: ChangeKey,
+  phase: Phase,
+): Promise<PhaseReadiness> {
+  return phaseReadiness(key, phase, await presentPhases(db, key))
 }
 
 /** Bound to the hash of what was read, and void for every later revision. Who saved it does not approve it. */
-export async function approveArtifact(
+export async function approvePhaseArtifact(
   db: Db,
   now: number,
   caller: { keyId: string; memberId: string; owner: string },
@@ -111,12 +115,12 @@ export async function approveArtifact(
   phase: Phase,
   { sha256, decision, reason }: Omit<PhaseApprove, 'project'>,
 ): Promise<PhaseApproval> {
-  const found = await findArtifact(db, key, phase, null)
+  const found = await findPhaseArtifact(db, key, phase, null)
   if (!found) throw noArtifact(key, phase)
   const what = `"${topicKey(key.change, phase)}"`
   if (decision === 'approved' && found.memberId === caller.memberId)
     throw new AppError('forbidden', `Cannot approve ${what}: you have saved it yourself`)
-  const made = await saveApproval(db, now, key, phase, { sha256, decision, reason, ...caller })
+  const made = await savePhaseApproval(db, now, key, phase, { sha256, decision, reason, ...caller })
   if (made) return made
   const newest = `the newest revision is ${found.revision} with sha256 ${found.sha256}`
   throw new AppError('wrong_state', `Cannot approve ${what}: ${newest}. Read it first`, [
@@ -125,7 +129,7 @@ export async function approveArtifact(
 }
 
 /** All or nothing. Without a dry run it does what the dry run says, unless somebody saves in between. */
-export async function importArtifacts(
+export async function storePhaseImport(
   db: Db,
   crypto: Hashes,
   now: number,
@@ -138,13 +142,13 @@ export async function importArtifacts(
   )
   const items: PhaseImported['items'] = []
   for (const one of wanted) items.push(await planned(db, one))
-  if (!dryRun) await db.batch(wanted.map((one) => saveStatement(now, one, null)))
+  if (!dryRun) await db.batch(wanted.map((one) => savePhaseStatement(now, one, null)))
   return { dryRun, items }
 }
 
 async function planned(db: Db, one: NewArtifact): Promise<PhaseImported['items'][number]> {
   const key = topicKey(one.change, one.phase)
-  const found = await findArtifact(db, one, one.phase, null)
+  const found = await findPhaseArtifact(db, one, one.phase, null)
   if (!found) return { topicKey: key, outcome: 'created', revision: 1 }
   const { revision } = found
   return found.sha256 === one.sha256

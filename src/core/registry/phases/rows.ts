@@ -45,7 +45,7 @@ const keyOf = ({ organisationId, project, change }: ChangeKey): string[] => [
 ]
 
 /** Decides and writes in one: of two who know the same revision one writes. What the newest says already is not written. */
-export function saveStatement(
+export function savePhaseStatement(
   now: number,
   artifact: NewArtifact,
   expectedRevision: number | null,
@@ -67,7 +67,7 @@ export function saveStatement(
 }
 
 /** The newest of each phase, in the order of the phases. */
-export async function listArtifacts(db: Db, key: ChangeKey): Promise<ListedPhaseArtifact[]> {
+export async function listPhaseArtifacts(db: Db, key: ChangeKey): Promise<ListedPhaseArtifact[]> {
   const rows = await db.all<ArtifactRow & { staleSince: number | null; approved: number }>(
     `select ${columns},
        (select min(later.created_at) from phase_artifacts as later
@@ -99,7 +99,7 @@ export async function presentPhases(db: Db, key: ChangeKey): Promise<Set<Phase>>
 }
 
 /** Of several changes; one that nobody has begun is not there. */
-export async function presentByChange(
+export async function presentPhasesByChange(
   db: Db,
   { organisationId, project }: Omit<ChangeKey, 'change'>,
   changes: readonly string[],
@@ -118,7 +118,7 @@ export async function presentByChange(
 const maxTold = 50
 
 /** Open sessions of the project, newest first; none if no policy of the organisation has ever named a phase. */
-export async function openSessionsIn(
+export async function openPhaseSessions(
   db: Db,
   { organisationId, project }: Omit<ChangeKey, 'change'>,
 ): Promise<string[]> {
@@ -132,7 +132,7 @@ export async function openSessionsIn(
 }
 
 /** Null revision: the newest. */
-export async function findArtifact(
+export async function findPhaseArtifact(
   db: Db,
   key: ChangeKey,
   phase: Phase,
@@ -148,7 +148,7 @@ export async function findArtifact(
 }
 
 /** Newest first. */
-export async function listRevisions(
+export async function listPhaseRevisions(
   db: Db,
   key: ChangeKey,
   phase: Phase,
@@ -161,7 +161,7 @@ export async function listRevisions(
 }
 
 /** By name. */
-export async function listChanges(
+export async function listPhaseChanges(
   db: Db,
   { organisationId, project }: Omit<ChangeKey, 'change'>,
   page: { limit: number; after: string | null },
@@ -190,7 +190,7 @@ interface Word {
 }
 
 /** Only on the newest revision, and only if it is the one that was read. A member's last word counts. */
-export async function saveApproval(
+export async function savePhaseApproval(
   db: Db,
   now: number,
   key: ChangeKey,
@@ -209,7 +209,7 @@ export async function saveApproval(
   return made ?? null
 }
 
-export async function listApprovals(
+export async function listPhaseApprovals(
   db: Db,
   key: ChangeKey,
   phase: Phase,

@@ -48,7 +48,7 @@ interface Place {
   change: string
 }
 
-export function readinessOf(
+export function phaseReadiness(
   { project, change }: Place,
   phase: Phase,
   present: Present,
@@ -76,7 +76,7 @@ function readinessHint(change: string, phase: Phase, present: Present): string {
   return `Not ready: save ${topicKey(change, first)} first${next === first ? '' : `; the next phase that is ready is ${next}`}`
 }
 
-export function statusOf(
+export function phaseStatus(
   place: Place,
   present: Present,
 ): Omit<ChangeStatus, 'artifacts' | 'project' | 'change'> {

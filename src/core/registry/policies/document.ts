@@ -8,7 +8,7 @@ import { type ParsedPolicy, parsePolicy } from '../../policy/document.ts'
 const maxPatterns = 1000
 
 /** Or refuses, with the place of every mistake. */
-export function mustParse(source: string, format: PolicyFormat): PolicyDocument {
+export function mustParsePolicy(source: string, format: PolicyFormat): PolicyDocument {
   const document = documentOf(parsePolicy(source, format))
   const patterns = countPatterns(document)
   if (patterns <= maxPatterns) return document

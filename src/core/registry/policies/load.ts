@@ -2,7 +2,7 @@ import type { Policy } from '../../../contract/policy.ts'
 import type { StoredPolicy } from '../../../contract/stored-policy.ts'
 import type { Db } from '../../ports.ts'
 import { mustParseStored } from './document.ts'
-import { findNewest } from './policies.ts'
+import { findNewestPolicy } from './policies.ts'
 
 /** The document that counts for a session, read once when it is created. */
 interface LoadedPolicy {
@@ -20,7 +20,7 @@ export async function loadPolicyFor(
   project: string,
 ): Promise<LoadedPolicy | null> {
   const found = await Promise.all(
-    [project, null].map((scope) => findNewest(db, { organisationId, project: scope })),
+    [project, null].map((scope) => findNewestPolicy(db, { organisationId, project: scope })),
   )
   const stored = found.find((one) => one !== null && !one.removed)
   return stored ? loadedOf(stored) : null

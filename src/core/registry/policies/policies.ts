@@ -6,9 +6,9 @@ import type {
   PolicyRow,
   StoredPolicy,
 } from '../../../contract/stored-policy.ts'
-import { builtinOf, policyFrom } from '../../policy/sandbox-default.ts'
+import { builtinPolicy, policyFrom } from '../../policy/sandbox-default.ts'
 import type { Db } from '../../ports.ts'
-import { mustParse } from './document.ts'
+import { mustParsePolicy } from './document.ts'
 import { migrationWarnings, policyWarnings } from '../../policy/warnings.ts'
 
 /** Whose policy: one project's, or (null) the whole organisation's. */
@@ -42,10 +42,10 @@ export async function putPolicy(
   caller: { organisationId: string; keyId: string },
   { project, source, format, expectedVersion }: PolicyPut,
 ): Promise<PolicyPutResult> {
-  const document = mustParse(source, format)
-  const builtin = builtinOf(document.extends) ?? 'none'
+  const document = mustParsePolicy(source, format)
+  const builtin = builtinPolicy(document.extends) ?? 'none'
   const owner = { organisationId: caller.organisationId, project: project ?? null }
-  const before = await findNewest(db, owner)
+  const before = await findNewestPolicy(db, owner)
   const withWarnings = (stored: StoredPolicy): PolicyPutResult => ({
     ...stored,
     warnings: [
@@ -70,7 +70,7 @@ export async function putPolicy(
     builtin,
   )
   if (made) return withWarnings(storedOf(made))
-  const newest = await findNewest(db, owner)
+  const newest = await findNewestPolicy(db, owner)
   const isSame = newest?.source === source && newest.format === format && newest.extends === builtin
   if (newest && isSame) return withWarnings(newest)
   throw changedMeanwhile(newest?.version ?? 0)
@@ -83,7 +83,7 @@ export async function removePolicy(
   keyId: string,
   owner: PolicyOwner,
 ): Promise<StoredPolicy> {
-  const before = await findNewest(db, owner)
+  const before = await findNewestPolicy(db, owner)
   if (!before || before.removed) throw noPolicy()
   const [made] = await db.all<LongRow>(
     `insert into policies (organisation_id, project, version, name, format, source, created_by, created_at)
@@ -95,7 +95,7 @@ export async function removePolicy(
     before.version,
   )
   if (made) return storedOf(made)
-  const after = await findNewest(db, owner)
+  const after = await findNewestPolicy(db, owner)
   if (after?.removed) return after
   throw changedMeanwhile(after?.version ?? 0)
 }
@@ -119,7 +119,7 @@ export async function listPolicies(
 }
 
 /** Newest first, removals too. */
-export async function listVersions(
+export async function listPolicyVersions(
   db: Db,
   owner: PolicyOwner,
   page: { limit: number; before: number | null },
@@ -133,7 +133,7 @@ export async function listVersions(
   return rows.map(rowOf)
 }
 
-export async function loadVersion(
+export async function loadPolicyVersion(
   db: Db,
   owner: PolicyOwner,
   version: number,
@@ -148,7 +148,7 @@ export async function loadVersion(
 }
 
 /** null: there never was one. It may say that there is none any more. */
-export async function findNewest(db: Db, owner: PolicyOwner): Promise<StoredPolicy | null> {
+export async function findNewestPolicy(db: Db, owner: PolicyOwner): Promise<StoredPolicy | null> {
   const [row] = await db.all<LongRow>(
     `select ${columns}, source from (${newestOf})`,
     ...scopeOf(owner),

@@ -1,10 +1,10 @@
 import { AppError } from '../../../contract/error.ts'
 import type { SkillDetails, SkillTarget } from '../../../contract/skill.ts'
 import type { Db } from '../../ports.ts'
-import { changeStatement } from './changes.ts'
-import { loadSkill, mustFindVersion } from './rows.ts'
+import { skillChangeStatement } from './changes.ts'
+import { loadSkill, mustFindSkillVersion } from './rows.ts'
 import { viewSkill } from './skills.ts'
-import { mustMayActivate, type VersionCaller } from './versions.ts'
+import { mustMayActivateVersion, type VersionCaller } from './versions.ts'
 
 const maxAttachments = 200
 
@@ -17,8 +17,8 @@ export async function attachSkill(
   version: number | null,
 ): Promise<SkillDetails> {
   const skill = await loadSkill(db, caller, skillId)
-  mustMayActivate(caller, skill)
-  if (version !== null) await mustFindVersion(db, skill, version)
+  mustMayActivateVersion(caller, skill)
+  if (version !== null) await mustFindSkillVersion(db, skill, version)
   const { targetType, targetKey } = target
   await db.batch([
     {
@@ -32,7 +32,7 @@ export async function attachSkill(
               where version is not excluded.version`,
       values: [skillId, targetType, targetKey, version, caller.keyId, now, maxAttachments],
     },
-    changeStatement(now, {
+    skillChangeStatement(now, {
       ...{ skillId, act: 'attached', version, target: { targetType, targetKey } },
       ...{ actor: caller.keyId, reason: '' },
     }),
@@ -50,13 +50,13 @@ export async function detachSkill(
   { skillId, targetType, targetKey }: { skillId: string } & SkillTarget,
 ): Promise<SkillDetails> {
   const skill = await loadSkill(db, caller, skillId)
-  mustMayActivate(caller, skill)
+  mustMayActivateVersion(caller, skill)
   await db.batch([
     {
       sql: 'delete from skill_attachments where skill_id = ? and target_type = ? and target_key = ?',
       values: [skillId, targetType, targetKey],
     },
-    changeStatement(now, {
+    skillChangeStatement(now, {
       ...{ skillId, act: 'detached', version: null, target: { targetType, targetKey } },
       ...{ actor: caller.keyId, reason: '' },
     }),

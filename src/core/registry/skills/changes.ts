@@ -15,7 +15,7 @@ export interface Change {
 export const newestVersion = '(select max(version) from skill_versions where skill_id = ?1)'
 
 /** Behind the statement that it tells of, in one batch: if that has changed no row, nothing is told. */
-export function changeStatement(
+export function skillChangeStatement(
   now: number,
   { skillId, act, version, target, actor, reason }: Change,
 ): DbStatement {
@@ -32,7 +32,7 @@ export function changeStatement(
 }
 
 /** Newest first. */
-export async function listChanges(
+export async function listSkillChanges(
   db: Db,
   skillId: string,
   page: { limit: number; before: number | null },

@@ -1,6 +1,6 @@
 import type { SkillTarget, SkillVersion } from '../../../contract/skill.ts'
 import type { Db } from '../../ports.ts'
-import { type RegisteredSkill, type ResolveQuery, targetsOf } from './resolve.ts'
+import { type RegisteredSkill, type ResolveQuery, skillTargets } from './resolve.ts'
 import { versionColumns, versionOf, type VersionRow, visible } from './rows.ts'
 
 interface Owner {
@@ -15,13 +15,15 @@ type AttachmentRow = SkillTarget & { skillId: string; version: number | null }
 const maxSkills = 500
 
 /** The rows that may count for the query: the project's, and those of the member who asks. */
-export async function loadRegistered(
+export async function loadRegisteredSkills(
   db: Db,
   { organisationId, memberId }: Owner,
   project: string,
   query: ResolveQuery,
 ): Promise<RegisteredSkill[]> {
-  const targets = targetsOf(query).map(({ targetType, targetKey }) => `${targetType}/${targetKey}`)
+  const targets = skillTargets(query).map(
+    ({ targetType, targetKey }) => `${targetType}/${targetKey}`,
+  )
   const references = [...query.skills, ...(query.agent?.skills ?? [])]
   const skills = await db.all<SkillRow>(
     `select id, scope, name, current_version as currentVersion from skills

@@ -1,6 +1,6 @@
 // What of resolved skills can be given to an agent: texts that are here. Pure, and deterministic in its reasons.
 
-import { byteLength, isLongerThan } from '../../../contract/canonical.ts'
+import { byteLength, isLongerThan } from '../../../contract/byte-length.ts'
 import {
   maxPayloadBytes,
   maxSkillBytes,
@@ -22,7 +22,10 @@ export type Uploads = ReadonlyMap<string, UploadedFile>
 type Content = { content: string; reason: null } | { content: null; reason: PayloadReason }
 
 /** In the order of the resolution. What no longer fits is left out whole, and what comes after it may still fit. */
-export function payloadOf({ skills, skipped }: SkillResolution, uploads: Uploads): SkillPayload {
+export function payloadOfSkills(
+  { skills, skipped }: SkillResolution,
+  uploads: Uploads,
+): SkillPayload {
   let left = maxPayloadBytes
   const items = skills.map((skill, order): SkillPayloadItem => {
     const given = contentOf(skill, uploads)

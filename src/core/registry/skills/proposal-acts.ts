@@ -13,7 +13,7 @@ import {
   wrongProposalState,
 } from './proposals.ts'
 import { loadSkill } from './rows.ts'
-import { addStatements, mustMayActivate, type VersionCaller } from './versions.ts'
+import { addVersionStatements, mustMayActivateVersion, type VersionCaller } from './versions.ts'
 
 export async function submitProposal(
   db: Db,
@@ -135,7 +135,7 @@ export async function cancelProposal(
   reason: string,
 ): Promise<SkillProposal> {
   const found = await loadProposal(db, caller, id)
-  if (found.askerMember !== caller.memberId) mustMayActivate(caller, found)
+  if (found.askerMember !== caller.memberId) mustMayActivateVersion(caller, found)
   const word = { by: caller.keyId, reason, at: now }
   if (found.state !== 'cancelled')
     await db.batch(endStatements(id, ['draft', 'submitted', 'approved'], 'cancelled', word))
@@ -153,7 +153,7 @@ export async function applyProposal(
   reason: string,
 ): Promise<SkillProposal> {
   const found = await loadProposal(db, caller, id)
-  mustMayActivate(caller, found)
+  mustMayActivateVersion(caller, found)
   if (found.state === 'approved') await db.batch(applyStatements(now, caller, found, reason))
   const after = await viewProposal(db, caller, id)
   if (after.state === 'applied') return after
@@ -175,7 +175,7 @@ function applyStatements(
 ): DbStatement[] {
   const saying = { description, compatibility, source, sha256 }
   return [
-    ...addStatements(now, {
+    ...addVersionStatements(now, {
       ...{ skillId, saying, activate: true, actor: keyId, reason: `${reason} (${id})` },
       ifSql: `exists (select 1 from skill_proposals as p join skills as s on s.id = p.skill_id
         where p.id = ?9 and p.state = 'approved' and s.current_version is p.base_version)`,

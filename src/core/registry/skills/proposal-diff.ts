@@ -7,7 +7,7 @@ type Said = Omit<Saying, 'sha256'>
 const maxShown = 8000
 
 /** For people who decide: what changes, in one run of lines. Deterministic, and in proportion to the texts. */
-export function diffOf(before: Said | null, after: Said): ProposalDiff {
+export function proposalDiff(before: Said | null, after: Said): ProposalDiff {
   const was = before ?? { description: '', compatibility: '', source: null }
   const [old, now] = [linesOf(was.source), linesOf(after.source)]
   const start = common(old, now)

@@ -11,14 +11,14 @@ import type {
   SkillProposalQuery,
   SkillProposalRow,
 } from '../../../contract/skill-proposal.ts'
-import { approvalTerms } from '../../policy/rules.ts'
+import { ruleApprovalTerms } from '../../policy/rules.ts'
 import type { Crypto, Db, DbStatement } from '../../ports.ts'
 import { hideSecretLikeText } from '../../redaction/secret-like.ts'
 import { limitValues } from '../place.ts'
 import { loadPolicyFor } from '../policies/load.ts'
-import { diffOf } from './proposal-diff.ts'
-import { findVersion, loadSkill, type SkillCaller, visible } from './rows.ts'
-import { sayingOf } from './versions.ts'
+import { proposalDiff } from './proposal-diff.ts'
+import { findSkillVersion, loadSkill, type SkillCaller, visible } from './rows.ts'
+import { skillSaying } from './versions.ts'
 
 /** Who proposes: a key, or a session's sandbox, which nobody is. */
 export interface Asker {
@@ -41,10 +41,10 @@ export async function createProposal(
   // What it was made for may have changed since: then it is not checked again.
   if (await isThere(db, id)) return
   mustImproveCurrent(skill, input.baseVersion)
-  const base = await findVersion(db, skill, skill.currentVersion)
+  const base = await findSkillVersion(db, skill, skill.currentVersion)
   const { description = base?.description ?? skill.description, source } = input
   const { compatibility = base?.compatibility ?? '' } = input
-  const saying = await sayingOf(crypto, { description, compatibility, source })
+  const saying = await skillSaying(crypto, { description, compatibility, source })
   if (saying.sha256 === base?.sha256) throw saysTheSame(base.version)
   const about = { skillId: skill.id, baseVersion: skill.currentVersion, sha256: saying.sha256 }
   const hash = await crypto.sha256(canonicalJson(about))
@@ -58,7 +58,7 @@ export async function createProposal(
         ...[id, skill.id, input.submit ? 'submitted' : 'draft', skill.currentVersion],
         ...[description, compatibility, JSON.stringify(source), saying.sha256, hash],
         ...[hideSecretLikeText(input.rationale), JSON.stringify(input.signal)],
-        ...[JSON.stringify(diffOf(base, saying)), asker.kind, asker.id, asker.memberId],
+        ...[JSON.stringify(proposalDiff(base, saying)), asker.kind, asker.id, asker.memberId],
         ...[asker.countsAs],
         ...[terms.quorum, terms.group && JSON.stringify(terms.group), now],
       ],
@@ -87,7 +87,7 @@ async function termsOf(
 ): Promise<{ quorum: number; group: string[] | null }> {
   if (scope === 'personal') return { quorum: 1, group: null }
   const loaded = await loadPolicyFor(db, organisationId, project)
-  return loaded ? approvalTerms(loaded.policy, '') : { quorum: 1, group: null }
+  return loaded ? ruleApprovalTerms(loaded.policy, '') : { quorum: 1, group: null }
 }
 
 function mustImproveCurrent({ currentVersion }: Skill, base: number | undefined): void {

@@ -40,7 +40,7 @@ export interface ResolveQuery {
 }
 
 /** By order: what is asked for, the agent's definition, attachments to agent, phase and adapter. */
-export function resolveSkills(
+export function resolveRegisteredSkills(
   query: ResolveQuery,
   registered: readonly RegisteredSkill[],
 ): SkillResolution {
@@ -79,7 +79,7 @@ function candidatesOf(query: ResolveQuery, registered: readonly RegisteredSkill[
   return [
     ...named('request', '', query.skills),
     ...(agent ? named('definition', agent.name, agent.skills) : []),
-    ...targetsOf(query).flatMap((target) => attachedCandidates(registered, target)),
+    ...skillTargets(query).flatMap((target) => attachedCandidates(registered, target)),
   ]
 }
 
@@ -99,7 +99,7 @@ interface Target extends SkillTarget {
 }
 
 /** In the order in which they count. An agent is one of its scope; phases and adapters are everybody's. */
-export function targetsOf({
+export function skillTargets({
   scope,
   agent,
   workflow,

@@ -65,7 +65,7 @@ export async function findSkillOf(
 }
 
 /** Of a skill that was loaded for its caller. */
-export async function findVersion(
+export async function findSkillVersion(
   db: Db,
   { id }: Pick<Skill, 'id'>,
   version: number | null,
@@ -78,18 +78,18 @@ export async function findVersion(
   return row ? versionOf(row) : null
 }
 
-export async function mustFindVersion(
+export async function mustFindSkillVersion(
   db: Db,
   skill: Pick<Skill, 'id'>,
   version: number,
 ): Promise<SkillVersion> {
-  const found = await findVersion(db, skill, version)
+  const found = await findSkillVersion(db, skill, version)
   if (!found) throw new AppError('not_found', `The skill has no version ${version}`)
   return found
 }
 
 /** Newest first. */
-export async function listVersions(
+export async function listSkillVersions(
   db: Db,
   { id }: Pick<Skill, 'id'>,
   page: { limit: number; before: number | null },
@@ -104,7 +104,7 @@ export async function listVersions(
   return rows.map(versionOf)
 }
 
-export async function listAttachments(
+export async function listSkillAttachments(
   db: Db,
   { id }: Pick<Skill, 'id'>,
 ): Promise<SkillAttachment[]> {

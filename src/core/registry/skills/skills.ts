@@ -5,8 +5,8 @@ import type { Skill, SkillDetails, SkillQuery, SkillUpsert } from '../../../cont
 import type { Crypto, Db } from '../../ports.ts'
 import { limitValues, mustMayUseProject, placeOf } from '../place.ts'
 import {
-  findVersion,
-  listAttachments,
+  findSkillVersion,
+  listSkillAttachments,
   loadSkill,
   type SkillCaller,
   skillColumns,
@@ -50,8 +50,8 @@ export async function viewSkill(
 ): Promise<SkillDetails> {
   const skill = await loadSkill(db, caller, skillId)
   const [current, attachments] = await Promise.all([
-    findVersion(db, skill, skill.currentVersion),
-    listAttachments(db, skill),
+    findSkillVersion(db, skill, skill.currentVersion),
+    listSkillAttachments(db, skill),
   ])
   return { ...skill, current, attachments }
 }

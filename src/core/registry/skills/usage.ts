@@ -3,7 +3,7 @@ import type { Db } from '../../ports.ts'
 import type { SkillCaller } from './rows.ts'
 
 /** Of a skill that was loaded for its caller, newest first. A key for own sessions sees the uses in these alone. */
-export async function listUsage(
+export async function listSkillUsage(
   db: Db,
   { organisationId, memberId, limits }: SkillCaller,
   skillId: string,

@@ -14,9 +14,9 @@ import type {
 } from '../../../contract/skill.ts'
 import type { Crypto, Db, DbStatement } from '../../ports.ts'
 import { hideSecretLikeText } from '../../redaction/secret-like.ts'
-import { allowsScope } from '../keys.ts'
-import { changeStatement, newestVersion } from './changes.ts'
-import { loadSkill, mustFindVersion, type SkillCaller } from './rows.ts'
+import { keyAllowsScope } from '../keys.ts'
+import { skillChangeStatement, newestVersion } from './changes.ts'
+import { loadSkill, mustFindSkillVersion, type SkillCaller } from './rows.ts'
 
 export interface VersionCaller extends SkillCaller {
   scopes?: readonly Scope[]
@@ -28,7 +28,7 @@ export interface Saying extends Pick<SkillVersion, 'description' | 'compatibilit
 }
 
 /** Or refuses what must not be stored. */
-export async function sayingOf(
+export async function skillSaying(
   crypto: Pick<Crypto, 'sha256'>,
   said: Omit<Saying, 'sha256'>,
 ): Promise<Saying> {
@@ -46,7 +46,7 @@ function mustHoldNoSecret(said: Omit<Saying, 'sha256'>): void {
 }
 
 /** The next version. What the newest one says already is that version, as it is by now. */
-export async function addVersion(
+export async function addSkillVersion(
   db: Db,
   crypto: Pick<Crypto, 'sha256'>,
   now: number,
@@ -55,14 +55,21 @@ export async function addVersion(
   input: SkillVersionAdd,
 ): Promise<SkillVersion> {
   const skill = await loadSkill(db, caller, skillId)
-  if (input.activate) mustMayActivate(caller, skill)
+  if (input.activate) mustMayActivateVersion(caller, skill)
   const { description = skill.description, compatibility, source } = input
-  const saying = await sayingOf(crypto, { description, compatibility, source })
+  const saying = await skillSaying(crypto, { description, compatibility, source })
   const { keyId: actor } = caller
   await db.batch(
-    addStatements(now, { skillId, saying, actor, ...input, ifSql: newestDiffers, ifValues: [] }),
+    addVersionStatements(now, {
+      skillId,
+      saying,
+      actor,
+      ...input,
+      ifSql: newestDiffers,
+      ifValues: [],
+    }),
   )
-  return await mustFindVersion(db, skill, await newestSaying(db, skillId, saying.sha256))
+  return await mustFindSkillVersion(db, skill, await newestSaying(db, skillId, saying.sha256))
 }
 
 /** By then others may have added theirs. */
@@ -92,7 +99,7 @@ interface NewVersion {
 }
 
 /** All or nothing: the version, whether it is current, and who did it. Sent again they change nothing. */
-export function addStatements(
+export function addVersionStatements(
   now: number,
   { skillId, saying, activate, actor, reason, ifSql, ifValues }: NewVersion,
 ): DbStatement[] {
@@ -114,7 +121,7 @@ export function addStatements(
             where id = ?1 and changes() > 0`,
       values: [skillId, now, activate ? 1 : 0],
     },
-    changeStatement(now, { skillId, act, version: 'newest', actor, reason }),
+    skillChangeStatement(now, { skillId, act, version: 'newest', actor, reason }),
   ]
 }
 
@@ -127,7 +134,7 @@ const next: Record<SkillState, readonly SkillState[]> = {
 }
 
 /** A draft that becomes active is the current version from then on. */
-export async function changeState(
+export async function changeVersionState(
   db: Db,
   now: number,
   caller: VersionCaller,
@@ -135,8 +142,8 @@ export async function changeState(
   { state, reason }: SkillStateChange,
 ): Promise<SkillVersion> {
   const skill = await loadSkill(db, caller, key.skillId)
-  const found = await mustFindVersion(db, skill, key.version)
-  mustMayActivate(caller, skill)
+  const found = await mustFindSkillVersion(db, skill, key.version)
+  mustMayActivateVersion(caller, skill)
   if (found.state === state) return found
   if (!next[found.state].includes(state)) throw wrongState(found, state)
   await db.batch([
@@ -145,12 +152,12 @@ export async function changeState(
       values: [state, skill.id, found.version, found.state],
     },
     ...(state === 'active' ? [currentStatement(skill.id, found.version, now)] : []),
-    changeStatement(now, {
+    skillChangeStatement(now, {
       ...{ skillId: skill.id, act: actOf[state], version: found.version },
       ...{ actor: caller.keyId, reason },
     }),
   ])
-  const changed = await mustFindVersion(db, skill, found.version)
+  const changed = await mustFindSkillVersion(db, skill, found.version)
   if (changed.state === state) return changed
   throw wrongState(changed, state)
 }
@@ -168,7 +175,7 @@ const currentStatement = (skillId: string, version: number, now: number): DbStat
 })
 
 /** An earlier version is current again. It must have been active once. */
-export async function rollBack(
+export async function rollBackVersion(
   db: Db,
   now: number,
   caller: VersionCaller,
@@ -176,8 +183,8 @@ export async function rollBack(
   { version, reason }: SkillRollback,
 ): Promise<Skill> {
   const skill = await loadSkill(db, caller, skillId)
-  mustMayActivate(caller, skill)
-  const target = await mustFindVersion(db, skill, version)
+  mustMayActivateVersion(caller, skill)
+  const target = await mustFindSkillVersion(db, skill, version)
   const isUsable = target.state === 'active' || target.state === 'deprecated'
   if (skill.currentVersion === version && target.state === 'active') return skill
   if (!isUsable || version > (skill.currentVersion ?? 0)) throw noRollback(skill, target)
@@ -189,7 +196,7 @@ export async function rollBack(
       values: [skill.id, version, skill.currentVersion],
     },
     currentStatement(skill.id, version, now),
-    changeStatement(now, {
+    skillChangeStatement(now, {
       ...{ skillId: skill.id, act: 'rolled-back', version },
       ...{ actor: caller.keyId, reason },
     }),
@@ -202,8 +209,11 @@ export async function rollBack(
 }
 
 /** What a project's agents are told is for those to decide who may approve; what is one's own, for oneself. */
-export function mustMayActivate(caller: VersionCaller, { scope }: Pick<Skill, 'scope'>): void {
-  if (scope === 'personal' || allowsScope(caller.scopes ?? [], 'approve')) return
+export function mustMayActivateVersion(
+  caller: VersionCaller,
+  { scope }: Pick<Skill, 'scope'>,
+): void {
+  if (scope === 'personal' || keyAllowsScope(caller.scopes ?? [], 'approve')) return
   throw new AppError(
     'forbidden',
     'Changing what a project’s agents are told needs a key with the scope "approve": add a draft, or propose it',

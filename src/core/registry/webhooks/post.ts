@@ -18,13 +18,13 @@ export function signedPost(now: number, { url, secret, deliveryId, body }: Messa
     'content-type': 'application/json',
     'user-agent': 'gantry-webhook',
     [deliveryHeader]: deliveryId,
-    [signatureHeader]: signatureOf(secret, Math.floor(now / 1000), body),
+    [signatureHeader]: postSignature(secret, Math.floor(now / 1000), body),
   }
   return { url, headers, body, timeoutMs }
 }
 
 /** The time is signed too, so that a receiver can refuse what somebody sends again later. */
-export function signatureOf(secret: string, atSeconds: number, body: string): string {
+export function postSignature(secret: string, atSeconds: number, body: string): string {
   const mac = hmac(sha256, utf8ToBytes(secret), utf8ToBytes(`${atSeconds}.${body}`))
   return `t=${atSeconds},v1=${bytesToHex(mac)}`
 }
@@ -33,7 +33,7 @@ export const isDelivered = ({ status }: WebhookAnswer): boolean =>
   status !== null && status >= 200 && status < 300
 
 /** null: it was delivered. */
-export function errorOf(answer: WebhookAnswer): string | null {
+export function postError(answer: WebhookAnswer): string | null {
   if (answer.status === null) return answer.error
   if (isDelivered(answer)) return null
   // A platform may hide the status of a redirect that it does not follow.

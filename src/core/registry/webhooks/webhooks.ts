@@ -11,7 +11,7 @@ import {
 } from '../../../contract/webhook.ts'
 import { alreadyMade } from '../keys.ts'
 import type { Clock, Crypto, Db, WebhookSender } from '../../ports.ts'
-import { errorOf, isDelivered, signedPost } from './post.ts'
+import { postError, isDelivered, signedPost } from './post.ts'
 
 /**
  * The webhooks of an organisation, as libSQL has them: made, listed and deleted by admins, and found by a session that
@@ -35,7 +35,7 @@ interface Row {
 const columns = 'id, organisation_id, project, url, events, created_at'
 
 /** The answer is the only place where the secret is ever readable. */
-export async function createWebhook(
+export async function insertWebhook(
   db: Db,
   crypto: Crypto,
   now: number,
@@ -114,13 +114,13 @@ export interface WebhookTarget {
 }
 
 /** null: there is none, or it is another organisation's. */
-export async function findTarget(db: Db, key: WebhookKey): Promise<WebhookTarget | null> {
+export async function findWebhookTarget(db: Db, key: WebhookKey): Promise<WebhookTarget | null> {
   const row = await findWebhook(db, key)
   return row && { id: row.id, url: row.url, sealedSecret: row.sealed_secret }
 }
 
 /** Which webhooks of the organisation want which events of this project. */
-export async function listSubscriptions(
+export async function listWebhookSubscriptions(
   db: Db,
   organisationId: string,
   project: string,
@@ -159,12 +159,12 @@ function webhookOf(row: Row): Webhook {
 }
 
 /** What was sent or is on its way to one webhook, newest first. */
-export async function listDeliveries(
+export async function listWebhookDeliveries(
   db: Db,
   key: WebhookKey,
   page: { limit: number; before: { createdAt: number; id: string } | null },
 ): Promise<Delivery[]> {
-  if (!(await findTarget(db, key))) throw noWebhook()
+  if (!(await findWebhookTarget(db, key))) throw noWebhook()
   return db.all<Delivery>(
     `select id, session_id as sessionId, run_id as runId, event, state, attempts, last_status as lastStatus, error,
        created_at as createdAt, updated_at as updatedAt
@@ -187,9 +187,9 @@ interface TestPorts {
 }
 
 /** One signed post, now and never again. */
-export async function postTest(ports: TestPorts, key: WebhookKey): Promise<WebhookTest> {
+export async function postWebhookTest(ports: TestPorts, key: WebhookKey): Promise<WebhookTest> {
   const { crypto, webhooks, now } = ports
-  const target = await findTarget(ports.db(), key)
+  const target = await findWebhookTarget(ports.db(), key)
   if (!target) throw noWebhook()
   const at = now()
   const deliveryId = `dlv_${crypto.random(38)}`
@@ -200,7 +200,7 @@ export async function postTest(ports: TestPorts, key: WebhookKey): Promise<Webho
     deliveryId,
     delivered: isDelivered(answer),
     status: answer.status,
-    error: errorOf(answer),
+    error: postError(answer),
     durationMs: now() - at,
   }
 }

@@ -2,7 +2,7 @@ import type { RoomOf } from '../../actor/room.ts'
 import type { Sql } from '../../ports.ts'
 import {
   type ApprovalRow,
-  escalateDue,
+  escalateApprovals,
   listApprovals,
   mustApproval,
   overdueApprovals,
@@ -16,7 +16,7 @@ import type { Caller } from '../record/caller.ts'
 import { callerSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { addGrant, endGrant } from './grants.ts'
-import { mustRun, record } from '../runs/run.ts'
+import { mustRun, recordOnRun } from '../runs/run.ts'
 import { voteOn } from './vote.ts'
 
 export interface ApprovalsApi {
@@ -105,7 +105,7 @@ export class Approvals implements RoomOf<ApprovalsApi> {
       if (!endGrant(sql, now, id))
         throw new AppError('wrong_state', `Cannot revoke "${id}": it is not remembered`)
       const told = { approvalId: id, operationHash: row.operation_hash, actor, owner, reason: why }
-      record(sql, now, row.run_id, 'permission.revoked', told)
+      recordOnRun(sql, now, row.run_id, 'permission.revoked', told)
       return toApproval(sql, row)
     })
   }
@@ -123,7 +123,7 @@ export class Approvals implements RoomOf<ApprovalsApi> {
         })
         if (row) this.#asker.answered(sql, now, row)
       }
-      escalateDue(sql, now)
+      escalateApprovals(sql, now)
     })
     this.#asker.decideParked()
   }

@@ -1,12 +1,12 @@
 import type { RunClose } from '../runs/runs.ts'
 import type { Sql } from '../../ports.ts'
-import { pendingOfRun, settleApproval } from './rows.ts'
+import { pendingApprovalsOfRun, settleApproval } from './rows.ts'
 import { endRun, openRuns } from '../runs/run.ts'
 
 /** A run ends with nothing left to answer. */
 export function closeRun(sql: Sql, now: number, runId: string, end: RunClose): void {
   const { status, reason, actor, owner } = end
-  for (const { id } of pendingOfRun(sql, runId))
+  for (const { id } of pendingApprovalsOfRun(sql, runId))
     settleApproval(sql, now, id, {
       state: 'cancelled',
       actor,

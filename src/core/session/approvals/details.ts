@@ -14,7 +14,7 @@ type Fields = Record<string, unknown>
  * Reads off what was asked and decided on, both as they are stored, so without secrets. `operation` is a tool with its
  * input, or an operation of the API.
  */
-export function detailsOf(operation: unknown, request: PermissionRequest): ApprovalDetails {
+export function approvalDetails(operation: unknown, request: PermissionRequest): ApprovalDetails {
   const given = givenOf(operation)
   const shown = new Shown()
   const { category, tool, agent, subagent, command, cwd = null, paths, hosts } = request
@@ -36,7 +36,7 @@ export function detailsOf(operation: unknown, request: PermissionRequest): Appro
 }
 
 /** For a line in a list. */
-export function titleOf(name: string, { command, paths, hosts }: PermissionRequest): string {
+export function approvalTitle(name: string, { command, paths, hosts }: PermissionRequest): string {
   const what = command ?? paths[0] ?? hosts[0]
   return what === undefined ? name : cut(`${name}: ${what.replaceAll(/\s+/g, ' ')}`, maxTitle)
 }

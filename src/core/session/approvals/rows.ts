@@ -1,5 +1,5 @@
 import {
-  answerTo,
+  approvalAnswer,
   type Approval,
   type ApprovalResolve,
   type ApprovalState,
@@ -15,11 +15,11 @@ import type { Sql } from '../../ports.ts'
 import { hideSecretLike } from '../../redaction/redaction.ts'
 import { appendEvent } from '../log/events.ts'
 import { addDelivery } from '../webhooks/deliveries.ts'
-import { detailsOf, titleOf } from './details.ts'
+import { approvalDetails, approvalTitle } from './details.ts'
 import { grantOf } from './grants.ts'
-import { rowsThatFit } from '../../actor/paging.ts'
+import { pageThatFits } from '../../actor/paging.ts'
 import { loadSession } from '../record/record.ts'
-import { mustRun, record } from '../runs/run.ts'
+import { mustRun, recordOnRun } from '../runs/run.ts'
 import { stopWaiting, waitFor } from '../runs/waits.ts'
 
 export interface ApprovalRow {
@@ -87,7 +87,7 @@ export function openApproval(sql: Sql, now: number, approval: NewApproval): Appr
     asker.id,
     asker.owner,
     approval.subject,
-    titleOf(approval.title, decision.request),
+    approvalTitle(approval.title, decision.request),
     JSON.stringify(hideSecretLike(approval.operation ?? null)),
     approval.operationHash,
     approval.decisionSeq,
@@ -104,7 +104,7 @@ export function openApproval(sql: Sql, now: number, approval: NewApproval): Appr
     asker.countsAs ?? null,
   )
   const row = mustApproval(sql, approval.id)
-  record(sql, now, row.run_id, 'permission.requested', {
+  recordOnRun(sql, now, row.run_id, 'permission.requested', {
     approvalId: row.id,
     title: row.title,
     operationHash: row.operation_hash,
@@ -127,7 +127,11 @@ export function openApproval(sql: Sql, now: number, approval: NewApproval): Appr
 /** Nobody watches a stream for ten minutes. Everything that a person decides on goes along, and where to answer. */
 function tellWebhooks(sql: Sql, now: number, row: ApprovalRow): void {
   const { operation: _, id: approvalId, runId, ...approval } = toApproval(sql, row)
-  const data = { approvalId, ...approval, ...answerTo(now, '', { id: approvalId, ...approval }) }
+  const data = {
+    approvalId,
+    ...approval,
+    ...approvalAnswer(now, '', { id: approvalId, ...approval }),
+  }
   addDelivery(sql, now, { event: 'approval.requested', runId, data })
 }
 
@@ -162,9 +166,9 @@ export function settleApproval(
     row.n,
   )
   const kind = state === 'approved' ? 'permission.approved' : 'permission.denied'
-  const votes = votesOf(sql, id).map(({ keyId, owner: voter }) => ({ keyId, owner: voter }))
+  const votes = approvalVotes(sql, id).map(({ keyId, owner: voter }) => ({ keyId, owner: voter }))
   const { remember = null } = resolution
-  record(sql, now, row.run_id, kind, {
+  recordOnRun(sql, now, row.run_id, kind, {
     approvalId: id,
     state,
     actor,
@@ -188,7 +192,7 @@ export function overdueApprovals(sql: Sql, now: number): ApprovalRow[] {
 }
 
 /** From now on the second group may resolve it as well. */
-export function escalateDue(sql: Sql, now: number): void {
+export function escalateApprovals(sql: Sql, now: number): void {
   const due = sql.all<ApprovalRow>(
     `select * from approvals where state = 'pending' and escalated = 0 and escalates_at <= ? order by n`,
     now,
@@ -196,21 +200,21 @@ export function escalateDue(sql: Sql, now: number): void {
   for (const row of due) {
     sql.run('update approvals set escalated = 1 where n = ?', row.n)
     const { id: approvalId, run_id: runId, title, deadline_at: deadlineAt } = row
-    record(sql, now, runId, 'permission.requested', { approvalId, title, escalated: true })
+    recordOnRun(sql, now, runId, 'permission.requested', { approvalId, title, escalated: true })
     appendEvent(sql, now, 'approval.requested', { approvalId, runId, title, deadlineAt })
     tellWebhooks(sql, now, row)
   }
   armApprovals(sql)
 }
 
-export function pendingOfRun(sql: Sql, runId: string): ApprovalRow[] {
+export function pendingApprovalsOfRun(sql: Sql, runId: string): ApprovalRow[] {
   return sql.all<ApprovalRow>(
     `select * from approvals where run_id = ? and state = 'pending' order by n`,
     runId,
   )
 }
 
-export function pendingOf(sql: Sql, subject: string): ApprovalRow | undefined {
+export function pendingApproval(sql: Sql, subject: string): ApprovalRow | undefined {
   return sql.all<ApprovalRow>(
     `select * from approvals where subject = ? and state = 'pending'`,
     subject,
@@ -261,7 +265,7 @@ export function projectApproval(sql: Sql, now: number, id: string): void {
 export function listApprovals(sql: Sql, runId: string | null): Approval[] {
   const from = 'approvals where ?1 is null or run_id = ?1'
   const query = { from, by: 'n desc', size: 'length(operation)', limit: 200 }
-  return rowsThatFit<ApprovalRow>(sql, query, runId).map((row) => toApproval(sql, row))
+  return pageThatFits<ApprovalRow>(sql, query, runId).map((row) => toApproval(sql, row))
 }
 
 export function toApproval(sql: Sql, row: ApprovalRow): Approval {
@@ -279,7 +283,7 @@ export function toApproval(sql: Sql, row: ApprovalRow): Approval {
     asker: { kind: row.asker_kind, id: row.asker_id, owner: row.asker_owner },
     subject: row.subject,
     title: row.title,
-    details: detailsOf(operation, requestOf(sql, row)),
+    details: approvalDetails(operation, requestOf(sql, row)),
     operation,
     operationHash: row.operation_hash,
     decisionSeq: row.decision_seq,
@@ -290,7 +294,7 @@ export function toApproval(sql: Sql, row: ApprovalRow): Approval {
     quorum: row.quorum,
     escalatesAt: row.escalates_at,
     escalation: namesOf(row.escalation_keys),
-    votes: votesOf(sql, row.id),
+    votes: approvalVotes(sql, row.id),
     resumable: row.resumable === 1,
     remembered: grantOf(sql, row.id),
     createdAt: row.created_at,
@@ -316,7 +320,7 @@ export const isInGroup = (
   { keyId, memberId }: { keyId: string; memberId: string | null },
 ): boolean => group.includes(keyId) || (memberId !== null && group.includes(memberId))
 
-export function votesOf(sql: Sql, approvalId: string): Approval['votes'] {
+export function approvalVotes(sql: Sql, approvalId: string): Approval['votes'] {
   return sql.all<Approval['votes'][number]>(
     'select key_id as keyId, owner, reason, at from votes where approval_id = ? order by at',
     approvalId,

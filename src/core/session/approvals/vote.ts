@@ -8,7 +8,7 @@ import {
   mustApproval,
   namesOf,
   settleApproval,
-  votesOf,
+  approvalVotes,
 } from './rows.ts'
 
 /** A person's word. The row as it is afterwards: still pending while its quorum is not reached. */
@@ -102,5 +102,5 @@ function isEnough(
   const { owner } = voterOf(caller)
   const vote = [row.id, owner, caller.keyId, reason, now]
   sql.run('insert or ignore into votes values (?, ?, ?, ?, ?)', ...vote)
-  return votesOf(sql, row.id).length >= row.quorum
+  return approvalVotes(sql, row.id).length >= row.quorum
 }

@@ -1,7 +1,7 @@
 import type { Artifact, CollectedFile } from '../../../contract/artifact.ts'
 import { AppError } from '../../../contract/error.ts'
 import { addToOutbox } from '../../actor/outbox.ts'
-import { nextPlace, pageOf } from '../../actor/paging.ts'
+import { nextPageStart, pageOf } from '../../actor/paging.ts'
 import type { Sql } from '../../ports.ts'
 import { appendEvent } from '../log/events.ts'
 
@@ -52,7 +52,7 @@ export function listArtifacts(
   page: { limit: number; after: number | null },
 ): { items: Artifact[]; next: number | null } {
   const rows = pageOf<ArtifactRow>(sql, { table: 'artifacts', size: 'length(path)' }, page)
-  return { items: rows.map(toArtifact), next: nextPlace(sql, 'artifacts', rows) }
+  return { items: rows.map(toArtifact), next: nextPageStart(sql, 'artifacts', rows) }
 }
 
 interface ArtifactRow {

@@ -71,13 +71,13 @@ export function loadAutomationRun(sql: Sql): AutomationRunRecord | null {
 }
 
 /** One transaction: what is decided here is recorded here, and the session's end is promised with it. */
-export function completeRun(
+export function completeAutomationRun(
   sql: Sql,
   now: number,
   sessionId: string,
   incoming: IncomingCompletion,
 ): { decision: CompletionDecision; answers: Answer[] } {
-  const decision = decideRun(sql, sessionId, incoming)
+  const decision = decideAutomationRun(sql, sessionId, incoming)
   if (decision.kind !== 'record') return { decision, answers: [] }
   const { outcome } = incoming.payload
   sql.run(
@@ -109,7 +109,7 @@ function endItsRun(sql: Sql, now: number, { outcome, summary }: CompletionPayloa
   return sealRun(sql, now, runId, end)
 }
 
-export function decideRun(
+export function decideAutomationRun(
   sql: Sql,
   sessionId: string,
   incoming: IncomingCompletion,

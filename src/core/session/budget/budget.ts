@@ -8,38 +8,38 @@ import type {
 } from '../../../contract/budget.ts'
 import { AppError } from '../../../contract/error.ts'
 import { parseModel } from '../../../contract/models.ts'
-import { attemptsOf, clearDeadline, setDeadline } from '../../actor/deadlines.ts'
+import { deadlineAttempts, clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { BudgetAnswer, BudgetClaim } from '../../organisation/record/api.ts'
 import type { Sql } from '../../ports.ts'
 import {
   followBudget,
-  followRuns,
+  followBudgetOfRuns,
   type Headroom,
-  lookForHeadroom,
-  lookForModelRoom,
+  spendingHeadroom,
+  modelSpendingRoom,
   saveBudget,
-  setSharedReason,
+  setSharedBudgetReason,
   sharedReason,
   spentReasons,
-  tellWarnings,
+  tellBudgetWarnings,
   usedAmounts,
   viewBudget,
 } from './spending.ts'
 import { correctBudget } from './corrections.ts'
 import type { Caller } from '../record/caller.ts'
 import { modelsOfSubagents, pinnedAgents } from '../pins/agents.ts'
-import { callerSession, enterAndOpen, mustBeOpen } from '../record/guards.ts'
+import { callerSession, enterSession, mustBeOpen } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { messageOf, organisationOf } from '../record/outside.ts'
+import { messageOf, outsideOrganisation } from '../record/outside.ts'
 import { onceByKey } from '../../actor/keys.ts'
 import { difference, loadSlice, saveSlice, sum } from './slice.ts'
 import {
-  awaitLastWords,
+  awaitLastModelCalls,
   type Estimate,
   nextExpiry,
   pricesOf,
   reservedByCalls,
-  settleAll,
+  settleAllModelCalls,
 } from './model-calls.ts'
 
 /** So often while something waits for the answer, and ever more rarely while nothing does. */
@@ -90,14 +90,14 @@ export class SessionBudget implements RoomOf<BudgetApi> {
     const session = callerSession(this.#kernel, caller)
     mustBeOpen(session)
     const others = modelsOfSubagents(pinnedAgents(this.#kernel.ports.sql))
-    for (const id of [session.model, ...others]) mustHavePrice(this.#kernel, id, limits)
+    for (const id of [session.model, ...others]) budgetMustHavePrice(this.#kernel, id, limits)
     this.#kernel.commit((sql, now) => saveBudget(sql, now, limits, caller.keyId))
     this.#onHeadroom()
     return this.view(caller)
   }
 
   async correct(caller: Caller, sent: BudgetCorrect, key: string | null): Promise<CorrectedBudget> {
-    await enterAndOpen(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const correct = { ...sent, reason: this.#kernel.hide(sent.reason) }
     const made = this.#kernel.commit((sql, now) =>
       onceByKey(sql, now, { scope: 'budget.correct', key, body: sent }, () => {
@@ -113,7 +113,7 @@ export class SessionBudget implements RoomOf<BudgetApi> {
     budget: () => this.#onClock(),
     'budget.room': () => this.#onGranted(),
     // Runs that were too many for the commit in which the budget was spent, or was there again.
-    'budget.runs': () => this.#kernel.commit((sql, now) => followRuns(sql, now)),
+    'budget.runs': () => this.#kernel.commit((sql, now) => followBudgetOfRuns(sql, now)),
     slice: () => this.#onSlice(),
     'slice.return': () => this.#returnSlice(),
   }
@@ -147,7 +147,7 @@ export class SessionBudget implements RoomOf<BudgetApi> {
     try {
       for (let asked = 0; ; asked += 1) {
         const { sql, now } = this.#kernel.ports
-        const { spent, isHeld, isInSlice } = lookForModelRoom(sql, now(), reservedByCalls(sql))
+        const { spent, isHeld, isInSlice } = modelSpendingRoom(sql, now(), reservedByCalls(sql))
         if (spent !== null) throw noBudget('call a model', spent)
         if (isHeld) return null
         if (isInSlice || !this.#isOpen()) return this.#kernel.commit(work)
@@ -163,7 +163,7 @@ export class SessionBudget implements RoomOf<BudgetApi> {
 
   #look(): Headroom {
     const { sql, now } = this.#kernel.ports
-    return lookForHeadroom(sql, now())
+    return spendingHeadroom(sql, now())
   }
 
   /** Mostly there is nothing to wait for. */
@@ -192,8 +192,8 @@ export class SessionBudget implements RoomOf<BudgetApi> {
         clearDeadline(sql, 'slice')
         // Whoever asked for it goes on by itself. What waited before is looked at by the alarm, also after a crash.
         if (isWaitedFor(sql)) setDeadline(sql, 'budget.room', at)
-        tellWarnings(sql, at, warnings)
-        setSharedReason(sql, at, '')
+        tellBudgetWarnings(sql, at, warnings)
+        setSharedBudgetReason(sql, at, '')
         // It came too late to be used.
         if (!this.#isOpen()) setDeadline(sql, 'slice.return', at)
       })
@@ -215,18 +215,18 @@ export class SessionBudget implements RoomOf<BudgetApi> {
   /** Watched by an alarm, and not by a timer: a timer would keep the session awake. */
   #claim(claim: BudgetClaim): Promise<BudgetAnswer> {
     this.#kernel.commit((sql, now) =>
-      setDeadline(sql, 'slice', now + patienceMs, attemptsOf(sql, 'slice')),
+      setDeadline(sql, 'slice', now + patienceMs, deadlineAttempts(sql, 'slice')),
     )
     const late = new Promise<never>((_, reject) => {
       this.#giveUp = () => reject(new Error('it does not answer'))
     })
-    return Promise.race([organisationOf(this.#kernel).budgets.take(claim), late])
+    return Promise.race([outsideOrganisation(this.#kernel).budgets.take(claim), late])
   }
 
   #refused(reason: string): void {
     this.#kernel.commit((sql, now) => {
       if (!this.#isOpen()) return
-      setSharedReason(sql, now, reason)
+      setSharedBudgetReason(sql, now, reason)
       const { attempt, ms } = nextTry(sql)
       setDeadline(sql, 'slice', now + ms, attempt)
     })
@@ -249,7 +249,7 @@ export class SessionBudget implements RoomOf<BudgetApi> {
   #noneNeeded(): void {
     this.#kernel.commit((sql, now) => {
       clearDeadline(sql, 'slice')
-      if (this.#isOpen()) setSharedReason(sql, now, '')
+      if (this.#isOpen()) setSharedBudgetReason(sql, now, '')
     })
   }
 
@@ -268,7 +268,7 @@ export class SessionBudget implements RoomOf<BudgetApi> {
     const { sql } = this.#kernel.ports
     if (nextExpiry(sql) === null) return this.giveBack()
     this.#kernel.commit((sql, now) => {
-      awaitLastWords(sql, now)
+      awaitLastModelCalls(sql, now)
       setDeadline(sql, 'slice.return', (nextExpiry(sql) ?? now) + 1)
     })
   }
@@ -278,13 +278,13 @@ export class SessionBudget implements RoomOf<BudgetApi> {
     const { sql, now } = this.#kernel.ports
     if (nextExpiry(sql) !== null)
       this.#kernel.commit((sql, at) =>
-        settleAll(sql, at, pricesOf(this.#kernel.ports.config.models)),
+        settleAllModelCalls(sql, at, pricesOf(this.#kernel.ports.config.models)),
       )
     const { id } = this.#kernel.session()
     const { number, since } = loadSlice(sql)
     // Also if none is known: the answer to a first claim may have been lost.
     const spent = difference(usedAmounts(sql, now()), since)
-    await organisationOf(this.#kernel).budgets.giveBack(id, number, spent)
+    await outsideOrganisation(this.#kernel).budgets.giveBack(id, number, spent)
     this.#kernel.commit((sql) => clearDeadline(sql, 'slice.return'))
   }
 }
@@ -300,7 +300,7 @@ const isAny = (sql: Sql, from: string): boolean =>
 function nextTry(sql: Sql): { attempt: number; ms: number } {
   const waits = [`asks where state = 'open'`, `turns where state in ('queued', 'running')`]
   if (waits.some((from) => isAny(sql, from))) return { attempt: 0, ms: askAgainMs }
-  const attempt = attemptsOf(sql, 'slice')
+  const attempt = deadlineAttempts(sql, 'slice')
   return { attempt, ms: Math.min(askAgainAtMostMs, askAgainMs * 2 ** Math.min(attempt, 10)) }
 }
 
@@ -317,7 +317,7 @@ const noBudget = (what: string, reason: string) =>
   )
 
 /** A model whose price is not known cannot be held to an amount of money. */
-export function mustHavePrice(
+export function budgetMustHavePrice(
   { ports }: Pick<SessionKernel, 'ports'>,
   model: string,
   limits: Budget,

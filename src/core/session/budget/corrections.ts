@@ -1,15 +1,15 @@
 import {
   type BudgetCorrect,
   type BudgetCorrection,
-  correctedAmounts,
+  correctedBudget,
   measures,
-  shown,
+  shownBudget,
 } from '../../../contract/budget.ts'
 import type { Sql } from '../../ports.ts'
 import { appendEvent } from '../log/events.ts'
 import { loadSlice, saveSlice } from './slice.ts'
-import { followBudget, setUsed, usedAmounts } from './spending.ts'
-import { openRun, record } from '../runs/run.ts'
+import { followBudget, setBudgetUsed, usedAmounts } from './spending.ts'
+import { openRun, recordOnRun } from '../runs/run.ts'
 
 /** What was counted is wrong, and a person says what is right. Runs that waited for it go on. */
 export function correctBudget(
@@ -19,17 +19,23 @@ export function correctBudget(
   actor: string,
 ): BudgetCorrection {
   const before = usedAmounts(sql, now)
-  const after = correctedAmounts(before, used)
-  setUsed(sql, now, after)
+  const after = correctedBudget(before, used)
+  setBudgetUsed(sql, now, after)
   const slice = loadSlice(sql)
   // What the organisation has been told already stays its own affair: nothing of the slice is given back twice.
   const since = { ...slice.since }
   for (const measure of measures) since[measure] = Math.min(since[measure], after[measure])
   saveSlice(sql, { ...slice, since })
-  const correction = { at: now, actor, reason, before: shown(before), after: shown(after) }
+  const correction = {
+    at: now,
+    actor,
+    reason,
+    before: shownBudget(before),
+    after: shownBudget(after),
+  }
   appendEvent(sql, now, 'budget.corrected', correction)
   const run = openRun(sql)
-  if (run) record(sql, now, run.id, 'budget.corrected', correction)
+  if (run) recordOnRun(sql, now, run.id, 'budget.corrected', correction)
   followBudget(sql, now)
   return correction
 }

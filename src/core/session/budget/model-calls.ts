@@ -3,7 +3,7 @@
  * calls are the reservation that the budget looks at; settling moves a call from there into what was used, once. The
  * room in models/ decides and writes through here; closing, deadlines and the budget itself look here.
  */
-import { costMicros, type StepTokens } from '../../../contract/budget.ts'
+import { budgetCostMicros, type StepTokens } from '../../../contract/budget.ts'
 import { maxStepTokens } from '../../../contract/reported.ts'
 import type { Model, ModelPrice } from '../../../contract/model-table.ts'
 import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
@@ -56,7 +56,7 @@ export type CallEnd =
   /** It broke off: of what the vendor said until then only the input counts. */
   | { kind: 'broken'; tokens: StepTokens | null; reason: string }
 
-export function beginCall(sql: Sql, now: number, call: NewModelCall): void {
+export function beginModelCall(sql: Sql, now: number, call: NewModelCall): void {
   const { id, turnId, model, inputTokens, outputTokens, moneyMicros } = call
   // Helper calls are few, and are counted until the next turn.
   sql.run(
@@ -98,7 +98,7 @@ export const begunSince = (sql: Sql, since: number, count: number): number | nul
   )[0]?.at ?? null
 
 /** Helper calls since the last turn began. */
-export function countHelpers(sql: Sql): number {
+export function countHelperCalls(sql: Sql): number {
   return (
     sql.all<{ c: number }>(
       `select count(*) as c from model_calls where turn_id is null
@@ -108,7 +108,7 @@ export function countHelpers(sql: Sql): number {
 }
 
 /** Its answer still comes. */
-export function extendCall(sql: Sql, now: number, id: string): void {
+export function extendModelCall(sql: Sql, now: number, id: string): void {
   sql.run(
     'update model_calls set expires_at = ? where id = ? and settled_at is null',
     now + callLeaseMs,
@@ -118,7 +118,7 @@ export function extendCall(sql: Sql, now: number, id: string): void {
 }
 
 /** Once: a call that is settled, or that nobody knows, changes nothing. */
-export function settleCall(
+export function settleModelCall(
   sql: Sql,
   now: number,
   id: string,
@@ -134,7 +134,7 @@ export function settleCall(
   sql.run('update model_calls set settled_at = ? where id = ?', now, id)
   armCalls(sql)
   if (end.kind !== 'free') count(sql, now, row, { tokens, moneyMicros, estimated })
-  if (row.turn_id !== null) compareTurn(sql, now, row.turn_id)
+  if (row.turn_id !== null) compareModelCalls(sql, now, row.turn_id)
 }
 
 interface Counted {
@@ -152,7 +152,7 @@ function amountsOf(row: CallRow, end: CallEnd, price: ModelPrice | null): Counte
     tokens: { ...none, input: row.input_tokens, output: row.output_tokens },
     moneyMicros: row.money_micros,
   }
-  const cost = (tokens: StepTokens) => (price ? costMicros(price, tokens) : 0)
+  const cost = (tokens: StepTokens) => (price ? budgetCostMicros(price, tokens) : 0)
   const hasInput = end.tokens !== null && isPlausible(inputOf(end.tokens), row.input_tokens)
   if (end.kind === 'broken') {
     const tokens = { ...none, ...end.tokens, output: row.output_tokens, reasoning: 0 }
@@ -196,12 +196,12 @@ function count(sql: Sql, now: number, row: CallRow, counted: Counted): void {
 }
 
 /** Whoever passed them on is gone. */
-export function settleExpired(sql: Sql, now: number, priceOf: PriceOf): void {
+export function settleExpiredModelCalls(sql: Sql, now: number, priceOf: PriceOf): void {
   settleWhere(sql, now, now, 'Nothing more was heard of the answer', priceOf)
 }
 
 /** The session is being erased: nobody will tell. */
-export function settleAll(sql: Sql, now: number, priceOf: PriceOf): void {
+export function settleAllModelCalls(sql: Sql, now: number, priceOf: PriceOf): void {
   settleWhere(sql, now, Number.MAX_SAFE_INTEGER, 'The session was deleted', priceOf)
 }
 
@@ -217,12 +217,12 @@ function settleWhere(
     expiredAt,
   )
   for (const { id } of rows)
-    settleCall(sql, now, id, { kind: 'broken', tokens: null, reason }, priceOf)
+    settleModelCall(sql, now, id, { kind: 'broken', tokens: null, reason }, priceOf)
   armCalls(sql)
 }
 
 /** The session is closed: whatever its calls used must be known before its slice is returned. */
-export function awaitLastWords(sql: Sql, now: number): void {
+export function awaitLastModelCalls(sql: Sql, now: number): void {
   sql.run(
     'update model_calls set expires_at = min(expires_at, ?) where settled_at is null',
     now + lastWordMs,
@@ -247,13 +247,13 @@ const toleratedTokens = 1000
 const toleratedShare = 0.1
 
 /** What the sandbox says of a turn whose calls were counted here is only compared, never counted. */
-export function isCountedHere(sql: Sql, turnId: string): boolean {
+export function isCountedByCalls(sql: Sql, turnId: string): boolean {
   return (
     sql.all('select 1 from turns where id = ? and counted_tokens is not null', turnId).length > 0
   )
 }
 
-export function addReported(sql: Sql, turnId: string, tokens: number): void {
+export function addReportedToCalls(sql: Sql, turnId: string, tokens: number): void {
   sql.run('update turns set reported_tokens = reported_tokens + ? where id = ?', tokens, turnId)
 }
 
@@ -261,7 +261,7 @@ export function addReported(sql: Sql, turnId: string, tokens: number): void {
  * Once both sides have told all of it: the turn is over and none of its calls is open. Turns that did not complete are
  * left out, since OpenCode may have died before it could report.
  */
-export function compareTurn(sql: Sql, now: number, turnId: string): void {
+export function compareModelCalls(sql: Sql, now: number, turnId: string): void {
   const row = sql.all<{ counted: number; reported: number }>(
     `select counted_tokens as counted, reported_tokens as reported from turns
      where id = ?1 and state = 'completed' and counted_tokens is not null

@@ -7,7 +7,7 @@ interface Slice {
   since: Amounts
 }
 
-export function hasHeadroom(
+export function sliceHasHeadroom(
   slice: Slice,
   used: Amounts,
   which: readonly Measure[] = measures,

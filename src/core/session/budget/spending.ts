@@ -2,18 +2,18 @@ import {
   type Amounts,
   type Budget,
   type BudgetView,
-  limitOf,
+  budgetLimit,
   type Measure,
   measureNames,
   measures,
   noAmounts,
-  shown,
+  shownBudget,
 } from '../../../contract/budget.ts'
 import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
 import { appendEvent } from '../log/events.ts'
-import { hasHeadroom, loadSlice, sliceOf, type SliceRow } from './slice.ts'
-import { open, openRun, record } from '../runs/run.ts'
+import { sliceHasHeadroom, loadSlice, sliceOf, type SliceRow } from './slice.ts'
+import { open, openRun, recordOnRun } from '../runs/run.ts'
 import { stopWaiting, waitFor } from '../runs/waits.ts'
 
 const warnAt = 0.8
@@ -59,7 +59,7 @@ function reasonsOf(row: BudgetRow, now: number): string[] {
   const used = amountsOf(row, now)
   const limits = limitsOf(row)
   const own = measures
-    .filter((measure) => used[measure] >= (limitOf(limits, measure) ?? Infinity))
+    .filter((measure) => used[measure] >= (budgetLimit(limits, measure) ?? Infinity))
     .map(spentReason)
   return row.shared_reason === '' ? own : [...own, row.shared_reason]
 }
@@ -72,11 +72,11 @@ export interface Headroom {
 }
 
 /** Of the session's slice. In one look, since every tool comes by here. */
-export function lookForHeadroom(sql: Sql, now: number): Headroom {
+export function spendingHeadroom(sql: Sql, now: number): Headroom {
   const row = sql.all<BudgetRow & SliceRow>('select * from budget, slice')[0]
   if (!row) throw new Error('The row of the budget is gone')
   return {
-    isEnough: hasHeadroom(sliceOf(row), amountsOf(row, now)),
+    isEnough: sliceHasHeadroom(sliceOf(row), amountsOf(row, now)),
     reasons: reasonsOf(row, now),
   }
 }
@@ -94,7 +94,7 @@ export interface ModelRoom {
   isInSlice: boolean
 }
 
-export function lookForModelRoom(
+export function modelSpendingRoom(
   sql: Sql,
   now: number,
   reserved: Pick<Amounts, 'tokens' | 'moneyMicros'>,
@@ -109,12 +109,12 @@ export function lookForModelRoom(
     moneyMicros: used.moneyMicros + reserved.moneyMicros,
   }
   const reaches = (amounts: Amounts) =>
-    modelMeasures.find((one) => amounts[one] >= (limitOf(limits, one) ?? Infinity))
+    modelMeasures.find((one) => amounts[one] >= (budgetLimit(limits, one) ?? Infinity))
   const spent = reaches(used)
   return {
     spent: spent === undefined ? null : spentReason(spent),
     isHeld: reaches(held) !== undefined,
-    isInSlice: hasHeadroom(sliceOf(row), held, modelMeasures),
+    isInSlice: sliceHasHeadroom(sliceOf(row), held, modelMeasures),
   }
 }
 
@@ -131,7 +131,7 @@ export function viewBudget(sql: Sql, now: number): BudgetView {
   const row = load(sql)
   return {
     limits: limitsOf(row),
-    used: shown(amountsOf(row, now)),
+    used: shownBudget(amountsOf(row, now)),
     spent: reasonsOf(row, now),
   }
 }
@@ -140,17 +140,17 @@ export function viewBudget(sql: Sql, now: number): BudgetView {
 export function saveBudget(sql: Sql, now: number, limits: Budget, actor: string): void {
   sql.run(`update budget set limits = ?, warned = '[]'`, JSON.stringify(limits))
   const run = openRun(sql)
-  if (run) record(sql, now, run.id, 'budget.raised', { limits, actor })
+  if (run) recordOnRun(sql, now, run.id, 'budget.raised', { limits, actor })
   followBudget(sql, now)
 }
 
-export function setSharedReason(sql: Sql, now: number, reason: string): void {
+export function setSharedBudgetReason(sql: Sql, now: number, reason: string): void {
   sql.run('update budget set shared_reason = ?', reason)
   followBudget(sql, now)
 }
 
 /** In place of what was counted. The clock of a running turn begins anew. */
-export function setUsed(sql: Sql, now: number, used: Amounts): void {
+export function setBudgetUsed(sql: Sql, now: number, used: Amounts): void {
   sql.run(
     `update budget set wall_ms = ?, tool_calls = ?, tokens = ?, money_micros = ?, warned = '[]',
        running_since = case when running_since is null then null else ? end`,
@@ -176,7 +176,7 @@ export function addSpending(sql: Sql, now: number, spent: Partial<Amounts>): voi
 }
 
 /** Time counts while a turn runs that waits for no budget. */
-export function startClock(sql: Sql, now: number): void {
+export function startBudgetClock(sql: Sql, now: number): void {
   sql.run(
     `update budget set running_since = coalesce(running_since, ?)
      where blocked = 0 and exists (select 1 from turns where state = 'running')`,
@@ -185,7 +185,7 @@ export function startClock(sql: Sql, now: number): void {
   armClock(sql, now)
 }
 
-export function stopClock(sql: Sql, now: number): void {
+export function stopBudgetClock(sql: Sql, now: number): void {
   holdClock(sql, now)
   followBudget(sql, now)
 }
@@ -213,16 +213,16 @@ function warn(sql: Sql, now: number, row: BudgetRow): void {
   const limits = limitsOf(row)
   const used = amountsOf(row, now)
   const due = measures.flatMap((measure) => {
-    const limit = limitOf(limits, measure)
+    const limit = budgetLimit(limits, measure)
     const { name, unit } = measureNames[measure]
     if (limit === null || used[measure] < limit * warnAt) return []
     return [{ measure: name, used: used[measure] / unit, limit: limit / unit }]
   })
-  tellWarnings(sql, now, due)
+  tellBudgetWarnings(sql, now, due)
 }
 
 /** Each measure once, however often its 80 % are seen. */
-export function tellWarnings(
+export function tellBudgetWarnings(
   sql: Sql,
   now: number,
   warnings: readonly { measure: string; used: number; limit: number }[],
@@ -235,7 +235,7 @@ export function tellWarnings(
   const run = openRun(sql)
   for (const data of fresh) {
     appendEvent(sql, now, 'budget.warned', data)
-    if (run) record(sql, now, run.id, 'budget.warned', data)
+    if (run) recordOnRun(sql, now, run.id, 'budget.warned', data)
   }
 }
 
@@ -249,14 +249,14 @@ function block(sql: Sql, now: number, row: BudgetRow, reason: string): void {
   const runs = runsNotYet(sql, now, 'waiting')
   for (const { id } of runs) {
     waitFor(sql, now, id, budgetWait, budgetWait)
-    record(sql, now, id, 'budget.spent', { reason })
+    recordOnRun(sql, now, id, 'budget.spent', { reason })
   }
 }
 
 function release(sql: Sql, now: number): void {
   sql.run('update budget set blocked = 0')
   letRunsGoOn(sql, now)
-  startClock(sql, now)
+  startBudgetClock(sql, now)
 }
 
 function letRunsGoOn(sql: Sql, now: number): void {
@@ -280,7 +280,7 @@ function runsNotYet(sql: Sql, now: number, state: 'waiting' | 'going on'): { id:
 }
 
 /** The next of the runs that were too many for one commit. */
-export function followRuns(sql: Sql, now: number): void {
+export function followBudgetOfRuns(sql: Sql, now: number): void {
   clearDeadline(sql, 'budget.runs')
   const row = load(sql)
   const [reason] = reasonsOf(row, now)
@@ -291,7 +291,7 @@ export function followRuns(sql: Sql, now: number): void {
 /** The moment at which the running turn's time alone reaches 80 % or all of it, or the end of what the organisation gave. */
 function armClock(sql: Sql, now: number): void {
   const { running_since: since, wall_ms: before, limits } = load(sql)
-  const limit = limitOf(JSON.parse(limits) as Budget, 'wallMs')
+  const limit = budgetLimit(JSON.parse(limits) as Budget, 'wallMs')
   const slice = loadSlice(sql)
   const amounts = limit === null ? [] : [limit * warnAt, limit]
   if (slice.number > 0) amounts.push(slice.since.wallMs + slice.granted.wallMs)

@@ -19,7 +19,7 @@ export interface CallAnswer {
 /** Characters, which may be three bytes each, and are quoted once more on their way to libSQL: no row passes 1 MiB. */
 const maxResponseLength = 256 * 1024
 
-export function refuseConflict(tool: GatewayTool, call: ToolCallInput): CallAnswer {
+export function conflictAnswer(tool: GatewayTool, call: ToolCallInput): CallAnswer {
   const message = `tool_call_id "${call.toolCallId}" was used for "${call.tool}" with other arguments`
   if (tool.definition.onConflict === 'refuse') throw new AppError('call_conflict', message)
   return {
@@ -28,7 +28,7 @@ export function refuseConflict(tool: GatewayTool, call: ToolCallInput): CallAnsw
   }
 }
 
-export function invalidArguments(error: {
+export function invalidArgumentsAnswer(error: {
   issues: { path: PropertyKey[]; message: string }[]
 }): ToolResult {
   const list = error.issues.map(
@@ -53,7 +53,7 @@ export const withoutUnfit = (args: unknown, { issues }: { issues: Issue[] }): un
     .reduce(withoutAt, args)
 
 /** The same for what OpenCode tells of a call to one of the contract's tools. */
-export function withoutUnfitInput(
+export function withoutUnfitCallInput(
   tools: readonly Pick<GatewayTool, 'definition'>[],
   data: Record<string, unknown>,
 ): Record<string, unknown> {
@@ -75,7 +75,7 @@ function notKept(value: unknown): unknown {
   return `[not kept: ${Array.isArray(value) ? 'list' : typeof value}]`
 }
 
-export function fitting(result: ToolResult): ToolResult {
+export function fittingAnswer(result: ToolResult): ToolResult {
   const { length } = JSON.stringify(result)
   if (length > maxResponseLength) throw new Error(`The answer has ${length} characters`)
   return result

@@ -7,11 +7,19 @@ import type { ToolCall } from '../../../contract/tool.ts'
 import type { Caller, Listed, Page } from '../record/caller.ts'
 import { pinsOf } from '../pins/pins.ts'
 import { callerSession } from '../record/guards.ts'
-import { canonicalJson, isLongerThan } from '../../../contract/canonical.ts'
+import { canonicalJson } from '../../../contract/canonical.ts'
+import { isLongerThan } from '../../../contract/byte-length.ts'
 import { AppError, errorCodeOf, errorTable } from '../../../contract/error.ts'
 import { maxArgsBytes, type ToolResult } from '../../../contract/tool.ts'
 import { toolRefusal } from '../../../contract/tools.ts'
-import { abandonFenced, beginCall, failCall, findAnswer, releaseCall, settleCall } from './rows.ts'
+import {
+  abandonFencedCalls,
+  beginCall,
+  failCall,
+  findCallAnswer,
+  releaseCall,
+  settleCall,
+} from './rows.ts'
 import { listCalls, pendingBefore } from './list.ts'
 import type { CallContext, GatewayTool } from './tools/tool.ts'
 import type { LogFields, LogLevel } from '../../ports.ts'
@@ -20,9 +28,9 @@ import type { SandboxCaller } from '../record/caller.ts'
 import { storeArtifacts } from '../artifacts/rows.ts'
 import {
   type CallAnswer,
-  fitting,
-  invalidArguments,
-  refuseConflict,
+  fittingAnswer,
+  invalidArgumentsAnswer,
+  conflictAnswer,
   type ToolCallInput,
   withoutUnfit,
 } from './answers.ts'
@@ -106,7 +114,7 @@ export class Calls implements RoomOf<CallsApi> {
     const parsed = tool.definition.args.safeParse(call.args)
     // An id that the agent chose must stay free for the corrected call.
     if (!parsed.success && tool.definition.callIdFrom)
-      return { body: JSON.stringify(invalidArguments(parsed.error)), replayed: false }
+      return { body: JSON.stringify(invalidArgumentsAnswer(parsed.error)), replayed: false }
     const args: unknown = parsed.success ? parsed.data : call.args
     const sent = canonicalJson(args)
     if (isLongerThan(sent, maxArgsBytes)) {
@@ -145,7 +153,7 @@ export class Calls implements RoomOf<CallsApi> {
       case 'closed':
         return this.#late(tool, parsed.success ? parsed.data : null, session)
       case 'conflict':
-        return refuseConflict(tool, call)
+        return conflictAnswer(tool, call)
       case 'run':
         break
     }
@@ -158,7 +166,7 @@ export class Calls implements RoomOf<CallsApi> {
       startedAt: this.#kernel.ports.now(),
       requestId: sandbox.requestId,
       run: () => {
-        if (!parsed.success) return invalidArguments(parsed.error)
+        if (!parsed.success) return invalidArgumentsAnswer(parsed.error)
         const refusal = toolRefusal(tool.definition, session)
         return refusal
           ? { success: false, result: refusal }
@@ -184,7 +192,7 @@ export class Calls implements RoomOf<CallsApi> {
    */
   #lookFirst({ tool, toolCallId }: ToolCallInput, sent: string): string | null {
     if (this.#untilReplayed >= replayMemory) return null
-    const answer = findAnswer(this.#kernel.ports.sql, tool, toolCallId, sent)
+    const answer = findCallAnswer(this.#kernel.ports.sql, tool, toolCallId, sent)
     this.#untilReplayed = answer === null ? this.#untilReplayed + 1 : 0
     return answer
   }
@@ -201,7 +209,7 @@ export class Calls implements RoomOf<CallsApi> {
       ({ tool, tool_call_id }) =>
         !this.#running.has(`${tool}\n${tool_call_id}`) && !this.#mayComeAgain(tool),
     )
-    if (lost.length > 0) this.#kernel.commit((sql, now) => abandonFenced(sql, now, lost))
+    if (lost.length > 0) this.#kernel.commit((sql, now) => abandonFencedCalls(sql, now, lost))
   }
 
   #mayComeAgain(name: string): boolean {
@@ -267,8 +275,8 @@ export class Calls implements RoomOf<CallsApi> {
   ): ToolResult | Promise<ToolResult> {
     try {
       const result = call.run()
-      if (!(result instanceof Promise)) return fitting(result)
-      return result.then(fitting).catch(async (error: unknown) => {
+      if (!(result instanceof Promise)) return fittingAnswer(result)
+      return result.then(fittingAnswer).catch(async (error: unknown) => {
         await this.#kernel.openSecrets()
         return this.#failed(call, key, error)
       })

@@ -1,6 +1,6 @@
 import type { Sql } from '../../ports.ts'
 import type { ToolResult } from '../../../contract/tool.ts'
-import { findRun, openRun, record } from '../runs/run.ts'
+import { findRun, openRun, recordOnRun } from '../runs/run.ts'
 import { hasEnded } from '../runs/transitions.ts'
 import { snapshotIdOf } from './tools/snapshot-id.ts'
 
@@ -108,5 +108,5 @@ function note(sql: Sql, now: number, call: EvidenceCall, kind: Kind, data: objec
   if (!run) return
   const { toolCallId, operationId } = call
   const late = hasEnded(run.status) ? { late: true } : {}
-  record(sql, now, run.id, kind, { ...data, toolCallId, operationId, ...late })
+  recordOnRun(sql, now, run.id, kind, { ...data, toolCallId, operationId, ...late })
 }

@@ -1,5 +1,5 @@
 import type { ToolCall, ToolResult } from '../../../contract/tool.ts'
-import { nextPlace, pageOf } from '../../actor/paging.ts'
+import { nextPageStart, pageOf } from '../../actor/paging.ts'
 import type { Sql } from '../../ports.ts'
 import type { CallRow } from './rows.ts'
 
@@ -9,7 +9,7 @@ export function listCalls(
 ): { items: ToolCall[]; next: number | null } {
   const size = 'length(args) + coalesce(length(response), 0)'
   const rows = pageOf<CallRow>(sql, { table: 'calls', size }, page)
-  return { items: rows.map(toToolCall), next: nextPlace(sql, 'calls', rows) }
+  return { items: rows.map(toToolCall), next: nextPageStart(sql, 'calls', rows) }
 }
 
 function toToolCall(row: CallRow): ToolCall {

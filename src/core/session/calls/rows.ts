@@ -159,7 +159,7 @@ export function abandonCalls(sql: Sql, now: number, runner: string): void {
   for (const row of lost) giveUp(sql, now, row, closedBefore)
 }
 
-export function abandonFenced(sql: Sql, now: number, rows: readonly CallRow[]): void {
+export function abandonFencedCalls(sql: Sql, now: number, rows: readonly CallRow[]): void {
   for (const row of rows) giveUp(sql, now, row, 'its sandbox was replaced before it settled')
 }
 
@@ -258,7 +258,7 @@ const reasonOf = ({ response, error }: End): string | null =>
 const keyOf = ({ tool, tool_call_id }: CallRow) => ({ tool, toolCallId: tool_call_id })
 
 /** The stored answer for exactly these arguments, found without writing anything. */
-export function findAnswer(
+export function findCallAnswer(
   sql: Sql,
   tool: string,
   toolCallId: string,

@@ -1,6 +1,11 @@
 import { AppError } from '../../../contract/error.ts'
 import { maxArtifactTotalBytes } from '../../../contract/tool.ts'
-import { clearDeadline, clearTaken, ensureDeadline, setDeadline } from '../../actor/deadlines.ts'
+import {
+  clearDeadline,
+  clearTakenDeadline,
+  ensureDeadline,
+  setDeadline,
+} from '../../actor/deadlines.ts'
 import { addToOutbox } from '../../actor/outbox.ts'
 import type { Room } from '../../actor/room.ts'
 import type { OutboxRow, Sql } from '../../ports.ts'
@@ -8,7 +13,7 @@ import { openCommands } from '../commands/rows.ts'
 import type { SandboxCaller } from '../record/caller.ts'
 import { openSandboxSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { organisationOf } from '../record/outside.ts'
+import { outsideOrganisation } from '../record/outside.ts'
 import { countActiveCalls } from './list.ts'
 
 const hourMs = 60 * 60_000
@@ -37,7 +42,7 @@ export class Uploads implements Room {
     'uploads.tell': () =>
       this.#inTurn(async () => {
         await this.#tell()
-        this.#kernel.commit((sql) => clearTaken(sql, 'uploads.tell'))
+        this.#kernel.commit((sql) => clearTakenDeadline(sql, 'uploads.tell'))
       }),
   }
 
@@ -61,7 +66,7 @@ export class Uploads implements Room {
     const { sql } = this.#kernel.ports
     const { id, status } = this.#kernel.session()
     const bytes = status === 'erased' ? 0 : heldBytes(sql)
-    return (await organisationOf(this.#kernel).uploads.hold(id, bytes)).refusal
+    return (await outsideOrganisation(this.#kernel).uploads.hold(id, bytes)).refusal
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
@@ -131,7 +136,7 @@ function sweepUploads(sql: Sql, now: number, before: number): void {
 }
 
 /** Before it is sent: content that an artifact names counts as named although libSQL has refused the artifact's row. */
-export function describeSweeps(sql: Sql, rows: readonly OutboxRow[]): OutboxRow[] {
+export function describeUploadSweeps(sql: Sql, rows: readonly OutboxRow[]): OutboxRow[] {
   if (!rows.some(({ kind }) => kind === 'uploads.swept')) return [...rows]
   return rows.map((row) => {
     if (row.kind !== 'uploads.swept') return row

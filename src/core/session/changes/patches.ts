@@ -1,6 +1,6 @@
 import { AppError } from '../../../contract/error.ts'
 import {
-  checksumOf,
+  patchChecksum,
   maxPatchBytes,
   type PatchRow,
   type TurnPatch,
@@ -53,7 +53,7 @@ function keep(sql: Sql, patch: TurnPatch): Kept {
     return { state: 'missing', note, text: null }
   }
   const { text, leftOut } = holdsSecrets(sql) ? withoutBinaries(patch.text) : all(patch.text)
-  const isRedacted = checksumOf(patch.text) !== patch.checksum
+  const isRedacted = patchChecksum(patch.text) !== patch.checksum
   const absent = patch.leftOut ?? []
   const nested = namesOf(filesOf(patch.text).filter(isRepository)).filter(
     (name) => !absent.some(({ path }) => name === `a/${path} b/${path}`),

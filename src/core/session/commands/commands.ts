@@ -3,7 +3,7 @@ import type { CommandBody, CommandKind, CommandResult } from '../../../contract/
 import type { Room } from '../../actor/room.ts'
 import type { Written } from '../../actor/writes.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { addCommand, finishedOf, loadCommand, openCommands } from './rows.ts'
+import { addCommand, finishedCommands, loadCommand, openCommands } from './rows.ts'
 
 const patienceMs = 100_000
 
@@ -86,7 +86,7 @@ export class Commands implements Room {
   /** By their results, or because they were dropped: whoever waits finds out. */
   #wakeFinished(): void {
     if (this.#waiting.size === 0) return
-    for (const id of finishedOf(this.#kernel.ports.sql, [...this.#waiting.keys()])) {
+    for (const id of finishedCommands(this.#kernel.ports.sql, [...this.#waiting.keys()])) {
       const waiting = this.#waiting.get(id)
       this.#waiting.delete(id)
       for (const resolve of waiting ?? []) resolve()

@@ -61,7 +61,7 @@ export function dropOpenCommands(sql: Sql, reason: string): void {
 
 export const steerPrefix = 'steer_'
 
-export function dropOpenSteers(sql: Sql, reason: string): void {
+export function dropSteerCommands(sql: Sql, reason: string): void {
   sql.run(
     `update commands set state = 'done', ok = 0, result = ?
      where state = 'open' and substr(id, 1, ${steerPrefix.length}) = ?`,
@@ -76,7 +76,7 @@ export function forgetCommand(sql: Sql, id: string): void {
 }
 
 /** Which of these are not open any more; one that was forgotten is not, either. */
-export function finishedOf(sql: Sql, ids: readonly string[]): string[] {
+export function finishedCommands(sql: Sql, ids: readonly string[]): string[] {
   return sql
     .all<{ id: string }>(
       `select value as id from json_each(?)

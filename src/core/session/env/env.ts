@@ -4,7 +4,7 @@ import type { Listed } from '../record/caller.ts'
 import type { Caller, Page } from '../record/caller.ts'
 import type { Commands } from '../commands/commands.ts'
 import { callerSession, mustBeOpen } from '../record/guards.ts'
-import { listEnvRequests, submitEnvValues } from './requests.ts'
+import { listEnvRequests, answerEnvRequests } from './requests.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { envKeys, type SealedValue } from '../record/secrets.ts'
 
@@ -52,7 +52,7 @@ export class EnvValues implements RoomOf<EnvApi> {
     const session = callerSession(this.#kernel, caller)
     mustBeOpen(session)
     const { host, crypto } = this.#kernel.ports
-    this.#kernel.commit((sql, now) => submitEnvValues(sql, now, values, replace))
+    this.#kernel.commit((sql, now) => answerEnvRequests(sql, now, values, replace))
     this.#kernel.secretsChanged()
     if (session.provider === 'none') return 'none'
     const written = this.#commands.ask('env', `env_${crypto.random(20)}`, {}).then(

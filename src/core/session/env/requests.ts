@@ -7,10 +7,15 @@ import {
   type EnvRequestKey,
   RequestEnvVariablesArgs,
 } from '../../../contract/tools/request-env-variables.ts'
-import { nextPlace, pageOf } from '../../actor/paging.ts'
+import { nextPageStart, pageOf } from '../../actor/paging.ts'
 import type { Sql } from '../../ports.ts'
 import { appendEvent } from '../log/events.ts'
-import { addEnvValues, type OpenValue, saveEnvValues, type SealedValue } from '../record/secrets.ts'
+import {
+  addEnvSecrets,
+  type OpenValue,
+  saveEnvSecrets,
+  type SealedValue,
+} from '../record/secrets.ts'
 
 interface Row {
   n: number
@@ -45,18 +50,18 @@ export function listEnvRequests(
     askedAt: row.asked_at,
     closedAt: row.closed_at,
   }))
-  return { items, next: nextPlace(sql, 'env_requests', rows) }
+  return { items, next: nextPageStart(sql, 'env_requests', rows) }
 }
 
 /** A submission answers every open request: the person has seen what was asked and gave what they would. */
-export function submitEnvValues(
+export function answerEnvRequests(
   sql: Sql,
   now: number,
   values: readonly SealedValue[],
   replace: boolean,
 ): void {
-  const changed = replace ? values : addEnvValues(sql, now, values)
-  if (replace) saveEnvValues(sql, now, values)
+  const changed = replace ? values : addEnvSecrets(sql, now, values)
+  if (replace) saveEnvSecrets(sql, now, values)
   const bytes =
     sql.all<{ bytes: number }>('select sum(length(sealed)) as bytes from env_values')[0]?.bytes ?? 0
   if (bytes > maxSessionSealedBytes) {

@@ -1,9 +1,9 @@
 import { acceptedProofs, type ChangeEvent } from '../../../contract/change.ts'
 import { addToOutbox } from '../../actor/outbox.ts'
-import { rowsThatFit } from '../../actor/paging.ts'
+import { pageThatFits } from '../../actor/paging.ts'
 import { hashText } from '../../hash.ts'
 import type { Sql } from '../../ports.ts'
-import { record } from '../runs/run.ts'
+import { recordOnRun } from '../runs/run.ts'
 
 // The ledger of changes, append-only. One import key has at most one event of each rank, and the one of the highest rank
 // counts; importing the same again, or something weaker, adds nothing.
@@ -61,7 +61,7 @@ export function importEvent(
     now,
   )
   const { eventId, relativePath: path, operation, evidenceProof: proof, confidence } = event
-  record(sql, now, runId, 'change.recorded', {
+  recordOnRun(sql, now, runId, 'change.recorded', {
     ...{ eventId, hash, path, operation, proof, confidence, source: event.source },
     ...{ supersedes: event.supersedesEventId },
   })
@@ -141,7 +141,7 @@ export interface StoredEvent {
 export function storedEvents(sql: Sql, runId: string, after: number): StoredEvent[] {
   const from = 'change_events where run_id = ? and n > ?'
   const query = { from, by: 'n', size: 'length(event)', limit: 1000 }
-  return rowsThatFit<EventRow>(sql, query, runId, after).map(({ n, id, hash, event }) => ({
+  return pageThatFits<EventRow>(sql, query, runId, after).map(({ n, id, hash, event }) => ({
     ...{ n, eventId: id, hash, event },
   }))
 }

@@ -22,9 +22,9 @@ import { appendEvent } from '../log/events.ts'
 import type { SessionBudget } from '../budget/budget.ts'
 import type { Operations } from '../operations/operations.ts'
 import type { Caller, Page, SandboxCaller } from '../record/caller.ts'
-import { callerSession, enterAndOpen, mustBeOpen, openSandboxSession } from '../record/guards.ts'
+import { callerSession, enterSession, mustBeOpen, openSandboxSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { mustRun, ownedId, record } from '../runs/run.ts'
+import { mustRun, ownedId, recordOnRun } from '../runs/run.ts'
 import {
   askCollect,
   type CollectRow,
@@ -256,7 +256,7 @@ export class Evidence implements RoomOf<EvidenceApi> {
     for (const mismatch of mismatches.slice(0, maxMismatches)) {
       if (isTold(sql, runId, mismatch.partId)) continue
       appendEvent(sql, now, 'evidence.mismatch', { runId, turnId, ...mismatch })
-      record(sql, now, runId, 'evidence.mismatch', { turnId, ...mismatch })
+      recordOnRun(sql, now, runId, 'evidence.mismatch', { turnId, ...mismatch })
     }
   }
 
@@ -301,7 +301,7 @@ export class Evidence implements RoomOf<EvidenceApi> {
     input: ChangeImport,
     key: string | null,
   ): Promise<ChangeImported> {
-    await enterAndOpen(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     mustRun(this.#kernel.ports.sql, runId)
     const changes = checkImport(this.#kernel, runId, input)
     await storeTexts(this.#kernel, changes)

@@ -14,9 +14,9 @@ import { closeRun } from '../approvals/close-runs.ts'
 import type { SessionBudget } from '../budget/budget.ts'
 import type { Operations } from '../operations/operations.ts'
 import type { Caller } from '../record/caller.ts'
-import { callerSession, enterAndOpen, mustBeOpen } from '../record/guards.ts'
+import { callerSession, enterSession, mustBeOpen } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { createRun, mustRun, ownedId, record, reviewWorkflow } from '../runs/run.ts'
+import { createRun, mustRun, ownedId, recordOnRun, reviewWorkflow } from '../runs/run.ts'
 import { aboutOf, addDecision, isSettled, lastDecision, rejectedFile } from './decisions.ts'
 import { countingEvents } from './events.ts'
 import { reviewFiles } from './review.ts'
@@ -41,7 +41,7 @@ export class Rejecting {
   }
 
   async accept(caller: Caller, runId: string, input: ChangeReview, key: string | null) {
-    await enterAndOpen(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const reason = this.#kernel.hide(input.reason)
     return this.#kernel.commit((sql, now): ChangesAccepted => {
       const made = onceByKey(sql, now, { scope: 'run.accept', key, body: [runId, input] }, () => {
@@ -62,7 +62,7 @@ export class Rejecting {
     input: ChangeReview,
     key: string | null,
   ): Promise<ChangesRejected> {
-    await enterAndOpen(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const { sql } = this.#kernel.ports
     const texts = await this.#loadTexts(caller, chosen(sql, runId, input))
     const reason = this.#kernel.hide(input.reason)
@@ -191,7 +191,12 @@ function decide(sql: Sql, now: number, decided: Decided): void {
     ...{ run_id: runId, path, about: aboutOf(file), decision, operation_id: operationId, reason },
     ...{ actor: caller.keyId, created_at: now },
   })
-  record(sql, now, runId, `change.${decision}`, { path, operationId, reason, by: caller.keyId })
+  recordOnRun(sql, now, runId, `change.${decision}`, {
+    path,
+    operationId,
+    reason,
+    by: caller.keyId,
+  })
 }
 
 /** Inside the commit in which an attempt has ended. */

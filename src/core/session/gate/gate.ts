@@ -9,11 +9,11 @@ import type { Sql } from '../../ports.ts'
 import type { ApprovalRow } from '../approvals/rows.ts'
 import {
   answerApproved,
-  decideParked,
-  denyParked,
+  decideParkedQuestions,
+  denyParkedQuestions,
   hasParked,
   type Question,
-  receiveAsk,
+  receiveQuestion,
 } from './questions.ts'
 import type { SessionBudget } from '../budget/budget.ts'
 import type { Caller } from '../record/caller.ts'
@@ -63,7 +63,7 @@ export class Gate implements RoomOf<GateApi> {
       if (this.#kernel.session().generation !== generation) return
       const turn = this.#policy.askingTurn()
       const asker = { generation, turnId, runId: turnId && runOfTurn(sql, turnId) }
-      const answer = receiveAsk(sql, now, question, asker, () =>
+      const answer = receiveQuestion(sql, now, question, asker, () =>
         this.#policy.decideQuestion(sql, now, arrivedAt, question, ofTurn(turn, turnId), headroom),
       )
       if (answer) this.#kernel.answer([answer])
@@ -78,7 +78,7 @@ export class Gate implements RoomOf<GateApi> {
       const turn = this.#policy.askingTurn()
       const decide = (question: Question, turnId: string | null) =>
         this.#policy.decideQuestion(sql, now, now, question, ofTurn(turn, turnId))
-      const { answers, short } = decideParked(sql, now, decide)
+      const { answers, short } = decideParkedQuestions(sql, now, decide)
       this.#kernel.answer(answers)
       if (short) setDeadline(sql, 'slice', now)
     })
@@ -87,7 +87,7 @@ export class Gate implements RoomOf<GateApi> {
   readonly deadlines = {
     // Nobody has raised the budget.
     'budget.ask': () =>
-      this.#kernel.commit((sql, now) => this.#kernel.answer(denyParked(sql, now))),
+      this.#kernel.commit((sql, now) => this.#kernel.answer(denyParkedQuestions(sql, now))),
   }
 
   /** Inside the commit that resolves an approval: the question that waits for it learns of it. */

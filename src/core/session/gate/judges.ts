@@ -6,8 +6,8 @@ import type {
 } from '../../../contract/permission.ts'
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import type { Policy } from '../../../contract/policy.ts'
-import { approvalTerms } from '../../policy/rules.ts'
-import { ownToolOperation } from '../../policy/operation.ts'
+import { ruleApprovalTerms } from '../../policy/rules.ts'
+import { ownToolOperation } from '../../policy/permission-request.ts'
 import { evaluatePermission } from '../../policy/evaluate.ts'
 import { registryHosts } from '../../policy/registries.ts'
 import type { Sql } from '../../ports.ts'
@@ -125,7 +125,7 @@ const usualHosts: ReadonlySet<string> = new Set(Object.values(registryHosts).fla
 function approvedBefore(given: Case, before: Judgement | null): Judgement | null {
   if (before?.decision !== 'ask' || given.turn === null) return before
   const { sql, now, policy, turn } = given
-  const terms = approvalTerms(policy, before.rule)
+  const terms = ruleApprovalTerms(policy, before.rule)
   const asked = { operationHash: given.operationHash(), runId: turn.runId, terms }
   const approvalId = findRemembered(sql, now, asked)
   return approvalId === null ? before : byGrant(before, approvalId)

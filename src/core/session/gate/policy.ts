@@ -4,14 +4,18 @@ import type { PermissionRequest, PhaseStates } from '../../../contract/permissio
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import type { Policy } from '../../../contract/policy.ts'
 import { toolFileName } from '../../../contract/tools.ts'
-import { approvalTerms } from '../../policy/rules.ts'
+import { ruleApprovalTerms } from '../../policy/rules.ts'
 import { hostOf } from '../../policy/matching/hosts.ts'
 import { withGateRules } from '../../policy/evaluate.ts'
-import { type OwnTool, type RequestContext, requestOfTool } from '../../policy/operation.ts'
+import {
+  type OwnTool,
+  type RequestContext,
+  requestOfTool,
+} from '../../policy/permission-request.ts'
 import { effectivePolicy } from '../../policy/sandbox-default.ts'
 import type { Sql } from '../../ports.ts'
 import { hideSecretLike } from '../../redaction/redaction.ts'
-import { type Headroom, lookForHeadroom } from '../budget/spending.ts'
+import { type Headroom, spendingHeadroom } from '../budget/spending.ts'
 import { pinnedAgents, type PinnedAgents } from '../pins/agents.ts'
 import { agentRefusal, overridesFor } from './agents.ts'
 import { type AskingTurn, judgeQuestion } from './judges.ts'
@@ -68,7 +72,7 @@ export class SessionPolicy {
     arrivedAt: number,
     question: Question,
     turn: AskingTurn | null,
-    headroom = lookForHeadroom(sql, now),
+    headroom = spendingHeadroom(sql, now),
   ): Verdict {
     const session = this.#kernel.session()
     const policy = withGateRules(effectivePolicy(this.document(), 'gate'), session.gate)
@@ -95,7 +99,7 @@ export class SessionPolicy {
       operationId: null,
     })
     const spent = turn && decision.decision !== 'deny' ? whyNothingRuns(headroom) : null
-    return { record, terms: approvalTerms(policy, decision.rule), spent }
+    return { record, terms: ruleApprovalTerms(policy, decision.rule), spent }
   }
 
   /** What an input does not show in full cannot be read; where its paths really lead counts as well. */

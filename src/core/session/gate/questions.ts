@@ -6,9 +6,14 @@ import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
 import { hideSecretLike } from '../../redaction/redaction.ts'
-import { type ApprovalRow, openApproval, pendingOf, settleApproval } from '../approvals/rows.ts'
+import {
+  type ApprovalRow,
+  openApproval,
+  pendingApproval,
+  settleApproval,
+} from '../approvals/rows.ts'
 import { addSpending, spentReasons } from '../budget/spending.ts'
-import { ownedId, record } from '../runs/run.ts'
+import { ownedId, recordOnRun } from '../runs/run.ts'
 import { hashText } from '../../hash.ts'
 import { appendEvent } from '../log/events.ts'
 import { loadSession } from '../record/record.ts'
@@ -63,7 +68,7 @@ export function hashOfQuestion({ tool, input, inputHash, shortened, realPaths = 
 }
 
 /** The answer if there is one already; null while the question is parked. Asking again is harmless. */
-export function receiveAsk(
+export function receiveQuestion(
   sql: Sql,
   now: number,
   question: Question,
@@ -80,7 +85,7 @@ export function receiveAsk(
   }
   if (!answer) return followVerdict(sql, now, question, asker, verdict)
   // Answered at once, as most are: the same as below in half the statements.
-  if (asker.runId) record(sql, now, asker.runId, 'permission-decision', { ...verdict.record })
+  if (asker.runId) recordOnRun(sql, now, asker.runId, 'permission-decision', { ...verdict.record })
   if (decision === 'allow') addSpending(sql, now, { toolCalls: 1 })
   tellDecided(sql, now, { ...question, askedAt: now }, answer)
   return { askId: question.askId, decision: answer.decision, reason }
@@ -105,7 +110,7 @@ function followVerdict(
   }
   const { decision, reason, rule } = verdict.record
   const decisionSeq =
-    asker.runId && record(sql, now, asker.runId, 'permission-decision', { ...verdict.record })
+    asker.runId && recordOnRun(sql, now, asker.runId, 'permission-decision', { ...verdict.record })
   // A question that nobody can be asked about, for want of a run, is refused.
   if (decision !== 'ask' || !asker.runId || !decisionSeq) {
     const final = decision === 'allow' ? 'allow' : 'deny'
@@ -134,7 +139,7 @@ function armPatience(sql: Sql): void {
 }
 
 /** There may be budget again. Whatever still finds none goes on waiting; `short`: though none is known to be spent. */
-export function decideParked(
+export function decideParkedQuestions(
   sql: Sql,
   now: number,
   decide: (question: Question, turnId: string | null) => Verdict,
@@ -154,7 +159,7 @@ export function decideParked(
 }
 
 /** Nobody has raised the budget in time. */
-export function denyParked(sql: Sql, now: number): Answer[] {
+export function denyParkedQuestions(sql: Sql, now: number): Answer[] {
   const reason = 'The budget is spent, and nobody has raised it'
   const overdue = sql.all<AskRow>(
     `select * from ${parked} and asked_at <= ? order by n`,
@@ -274,10 +279,10 @@ export function answerApproved(sql: Sql, now: number, approval: ApprovalRow): An
 }
 
 /** First of all that ends a turn: nothing parked may run afterwards, and a late answer finds it answered. */
-export function denyOpenAsks(sql: Sql, now: number, reason: string, actor: string): Answer[] {
+export function denyOpenQuestions(sql: Sql, now: number, reason: string, actor: string): Answer[] {
   const open = sql.all<AskRow>(`select * from asks where state = 'open' order by n`)
   const answers = open.map((row) => {
-    const approval = pendingOf(sql, row.id)
+    const approval = pendingApproval(sql, row.id)
     if (approval)
       settleApproval(sql, now, approval.id, { state: 'cancelled', actor, owner: null, reason })
     return settleAsk(sql, now, row.id, { decision: 'deny', reason, rule: 'state', actor })

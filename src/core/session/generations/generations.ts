@@ -43,7 +43,7 @@ const steadyMs = 120_000
 export const wasReady = (sql: Sql, generation: number): boolean =>
   (loadGeneration(sql, generation)?.readyAt ?? null) !== null
 
-export function isSteady(sql: Sql, now: number, generation: number): boolean {
+export function isGenerationSteady(sql: Sql, now: number, generation: number): boolean {
   return now - (loadGeneration(sql, generation)?.readyAt ?? now) >= steadyMs
 }
 
@@ -70,7 +70,7 @@ export const noteTold = (sql: Sql, generation: number, now: number) =>
   setOnce(sql, generation, 'told_at', now)
 
 /** The grant counts from its first answer, however often it is asked for. */
-export function noteSent(
+export function noteGenerationSent(
   sql: Sql,
   generation: number,
   sent: { by: string; endsAt: number; leaseUntil: number },
@@ -84,11 +84,11 @@ export function noteSent(
   )
 }
 
-export function noteExtended(sql: Sql, generation: number, leaseUntil: number): void {
+export function noteGenerationExtended(sql: Sql, generation: number, leaseUntil: number): void {
   sql.run('update sandboxes set lease_until = ? where generation = ?', leaseUntil, generation)
 }
 
-export function noteKept(
+export function noteGenerationKept(
   sql: Sql,
   generation: number,
   kept: { since: number; tries: number },
@@ -120,7 +120,7 @@ export interface Missing {
 }
 
 /** What a sandbox that starts from this snapshot is without. */
-export function missingFrom(sql: Sql, now: number, snapshotId: string | null): Missing {
+export function missingFromGeneration(sql: Sql, now: number, snapshotId: string | null): Missing {
   const since =
     sql.all<{ at: number }>('select created_at as at from snapshots where id = ?', snapshotId)[0]
       ?.at ?? null

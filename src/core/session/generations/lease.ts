@@ -8,7 +8,10 @@ const leadMs = 10 * 60_000
 export const leaseEnd = (now: number, endsAt: number): number => Math.min(endsAt, now + leaseMs)
 
 /** When the lease must be extended, or the end of the grant be faced. */
-export function nextExtension(own: Pick<Generation, 'endsAt' | 'leaseUntil'>, now: number): number {
+export function nextLeaseExtension(
+  own: Pick<Generation, 'endsAt' | 'leaseUntil'>,
+  now: number,
+): number {
   const until = own.leaseUntil ?? now
   return Math.max(now, until - Math.min(leadMs, (until - now) / 2))
 }

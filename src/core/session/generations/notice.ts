@@ -1,12 +1,12 @@
 import type { Sql } from '../../ports.ts'
-import { loadGeneration, type Missing, missingFrom } from './generations.ts'
+import { loadGeneration, type Missing, missingFromGeneration } from './generations.ts'
 
 const maxTurns = 3
 const maxPromptLength = 300
 const maxTextLength = 700
 
 /** What a new sandbox is without, for people and for the model. */
-export function lossText({ since, anything }: Missing): string {
+export function lossNoticeText({ since, anything }: Missing): string {
   if (!anything) return 'Nothing of the workspace'
   const what = 'files, commits that were not pushed and uncommitted work'
   return since === null
@@ -26,11 +26,11 @@ export function noticeOf(sql: Sql, now: number, generation: number): string | nu
   const turns = lastTurns(sql)
   if (turns.length === 0) return null
   const before = loadGeneration(sql, generation - 1)
-  const missing = missingFrom(sql, now, own.snapshotId)
+  const missing = missingFromGeneration(sql, now, own.snapshotId)
   const interrupted = turns.at(-1)?.state === 'interrupted'
   return [
     `Note from Gantry: the sandbox in which you worked has ended (${before?.reason ?? 'no reason given'}), and this is a new one.`,
-    `Lost: ${lossText(missing)}.`,
+    `Lost: ${lossNoticeText(missing)}.`,
     'Background processes have ended, and files outside of the workspace may be gone.',
     interrupted ? 'The last turn was interrupted, and nothing of it was sent again.' : '',
     'Check the state of the workspace before you go on. What was said before, shortened:',

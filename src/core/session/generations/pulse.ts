@@ -7,7 +7,7 @@ import { changeSandbox } from './sandbox-states.ts'
 
 /** An agent pings every 15 s, and gives its socket up after 40 s of silence. */
 export const pulseMs = 60_000
-export function isSilent({ host, now }: Pick<SessionPorts, 'host' | 'now'>): boolean {
+export function isPulseSilent({ host, now }: Pick<SessionPorts, 'host' | 'now'>): boolean {
   const heardAt = host.agentHeardAt()
   return heardAt === null || now() - heardAt > pulseMs
 }
@@ -28,6 +28,6 @@ export function linkLost(sql: Sql, now: number): void {
 
 /** Of the sandbox that is watched now. What stops an old one, or tells the organisation, is not among them. */
 const watching = ['boot', 'look', 'check', 'next', 'idle', 'extend', 'pulse', 'snapshot'] as const
-export function stopWatching(sql: Sql): void {
+export function stopPulse(sql: Sql): void {
   for (const name of watching) clearDeadline(sql, `sandbox.${name}`)
 }

@@ -9,7 +9,7 @@ export const sleptMs = 60_000
 const looks = ['sandbox.pulse', 'sandbox.check', 'sandbox.look']
 
 /** Inside a commit, when a deadline has come that was slept over: from now on its agent could be answered. */
-export function noteSleep(sql: Sql, now: number, name: string): void {
+export function allowRenewal(sql: Sql, now: number, name: string): void {
   if (looks.includes(name)) setDeadline(sql, 'sandbox.renew', now + renewMs)
 }
 

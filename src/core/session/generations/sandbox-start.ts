@@ -1,7 +1,7 @@
 import { clearDeadline, ensureDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
 import { loadSession } from '../record/record.ts'
-import { restorable } from '../snapshots/rows.ts'
+import { restorableSnapshots } from '../snapshots/rows.ts'
 import { beginGeneration } from './generations.ts'
 import { changeSandbox } from './sandbox-states.ts'
 
@@ -44,7 +44,7 @@ export function loadStart(sql: Sql): Start {
 export function startSandbox(sql: Sql, now: number): void {
   const { generation, snapshotId } = loadSession(sql)
   beginStart(sql, now)
-  beginGeneration(sql, generation, chooseSource(sql, snapshotId))
+  beginGeneration(sql, generation, chooseStartSource(sql, snapshotId))
   requestCreation(sql, now)
 }
 
@@ -55,7 +55,7 @@ export function wakeSandbox(sql: Sql, now: number): void {
 }
 
 /** The one before is out of the way. */
-export function requestNext(sql: Sql, now: number): void {
+export function requestNextSandbox(sql: Sql, now: number): void {
   clearDeadline(sql, 'sandbox.next')
   if (changeSandbox(sql, now, 'next', null)) requestCreation(sql, now)
 }
@@ -73,7 +73,7 @@ export function beginStart(sql: Sql, now: number): void {
 }
 
 /** The next try of the same start. */
-export function goOn(sql: Sql, now: number): void {
+export function retryStart(sql: Sql, now: number): void {
   ensureDeadline(sql, 'sandbox.start', now + startMs)
 }
 
@@ -82,16 +82,20 @@ export function putOffStart(sql: Sql, until: number): void {
   setDeadline(sql, 'sandbox.start', until + startMs)
 }
 
-export function countCreate(sql: Sql): void {
+export function countStartTry(sql: Sql): void {
   sql.run('update sandbox_start set creates = creates + 1, retry_at = null')
 }
 
-export function setRetryAt(sql: Sql, at: number | null): void {
+export function setStartRetryAt(sql: Sql, at: number | null): void {
   sql.run('update sandbox_start set retry_at = ?', at)
 }
 
 /** The same reason again is told once, with its newest time. */
-export function addFailure(sql: Sql, failure: Failure, what: 'create' | 'boot' | 'loss'): void {
+export function addStartFailure(
+  sql: Sql,
+  failure: Failure,
+  what: 'create' | 'boot' | 'loss',
+): void {
   const isSame = ({ generation, reason }: Failure) =>
     generation === failure.generation && reason === failure.reason
   const before = loadStart(sql).failures.filter((other) => !isSame(other))
@@ -106,7 +110,7 @@ export function addFailure(sql: Sql, failure: Failure, what: 'create' | 'boot' |
 
 /** Newest first; the last one is always the repository itself. */
 function sources(sql: Sql, baseId: string | null): (string | null)[] {
-  const own = restorable(sql)
+  const own = restorableSnapshots(sql)
   return [...own, ...(baseId === null || own.includes(baseId) ? [] : [baseId]), null]
 }
 
@@ -114,12 +118,12 @@ function sources(sql: Sql, baseId: string | null): (string | null)[] {
  * What did not become ready is not tried again: the next older thing is. A sandbox that was ready and died gets a second
  * chance first, since falling back loses work.
  */
-export function chooseSource(sql: Sql, baseId: string | null): string | null {
+export function chooseStartSource(sql: Sql, baseId: string | null): string | null {
   const { boots, losses } = loadStart(sql)
   return sources(sql, baseId)[boots + Math.max(0, losses - 1)] ?? null
 }
 
-export function hasTriesLeft(sql: Sql, baseId: string | null): boolean {
+export function hasStartTriesLeft(sql: Sql, baseId: string | null): boolean {
   const { boots, losses, creates } = loadStart(sql)
   const tries = Math.max(leastTries, sources(sql, baseId).length)
   return boots + losses < tries && creates < maxCreates

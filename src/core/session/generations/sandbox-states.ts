@@ -93,7 +93,7 @@ export function explainSandbox(sql: Sql, now: number, reason: string): void {
 }
 
 /** The next generation of a session that has no sandbox. */
-export function moveOn(sql: Sql, now: number, reason: string): true {
+export function skipGeneration(sql: Sql, now: number, reason: string): true {
   const { sandboxState, generation } = loadSession(sql)
   save(sql, now, sandboxState, generation + 1, reason)
   return true

@@ -1,13 +1,13 @@
-import { costMicros, type StepTokens } from '../../../contract/budget.ts'
+import { budgetCostMicros, type StepTokens } from '../../../contract/budget.ts'
 import type { EventData } from '../../../contract/events.ts'
 import type { AgentEvent } from '../../../contract/link.ts'
 import type { ModelPrice } from '../../../contract/model-table.ts'
 import { TurnPatch } from '../../../contract/patch.ts'
 import { requestEnvVariablesTool } from '../../../contract/tools/request-env-variables.ts'
 import type { Sql } from '../../ports.ts'
-import { addReported, compareTurn, isCountedHere } from '../budget/model-calls.ts'
+import { addReportedToCalls, compareModelCalls, isCountedByCalls } from '../budget/model-calls.ts'
 import { addSpending } from '../budget/spending.ts'
-import { record } from '../runs/run.ts'
+import { recordOnRun } from '../runs/run.ts'
 import { abortReason } from '../turns/aborts.ts'
 import type { Answer } from '../../../contract/ask.ts'
 import { saveDiff } from '../changes/diff.ts'
@@ -18,7 +18,7 @@ import { loadSession } from '../record/record.ts'
 import { followSkill, skillTool } from '../skills/usage.ts'
 import { stopRun } from '../steps/stop-run.ts'
 import { runOfTurn } from '../runs/run.ts'
-import { addTokens, endTurn, runningTurn } from '../turns/rows.ts'
+import { addTurnTokens, endTurn, runningTurn } from '../turns/rows.ts'
 
 /** What an agent's event changes beyond the log. True if the turn has ended with it. */
 export function followEvent(
@@ -55,7 +55,7 @@ function toolStarted(sql: Sql, now: number, data: EventData<'tool.started'>): vo
     receiveEnvRequest(sql, now, `${messageId}/${callId}`, input)
   const runId = runOf(sql, turnId)
   if (!runId) return
-  record(sql, now, runId, 'tool.requested', { tool, callId })
+  recordOnRun(sql, now, runId, 'tool.requested', { tool, callId })
   if (tool === skillTool) followSkill(sql, now, runId, input, 'selected')
 }
 
@@ -70,7 +70,7 @@ function toolEnded(
   const runId = runOf(sql, turnId)
   if (!runId) return
   const failure = kind === 'tool.failed' ? { error: error.slice(0, 2000).toWellFormed() } : {}
-  record(sql, now, runId, kind, { tool, callId, durationMs, ...failure })
+  recordOnRun(sql, now, runId, kind, { tool, callId, durationMs, ...failure })
   if (tool === skillTool && kind === 'tool.completed')
     followSkill(sql, now, runId, input, 'injected')
 }
@@ -84,12 +84,12 @@ function stepFinished(
   const counts = countsOf(tokens)
   const counted = Object.values(counts).reduce((sum, count) => sum + count, 0)
   if (turnId) {
-    addTokens(sql, turnId, counts.input, counts.output)
-    addReported(sql, turnId, counted)
+    addTurnTokens(sql, turnId, counts.input, counts.output)
+    addReportedToCalls(sql, turnId, counted)
     // The control plane has counted this turn's calls itself: what the sandbox says is only compared, at the end.
-    if (isCountedHere(sql, turnId)) return
+    if (isCountedByCalls(sql, turnId)) return
   }
-  const moneyMicros = price ? costMicros(price, counts) : 0
+  const moneyMicros = price ? budgetCostMicros(price, counts) : 0
   addSpending(sql, now, { tokens: counted, moneyMicros })
 }
 
@@ -116,7 +116,7 @@ export function gateBypassed(
   const runId = runOf(sql, turnId)
   if (!runId) return []
   const reason = `Tool "${tool}" ran without a decision`
-  record(sql, now, runId, 'error.recorded', { error: reason, tool, callId })
+  recordOnRun(sql, now, runId, 'error.recorded', { error: reason, tool, callId })
   const end = { status: 'blocked', reason, actor: 'gate', owner: null } as const
   return stopRun(sql, now, generation, runId, end)
 }
@@ -129,6 +129,6 @@ function turnEnded(sql: Sql, now: number, end: EventData<'turn.ended'>): boolean
   // Whoever aborted it has said why; the sandbox only repeats it.
   const reason = (end.state === 'aborted' ? abortReason(sql, end.turnId) : null) ?? end.reason
   const hasEnded = endTurn(sql, now, { ...end, reason })
-  if (hasEnded) compareTurn(sql, now, end.turnId)
+  if (hasEnded) compareModelCalls(sql, now, end.turnId)
   return hasEnded
 }

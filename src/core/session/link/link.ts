@@ -12,39 +12,39 @@ import {
 import type { EventData } from '../../../contract/events.ts'
 import { maxReportedMs } from '../../../contract/reported.ts'
 import type { ModelPrice } from '../../../contract/model-table.ts'
-import { isLongerThan } from '../../../contract/canonical.ts'
+import { isLongerThan } from '../../../contract/byte-length.ts'
 import type { ExecutionReport } from '../../../contract/operation.ts'
 import { maxQueuedTurns } from '../../../contract/turn.ts'
 import type { Sql } from '../../ports.ts'
 import type { Operations } from '../operations/operations.ts'
-import { reportOf } from '../operations/reports.ts'
+import { operationReport } from '../operations/reports.ts'
 import { ownedId } from '../runs/run.ts'
 import { runOfPrompt } from '../turns/run-turns.ts'
-import { endStep, stepResultOf } from '../operations/worktrees.ts'
-import { denyOpenAsks } from '../gate/questions.ts'
+import { endWorktreeStep, worktreeStepResult } from '../operations/worktrees.ts'
+import { denyOpenQuestions } from '../gate/questions.ts'
 import { Deltas } from '../log/deltas.ts'
 import type { Commands } from '../commands/commands.ts'
 import { finishCommand, loadCommand } from '../commands/rows.ts'
-import { ackedAgentSeq, appendEvent, newAgentEvents, storeAgentEvent } from '../log/events.ts'
+import { ackedEventSeq, appendEvent, newAgentEvents, storeAgentEvent } from '../log/events.ts'
 import type { Evidence } from '../evidence/evidence.ts'
 import type { Gate } from '../gate/gate.ts'
 import { followEvent, gateBypassed } from './agent-events.ts'
 import { noteTold } from '../generations/generations.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { parseMessage } from './message.ts'
-import { breakSandbox } from '../steps/lose.ts'
+import { breakSandbox } from '../steps/lose-sandbox.ts'
 import { isLive, loadSession } from '../record/record.ts'
 import { linkLost } from '../generations/pulse.ts'
 import { agentCalled, nowReady } from '../steps/agent-ready.ts'
-import { parseReported } from '../log/plausible.ts'
+import { parsePlausible } from '../log/plausible.ts'
 import { isOver } from '../record/record.ts'
 import { changeSandbox } from '../generations/sandbox-states.ts'
-import { expectWord, promptTaken } from '../turns/silence.ts'
+import { watchTurnSilence, turnPromptTaken } from '../turns/silence.ts'
 import {
   addTurn,
-  countQueued,
+  countQueuedTurns,
   endTurnHere,
-  noteDelivered,
+  noteTurnDelivered,
   runningTurn,
   startNextTurn,
   turnIdOf,
@@ -150,7 +150,7 @@ export class Link {
     this.#kernel.send({
       t: 'welcome',
       protocol,
-      ackedSeq: ackedAgentSeq(this.#kernel.ports.sql, generation),
+      ackedSeq: ackedEventSeq(this.#kernel.ports.sql, generation),
     })
     this.#commands.linkOpened()
     this.#kernel.commit((sql, now) => {
@@ -177,7 +177,7 @@ export class Link {
 
   #alive(turnId: string): void {
     this.#kernel.commit((sql, now) => {
-      if (runningTurn(sql)?.id === turnId) expectWord(sql, now)
+      if (runningTurn(sql)?.id === turnId) watchTurnSilence(sql, now)
     })
   }
 
@@ -204,7 +204,7 @@ export class Link {
     })
     await this.#kernel.crash('link.after-store')
     if (!this.#speaks(generation)) return
-    this.#kernel.send({ t: 'ack', seq: ackedAgentSeq(this.#kernel.ports.sql, generation) })
+    this.#kernel.send({ t: 'ack', seq: ackedEventSeq(this.#kernel.ports.sql, generation) })
   }
 
   #price(): ModelPrice | null {
@@ -214,7 +214,7 @@ export class Link {
 
   #turnEnded(sql: Sql, now: number, generation: number): void {
     this.#deltas.clear()
-    this.#kernel.answer(denyOpenAsks(sql, now, 'The turn has ended', 'turn-end'))
+    this.#kernel.answer(denyOpenQuestions(sql, now, 'The turn has ended', 'turn-end'))
     if (loadSession(sql).sandboxState === 'ready') startNextTurn(sql, now, generation)
   }
 
@@ -223,7 +223,7 @@ export class Link {
       if (!this.#speaks(generation)) return
       const command = loadCommand(sql, result.commandId)
       if (!command) return
-      const parsed = parseReported<object>(commandKinds[command.kind].result, result.data ?? {})
+      const parsed = parsePlausible<object>(commandKinds[command.kind].result, result.data ?? {})
       const ok = result.ok && parsed.ok
       const error =
         result.error ?? (parsed.ok ? 'The command failed' : 'The result has the wrong shape')
@@ -233,15 +233,15 @@ export class Link {
         appendEvent(sql, now, 'agent.notice', { message })
       }
       if (command.kind === 'execute')
-        this.#endAttempt(sql, now, command.id, reportOf(ok, parsed.data, error))
+        this.#endAttempt(sql, now, command.id, operationReport(ok, parsed.data, error))
       if (command.kind === 'evidence')
         this.#evidence.collected(sql, now, command.id, ok ? (parsed.data as Next) : { error })
       if (command.kind === 'merge' || command.kind === 'discard')
-        endStep(sql, now, command.id, stepResultOf(ok, parsed.data, error))
+        endWorktreeStep(sql, now, command.id, worktreeStepResult(ok, parsed.data, error))
       if (command.kind === 'prompt' && ok) {
         noteTold(sql, generation, now)
-        noteDelivered(sql, command.id, (parsed.data as Sent).opencodeSessionId)
-        if (runningTurn(sql)?.id === command.id) promptTaken(sql, now, parsed.data)
+        noteTurnDelivered(sql, command.id, (parsed.data as Sent).opencodeSessionId)
+        if (runningTurn(sql)?.id === command.id) turnPromptTaken(sql, now, parsed.data)
       }
       // A prompt that could not be handed to OpenCode has no agent event to end its turn.
       if (command.kind === 'prompt' && !ok) {
@@ -263,7 +263,7 @@ export class Link {
   /** It came after the turn's last step: what the person said becomes a turn of its own. */
   #queueSteer(sql: Sql, now: number, prompt: string): void {
     const { id, generation, sandboxState } = loadSession(sql)
-    if (countQueued(sql) >= maxQueuedTurns) return
+    if (countQueuedTurns(sql) >= maxQueuedTurns) return
     const { crypto } = this.#kernel.ports
     addTurn(sql, now, {
       id: turnIdOf(id, crypto.random(8)),

@@ -1,7 +1,7 @@
 import { canonicalJson } from '../../../contract/canonical.ts'
 import { type AgentEvent, UpMessage } from '../../../contract/link.ts'
 import { hashText } from '../../hash.ts'
-import { withoutUnfitInput } from '../calls/answers.ts'
+import { withoutUnfitCallInput } from '../calls/answers.ts'
 import type { Question } from '../gate/questions.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 
@@ -19,7 +19,7 @@ function redactMessage(message: Received, kernel: SessionKernel): Received {
 
 /** A diff is there to be applied. */
 function shownData(data: AgentEvent['data'], kernel: SessionKernel): AgentEvent['data'] {
-  const { diff, ...rest } = withoutUnfitInput(kernel.ports.tools, data)
+  const { diff, ...rest } = withoutUnfitCallInput(kernel.ports.tools, data)
   const shown = kernel.hide(rest)
   return diff === undefined ? shown : { ...shown, diff: kernel.redact(diff) }
 }

@@ -6,7 +6,7 @@ import {
 import type { EventData, EventKind, SessionEvent } from '../../../contract/events.ts'
 import type { AgentEvent } from '../../../contract/link.ts'
 import type { Sql } from '../../ports.ts'
-import { parseReported } from './plausible.ts'
+import { parsePlausible } from './plausible.ts'
 
 interface EventRow {
   seq: number
@@ -50,7 +50,7 @@ export function lastEventSeq(sql: Sql): number {
   return sql.all<{ seq: number | null }>('select max(seq) as seq from events')[0]?.seq ?? 0
 }
 
-export function ackedAgentSeq(sql: Sql, generation: number): number {
+export function ackedEventSeq(sql: Sql, generation: number): number {
   return (
     sql.all<{ seq: number }>('select seq from agent_cursors where generation = ?', generation)[0]
       ?.seq ?? 0
@@ -62,7 +62,7 @@ export function ackedAgentSeq(sql: Sql, generation: number): number {
  * again. An event of the wrong shape keeps its number but not its content: the agent is not trusted.
  */
 export function newAgentEvents(sql: Sql, generation: number, items: AgentEvent[]): AgentEvent[] {
-  let expected = ackedAgentSeq(sql, generation) + 1
+  let expected = ackedEventSeq(sql, generation) + 1
   const fresh: AgentEvent[] = []
   for (const item of items) {
     if (item.seq < expected) continue
@@ -79,7 +79,7 @@ export function storeAgentEvent(
   generation: number,
   item: AgentEvent,
 ): AgentEvent {
-  const parsed = parseReported<Record<string, unknown>>(agentEventKinds[item.kind], item.data)
+  const parsed = parsePlausible<Record<string, unknown>>(agentEventKinds[item.kind], item.data)
   const stored: AgentEvent = parsed.ok
     ? { ...item, data: parsed.data }
     : {

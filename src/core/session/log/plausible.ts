@@ -15,7 +15,7 @@ type Reported<T> =
  * What a sandbox reports. A count or time that cannot be true is taken as 0 and told in words, since without its other
  * fields a turn would never end and a result never count; anything else of the wrong shape is refused.
  */
-export function parseReported<T>(schema: z.ZodType<T>, value: unknown): Reported<T> {
+export function parsePlausible<T>(schema: z.ZodType<T>, value: unknown): Reported<T> {
   const parsed = schema.safeParse(value)
   if (parsed.success) return { ok: true, data: parsed.data, implausible: null }
   const paths = parsed.error.issues.map(({ path }) => path)

@@ -11,7 +11,7 @@ import type { Pin } from '../pins/pins.ts'
 import type { PinnedAgents } from '../pins/agents.ts'
 import { withAgents } from './agents.ts'
 import { gatePluginText } from './gate-plugin.ts'
-import { actionsGuideText, instructionsText } from './guides.ts'
+import { actionsGuideText, instructionsGuideText } from './guides.ts'
 import { instructionsPath, opencodeConfig, pluginPath } from './opencode-config.ts'
 import { skillFolder, skillText } from './skill-files.ts'
 import { type ToolFile, toolFile } from './tool-files.ts'
@@ -86,7 +86,7 @@ function fileTexts(input: ManifestInput, tools: ToolFile[], marker: string): Fil
   const ownConfig = withAgents(config, input)
   const shown = input.tools.filter((tool) => isToolOf(tool, input))
   const given = input.memories ? [input.memories] : []
-  const instructions = [input.prompt, ...given, instructionsText(layout, shown)].join('\n\n')
+  const instructions = [input.prompt, ...given, instructionsGuideText(layout, shown)].join('\n\n')
   const { configDir, home, workspace } = layout
   const globalDir = `${home}/.config/opencode`
 

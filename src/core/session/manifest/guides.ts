@@ -1,7 +1,7 @@
 import type { Layout } from '../../../contract/manifest.ts'
 import type { ToolDefinition } from '../../../contract/tool.ts'
 
-export function instructionsText(layout: Layout, tools: readonly ToolDefinition[]): string {
+export function instructionsGuideText(layout: Layout, tools: readonly ToolDefinition[]): string {
   return `# Working in this sandbox
 
 - Your workspace is ${layout.workspace}. Stay inside it.

@@ -3,24 +3,24 @@ import { AppError } from '../../../contract/error.ts'
 import { type Model, opencodeProviderOf, type OpencodeProvider } from '../../../contract/models.ts'
 import type { SessionBudget } from '../budget/budget.ts'
 import {
-  beginCall,
+  beginModelCall,
   begunSince,
   callDeadline,
   type CallEnd,
-  countHelpers,
+  countHelperCalls,
   type Estimate,
-  extendCall,
+  extendModelCall,
   type PriceOf,
   pricesOf,
   reservedByCalls,
-  settleCall,
-  settleExpired,
+  settleModelCall,
+  settleExpiredModelCalls,
 } from '../budget/model-calls.ts'
 import type { SandboxCaller } from '../record/caller.ts'
 import { modelsOfSubagents, pinnedAgents } from '../pins/agents.ts'
 import { callerSession, mustBeOpen, openSandboxSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { messageOf, organisationOf } from '../record/outside.ts'
+import { messageOf, outsideOrganisation } from '../record/outside.ts'
 import { runningTurn } from '../turns/rows.ts'
 
 /** What a sandbox wants of a vendor, as read off its request. */
@@ -78,7 +78,8 @@ export class Models implements RoomOf<ModelsApi>, ModelsApi {
   }
 
   readonly deadlines = {
-    [callDeadline]: () => this.#kernel.commit((sql, now) => settleExpired(sql, now, this.#priceOf)),
+    [callDeadline]: () =>
+      this.#kernel.commit((sql, now) => settleExpiredModelCalls(sql, now, this.#priceOf)),
   }
 
   async admit(sandbox: SandboxCaller, call: ModelCall): Promise<ModelAdmission> {
@@ -90,7 +91,7 @@ export class Models implements RoomOf<ModelsApi>, ModelsApi {
     const admission = await this.#budget.reserve(estimate, (sql, now): ModelAdmission => {
       const { wait, turnId, model } = this.#decide(sandbox, call)
       if (wait) return wait
-      beginCall(sql, now, { id: call.id, turnId, model: model.id, ...estimate })
+      beginModelCall(sql, now, { id: call.id, turnId, model: model.id, ...estimate })
       return { admitted: true }
     })
     return (
@@ -100,7 +101,7 @@ export class Models implements RoomOf<ModelsApi>, ModelsApi {
 
   async extend(caller: Pick<SandboxCaller, 'organisationId'>, id: string): Promise<void> {
     callerSession(this.#kernel, caller)
-    this.#kernel.commit((sql, now) => extendCall(sql, now, id))
+    this.#kernel.commit((sql, now) => extendModelCall(sql, now, id))
   }
 
   async settle(
@@ -109,7 +110,7 @@ export class Models implements RoomOf<ModelsApi>, ModelsApi {
     end: CallEnd,
   ): Promise<void> {
     callerSession(this.#kernel, caller)
-    this.#kernel.commit((sql, now) => settleCall(sql, now, id, end, this.#priceOf))
+    this.#kernel.commit((sql, now) => settleModelCall(sql, now, id, end, this.#priceOf))
   }
 
   /** Throws what no waiting mends. */
@@ -147,7 +148,7 @@ export class Models implements RoomOf<ModelsApi>, ModelsApi {
     if (hasTools) throw refusal('no turn is running')
     if (bodyBytes > helperBytes)
       throw refusal(`no turn is running, and outside of one at most ${helperBytes} bytes are sent`)
-    if (countHelpers(sql) >= helperCalls)
+    if (countHelperCalls(sql) >= helperCalls)
       throw refusal(`no turn is running, and there were ${helperCalls} calls since the last one`)
     return null
   }
@@ -165,7 +166,7 @@ export class Models implements RoomOf<ModelsApi>, ModelsApi {
 
   /** Asked each time: until every sandbox has been told to stop, this is what holds. */
   async #mustNotBeKilled(): Promise<void> {
-    const organisation = organisationOf(this.#kernel)
+    const organisation = outsideOrganisation(this.#kernel)
     const killed = await organisation.firewall.killReason().catch((error: unknown) => {
       throw new AppError(
         'model_unavailable',

@@ -13,11 +13,11 @@ import { addToOutbox } from '../../actor/outbox.ts'
 import type { Sql } from '../../ports.ts'
 import { addCommand, finishCommand } from '../commands/rows.ts'
 import { loadSession } from '../record/record.ts'
-import { rowsThatFit } from '../../actor/paging.ts'
-import { findRun, record } from '../runs/run.ts'
+import { pageThatFits } from '../../actor/paging.ts'
+import { findRun, recordOnRun } from '../runs/run.ts'
 import { hasEnded } from '../runs/transitions.ts'
 import { stopWaiting, waitFor } from '../runs/waits.ts'
-import { loseSteps } from './worktrees.ts'
+import { loseWorktreeSteps } from './worktrees.ts'
 
 /** Beyond the operation's own time: for the way there and back, and for a sandbox that boots first. */
 const graceMs = 60_000
@@ -54,7 +54,7 @@ interface NewAttempt {
 
 /** Before anything runs. Refuses while another one is reserved, whoever else comes at the same moment. */
 export function reserveAttempt(sql: Sql, now: number, attempt: NewAttempt): Attempt {
-  const earlier = attemptsOf(sql, attempt.operationId)
+  const earlier = attemptsOfOperation(sql, attempt.operationId)
   const active = earlier.find(({ status }) => status === 'reserved')
   if (active)
     throw new AppError('wrong_state', `Attempt "${active.id}" of this operation is reserved`)
@@ -76,7 +76,7 @@ export function reserveAttempt(sql: Sql, now: number, attempt: NewAttempt): Atte
 }
 
 /** And not sent to anybody. */
-export function mustBeReserved(sql: Sql, id: string): AttemptRow {
+export function mustBeReservedAttempt(sql: Sql, id: string): AttemptRow {
   const row = mustRow(sql, id)
   if (row.status === 'reserved' && row.dispatched === 0) return row
   const state = row.status === 'reserved' ? 'under way' : row.status
@@ -90,7 +90,7 @@ export function dispatchAttempt(
   id: string,
   work: { operation: Operation; plan: IsolationPlan },
 ): void {
-  const row = mustBeReserved(sql, id)
+  const row = mustBeReservedAttempt(sql, id)
   sql.run('update attempts set dispatched = 1 where n = ?', row.n)
   const { generation } = loadSession(sql)
   addCommand(sql, now, {
@@ -148,12 +148,12 @@ export function suspectAttempt(sql: Sql, now: number, id: string, reason: string
 }
 
 /** Their sandbox is gone: whether they have run nobody can say any more. */
-export function suspectAll(sql: Sql, now: number, reason: string): void {
+export function suspectAllAttempts(sql: Sql, now: number, reason: string): void {
   const rows = sql.all<{ id: string }>(
     `select id from attempts where status = 'reserved' and dispatched = 1 order by n`,
   )
   for (const { id } of rows) suspectAttempt(sql, now, id, reason)
-  loseSteps(sql, now, reason)
+  loseWorktreeSteps(sql, now, reason)
 }
 
 /** Whoever ended the run wants nothing more of it. The sandbox is told; how an attempt ends, its own result says. */
@@ -213,7 +213,7 @@ function recordExecution(
   data: Record<string, unknown>,
 ): void {
   const run = findRun(sql, row.run_id)
-  record(sql, now, row.run_id, 'operation-execution', {
+  recordOnRun(sql, now, row.run_id, 'operation-execution', {
     operationId: row.operation_id,
     attemptId: row.id,
     approvalId: row.approval_id,
@@ -223,7 +223,7 @@ function recordExecution(
   })
 }
 
-export function attemptsOf(sql: Sql, operationId: string): Attempt[] {
+export function attemptsOfOperation(sql: Sql, operationId: string): Attempt[] {
   return sql
     .all<AttemptRow>('select * from attempts where operation_id = ? order by sequence', operationId)
     .map(toAttempt)
@@ -232,7 +232,7 @@ export function attemptsOf(sql: Sql, operationId: string): Attempt[] {
 export function attemptsOfRun(sql: Sql, runId: string): Attempt[] {
   const from = 'attempts where run_id = ?'
   const query = { from, by: 'n desc', size: 'coalesce(length(report), 0)', limit: 200 }
-  return rowsThatFit<AttemptRow>(sql, query, runId).map(toAttempt)
+  return pageThatFits<AttemptRow>(sql, query, runId).map(toAttempt)
 }
 
 export const loadAttempt = (sql: Sql, id: string): Attempt => toAttempt(mustRow(sql, id))

@@ -4,7 +4,7 @@ import type { Sql } from '../../ports.ts'
 import type { Caller } from '../record/caller.ts'
 import { openApproval } from '../approvals/rows.ts'
 import { insertOperation, type OperationRow } from './rows.ts'
-import { changeRun, record, type RunRow } from '../runs/run.ts'
+import { changeRun, recordOnRun, type RunRow } from '../runs/run.ts'
 import { hashText } from '../../hash.ts'
 
 export interface NewOperation {
@@ -27,7 +27,7 @@ export function recordDecision(
 ): OperationRow {
   const { decision, reason, rule } = verdict.record
   const text = JSON.stringify(operation)
-  const decisionSeq = record(sql, now, run.id, 'permission-decision', { ...verdict.record })
+  const decisionSeq = recordOnRun(sql, now, run.id, 'permission-decision', { ...verdict.record })
   changeRun(sql, now, run.id, 'start', null)
   const row: OperationRow = {
     id,
@@ -51,7 +51,7 @@ export function recordDecision(
 }
 
 function recordWaiting(sql: Sql, now: number, row: OperationRow): number {
-  return record(sql, now, row.run_id, 'operation-execution', {
+  return recordOnRun(sql, now, row.run_id, 'operation-execution', {
     operationId: row.id,
     approvalId: row.approval_id,
     decisionSeq: row.decision_seq,

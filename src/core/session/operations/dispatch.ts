@@ -6,15 +6,20 @@ import { mustHaveBudget } from '../budget/budget.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { wakeSandbox } from '../generations/sandbox-start.ts'
 import { mustApproval } from '../approvals/rows.ts'
-import { dispatchAttempt, finaliseAttempt, mustBeReserved, reserveAttempt } from './attempts.ts'
+import {
+  dispatchAttempt,
+  finaliseAttempt,
+  mustBeReservedAttempt,
+  reserveAttempt,
+} from './attempts.ts'
 import { addSpending } from '../budget/spending.ts'
-import { type OperationRow, workOf } from './rows.ts'
+import { type OperationRow, operationWork } from './rows.ts'
 import { cannotRun } from './reports.ts'
 import { ownedId } from '../runs/run.ts'
 import { hashText } from '../../hash.ts'
 
 /** Inside a commit, like the others here: the next attempt exists before anything runs. */
-export function reserveNext(
+export function reserveForDispatch(
   kernel: SessionKernel,
   sql: Sql,
   now: number,
@@ -27,17 +32,17 @@ export function reserveNext(
     approvalId: row.approval_id,
     decisionSeq: row.decision_seq,
     pendingSeq: row.pending_seq,
-    executor: workOf(row).plan.strategy,
+    executor: operationWork(row).plan.strategy,
   })
 }
 
-export function startAttempt(
+export function dispatchNext(
   kernel: SessionKernel,
   sql: Sql,
   now: number,
   row: OperationRow,
 ): void {
-  dispatch(kernel, sql, now, reserveNext(kernel, sql, now, row).id, row)
+  dispatch(kernel, sql, now, reserveForDispatch(kernel, sql, now, row).id, row)
 }
 
 /** Into the sandbox's hands, once. Where nothing can carry it out the attempt has failed, and says why. */
@@ -49,7 +54,7 @@ export function dispatch(
   row: OperationRow,
 ): void {
   // First: one that is under way may have run, whatever has become of its sandbox.
-  mustBeReserved(sql, attemptId)
+  mustBeReservedAttempt(sql, attemptId)
   mustBeUnchanged(sql, row)
   const missing = missingExecutor(kernel, row)
   if (missing !== null) {
@@ -59,7 +64,7 @@ export function dispatch(
   mustHaveBudget(sql, now, 'execute the operation')
   // It sleeps: this is what it waits for.
   if (kernel.session().sandboxState === 'stopped') wakeSandbox(sql, now)
-  dispatchAttempt(sql, now, attemptId, workOf(row))
+  dispatchAttempt(sql, now, attemptId, operationWork(row))
   addSpending(sql, now, { toolCalls: 1 })
 }
 
@@ -77,7 +82,7 @@ function mustBeUnchanged(sql: Sql, row: OperationRow): void {
 
 function missingExecutor(kernel: SessionKernel, row: OperationRow): string | null {
   const { provider, sandboxState } = kernel.session()
-  const { operation, plan } = workOf(row)
+  const { operation, plan } = operationWork(row)
   if (provider === 'none') return 'This session has no sandbox'
   if (sandboxState === 'failed' || sandboxState === 'lost') return `The sandbox is ${sandboxState}`
   if (plan.strategy === 'denied') return 'Its isolation plan denies it'

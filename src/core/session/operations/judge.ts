@@ -3,10 +3,10 @@ import type { PermissionDecision, PermissionRequest } from '../../../contract/pe
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import type { ApprovalTerms } from '../../../contract/policy.ts'
 import { hashText } from '../../hash.ts'
-import { approvalTerms } from '../../policy/rules.ts'
+import { ruleApprovalTerms } from '../../policy/rules.ts'
 import { evaluatePermission } from '../../policy/evaluate.ts'
 import { mustAsk, planIsolation } from '../../policy/isolation.ts'
-import { requestOfOperation } from '../../policy/operation.ts'
+import { requestOfOperation } from '../../policy/permission-request.ts'
 import { effectivePolicy } from '../../policy/sandbox-default.ts'
 import type { Sql } from '../../ports.ts'
 import { mustApproval } from '../approvals/rows.ts'
@@ -14,7 +14,7 @@ import { byGrant, type Judgement } from '../gate/judges.ts'
 import { keptRecord, type SessionPolicy } from '../gate/policy.ts'
 import { type Asked, remembered } from '../gate/remembered.ts'
 import type { RunRow } from '../runs/run.ts'
-import { mustOperation, workOf } from './rows.ts'
+import { mustOperation, operationWork } from './rows.ts'
 
 /** What the policy says of an operation. */
 export interface OperationVerdict {
@@ -35,7 +35,7 @@ export function judgeOperation(
   const evaluated = evaluatePermission(request, policy, stateOf(session))
   const plan = planOf(session, request, operation, evaluated)
   const tightened = mustAsk(plan) ? tighten(evaluated, plan) : evaluated
-  const asked = { runId: run.id, terms: approvalTerms(policy, tightened.rule) }
+  const asked = { runId: run.id, terms: ruleApprovalTerms(policy, tightened.rule) }
   const granted =
     tightened.decision === 'ask' ? findRememberedOperation(sql, now, operation, plan, asked) : null
   const by = tightened === evaluated ? 'policy' : 'state'
@@ -50,7 +50,7 @@ export function judgeOperation(
     askId: null,
     operationId: operationId as PermissionRecord['operationId'],
   })
-  return { record, terms: approvalTerms(policy, decision.rule), plan }
+  return { record, terms: ruleApprovalTerms(policy, decision.rule), plan }
 }
 
 const stateOf = (session: SessionPolicy) => ({
@@ -93,7 +93,7 @@ function findRememberedOperation(
 ): string | null {
   const operationHash = hashText(JSON.stringify(operation))
   const covers = (approvalId: string) => {
-    const { plan } = workOf(mustOperation(sql, mustApproval(sql, approvalId).subject))
+    const { plan } = operationWork(mustOperation(sql, mustApproval(sql, approvalId).subject))
     return notEnforced.every((each) => plan.notEnforced.includes(each))
   }
   return remembered(sql, now, { operationHash, runId, terms }).find(covers) ?? null

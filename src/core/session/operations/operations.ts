@@ -22,23 +22,23 @@ import { storeArtifacts } from '../artifacts/rows.ts'
 import type { SessionBudget } from '../budget/budget.ts'
 import type { Caller } from '../record/caller.ts'
 import type { Commands } from '../commands/commands.ts'
-import { enterAndOpen, callerSession, mustBeOpen, ownSession } from '../record/guards.ts'
+import { enterSession, callerSession, mustBeOpen, ownSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { wakeSandbox } from '../generations/sandbox-start.ts'
 import { mustApproval } from '../approvals/rows.ts'
 import {
   abandonAttempt,
-  attemptsOf,
+  attemptsOfOperation,
   finaliseAttempt,
   loadAttempt,
   suspectAttempt,
 } from './attempts.ts'
-import { dispatch, reserveNext, startAttempt } from './dispatch.ts'
-import { mustFitLink, mustOperation, toOperation } from './rows.ts'
+import { dispatch, reserveForDispatch, dispatchNext } from './dispatch.ts'
+import { operationMustFitLink, mustOperation, toOperation } from './rows.ts'
 import { type NewOperation, recordDecision } from './decision.ts'
 import { evaluateRetry } from './retry.ts'
-import { mustOpenRun, ownedId, record, type RunRow } from '../runs/run.ts'
-import { beginStep, type StepKind } from './worktrees.ts'
+import { mustOpenRun, ownedId, recordOnRun, type RunRow } from '../runs/run.ts'
+import { beginWorktreeStep, type StepKind } from './worktrees.ts'
 
 const operationKeys: KeyTable = { name: 'operation_keys', made: 'operation_id', what: 'operation' }
 
@@ -95,9 +95,9 @@ export class Operations implements RoomOf<OperationsApi> {
     sent: Operation,
     options: { evaluateOnly: boolean; idempotencyKey: string | null },
   ): Promise<OperationRecord> {
-    await enterAndOpen(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const operation = this.#kernel.redact(sent)
-    mustFitLink(operation)
+    operationMustFitLink(operation)
     if (operation.operation === 'revert-file')
       throw new AppError('unprocessable', 'A file is reverted by rejecting its changes', [
         { path: 'operation.operation', message: 'POST /v1/runs/:id/changes/reject' },
@@ -140,7 +140,7 @@ export class Operations implements RoomOf<OperationsApi> {
     const { operation, id: operationId, evaluateOnly } = fresh
     const verdict = judgeOperation(this.#policy, sql, now, { run, operation, operationId })
     const row = recordDecision(sql, now, caller, run, fresh, verdict)
-    if (!evaluateOnly && row.decision === 'allow') startAttempt(this.#kernel, sql, now, row)
+    if (!evaluateOnly && row.decision === 'allow') dispatchNext(this.#kernel, sql, now, row)
     return operationId
   }
 
@@ -151,7 +151,7 @@ export class Operations implements RoomOf<OperationsApi> {
 
   /** Policy is not asked again: the approval is for these very bytes. */
   async resume(caller: Caller, approvalId: string): Promise<OperationRecord> {
-    await enterAndOpen(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const id = await this.#budget.spend((sql, now) => {
       mustBeOpen(callerSession(this.#kernel, caller))
       const approval = mustApproval(sql, approvalId)
@@ -160,9 +160,9 @@ export class Operations implements RoomOf<OperationsApi> {
       if (approval.state !== 'approved') throw cannotResume(approvalId, `it is ${approval.state}`)
       const row = mustOperation(sql, approval.subject)
       mustOpenRun(sql, row.run_id)
-      const verdict = evaluateRetry('never', attemptsOf(sql, row.id))
+      const verdict = evaluateRetry('never', attemptsOfOperation(sql, row.id))
       if (!verdict.allowed) throw cannotResume(approvalId, verdict.reason)
-      startAttempt(this.#kernel, sql, now, row)
+      dispatchNext(this.#kernel, sql, now, row)
       return row.id
     })
     await this.#kernel.crash('attempt.reserved')
@@ -180,7 +180,7 @@ export class Operations implements RoomOf<OperationsApi> {
   }
 
   async abandon(caller: Caller, id: string, reason: string): Promise<Attempt> {
-    await enterAndOpen(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const kept = this.#kernel.hide(reason)
     return this.#kernel.commit((sql, now) =>
       abandonAttempt(sql, now, id, { actor: caller.keyId, reason: kept }),
@@ -191,20 +191,20 @@ export class Operations implements RoomOf<OperationsApi> {
   async evaluateRetry(caller: Caller, id: string, policy: RetryPolicy): Promise<RetryEvaluation> {
     callerSession(this.#kernel, caller)
     const { sql } = this.#kernel.ports
-    return evaluateRetry(policy, attemptsOf(sql, mustOperation(sql, id).id))
+    return evaluateRetry(policy, attemptsOfOperation(sql, mustOperation(sql, id).id))
   }
 
   /** Reserves the next attempt, and runs nothing. */
   async admitRetry(caller: Caller, id: string, policy: RetryPolicy): Promise<Attempt> {
-    mustBeOpen(await enterAndOpen(this.#kernel, caller))
+    mustBeOpen(await enterSession(this.#kernel, caller))
     return this.#kernel.commit((sql, now) => {
       const row = mustOperation(sql, id)
       mustOpenRun(sql, row.run_id)
-      const verdict = evaluateRetry(policy, attemptsOf(sql, id))
+      const verdict = evaluateRetry(policy, attemptsOfOperation(sql, id))
       if (!verdict.allowed || verdict.latest === null)
         throw new AppError('wrong_state', `Cannot retry "${id}": ${verdict.reason}`)
-      const attempt = reserveNext(this.#kernel, sql, now, row)
-      record(sql, now, row.run_id, 'operation-execution', {
+      const attempt = reserveForDispatch(this.#kernel, sql, now, row)
+      recordOnRun(sql, now, row.run_id, 'operation-execution', {
         operationId: id,
         attemptId: attempt.id,
         approvalId: row.approval_id,
@@ -219,7 +219,7 @@ export class Operations implements RoomOf<OperationsApi> {
   }
 
   async executeAttempt(caller: Caller, id: string): Promise<OperationRecord> {
-    await enterAndOpen(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const operationId = await this.#budget.spend((sql, now) => {
       mustBeOpen(callerSession(this.#kernel, caller))
       const attempt = loadAttempt(sql, id)
@@ -240,7 +240,7 @@ export class Operations implements RoomOf<OperationsApi> {
 
   /** Begun in one commit with its command; whether this request lives to hear the result does not matter. */
   async #step<K extends StepKind>(caller: Caller, id: string, kind: K): Promise<CommandResult<K>> {
-    mustBeOpen(await enterAndOpen(this.#kernel, caller))
+    mustBeOpen(await enterSession(this.#kernel, caller))
     if (kind === 'discard') ownSession(this.#kernel, caller, 'discard work of the session')
     const fresh = `${kind}_${this.#newId('cmd')}`
     const commandId = this.#kernel.commit((sql, now) => {
@@ -249,7 +249,7 @@ export class Operations implements RoomOf<OperationsApi> {
         throw new AppError('sandbox_unavailable', `Cannot ${kind}: the sandbox is ${sandboxState}`)
       const attempt = loadAttempt(sql, id)
       const step = { kind, commandId: fresh, generation, actor: caller.keyId }
-      const begun = beginStep(sql, now, attempt, step)
+      const begun = beginWorktreeStep(sql, now, attempt, step)
       // It sleeps: this is what it waits for.
       if (begun === fresh && sandboxState === 'stopped') wakeSandbox(sql, now)
       return begun
@@ -266,7 +266,7 @@ export class Operations implements RoomOf<OperationsApi> {
     // By attempt: the diff of a second one has the same path.
     storeArtifacts(sql, now, attempt.id, files)
     for (const { path, sha256, size, id } of files)
-      record(sql, now, attempt.runId, 'artifact.written', {
+      recordOnRun(sql, now, attempt.runId, 'artifact.written', {
         artifactId: id,
         path,
         sha256,

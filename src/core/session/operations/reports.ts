@@ -21,6 +21,6 @@ const unknownReport = (error: string): ExecutionReport => ({
 })
 
 /** A command that came to nothing says no more than that: whether it was begun is not known. */
-export function reportOf(ok: boolean, data: unknown, error: string): ExecutionReport {
+export function operationReport(ok: boolean, data: unknown, error: string): ExecutionReport {
   return hideSecretLike(ok ? (data as ExecutionReport) : unknownReport(error))
 }

@@ -1,4 +1,4 @@
-import { isLongerThan } from '../../../contract/canonical.ts'
+import { isLongerThan } from '../../../contract/byte-length.ts'
 import { AppError } from '../../../contract/error.ts'
 import type { ApprovalId, OperationId, RunId } from '../../../contract/ids.ts'
 import { maxLinkMessageBytes } from '../../../contract/link.ts'
@@ -7,7 +7,7 @@ import type { PermissionDecision } from '../../../contract/permission.ts'
 import type { Sql } from '../../ports.ts'
 import { hideSecretLike } from '../../redaction/redaction.ts'
 import { mustApproval } from '../approvals/rows.ts'
-import { attemptsOf } from './attempts.ts'
+import { attemptsOfOperation } from './attempts.ts'
 
 export interface OperationRow {
   id: string
@@ -55,7 +55,7 @@ export function mustOperation(sql: Sql, id: string): OperationRow {
 const maxOperationBytes = maxLinkMessageBytes - 64 * 1024
 
 /** Before anything is recorded: nobody is to approve what could never be sent. */
-export function mustFitLink(operation: Operation): void {
+export function operationMustFitLink(operation: Operation): void {
   if (!isLongerThan(JSON.stringify(operation), maxOperationBytes)) return
   const most = `${maxOperationBytes / 1024} KiB of JSON`
   throw new AppError('too_large', `Cannot execute "${operation.operation}": it has over ${most}`, [
@@ -63,7 +63,7 @@ export function mustFitLink(operation: Operation): void {
   ])
 }
 
-export function workOf(row: OperationRow): { operation: Operation; plan: IsolationPlan } {
+export function operationWork(row: OperationRow): { operation: Operation; plan: IsolationPlan } {
   return {
     operation: JSON.parse(row.operation) as Operation,
     plan: JSON.parse(row.plan) as IsolationPlan,
@@ -75,14 +75,14 @@ export function toOperation(sql: Sql, row: OperationRow): OperationRecord {
     id: row.id as OperationId,
     runId: row.run_id as RunId,
     // What runs is what was asked for; what is shown is without what looks like a key.
-    ...hideSecretLike(workOf(row)),
+    ...hideSecretLike(operationWork(row)),
     operationHash: row.operation_hash,
     decision: row.decision,
     reason: row.reason,
     rule: row.rule,
     approvalId: row.approval_id as ApprovalId | null,
     evaluationOnly: row.evaluation_only === 1,
-    attempts: attemptsOf(sql, row.id),
+    attempts: attemptsOfOperation(sql, row.id),
     createdAt: row.created_at,
   }
   return { ...record, next: nextSteps(sql, record) }

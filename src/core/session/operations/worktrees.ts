@@ -2,7 +2,7 @@ import { AppError } from '../../../contract/error.ts'
 import type { Attempt, DiscardReport, MergeReport } from '../../../contract/operation.ts'
 import type { Sql } from '../../ports.ts'
 import { addCommand } from '../commands/rows.ts'
-import { findRun, record } from '../runs/run.ts'
+import { findRun, recordOnRun } from '../runs/run.ts'
 import { hasEnded } from '../runs/transitions.ts'
 
 /**
@@ -25,7 +25,7 @@ interface StepRow {
 const running = { merge: 'merging', discard: 'discarding' } as const
 
 /** The command of the step. Inside a commit: it is begun here, or joined. */
-export function beginStep(
+export function beginWorktreeStep(
   sql: Sql,
   now: number,
   attempt: Attempt,
@@ -66,7 +66,12 @@ export type StepResult =
   | { ok: false; error: string }
 
 /** The sandbox's result, inside the commit that stores it: once, since a command is finished once. */
-export function endStep(sql: Sql, now: number, commandId: string, result: StepResult): void {
+export function endWorktreeStep(
+  sql: Sql,
+  now: number,
+  commandId: string,
+  result: StepResult,
+): void {
   const [step] = sql.all<StepRow>('select * from worktree_steps where command_id = ?', commandId)
   // Of an earlier release: nobody has written it down.
   if (!step) return
@@ -79,7 +84,7 @@ export function endStep(sql: Sql, now: number, commandId: string, result: StepRe
 }
 
 /** Their sandbox is gone: nobody hears what came of them, and they may be asked for again. */
-export function loseSteps(sql: Sql, now: number, reason: string): void {
+export function loseWorktreeSteps(sql: Sql, now: number, reason: string): void {
   const steps = sql.all<StepRow>(`select * from worktree_steps where state = 'open' order by n`)
   for (const step of steps) {
     saveEnd(sql, now, step, 'lost')
@@ -109,9 +114,9 @@ function tell(sql: Sql, now: number, attemptId: string, data: Record<string, unk
   if (!run) return
   const late = hasEnded(run.status) ? { late: true } : {}
   const told = { operationId: attempt.operation_id, attemptId, ...data, ...late }
-  record(sql, now, run.id, 'operation-execution', told)
+  recordOnRun(sql, now, run.id, 'operation-execution', told)
 }
 
-export function stepResultOf(ok: boolean, data: unknown, error: string): StepResult {
+export function worktreeStepResult(ok: boolean, data: unknown, error: string): StepResult {
   return ok ? { ok, report: data as MergeReport | DiscardReport } : { ok, error }
 }

@@ -6,7 +6,7 @@ import type { Caller, Page } from '../record/caller.ts'
 import { callerSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import type { Outbox } from './outbox.ts'
-import { canBeTold, tellAnew } from './tell-anew.ts'
+import { canBeTold, tellSessionAnew } from './tell-anew.ts'
 
 export interface LettersApi {
   list(caller: Caller, page: Page): Promise<Listed<DeadLetterView>>
@@ -37,7 +37,7 @@ export class Letters implements RoomOf<LettersApi> {
     await this.#outbox.ask()
     callerSession(this.#kernel, caller)
     return this.#kernel.commit((sql, now) => {
-      const sent = resendLetters(sql, now, seqs, (kind) => tellAnew(sql, now, kind))
+      const sent = resendLetters(sql, now, seqs, (kind) => tellSessionAnew(sql, now, kind))
       return { sent, left: countLetters(sql) }
     })
   }

@@ -1,23 +1,23 @@
 import type { Room } from '../../actor/room.ts'
 import type { Written } from '../../actor/writes.ts'
-import { keepRefused } from '../../actor/dead-letters.ts'
+import { keepDeadLetters } from '../../actor/dead-letters.ts'
 import { backoffMs } from '../../actor/jitter.ts'
-import { clearDeadline, clearTaken, setDeadline } from '../../actor/deadlines.ts'
+import { clearDeadline, clearTakenDeadline, setDeadline } from '../../actor/deadlines.ts'
 import { describeCalls } from '../calls/rows.ts'
 import {
-  hasUnsent,
-  identityOf,
-  lastSeq,
-  nextVerification,
+  hasUnsentOutbox,
+  outboxIdentity,
+  lastOutboxSeq,
+  nextOutboxVerification,
   outboxLag,
   outboxWatermark,
-  setWatermark,
-  unsentRows,
+  setOutboxWatermark,
+  unsentOutbox,
 } from '../../actor/outbox.ts'
 import type { LedgerAnswer, OutboxRow } from '../../ports.ts'
-import { describeEntries, headText } from '../runs/timeline.ts'
+import { describeTimeline, headText } from '../runs/timeline.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { describeSweeps } from '../calls/uploads.ts'
+import { describeUploadSweeps } from '../calls/uploads.ts'
 
 /** Rows of one burst travel together. */
 const gatherMs = 200
@@ -52,7 +52,7 @@ export class Outbox implements Room {
   #wake(): void {
     const { ports } = this.#kernel
     if (this.#sending || ports.now() < this.#notBefore) return
-    if (!this.#kernel.created || !hasUnsent(ports.sql)) return
+    if (!this.#kernel.created || !hasUnsentOutbox(ports.sql)) return
     this.#sending = true
     ports.host.defer(this.#gatherAndSend())
   }
@@ -76,7 +76,7 @@ export class Outbox implements Room {
     const { sql, host } = this.#kernel.ports
     for (let waitedMs = 0; waitedMs < gatherCallsMs; waitedMs += gatherMs) {
       await host.sleep(gatherMs)
-      if (!this.#kernel.created || hasUnsent(sql, 'call')) return
+      if (!this.#kernel.created || hasUnsentOutbox(sql, 'call')) return
     }
   }
 
@@ -90,17 +90,17 @@ export class Outbox implements Room {
   }
 
   #newest(): number {
-    return this.#kernel.created ? lastSeq(this.#kernel.ports.sql) : 0
+    return this.#kernel.created ? lastOutboxSeq(this.#kernel.ports.sql) : 0
   }
 
   #unsent() {
     const { sql } = this.#kernel.ports
     const describe = (rows: OutboxRow[]) =>
-      describeSweeps(sql, describeEntries(sql, describeCalls(sql, rows)))
-    return this.#kernel.created ? unsentRows(sql, describe) : []
+      describeUploadSweeps(sql, describeTimeline(sql, describeCalls(sql, rows)))
+    return this.#kernel.created ? unsentOutbox(sql, describe) : []
   }
 
-  async #append(rows: ReturnType<typeof unsentRows>): Promise<void> {
+  async #append(rows: ReturnType<typeof unsentOutbox>): Promise<void> {
     const { ports } = this.#kernel
     const session = this.#kernel.session()
     const after = outboxWatermark(ports.sql)
@@ -130,11 +130,11 @@ export class Outbox implements Room {
   /** Not through a commit: nobody need hear of it, and it would wake this very sender. */
   #store({ stored, refused }: LedgerAnswer): void {
     const { sql, now } = this.#kernel.ports
-    if (refused.length === 0) return setWatermark(sql, now(), stored)
+    if (refused.length === 0) return setOutboxWatermark(sql, now(), stored)
     const shown = refused.map((row) => ({ ...row, error: this.#kernel.redact(row.error) }))
     sql.transaction(() => {
-      keepRefused(sql, { stored, refused: shown })
-      setWatermark(sql, now(), stored)
+      keepDeadLetters(sql, { stored, refused: shown })
+      setOutboxWatermark(sql, now(), stored)
     })
   }
 
@@ -153,14 +153,14 @@ export class Outbox implements Room {
   /** The alarm's part: what the quick path did not manage. */
   async #onDeadline(): Promise<void> {
     this.#notBefore = 0
-    if (!this.#sending && hasUnsent(this.#kernel.ports.sql)) {
+    if (!this.#sending && hasUnsentOutbox(this.#kernel.ports.sql)) {
       this.#sending = true
       await this.#gatherAndSend()
     }
     if (outboxLag(this.#kernel.ports.sql, 0).pending > 0) return
     this.#kernel.commit((sql, now) => {
       clearDeadline(sql, 'outbox')
-      setDeadline(sql, 'outbox.verify', nextVerification(now))
+      setDeadline(sql, 'outbox.verify', nextOutboxVerification(now))
     })
   }
 
@@ -168,7 +168,7 @@ export class Outbox implements Room {
   async #onVerify(): Promise<void> {
     await this.ask()
     if (outboxLag(this.#kernel.ports.sql, 0).pending > 0) await this.#sendAll()
-    this.#kernel.commit((sql) => clearTaken(sql, 'outbox.verify'))
+    this.#kernel.commit((sql) => clearTakenDeadline(sql, 'outbox.verify'))
   }
 
   /** How far libSQL is, and which rows it has refused. */
@@ -182,7 +182,7 @@ export class Outbox implements Room {
 
 /** An entry of a timeline travels with the signature of the head that it is. */
 function signHead(row: OutboxRow, sign: (text: string) => string): OutboxRow {
-  if (identityOf(row).kind !== 'run_event') return row
+  if (outboxIdentity(row).kind !== 'run_event') return row
   const { runId, seq, hash } = JSON.parse(row.payload) as {
     runId: string
     seq: number

@@ -42,7 +42,7 @@ const tellings: Readonly<Record<string, Tell>> = {
 export const canBeTold = (kind: string): boolean => Object.hasOwn(tellings, kind)
 
 /** Inside a commit. False: nothing is left of this kind to tell from. */
-export function tellAnew(sql: Sql, now: number, kind: string): boolean {
+export function tellSessionAnew(sql: Sql, now: number, kind: string): boolean {
   if (!canBeTold(kind)) return false
   tellings[kind]?.(sql, now)
   return true

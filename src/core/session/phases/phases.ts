@@ -1,8 +1,8 @@
 import type { Phase } from '../../../contract/phase.ts'
-import { clearTaken, setDeadline } from '../../actor/deadlines.ts'
+import { clearTakenDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { RoomOf } from '../../actor/room.ts'
 import type { Written } from '../../actor/writes.ts'
-import { presentByChange } from '../../registry/phases/rows.ts'
+import { presentPhasesByChange } from '../../registry/phases/rows.ts'
 import { saveChange } from '../gate/known-phases.ts'
 import type { SessionPolicy } from '../gate/policy.ts'
 import type { Caller } from '../record/caller.ts'
@@ -66,12 +66,16 @@ export class Phases implements RoomOf<PhasesApi> {
     const changes = [...this.#policy.changesNamed()]
     const { organisationId, project } = this.#kernel.session()
     const mayFail = attempt < maxAttempts
-    const asked = presentByChange(this.#kernel.ports.db(), { organisationId, project }, changes)
+    const asked = presentPhasesByChange(
+      this.#kernel.ports.db(),
+      { organisationId, project },
+      changes,
+    )
     const found = mayFail ? await asked : await asked.catch(() => null)
     this.#kernel.commit((sql, now) => {
       for (const change of found === null ? [] : changes)
         saveChange(sql, now, { change, present: found?.get(change) ?? [] })
-      clearTaken(sql, 'phases')
+      clearTakenDeadline(sql, 'phases')
     })
     this.#policy.changed()
   }

@@ -27,7 +27,7 @@ const maxPins = 500
 const maxPinnedCharacters = 2_000_000
 
 /** Refuses what no sandbox could be given. */
-export function mustBeFew(pins: readonly Pin[]): void {
+export function mustBeFewPins(pins: readonly Pin[]): void {
   const characters = pins.reduce((sum, { content }) => sum + content.length, 0)
   if (pins.length <= maxPins && characters <= maxPinnedCharacters) return
   const found = `${pins.length} rows with ${characters} characters`

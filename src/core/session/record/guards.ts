@@ -1,5 +1,5 @@
 import { AppError } from '../../../contract/error.ts'
-import { maySee } from '../../registry/place.ts'
+import { maySeePlace } from '../../registry/place.ts'
 import type { Caller, SandboxCaller } from './caller.ts'
 import type { SessionKernel } from './kernel.ts'
 import { isLive, type SessionRecord } from './record.ts'
@@ -12,7 +12,7 @@ export type SessionCaller = Pick<Caller, 'organisationId' | 'limits'> & { member
 export function callerSession(kernel: SessionKernel, caller: SessionCaller): SessionRecord {
   const session = kernel.session()
   const isThere = session.organisationId === caller.organisationId && session.status !== 'erased'
-  if (!isThere || !maySee(caller, session)) throw new AppError('not_found', 'No such session')
+  if (!isThere || !maySeePlace(caller, session)) throw new AppError('not_found', 'No such session')
   return session
 }
 
@@ -27,7 +27,7 @@ export function ownSession(kernel: SessionKernel, caller: Caller, what: string):
 }
 
 /** For whoever stores what callers say. The session is looked at again after the wait: it may have been deleted meanwhile. */
-export async function enterAndOpen(kernel: SessionKernel, caller: Caller): Promise<SessionRecord> {
+export async function enterSession(kernel: SessionKernel, caller: Caller): Promise<SessionRecord> {
   callerSession(kernel, caller)
   await kernel.openSecrets()
   return callerSession(kernel, caller)

@@ -13,7 +13,7 @@ import {
 import { sessionLadder } from '../rungs/ladder.ts'
 import type { SessionPorts } from './ports.ts'
 import { loadSession, type SessionRecord } from './record.ts'
-import { knownSecrets, openValues, redactorOf } from './secrets.ts'
+import { knownSecrets, openValues, secretRedactor } from './secrets.ts'
 
 /**
  * The kernel of a session. Beside what every kernel does it keeps the session's own row at hand, knows the secrets that
@@ -85,7 +85,7 @@ export class SessionKernel extends Kernel<SessionPorts> {
   async #open(): Promise<void> {
     while (this.#openedState !== this.#secretsState) {
       const state = this.#secretsState
-      this.#redactor = redactorOf(await this.knownSecrets())
+      this.#redactor = secretRedactor(await this.knownSecrets())
       this.#openedState = state
     }
   }

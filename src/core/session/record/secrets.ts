@@ -7,7 +7,7 @@ export interface SealedValue {
   kind: 'secret' | 'env'
 }
 
-export function saveEnvValues(sql: Sql, now: number, values: readonly SealedValue[]): void {
+export function saveEnvSecrets(sql: Sql, now: number, values: readonly SealedValue[]): void {
   for (const { key, sealed, kind } of values) {
     sql.run(
       `insert into env_values (key, sealed, kind, updated_at) values (?, ?, ?, ?)
@@ -21,7 +21,11 @@ export function saveEnvValues(sql: Sql, now: number, values: readonly SealedValu
 }
 
 /** Keys that exist stay as they are; those that were new are returned. */
-export function addEnvValues(sql: Sql, now: number, values: readonly SealedValue[]): SealedValue[] {
+export function addEnvSecrets(
+  sql: Sql,
+  now: number,
+  values: readonly SealedValue[],
+): SealedValue[] {
   return values.filter(
     ({ key, sealed, kind }) =>
       sql.all(
@@ -38,7 +42,7 @@ export function addEnvValues(sql: Sql, now: number, values: readonly SealedValue
 export const envKeys = (sql: Sql): string[] =>
   sql.all<{ key: string }>('select key from env_values order by key').map(({ key }) => key)
 
-export function sealedValues(sql: Sql): SealedValue[] {
+export function sealedSecrets(sql: Sql): SealedValue[] {
   return sql.all<SealedValue>('select key, sealed, kind from env_values order by key')
 }
 
@@ -49,9 +53,9 @@ export interface OpenValue {
 }
 
 export const openValues = (sql: Sql, crypto: Crypto): Promise<OpenValue[]> =>
-  openAll(sealedValues(sql), crypto)
+  openSecrets(sealedSecrets(sql), crypto)
 
-export function openAll(values: readonly SealedValue[], crypto: Crypto): Promise<OpenValue[]> {
+export function openSecrets(values: readonly SealedValue[], crypto: Crypto): Promise<OpenValue[]> {
   return Promise.all(
     values.map(async ({ key, sealed, kind }) => ({
       key,
@@ -74,6 +78,6 @@ export function knownSecrets(
     : [...secrets, { name: 'repository', value: repositoryToken }]
 }
 
-export function redactorOf(secrets: readonly KnownSecret[]): Redactor | null {
+export function secretRedactor(secrets: readonly KnownSecret[]): Redactor | null {
   return secrets.length === 0 ? null : createRedactor(secrets)
 }

@@ -6,9 +6,9 @@ import {
   maxCheckpointBytes,
 } from '../../../contract/run.ts'
 import type { Sql } from '../../ports.ts'
-import { isLongerThan } from '../../../contract/canonical.ts'
-import { changeRun, mustOpenRun, projectRun, record } from './run.ts'
-import { rowsThatFit } from '../../actor/paging.ts'
+import { isLongerThan } from '../../../contract/byte-length.ts'
+import { changeRun, mustOpenRun, projectRun, recordOnRun } from './run.ts'
+import { pageThatFits } from '../../actor/paging.ts'
 
 interface Row {
   id: string
@@ -40,7 +40,7 @@ export function addCheckpoint(
     now,
   )
   sql.run('update runs set latest_checkpoint_id = ?, updated_at = ? where n = ?', id, now, run.n)
-  record(sql, now, runId, 'checkpoint.saved', { checkpointId: id, label })
+  recordOnRun(sql, now, runId, 'checkpoint.saved', { checkpointId: id, label })
   projectRun(sql, now, runId)
 }
 
@@ -51,7 +51,7 @@ export function listCheckpoints(sql: Sql, runId: string): Checkpoint[] {
     size: 'length(state)',
     limit: 100,
   }
-  return rowsThatFit<Row>(sql, query, runId).map(toCheckpoint)
+  return pageThatFits<Row>(sql, query, runId).map(toCheckpoint)
 }
 
 export function loadCheckpoint(sql: Sql, runId: string, id: string): Checkpoint {
@@ -61,7 +61,7 @@ export function loadCheckpoint(sql: Sql, runId: string, id: string): Checkpoint 
 }
 
 /** The checkpoint that is taken up. A run that has not begun begins; one that waits for a person goes on waiting. */
-export function resumeFrom(
+export function resumeFromCheckpoint(
   sql: Sql,
   now: number,
   runId: string,
@@ -73,7 +73,7 @@ export function resumeFrom(
     throw new AppError('wrong_state', `Cannot resume run "${runId}": it has no checkpoint`)
   const { label } = loadCheckpoint(sql, runId, id)
   changeRun(sql, now, runId, 'start', `Resumed from "${label}"`)
-  record(sql, now, runId, 'run.resumed', { checkpointId: id, label })
+  recordOnRun(sql, now, runId, 'run.resumed', { checkpointId: id, label })
   return id
 }
 

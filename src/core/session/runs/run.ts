@@ -64,7 +64,7 @@ export function createRun(
     now,
   )
   const { intent, workflow = null, phase = null, agent = null, subagent = null } = input
-  record(sql, now, id, 'run.created', {
+  recordOnRun(sql, now, id, 'run.created', {
     intent: intent.slice(0, shownIntent).toWellFormed(),
     workflow,
     phase,
@@ -85,7 +85,7 @@ function recordGiven(sql: Sql, now: number, id: string): void {
     revision,
     sha256,
   }))
-  record(sql, now, id, 'memory.read', { given: 'at session start', memories: given })
+  recordOnRun(sql, now, id, 'memory.read', { given: 'at session start', memories: given })
 }
 
 /** False where the cause means nothing in this status: late and repeated news change nothing. */
@@ -110,7 +110,7 @@ export function changeRun(
     ended ? 1 : 0,
     run.n,
   )
-  record(sql, now, runId, eventOf(run.status, status), {
+  recordOnRun(sql, now, runId, eventOf(run.status, status), {
     from: run.status,
     status,
     cause,
@@ -140,7 +140,7 @@ export function endRun(
 }
 
 /** The one way into a timeline. */
-export function record(
+export function recordOnRun(
   sql: Sql,
   now: number,
   runId: string,

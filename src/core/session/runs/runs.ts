@@ -2,7 +2,7 @@ import type { Answer } from '../../../contract/ask.ts'
 import type { Approval } from '../../../contract/approval.ts'
 import type { Attempt } from '../../../contract/operation.ts'
 import type { EvidenceSummary } from '../../../contract/run.ts'
-import { isLongerThan } from '../../../contract/canonical.ts'
+import { isLongerThan } from '../../../contract/byte-length.ts'
 import { AppError } from '../../../contract/error.ts'
 import {
   type Checkpoint,
@@ -20,10 +20,15 @@ import {
 import type { RoomOf } from '../../actor/room.ts'
 import type { Sql } from '../../ports.ts'
 import type { Caller, Page } from '../record/caller.ts'
-import { enterAndOpen, callerSession, mustBeOpen } from '../record/guards.ts'
+import { enterSession, callerSession, mustBeOpen } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { type KeyTable, madeByKey, onceByKey } from '../../actor/keys.ts'
-import { addCheckpoint, listCheckpoints, loadCheckpoint, resumeFrom } from './checkpoints.ts'
+import {
+  addCheckpoint,
+  listCheckpoints,
+  loadCheckpoint,
+  resumeFromCheckpoint,
+} from './checkpoints.ts'
 import { summarizeEvidence } from './evidence.ts'
 import {
   changeRun,
@@ -34,7 +39,7 @@ import {
   open,
   ownedId,
   projectRun,
-  record,
+  recordOnRun,
   type RunRow,
   toRun,
   waitsOf,
@@ -129,7 +134,7 @@ export class Runs implements RoomOf<RunsApi> {
   }
 
   async create(caller: Caller, sent: RunCreate, key: string | null): Promise<Run> {
-    await enterAndOpen(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const input = this.#kernel.redact(sent)
     const fresh = this.#newId('run')
     return this.#kernel.commit((sql, now) => {
@@ -174,15 +179,15 @@ export class Runs implements RoomOf<RunsApi> {
   }
 
   async change(caller: Caller, runId: string, sent: RunChange): Promise<Run> {
-    await enterAndOpen(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const { status, phase, reason } = this.#kernel.hide(sent)
     return this.#kernel.commit((sql, now) => {
       const run = mustRun(sql, runId)
       if (hasEnded(run.status)) throw wrongTransition(run, status)
       if (phase !== undefined) {
         if (run.phase !== null && run.phase !== phase)
-          record(sql, now, runId, 'phase.stopped', { phase: run.phase })
-        if (run.phase !== phase) record(sql, now, runId, 'phase.started', { phase })
+          recordOnRun(sql, now, runId, 'phase.stopped', { phase: run.phase })
+        if (run.phase !== phase) recordOnRun(sql, now, runId, 'phase.started', { phase })
         sql.run('update runs set phase = ?, updated_at = ? where n = ?', phase, now, run.n)
       }
       const cause = status === 'planned' ? 'plan' : 'start'
@@ -194,7 +199,7 @@ export class Runs implements RoomOf<RunsApi> {
   }
 
   async finish(caller: Caller, runId: string, sent: RunFinish): Promise<Run> {
-    await enterAndOpen(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const { status, outcome = status, reason } = this.#kernel.hide(sent)
     if (outcome !== status)
       throw new AppError('unprocessable', `The outcome must be "${status}", as the status is`, [
@@ -219,7 +224,7 @@ export class Runs implements RoomOf<RunsApi> {
     sent: RunEventAdd,
     key: string | null = null,
   ): Promise<RunEvent> {
-    await enterAndOpen(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const { kind, data } = this.#kernel.hide(sent)
     if (isLongerThan(JSON.stringify(data), maxRunEventBytes))
       throw new AppError('too_large', 'An entry has at most 64 KiB of JSON', [
@@ -228,7 +233,7 @@ export class Runs implements RoomOf<RunsApi> {
     return this.#kernel.commit((sql, now) => {
       const made = onceByKey(sql, now, { scope: 'run.event', key, body: [runId, sent] }, () => {
         mustOpenRun(sql, runId)
-        return String(record(sql, now, runId, kind, { ...data, by: caller.keyId }))
+        return String(recordOnRun(sql, now, runId, kind, { ...data, by: caller.keyId }))
       })
       return listRunEvents(sql, mustRun(sql, runId).id, Number(made) - 1, 1)[0] as RunEvent
     })
@@ -240,7 +245,7 @@ export class Runs implements RoomOf<RunsApi> {
     sent: CheckpointCreate,
     key: string | null = null,
   ): Promise<Checkpoint> {
-    await enterAndOpen(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const checkpoint = this.#kernel.redact(sent)
     const fresh = this.#newId('chk')
     return this.#kernel.commit((sql, now) => {
@@ -259,10 +264,12 @@ export class Runs implements RoomOf<RunsApi> {
     checkpointId: string | null,
     key: string | null = null,
   ) {
-    await enterAndOpen(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     return this.#kernel.commit((sql, now) => {
       const request = { scope: 'run.resume', key, body: [runId, checkpointId] }
-      const id = onceByKey(sql, now, request, () => resumeFrom(sql, now, runId, checkpointId))
+      const id = onceByKey(sql, now, request, () =>
+        resumeFromCheckpoint(sql, now, runId, checkpointId),
+      )
       return { run: toRun(sql, mustRun(sql, runId)), checkpoint: loadCheckpoint(sql, runId, id) }
     })
   }

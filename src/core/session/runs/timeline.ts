@@ -2,7 +2,7 @@ import type { RunEvent, RunEventKind } from '../../../contract/run.ts'
 import { addToOutbox, isName } from '../../actor/outbox.ts'
 import { hashText } from '../../hash.ts'
 import type { OutboxRow, Sql } from '../../ports.ts'
-import { rowsThatFit } from '../../actor/paging.ts'
+import { pageThatFits } from '../../actor/paging.ts'
 
 export interface TimelineRow {
   seq: number
@@ -18,7 +18,7 @@ const columns = 'seq, at, kind, data, previous_hash, hash'
 /** What the first entry of a run points to. */
 export const firstHash = (runId: string): string => hashText(`gantry timeline\n${runId}`)
 
-export function entryHash(entry: Omit<TimelineRow, 'hash'>): string {
+export function timelineHash(entry: Omit<TimelineRow, 'hash'>): string {
   const { previous_hash, seq, at, kind, data } = entry
   return hashText(`${previous_hash}\n${seq}\n${at}\n${kind}\n${data}`)
 }
@@ -39,7 +39,7 @@ export function appendRunEvent(
   const data = JSON.stringify(value)
   const seq = (last?.seq ?? 0) + 1
   const previous_hash = last?.hash ?? firstHash(runId)
-  const hash = entryHash({ seq, at: now, kind, data, previous_hash })
+  const hash = timelineHash({ seq, at: now, kind, data, previous_hash })
   sql.run(
     'insert into run_events (run_id, seq, at, kind, data, previous_hash, hash) values (?, ?, ?, ?, ?, ?, ?)',
     runId,
@@ -71,7 +71,7 @@ export function nameTimelines(sql: Sql, now: number): void {
 }
 
 /** Gives named entries their payload. */
-export function describeEntries(sql: Sql, rows: readonly OutboxRow[]): OutboxRow[] {
+export function describeTimeline(sql: Sql, rows: readonly OutboxRow[]): OutboxRow[] {
   return rows.map((row) => {
     if (row.kind !== 'run_event' || !isName(row)) return row
     const [runId, seq] = JSON.parse(row.payload) as [string, number]
@@ -95,13 +95,13 @@ function lastEntry(sql: Sql, runId: string): { seq: number; hash: string } | und
 export function listRunEvents(sql: Sql, runId: string, after: number, limit: number): RunEvent[] {
   const from = 'run_events where run_id = ? and seq > ?'
   const query = { from, by: 'seq', size: 'length(data)', limit }
-  return rowsThatFit<TimelineRow>(sql, query, runId, after).map(toRunEvent)
+  return pageThatFits<TimelineRow>(sql, query, runId, after).map(toRunEvent)
 }
 
 /** The newest, in order. */
 export function lastRunEvents(sql: Sql, runId: string, limit: number): RunEvent[] {
   const query = { from: 'run_events where run_id = ?', by: 'seq desc', size: 'length(data)', limit }
-  return rowsThatFit<TimelineRow>(sql, query, runId).map(toRunEvent).toReversed()
+  return pageThatFits<TimelineRow>(sql, query, runId).map(toRunEvent).toReversed()
 }
 
 const toRunEvent = (row: TimelineRow): RunEvent => ({
@@ -117,7 +117,7 @@ const toRunEvent = (row: TimelineRow): RunEvent => ({
 export function timelineRows(sql: Sql, runId: string, after: number, last: number): TimelineRow[] {
   const from = 'run_events where run_id = ? and seq > ? and seq <= ?'
   const query = { from, by: 'seq', size: 'length(data)', limit: 1000 }
-  return rowsThatFit<TimelineRow>(sql, query, runId, after, last)
+  return pageThatFits<TimelineRow>(sql, query, runId, after, last)
 }
 
 export function timelineLength(sql: Sql, runId: string): number {

@@ -1,5 +1,5 @@
 import type { TimelineCheck } from '../../../contract/run.ts'
-import { entryHash, firstHash, headText, type TimelineRow } from './timeline.ts'
+import { timelineHash, firstHash, headText, type TimelineRow } from './timeline.ts'
 
 export interface RecordedHead {
   seq: number
@@ -71,6 +71,7 @@ export class TimelineChecker {
 function problemOf(row: TimelineRow, seq: number, previous: string): string | null {
   if (row.seq !== seq) return `Expected entry ${seq}: an entry is missing or out of order`
   if (row.previous_hash !== previous) return 'Does not follow the entry before it'
-  if (entryHash(row) !== row.hash) return 'The content is not what was hashed when it was appended'
+  if (timelineHash(row) !== row.hash)
+    return 'The content is not what was hashed when it was appended'
   return null
 }

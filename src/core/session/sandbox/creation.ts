@@ -3,22 +3,22 @@ import { clearDeadline, ensureDeadline, setDeadline } from '../../actor/deadline
 import type { Reservation } from '../../organisation/record/api.ts'
 import type { SandboxInfo, SandboxSpec, Sql } from '../../ports.ts'
 import type { Answer } from '../../../contract/ask.ts'
-import { loadGeneration, noteSent } from '../generations/generations.ts'
+import { loadGeneration, noteGenerationSent } from '../generations/generations.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { nextExtension, leaseEnd } from '../generations/lease.ts'
-import { failStart, giveUp } from '../steps/lose.ts'
-import { retryMs } from '../../actor/jitter.ts'
-import { messageOf, organisationOf, providerOf } from '../record/outside.ts'
+import { nextLeaseExtension, leaseEnd } from '../generations/lease.ts'
+import { failSandboxStart, giveUpSandbox } from '../steps/lose-sandbox.ts'
+import { jitteredRetryMs } from '../../actor/jitter.ts'
+import { messageOf, outsideOrganisation, outsideProvider } from '../record/outside.ts'
 import { isLive } from '../record/record.ts'
 import { isOver } from '../record/record.ts'
 import { bootMs, changeSandbox, explainSandbox, lookMs } from '../generations/sandbox-states.ts'
 import {
-  addFailure,
-  countCreate,
+  addStartFailure,
+  countStartTry,
   loadStart,
   maxCreates,
   putOffStart,
-  setRetryAt,
+  setStartRetryAt,
 } from '../generations/sandbox-start.ts'
 
 /** From a granted place to a sandbox that the provider knows. Each step may be the last one of its instance. */
@@ -51,7 +51,7 @@ export class SandboxCreation {
   async #isSettled(generation: number, attempt: number): Promise<boolean> {
     try {
       const { id } = this.#kernel.session()
-      const found = await (await providerOf(this.#kernel)).get(id, generation)
+      const found = await (await outsideProvider(this.#kernel)).get(id, generation)
       await this.#kernel.openSecrets()
       if (found) this.#created(generation, found)
       else if (this.#isWanted(generation)) return false
@@ -85,7 +85,7 @@ export class SandboxCreation {
     const { id: sessionId, project, provider } = this.#kernel.session()
     try {
       const claim = { sessionId, generation, project, provider }
-      const reservation = await organisationOf(this.#kernel).sandboxes.reserve(claim)
+      const reservation = await outsideOrganisation(this.#kernel).sandboxes.reserve(claim)
       if (this.#isWanted(generation)) return reservation
       this.#leave(generation)
     } catch (error) {
@@ -101,13 +101,13 @@ export class SandboxCreation {
   #granted(sql: Sql, now: number, generation: number, reservation: Reservation): boolean {
     if (!reservation.granted) return this.#refused(sql, now, generation, reservation)
     if (loadStart(sql).creates >= maxCreates) {
-      this.#end(sql, generation, giveUp(sql, now, 'All creations have led to nothing'))
+      this.#end(sql, generation, giveUpSandbox(sql, now, 'All creations have led to nothing'))
       return false
     }
     const endsAt = now + this.#lifetimeMs(reservation.lifetimeSeconds)
     const hasWaited = loadStart(sql).retryAt !== null
-    countCreate(sql)
-    noteSent(sql, generation, {
+    countStartTry(sql)
+    noteGenerationSent(sql, generation, {
       by: this.#kernel.instance,
       endsAt,
       leaseUntil: leaseEnd(now, endsAt),
@@ -128,12 +128,12 @@ export class SandboxCreation {
     { reason, retryAt }: Extract<Reservation, { granted: false }>,
   ): false {
     if (retryAt === null) {
-      this.#end(sql, generation, giveUp(sql, now, reason))
+      this.#end(sql, generation, giveUpSandbox(sql, now, reason))
       return false
     }
     const at = Math.max(retryAt, now + 1000)
     explainSandbox(sql, now, `Waiting for a place: ${reason}`)
-    setRetryAt(sql, at)
+    setStartRetryAt(sql, at)
     setDeadline(sql, `sandbox.create:${generation}`, at)
     // Who only waits for a place may wait for long; a start in which something has failed ends in its time.
     if (loadStart(sql).failures.length === 0) putOffStart(sql, at)
@@ -142,7 +142,7 @@ export class SandboxCreation {
 
   async #send(generation: number, attempt: number): Promise<void> {
     try {
-      const provider = await providerOf(this.#kernel)
+      const provider = await outsideProvider(this.#kernel)
       const info = await provider.create(await this.#spec(generation))
       await this.#kernel.crash('sandbox.created')
       await this.#kernel.openSecrets()
@@ -187,11 +187,11 @@ export class SandboxCreation {
       clearDeadline(sql, `sandbox.create:${generation}`)
       if (info.state === 'exited') {
         const reason = this.#kernel.hide(info.reason ?? 'The agent ended while starting')
-        this.#kernel.answer(failStart(sql, now, reason, info.fault ?? null))
+        this.#kernel.answer(failSandboxStart(sql, now, reason, info.fault ?? null))
         return
       }
       const own = loadGeneration(sql, generation)
-      if (own) ensureDeadline(sql, 'sandbox.extend', nextExtension(own, now))
+      if (own) ensureDeadline(sql, 'sandbox.extend', nextLeaseExtension(own, now))
       if (!changeSandbox(sql, now, 'created', null)) return
       setDeadline(sql, 'sandbox.boot', now + bootMs)
       setDeadline(sql, 'sandbox.look', now + lookMs)
@@ -215,7 +215,7 @@ export class SandboxCreation {
     if (!this.#isWanted(generation)) return this.#leave(generation)
     const fault = code === 'unprocessable' ? 'user' : null
     this.#kernel.commit((sql, now) =>
-      this.#end(sql, generation, failStart(sql, now, this.#kernel.hide(reason), fault)),
+      this.#end(sql, generation, failSandboxStart(sql, now, this.#kernel.hide(reason), fault)),
     )
   }
 
@@ -233,12 +233,12 @@ export class SandboxCreation {
     log('warn', 'Cannot start the sandbox', { sessionId, generation, attempt, error: reason })
     if (!this.#isWanted(generation)) return this.#leave(generation)
     this.#kernel.commit((sql, now) => {
-      addFailure(sql, { at: now, generation, reason }, 'create')
+      addStartFailure(sql, { at: now, generation, reason }, 'create')
       explainSandbox(sql, now, reason)
-      const at = now + retryMs(attempt, crypto)
+      const at = now + jitteredRetryMs(attempt, crypto)
       // The last one may have come true while nobody was there to hear of it.
       const isLast = loadStart(sql).creates >= maxCreates && !this.#lostRunner(generation)
-      if (isLast) this.#end(sql, generation, giveUp(sql, now, reason))
+      if (isLast) this.#end(sql, generation, giveUpSandbox(sql, now, reason))
       else setDeadline(sql, `sandbox.create:${generation}`, at, attempt + 1)
     })
   }

@@ -1,12 +1,16 @@
 import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import { appendEvent } from '../log/events.ts'
-import { type Generation, loadGeneration, noteExtended } from '../generations/generations.ts'
+import {
+  type Generation,
+  loadGeneration,
+  noteGenerationExtended,
+} from '../generations/generations.ts'
 import type { Idle } from './idle.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import type { SandboxWatch } from './watch.ts'
-import { isLast, leaseEnd, nextExtension } from '../generations/lease.ts'
-import { retryMs } from '../../actor/jitter.ts'
-import { messageOf, providerOf } from '../record/outside.ts'
+import { isLast, leaseEnd, nextLeaseExtension } from '../generations/lease.ts'
+import { jitteredRetryMs } from '../../actor/jitter.ts'
+import { messageOf, outsideProvider } from '../record/outside.ts'
 import type { SessionRecord } from '../record/record.ts'
 import { isWorking } from '../generations/sandbox-states.ts'
 import type { Saving } from '../snapshots/saving.ts'
@@ -51,18 +55,18 @@ export class LeaseExtension {
     const { now, crypto, log } = this.#kernel.ports
     const leaseUntil = leaseEnd(now(), own.endsAt ?? now())
     try {
-      const provider = await providerOf(this.#kernel)
+      const provider = await outsideProvider(this.#kernel)
       await provider.extend(id, generation, Math.ceil((leaseUntil - now()) / 1000))
       this.#kernel.commit((sql, at) => {
-        noteExtended(sql, generation, leaseUntil)
-        setDeadline(sql, 'sandbox.extend', nextExtension({ ...own, leaseUntil }, at))
+        noteGenerationExtended(sql, generation, leaseUntil)
+        setDeadline(sql, 'sandbox.extend', nextLeaseExtension({ ...own, leaseUntil }, at))
       })
     } catch (error) {
       log('warn', 'Cannot extend a sandbox', { sessionId: id, generation, error: messageOf(error) })
       // A link may look open for long after its other end is gone.
       await this.#watch.verify().catch(() => undefined)
       if (this.#kernel.session().generation !== generation) return
-      const ms = retryMs(attempt, crypto)
+      const ms = jitteredRetryMs(attempt, crypto)
       this.#kernel.commit((sql, at) => setDeadline(sql, 'sandbox.extend', at + ms, attempt + 1))
     }
   }

@@ -7,8 +7,8 @@ import type { SandboxCaller } from '../record/caller.ts'
 import { callerSession } from '../record/guards.ts'
 import { appendEvent } from '../log/events.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { letGo } from '../steps/lose.ts'
-import { messageOf, providerOf } from '../record/outside.ts'
+import { letGoSandbox } from '../steps/lose-sandbox.ts'
+import { messageOf, outsideProvider } from '../record/outside.ts'
 import type { SessionRecord } from '../record/record.ts'
 import { isOver } from '../record/record.ts'
 import { changeSandbox, isWorking } from '../generations/sandbox-states.ts'
@@ -44,7 +44,7 @@ export class Halting {
     const before = this.#kernel.session()
     if (!changeSandbox(sql, now, 'hibernate', reason)) return []
     const end = { outcome: 'stopped', reason } as const
-    const answers = letGo(sql, now, before.generation, {
+    const answers = letGoSandbox(sql, now, before.generation, {
       end,
       denial: [reason, actor],
       words: reason,
@@ -81,7 +81,7 @@ export class Halting {
   /** What cannot stand still is fenced all the same: nothing that it sends or asks for is heard. */
   async #freeze({ id, generation }: SessionRecord): Promise<void> {
     try {
-      await (await providerOf(this.#kernel)).freeze?.(id, generation)
+      await (await outsideProvider(this.#kernel)).freeze?.(id, generation)
     } catch (error) {
       const fields = { sessionId: id, generation, error: messageOf(error) }
       this.#kernel.ports.log('warn', 'Cannot freeze a sandbox', fields)

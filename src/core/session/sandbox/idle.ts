@@ -3,9 +3,9 @@ import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
 import { idleSince } from '../turns/activity.ts'
 import { appendEvent } from '../log/events.ts'
-import { loadGeneration, noteKept } from '../generations/generations.ts'
+import { loadGeneration, noteGenerationKept } from '../generations/generations.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { letGo } from '../steps/lose.ts'
+import { letGoSandbox } from '../steps/lose-sandbox.ts'
 import type { SessionRecord } from '../record/record.ts'
 import { changeSandbox, isWorking } from '../generations/sandbox-states.ts'
 import { type Saving, snapshotMs } from '../snapshots/saving.ts'
@@ -58,7 +58,7 @@ export class Idle {
       if (isOther) return this.#setAgain(sql, now)
       if (!changeSandbox(sql, now, 'hibernate', reason)) return false
       this.#kernel.answer(
-        letGo(sql, now, seen.generation, {
+        letGoSandbox(sql, now, seen.generation, {
           end: { outcome: 'stopped', reason },
           denial: ['The sandbox goes to sleep', 'idle'],
           words: 'The sandbox goes to sleep',
@@ -98,7 +98,7 @@ export class Idle {
     if (this.#kernel.session().generation !== generation) return
     this.#kernel.commit((sql, now) => {
       const retryAt = kept.tries < maxTries ? now + kept.tries * tryAgainMs : null
-      noteKept(sql, generation, kept)
+      noteGenerationKept(sql, generation, kept)
       appendEvent(sql, now, 'sandbox.kept', { generation, reason, retryAt })
       if (retryAt === null) this.#setAgain(sql, now)
       else setDeadline(sql, 'sandbox.idle', retryAt)

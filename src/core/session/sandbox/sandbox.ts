@@ -1,7 +1,7 @@
 import { AppError } from '../../../contract/error.ts'
 import type { Session } from '../../../contract/session.ts'
 import type { RoomOf } from '../../actor/room.ts'
-import { clearTaken } from '../../actor/deadlines.ts'
+import { clearTakenDeadline } from '../../actor/deadlines.ts'
 import type { Halt } from '../../organisation/record/api.ts'
 import type { Caller, SandboxCaller } from '../record/caller.ts'
 import { callerSession, ownSession } from '../record/guards.ts'
@@ -67,7 +67,7 @@ export class Sandbox implements RoomOf<SandboxApi> {
       'sandbox.start': () => watch.onStartOverdue(),
       'sandbox.pulse': () => watch.onPulse(),
       'sandbox.check': (_: string, attempt: number) => watch.onCheck(attempt),
-      'sandbox.renew': () => this.#kernel.commit((sql) => clearTaken(sql, 'sandbox.renew')),
+      'sandbox.renew': () => this.#kernel.commit((sql) => clearTakenDeadline(sql, 'sandbox.renew')),
       'sandbox.next': () => watch.onNext(),
       'sandbox.idle': () => idle.onDeadline(),
       'sandbox.extend': (_: string, attempt: number) => extension.onDeadline(attempt),

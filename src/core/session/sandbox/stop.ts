@@ -2,18 +2,18 @@ import {
   clearDeadline,
   deadlineAt,
   deadlinesOf,
-  isTaken,
+  isDeadlineTaken,
   setDeadline,
 } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
 import { openCommands } from '../commands/rows.ts'
 import { appendEvent } from '../log/events.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { retryMs } from '../../actor/jitter.ts'
-import { messageOf, organisationOf, providerOf } from '../record/outside.ts'
+import { jitteredRetryMs } from '../../actor/jitter.ts'
+import { messageOf, outsideOrganisation, outsideProvider } from '../record/outside.ts'
 import { loadGeneration, wasReady } from '../generations/generations.ts'
 import { changeSandbox } from '../generations/sandbox-states.ts'
-import { requestNext, wakeSandbox } from '../generations/sandbox-start.ts'
+import { requestNextSandbox, wakeSandbox } from '../generations/sandbox-start.ts'
 import { wantsSandbox } from '../turns/rows.ts'
 
 /**
@@ -36,7 +36,7 @@ export class SandboxStop {
       const { log, crypto } = this.#kernel.ports
       const { id: sessionId } = this.#kernel.session()
       log('warn', 'Cannot stop a sandbox', { sessionId, generation, error: messageOf(error) })
-      const ms = retryMs(attempt, crypto)
+      const ms = jitteredRetryMs(attempt, crypto)
       this.#kernel.commit((sql, now) =>
         setDeadline(sql, `sandbox.stop:${generation}`, now + ms, attempt + 1),
       )
@@ -45,13 +45,13 @@ export class SandboxStop {
 
   async #stop(generation: number): Promise<void> {
     const { id } = this.#kernel.session()
-    const provider = await providerOf(this.#kernel)
-    const creating = isTaken(this.#kernel.ports.sql, `sandbox.create:${generation}`)
+    const provider = await outsideProvider(this.#kernel)
+    const creating = isDeadlineTaken(this.#kernel.ports.sql, `sandbox.create:${generation}`)
     await provider.stop(id, generation)
     // What was ordered may come into being after this stop: it is stopped again, and keeps its place until then.
     if (creating) throw new Error('It is still being created')
     const own = loadGeneration(this.#kernel.ports.sql, generation)
-    await organisationOf(this.#kernel).sandboxes.ended(id, generation, {
+    await outsideOrganisation(this.#kernel).sandboxes.ended(id, generation, {
       outcome: own?.outcome ?? 'stopped',
       reason: own?.reason ?? '',
     })
@@ -65,7 +65,7 @@ export class SandboxStop {
     if (current === generation) {
       notSaved(sql, now, generation)
       changeSandbox(sql, now, 'stopped', sandboxReason)
-    } else if (deadlinesOf(sql, 'sandbox.stop').length === 0) requestNext(sql, now)
+    } else if (deadlinesOf(sql, 'sandbox.stop').length === 0) requestNextSandbox(sql, now)
     // Somebody has asked for it while it went to sleep, or before it ever worked.
     const isWanted = wantsSandbox(sql) || isExpected(sql) || !wasReady(sql, current)
     if (status === 'open' && isWanted) wakeSandbox(sql, now)

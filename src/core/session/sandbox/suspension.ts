@@ -4,7 +4,7 @@ import type { SessionKernel } from '../record/kernel.ts'
 import { callDeadline, callLeaseMs } from '../budget/model-calls.ts'
 import { pulseMs } from '../generations/pulse.ts'
 import { bootMs } from '../generations/sandbox-states.ts'
-import { noteSleep, sleptMs } from '../generations/renewal.ts'
+import { allowRenewal, sleptMs } from '../generations/renewal.ts'
 import { startMs } from '../generations/sandbox-start.ts'
 
 /** From then on there is time again to save what was to be saved. */
@@ -14,10 +14,10 @@ const saveAgainMs = 5 * 60_000
  * Patience that passed while nobody could have answered is not used up: it begins anew. Only what would give up on a
  * sandbox or a model call waits; what asks the provider, or extends a lease, is done at once. True: it has been put off.
  */
-export function sleptOver(kernel: SessionKernel, { name, at }: Deadline): boolean {
+export function putOffAfterSuspension(kernel: SessionKernel, { name, at }: Deadline): boolean {
   const { sql, now } = kernel.ports
   if (now() - at < sleptMs) return false
-  kernel.commit((sql, at) => noteSleep(sql, at, name))
+  kernel.commit((sql, at) => allowRenewal(sql, at, name))
   const [kind = '', generation = ''] = name.split(':')
   // First of the two: its stop is put off, and then it is saved at once.
   const isSave = kind === 'sandbox.save'

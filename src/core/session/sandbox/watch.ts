@@ -2,25 +2,36 @@ import { AppError } from '../../../contract/error.ts'
 import { linkClose } from '../../../contract/link.ts'
 import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { SandboxFault, SandboxInfo, Sql } from '../../ports.ts'
-import { suspectAll } from '../operations/attempts.ts'
+import { suspectAllAttempts } from '../operations/attempts.ts'
 import type { Answer } from '../../../contract/ask.ts'
-import { denyOpenAsks } from '../gate/questions.ts'
+import { denyOpenQuestions } from '../gate/questions.ts'
 import { dropOpenCommands } from '../commands/rows.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { interruptTurn } from '../turns/rows.ts'
-import { failStart, giveUp, loseSandbox, replaceBy } from '../steps/lose.ts'
-import { retryMs } from '../../actor/jitter.ts'
-import { messageOf, organisationOf, providerOf } from '../record/outside.ts'
-import { isSilent, linkLost, pulseMs, recheckMs } from '../generations/pulse.ts'
+import {
+  failSandboxStart,
+  giveUpSandbox,
+  loseSandbox,
+  replaceSandbox,
+} from '../steps/lose-sandbox.ts'
+import { jitteredRetryMs } from '../../actor/jitter.ts'
+import { messageOf, outsideOrganisation, outsideProvider } from '../record/outside.ts'
+import { isPulseSilent, linkLost, pulseMs, recheckMs } from '../generations/pulse.ts'
 import type { SessionRecord } from '../record/record.ts'
 import { onceByKey } from '../../actor/keys.ts'
 import { isOver } from '../record/record.ts'
-import { bootMs, isStarting, isWorking, lookMs, moveOn } from '../generations/sandbox-states.ts'
+import {
+  bootMs,
+  isStarting,
+  isWorking,
+  lookMs,
+  skipGeneration,
+} from '../generations/sandbox-states.ts'
 import type { Saving } from '../snapshots/saving.ts'
 import {
   beginStart,
   putOffStart,
-  requestNext,
+  requestNextSandbox,
   startMs,
   wakeSandbox,
 } from '../generations/sandbox-start.ts'
@@ -46,7 +57,10 @@ export class SandboxWatch {
 
   /** At least once: the breaker of its provider is reset when an agent calls, not when a machine starts. */
   async onConnected(generation: number): Promise<void> {
-    await organisationOf(this.#kernel).sandboxes.connected(this.#kernel.session().id, generation)
+    await outsideOrganisation(this.#kernel).sandboxes.connected(
+      this.#kernel.session().id,
+      generation,
+    )
     this.#kernel.commit((sql) => clearDeadline(sql, `sandbox.connected:${generation}`))
   }
 
@@ -56,13 +70,13 @@ export class SandboxWatch {
       clearDeadline(sql, 'sandbox.start')
       if (!isStarting(sandboxState)) return []
       const why = sandboxReason === null ? '' : `: ${sandboxReason}`
-      return giveUp(sql, now, `Not ready within ${startMs / 1000} s${why}`)
+      return giveUpSandbox(sql, now, `Not ready within ${startMs / 1000} s${why}`)
     })
   }
 
   /** The one before is fenced, but cannot be stopped: it is not waited for any longer. */
   onNext(): void {
-    this.#kernel.commit((sql, now) => requestNext(sql, now))
+    this.#kernel.commit((sql, now) => requestNextSandbox(sql, now))
   }
 
   /** Not ready in time. */
@@ -71,7 +85,7 @@ export class SandboxWatch {
     if (!session) return
     const info = await this.#ask(session)
     if (info?.state === 'queued') this.#putOffBoot()
-    else await this.#lose(session, failStart, info, `Not ready within ${bootMs / 1000} s`)
+    else await this.#lose(session, failSandboxStart, info, `Not ready within ${bootMs / 1000} s`)
   }
 
   /** A clone that fails, or an agent that ends before it has called, cannot say so itself. */
@@ -80,10 +94,10 @@ export class SandboxWatch {
     if (!session) return
     const info = await this.#ask(session)
     this.#kernel.commit((sql, now) => setDeadline(sql, 'sandbox.look', now + lookMs))
-    if (info === null) await this.#lose(session, failStart, null, 'The sandbox is gone')
+    if (info === null) await this.#lose(session, failSandboxStart, null, 'The sandbox is gone')
     else if (info.state === 'queued') this.#putOffBoot()
     else if (info.state === 'exited')
-      await this.#lose(session, failStart, info, 'The agent ended while starting')
+      await this.#lose(session, failSandboxStart, info, 'The agent ended while starting')
   }
 
   /** Waiting for a place to boot does not count: its time begins when it has one, and the host has a limit of its own. */
@@ -99,7 +113,7 @@ export class SandboxWatch {
   onPulse(): void {
     if (!this.#seen('ready', 'sandbox.pulse')) return
     const { ports } = this.#kernel
-    const silent = isSilent(ports)
+    const silent = isPulseSilent(ports)
     if (silent) ports.host.closeAgent(linkClose.broke, 'Nothing was heard of the agent')
     this.#kernel.commit((sql, now) => {
       if (silent) linkLost(sql, now)
@@ -117,7 +131,7 @@ export class SandboxWatch {
       await this.verify()
     } catch (error) {
       log('warn', 'Cannot ask for the sandbox', { sessionId: session.id, error: messageOf(error) })
-      const ms = retryMs(attempt, crypto)
+      const ms = jitteredRetryMs(attempt, crypto)
       this.#kernel.commit((sql, now) => setDeadline(sql, 'sandbox.check', now + ms, attempt + 1))
     }
   }
@@ -155,7 +169,7 @@ export class SandboxWatch {
   }
 
   async #ask({ id, generation }: SessionRecord): Promise<SandboxInfo | null> {
-    return (await providerOf(this.#kernel)).get(id, generation)
+    return (await outsideProvider(this.#kernel)).get(id, generation)
   }
 
   /** Unless it has changed while the provider was asked: a sandbox that has become ready stays. */
@@ -212,7 +226,7 @@ const goneFrom = (sql: Sql, now: number, reason: string) => loseSandbox(sql, now
 
 function replaceMachine(sql: Sql, now: number, reason: string): Answer[] {
   beginStart(sql, now)
-  return replaceBy(sql, now, 'replace', {
+  return replaceSandbox(sql, now, 'replace', {
     end: { outcome: 'stopped', reason },
     denial: ['The sandbox is being replaced', 'replace'],
     words: `The sandbox was replaced: ${reason}`,
@@ -221,10 +235,10 @@ function replaceMachine(sql: Sql, now: number, reason: string): Answer[] {
 
 /** No machine to stop or start: only the generation moves on, and with it every token. */
 function withoutMachine(sql: Sql, now: number, reason: string): Answer[] {
-  const answers = denyOpenAsks(sql, now, 'The sandbox is being replaced', 'replace')
+  const answers = denyOpenQuestions(sql, now, 'The sandbox is being replaced', 'replace')
   interruptTurn(sql, now, `The sandbox was replaced: ${reason}`)
   dropOpenCommands(sql, 'The sandbox was replaced')
-  suspectAll(sql, now, 'The sandbox was replaced')
-  moveOn(sql, now, reason)
+  suspectAllAttempts(sql, now, 'The sandbox was replaced')
+  skipGeneration(sql, now, reason)
   return answers
 }

@@ -3,7 +3,7 @@ import { addToOutbox } from '../../actor/outbox.ts'
 import type { Sql } from '../../ports.ts'
 import { appendEvent } from '../log/events.ts'
 import { type Pin, pinsOf } from '../pins/pins.ts'
-import { record } from '../runs/run.ts'
+import { recordOnRun } from '../runs/run.ts'
 
 /** OpenCode's own tool that loads a skill. */
 export const skillTool = 'skill'
@@ -47,7 +47,7 @@ export function recordUsage(sql: Sql, now: number, { pin, runId, outcome, actor,
   addToOutbox(sql, now, 'skill_usage', row)
   appendEvent(sql, now, 'skill.used', { skillId: pin.id, name, version, runId, outcome })
   if (outcome === 'injected')
-    record(sql, now, runId, 'skill.injected', { skillId: pin.id, name, version, sha256 })
+    recordOnRun(sql, now, runId, 'skill.injected', { skillId: pin.id, name, version, sha256 })
   return row
 }
 

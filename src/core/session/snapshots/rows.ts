@@ -56,13 +56,13 @@ export function storeSnapshot(
     bytes,
     createdAt: takenAt,
   })
-  if (prunable(sql).length > 0) setDeadline(sql, 'snapshots.prune', now)
+  if (prunableSnapshots(sql).length > 0) setDeadline(sql, 'snapshots.prune', now)
 }
 
 const newestFirst = 'order by generation desc, n desc'
 
 /** What a replacement starts from: the session's own newest, then the one before. */
-export function restorable(sql: Sql): string[] {
+export function restorableSnapshots(sql: Sql): string[] {
   return sql
     .all<{ id: string }>(`select id from snapshots ${newestFirst} limit ?`, keptSnapshots)
     .map(({ id }) => id)
@@ -78,7 +78,7 @@ export function ownSnapshots(sql: Sql): string[] {
 }
 
 /** Own ones that are older than those that are kept, and what nobody has heard of since it was asked for. */
-export function prunable(sql: Sql): string[] {
+export function prunableSnapshots(sql: Sql): string[] {
   return sql
     .all<{ id: string }>(
       `select id from snapshots where target = 'session'
@@ -96,6 +96,6 @@ export function forgetSnapshot(sql: Sql, now: number, id: string): void {
 }
 
 /** A configuration has been told to start from it: it is no longer the session's to delete. */
-export function giveAway(sql: Sql, id: string): void {
+export function giveAwaySnapshot(sql: Sql, id: string): void {
   sql.run(`update snapshots set target = 'configuration' where id = ?`, id)
 }

@@ -1,7 +1,7 @@
 import type { SnapshotInfo } from '../../ports.ts'
 import { envFilePath } from '../env/requests.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { messageOf, providerOf } from '../record/outside.ts'
+import { messageOf, outsideProvider } from '../record/outside.ts'
 import type { SessionRecord } from '../record/record.ts'
 import { orderSnapshot, storeSnapshot } from './rows.ts'
 
@@ -59,7 +59,7 @@ export class Saving {
     const { id: sessionId, organisationId, generation, envFiles } = seen
     const secrets = await this.#kernel.knownSecrets()
     const generatedFiles = envFiles.map(envFilePath)
-    const provider = await providerOf(this.#kernel)
+    const provider = await outsideProvider(this.#kernel)
     const input = { snapshotId, organisationId, sessionId, generation, secrets, generatedFiles }
     return provider.snapshot(input)
   }

@@ -1,12 +1,17 @@
 import { pulseMs } from '../generations/pulse.ts'
 import { clearDeadline, ensureDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
-import { isSteady, loadGeneration, noteConnected, noteReady } from '../generations/generations.ts'
-import { nextExtension } from '../generations/lease.ts'
+import {
+  isGenerationSteady,
+  loadGeneration,
+  noteConnected,
+  noteReady,
+} from '../generations/generations.ts'
+import { nextLeaseExtension } from '../generations/lease.ts'
 import { saveEveryMs } from '../snapshots/saving.ts'
 import { loadSession } from '../record/record.ts'
 import { bootMs, changeSandbox, isWorking, lookMs } from '../generations/sandbox-states.ts'
-import { beginStart, goOn, setRetryAt } from '../generations/sandbox-start.ts'
+import { beginStart, retryStart, setStartRetryAt } from '../generations/sandbox-start.ts'
 import { startNextTurn } from '../turns/rows.ts'
 
 /** The agent has said hello. The answer to its creation may have been lost, and with it the deadlines that follow. */
@@ -20,21 +25,21 @@ export function agentCalled(sql: Sql, now: number, generation: number, isReady: 
   if (isReady || !changed) return
   ensureDeadline(sql, 'sandbox.boot', now + bootMs)
   ensureDeadline(sql, 'sandbox.look', now + lookMs)
-  if (isWorking(before) && isSteady(sql, now, generation)) beginStart(sql, now)
-  else goOn(sql, now)
+  if (isWorking(before) && isGenerationSteady(sql, now, generation)) beginStart(sql, now)
+  else retryStart(sql, now)
 }
 
 /** It can work: what waited for it begins, and from here on its idle time and its lifetime count. */
 export function nowReady(sql: Sql, now: number, generation: number): void {
   for (const name of ['boot', 'look', 'start'] as const) clearDeadline(sql, `sandbox.${name}`)
   noteReady(sql, generation, now)
-  setRetryAt(sql, null)
+  setStartRetryAt(sql, null)
   const { idleTimeoutSeconds } = loadSession(sql)
   if (idleTimeoutSeconds !== null)
     ensureDeadline(sql, 'sandbox.idle', now + idleTimeoutSeconds * 1000)
   ensureDeadline(sql, 'sandbox.pulse', now + pulseMs)
   ensureDeadline(sql, 'sandbox.snapshot', now + saveEveryMs)
   const own = loadGeneration(sql, generation)
-  if (own?.leaseUntil) ensureDeadline(sql, 'sandbox.extend', nextExtension(own, now))
+  if (own?.leaseUntil) ensureDeadline(sql, 'sandbox.extend', nextLeaseExtension(own, now))
   startNextTurn(sql, now, generation)
 }

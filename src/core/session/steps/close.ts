@@ -3,14 +3,14 @@ import type { Sql } from '../../ports.ts'
 import { endOpenRuns } from '../approvals/close-runs.ts'
 import { abandonCalls } from '../calls/rows.ts'
 import { addCommand, dropOpenCommands } from '../commands/rows.ts'
-import { denyOpenAsks } from '../gate/questions.ts'
+import { denyOpenQuestions } from '../gate/questions.ts'
 import { appendEvent } from '../log/events.ts'
-import { suspectAll } from '../operations/attempts.ts'
+import { suspectAllAttempts } from '../operations/attempts.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { isLive, projectSession } from '../record/record.ts'
 import { endGeneration } from '../generations/generations.ts'
 import { changeSandbox } from '../generations/sandbox-states.ts'
-import { stopWatching } from '../generations/pulse.ts'
+import { stopPulse } from '../generations/pulse.ts'
 import { requestAbort } from '../turns/aborts.ts'
 import { interruptTurn } from '../turns/rows.ts'
 
@@ -19,7 +19,7 @@ export function closeSession(kernel: SessionKernel, reason: string): void {
   const session = kernel.session()
   if (!isLive(session)) return
   kernel.commit((sql, now) => {
-    kernel.answer(denyOpenAsks(sql, now, 'The session is being closed', 'close'))
+    kernel.answer(denyOpenQuestions(sql, now, 'The session is being closed', 'close'))
     // Whoever waits for the sandbox learns at once that nothing will come.
     dropOpenCommands(sql, 'The session was closed')
     // Those that run here settle by themselves; nobody is left to run the others.
@@ -29,7 +29,7 @@ export function closeSession(kernel: SessionKernel, reason: string): void {
     endOpenRuns(sql, now, 'The session was closed')
     requestAbort(sql, now, session.generation, 'The session was closed')
     interruptTurn(sql, now, 'The session was closed')
-    suspectAll(sql, now, 'The session was closed')
+    suspectAllAttempts(sql, now, 'The session was closed')
     setDeadline(sql, 'slice.return', now)
     sql.run(`update session set status = 'closed', closed_at = ?`, now)
     appendEvent(sql, now, 'session.closed', { reason })
@@ -41,7 +41,7 @@ export function closeSession(kernel: SessionKernel, reason: string): void {
 }
 
 function endSandbox(sql: Sql, now: number, generation: number): void {
-  stopWatching(sql)
+  stopPulse(sql)
   clearDeadline(sql, 'sandbox.start')
   endGeneration(sql, generation, now, { outcome: 'stopped', reason: 'The session was closed' })
   setDeadline(sql, `sandbox.stop:${generation}`, now)

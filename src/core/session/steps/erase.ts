@@ -1,10 +1,10 @@
 import { loadSession } from '../record/record.ts'
 import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
-import { addToOutbox, lastKind } from '../../actor/outbox.ts'
+import { addToOutbox, lastOutboxKind } from '../../actor/outbox.ts'
 import type { Sql } from '../../ports.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { organisationOf } from '../record/outside.ts'
-import { isBase } from '../snapshots/pruning.ts'
+import { outsideOrganisation } from '../record/outside.ts'
+import { isBaseSnapshot } from '../snapshots/pruning.ts'
 import { ownSnapshots } from '../snapshots/rows.ts'
 
 /** From here on it is not there for callers; the rest is done by a deadline. */
@@ -38,17 +38,17 @@ export async function finishErase(
   if (session.provider !== 'none') await stopSandboxes()
   const provider = await ports.provider(session.provider, session.organisationId)
   for (const id of ownSnapshots(ports.sql)) {
-    if (await isBase(kernel, session.organisationId, id)) continue
+    if (await isBaseSnapshot(kernel, session.organisationId, id)) continue
     await provider?.deleteSnapshot(session.organisationId, id)
   }
   // Also where nobody has asked for it: what the organisation keeps of it would stay for ever.
-  await organisationOf(kernel).creations.end(session.id)
+  await outsideOrganisation(kernel).creations.end(session.id)
   // Again, as the last word: a call may have ended since, also while this is sent, and its row must not outlive the session.
   do {
     kernel.commit((sql, now) => addToOutbox(sql, now, 'session.erased', {}))
     await drainOutbox()
     await kernel.crash('erase.drained')
-  } while (lastKind(ports.sql) !== 'session.erased')
+  } while (lastOutboxKind(ports.sql) !== 'session.erased')
   kernel.forget()
   await ports.host.erase()
 }

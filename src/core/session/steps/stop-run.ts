@@ -3,9 +3,9 @@ import { cancelAttempts } from '../operations/attempts.ts'
 import { type RunClose } from '../runs/runs.ts'
 import { closeRun } from '../approvals/close-runs.ts'
 import type { Answer } from '../../../contract/ask.ts'
-import { denyOpenAsks } from '../gate/questions.ts'
+import { denyOpenQuestions } from '../gate/questions.ts'
 import { abortRunning } from '../turns/aborts.ts'
-import { dropQueued, runningTurn } from '../turns/rows.ts'
+import { dropQueuedTurns, runningTurn } from '../turns/rows.ts'
 
 /** Ends a run with all that is under way in it: nothing parked may run any more, and then its turn is aborted. */
 export function stopRun(
@@ -27,11 +27,11 @@ export function stopRun(
 export function sealRun(sql: Sql, now: number, runId: string, end: RunClose): Answer[] {
   const answers =
     runningTurn(sql)?.run_id === runId
-      ? denyOpenAsks(sql, now, `The run is ${end.status}`, 'run-end')
+      ? denyOpenQuestions(sql, now, `The run is ${end.status}`, 'run-end')
       : []
   // Before its queue is dropped: a run that a prompt made would end with its last turn, and not as it is to.
   closeRun(sql, now, runId, end)
-  dropQueued(sql, now, runId, whyOf(end))
+  dropQueuedTurns(sql, now, runId, whyOf(end))
   return answers
 }
 

@@ -2,18 +2,18 @@ import type { CommandBody } from '../../../contract/link.ts'
 import { turnPatience } from '../../../contract/turn.ts'
 import { setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
-import { addCommand, dropOpenSteers, loadCommand } from '../commands/rows.ts'
-import { dropQueued, runningTurn } from './rows.ts'
+import { addCommand, dropSteerCommands, loadCommand } from '../commands/rows.ts'
+import { dropQueuedTurns, runningTurn } from './rows.ts'
 
 /** Of the running turn and of all that wait. */
 export function requestAbort(sql: Sql, now: number, generation: number, reason: string): void {
-  dropQueued(sql, now, null, reason)
+  dropQueuedTurns(sql, now, null, reason)
   abortRunning(sql, now, generation, reason)
 }
 
 export function abortRunning(sql: Sql, now: number, generation: number, reason: string): void {
   // What was to be merged would otherwise come back as a turn of its own.
-  dropOpenSteers(sql, 'The turn was aborted')
+  dropSteerCommands(sql, 'The turn was aborted')
   const running = runningTurn(sql)
   if (!running || running.abort_requested) return
   sql.run('update turns set abort_requested = 1 where n = ?', running.n)

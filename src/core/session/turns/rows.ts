@@ -10,14 +10,14 @@ import {
 } from '../../../contract/turn.ts'
 import { clearDeadline, hurryDeadline } from '../../actor/deadlines.ts'
 import { addToOutbox } from '../../actor/outbox.ts'
-import { nextPlace, pageOf } from '../../actor/paging.ts'
+import { nextPageStart, pageOf } from '../../actor/paging.ts'
 import type { Sql } from '../../ports.ts'
-import { isBlocked, spentReasons, startClock, stopClock } from '../budget/spending.ts'
+import { isBlocked, spentReasons, startBudgetClock, stopBudgetClock } from '../budget/spending.ts'
 import { noteTurnEnded, noteTurnStarted } from './run-turns.ts'
 import { addCommand, finishCommand, steerPrefix } from '../commands/rows.ts'
 import { appendEvent } from '../log/events.ts'
 import { noticeOf } from '../generations/notice.ts'
-import { expectNoWord, expectWord } from './silence.ts'
+import { unwatchTurnSilence, watchTurnSilence } from './silence.ts'
 
 interface TurnRow {
   n: number
@@ -45,7 +45,7 @@ export function addTurn(
   now: number,
   turn: { id: string; runId: string; messageSuffix: string; prompt: string },
 ): void {
-  if (countQueued(sql) >= maxQueuedTurns) {
+  if (countQueuedTurns(sql) >= maxQueuedTurns) {
     throw new AppError(
       'queue_full',
       `Cannot queue the prompt: ${maxQueuedTurns} are already waiting`,
@@ -59,7 +59,7 @@ export function addTurn(
     opencodeMessageId(now, turn.messageSuffix),
     now,
   )
-  appendEvent(sql, now, 'turn.queued', { turnId: turn.id, position: countQueued(sql) })
+  appendEvent(sql, now, 'turn.queued', { turnId: turn.id, position: countQueuedTurns(sql) })
   projectTurn(sql, now, turn.id)
 }
 
@@ -102,10 +102,10 @@ export function startNextTurn(sql: Sql, now: number, generation: number): void {
       ...(notice === null ? {} : { notice }),
     },
   })
-  expectWord(sql, now)
+  watchTurnSilence(sql, now)
   appendEvent(sql, now, 'turn.started', { turnId: next.id, prompt: next.prompt })
   noteTurnStarted(sql, now, next.run_id, next.id)
-  startClock(sql, now)
+  startBudgetClock(sql, now)
   projectTurn(sql, now, next.id)
 }
 
@@ -133,12 +133,12 @@ export function endTurn(sql: Sql, now: number, end: TurnEnd): boolean {
     row.n,
   )
   clearDeadline(sql, 'turn.abort')
-  expectNoWord(sql)
+  unwatchTurnSilence(sql)
   // A session whose automation run is completed stays open for its last words only.
   hurryDeadline(sql, 'close', now)
   // A prompt that has not been delivered by now must not start OpenCode any more.
   finishCommand(sql, end.turnId, false, 'The turn has ended')
-  stopClock(sql, now)
+  stopBudgetClock(sql, now)
   noteTurnEnded(sql, now, row.run_id, { id: row.id, state: end.state, reason: end.reason })
   projectTurn(sql, now, end.turnId)
   return true
@@ -151,7 +151,7 @@ export function endTurnHere(sql: Sql, now: number, end: Omit<TurnEnd, 'text'>): 
 }
 
 /** Of one run, or of all. */
-export function dropQueued(sql: Sql, now: number, runId: string | null, why: string): void {
+export function dropQueuedTurns(sql: Sql, now: number, runId: string | null, why: string): void {
   const reason = `Aborted while queued: ${why}`
   const queued = sql.all<TurnRow>(
     `select * from turns where state = 'queued' and (?1 is null or run_id = ?1) order by n`,
@@ -171,7 +171,7 @@ export function dropQueued(sql: Sql, now: number, runId: string | null, why: str
   }
 }
 
-export function addTokens(sql: Sql, turnId: string, input: number, output: number): void {
+export function addTurnTokens(sql: Sql, turnId: string, input: number, output: number): void {
   sql.run(
     'update turns set input_tokens = input_tokens + ?, output_tokens = output_tokens + ? where id = ?',
     input,
@@ -181,7 +181,7 @@ export function addTokens(sql: Sql, turnId: string, input: number, output: numbe
 }
 
 /** Of a turn, not of what was said into it: the session of OpenCode that has it. */
-export function noteDelivered(sql: Sql, turnId: string, opencodeSessionId?: string): void {
+export function noteTurnDelivered(sql: Sql, turnId: string, opencodeSessionId?: string): void {
   if (opencodeSessionId === undefined) return
   sql.run(
     'update turns set opencode_session_id = ? where id = ? and opencode_session_id is null',
@@ -195,19 +195,19 @@ export function runningTurn(sql: Sql): TurnRow | undefined {
 }
 
 /** The newest that has begun, if it was interrupted at or after this time. */
-export function interruptedSince(sql: Sql, since: number): string | null {
+export function turnInterruptedSince(sql: Sql, since: number): string | null {
   const last = sql.all<TurnRow>(
     'select * from turns where started_at is not null order by n desc limit 1',
   )[0]
   return last?.state === 'interrupted' && (last.ended_at ?? 0) >= since ? last.id : null
 }
 
-export function countQueued(sql: Sql): number {
+export function countQueuedTurns(sql: Sql): number {
   return sql.all<{ c: number }>(`select count(*) as c from turns where state = 'queued'`)[0]?.c ?? 0
 }
 
 /** Whether a queued turn waits for the sandbox, and not for a budget. */
-export const wantsSandbox = (sql: Sql): boolean => countQueued(sql) > 0 && !isBlocked(sql)
+export const wantsSandbox = (sql: Sql): boolean => countQueuedTurns(sql) > 0 && !isBlocked(sql)
 
 function loadTurnRow(sql: Sql, id: string): TurnRow | undefined {
   return sql.all<TurnRow>('select * from turns where id = ?', id)[0]
@@ -228,7 +228,7 @@ export function listTurns(
   const rows = pageOf<TurnRow>(sql, { table: 'turns', size }, page)
   return {
     items: rows.map((row) => toTurn(sql, sessionId, row)),
-    next: nextPlace(sql, 'turns', rows),
+    next: nextPageStart(sql, 'turns', rows),
   }
 }
 

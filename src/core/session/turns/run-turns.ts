@@ -2,7 +2,7 @@ import type { RunEnd } from '../../../contract/run.ts'
 import type { TurnState } from '../../../contract/turn.ts'
 import type { Sql } from '../../ports.ts'
 import { closeRun } from '../approvals/close-runs.ts'
-import { changeRun, createRun, findRun, mustOpenRun, openRun, record } from '../runs/run.ts'
+import { changeRun, createRun, findRun, mustOpenRun, openRun, recordOnRun } from '../runs/run.ts'
 
 const endOfTurn: Partial<Record<TurnState, RunEnd>> = {
   completed: 'completed',
@@ -27,7 +27,7 @@ export function runOfPrompt(
 export function noteTurnStarted(sql: Sql, now: number, runId: string | null, turnId: string): void {
   if (runId === null) return
   changeRun(sql, now, runId, 'start', null)
-  record(sql, now, runId, 'turn.started', { turnId })
+  recordOnRun(sql, now, runId, 'turn.started', { turnId })
 }
 
 /** A run that a prompt made ends with its last turn. */
@@ -38,7 +38,11 @@ export function noteTurnEnded(
   turn: { id: string; state: TurnState; reason: string | null },
 ): void {
   if (runId === null) return
-  record(sql, now, runId, 'turn.ended', { turnId: turn.id, state: turn.state, reason: turn.reason })
+  recordOnRun(sql, now, runId, 'turn.ended', {
+    turnId: turn.id,
+    state: turn.state,
+    reason: turn.reason,
+  })
   const end = endOfTurn[turn.state]
   if (!end || findRun(sql, runId)?.implicit !== 1 || hasMoreTurns(sql, runId)) return
   closeRun(sql, now, runId, { status: end, reason: turn.reason, actor: 'turn-end', owner: null })

@@ -9,14 +9,14 @@ import { runOfPrompt } from './run-turns.ts'
 import { abortReason, commandAbort, requestAbort } from './aborts.ts'
 import { type SessionBudget, mustHaveBudget } from '../budget/budget.ts'
 import type { Caller, Listed, Page } from '../record/caller.ts'
-import { denyOpenAsks } from '../gate/questions.ts'
-import { callerSession, enterAndOpen, notClaimed } from '../record/guards.ts'
+import { denyOpenQuestions } from '../gate/questions.ts'
+import { callerSession, enterSession, notClaimed } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { wakeSandbox } from '../generations/sandbox-start.ts'
 import { type KeyTable, madeByKey } from '../../actor/keys.ts'
 import { linkLost } from '../generations/pulse.ts'
 import type { SessionRecord } from '../record/record.ts'
-import { expectLastWord, expectNoWord, expectWord } from './silence.ts'
+import { watchLastTurnSilence, unwatchTurnSilence, watchTurnSilence } from './silence.ts'
 import {
   addTurn,
   endTurnHere,
@@ -132,10 +132,10 @@ export class Turns implements RoomOf<TurnsApi> {
 
   /** The running one; queued ones are dropped. */
   readonly abort = async (caller: Caller, reason: string): Promise<void> => {
-    await enterAndOpen(this.#kernel, caller)
+    await enterSession(this.#kernel, caller)
     const why = this.#kernel.hide(reason) || `Aborted by ${caller.owner || caller.keyId}`
     this.#kernel.commit((sql, now) => {
-      this.#kernel.answer(denyOpenAsks(sql, now, 'The turn was aborted', 'abort'))
+      this.#kernel.answer(denyOpenQuestions(sql, now, 'The turn was aborted', 'abort'))
       requestAbort(sql, now, this.#kernel.session().generation, why)
     })
   }
@@ -171,10 +171,10 @@ export class Turns implements RoomOf<TurnsApi> {
     const isUp = host.agentConnected()
     if (isUp) host.closeAgent(linkClose.broke, 'Nothing was heard of the turn')
     this.#kernel.commit((sql, now) => {
-      if (!runningTurn(sql)) return expectNoWord(sql)
-      if (!isUp) return expectWord(sql, now)
+      if (!runningTurn(sql)) return unwatchTurnSilence(sql)
+      if (!isUp) return watchTurnSilence(sql, now)
       linkLost(sql, now)
-      expectLastWord(sql, now)
+      watchLastTurnSilence(sql, now)
     })
   }
 
@@ -182,12 +182,12 @@ export class Turns implements RoomOf<TurnsApi> {
   #onLost(): void {
     this.#kernel.commit((sql, now) => {
       const running = runningTurn(sql)
-      if (!running) return expectNoWord(sql)
-      if (!this.#kernel.ports.host.agentConnected()) return expectWord(sql, now)
+      if (!running) return unwatchTurnSilence(sql)
+      if (!this.#kernel.ports.host.agentConnected()) return watchTurnSilence(sql, now)
       const minutes = turnPatience.silentMs / 60_000
       const reason = `The sandbox has said nothing of the turn for ${minutes} minutes`
       const { generation, sandboxState } = this.#kernel.session()
-      this.#kernel.answer(denyOpenAsks(sql, now, reason, 'turn-end'))
+      this.#kernel.answer(denyOpenQuestions(sql, now, reason, 'turn-end'))
       endTurnHere(sql, now, { turnId: running.id, state: 'interrupted', reason })
       // Should it work on it after all.
       commandAbort(sql, now, generation, running.id, reason)

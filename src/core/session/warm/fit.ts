@@ -14,7 +14,7 @@ import {
   type NewSession,
   projectSession,
 } from '../record/record.ts'
-import { sealedValues } from '../record/secrets.ts'
+import { sealedSecrets } from '../record/secrets.ts'
 
 /** Whether a creation asks for nothing that is fixed when a sandbox boots. The session looks again, closer. */
 export function mayBeWarm(
@@ -87,7 +87,7 @@ function bootedAs(sql: Sql): ReturnType<typeof bootFor> {
     limits: session.limits,
     equipment: session.equipment,
     memoryScopes: session.memoryScopes,
-    secrets: secretTexts(sealedValues(sql)),
+    secrets: secretTexts(sealedSecrets(sql)),
     pins: listPins(sql),
   }
 }

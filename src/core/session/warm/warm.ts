@@ -9,8 +9,8 @@ import { callerSession, type SessionCaller } from '../record/guards.ts'
 import { markErased } from '../steps/erase.ts'
 import { endGeneration } from '../generations/generations.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { organisationOf } from '../record/outside.ts'
-import { isSilent, stopWatching } from '../generations/pulse.ts'
+import { outsideOrganisation } from '../record/outside.ts'
+import { isPulseSilent, stopPulse } from '../generations/pulse.ts'
 import type { NewSession, SessionRecord } from '../record/record.ts'
 import { fitsWarm, openWarm } from './fit.ts'
 
@@ -53,7 +53,7 @@ export class Warm implements RoomOf<WarmApi> {
     const session = callerSession(this.#kernel, create)
     if (session.status !== 'warm') return this.#claimedBy(create)
     // A machine that has just died may still look ready.
-    const isAlive = session.sandboxState === 'ready' && !isSilent(this.#kernel.ports)
+    const isAlive = session.sandboxState === 'ready' && !isPulseSilent(this.#kernel.ports)
     const adopted = this.#kernel.commit((sql, now) => {
       const fits = isAlive && fitsWarm(sql, create, plan)
       if (fits) openWarm(sql, now, create, plan)
@@ -107,7 +107,7 @@ export class Warm implements RoomOf<WarmApi> {
 
   async #tell(state: WarmState): Promise<void> {
     const { id, sandboxReason } = this.#kernel.session()
-    await organisationOf(this.#kernel).pools.changed(id, state, sandboxReason)
+    await outsideOrganisation(this.#kernel).pools.changed(id, state, sandboxReason)
   }
 }
 
@@ -121,7 +121,7 @@ function stateOf({ status, sandboxState, claimedFor }: SessionRecord): WarmState
 
 /** Nobody has ever seen it, so nothing of it stays. */
 function drop(sql: Sql, now: number, { generation }: SessionRecord, reason: string): void {
-  stopWatching(sql)
+  stopPulse(sql)
   for (const name of ['warm', 'warm.end', 'sandbox.start'] as const) clearDeadline(sql, name)
   endGeneration(sql, generation, now, { outcome: 'stopped', reason })
   markErased(sql, now)

@@ -1,10 +1,10 @@
-import { isLongerThan } from '../../../contract/canonical.ts'
+import { isLongerThan } from '../../../contract/byte-length.ts'
 import { idAlphabet } from '../../../contract/ids.ts'
 import type { WebhookBody, WebhookEvent } from '../../../contract/webhook.ts'
 import { clearDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
 import { loadSession } from '../record/record.ts'
-import { addTarget, finishDelivery, wake } from './targets.ts'
+import { addTarget, finishWebhookDelivery, wakeTarget } from './targets.ts'
 
 /** What is told; of more than that only that there was more. */
 const maxBodyBytes = 64 * 1024
@@ -36,7 +36,7 @@ export function addDelivery(
     body,
     now,
   )
-  wake(sql, 'webhook', now)
+  wakeTarget(sql, 'webhook', now)
   return id
 }
 
@@ -59,7 +59,7 @@ export function hasNewDeliveries(sql: Sql): boolean {
   return sql.all(`select 1 from deliveries where state = 'new' limit 1`).length > 0
 }
 
-export function fanOut(
+export function fanOutDeliveries(
   sql: Sql,
   now: number,
   subscriptions: readonly { id: string; events: readonly WebhookEvent[] }[],
@@ -71,7 +71,7 @@ export function fanOut(
     sql.run(`update deliveries set state = 'open' where id = ?`, id)
     for (const { id: webhookId, events } of subscriptions)
       if (events.includes(event)) addTarget(sql, now, id, webhookId)
-    finishDelivery(sql, id)
+    finishWebhookDelivery(sql, id)
   }
   clearDeadline(sql, 'webhook')
 }

@@ -2,7 +2,7 @@ import type { DeliveryState, WebhookEvent } from '../../../contract/webhook.ts'
 import { clearDeadline, ensureDeadline, hurryDeadline, setDeadline } from '../../actor/deadlines.ts'
 import { addToOutbox } from '../../actor/outbox.ts'
 import type { Sql, WebhookAnswer } from '../../ports.ts'
-import { errorOf, isDelivered } from '../../registry/webhooks/post.ts'
+import { postError, isDelivered } from '../../registry/webhooks/post.ts'
 
 // Rows of `delivery_targets`: one per delivery and webhook, each with its own attempts, so that a dead webhook holds up
 // nobody else.
@@ -12,7 +12,7 @@ export const giveUpAfterMs = 24 * 60 * 60_000
 const sendDeadline = (webhookId: string) => `webhook:${webhookId}` as const
 
 /** Not set anew: while its work goes on, a deadline belongs to whoever is at it. */
-export function wake(sql: Sql, name: string, now: number): void {
+export function wakeTarget(sql: Sql, name: string, now: number): void {
   ensureDeadline(sql, name, now)
   hurryDeadline(sql, name, now)
 }
@@ -26,7 +26,7 @@ export function addTarget(sql: Sql, now: number, deliveryId: string, webhookId: 
     now,
     now,
   )
-  wake(sql, sendDeadline(webhookId), now)
+  wakeTarget(sql, sendDeadline(webhookId), now)
   projectTarget(sql, now, deliveryId, webhookId)
 }
 
@@ -39,7 +39,7 @@ export interface DueDelivery {
 }
 
 /** What has waited longest first. */
-export function nextDue(sql: Sql, now: number, webhookId: string): DueDelivery | null {
+export function nextDueOfTarget(sql: Sql, now: number, webhookId: string): DueDelivery | null {
   const [due] = sql.all<DueDelivery>(
     `select d.id, d.event, d.body, t.attempts, d.created_at as createdAt
      from delivery_targets t join deliveries d on d.id = t.delivery_id
@@ -59,7 +59,7 @@ export interface Attempt {
 }
 
 /** What the attempt has made of the delivery. */
-export function recordAttempt(
+export function recordTargetAttempt(
   sql: Sql,
   now: number,
   { webhookId, due, answer, fraction }: Attempt,
@@ -71,15 +71,15 @@ export function recordAttempt(
      where delivery_id = ? and webhook_id = ? and state = 'pending'`,
     state,
     attempts,
-    Math.min(now + retryDelayMs(attempts, fraction), due.createdAt + giveUpAfterMs),
+    Math.min(now + webhookRetryMs(attempts, fraction), due.createdAt + giveUpAfterMs),
     answer.status,
-    errorOf(answer),
+    postError(answer),
     now,
     due.id,
     webhookId,
   )
   projectTarget(sql, now, due.id, webhookId)
-  finishDelivery(sql, due.id)
+  finishWebhookDelivery(sql, due.id)
   return state
 }
 
@@ -89,7 +89,7 @@ function stateAfter(now: number, { createdAt }: DueDelivery, answer: WebhookAnsw
 }
 
 /** 10 s, 20 s, 40 s … at most an hour; half of it by chance, so that many do not come back together. */
-export function retryDelayMs(attempts: number, fraction: number): number {
+export function webhookRetryMs(attempts: number, fraction: number): number {
   const longest = Math.min(3_600_000, 10_000 * 2 ** Math.min(attempts - 1, 20))
   return Math.round(longest / 2 + (longest / 2) * fraction)
 }
@@ -109,13 +109,13 @@ export function dropTargets(sql: Sql, now: number, webhookId: string): void {
       webhookId,
     )
     projectTarget(sql, now, id, webhookId)
-    finishDelivery(sql, id)
+    finishWebhookDelivery(sql, id)
   }
   clearDeadline(sql, sendDeadline(webhookId))
 }
 
 /** After a round: when this webhook's next delivery is due, if there is one. */
-export function scheduleNext(sql: Sql, webhookId: string): void {
+export function scheduleTarget(sql: Sql, webhookId: string): void {
   const [next] = sql.all<{ at: number | null }>(
     `select min(next_at) as at from delivery_targets where webhook_id = ? and state = 'pending'`,
     webhookId,
@@ -125,7 +125,7 @@ export function scheduleNext(sql: Sql, webhookId: string): void {
 }
 
 /** Once nobody waits for it the ledger has all that is worth knowing. The last row stays: numbers never start again. */
-export function finishDelivery(sql: Sql, id: string): void {
+export function finishWebhookDelivery(sql: Sql, id: string): void {
   const waiting = sql.all(
     `select 1 from delivery_targets where delivery_id = ? and state = 'pending' limit 1`,
     id,

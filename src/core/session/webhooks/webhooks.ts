@@ -1,15 +1,21 @@
-import { fraction } from '../../actor/jitter.ts'
+import { jitterFraction } from '../../actor/jitter.ts'
 import type { Room } from '../../actor/room.ts'
 import type { WebhookBody } from '../../../contract/webhook.ts'
 import type { WebhookAnswer } from '../../ports.ts'
 import { appendEvent } from '../log/events.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { fanOut, hasNewDeliveries } from './deliveries.ts'
-import { errorOf, signedPost } from '../../registry/webhooks/post.ts'
-import { dropTargets, type DueDelivery, nextDue, recordAttempt, scheduleNext } from './targets.ts'
+import { fanOutDeliveries, hasNewDeliveries } from './deliveries.ts'
+import { postError, signedPost } from '../../registry/webhooks/post.ts'
 import {
-  findTarget,
-  listSubscriptions,
+  dropTargets,
+  type DueDelivery,
+  nextDueOfTarget,
+  recordTargetAttempt,
+  scheduleTarget,
+} from './targets.ts'
+import {
+  findWebhookTarget,
+  listWebhookSubscriptions,
   type WebhookTarget,
 } from '../../registry/webhooks/webhooks.ts'
 
@@ -36,25 +42,26 @@ export class Webhooks implements Room {
   async #fanOut(): Promise<void> {
     const { ports } = this.#kernel
     const { organisationId, project } = this.#kernel.session()
-    if (!hasNewDeliveries(ports.sql)) return this.#kernel.commit((sql, now) => fanOut(sql, now, []))
-    const subscriptions = await listSubscriptions(ports.db(), organisationId, project)
-    this.#kernel.commit((sql, now) => fanOut(sql, now, subscriptions))
+    if (!hasNewDeliveries(ports.sql))
+      return this.#kernel.commit((sql, now) => fanOutDeliveries(sql, now, []))
+    const subscriptions = await listWebhookSubscriptions(ports.db(), organisationId, project)
+    this.#kernel.commit((sql, now) => fanOutDeliveries(sql, now, subscriptions))
   }
 
   async #sendDue(webhookId: string): Promise<void> {
     const { organisationId } = this.#kernel.session()
     const db = this.#kernel.ports.db()
-    const target = await findTarget(db, { organisationId, webhookId })
+    const target = await findWebhookTarget(db, { organisationId, webhookId })
     if (!target) return this.#kernel.commit((sql, now) => dropTargets(sql, now, webhookId))
     await this.#kernel.openSecrets()
     await this.#sendRound(target)
-    this.#kernel.commit((sql) => scheduleNext(sql, webhookId))
+    this.#kernel.commit((sql) => scheduleTarget(sql, webhookId))
   }
 
   async #sendRound(target: WebhookTarget): Promise<void> {
     const { sql, now } = this.#kernel.ports
     for (let sent = 0; sent < maxRound; sent++) {
-      const due = nextDue(sql, now(), target.id)
+      const due = nextDueOfTarget(sql, now(), target.id)
       if (!due) return
       const answer = await this.#send(target, due)
       this.#record(target.id, due, answer)
@@ -79,14 +86,14 @@ export class Webhooks implements Room {
       deliveryId: due.id,
       event: due.event,
       attempts: due.attempts + 1,
-      error: errorOf(answer) ?? '',
+      error: postError(answer) ?? '',
     }
     const state = this.#kernel.commit((sql, now) => {
-      const after = recordAttempt(sql, now, {
+      const after = recordTargetAttempt(sql, now, {
         webhookId,
         due,
         answer,
-        fraction: fraction(crypto, 1),
+        fraction: jitterFraction(crypto, 1),
       })
       if (after === 'failed') appendEvent(sql, now, 'webhook.failed', failure)
       return after

@@ -8,7 +8,7 @@ import { policyFrom, sandboxDefault, strict } from '../../../../src/core/policy/
 import { parsePolicy } from '../../../../src/core/policy/document.ts'
 import { replayDecisions } from '../../../../src/core/policy/replay.ts'
 import { Operation } from '../../../../src/contract/operation.ts'
-import { requestOfOperation } from '../../../../src/core/policy/operation.ts'
+import { requestOfOperation } from '../../../../src/core/policy/permission-request.ts'
 import { place, policyOf, toolRequest } from '../requests.ts'
 import { hostile } from './hostile.ts'
 

@@ -2,8 +2,8 @@ import { expect, test } from 'vitest'
 import type { Phase } from '../../../../src/contract/phase.ts'
 import {
   nextPhase,
-  readinessOf,
-  statusOf,
+  phaseReadiness,
+  phaseStatus,
   workflowOf,
 } from '../../../../src/core/registry/phases/rules.ts'
 
@@ -40,7 +40,7 @@ test('[SDD2] whatever is there, a phase is ready if and only if its own prerequi
   for (const present of subsets)
     for (const phase of all) {
       const missing = (needs[phase] ?? []).filter((one) => !present.has(one))
-      const answer = readinessOf(place, phase, present)
+      const answer = phaseReadiness(place, phase, present)
       expect(answer).toMatchObject({
         ready: missing.length === 0,
         present: present.has(phase),
@@ -55,11 +55,11 @@ test('[SDD2] whatever is there, a phase is ready if and only if its own prerequi
 
 test('[SDD3] whatever is there, what is next is the first that is missing and ready, or nothing is missing', () => {
   for (const present of subsets) {
-    const status = statusOf(place, present)
+    const status = phaseStatus(place, present)
     expect([...status.present, ...status.missing].toSorted()).toEqual(all.toSorted())
     expect(status.present).toEqual(all.filter((phase) => present.has(phase)))
     const ready = all.filter(
-      (phase) => !present.has(phase) && readinessOf(place, phase, present).ready,
+      (phase) => !present.has(phase) && phaseReadiness(place, phase, present).ready,
     )
     expect(status.next).toBe(ready[0] ?? null)
     expect(status.next === null).toBe(status.missing.length === 0)
@@ -71,9 +71,9 @@ test('[SDD3] whatever is there, what is next is the first that is missing and re
 
 test('[SDD2] [SDD3] with only tasks, apply-progress is ready, and explore is next', () => {
   const present = new Set<Phase>(['tasks'])
-  expect(readinessOf(place, 'apply-progress', present).ready).toBe(true)
+  expect(phaseReadiness(place, 'apply-progress', present).ready).toBe(true)
   expect(nextPhase(present)).toBe('explore')
-  expect(readinessOf(place, 'verify', present).hint).toBe(
+  expect(phaseReadiness(place, 'verify', present).hint).toBe(
     'Not ready: save sdd/add-login/apply-progress first; the next phase that is ready is explore',
   )
 })

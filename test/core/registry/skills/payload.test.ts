@@ -5,7 +5,7 @@ import {
   type ResolvedSkill,
   type SkillSource,
 } from '../../../../src/contract/skill.ts'
-import { payloadOf, type UploadedFile } from '../../../../src/core/registry/skills/payload.ts'
+import { payloadOfSkills, type UploadedFile } from '../../../../src/core/registry/skills/payload.ts'
 
 const resolved = (source: SkillSource, name = 'a') =>
   ({
@@ -17,7 +17,7 @@ const resolved = (source: SkillSource, name = 'a') =>
     sources: [],
   }) as unknown as ResolvedSkill
 const given = (source: SkillSource, uploads: Record<string, UploadedFile> = {}) => {
-  const { items } = payloadOf(
+  const { items } = payloadOfSkills(
     { skills: [resolved(source)], skipped: [] },
     new Map(Object.entries(uploads)),
   )
@@ -75,7 +75,7 @@ test('[SKILL10] too much together: what does not fit is left out, what fits behi
     resolved({ kind: 'inline', content: n === 0 ? long.slice(1) : long }, `a${n}`),
   )
   const last = ['xx', 'x', 'x'].map((content, n) => resolved({ kind: 'inline', content }, `b${n}`))
-  const { items } = payloadOf({ skills: [...full, ...last], skipped: [] }, new Map())
+  const { items } = payloadOfSkills({ skills: [...full, ...last], skipped: [] }, new Map())
   expect(items.slice(-3).map(({ reason }) => reason)).toEqual([
     'payload_full',
     null,

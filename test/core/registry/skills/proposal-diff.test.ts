@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
-import { diffOf } from '../../../../src/core/registry/skills/proposal-diff.ts'
+import { proposalDiff } from '../../../../src/core/registry/skills/proposal-diff.ts'
 
 const said = (content: string) => ({
   ...{ description: 'd', compatibility: '' },
   source: { kind: 'inline' as const, content },
 })
-const diff = (before: string, after: string) => diffOf(said(before), said(after))
+const diff = (before: string, after: string) => proposalDiff(said(before), said(after))
 
 test.each([
   ['a\nb\nc', 'a\nx\nc', '@@ line 2 @@\n-b\n+x', [1, 1]],
@@ -24,7 +24,9 @@ test('[SKILL11] the same texts have no difference, another kind of source is sho
   expect(diff('a', 'a')).toMatchObject({ changed: [], lines: '', added: 0, removed: 0 })
   const path = { ...said('a'), source: { kind: 'path' as const, path: 'docs/a.md' } }
   const url = { ...said('a'), source: { kind: 'url' as const, url: 'https://example.com' } }
-  expect(diffOf(path, url).lines).toBe('@@ line 1 @@\n-path: docs/a.md\n+url: https://example.com')
+  expect(proposalDiff(path, url).lines).toBe(
+    '@@ line 1 @@\n-path: docs/a.md\n+url: https://example.com',
+  )
 })
 
 test('[SKILL11] what is too long to be shown is cut, and says so', () => {

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { SkillState, SkillTarget, SkillVersion } from '../../../../src/contract/skill.ts'
 import {
   type RegisteredSkill,
-  resolveSkills,
+  resolveRegisteredSkills,
   type ResolveQuery,
 } from '../../../../src/core/registry/skills/resolve.ts'
 import { random, seedsOf } from '../../../support/random.ts'
@@ -46,7 +46,7 @@ const coder = (...names: string[]): ResolveQuery['agent'] => ({
   skills: names.map((name) => ({ name })),
 })
 const seen = (query: Partial<ResolveQuery>, registered: RegisteredSkill[]) => {
-  const { skills, skipped } = resolveSkills({ ...nothing, ...query }, registered)
+  const { skills, skipped } = resolveRegisteredSkills({ ...nothing, ...query }, registered)
   return {
     skills: skills.map(({ name, version: number, sources }) =>
       [`${name}@${number}`, ...sources.map(({ kind, key }) => `${kind}/${key}`)].join(' '),
@@ -105,7 +105,7 @@ describe('[SKILL8] the order of resolution', () => {
     const attachments = [to('provider-adapter/opencode')]
     const names = Array.from({ length: 40 }, (_, n) => `s${(n * 17) % 40}`)
     const registered = names.map((name) => skill(name, { attachments }))
-    const { skills } = resolveSkills({ ...nothing, adapter: 'opencode' }, registered)
+    const { skills } = resolveRegisteredSkills({ ...nothing, adapter: 'opencode' }, registered)
     expect(skills.map(({ name }) => name)).toEqual(names.toSorted())
   })
 
@@ -146,7 +146,7 @@ describe('[SKILL8] the order of resolution', () => {
       }),
     ]
     const asked = { ...nothing, agent: coder(), adapter: 'opencode' }
-    expect(resolveSkills(asked, registered).skills).toMatchObject([
+    expect(resolveRegisteredSkills(asked, registered).skills).toMatchObject([
       { version: 1, sources: [{ version: 1 }, { version: null }] },
     ])
   })
@@ -247,9 +247,9 @@ test.each(seedsOf(3, 50))(
         phase: pick([null, 'apply']),
         adapter: pick([null, 'opencode']),
       }
-      const answer = resolveSkills(query, registered)
+      const answer = resolveRegisteredSkills(query, registered)
       const shuffled = registered.toSorted(() => draw() - 0.5)
-      expect(resolveSkills(query, shuffled)).toEqual(answer)
+      expect(resolveRegisteredSkills(query, shuffled)).toEqual(answer)
 
       const asked = query.skills.length + (query.agent?.skills.length ?? 0)
       const given = answer.skills.reduce((sum, { sources }) => sum + sources.length, 0)

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { PermissionRequest } from '../../../../src/contract/permission.ts'
-import { detailsOf, titleOf } from '../../../../src/core/session/approvals/details.ts'
+import { approvalDetails, approvalTitle } from '../../../../src/core/session/approvals/details.ts'
 import { other, person, policyOf, RunWorld } from '../../../support/run-world.ts'
 
 const request = (change: Partial<PermissionRequest> = {}) =>
@@ -10,7 +10,7 @@ const request = (change: Partial<PermissionRequest> = {}) =>
     ...change,
   }) as unknown as PermissionRequest
 const details = (operation: unknown, change: Partial<PermissionRequest> = {}) =>
-  detailsOf(operation, request(change))
+  approvalDetails(operation, request(change))
 
 describe('[APR11] what a person sees', () => {
   test('is read off the request, with the folder if it is not the workspace', () => {
@@ -79,7 +79,7 @@ describe('[APR11] what a person sees', () => {
   })
 
   test('a title has the command, else the path, else the host', () => {
-    const title = (change: Partial<PermissionRequest>) => titleOf('t', request(change))
+    const title = (change: Partial<PermissionRequest>) => approvalTitle('t', request(change))
     expect([
       title({ command: 'a  b\n c', paths: ['/p'], hosts: ['h'] }),
       title({ paths: ['/p'], hosts: ['h'] }),

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { type Budget, costMicros } from '../../../../src/contract/budget.ts'
+import { type Budget, budgetCostMicros } from '../../../../src/contract/budget.ts'
 import { models } from '../../../../src/contract/model-table.ts'
 import { operations, other, RunWorld } from '../../../support/run-world.ts'
 import { testCaller } from '../../../support/session.ts'
@@ -349,7 +349,7 @@ describe('[BUD6] tokens and money', () => {
 
   test('money is tokens times the price table', async () => {
     const price = priced?.price ?? { input: 0, output: 0, cacheRead: null, cacheWrite: null }
-    const micros = costMicros(price, tokens)
+    const micros = budgetCostMicros(price, tokens)
     const scene = await begin({ moneyUsd: (2 * micros) / 1_000_000 }, { model: priced?.id })
     const { world, runId } = scene
     const turn = await world.prompt()

@@ -3,20 +3,20 @@ import {
   type BeginInput,
   beginCall,
   failCall,
-  findAnswer,
+  findCallAnswer,
   releaseCall,
   settleCall,
 } from '../../../../src/core/session/calls/rows.ts'
 import { listCalls } from '../../../../src/core/session/calls/list.ts'
 import { describeCalls } from '../../../../src/core/session/calls/rows.ts'
-import { migrate } from '../../../../src/core/actor/ladder.ts'
-import { addToOutbox, outboxLag, unsentRows } from '../../../../src/core/actor/outbox.ts'
+import { climbLadder } from '../../../../src/core/actor/ladder.ts'
+import { addToOutbox, outboxLag, unsentOutbox } from '../../../../src/core/actor/outbox.ts'
 import type { Sql } from '../../../../src/core/ports.ts'
 import { listEvents } from '../../../../src/core/session/log/events.ts'
 import { sessionLadder } from '../../../../src/core/session/rungs/ladder.ts'
 import { memorySql } from '../../../support/sql.ts'
 
-const unsent = (sql: Sql) => unsentRows(sql, (rows) => describeCalls(sql, rows))
+const unsent = (sql: Sql) => unsentOutbox(sql, (rows) => describeCalls(sql, rows))
 const sent = (sql: Sql) => unsent(sql).map(({ payload }) => JSON.parse(payload) as unknown)
 
 const key = { tool: 'tool', toolCallId: 'id', runner: 'here' }
@@ -40,7 +40,7 @@ type State = (typeof states)[number]
 /** A database in which the call is in this state, begun by `runner`. */
 function given(state: State, runner: string) {
   const sql = memorySql()
-  migrate(sql, sessionLadder)
+  climbLadder(sql, sessionLadder)
   if (state === 'absent') return sql
   beginCall(sql, 1, { ...input, runner })
   if (state === 'released') releaseCall(sql, key)
@@ -138,10 +138,10 @@ describe('arguments with a secret in them', () => {
     beginCall(sql, 1, secret)
     const body = settleCall(sql, 2, key, settled)
     expect(beginCall(sql, 3, secret)).toEqual({ kind: 'replay', body })
-    expect(findAnswer(sql, 'tool', 'id', secret.sent)).toBe(body)
+    expect(findCallAnswer(sql, 'tool', 'id', secret.sent)).toBe(body)
     const other = { ...secret, sent: '{"text":"hunter23"}' }
     expect(beginCall(sql, 4, other)).toEqual({ kind: 'conflict' })
-    expect(findAnswer(sql, 'tool', 'id', other.sent)).toBeNull()
+    expect(findCallAnswer(sql, 'tool', 'id', other.sent)).toBeNull()
     // What is kept is not what was sent.
     expect(beginCall(sql, 5, { ...input, sent: secret.args })).toEqual({ kind: 'conflict' })
     expect(JSON.stringify(sql.all('select * from calls'))).not.toContain('hunter22')

@@ -2,10 +2,10 @@ import { beforeAll, expect, test } from 'vitest'
 import { createCrypto } from '../../../../src/adapters/web-crypto.ts'
 import { ConfigurationCreate } from '../../../../src/contract/configuration.ts'
 import {
-  createConfiguration,
+  insertConfiguration,
   loadConfiguration,
-} from '../../../../src/core/registry/configurations.ts'
-import { createOrganisation } from '../../../../src/core/registry/keys.ts'
+} from '../../../../src/core/registry/configurations/configurations.ts'
+import { createOrganisation } from '../../../../src/core/registry/organisations.ts'
 import {
   saveEnvFiles,
   saveServiceCommands,
@@ -21,7 +21,7 @@ let configurationId: string
 beforeAll(async () => {
   organisationId = await createOrganisation(db(), crypto, 1, 'settings')
   const input = ConfigurationCreate.parse({ name: 'one' })
-  configurationId = (await createConfiguration(db(), crypto, 1, organisationId, input)).id
+  configurationId = (await insertConfiguration(db(), crypto, 1, organisationId, input)).id
 })
 const context = (more: Partial<CallContext> = {}) =>
   ({ organisationId, configurationId, db, now: () => 5, ...more }) as CallContext

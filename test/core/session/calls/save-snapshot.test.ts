@@ -3,10 +3,10 @@ import { createCrypto } from '../../../../src/adapters/web-crypto.ts'
 import { ConfigurationCreate } from '../../../../src/contract/configuration.ts'
 import { SnapshotId } from '../../../../src/contract/ids.ts'
 import {
-  createConfiguration,
+  insertConfiguration,
   loadConfiguration,
-} from '../../../../src/core/registry/configurations.ts'
-import { createOrganisation } from '../../../../src/core/registry/keys.ts'
+} from '../../../../src/core/registry/configurations/configurations.ts'
+import { createOrganisation } from '../../../../src/core/registry/organisations.ts'
 import { gatewayTools } from '../../../../src/core/session/calls/tools/registry.ts'
 import {
   runSaveSnapshot,
@@ -28,7 +28,7 @@ const snapshotId = `snp_${'x'.repeat(20)}`
 
 async function makeConfiguration(name: string): Promise<string> {
   const input = ConfigurationCreate.parse({ name })
-  return (await createConfiguration(db(), crypto, 1, organisationId, input)).id
+  return (await insertConfiguration(db(), crypto, 1, organisationId, input)).id
 }
 
 function contextOf(more: Partial<SnapshotContext> = {}) {

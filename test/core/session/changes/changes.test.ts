@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { checksumOf, maxPatchBytes, type TurnPatch } from '../../../../src/contract/patch.ts'
+import { patchChecksum, maxPatchBytes, type TurnPatch } from '../../../../src/contract/patch.ts'
 import { agentEvent } from '../../../support/agent.ts'
 import {
   eventsOf,
@@ -22,7 +22,7 @@ function patchOf(more: Partial<TurnPatch> = {}): TurnPatch {
     files: 1,
     bytes: 100,
     text: given,
-    checksum: checksumOf(given ?? ''),
+    checksum: patchChecksum(given ?? ''),
     ...more,
   }
 }

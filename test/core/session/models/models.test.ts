@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { type Budget, costMicros } from '../../../../src/contract/budget.ts'
+import { type Budget, budgetCostMicros } from '../../../../src/contract/budget.ts'
 import { defaultModelId, findModel } from '../../../../src/contract/models.ts'
 import { SessionCreate } from '../../../../src/contract/session.ts'
 import type { CallEnd } from '../../../../src/core/session/budget/model-calls.ts'
@@ -192,7 +192,7 @@ describe('[LLM3] the estimate', () => {
   })
 
   test('money is held likewise', async () => {
-    const one = costMicros(model.price!, { ...none, output: 500 })
+    const one = budgetCostMicros(model.price!, { ...none, output: 500 })
     await begin({ moneyUsd: (one * 2) / 1_000_000 })
     await world.prompt()
     await passed()
@@ -267,7 +267,7 @@ describe('[LLM4] [LLM5] the count', () => {
     await world.prompt()
     const tokens = { ...none, input: 100, cacheRead: 900, cacheWrite: 20, output: 60 }
     await settle(await passed(), { kind: 'said', tokens, answerBytes: 1 })
-    expect((await used()).moneyUsd).toBe(costMicros(model.price!, tokens) / 1_000_000)
+    expect((await used()).moneyUsd).toBe(budgetCostMicros(model.price!, tokens) / 1_000_000)
     const { usage } = await world.actor.api.self.view(testCaller)
     expect(usage).toEqual({ requests: 1, inputTokens: 1020, outputTokens: 60 })
   })

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { RunCreate } from '../../../../src/contract/run.ts'
 import {
-  entryHash,
+  timelineHash,
   firstHash,
   headText,
   type TimelineRow,
@@ -17,7 +17,7 @@ function chain(datas: string[]): TimelineRow[] {
   let previous_hash = firstHash(runId)
   return datas.map((data, index) => {
     const entry = { seq: index + 1, at: 1000 + index, kind: 'tool.requested', data, previous_hash }
-    const hash = entryHash(entry)
+    const hash = timelineHash(entry)
     previous_hash = hash
     return { ...entry, hash }
   })
@@ -60,7 +60,7 @@ describe('[RUN5] a changed entry is named', () => {
 
   test('its hash with its data: the next one does not follow', () => {
     const changed = with2({ data: '{"a":9}' }).map((row) =>
-      row.seq === 2 ? { ...row, hash: entryHash(row) } : row,
+      row.seq === 2 ? { ...row, hash: timelineHash(row) } : row,
     )
     expect(check(changed).problems.map(({ seq }) => seq)).toEqual([3])
   })

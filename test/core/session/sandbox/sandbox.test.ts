@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { AppError } from '../../../../src/contract/error.ts'
 import { defaultModelId } from '../../../../src/contract/models.ts'
-import { migrate } from '../../../../src/core/actor/ladder.ts'
+import { climbLadder } from '../../../../src/core/actor/ladder.ts'
 import { rung as generations4 } from '../../../../src/core/session/rungs/0004.ts'
 import { sessionLadder } from '../../../../src/core/session/rungs/ladder.ts'
 import { sandboxSpec } from '../../../support/sandbox-spec.ts'
@@ -228,7 +228,7 @@ describe('an agent that starts again', () => {
 test('[LIFE18] a session of an earlier release goes on as it was', async () => {
   const rung = sessionLadder.indexOf(generations4)
   const old = new TestSession()
-  migrate(old.sql, sessionLadder.slice(0, rung))
+  climbLadder(old.sql, sessionLadder.slice(0, rung))
   old.sql.run(
     `insert into session (id, organisation_id, key_id, project, title, status, provider, sandbox_state, generation, gate,
        trust_project_config, marker_nonce, created_at, model)

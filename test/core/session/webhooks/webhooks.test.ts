@@ -1,11 +1,11 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { WebhookCreated } from '../../../../src/contract/webhook.ts'
 import { DeliveryId } from '../../../../src/contract/ids.ts'
-import { statementsFor } from '../../../../src/core/ledger/ledger.ts'
-import { signatureOf } from '../../../../src/core/registry/webhooks/post.ts'
-import { giveUpAfterMs, retryDelayMs } from '../../../../src/core/session/webhooks/targets.ts'
+import { ledgerStatements } from '../../../../src/core/ledger/ledger.ts'
+import { postSignature } from '../../../../src/core/registry/webhooks/post.ts'
+import { giveUpAfterMs, webhookRetryMs } from '../../../../src/core/session/webhooks/targets.ts'
 import { deleteWebhook } from '../../../../src/core/registry/webhooks/webhooks.ts'
-import { saveEnvValues } from '../../../../src/core/session/record/secrets.ts'
+import { saveEnvSecrets } from '../../../../src/core/session/record/secrets.ts'
 import { useLibsql } from '../../../support/libsql.ts'
 import { hasSignature, type Received, useReceiver } from '../../../support/webhook-receiver.ts'
 import { WebhookWorld } from '../../../support/webhook-world.ts'
@@ -48,7 +48,7 @@ describe('[HOOK3] a delivery', () => {
   })
 
   test('is signed as anybody can compute it', () => {
-    expect(signatureOf('whsec_key', 1_700_000_000, '{"id":"1"}')).toBe(
+    expect(postSignature('whsec_key', 1_700_000_000, '{"id":"1"}')).toBe(
       't=1700000000,v1=453eb4461c1281a0d1890d4515ae9e201a4ecd815d2ce38fca0cd5baa9619354',
     )
   })
@@ -139,7 +139,7 @@ describe('[HOOK4] what fails is tried again', () => {
 
   test('the wait doubles from ten seconds to an hour, half of it by chance', () => {
     const waits = (fraction: number) =>
-      [1, 2, 3, 9, 10, 40].map((attempts) => retryDelayMs(attempts, fraction) / 1000)
+      [1, 2, 3, 9, 10, 40].map((attempts) => webhookRetryMs(attempts, fraction) / 1000)
     expect(waits(0)).toEqual([5, 10, 20, 1280, 1800, 1800])
     expect(waits(1)).toEqual([10, 20, 40, 2560, 3600, 3600])
   })
@@ -312,7 +312,7 @@ describe('[HOOK4] a crash', () => {
 describe('[HOOK10] secrets', () => {
   test('a value that became known after it was written does not leave', async () => {
     const sealed = await world.crypto.seal('hunter2-hunter2')
-    saveEnvValues(world.sql, world.now, [{ key: 'PASSWORD', sealed, kind: 'secret' }])
+    saveEnvSecrets(world.sql, world.now, [{ key: 'PASSWORD', sealed, kind: 'secret' }])
     world.tell({ data: { reason: 'it was hunter2-hunter2' } })
     await world.pass(0)
     const [post] = receiver.received as [Received]
@@ -352,7 +352,7 @@ test('[HOOK12] deliveries in libSQL go with their session', async () => {
   expect(await world.ledger()).toHaveLength(1)
   const { sessionId, organisationId } = world
   const erased = { seq: 100, kind: 'session.erased', payload: '{}', createdAt: 1 }
-  await libsql.db().batch(statementsFor({ sessionId, organisationId }, [erased]))
+  await libsql.db().batch(ledgerStatements({ sessionId, organisationId }, [erased]))
   const left = await libsql
     .db()
     .all('select 1 from webhook_deliveries where organisation_id = ?', organisationId)

@@ -1,4 +1,4 @@
-import { withoutBrackets } from '../../matching/text-globs.ts'
+import { globWithoutBrackets } from '../../matching/text-globs.ts'
 import { type Arg, isKnown } from '../words/arg.ts'
 import { ambiguous, destructive, external, type Finding, privileged } from '../words/finding.ts'
 import { hasFlag, optionSet, parseOptions } from '../words/options.ts'
@@ -121,7 +121,8 @@ function removal(args: readonly Arg[], fed: boolean): Finding[] {
   if (fed) return [destructive('Nobody sees what it is given')]
   if (
     parsed.operands.some(
-      ({ value }) => sweeping.test(withoutBrackets(value)) || isWholeFolder(withoutBrackets(value)),
+      ({ value }) =>
+        sweeping.test(globWithoutBrackets(value)) || isWholeFolder(globWithoutBrackets(value)),
     )
   )
     return [destructive('Removes everything')]

@@ -23,7 +23,7 @@ export const isRunner = (program: string): boolean =>
   interpreters.some(({ names, data }) => names.test(program) && data?.source !== '.')
 
 /** What a shell, `eval` or an interpreter is told to run; null for every other command. */
-export function runOf(program: string, args: readonly Arg[], stdin: Stdin): Run | null {
+export function runOfShell(program: string, args: readonly Arg[], stdin: Stdin): Run | null {
   if (shells.has(program)) return asShell(program, shellRun(args, stdin))
   if (foreignShells.has(program)) return unclear(`"${program}" speaks another language`)
   if (program === 'eval') return scriptRun(args.length > 0 ? textArg(args) : null, 'eval')

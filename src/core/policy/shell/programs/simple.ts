@@ -3,14 +3,14 @@ import { ambiguous, type Finding, type Nested } from '../words/finding.ts'
 import { gitUse } from './git.ts'
 import { isInterpreterPath, isProgramPath, isSystemPath, locate } from '../words/locate.ts'
 import { isNetworkProgram, networkUse } from './network.ts'
-import { asOperand, isText, pathTexts, usesOf } from '../words/operands.ts'
+import { asOperand, isText, operandPaths, operandUses } from '../words/operands.ts'
 import { isRisky, riskFindings } from './risks.ts'
 import { checkKnown } from '../known/check.ts'
 import { secretWhy } from './secrets.ts'
 import type { Situation } from './situation.ts'
 import { sweepFindings } from './sweeps.ts'
 import type { Segment, SegmentPath } from '../words/segment.ts'
-import { isCodeOption, runOf } from './shells.ts'
+import { isCodeOption, runOfShell } from './shells.ts'
 
 interface Simple {
   segment: Segment
@@ -22,7 +22,7 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
   const [name, ...args] = words as [Arg, ...Arg[]]
   if (program === 'git') return readGit(name, args, at)
   const found = findParts(program, args)
-  const run = runOf(program, args, at.stdin)
+  const run = runOfShell(program, args, at.stdin)
   const code = run?.code ?? []
   const network = networkUse(program, args)
   const isOwn =
@@ -34,13 +34,13 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
     isOwn,
     isReadAsCode: (option) => isCodeOption(program, option),
   })
-  const glued = locateAll('', checked.glued, at)
-  const opened = locateAll(
+  const glued = locateSimpleArgs('', checked.glued, at)
+  const opened = locateSimpleArgs(
     '',
     code.flatMap(({ reads }) => reads.map(literalArg)),
     at,
   )
-  const located = locateAll(program, found.args, at)
+  const located = locateSimpleArgs(program, found.args, at)
   const secret =
     secretWhy(program, args) ??
     (code.some((report) => report.secret) ? 'The code prints the environment' : null)
@@ -81,9 +81,9 @@ function readGit(name: Arg, args: readonly Arg[], at: Situation): Simple {
     .flatMap(({ value }) => /^[^/:]*:([^/:].*)$/s.exec(value)?.[1] ?? [])
     .map(literalArg)
   const parts = [
-    locateAll('git', before, at),
-    locateAll(`git ${sub?.value ?? ''}`, rest, there),
-    locateAll('git', inTrees, there),
+    locateSimpleArgs('git', before, at),
+    locateSimpleArgs(`git ${sub?.value ?? ''}`, rest, there),
+    locateSimpleArgs('git', inTrees, there),
   ]
   return {
     segment: {
@@ -119,13 +119,17 @@ interface LocatedArgs {
   findings: Finding[]
 }
 
-export function locateAll(program: string, args: readonly Arg[], at: Situation): LocatedArgs {
+export function locateSimpleArgs(
+  program: string,
+  args: readonly Arg[],
+  at: Situation,
+): LocatedArgs {
   const result: LocatedArgs = { paths: [], findings: [] }
-  const uses = usesOf(program, args, at.captured)
+  const uses = operandUses(program, args, at.captured)
   for (const [index, arg] of args.entries()) {
     if (uses[index] === 'text') continue
     const read = uses[index] === 'read'
-    for (const text of pathTexts(asOperand(program, arg))) {
+    for (const text of operandPaths(asOperand(program, arg))) {
       const { paths, findings, any } = locate(text, at.around, at.isInside)
       // Whether a file is there is all that these tell.
       if (!/^(?:test|\[)$/.test(program)) result.findings.push(...findings)

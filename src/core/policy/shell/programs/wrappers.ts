@@ -216,7 +216,7 @@ interface Unwrapped {
 }
 
 /** What the command runs in turn; null if it is none that does. */
-export function unwrap(program: string, args: readonly Arg[]): Unwrapped | null {
+export function unwrapWrapper(program: string, args: readonly Arg[]): Unwrapped | null {
   const direct = Object.hasOwn(wrappers, program) ? wrappers[program] : undefined
   if (direct) return unwrapWith(direct, args)
   const subs = Object.hasOwn(subWrappers, program) ? subWrappers[program] : undefined

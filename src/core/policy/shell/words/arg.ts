@@ -55,12 +55,14 @@ export function argsOf(word: Word, around: Surroundings): Arg[][] {
   const words = bracedWords(word)
   if (words === null) return [[{ ...argOf(word, around), expands: true }]]
   return (
-    product(words.map((one) => alternatives(one, around, true))) ?? [words.map((one) => holed(one))]
+    argChoices(words.map((one) => alternatives(one, around, true))) ?? [
+      words.map((one) => holed(one)),
+    ]
   )
 }
 
 /** Every choice of one alternative each, one after the other; null: too many. */
-export function product<T>(lists: readonly T[][][]): T[][] | null {
+export function argChoices<T>(lists: readonly T[][][]): T[][] | null {
   let all: T[][] = [[]]
   for (const list of lists) {
     if (all.length * list.length > maxAlternatives) return null

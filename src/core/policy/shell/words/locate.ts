@@ -1,4 +1,4 @@
-import { expandHome, normalPath, resolvePath } from '../../matching/paths.ts'
+import { expandHomePath, normalPath, resolvePath } from '../../matching/paths.ts'
 import { type Arg, hole, type Surroundings } from './arg.ts'
 import { ambiguous, type Finding } from './finding.ts'
 
@@ -63,7 +63,7 @@ const mayClimb = (part: string): boolean =>
 
 function absoluteOf({ value, text }: Arg, { home, folders }: Surroundings): string | null {
   if (value.startsWith('/')) return value
-  if (value === '~' || value.startsWith('~/')) return expandHome(value, home)
+  if (value === '~' || value.startsWith('~/')) return expandHomePath(value, home)
   if (/^~\+(?:\/|$)/.test(text)) return `${folders[0] ?? ''}${value.slice(2)}`
   const user = /^~([\w-]+)/.exec(text)?.[1]
   if (!user) return null

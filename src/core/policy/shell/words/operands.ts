@@ -90,7 +90,7 @@ const comparison = /^!?=~?=?$/
  * The use of each argument, in order. Of an unknown command, every argument may be a path that is read. captured: what it
  * prints becomes arguments of another command.
  */
-export function usesOf(command: string, args: readonly Arg[], captured: boolean): Use[] {
+export function operandUses(command: string, args: readonly Arg[], captured: boolean): Use[] {
   const grammar = grammars.get(command) ?? {}
   if (grammar.text) {
     const handsOn = captured ? printers.has(command) : setsVariable(command, args)
@@ -164,7 +164,7 @@ export const asFile = (arg: Arg): Arg =>
   isKnown(arg) && /^[A-Za-z_][\w@+-]*$/.test(arg.value) ? { ...arg, value: `./${arg.value}` } : arg
 
 /** The texts in an argument that may be paths: in `--out=x`, `if=x`, `-Ix`, `@x`, `/a:/b` and `file:///x`, too. */
-export function pathTexts(arg: Arg): Arg[] {
+export function operandPaths(arg: Arg): Arg[] {
   const { value } = arg
   const inner =
     /^(?:[\w.-]+=)?@(.+)$/s.exec(value)?.[1] ??

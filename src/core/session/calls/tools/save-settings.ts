@@ -3,7 +3,7 @@ import type { ToolResult } from '../../../../contract/tool.ts'
 import {
   saveEnvFiles as storeEnvFiles,
   saveServiceCommands as storeCommands,
-} from '../../../registry/configurations.ts'
+} from '../../../registry/configurations/configurations.ts'
 import { type CallContext, gatewayTool } from './tool.ts'
 
 /** What a setup session finds out goes to its configuration. Repeatable: the list replaces the one before. */

@@ -1,7 +1,7 @@
 import { AppError } from '../../../../contract/error.ts'
 import type { ToolResult } from '../../../../contract/tool.ts'
 import { saveSnapshotTool } from '../../../../contract/tools/save-snapshot.ts'
-import { setBaseSnapshot } from '../../../registry/configurations.ts'
+import { setBaseSnapshot } from '../../../registry/configurations/configurations.ts'
 import { snapshotIdOf } from './snapshot-id.ts'
 import { type CallContext, gatewayTool } from './tool.ts'
 

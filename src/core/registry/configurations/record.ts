@@ -1,6 +1,6 @@
-import type { Configuration, ConfigurationRow } from '../../contract/configuration.ts'
-import type { ServiceCommand } from '../../contract/tools/save-commands.ts'
-import type { EnvFile } from '../../contract/tools/save-env-files.ts'
+import type { Configuration, ConfigurationRow } from '../../../contract/configuration.ts'
+import type { ServiceCommand } from '../../../contract/tools/save-commands.ts'
+import type { EnvFile } from '../../../contract/tools/save-env-files.ts'
 
 export interface Row {
   id: string
@@ -42,7 +42,7 @@ export const envFilesText = (files: readonly EnvFile[]): string =>
     })),
   )
 
-export function rowOf(row: Row): ConfigurationRow {
+export function configurationRow(row: Row): ConfigurationRow {
   const { repository_url: url, repository_ref: ref } = row
   return {
     id: row.id as Configuration['id'],
@@ -61,7 +61,7 @@ export function rowOf(row: Row): ConfigurationRow {
 
 export function configurationOf(row: LongRow): Configuration {
   return {
-    ...rowOf(row),
+    ...configurationRow(row),
     serviceCommands: JSON.parse(row.service_commands) as ServiceCommand[],
     envFiles: JSON.parse(row.env_files) as EnvFile[],
   }

@@ -3,7 +3,7 @@ import { namedByPatch } from '../../contract/patch-headings.ts'
 import type { Category, PermissionRequest, Risk } from '../../contract/permission.ts'
 import { hostOf } from './matching/hosts.ts'
 import { egressTool } from '../../contract/ask.ts'
-import { expandHome, isSecretPath, isSessionPath, resolvePath } from './matching/paths.ts'
+import { expandHomePath, isSecretPath, isSessionPath, resolvePath } from './matching/paths.ts'
 import { literalArg } from './shell/words/arg.ts'
 import { assignmentFindings } from './shell/words/assignments.ts'
 
@@ -225,7 +225,7 @@ function requestOf(
   context: RequestContext,
 ): PermissionRequest {
   const { agent, subagent, mode, workspaceRoot, home, variables } = context
-  const place = (path: string) => resolvePath(workspaceRoot, expandHome(path, home))
+  const place = (path: string) => resolvePath(workspaceRoot, expandHomePath(path, home))
   const { category, operation, command, cwd } = meaning
   const paths = known(meaning.paths).map(place)
   const sessionPaths = [...context.sessionPaths]

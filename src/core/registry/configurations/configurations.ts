@@ -3,11 +3,11 @@ import type {
   ConfigurationCreate,
   ConfigurationRow,
   ConfigurationUpdate,
-} from '../../contract/configuration.ts'
-import { AppError } from '../../contract/error.ts'
-import type { ServiceCommand } from '../../contract/tools/save-commands.ts'
-import type { EnvFile } from '../../contract/tools/save-env-files.ts'
-import type { Crypto, Db, DbValue } from '../ports.ts'
+} from '../../../contract/configuration.ts'
+import { AppError } from '../../../contract/error.ts'
+import type { ServiceCommand } from '../../../contract/tools/save-commands.ts'
+import type { EnvFile } from '../../../contract/tools/save-env-files.ts'
+import type { Crypto, Db, DbValue } from '../../ports.ts'
 import {
   columns,
   commandsText,
@@ -16,16 +16,16 @@ import {
   longColumns,
   type LongRow,
   type Row,
-  rowOf,
-} from './configuration-record.ts'
-import { type Limited, type ListCaller, limitValues, mayUseProject } from './place.ts'
+  configurationRow,
+} from './record.ts'
+import { type Limited, type ListCaller, limitValues, mayUseProject } from '../place.ts'
 
 export interface ConfigurationKey extends Limited {
   organisationId: string
   configurationId: string
 }
 
-export async function createConfiguration(
+export async function insertConfiguration(
   db: Db,
   crypto: Crypto,
   now: number,
@@ -82,7 +82,7 @@ export async function listConfigurations(
     page.limit,
     limitValues(caller).projects,
   )
-  return rows.map(rowOf)
+  return rows.map(configurationRow)
 }
 
 /** Refuses what is not there, what is another organisation's and what the key may not see, alike. */
@@ -93,7 +93,7 @@ export async function loadConfiguration(db: Db, key: ConfigurationKey): Promise<
 }
 
 /** The credential for the clone, in clear: for use outside the sandbox only. */
-export async function loadRepositoryToken(
+export async function loadConfigurationToken(
   db: Db,
   crypto: Crypto,
   { organisationId, configurationId }: ConfigurationKey,
@@ -107,7 +107,7 @@ export async function loadRepositoryToken(
   return row.repository_token === null ? null : await crypto.unseal(row.repository_token)
 }
 
-export async function updateConfiguration(
+export async function changeConfiguration(
   db: Db,
   crypto: Crypto,
   now: number,
@@ -150,7 +150,7 @@ export const setBaseSnapshot = (
 ): Promise<Configuration> => applySets(db, now, key, [snapshotSet(snapshotId)])
 
 /** With its secrets, all or nothing. */
-export async function deleteConfiguration(db: Db, key: ConfigurationKey): Promise<void> {
+export async function removeConfiguration(db: Db, key: ConfigurationKey): Promise<void> {
   await loadConfiguration(db, key)
   const values = [key.organisationId, key.configurationId]
   await db.batch([

@@ -1,7 +1,7 @@
 import {
   type Amounts,
   type Budget,
-  limitOf,
+  budgetLimit,
   measureNames,
   measures,
   noAmounts,
@@ -35,7 +35,7 @@ interface SliceRow {
  * The next slice of a session. What it has used of the one before is settled first, also where nothing more is given.
  * Repeatable: the same number gives the same slice.
  */
-export function takeBudget(sql: Sql, claim: BudgetClaim): BudgetAnswer {
+export function takeSlice(sql: Sql, claim: BudgetClaim): BudgetAnswer {
   const before = loadSlice(sql, claim.sessionId)
   if (before && before.number >= claim.number) {
     settleEarlier(sql, before, claim.number - 1, claim.spent)
@@ -43,7 +43,7 @@ export function takeBudget(sql: Sql, claim: BudgetClaim): BudgetAnswer {
   }
   if (before) settle(sql, before, claim.spent)
   const scopes = ['', claim.project]
-  const refusal = scopes.map((scope) => refusalIn(sql, scope, claim.sessionId)).find(Boolean)
+  const refusal = scopes.map((scope) => budgetRefusal(sql, scope, claim.sessionId)).find(Boolean)
   if (refusal) return { granted: null, reason: refusal }
   const given = { ...slice }
   for (const measure of ['tokens', 'moneyMicros'] as const)
@@ -71,7 +71,7 @@ function insertSlice(sql: Sql, claim: BudgetClaim, given: Amounts): void {
 }
 
 /** The session needs no more: what it did not use is free again, also of a slice that it never heard of. */
-export function returnBudget(sql: Sql, sessionId: string, number: number, spent: Amounts): void {
+export function returnSlice(sql: Sql, sessionId: string, number: number, spent: Amounts): void {
   const before = loadSlice(sql, sessionId)
   if (!before || before.number < number) return
   if (before.number === number) settle(sql, before, spent)
@@ -120,18 +120,18 @@ const highest = (one: Amounts, other: Amounts): Amounts =>
 
 /** Not limited: undefined. */
 function leftIn(sql: Sql, scope: string, sessionId: string): Partial<Amounts> {
-  const limits = limitsOf(sql, scope)
-  const used = usedOf(sql, scope)
-  const reserved = reservedOf(sql, scope, sessionId)
+  const limits = loadBudgetLimits(sql, scope)
+  const used = loadBudgetUsed(sql, scope)
+  const reserved = loadBudgetReserved(sql, scope, sessionId)
   return Object.fromEntries(
     measures.flatMap((measure) => {
-      const limit = limitOf(limits, measure)
+      const limit = budgetLimit(limits, measure)
       return limit === null ? [] : [[measure, limit - used[measure] - reserved[measure]]]
     }),
   )
 }
 
-export function refusalIn(sql: Sql, scope: string, sessionId: string): string | null {
+export function budgetRefusal(sql: Sql, scope: string, sessionId: string): string | null {
   const left = leftIn(sql, scope, sessionId)
   const measure = measures.find((one) => (left[one] ?? 1) <= 0)
   if (!measure) return null
@@ -140,10 +140,10 @@ export function refusalIn(sql: Sql, scope: string, sessionId: string): string | 
 }
 
 function warningsIn(sql: Sql, scope: string): { measure: string; used: number; limit: number }[] {
-  const used = usedOf(sql, scope)
-  const limits = limitsOf(sql, scope)
+  const used = loadBudgetUsed(sql, scope)
+  const limits = loadBudgetLimits(sql, scope)
   return measures.flatMap((measure) => {
-    const limit = limitOf(limits, measure)
+    const limit = budgetLimit(limits, measure)
     const { name, unit } = measureNames[measure]
     if (limit === null || used[measure] < limit * warnAt) return []
     const owner = scope === '' ? 'organisation' : `project ${scope}`
@@ -151,18 +151,18 @@ function warningsIn(sql: Sql, scope: string): { measure: string; used: number; l
   })
 }
 
-export function setUsed(sql: Sql, scope: string, used: Amounts): void {
+export function saveBudgetUsed(sql: Sql, scope: string, used: Amounts): void {
   sql.run('insert or ignore into budget_used (project) values (?)', scope)
   for (const measure of measures)
     sql.run(`update budget_used set ${measure} = ? where project = ?`, used[measure], scope)
 }
 
-export function limitsOf(sql: Sql, scope: string): Budget {
+export function loadBudgetLimits(sql: Sql, scope: string): Budget {
   const row = sql.all<{ limits: string }>('select limits from budgets where project = ?', scope)[0]
   return row ? (JSON.parse(row.limits) as Budget) : {}
 }
 
-export function usedOf(sql: Sql, scope: string): Amounts {
+export function loadBudgetUsed(sql: Sql, scope: string): Amounts {
   const row = sql.all<Amounts>(
     'select wallMs, toolCalls, tokens, moneyMicros from budget_used where project = ?',
     scope,
@@ -171,7 +171,7 @@ export function usedOf(sql: Sql, scope: string): Amounts {
 }
 
 /** What other sessions hold and have not used. */
-export function reservedOf(sql: Sql, scope: string, sessionId: string): Amounts {
+export function loadBudgetReserved(sql: Sql, scope: string, sessionId: string): Amounts {
   const rows = sql.all<SliceRow>(
     `select * from slices where (?1 = '' or project = ?1) and session_id <> ?2`,
     scope,

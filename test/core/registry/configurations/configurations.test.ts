@@ -1,23 +1,26 @@
 import { beforeAll, expect, test } from 'vitest'
-import { createCrypto } from '../../../src/adapters/web-crypto.ts'
-import { ConfigurationCreate } from '../../../src/contract/configuration.ts'
-import type { EnvFile } from '../../../src/contract/tools/save-env-files.ts'
+import { createCrypto } from '../../../../src/adapters/web-crypto.ts'
+import { ConfigurationCreate } from '../../../../src/contract/configuration.ts'
+import type { EnvFile } from '../../../../src/contract/tools/save-env-files.ts'
 import {
   type ConfigurationKey,
-  createConfiguration,
-  deleteConfiguration,
+  insertConfiguration,
+  removeConfiguration,
   loadConfiguration,
-  loadRepositoryToken,
+  loadConfigurationToken,
   saveEnvFiles,
   saveServiceCommands,
   setBaseSnapshot,
-  updateConfiguration,
-} from '../../../src/core/registry/configurations.ts'
-import { createOrganisation } from '../../../src/core/registry/keys.ts'
-import type { Db } from '../../../src/core/ports.ts'
-import { loadSecretValues, setSecret } from '../../../src/core/registry/secrets.ts'
-import { secretKey } from '../../support/keys.ts'
-import { useLibsql } from '../../support/libsql.ts'
+  changeConfiguration,
+} from '../../../../src/core/registry/configurations/configurations.ts'
+import { createOrganisation } from '../../../../src/core/registry/organisations.ts'
+import type { Db } from '../../../../src/core/ports.ts'
+import {
+  loadSecretValues,
+  setSecret,
+} from '../../../../src/core/registry/configurations/secrets.ts'
+import { secretKey } from '../../../support/keys.ts'
+import { useLibsql } from '../../../support/libsql.ts'
 
 const libsql = useLibsql()
 const crypto = createCrypto([secretKey('s1')])
@@ -32,7 +35,7 @@ beforeAll(async () => {
 
 const make = async (input: object = {}, organisation = organisationId) => {
   const parsed = ConfigurationCreate.parse({ name: `n${made++}`, ...input })
-  const { id } = await createConfiguration(db, crypto, 1, organisation, parsed)
+  const { id } = await insertConfiguration(db, crypto, 1, organisation, parsed)
   return { organisationId: organisation, configurationId: id } satisfies ConfigurationKey
 }
 
@@ -49,7 +52,7 @@ test('[CONF1] of many who take one name at once, one gets it', async () => {
 test('[CONF1] renaming two to one name at once gives it to one', async () => {
   const keys = [await make(), await make()]
   const results = await Promise.allSettled(
-    keys.map((key) => updateConfiguration(db, crypto, 2, key, { name: 'wanted' })),
+    keys.map((key) => changeConfiguration(db, crypto, 2, key, { name: 'wanted' })),
   )
   expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
 })
@@ -105,12 +108,12 @@ test('[CONF2] nothing can be saved into, read from or deleted of another organis
   const before = await loadConfiguration(db, key)
   const acts: (() => Promise<unknown>)[] = [
     () => loadConfiguration(db, foreign),
-    () => loadRepositoryToken(db, crypto, foreign),
-    () => updateConfiguration(db, crypto, 2, foreign, { name: 'stolen' }),
+    () => loadConfigurationToken(db, crypto, foreign),
+    () => changeConfiguration(db, crypto, 2, foreign, { name: 'stolen' }),
     () => saveServiceCommands(db, 2, { ...foreign, commands: [] }),
     () => saveEnvFiles(db, 2, { ...foreign, files: [] }),
     () => setBaseSnapshot(db, 2, { ...foreign, snapshotId: null }),
-    () => deleteConfiguration(db, foreign),
+    () => removeConfiguration(db, foreign),
     () => setSecret(db, crypto, 2, foreign, { name: 'A', value: 'v' }),
   ]
   for (const act of acts) await expect(act()).rejects.toMatchObject({ code: 'not_found' })
@@ -120,9 +123,9 @@ test('[CONF2] nothing can be saved into, read from or deleted of another organis
 test('[CONF5] the repository’s token is sealed, and stays only with its URL', async () => {
   const repository = { url: 'https://host/a', token: 'first-token' }
   const key = await make({ repository })
-  const token = () => loadRepositoryToken(db, crypto, key)
+  const token = () => loadConfigurationToken(db, crypto, key)
   const change = (next: object | null) =>
-    updateConfiguration(db, crypto, 2, key, { repository: next as typeof repository | null })
+    changeConfiguration(db, crypto, 2, key, { repository: next as typeof repository | null })
   expect(JSON.stringify(await db.all('select * from configurations'))).not.toContain('first-token')
   await change({ url: 'https://host/a', ref: 'main' })
   expect(await token()).toBe('first-token')
@@ -148,13 +151,13 @@ test('[CONF9] deleting takes its secrets along, and no others', async () => {
   for (const owner of [gone, kept, all]) {
     await setSecret(db, crypto, 1, owner, { name: 'A', value: String(owner.configurationId) })
   }
-  await deleteConfiguration(db, gone)
+  await removeConfiguration(db, gone)
   const rows = await db.all<{ configuration_id: string }>(
     'select configuration_id from secrets where organisation_id = ? order by 1',
     organisationId,
   )
   expect(rows.map((row) => row.configuration_id)).toEqual(['', kept.configurationId])
-  await expect(deleteConfiguration(db, gone)).rejects.toMatchObject({ code: 'not_found' })
+  await expect(removeConfiguration(db, gone)).rejects.toMatchObject({ code: 'not_found' })
   expect(await loadSecretValues(db, crypto, organisationId, kept.configurationId)).toEqual([
     { name: 'A', value: kept.configurationId },
   ])
@@ -166,7 +169,7 @@ test('[CONF9] a secret that arrives while its configuration is deleted is not le
     const sets = ['A', 'B', 'C'].map((name) =>
       setSecret(libsql.db(), crypto, 1, key, { name, value: 'v' }),
     )
-    await Promise.allSettled([deleteConfiguration(libsql.db(), key), ...sets])
+    await Promise.allSettled([removeConfiguration(libsql.db(), key), ...sets])
     const rows = await db.all(
       'select 1 from secrets where configuration_id = ?',
       key.configurationId,

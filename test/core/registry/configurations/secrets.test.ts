@@ -1,28 +1,28 @@
 import { beforeAll, expect, test } from 'vitest'
-import { createCrypto } from '../../../src/adapters/web-crypto.ts'
-import { ConfigurationCreate } from '../../../src/contract/configuration.ts'
+import { createCrypto } from '../../../../src/adapters/web-crypto.ts'
+import { ConfigurationCreate } from '../../../../src/contract/configuration.ts'
 import {
   maxSealedBytes,
   maxSecrets,
   SecretName,
   SecretValue,
-} from '../../../src/contract/secret.ts'
+} from '../../../../src/contract/secret.ts'
 import {
-  createConfiguration,
-  loadRepositoryToken,
-} from '../../../src/core/registry/configurations.ts'
-import { createOrganisation } from '../../../src/core/registry/keys.ts'
-import type { Crypto, Db } from '../../../src/core/ports.ts'
-import { resealSecrets } from '../../../src/core/registry/reseal.ts'
+  insertConfiguration,
+  loadConfigurationToken,
+} from '../../../../src/core/registry/configurations/configurations.ts'
+import { createOrganisation } from '../../../../src/core/registry/organisations.ts'
+import type { Crypto, Db } from '../../../../src/core/ports.ts'
+import { resealSecrets } from '../../../../src/core/registry/reseal.ts'
 import {
   deleteSecret,
   listSecretNames,
   loadSecretValues,
   type SecretOwner,
   setSecret,
-} from '../../../src/core/registry/secrets.ts'
-import { secretKey } from '../../support/keys.ts'
-import { useLibsql } from '../../support/libsql.ts'
+} from '../../../../src/core/registry/configurations/secrets.ts'
+import { secretKey } from '../../../support/keys.ts'
+import { useLibsql } from '../../../support/libsql.ts'
 
 const libsql = useLibsql()
 const [oldKey, newKey] = [secretKey('old'), secretKey('new')]
@@ -40,7 +40,7 @@ async function makeOwners(seal: Crypto = crypto) {
     name: 'main',
     repository: { url: 'https://host/x', token: 'clone-token' },
   })
-  const { id } = await createConfiguration(db, seal, 1, organisationId, input)
+  const { id } = await insertConfiguration(db, seal, 1, organisationId, input)
   const whole: SecretOwner = { organisationId, configurationId: null }
   return {
     organisationId,
@@ -185,7 +185,7 @@ test('[SEC7] the seal key can be exchanged without losing a secret', async () =>
   const later = createCrypto([newKey])
   expect(await load(later)).toEqual([45, true])
   const key = { organisationId, configurationId }
-  expect(await loadRepositoryToken(db, later, key)).toBe('clone-token')
+  expect(await loadConfigurationToken(db, later, key)).toBe('clone-token')
 
   // The other organisation was not touched: its secret and its token still need the old key.
   expect(await resealSecrets(db, later, other.organisationId)).toEqual({

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { Operation } from '../../../src/contract/operation.ts'
 import { PermissionRequest } from '../../../src/contract/permission.ts'
 import { evaluatePermission } from '../../../src/core/policy/evaluate.ts'
-import { requestOfOperation } from '../../../src/core/policy/operation.ts'
+import { requestOfOperation } from '../../../src/core/policy/permission-request.ts'
 import { operationDefault, sandboxDefault } from '../../../src/core/policy/sandbox-default.ts'
 import { decideTool, place, root, toolRequest } from './requests.ts'
 

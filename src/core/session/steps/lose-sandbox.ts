@@ -1,32 +1,32 @@
 import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { SandboxEnd } from '../../organisation/record/api.ts'
 import type { SandboxFault, Sql } from '../../ports.ts'
-import { suspectAll } from '../operations/attempts.ts'
+import { suspectAllAttempts } from '../operations/attempts.ts'
 import type { Answer } from '../../../contract/ask.ts'
-import { denyOpenAsks } from '../gate/questions.ts'
+import { denyOpenQuestions } from '../gate/questions.ts'
 import { dropOpenCommands } from '../commands/rows.ts'
 import { appendEvent } from '../log/events.ts'
 import {
   beginGeneration,
   endGeneration,
-  isSteady,
+  isGenerationSteady,
   loadGeneration,
-  missingFrom,
+  missingFromGeneration,
   wasReady,
 } from '../generations/generations.ts'
-import { lossText } from '../generations/notice.ts'
+import { lossNoticeText } from '../generations/notice.ts'
 import { loadSession } from '../record/record.ts'
 import { changeSandbox, isStarting, nextSandboxState } from '../generations/sandbox-states.ts'
 import {
-  addFailure,
+  addStartFailure,
   beginStart,
-  chooseSource,
-  goOn,
-  hasTriesLeft,
-  setRetryAt,
+  chooseStartSource,
+  retryStart,
+  hasStartTriesLeft,
+  setStartRetryAt,
 } from '../generations/sandbox-start.ts'
-import { interruptedSince, interruptTurn } from '../turns/rows.ts'
-import { stopWatching } from '../generations/pulse.ts'
+import { turnInterruptedSince, interruptTurn } from '../turns/rows.ts'
+import { stopPulse } from '../generations/pulse.ts'
 
 /** The next one is asked for when the one before is stopped, at the latest after this time: it is fenced either way. */
 const stopPatienceMs = 60_000
@@ -40,20 +40,20 @@ export function loseSandbox(
 ): Answer[] {
   const { generation, replacement, snapshotId } = loadSession(sql)
   if (!changeSandbox(sql, now, cause, reason)) return []
-  if (isSteady(sql, now, generation)) beginStart(sql, now)
-  else addFailure(sql, { at: now, generation, reason }, 'loss')
+  if (isGenerationSteady(sql, now, generation)) beginStart(sql, now)
+  else addStartFailure(sql, { at: now, generation, reason }, 'loss')
   const why: Release = {
     end: { outcome: 'lost', reason },
     denial: ['The sandbox was lost', 'sandbox-lost'],
     words: reason,
   }
-  if (replacement === 'manual') return letGo(sql, now, generation, why)
-  if (!hasTriesLeft(sql, snapshotId)) return giveUp(sql, now, reason, why)
-  return replaceBy(sql, now, 'replace', why)
+  if (replacement === 'manual') return letGoSandbox(sql, now, generation, why)
+  if (!hasStartTriesLeft(sql, snapshotId)) return giveUpSandbox(sql, now, reason, why)
+  return replaceSandbox(sql, now, 'replace', why)
 }
 
 /** It did not become ready. Another one is tried, from the next older thing; after enough of them it is given up. */
-export function failStart(
+export function failSandboxStart(
   sql: Sql,
   now: number,
   reason: string,
@@ -61,13 +61,15 @@ export function failStart(
 ): Answer[] {
   const { generation, snapshotId, sandboxState, replacement } = loadSession(sql)
   if (nextSandboxState(sandboxState, 'start-failed') === null) return []
-  addFailure(sql, { at: now, generation, reason }, 'boot')
+  addStartFailure(sql, { at: now, generation, reason }, 'boot')
   const why = fault === null ? failed(reason) : notByProvider(reason)
   // One that has worked before has work in it.
   const byHand = replacement === 'manual' && wasReady(sql, generation)
   // Its user has to change something: the next one would fail in the same way.
-  const isFinal = fault === 'user' || byHand || !hasTriesLeft(sql, snapshotId)
-  return isFinal ? giveUp(sql, now, reason, why) : replaceBy(sql, now, 'start-failed', why)
+  const isFinal = fault === 'user' || byHand || !hasStartTriesLeft(sql, snapshotId)
+  return isFinal
+    ? giveUpSandbox(sql, now, reason, why)
+    : replaceSandbox(sql, now, 'start-failed', why)
 }
 
 const failed = (reason: string): Release => ({
@@ -83,7 +85,7 @@ const notByProvider = (reason: string): Release => ({
 })
 
 /** The last reason is shown; the ones before are in the list of the start's failures. */
-export function giveUp(
+export function giveUpSandbox(
   sql: Sql,
   now: number,
   reason: string,
@@ -91,21 +93,21 @@ export function giveUp(
 ): Answer[] {
   const { generation } = loadSession(sql)
   if (!changeSandbox(sql, now, 'gave-up', reason)) return []
-  addFailure(sql, { at: now, generation, reason }, 'create')
-  return letGo(sql, now, generation, why)
+  addStartFailure(sql, { at: now, generation, reason }, 'create')
+  return letGoSandbox(sql, now, generation, why)
 }
 
 /** Without a next one. */
-export function letGo(sql: Sql, now: number, generation: number, why: Release): Answer[] {
+export function letGoSandbox(sql: Sql, now: number, generation: number, why: Release): Answer[] {
   clearDeadline(sql, 'sandbox.start')
-  setRetryAt(sql, null)
+  setStartRetryAt(sql, null)
   return release(sql, now, generation, why).answers
 }
 
 /** Its agent says that it cannot go on. */
 export function breakSandbox(sql: Sql, now: number, reason: string): Answer[] {
   return isStarting(loadSession(sql).sandboxState)
-    ? failStart(sql, now, reason)
+    ? failSandboxStart(sql, now, reason)
     : loseSandbox(sql, now, 'broken', reason)
 }
 
@@ -124,18 +126,18 @@ function release(
   generation: number,
   { end, denial, words }: Release,
 ): { answers: Answer[]; turnId: string | null } {
-  const answers = denyOpenAsks(sql, now, ...denial)
+  const answers = denyOpenQuestions(sql, now, ...denial)
   const turnId = interruptTurn(sql, now, words)
   dropOpenCommands(sql, words)
-  suspectAll(sql, now, words)
-  stopWatching(sql)
+  suspectAllAttempts(sql, now, words)
+  stopPulse(sql)
   endGeneration(sql, generation, now, end)
   setDeadline(sql, `sandbox.stop:${generation}`, now)
   return { answers, turnId }
 }
 
 /** Fence first: from this commit on, whatever the old generation sends is refused. */
-export function replaceBy(
+export function replaceSandbox(
   sql: Sql,
   now: number,
   cause: 'replace' | 'start-failed',
@@ -144,11 +146,11 @@ export function replaceBy(
   const before = loadSession(sql)
   if (!changeSandbox(sql, now, cause, why.end.reason)) return []
   const { answers, turnId } = release(sql, now, before.generation, why)
-  goOn(sql, now)
+  retryStart(sql, now)
   setDeadline(sql, 'sandbox.next', now + stopPatienceMs)
-  const snapshotId = chooseSource(sql, before.snapshotId)
+  const snapshotId = chooseStartSource(sql, before.snapshotId)
   beginGeneration(sql, before.generation + 1, snapshotId)
-  const missing = missingFrom(sql, now, snapshotId)
+  const missing = missingFromGeneration(sql, now, snapshotId)
   appendEvent(sql, now, 'sandbox.replaced', {
     from: before.generation,
     to: before.generation + 1,
@@ -156,7 +158,7 @@ export function replaceBy(
     snapshotId,
     snapshotAt: missing.since,
     interruptedTurnId: turnId ?? interruptedIn(sql, before.generation),
-    lost: lossText(missing),
+    lost: lossNoticeText(missing),
   })
   return answers
 }
@@ -164,5 +166,5 @@ export function replaceBy(
 /** An agent that is told to end says that its turn is interrupted before anybody else knows of the end. */
 function interruptedIn(sql: Sql, generation: number): string | null {
   const readyAt = loadGeneration(sql, generation)?.readyAt ?? null
-  return readyAt === null ? null : interruptedSince(sql, readyAt)
+  return readyAt === null ? null : turnInterruptedSince(sql, readyAt)
 }

@@ -1,8 +1,8 @@
-import { AppError } from '../../contract/error.ts'
-import { maxSealedBytes, maxSecrets, type Secret } from '../../contract/secret.ts'
+import { AppError } from '../../../contract/error.ts'
+import { maxSealedBytes, maxSecrets, type Secret } from '../../../contract/secret.ts'
 import { loadConfiguration } from './configurations.ts'
-import type { Crypto, Db } from '../ports.ts'
-import type { KnownSecret } from '../redaction/redaction.ts'
+import type { Crypto, Db } from '../../ports.ts'
+import type { KnownSecret } from '../../redaction/redaction.ts'
 
 /** Whose secrets: one configuration's, or (null) the whole organisation's. */
 export interface SecretOwner {

@@ -1,0 +1,55 @@
+import type { EvalToolCall, ProviderResponse } from '../../../contract/eval-response.ts'
+import type { TraceSummary } from '../../../contract/eval-result.ts'
+
+/** What is graded: the content of the last assistant message that has one; what is no text becomes JSON. */
+export function answerOf({ outputMessages }: ProviderResponse): string {
+  const last = outputMessages.findLast(
+    ({ role, content }) =>
+      role === 'assistant' && content !== undefined && content !== null && content !== '',
+  )
+  const content = last?.content ?? ''
+  return typeof content === 'string' ? content : JSON.stringify(content)
+}
+
+export const toolCallsOf = ({ outputMessages }: ProviderResponse): EvalToolCall[] =>
+  outputMessages.flatMap(({ toolCalls }) => toolCalls ?? [])
+
+/** Names of tools are users' words: they are keys here and stay as they are. */
+export function traceOf(response: ProviderResponse): TraceSummary {
+  const calls = toolCallsOf(response)
+  const byName = new Map<string, number>()
+  for (const { tool } of calls) byName.set(tool, (byName.get(tool) ?? 0) + 1)
+  const { tokenUsage, costUsd, durationMs } = response
+  return {
+    event_count: calls.length,
+    tool_names: [...byName.keys()].toSorted(),
+    tool_calls_by_name: Object.fromEntries(byName),
+    error_count: calls.filter(({ error }) => error !== undefined).length,
+    ...(tokenUsage !== undefined && { token_usage: tokenUsage }),
+    ...(costUsd !== undefined && { cost_usd: costUsd }),
+    ...(durationMs !== undefined && { duration_ms: durationMs }),
+  }
+}
+
+/** The workspace is another folder in each attempt: results of two runs are equal only if it is not named in them. */
+export function withoutRoot<T>(given: T, root: string): T {
+  const trimmed = root.replace(/\/+$/, '')
+  return trimmed === '' ? given : (replaceIn(given, trimmed) as T)
+}
+
+function replaceIn(given: unknown, root: string): unknown {
+  if (typeof given === 'string') return replaceRoot(given, root)
+  if (Array.isArray(given)) return given.map((item) => replaceIn(item, root))
+  if (typeof given !== 'object' || given === null) return given
+  return Object.fromEntries(
+    Object.entries(given).map(([key, item]) => [key, replaceIn(item, root)]),
+  )
+}
+
+/** `/work/a` is not the beginning of `/work/ab`. */
+const replaceRoot = (text: string, root: string): string =>
+  text
+    .split(root)
+    .reduce(
+      (before, after) => before + (/^[A-Za-z0-9_.-]/.test(after) ? root : '$WORKSPACE') + after,
+    )
