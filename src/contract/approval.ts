@@ -32,7 +32,11 @@ export const Approval = z.object({
   sessionId: SessionId,
   sessionTitle: z.string().nullable(),
   project: z.string(),
-  kind: z.enum(['gate', 'operation']).describe('gate: a tool call is parked until it is resolved'),
+  kind: z
+    .enum(['gate', 'operation', 'eval'])
+    .describe(
+      'gate: a tool call is parked until it is resolved. eval: answered at once, as the target of an eval run says',
+    ),
   state: ApprovalState,
   asker: z.object({
     kind: z.enum(['sandbox', 'key']),

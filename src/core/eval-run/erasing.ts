@@ -36,7 +36,10 @@ export class Erasing implements RoomOf<ErasingApi> {
   async erase(caller: Caller): Promise<void> {
     const run = ownEvalRun(this.#kernel, caller)
     if (run.memberId !== caller.memberId && !caller.scopes?.includes('admin'))
-      throw new AppError('forbidden', 'Cannot delete the run: another member has made it, ask an admin')
+      throw new AppError(
+        'forbidden',
+        'Cannot delete the run: another member has made it, ask an admin',
+      )
     this.#kernel.commit(begin)
   }
 

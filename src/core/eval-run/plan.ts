@@ -28,7 +28,11 @@ export function planEvalRun(
 const repeated = ({ id }: EvalCase, target: string, times: number) =>
   Array.from({ length: times }, (_, repetition) => ({ caseId: id, target, repetition }))
 
-function chooseTargets(suite: EvalSuite, targets: readonly Target[], { runTargets }: Asked): Target[] {
+function chooseTargets(
+  suite: EvalSuite,
+  targets: readonly Target[],
+  { runTargets }: Asked,
+): Target[] {
   const own = suite.target === undefined ? undefined : [suite.target]
   const names = runTargets ?? own ?? targets.map(({ name }) => name)
   return [...new Set(names)].map((name) => {

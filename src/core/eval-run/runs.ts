@@ -11,7 +11,12 @@ import { countEvalAttempts, listEvalAttempts } from './record/attempts.ts'
 import { endEvalRun, projectEvalRun, stopEvalRun } from './attempts/run-end.ts'
 import { lastEvalEventSeq, listEvalEvents, tellEvalEvent } from './record/events.ts'
 import type { EvalRunKernel } from './record/kernel.ts'
-import { insertEvalRun, type NewEvalRun, type EvalRunRecord, evalRunTargets } from './record/record.ts'
+import {
+  insertEvalRun,
+  type NewEvalRun,
+  type EvalRunRecord,
+  evalRunTargets,
+} from './record/record.ts'
 
 export interface EvalRunsApi {
   /** Once: the same plan again is the same run. */
@@ -75,7 +80,10 @@ export class Runs implements RoomOf<EvalRunsApi> {
     const run = ownEvalRun(this.#kernel, caller)
     const isOwn = run.memberId === caller.memberId || caller.scopes?.includes('admin')
     if (!isOwn)
-      throw new AppError('forbidden', 'Cannot cancel the run: another member has made it, ask an admin')
+      throw new AppError(
+        'forbidden',
+        'Cannot cancel the run: another member has made it, ask an admin',
+      )
     this.#kernel.commit((sql, now) => {
       stopEvalRun(sql, now, 'cancelled', reason || `Cancelled by ${caller.owner || caller.keyId}`)
       endEvalRun(sql, now, this.#kernel.ports.config.retentionMs)

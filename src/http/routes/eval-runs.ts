@@ -191,11 +191,7 @@ export const evalRunRoutes = [
 ]
 
 /** Each event once and in order, until the last one of the run has come. */
-function follow(
-  first: EvalEvent[],
-  after: number,
-  page: (after: number) => Promise<EvalEvent[]>,
-) {
+function follow(first: EvalEvent[], after: number, page: (after: number) => Promise<EvalEvent[]>) {
   async function* run(): AsyncGenerator<EvalEvent, void> {
     let last = after
     for (let events = first; ; events = await page(last)) {

@@ -12,7 +12,13 @@ import { loadCase, loadTarget } from '../record/record.ts'
 import { endWithError, leaveSession } from './ending.ts'
 import { endEvalRun, attemptShare, stopEvalRun } from './run-end.ts'
 import type { Judging } from './judging.ts'
-import { type AttemptRow, hasOpenAttempts, loadEvalAttempt, nextPending, attemptSubject } from '../record/attempts.ts'
+import {
+  type AttemptRow,
+  hasOpenAttempts,
+  loadEvalAttempt,
+  nextPending,
+  attemptSubject,
+} from '../record/attempts.ts'
 
 /** So often in a row may a step fail for reasons that may pass. */
 const maxFailures = 6
@@ -88,7 +94,8 @@ export class Attempts implements Room {
     if (progress.kind === 'later')
       return this.#kernel.commit((sql) => setDeadline(sql, `attempt:${row.n}`, progress.at))
     const root = (await provider.workspace?.(current)) ?? ''
-    if (progress.kind === 'answered') return this.#answered(row.n, withoutRoot(progress.response, root))
+    if (progress.kind === 'answered')
+      return this.#answered(row.n, withoutRoot(progress.response, root))
     const spent = (await provider.spentMicros?.(current)) ?? 0
     this.#fail(current.attempt, withoutRoot(progress, root), spent)
   }
@@ -170,7 +177,11 @@ function beginAnew(
     spentMicros,
     row.n,
   )
-  tellEvalEvent(sql, now, 'attempt.retried', { ...attemptSubject(row), attempt: row.attempt + 1, reason })
+  tellEvalEvent(sql, now, 'attempt.retried', {
+    ...attemptSubject(row),
+    attempt: row.attempt + 1,
+    reason,
+  })
   setDeadline(sql, 'plan', now)
 }
 

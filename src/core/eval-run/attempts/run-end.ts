@@ -33,7 +33,9 @@ export function stopEvalRun(
 ): void {
   if (loadEvalRun(sql).status !== 'running') return
   sql.run('update eval_run set status = ?, reason = ?', status, reason)
-  for (const row of sql.all<AttemptRow>(`select * from attempts where state <> 'done' order by n`)) {
+  for (const row of sql.all<AttemptRow>(
+    `select * from attempts where state <> 'done' order by n`,
+  )) {
     if (row.state === 'pending') endWithError(sql, now, row, reason)
     else setDeadline(sql, `attempt:${row.n}`, now)
   }

@@ -21,14 +21,16 @@ export function tellEvalEvent<K extends EvalEventKind>(
 
 export function listEvalEvents(sql: Sql, after: number, limit: number): EvalEvent[] {
   const query = { from: 'events where seq > ?', by: 'seq', size: 'length(data)', limit }
-  return pageThatFits<{ seq: number; at: number; kind: string; data: string }>(sql, query, after).map(
-    ({ seq, at, kind, data }) => ({
-      seq,
-      at,
-      kind: kind as EvalEventKind,
-      data: JSON.parse(data) as Record<string, unknown>,
-    }),
-  )
+  return pageThatFits<{ seq: number; at: number; kind: string; data: string }>(
+    sql,
+    query,
+    after,
+  ).map(({ seq, at, kind, data }) => ({
+    seq,
+    at,
+    kind: kind as EvalEventKind,
+    data: JSON.parse(data) as Record<string, unknown>,
+  }))
 }
 
 export const lastEvalEventSeq = (sql: Sql): number =>

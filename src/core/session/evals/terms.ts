@@ -17,12 +17,12 @@ export interface AttemptTerms {
   logFile: string | null
 }
 
-export function saveTerms(sql: Sql, terms: AttemptTerms): void {
+export function saveAttemptTerms(sql: Sql, terms: AttemptTerms): void {
   sql.run('insert into attempt_terms (terms) values (?)', JSON.stringify(terms))
 }
 
 /** Null: it is no attempt of an eval run. */
-export function loadTerms(sql: Sql): AttemptTerms | null {
+export function loadAttemptTerms(sql: Sql): AttemptTerms | null {
   const [row] = sql.all<{ terms: string }>('select terms from attempt_terms')
   return row ? (JSON.parse(row.terms) as AttemptTerms) : null
 }

@@ -10,6 +10,7 @@ import { loadGeneration } from '../generations/generations.ts'
 import { pinsOf } from '../pins/pins.ts'
 import { pinnedAgents } from '../pins/agents.ts'
 import type { SessionPorts } from '../record/ports.ts'
+import { loadAttemptTerms } from '../evals/terms.ts'
 import { memoriesText } from './memories.ts'
 import { sessionPrompt } from './prompt.ts'
 import type { SessionRecord } from '../record/record.ts'
@@ -46,7 +47,12 @@ export async function sessionManifest(
     ports.crypto,
   )
   const base = continuedBase(ports.sql, session.generation)
-  return base === null ? manifest : { ...manifest, baseTree: base }
+  const fixtures = loadAttemptTerms(ports.sql)?.files ?? []
+  return {
+    ...manifest,
+    ...(fixtures.length > 0 && { fixtures: [...fixtures] }),
+    ...(base !== null && { baseTree: base }),
+  }
 }
 
 /** Only with the session's own files: what a new clone brings may differ from the old one without any work. */
