@@ -30,12 +30,14 @@ export type EvalRunBudget = z.infer<typeof EvalRunBudget>
 
 export const EvalRunCreate = EvalFiles.extend({
   project: Project,
+  suite: Text(1000, 1).describe('The path of the eval file'),
+  targets: Text(1000, 1).describe('The path of the targets file'),
   runTargets: z
     .array(TargetName)
     .min(1)
     .max(20)
     .optional()
-    .describe("By name. Default: the suite's own target, else all of the targets file"),
+    .describe("By name. Default: the suite's own target, else all that do not only judge"),
   cases: z.array(EvalCaseId).min(1).max(1000).optional().describe('Only these'),
   repetitions: z.number().int().min(1).max(maxRepetitions).optional().describe('Of every case'),
   workers: z

@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/error.ts'
 import { type EvalRunCreate, maxEvalAttempts } from '../../contract/eval-run.ts'
-import type { EvalCase, EvalChecked, EvalSuite } from '../../contract/eval-suite.ts'
+import type { EvalCase, EvalChecked, EvalProblem, EvalSuite } from '../../contract/eval-suite.ts'
 import type { Target } from '../../contract/eval-target.ts'
 import type { NewEvalRun } from './record/record.ts'
 
@@ -8,10 +8,11 @@ type Asked = Pick<EvalRunCreate, 'runTargets' | 'cases' | 'repetitions'>
 
 /** What is to be attempted: every case as often as it is repeated, against every target that it is for. Pure. */
 export function planEvalRun(
-  { suite, targets }: Pick<EvalChecked, 'suite' | 'targets'>,
+  { suite, targets, problems }: Pick<EvalChecked, 'suite' | 'targets' | 'problems'>,
   asked: Asked,
 ): Pick<NewEvalRun, 'runTargets' | 'targets' | 'cases' | 'attempts'> {
-  if (suite === null) throw cannot('no case of the suite can be run', 'files')
+  if (suite === null || suite.cases.length === 0) throw unreadable(problems)
+  if (targets.length === 0) throw unreadable(problems)
   const chosen = chooseTargets(suite, targets, asked)
   const cases = chooseCases(suite, asked)
   const attempts = cases.flatMap((one) =>
@@ -34,7 +35,9 @@ function chooseTargets(
   { runTargets }: Asked,
 ): Target[] {
   const own = suite.target === undefined ? undefined : [suite.target]
-  const names = runTargets ?? own ?? targets.map(({ name }) => name)
+  const judges = new Set(targets.map(({ judgeTarget }) => judgeTarget))
+  const others = targets.map(({ name }) => name).filter((name) => !judges.has(name))
+  const names = runTargets ?? own ?? others
   return [...new Set(names)].map((name) => {
     const found = targets.find((target) => target.name === name)
     if (found) return found
@@ -49,6 +52,21 @@ function chooseCases({ cases }: EvalSuite, asked: Asked): EvalCase[] {
   const missing = wanted.filter((id) => !cases.some((one) => one.id === id))
   if (missing.length > 0) throw cannot(`there is no case "${missing[0]}"`, 'cases')
   return cases.filter(({ id }) => wanted.includes(id))
+}
+
+/** As many as help. */
+const maxShown = 20
+
+function unreadable(problems: readonly EvalProblem[]): AppError {
+  const details = problems
+    .filter(({ severity }) => severity === 'error')
+    .slice(0, maxShown)
+    .map(({ filePath, location, message }) => ({
+      path: [filePath, location].filter(Boolean).join(': ') || 'files',
+      message,
+    }))
+  const why = 'its files have no case or no target that can be run'
+  return new AppError('unprocessable', `Cannot run the suite: ${why}`, details)
 }
 
 const cannot = (why: string, path: string) =>

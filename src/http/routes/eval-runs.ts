@@ -17,7 +17,7 @@ import { createEvalRun } from '../../core/verbs/create-eval-run.ts'
 import { allowLargerBody } from '../kit/body.ts'
 import { evalRunOf, evalRunsOf } from '../kit/eval-run-of.ts'
 import { eventStream } from '../kit/event-stream.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listOf, named, nameSchemas } from '../kit/openapi-schemas.ts'
 import { datedPage, numberedPage } from '../kit/paging.ts'
 import { accepted, created, gone, ok, rawRoute, route } from '../kit/route.ts'
 
@@ -34,6 +34,13 @@ const EventsQuery = z.strictObject({
   limit: z.coerce.number().int().min(1).max(500).default(100),
   waitSeconds: z.coerce.number().int().min(0).max(25).default(0).describe('If there is none yet'),
 })
+const EvalEventPage = named(
+  'EvalEventPage',
+  z.object({
+    items: z.array(EvalEvent),
+    nextAfter: z.number().int().describe('Pass it as `after` to go on'),
+  }),
+)
 const EventsHeaders = z.object({
   accept: z.string().optional(),
   'last-event-id': position.optional().describe('Wins over `after`: a browser sends it by itself'),
@@ -131,9 +138,7 @@ export const evalRunRoutes = [
     responses: {
       200: {
         content: {
-          'application/json': {
-            schema: z.object({ items: z.array(EvalEvent), nextAfter: z.number().int() }),
-          },
+          'application/json': { schema: EvalEventPage },
           'text/event-stream': { schema: z.string().describe('Each `data:` line is an EvalEvent') },
         },
         description: 'One page, or the stream',
