@@ -35,6 +35,7 @@ import { Spool, type ToldParts } from './memory/spool.ts'
 import { Supervisor } from './opencode/supervisor.ts'
 import { Token } from './link/token.ts'
 import { uploadText, uploadFile } from './link/upload.ts'
+import { Upstreams } from './gate/upstreams.ts'
 import { Turns } from './turn/turns.ts'
 import { maxPayloadBytes, Uplink } from './link/uplink.ts'
 
@@ -56,6 +57,7 @@ export class Agent {
   readonly #relay: Relay
   readonly #supervisor: Supervisor
   readonly #egress: Egress
+  readonly #upstreams: Upstreams
   /** Runs git and the like over the sandbox's files. */
   readonly #reader: Reader
   readonly #changes: Changes
@@ -111,8 +113,14 @@ export class Agent {
       onFenced: (reason) => void this.stop(reason),
       isFenced: () => this.#plane.isFenced(),
     })
+    const decide = egressDecisions(this.#gate)
+    this.#upstreams = new Upstreams({
+      gatewayUrl: boot.gatewayUrl,
+      token: () => this.#token.value,
+      decide,
+    })
     this.#egress = new Egress({
-      decide: egressDecisions(this.#gate),
+      decide,
       privateHosts: () => this.#supervisor.privateHosts,
     })
     this.#reader = new Reader(() => this.#supervisor.hold())
@@ -128,6 +136,7 @@ export class Agent {
         relay: (server) => this.#relay.serve(server),
         proxy: (server) => this.#egress.serve(server),
         socks: (server) => this.#egress.serveSocks(server),
+        upstreams: (servers) => this.#upstreams.serve(this.#supervisor.upstreams, servers),
       },
       onEvent: (event) => {
         this.#names.hear(event)
@@ -211,6 +220,7 @@ export class Agent {
     await this.#uplink.stop(1000)
     this.#relay.close()
     this.#egress.close()
+    this.#upstreams.close()
     this.#spool.close()
     this.#results.close()
     log('stopped', { killed })

@@ -210,6 +210,21 @@ describe('files', () => {
     expect(tooLong).toEqual([])
   })
 
+  test('a function that is exported has a name of its own, so that its name leads to its file', () => {
+    const exported = sources
+      .filter((file) => /^(src|local|sandbox-agent|durable-objects)\//.test(file))
+      .flatMap((file) =>
+        [...textOf(file).matchAll(/^export (?:async )?function\*? (\w+)/gm)].map(([, name]) => ({
+          name,
+          file,
+        })),
+      )
+    const twice = [...Map.groupBy(exported, ({ name }) => name)]
+      .filter(([, own]) => own.length > 1)
+      .map(([name, own]) => `${name}: ${own.map(({ file }) => file).join(', ')}`)
+    expect(twice).toEqual([])
+  })
+
   test('a file is named for its concept', () => {
     const banned =
       /(^|[-.])(service|manager|handler|helper|util|impl|base|common|shared|misc)s?([-.]|$)/

@@ -16,7 +16,12 @@ const http = process.getBuiltinModule('node:http')
 
 export interface EgressOptions {
   /** undefined: it still waits for somebody. */
-  decide: (host: string, port: number) => Promise<{ allow: boolean; reason: string } | undefined>
+  decide: (
+    host: string,
+    port: number,
+    /** Names of what is added to the requests. */
+    secrets?: readonly string[],
+  ) => Promise<{ allow: boolean; reason: string } | undefined>
   /** `host:port` that may have any address. */
   privateHosts: () => readonly string[]
   resolve?: (host: string) => Promise<LookupAddress[]>

@@ -8,7 +8,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'n
 import { connect, type Server, type Socket } from 'node:net'
 import { isAbsolute, join } from 'node:path'
 import type { EnclosureReport } from '../../src/contract/enclosure.ts'
-import type { Boot, Layout, Manifest } from '../../src/contract/manifest.ts'
+import type { Boot, Layout, Manifest, Upstream } from '../../src/contract/manifest.ts'
 import type { Owner } from '../workspace/folder.ts'
 import {
   connectInside,
@@ -23,6 +23,7 @@ import { contractFiles } from './contract-place.ts'
 import { limitOptions } from './limits.ts'
 import type { Mask } from './masks.ts'
 import { findPlaces, rustupHome } from './places.ts'
+import { npmrcPath, npmrcText, upstreamPort, upstreamVariables } from './upstreams.ts'
 import { dropRights, enteredLine, setupScript, systemPath } from './script.ts'
 
 export interface Command {
@@ -53,14 +54,17 @@ export interface Enclosure {
 
 export interface EnclosureInput {
   boot: Pick<Boot, 'stateDir' | 'opencode' | 'hidden' | 'limits'>
-  manifest: Pick<Manifest, 'layout' | 'enclosure'>
+  manifest: Pick<Manifest, 'layout' | 'enclosure' | 'upstreams'>
   /** Who OpenCode is to be, where it differs from the agent. */
   owner: Owner | undefined
   /** As OpenCode's PATH has them. */
   path: readonly string[]
   marks: Record<string, string>
   /** The inside's connections to the relay, and to the only way out. */
-  serve: Record<'relay' | 'proxy' | 'socks', (server: Server) => void>
+  serve: Record<'relay' | 'proxy' | 'socks', (server: Server) => void> & {
+    /** By the order of the manifest's. */
+    upstreams?: (servers: Server[]) => void
+  }
 }
 
 /** The strongest first; the last one never fails. */
@@ -99,14 +103,14 @@ export function openEnclosure(owner: Owner | undefined, why: string): Enclosure 
 
 const walls = ['--mount', '--pid', '--net', '--ipc', '--uts', '--fork', '--kill-child']
 const userWalls = ['--user', '--map-current-user', '--keep-caps']
-const ports = [relayPort, proxyPort, socksPort]
 const insideFolder = '/run/gantry'
 
 type Inside = Pick<Parameters<typeof setupScript>[0], 'before' | 'workspace' | 'masks' | 'command'>
 
 function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
   const { boot, owner, marks } = input
-  const { layout } = input.manifest
+  const { layout, upstreams = [] } = input.manifest
+  const ports = [relayPort, proxyPort, socksPort, ...upstreams.map((_, n) => upstreamPort(n))]
   const folder = join(boot.stateDir, 'enclosure')
   const hidden = [boot.stateDir, ...(boot.hidden ?? [])]
   const how =
@@ -127,7 +131,7 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
         hidden,
       }),
       hidden,
-      files: writeFiles(folder, layout, owner),
+      files: writeFiles(folder, { layout, upstreams }, owner),
       mountPoint: makeFolder(join(folder, name)),
       owner: becomes,
       limits: limitOptions(boot.limits),
@@ -139,6 +143,7 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
       SHELL: `${insideFolder}/bash`,
       ...(rustup && { RUSTUP_HOME: rustup }),
       ...proxyVariables,
+      ...upstreamVariables(upstreams),
     },
     launch: ({ file, args, cwd, environment, masks }) => {
       seedConfigFolders(environment)
@@ -159,6 +164,7 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
         input.serve.relay(found.get(relayPort) as Server)
         input.serve.proxy(found.get(proxyPort) as Server)
         input.serve.socks(found.get(socksPort) as Server)
+        input.serve.upstreams?.(upstreams.map((_, n) => found.get(upstreamPort(n)) as Server))
       })
       return {
         child,
@@ -249,7 +255,7 @@ function makeFolder(path: string): string {
 /** By their place inside. Written before each start: it is the agent's own folder. */
 function writeFiles(
   folder: string,
-  layout: Layout,
+  { layout, upstreams }: { layout: Layout; upstreams: readonly Upstream[] },
   owner: Owner | undefined,
 ): Record<string, string> {
   makeFolder(folder)
@@ -261,7 +267,9 @@ function writeFiles(
   }
   const uid = owner?.uid ?? process.getuid?.() ?? 0
   const gid = owner?.gid ?? process.getgid?.() ?? 0
+  const npmrc = npmrcText(upstreams)
   return {
+    ...(npmrc !== undefined && { [npmrcPath]: write('npmrc', npmrc, 0o644) }),
     ...contractFiles(layout, (name, content) => write(name, content, 0o644)),
     [`${insideFolder}/bash`]: write('bash', shellText, 0o755),
     '/etc/passwd': write(

@@ -8,7 +8,7 @@ import type { Gate } from './gate.ts'
 const holdMs = 25_000
 
 /**
- * The proxy's questions: one per host and port and turn, however many connections want to know. A later try after an
+ * The proxy's questions: one per host and port (and what is added there) and turn, however many connections want to know. A later try after an
  * approval finds the same question answered.
  */
 export function egressDecisions(
@@ -17,13 +17,14 @@ export function egressDecisions(
 ): EgressOptions['decide'] {
   let turnId: string | null = null
   const asked = new Map<string, string>()
-  return async (host, port) => {
+  return async (host, port, secrets = []) => {
     if (gate.turnId !== turnId) asked.clear()
     turnId = gate.turnId
-    const key = `${host}:${port}`
+    const key = [`${host}:${port}`, ...secrets].join(' ')
     const askId = asked.get(key) ?? newAskId()
     asked.set(key, askId)
-    const question = { askId, tool: egressTool, callId: '', sessionID: '', input: { host, port } }
+    const input = { host, port, ...(secrets.length > 0 && { secrets }) }
+    const question = { askId, tool: egressTool, callId: '', sessionID: '', input }
     const answer = await gate.ask(question, waitMs)
     return answer && { allow: answer.decision === 'allow', reason: answer.reason }
   }

@@ -10,6 +10,7 @@ import { AskId } from '../../src/contract/ids.ts'
 import { maxArgsBytes, ToolCallback } from '../../src/contract/tool.ts'
 import type { Answer, Gate, Question } from './gate.ts'
 import { log, messageOf } from '../log.ts'
+import { passOn } from './pass-on.ts'
 import { callUpstream, type Outcome, type UpstreamOptions } from './upstream.ts'
 
 // An import of it would load fetch and WebSocket with it, and OpenCode would start that much later.
@@ -148,32 +149,12 @@ export class Relay {
   async #model(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
     // Never the request's own target: put behind a host name, "pany://x/llm/" would make another host of it.
     const url = new URL(`${this.#options.gatewayUrl}${path}`)
-    const { host: _host, 'x-api-key': _key, connection: _connection, ...headers } = request.headers
-    const { request: send } =
-      url.protocol === 'https:' ? process.getBuiltinModule('node:https') : http
-    const upstream = send(url, {
-      method: request.method,
-      headers: { ...headers, authorization: `Bearer ${this.#options.token()}` },
+    passOn(request, response, {
+      url,
+      token: this.#options.token(),
+      onPiece: (bytes) => (this.modelBytes += bytes),
+      refuse: (message) => refuse(response, 503, 'model_unavailable', message),
     })
-    response.on('close', () => upstream.destroy())
-    upstream.on('response', (answer) => {
-      const { connection: _, 'transfer-encoding': __, ...kept } = answer.headers
-      response.writeHead(answer.statusCode ?? 502, kept)
-      answer.on('data', (chunk: Buffer) => (this.modelBytes += chunk.length))
-      answer.pipe(response)
-      answer.on('error', () => response.destroy())
-    })
-    upstream.on('error', (error) => {
-      if (response.headersSent) response.destroy()
-      else
-        refuse(
-          response,
-          503,
-          'model_unavailable',
-          `The control plane cannot be reached: ${messageOf(error)}`,
-        )
-    })
-    request.pipe(upstream)
   }
 }
 

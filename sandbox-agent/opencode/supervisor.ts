@@ -5,7 +5,7 @@
 
 import { join } from 'node:path'
 import type { EnclosureReport } from '../../src/contract/enclosure.ts'
-import type { Boot, Layout, Manifest } from '../../src/contract/manifest.ts'
+import type { Boot, Layout, Manifest, Upstream } from '../../src/contract/manifest.ts'
 import { crashPoint } from '../crash-points.ts'
 import { chooseEnclosures, type Enclosure, type EnclosureInput } from '../enclosure/enclosure.ts'
 import { findSecrets, type Mask, untracked } from '../enclosure/masks.ts'
@@ -79,6 +79,10 @@ export class Supervisor {
 
   get privateHosts(): readonly string[] {
     return this.#manifest?.privateHosts ?? []
+  }
+
+  get upstreams(): readonly Upstream[] {
+    return this.#manifest?.upstreams ?? []
   }
 
   get owner(): Owner | undefined {
@@ -166,6 +170,7 @@ export class Supervisor {
     const startedAt = Date.now()
     const opencode = await this.#startEnclosed()
     if (!opencode.alive) throw new Error('OpenCode ended at start')
+    if (!this.#hasEntered) this.#tellOfUpstreams()
     this.#hasEntered = true
     this.#running = opencode
     const startMs = Date.now() - startedAt
@@ -185,6 +190,15 @@ export class Supervisor {
       this.#enclosures.shift()
       return this.#startEnclosed()
     }
+  }
+
+  /** Outside of a full enclosure their ports would be everybody's on this machine. */
+  #tellOfUpstreams(): void {
+    if (this.upstreams.length === 0 || this.enclosure.level === 'full') return
+    const hosts = this.upstreams.map(({ host }) => host).join(', ')
+    this.#options.emit('agent.notice', {
+      message: `Secrets for ${hosts} cannot be used: this sandbox has no full enclosure`,
+    })
   }
 
   #chooseEnclosures(manifest: Manifest): Enclosure[] {

@@ -36,6 +36,8 @@ export const errorTable = {
   /** The deployment lacks variables: whoever runs it must act. */
   not_configured: { status: 503, retryable: true },
   model_unavailable: { status: 503, retryable: true },
+  /** A host that a secret of the session is for. */
+  upstream_unavailable: { status: 503, retryable: true },
 } as const satisfies Record<string, ErrorRow>
 
 export type ErrorCode = keyof typeof errorTable

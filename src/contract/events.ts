@@ -52,6 +52,26 @@ export const sessionEventKinds = {
     status: RunStatus,
     reason: z.string().nullable(),
   }),
+  'ability.started': z.object({
+    executionId: z.string(),
+    ability: z.string(),
+    parentId: z.string().nullable(),
+    runId: z.string(),
+  }),
+  /** A step has begun, ended, or asks. */
+  'ability.step': z.object({
+    executionId: z.string(),
+    stepId: z.string(),
+    status: z.enum(['running', 'asking', 'completed', 'failed', 'skipped']),
+    error: z.string().nullable(),
+    progress: z.string(),
+  }),
+  'ability.ended': z.object({
+    executionId: z.string(),
+    ability: z.string(),
+    status: z.enum(['completed', 'failed', 'cancelled']),
+    error: z.string().nullable(),
+  }),
   'call.started': z.object({
     tool: z.string(),
     toolCallId: z.string(),

@@ -52,6 +52,10 @@ export type OperationId = z.infer<typeof OperationId>
 export const AttemptId = id('att', 38)
 export type AttemptId = z.infer<typeof AttemptId>
 
+/** One ability at work in a session. */
+export const ExecutionId = id('exe', 38)
+export type ExecutionId = z.infer<typeof ExecutionId>
+
 export const CheckpointId = id('chk', 38)
 export type CheckpointId = z.infer<typeof CheckpointId>
 

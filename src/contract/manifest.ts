@@ -25,6 +25,17 @@ export const ManifestFile = z.object({
 })
 export type ManifestFile = z.infer<typeof ManifestFile>
 
+/** A host that the sandbox reaches by the control plane, which adds a secret to each request. */
+export const Upstream = z.object({
+  /** As the secret says: `name`, `name:port`, or with `http://` before it. */
+  host: z.string(),
+  /** Names. */
+  secrets: z.array(z.string()),
+  /** Scopes whose packages come from it; `*`: all. */
+  npm: z.array(z.string()),
+})
+export type Upstream = z.infer<typeof Upstream>
+
 export const Manifest = z.object({
   version: Sha256.describe('Hash over everything else in the manifest'),
   layout: Layout,
@@ -48,6 +59,8 @@ export const Manifest = z.object({
   privateHosts: z.array(z.string()).optional(),
   /** Of an eval attempt: written once into the workspace, over what is there, before its work counts. */
   fixtures: z.array(z.object({ path: z.string(), text: z.string() })).optional(),
+  /** Absent: none. They are offered in a full enclosure only. */
+  upstreams: z.array(Upstream).optional(),
   /** The git tree from which the session's work counts, if this sandbox goes on with it. No file: not in the version. */
   baseTree: z.string().max(64).optional(),
 })

@@ -41,6 +41,14 @@ export const Operation = z.strictObject({
   command: Text(64 * 1024, 1)
     .optional()
     .describe('run: a shell command'),
+  cwd: Text(1000, 1).optional().describe('run: where it starts, in the workspace'),
+  streams: z
+    .literal('apart')
+    .optional()
+    .describe('run: what it prints to standard error is told by itself'),
+  looksFor: Text(1000, 1)
+    .optional()
+    .describe('run: whether this path of the workspace exists afterwards is told'),
   url: z
     .url({ protocol: /^https?$/ })
     .max(4096)
@@ -98,6 +106,8 @@ export type IsolationPlan = z.infer<typeof IsolationPlan>
 export const ExecutionReport = z.object({
   status: z.enum(['succeeded', 'failed', 'unknown']),
   output: z.string().describe('Content, listing, or what the process printed'),
+  stderr: z.string().optional().describe('Only of a run whose streams are apart'),
+  found: z.boolean().optional().describe('Only of a run that looks for a path'),
   truncated: z.boolean(),
   exitCode: z.number().int().nullable(),
   error: z.string().nullable(),

@@ -27,19 +27,73 @@ export const SecretValue = Text(maxSecretBytes, 1).refine(
 )
 export type SecretValue = z.infer<typeof SecretValue>
 
+/** Names a server that a secret is for: always by TLS, unless it is one of the deployment's private hosts. */
+const UpstreamHost = z
+  .string()
+  .max(260)
+  .regex(/^(http:\/\/)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[1-9][0-9]{0,4})?$/, {
+    error: 'A host in small letters such as "api.example.com" or "npm.example.com:8443"',
+  })
+
+/** Those that belong to the connection or to the message cannot be set. */
+const InjectedHeader = z
+  .string()
+  .max(100)
+  .regex(/^[a-z][a-z0-9-]*$/, { error: 'Small letters, digits and "-"' })
+  .refine((name) => name === 'authorization' || !reservedHeader.test(name), {
+    error: 'This header is not for credentials',
+  })
+const reservedHeader =
+  /^(host|connection|content-.*|transfer-encoding|te|trailer|upgrade|expect|keep-alive|proxy-.*|cookie|accept.*|range|if-.*|cf-.*|x-forwarded-.*|x-gantry-.*|forwarded|via|user-agent|git-protocol)$/
+
+/** How many servers one session may reach this way: each has a port inside. */
+export const maxUpstreams = 16
+
+/** A secret that the agent can use and not read: the control plane adds it to requests to these hosts. */
+export const Injection = z.strictObject({
+  hosts: z.array(UpstreamHost).min(1).max(maxUpstreams),
+  header: InjectedHeader.default('authorization'),
+  scheme: z
+    .enum(['bearer', 'basic', 'plain'])
+    .optional()
+    .describe('How the value is put into the header. Absent: bearer for authorization, else plain'),
+  user: z
+    .string()
+    .max(200)
+    .regex(/^[!-9;-~]+$/, { error: 'Printable ASCII without ":"' })
+    .optional()
+    .describe('For basic. Absent: x-access-token'),
+  npm: z
+    .string()
+    .max(200)
+    .regex(/^(\*|@[a-z0-9~-][a-z0-9._~-]*)$/, { error: 'A scope such as "@team", or "*"' })
+    .optional()
+    .describe('Packages of this scope, or all, come from the first of the hosts'),
+})
+export type Injection = z.infer<typeof Injection>
+
 /** What can be known of a secret once it is set: its value is returned nowhere. */
 export const Secret = z.object({
   name: SecretName,
   configurationId: ConfigurationId.nullable().describe('null: for the whole organisation'),
+  inject: Injection.nullable().describe('null: sandboxes are given its value'),
   createdAt: z.number(),
   updatedAt: z.number(),
 })
 export type Secret = z.infer<typeof Secret>
 
-export const SecretSet = z.strictObject({
-  value: SecretValue,
-  configurationId: ConfigurationId.optional().describe('Absent: for the whole organisation'),
-})
+export const SecretSet = z
+  .strictObject({
+    value: SecretValue,
+    configurationId: ConfigurationId.optional().describe('Absent: for the whole organisation'),
+    inject: Injection.nullable()
+      .optional()
+      .describe('Absent: as it was, or null. null: sandboxes are given its value'),
+  })
+  .refine(({ value, inject }) => !inject || injectable.test(value), {
+    path: ['value'],
+    error: 'A value that is injected has at least 8 printable ASCII characters and nothing else',
+  })
 export type SecretSet = z.infer<typeof SecretSet>
 
 export const SecretScope = z.strictObject({
@@ -56,6 +110,9 @@ export const ResealResult = z.object({
   unreadable: z.number().int().describe('Are under a key that this deployment does not have'),
 })
 export type ResealResult = z.infer<typeof ResealResult>
+
+/** It goes into a header, and it must be long enough to be found in what a server answers. */
+export const injectable = /^[!-~]([ -~]{6,})[!-~]$/
 
 function utf8Length(text: string): number {
   let bytes = 0

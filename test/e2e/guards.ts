@@ -51,7 +51,7 @@ const destructive: readonly string[] = [
 ]
 
 /** Ids that lead to a session. */
-const ofSession = /:(session|turn|run|approval|operation|attempt)Id/
+const ofSession = /:(session|turn|run|approval|operation|attempt|execution)Id/
 
 /** How keys are refused whose limits the session in the path is outside of. */
 function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
@@ -224,6 +224,8 @@ function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path.endsWith('/skills') && path.includes('runId'))
     return JSON.stringify({ skillId: `skl_${'0'.repeat(20)}`, outcome: 'helped' })
   if (path === '/v1/abilities') return '{"files":[{"path":"a.yaml","content":""}]}'
+  if (path.endsWith('/executions')) return '{"ability":"a"}'
+  if (path.endsWith('executionId/resume')) return '{"stepId":"a","answer":"stop"}'
   if (path === '/v1/abilities/validate') return '{"source":""}'
   if (path === '/v1/evals/runs') return JSON.stringify(evalFiles(['a'], { a: '4' }))
   if (path.endsWith('/runs')) return '{"intent":"i"}'
@@ -285,6 +287,7 @@ export function fillPath(kit: GuardKit, path: string): string {
     approvalId: kit.approvalId,
     operationId: kit.operationId,
     attemptId: kit.attemptId,
+    executionId: `exe_${kit.sessionId.slice(4)}${'0'.repeat(8)}`,
     artifactId: `art_${'0'.repeat(20)}`,
     keyId: kit.keyId,
     memberId: kit.memberId,

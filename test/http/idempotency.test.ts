@@ -8,6 +8,7 @@ const posts: Record<string, string> = {
   '/v1/sessions/:sessionId/prompts': 'key',
   '/v1/sessions/:sessionId/runs': 'key',
   '/v1/sessions/:sessionId/replace': 'key',
+  '/v1/sessions/:sessionId/executions': 'key',
   '/v1/sessions/:sessionId/budget/corrections': 'key',
   '/v1/runs': 'key',
   '/v1/runs/:runId/events': 'key',
@@ -30,6 +31,8 @@ const posts: Record<string, string> = {
   '/v1/sessions/:sessionId/policy': 'moves to the newest version',
   '/v1/sessions/:sessionId/env': 'a key that exists stays, or is replaced by the same value',
   '/v1/runs/:runId/finish': 'an ended run is 409',
+  '/v1/executions/:executionId/cancel': 'what is cancelled stays so',
+  '/v1/executions/:executionId/resume': 'a step that does not ask any more is 409',
   '/v1/approvals/:approvalId/resolve': 'resolved once, each owner votes once',
   '/v1/approvals/:approvalId/revoke': 'what is revoked stays so',
   '/v1/approvals/:approvalId/resume': 'any earlier attempt is 409',
@@ -75,6 +78,7 @@ const posts: Record<string, string> = {
   '/v1/providers/:name/check': 'writes nothing',
   '/v1/webhooks/:webhookId/test': 'writes nothing, and each test is sent',
   '/llm/:provider/:path{.+}': 'the vendor decides',
+  '/upstreams/:host/:path{.*}': 'the host decides',
 }
 
 const libsql = useLibsql()

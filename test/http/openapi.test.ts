@@ -125,35 +125,37 @@ const refTo = (name: string) => `#/components/schemas/${name}`
 const operationIds = `
   abandonAttempt abortTurns acceptRunChanges addCheckpoint addRunEvent addSkillVersion admitRetry
   applySkillProposal approvePhaseArtifact archiveAgent archiveProfile attachSkill
-  backfillRunChanges callModelVendor callTool cancelSkillProposal changeRun changeSkillVersion
-  checkPolicy checkProvider closeSession correctBudget correctSessionBudget createConfiguration
-  createKey createLoneRun createMember createMemory createRun createSandboxToken createSession
-  createWebhook deleteConfiguration deleteMemory deleteProviderCredentials deleteSecret
-  deleteSession deleteWebhook detachSkill disableMember discardAttempt downloadArtifact
-  downloadChangeText downloadPatch evaluateEvidence evaluateRetry executeAttempt executeOperation
-  finishRun getAbility getAgent getAgentByName getAgentRevision getApproval getBudget
-  getBuiltinPolicy getChange getConfiguration getDeploymentKillSwitch getDeploymentStatus getDiff
+  backfillRunChanges callModelVendor callTool cancelExecution cancelSkillProposal changeRun
+  changeSkillVersion checkPolicy checkProvider closeSession correctBudget correctSessionBudget
+  createConfiguration createKey createLoneRun createMember createMemory createRun
+  createSandboxToken createSession createWebhook deleteConfiguration deleteMemory
+  deleteProviderCredentials deleteSecret deleteSession deleteUpstream deleteWebhook detachSkill
+  disableMember discardAttempt downloadArtifact downloadChangeText downloadPatch evaluateEvidence
+  evaluateRetry executeAbility executeAttempt executeOperation finishRun getAbility
+  getAbilityStatus getAgent getAgentByName getAgentRevision getApproval getBudget getBuiltinPolicy
+  getChange getConfiguration getDeploymentKillSwitch getDeploymentStatus getDiff getExecution
   getExportKeys getHealth getKillSwitch getLimits getManifest getMember getMemory getOperation
   getPhaseArtifact getPhaseReadiness getPolicyVersion getProfile getProfileByName getReadiness
   getRun getRunBundle getSandboxEnv getSession getSessionBudget getSessionPolicy getSettings
-  getSkill getSkillPayload getSkillProposal getSkillVersion getStatus getTurn getWarmPool
-  getWorkflow getWorstCase importMemories importPhaseArtifacts importRunChanges judgeSkill
-  listAbilities listAbilityVersions listActions listAgentRevisions listAgents listApprovals
-  listArtifacts listAudit listCalls listChanges listConfigurations listDeadLetters listDeliveries
-  listEnvRequests listEvents listKeys listMembers listMemories listMemoryRevisions listModels
-  listPatches listPhaseRevisions listPolicies listPolicyVersions listProfileRevisions listProfiles
-  listProviders listRunApprovals listRunChanges listRunEvents listRuns listSecrets
-  listSessionApprovals listSessionDeadLetters listSessionRuns listSessions listShippedAgents
-  listSkillChanges listSkillProposals listSkillUsage listSkillVersions listSkills listSubagents
-  listTurns listUsage listWebhooks mergeAttempt openLink planOperation proposeSkill putAbility
-  putAgent putBudget putDeploymentToSleep putEvidence putLimits putPolicy putProfile
-  putSessionBudget putSettings putSkill readFromModelVendor rejectRunChanges removeAbility
-  removePolicy replaceSandbox replayPolicy resealSecrets resendDeadLetters
-  resendSessionDeadLetters resolveAgents resolveApproval resolveSkillProposal resolveSkills
-  resumeApproval resumeRun retrySandbox revokeApproval revokeKey rollBackSkill savePhaseArtifact
-  searchMemories sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch
-  setModalCredentials setSecret storeShippedAgents submitEnvValues submitSkillProposal testWebhook
-  updateConfiguration updateMemory updateSessionPolicy uploadArtifact validateAbility verifyRun
+  getSkill getSkillPayload getSkillProposal getSkillVersion getStatus getTurn getUpstream
+  getWarmPool getWorkflow getWorstCase importMemories importPhaseArtifacts importRunChanges
+  judgeSkill listAbilities listAbilityVersions listActions listAgentRevisions listAgents
+  listApprovals listArtifacts listAudit listCalls listChanges listConfigurations listDeadLetters
+  listDeliveries listEnvRequests listEvents listExecutions listKeys listMembers listMemories
+  listMemoryRevisions listModels listPatches listPhaseRevisions listPolicies listPolicyVersions
+  listProfileRevisions listProfiles listProviders listRunApprovals listRunChanges listRunEvents
+  listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
+  listShippedAgents listSkillChanges listSkillProposals listSkillUsage listSkillVersions
+  listSkills listSubagents listTurns listUsage listWebhooks mergeAttempt openLink optionsUpstream
+  patchUpstream planOperation postUpstream proposeSkill putAbility putAgent putBudget
+  putDeploymentToSleep putEvidence putLimits putPolicy putProfile putSessionBudget putSettings
+  putSkill putUpstream readFromModelVendor rejectRunChanges removeAbility removePolicy
+  replaceSandbox replayPolicy resealSecrets resendDeadLetters resendSessionDeadLetters
+  resolveAgents resolveApproval resolveSkillProposal resolveSkills resumeApproval resumeExecution
+  resumeRun retrySandbox revokeApproval revokeKey rollBackSkill savePhaseArtifact searchMemories
+  sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
+  storeShippedAgents submitEnvValues submitSkillProposal testWebhook updateConfiguration
+  updateMemory updateSessionPolicy uploadArtifact validateAbility verifyRun
   cancelEvalRun createEvalRun deleteEvalRun getEvalRun listEvalAttempts listEvalEvents listEvalRuns
 `
 

@@ -36,7 +36,7 @@ const names = async (query: string, credential = key) => {
 
 test('[SEC2] secrets are set, listed by name and deleted, per organisation and configuration', async () => {
   const set = await app.call('PUT', '/v1/secrets/B_KEY', key, { value: 'one' })
-  const expected = { name: 'B_KEY', configurationId: null, createdAt: app.deps.now() }
+  const expected = { name: 'B_KEY', configurationId: null, inject: null, createdAt: app.deps.now() }
   expect([set.status, set.json]).toEqual([200, { ...expected, updatedAt: app.deps.now() }])
   app.pass(5)
   const again = await app.call('PUT', '/v1/secrets/B_KEY', key, { value: 'two' })

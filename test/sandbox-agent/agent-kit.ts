@@ -6,6 +6,7 @@ import { expect, onTestFinished, vi } from 'vitest'
 import { type CommandKind, UpMessage } from '../../src/contract/link.ts'
 import type { Boot, Manifest } from '../../src/contract/manifest.ts'
 import { findMarked } from '../../sandbox-agent/marked-processes.ts'
+import { signalProcess } from '../../local/processes/processes.ts'
 import { makeRepository } from './execute/execute-kit.ts'
 import { type Peer, serveSockets } from './link/socket-server.ts'
 
@@ -145,7 +146,7 @@ export async function startAgent(options: Pick<Boot, 'patience'> = {}) {
   const left = () =>
     findMarked({ mark: `GANTRY_SANDBOX=ses_test.${boot.generation}`, uid: undefined })
   onTestFinished(() => {
-    for (const pid of left()) process.kill(pid, 'SIGKILL')
+    for (const pid of left()) signalProcess(pid, 'SIGKILL') // it may have ended since it was listed
   })
   const endOf = (turnId: string) =>
     vi.waitFor(() => {

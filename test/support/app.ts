@@ -48,6 +48,7 @@ export interface TestAppOptions {
   modelLimits?: Partial<Pick<Firewall, 'modelCallsPerMinute' | 'concurrentModelCalls'>>
   /** Default: full. */
   proofMode?: ProofMode
+  privateHosts?: string[]
   /** Default: one. */
   exportKeys?: SecretKey[]
   /** Beside `echo` and `verify`. */
@@ -88,6 +89,7 @@ export function createTestApp({
   onlyTools,
   modelLimits,
   proofMode = 'full',
+  privateHosts = [],
   exportKeys = [secretKey('e1')],
   unwalledApprovals = 'accept',
   hasEvals = true,
@@ -126,7 +128,7 @@ export function createTestApp({
     models: modelRows(),
     enclosure: 'auto' as const,
     unwalledApprovals,
-    privateHosts: [],
+    privateHosts,
     evidence: { mode: proofMode },
     retentionMs: 86_400_000,
     modelLimits: boundedBy,
@@ -314,6 +316,7 @@ export function createTestApp({
       extraModels: [],
       modelExtras: [],
       proofMode,
+      privateHosts,
     },
     host: 'workerd',
     log,

@@ -16,14 +16,16 @@ export interface PackageServer {
 
 /**
  * On loopback: a git repository, and the package `left` as the registries of npm, Python and Rust offer it. `host` is the
- * name by which it is reached.
+ * name by which it is reached; with an authorization nothing is answered without it.
  */
-export async function servePackages(host: string): Promise<PackageServer> {
+export async function servePackages(host: string, authorization?: string): Promise<PackageServer> {
   const folder = mkdtempSync(join(tmpdir(), 'gantry-packages-'))
   makeRepository(folder, 'repo.git', 'from a repository')
   const asked: string[] = []
   const server = createServer((incoming, outgoing) => {
     asked.push(incoming.url ?? '')
+    if (authorization !== undefined && incoming.headers.authorization !== authorization)
+      return void outgoing.writeHead(401, { 'www-authenticate': 'Basic' }).end()
     if (incoming.url?.startsWith('/repo.git')) return answerGit(folder, incoming, outgoing)
     answer(files, incoming, outgoing)
   })

@@ -15,6 +15,14 @@ export const requirements: readonly string[] = Object.entries(counts).flatMap(([
 export const notYet: Record<string, readonly string[]> = {
   registries: [...['R1-01', 'R1-02', 'R1-05', 'R1-07'], ...range('R1', 82, 88), 'R1-90', 'R1-94'],
   evidence: ['R3-81', 'R3-82'],
-  abilities: ['R4-01', ...range('R4', 9, 13), 'R4-16', 'R4-17', ...range('R4', 19, 56)],
+  abilities: [
+    'R4-01',
+    ...range('R4', 9, 13),
+    'R4-17',
+    ...range('R4', 19, 30),
+    ...range('R4', 32, 47),
+    'R4-49',
+    ...range('R4', 51, 56),
+  ],
   evals: [...range('R0', 1, 12), ...range('R0', 17, 22)],
 }

@@ -196,6 +196,7 @@ function meaningOf(operation: Operation): Meaning {
         category: 'shell',
         operation: name,
         command,
+        ...(operation.cwd === undefined ? {} : { cwd: operation.cwd }),
         risks: steered(operation),
       }
     case 'fetch':

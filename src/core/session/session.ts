@@ -1,6 +1,7 @@
 import { linkClose } from '../../contract/link.ts'
 import { Alarm } from '../actor/alarm.ts'
 import { type ApiOf, roomsApi, roomMeetings, type Room } from '../actor/room.ts'
+import { Abilities } from './abilities/abilities.ts'
 import { Approvals } from './approvals/approvals.ts'
 import { listApprovals } from './approvals/rows.ts'
 import { Artifacts } from './artifacts/artifacts.ts'
@@ -38,6 +39,7 @@ import { Self } from './self.ts'
 import { Skills } from './skills/skills.ts'
 import { stopRun } from './steps/stop-run.ts'
 import { Turns } from './turns/turns.ts'
+import { Upstreams } from './upstreams/upstreams.ts'
 import { viewSession } from './view.ts'
 import { Warm } from './warm/warm.ts'
 import { Webhooks } from './webhooks/webhooks.ts'
@@ -134,12 +136,14 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
   const budget: SessionBudget = new SessionBudget(kernel, () => {
     gate.decideParked()
     turns.startQueued()
+    abilities.goOn()
   })
   const gate = new Gate(kernel, policy, budget)
   const turns = new Turns(kernel, budget)
   const sandbox = new Sandbox(kernel, view)
   const uploads = new Uploads(kernel)
   const operations = new Operations(kernel, commands, policy, budget)
+  const abilities = new Abilities(kernel, { operations, policy, budget, stopRun })
   return {
     log: new Log(kernel),
     commands,
@@ -160,6 +164,7 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
     }),
     approvals: new Approvals(kernel, gate),
     operations,
+    abilities,
     gate,
     phases: new Phases(kernel, policy),
     budget,
@@ -177,6 +182,7 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
     models: new Models(kernel, budget),
     agent: new Agent(kernel, gate, uploads),
     uploads,
+    upstreams: new Upstreams(kernel),
     webhooks: new Webhooks(kernel),
     outbox,
   }

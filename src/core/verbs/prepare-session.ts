@@ -6,6 +6,7 @@ import {
 } from '../registry/configurations/configurations.ts'
 import { type Limited, mustMayUseProject } from '../registry/place.ts'
 import { strict } from '../policy/sandbox-default.ts'
+import { parseInjection } from '../registry/configurations/secrets.ts'
 import { loadPolicyFor } from '../registry/policies/load.ts'
 import type { Crypto, Db } from '../ports.ts'
 import type { CreateSession, SessionConfiguration } from '../session/record/record.ts'
@@ -137,12 +138,15 @@ async function loadSealed(
   organisationId: string,
   configurationId: string,
 ): Promise<SealedValue[]> {
-  const rows = await db.all<{ name: string; sealed: string }>(
-    `select name, sealed from secrets where organisation_id = ? and configuration_id in ('', ?)
+  const rows = await db.all<{ name: string; sealed: string; inject: string | null }>(
+    `select name, sealed, inject from secrets where organisation_id = ? and configuration_id in ('', ?)
      order by name, configuration_id`,
     organisationId,
     configurationId,
   )
-  const byName = new Map(rows.map(({ name, sealed }) => [name, sealed]))
-  return Array.from(byName, ([key, sealed]) => ({ key, sealed, kind: 'secret' as const }))
+  const byName = new Map(rows.map((row) => [row.name, row]))
+  return Array.from(byName.values(), ({ name: key, sealed, inject }) => ({
+    ...{ key, sealed, kind: 'secret' as const },
+    ...(inject !== null && { inject: parseInjection(inject) }),
+  }))
 }

@@ -60,6 +60,7 @@ export interface AppDeps {
     | 'localRepositories'
     | 'modelExtras'
     | 'proofMode'
+    | 'privateHosts'
   >
   host: 'workerd' | 'deno'
   log: Log

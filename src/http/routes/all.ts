@@ -11,6 +11,7 @@ import { deadLetterRoutes } from './dead-letters.ts'
 import { envRoutes } from './env.ts'
 import { evalRunRoutes } from './eval-runs.ts'
 import { eventRoutes } from './events.ts'
+import { executionRoutes } from './executions.ts'
 import { evidenceRoutes } from './evidence.ts'
 import { exportRoutes } from './exports.ts'
 import { keyRoutes } from './keys.ts'
@@ -35,6 +36,7 @@ import { skillRoutes } from './skills.ts'
 import { statusRoutes } from './status.ts'
 import { toolRoutes } from './tools.ts'
 import { turnRoutes } from './turns.ts'
+import { upstreamRoutes } from './upstreams.ts'
 import { usageRoutes } from './usage.ts'
 import { webhookRoutes } from './webhooks.ts'
 
@@ -43,7 +45,7 @@ export const routes: Route[] = [
   ...[...sessionRoutes, ...turnRoutes, ...changeRoutes, ...eventRoutes, ...artifactRoutes],
   ...[...runRoutes, ...runChangeRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
   ...[...abilityRoutes, ...memoryRoutes, ...phaseRoutes, ...skillRoutes, ...skillProposalRoutes],
-  ...[...evidenceRoutes, ...exportRoutes, ...evalRunRoutes],
+  ...[...executionRoutes, ...evidenceRoutes, ...exportRoutes, ...evalRunRoutes],
   ...[...budgetRoutes, ...usageRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
   ...[...agentRoutes, ...profileRoutes],
@@ -56,5 +58,5 @@ export const routes: Route[] = [
     ...statusRoutes,
     ...deadLetterRoutes,
   ],
-  ...[...sandboxRoutes, ...toolRoutes],
+  ...[...sandboxRoutes, ...upstreamRoutes, ...toolRoutes],
 ]

@@ -1,6 +1,7 @@
 import { z } from '@hono/zod-openapi'
 import * as schemas from '../../contract/secret.ts'
 import {
+  type Injection,
   ResealResult,
   Secret,
   SecretList,
@@ -15,6 +16,8 @@ import {
   setSecret,
 } from '../../core/registry/configurations/secrets.ts'
 import { errorDetail, invalidRequestError } from '../kit/errors.ts'
+import type { AppDeps } from '../kit/deps.ts'
+import { upstreamRefusal } from '../kit/upstream/target.ts'
 import { gone, ok, route } from '../kit/route.ts'
 import { nameSchemas } from '../kit/openapi-schemas.ts'
 
@@ -36,15 +39,16 @@ export const secretRoutes = [
     params: anyName,
     body: SecretSet,
     answers: ok(Secret, 'The secret, without its value'),
-    refuses: ['invalid_request', 'not_found', 'wrong_state'],
+    refuses: ['invalid_request', 'not_found', 'unprocessable', 'wrong_state'],
     async answer({ deps, caller, params, body }) {
-      const value = { name: parseName(params.name), value: body.value }
+      const { value, inject } = body
+      const given = { name: parseName(params.name), value, inject: mayBeReached(deps, inject) }
       const { secret } = await setSecret(
         deps.db(),
         deps.crypto,
         deps.now(),
         ownerOf(caller, body),
-        value,
+        given,
       )
       return secret
     },
@@ -96,6 +100,15 @@ export const secretRoutes = [
     },
   }),
 ]
+
+function mayBeReached<T extends Injection | null | undefined>({ config }: AppDeps, inject: T): T {
+  const issues = (inject?.hosts ?? []).flatMap((host, n) => {
+    const refused = upstreamRefusal(host, config.privateHosts)
+    return refused === null ? [] : [{ path: `inject.hosts.${n}`, message: refused }]
+  })
+  if (issues.length > 0) throw invalidRequestError(issues)
+  return inject
+}
 
 const ownerOf = (
   { organisationId }: { organisationId: string },

@@ -41,6 +41,8 @@ const landed = {
     'b48299d25e24f2a8',
     'd171c69d343d8afb',
     'e9e7ec1dc49c2856',
+    '8de916fab1ed6b61',
+    '2436a917b69370b1',
   ],
   organisation: [
     'afba0e2bea701f87',
@@ -82,6 +84,7 @@ const landedMigrations = {
   '0017_memories.sql': '8ad7d56be8a9b192',
   '0018_skill_usage.sql': '52912a61711453fc',
   '0019_memory_places.sql': '5de54b6de5e44b19',
+  '0020_injected_secrets.sql': 'd4308750daae9efd',
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)

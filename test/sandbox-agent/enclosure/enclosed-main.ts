@@ -8,6 +8,7 @@ import {
   type EnclosureInput,
 } from '../../../sandbox-agent/enclosure/enclosure.ts'
 import { Egress } from '../../../sandbox-agent/enclosure/egress.ts'
+import { Upstreams } from '../../../sandbox-agent/gate/upstreams.ts'
 import { findSecrets } from '../../../sandbox-agent/enclosure/masks.ts'
 import type { Ran, RunOptions } from '../../../sandbox-agent/enclosure/held.ts'
 import { Reader } from '../../../sandbox-agent/enclosure/reader.ts'
@@ -21,6 +22,8 @@ export interface Order extends Omit<EnclosureInput, 'serve'> {
   reads?: Read[]
   /** Every name is this machine for the proxy, which allows these; absent: a proxy that only says its name. */
   allowed?: string[]
+  /** Where the upstreams' requests go, and under which token. */
+  gateway?: { url: string; token: string }
   environment: Record<string, string>
 }
 export interface Read extends Pick<RunOptions, 'folder' | 'input' | 'beyond'> {
@@ -48,6 +51,7 @@ const serve = {
   ...(order.allowed
     ? serveEgress(order.allowed)
     : { proxy: answer('the proxy\n'), socks: answer('') }),
+  ...(order.gateway && { upstreams: serveUpstreams(order.gateway) }),
 }
 const [enclosure, weaker] = chooseEnclosures({ ...order, serve })
 if (!enclosure) throw new Error('No enclosure')
@@ -104,6 +108,15 @@ function serveEgress(allowed: readonly string[]) {
     proxy: (server: Server) => egress.serve(server),
     socks: (server: Server) => egress.serveSocks(server),
   }
+}
+
+function serveUpstreams({ url, token }: NonNullable<Order['gateway']>) {
+  const upstreams = new Upstreams({
+    gatewayUrl: url,
+    token: () => token,
+    decide: async (_host, _port, secrets) => ({ allow: secrets?.[0] !== 'DENIED', reason: 'no' }),
+  })
+  return (servers: Server[]) => upstreams.serve(order.manifest.upstreams ?? [], servers)
 }
 
 async function readAll(walls: Enclosure, reads: Read[]): Promise<WasRead[]> {

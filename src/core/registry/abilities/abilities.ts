@@ -185,6 +185,60 @@ async function withFiles(db: Db, organisationId: string, row: Row): Promise<Stor
   return { ...rowOf(row), definition, files }
 }
 
+/** An ability as it is run: its definition, and which files it has. */
+export interface RunnableAbility {
+  name: string
+  version: number
+  hash: string
+  definition: Ability
+  files: string[]
+}
+
+/** That of the project, else that of the organisation; the newest, unless a version is named. Null: there is none. */
+export async function findRunnable(
+  db: Db,
+  owner: AbilityOwner,
+  name: string,
+  version: number | null = null,
+): Promise<RunnableAbility | null> {
+  for (const project of new Set([owner.project, null])) {
+    const newest = await findNewest(db, { ...owner, project }, name)
+    if (newest === null || newest.hash === null) continue
+    const row =
+      version === null ? newest : await findVersion(db, { ...owner, project }, name, version)
+    return row?.hash == null ? null : await runnableOf(db, owner.organisationId, row, row.hash)
+  }
+  return null
+}
+
+async function findVersion(db: Db, owner: AbilityOwner, name: string, version: number) {
+  const values = [...keyOf(owner, name), version]
+  const [row] = await db.all<Row>(
+    `select ${columns} from abilities where ${own} and version = ?4`,
+    ...values,
+  )
+  return row ?? null
+}
+
+async function runnableOf(
+  db: Db,
+  organisationId: string,
+  { name, version, main_path: mainPath }: Row,
+  hash: string,
+): Promise<RunnableAbility | null> {
+  const rows = await db.all<{ path: string; content: string | null }>(
+    `select path, case path when ? then content end as content from ability_files
+     where organisation_id = ? and hash = ? order by path`,
+    ...[mainPath, organisationId, hash],
+  )
+  const main = rows.find(({ path }) => path === mainPath)
+  const parsed = parseAbility(main?.content ?? '', `${name}/${mainPath}`)
+  if ('errors' in parsed) return null
+  // Its stored name counts: the file may have none of its own.
+  const definition = { ...parsed.ability, name }
+  return { name, version, hash, definition, files: rows.map(({ path }) => path) }
+}
+
 async function findNewest(db: Db, owner: AbilityOwner, name: string): Promise<Row | null> {
   const [row] = await db.all<Row>(`select ${columns} from (${newestOf})`, ...keyOf(owner, name))
   return row ?? null
@@ -196,7 +250,8 @@ const keyOf = ({ organisationId, project }: AbilityOwner, name: string) => [
   name,
 ]
 
-const noAbility = (name: string) => new AppError('not_found', `There is no ability "${name}"`)
+export const noAbility = (name: string) =>
+  new AppError('not_found', `There is no ability "${name}"`)
 
 const changedMeanwhile = (name: string, version: number) =>
   new AppError('wrong_state', `Cannot change "${name}": its newest version is ${version}`, [

@@ -1,5 +1,11 @@
 import { AppError } from '../../../contract/error.ts'
-import { maxSealedBytes, maxSecrets, type Secret } from '../../../contract/secret.ts'
+import {
+  injectable,
+  type Injection,
+  maxSealedBytes,
+  maxSecrets,
+  type Secret,
+} from '../../../contract/secret.ts'
 import { loadConfiguration } from './configurations.ts'
 import type { Crypto, Db } from '../../ports.ts'
 import type { KnownSecret } from '../../redaction/redaction.ts'
@@ -13,10 +19,14 @@ export interface SecretOwner {
 interface Row {
   configuration_id: string
   name: string
+  inject: string | null
   created_at: number
   updated_at: number
 }
-const columns = 'configuration_id, name, created_at, updated_at'
+const columns = 'configuration_id, name, inject, created_at, updated_at'
+
+/** `inject` absent: as it was. */
+type NewSecret = KnownSecret & { inject?: Injection | null | undefined }
 
 /** False: there was one of this name, and it stays as it is. */
 export async function addSecret(
@@ -30,21 +40,29 @@ export async function addSecret(
   return (await writeSecret(db, crypto, now, owner, secret, 'do nothing')) !== undefined
 }
 
-/** Repeatable. `existed`: another value was there, and is now gone. */
+/** Repeatable. `existed`: another value was there, and is now gone. A mark stays with a new value unless it is changed. */
 export async function setSecret(
   db: Db,
   crypto: Crypto,
   now: number,
   owner: SecretOwner,
-  { name, value }: KnownSecret,
+  secret: NewSecret,
 ): Promise<{ secret: Secret; existed: boolean }> {
-  const existed = await hasSecret(db, owner, name)
-  const row = await writeSecret(db, crypto, now, owner, { name, value }, replacing)
+  const before = await findSecret(db, owner, secret.name)
+  const existed = before !== undefined
+  if (secret.inject === undefined && before?.inject && !injectable.test(secret.value))
+    throw new AppError(
+      'unprocessable',
+      `Secret "${secret.name}" is injected into requests: its value must have at least 8 printable ASCII characters and nothing else`,
+      [{ path: 'value', message: 'At least 8 printable ASCII characters' }],
+    )
+  const row = await writeSecret(db, crypto, now, owner, secret, replacing)
   if (!row) throw new Error('A secret that was written cannot be read back')
   return { secret: secretOf(row), existed }
 }
 
-const replacing = 'do update set sealed = excluded.sealed, updated_at = excluded.updated_at'
+const replacing = `do update set sealed = excluded.sealed, updated_at = excluded.updated_at,
+  inject = case when ?9 then excluded.inject else inject end`
 
 /** Undefined if another one stays. */
 async function writeSecret(
@@ -52,7 +70,7 @@ async function writeSecret(
   crypto: Crypto,
   now: number,
   owner: SecretOwner,
-  { name, value }: KnownSecret,
+  { name, value, inject }: NewSecret,
   onConflict: 'do nothing' | typeof replacing,
 ): Promise<Row | undefined> {
   const sealed = await crypto.seal(value)
@@ -60,9 +78,9 @@ async function writeSecret(
   // Everything is checked in the statement that writes, so that nobody can come in between: a configuration that is
   // deleted meanwhile gets no secret, and no limit is exceeded.
   const [row] = await db.all<Row>(
-    `insert into secrets (organisation_id, configuration_id, name, sealed, created_at, updated_at)
-     select ?1, ?2, ?3, ?4, ?5, ?5
-     where (?2 = '' or exists (select 1 from configurations where organisation_id = ?1 and id = ?2))
+    `insert into secrets (organisation_id, configuration_id, name, sealed, created_at, updated_at, inject)
+     select ?1, ?2, ?3, ?4, ?5, ?5, ?8
+     where ?9 is not null and (?2 = '' or exists (select 1 from configurations where organisation_id = ?1 and id = ?2))
        and (select count(*) ${others}) < ?6
        and (select coalesce(sum(length(sealed)), 0) ${others}) + length(?4) <= ?7
      on conflict (organisation_id, configuration_id, name) ${onConflict}
@@ -74,6 +92,8 @@ async function writeSecret(
     now,
     maxSecrets,
     maxSealedBytes,
+    inject ? JSON.stringify(inject) : null,
+    inject === undefined ? 0 : 1,
   )
   if (row) return row
   await checkOwner(db, owner)
@@ -138,19 +158,25 @@ async function openSecret(crypto: Crypto, name: string, sealed: string): Promise
   }
 }
 
-async function hasSecret(db: Db, owner: SecretOwner, name: string): Promise<boolean> {
-  const found = await db.all(
-    'select 1 from secrets where organisation_id = ? and configuration_id = ? and name = ?',
+const hasSecret = async (...where: Parameters<typeof findSecret>): Promise<boolean> =>
+  (await findSecret(...where)) !== undefined
+
+async function findSecret(db: Db, owner: SecretOwner, name: string): Promise<Row | undefined> {
+  const [found] = await db.all<Row>(
+    `select ${columns} from secrets where organisation_id = ? and configuration_id = ? and name = ?`,
     owner.organisationId,
     scopeOf(owner),
     name,
   )
-  return found.length > 0
+  return found
 }
 
 async function checkOwner(db: Db, { organisationId, configurationId }: SecretOwner): Promise<void> {
   if (configurationId !== null) await loadConfiguration(db, { organisationId, configurationId })
 }
+
+export const parseInjection = (text: string | null): Injection | null =>
+  text === null ? null : (JSON.parse(text) as Injection)
 
 const scopeOf = ({ configurationId }: SecretOwner): string => configurationId ?? ''
 
@@ -158,6 +184,7 @@ function secretOf(row: Row): Secret {
   return {
     name: row.name,
     configurationId: (row.configuration_id || null) as Secret['configurationId'],
+    inject: parseInjection(row.inject),
     createdAt: row.created_at,
     updatedAt: row.updated_at,
   }

@@ -55,11 +55,19 @@ export interface ApprovalRow {
   resolution_reason: string | null
 }
 
+/** Who wants to know. */
+export interface ApprovalAsker {
+  kind: 'sandbox' | 'key'
+  id: string
+  owner: string | null
+  countsAs?: string | null
+}
+
 export interface NewApproval {
   id: string
   runId: string
   kind: Approval['kind']
-  asker: { kind: 'sandbox' | 'key'; id: string; owner: string | null; countsAs?: string | null }
+  asker: ApprovalAsker
   subject: string
   title: string
   operation: unknown

@@ -3,7 +3,7 @@ import type { RoomOf } from '../../actor/room.ts'
 import type { Caller, Listed, Page } from '../record/caller.ts'
 import { callerSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { listArtifacts, loadArtifact } from './rows.ts'
+import { listArtifacts, loadArtifactRow } from './rows.ts'
 
 export interface ArtifactsApi {
   list(caller: Caller, page: Page): Promise<Listed<Artifact>>
@@ -26,6 +26,6 @@ export class Artifacts implements RoomOf<ArtifactsApi> {
 
   async get(caller: Caller, artifactId: string): Promise<Artifact> {
     callerSession(this.#kernel, caller)
-    return loadArtifact(this.#kernel.ports.sql, artifactId)
+    return loadArtifactRow(this.#kernel.ports.sql, artifactId)
   }
 }

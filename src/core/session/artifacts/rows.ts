@@ -76,7 +76,7 @@ const toArtifact = (row: ArtifactRow): Artifact => ({
   createdAt: row.created_at,
 })
 
-export function loadArtifact(sql: Sql, id: string): Artifact {
+export function loadArtifactRow(sql: Sql, id: string): Artifact {
   const found = sql.all<Artifact>(`select ${columns} from artifacts where id = ?`, id)[0]
   if (!found) throw new AppError('not_found', `No such artifact: "${id}"`)
   return found

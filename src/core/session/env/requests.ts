@@ -74,8 +74,10 @@ export function answerEnvRequests(
   appendEvent(sql, now, 'env.submitted', { keys: changed.map(({ key }) => key) })
 }
 
+/** What is injected into requests stays out. */
 export function sandboxEnv(values: readonly OpenValue[], files: readonly EnvFile[]): SandboxEnv {
-  const byKey = new Map(values.map(({ key, value }) => [key, value]))
+  const given = values.filter(({ inject }) => inject === null)
+  const byKey = new Map(given.map(({ key, value }) => [key, value]))
   return {
     values: Object.fromEntries(byKey),
     files: files.map((file) => ({

@@ -12,6 +12,7 @@ import { textOf } from '../../hash.ts'
 import type { Sql } from '../../ports.ts'
 import { closeRun } from '../approvals/close-runs.ts'
 import type { SessionBudget } from '../budget/budget.ts'
+import { askerOf } from '../operations/decision.ts'
 import type { Operations } from '../operations/operations.ts'
 import type { Caller } from '../record/caller.ts'
 import { callerSession, enterSession, mustBeOpen } from '../record/guards.ts'
@@ -144,7 +145,10 @@ export class Rejecting {
       revert: { expect: after?.sha256 ?? null, restore },
       ...(restore !== null && { content: texts.get(restore) ?? '' }),
     })
-    const operationId = this.#operations.start(sql, now, caller, { runId: review, operation })
+    const operationId = this.#operations.start(sql, now, askerOf(caller), {
+      runId: review,
+      operation,
+    })
     decide(sql, now, { runId, file, decision: 'rejected', operationId, caller, reason })
     return operationId
   }

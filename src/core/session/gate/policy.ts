@@ -58,6 +58,12 @@ export class SessionPolicy {
     return this.#policy
   }
 
+  /** What decides about questions, with the session's own lists, or about operations of the API. */
+  effective(asked: 'gate' | 'operation'): Policy {
+    const policy = effectivePolicy(this.document(), asked)
+    return asked === 'gate' ? withGateRules(policy, this.#kernel.session().gate) : policy
+  }
+
   /** The turn that runs, if there is one. */
   askingTurn(): AskingTurn | null {
     const { turnsState, ports } = this.#kernel
@@ -78,7 +84,7 @@ export class SessionPolicy {
     headroom = spendingHeadroom(sql, now),
   ): Verdict {
     const session = this.#kernel.session()
-    const policy = withGateRules(effectivePolicy(this.document(), 'gate'), session.gate)
+    const policy = this.effective('gate')
     const request = this.#requestOf(question)
     const agents = this.agents()
     const overrides = overridesFor(agents, question.subagent)

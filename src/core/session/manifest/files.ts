@@ -1,6 +1,6 @@
 import { canonicalJson } from '../../../contract/canonical.ts'
 import type { EnclosureMode } from '../../../contract/enclosure.ts'
-import type { Layout, Manifest, ManifestFile } from '../../../contract/manifest.ts'
+import type { Layout, Manifest, ManifestFile, Upstream } from '../../../contract/manifest.ts'
 import type { Mode } from '../../../contract/mode.ts'
 import type { Model, ReasoningEffort } from '../../../contract/models.ts'
 import type { Equipment, ToolDefinition } from '../../../contract/tool.ts'
@@ -37,6 +37,7 @@ export interface ManifestInput {
   trustProjectConfig: boolean
   enclosure?: EnclosureMode
   privateHosts?: readonly string[]
+  upstreams?: readonly Upstream[]
   /** Those that the session began with. */
   skills?: readonly Pin[]
   /** Makes the marker's name unguessable; the same one gives the same manifest. */
@@ -69,6 +70,7 @@ export async function buildManifest(
     trustProjectConfig: input.trustProjectConfig,
     ...(input.enclosure === 'off' && { enclosure: 'off' }),
     ...(input.privateHosts?.length && { privateHosts: [...input.privateHosts] }),
+    ...(input.upstreams?.length && { upstreams: [...input.upstreams] }),
   }
   return { version: await crypto.sha256(canonicalJson(manifest)), ...manifest }
 }

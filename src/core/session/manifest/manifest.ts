@@ -12,6 +12,7 @@ import { pinnedAgents } from '../pins/agents.ts'
 import type { SessionPorts } from '../record/ports.ts'
 import { loadAttemptTerms } from '../evals/terms.ts'
 import { memoriesText } from './memories.ts'
+import { listUpstreams } from '../upstreams/upstreams.ts'
 import { sessionPrompt } from './prompt.ts'
 import type { SessionRecord } from '../record/record.ts'
 
@@ -37,6 +38,7 @@ export async function sessionManifest(
       trustProjectConfig: session.trustProjectConfig,
       enclosure: ports.config.enclosure,
       privateHosts: ports.config.privateHosts,
+      upstreams: listUpstreams(ports.sql),
       nonce: session.markerNonce,
       mode: session.mode,
       equipment: session.equipment,

@@ -1,3 +1,4 @@
+import type { Injection } from '../../../contract/secret.ts'
 import { createRedactor, type KnownSecret, type Redactor } from '../../redaction/redaction.ts'
 import type { Crypto, Sql } from '../../ports.ts'
 
@@ -5,17 +6,22 @@ export interface SealedValue {
   key: string
   sealed: string
   kind: 'secret' | 'env'
+  /** It is added to requests to these hosts, and the sandbox never has it. */
+  inject?: Injection | null
 }
 
 export function saveEnvSecrets(sql: Sql, now: number, values: readonly SealedValue[]): void {
-  for (const { key, sealed, kind } of values) {
+  for (const { key, sealed, kind, inject } of values) {
+    // What never enters the sandbox does not begin to with another value.
     sql.run(
-      `insert into env_values (key, sealed, kind, updated_at) values (?, ?, ?, ?)
-       on conflict (key) do update set sealed = excluded.sealed, kind = excluded.kind, updated_at = excluded.updated_at`,
+      `insert into env_values (key, sealed, kind, updated_at, inject) values (?, ?, ?, ?, ?)
+       on conflict (key) do update set sealed = excluded.sealed, updated_at = excluded.updated_at,
+         kind = case when inject is null then excluded.kind else kind end`,
       key,
       sealed,
       kind,
       now,
+      inject ? JSON.stringify(inject) : null,
     )
   }
 }
@@ -43,13 +49,20 @@ export const envKeys = (sql: Sql): string[] =>
   sql.all<{ key: string }>('select key from env_values order by key').map(({ key }) => key)
 
 export function sealedSecrets(sql: Sql): SealedValue[] {
-  return sql.all<SealedValue>('select key, sealed, kind from env_values order by key')
+  const rows = sql.all<Omit<SealedValue, 'inject'> & { inject: string | null }>(
+    'select key, sealed, kind, inject from env_values order by key',
+  )
+  return rows.map(({ inject, ...row }) => ({
+    ...row,
+    inject: inject === null ? null : (JSON.parse(inject) as Injection),
+  }))
 }
 
 export interface OpenValue {
   key: string
   value: string
   kind: 'secret' | 'env'
+  inject: Injection | null
 }
 
 export const openValues = (sql: Sql, crypto: Crypto): Promise<OpenValue[]> =>
@@ -57,9 +70,10 @@ export const openValues = (sql: Sql, crypto: Crypto): Promise<OpenValue[]> =>
 
 export function openSecrets(values: readonly SealedValue[], crypto: Crypto): Promise<OpenValue[]> {
   return Promise.all(
-    values.map(async ({ key, sealed, kind }) => ({
+    values.map(async ({ key, sealed, kind, inject = null }) => ({
       key,
       kind,
+      inject,
       value: await crypto.unseal(sealed),
     })),
   )

@@ -1,4 +1,4 @@
 export const rung: readonly string[] = [
-  // One row, in the session of an eval run's attempt.
-  'create table attempt_terms (terms text not null)',
+  // A value that never enters the sandbox: JSON of the hosts to whose requests it is added, and how.
+  `alter table env_values add column inject text`,
 ]

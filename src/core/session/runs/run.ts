@@ -172,11 +172,14 @@ export const open = `status not in ('completed', 'failed', 'blocked', 'cancelled
 
 /** The workflow of a run that takes changes back: nobody's prompt belongs to it. */
 export const reviewWorkflow = 'gantry-review'
+/** That of an execution of an ability: only its own turns belong to it. */
+export const abilityWorkflow = 'gantry-ability'
 
 /** The newest that has not ended. */
 export function openRun(sql: Sql): RunRow | undefined {
   return sql.all<RunRow>(
-    `select * from runs where ${open} and workflow is not '${reviewWorkflow}' order by n desc limit 1`,
+    `select * from runs where ${open} and coalesce(workflow, '') not in ('${reviewWorkflow}', '${abilityWorkflow}')
+       order by n desc limit 1`,
   )[0]
 }
 

@@ -15,7 +15,7 @@ import {
   type NewSession,
   projectSession,
 } from '../record/record.ts'
-import { sealedSecrets } from '../record/secrets.ts'
+import { type SealedValue, sealedSecrets } from '../record/secrets.ts'
 
 /** Whether a creation asks for nothing that is fixed when a sandbox boots. The session looks again, closer. */
 export function mayBeWarm(
@@ -95,8 +95,10 @@ function bootedAs(sql: Sql): ReturnType<typeof bootFor> {
   }
 }
 
-const secretTexts = (values: readonly { key: string; sealed: string }[]): string[] =>
-  values.map(({ key, sealed }) => `${key} ${sealed}`).toSorted()
+const secretTexts = (values: readonly SealedValue[]): string[] =>
+  values
+    .map(({ key, sealed, inject }) => `${key} ${sealed} ${canonicalJson(inject ?? null)}`)
+    .toSorted()
 
 /** From here on it is a session like any other, and its time begins. */
 export function openWarm(sql: Sql, now: number, create: CreateSession, plan: NewSession): void {

@@ -89,7 +89,7 @@ test('[SEC2] setting again replaces the value and says that there was one', asyn
   const second = await set(whole, 'A', 'two', 9)
   expect([first.existed, second.existed]).toEqual([false, true])
   expect(await listSecretNames(db, whole)).toEqual([
-    { name: 'A', configurationId: null, createdAt: 5, updatedAt: 9 },
+    { name: 'A', configurationId: null, inject: null, createdAt: 5, updatedAt: 9 },
   ])
   expect(await loadSecretValues(db, crypto, organisationId, null)).toEqual([
     { name: 'A', value: 'two' },
@@ -224,7 +224,7 @@ test('[SEC8] a scope has room for so many secrets, whoever comes at the same tim
   const sealed = await crypto.seal('v')
   await db.batch(
     Array.from({ length: maxSecrets - 2 }, (_, i) => ({
-      sql: `insert into secrets values (?, '', ?, ?, 1, 1)`,
+      sql: `insert into secrets values (?, '', ?, ?, 1, 1, null)`,
       values: [whole.organisationId, `S${i}`, sealed],
     })),
   )

@@ -1,0 +1,260 @@
+import { AppError } from '../../../contract/error.ts'
+import type { Answer } from '../../../contract/ask.ts'
+import { canonicalJson } from '../../../contract/canonical.ts'
+import type {
+  AbilityStatus,
+  Execution,
+  ExecutionCancel,
+  ExecutionCreate,
+  ExecutionRecord,
+  ExecutionResume,
+} from '../../../contract/execution.ts'
+import { checkInputs } from '../../abilities/inputs.ts'
+import { parseDuration } from '../../abilities/durations.ts'
+import { onceByKey } from '../../actor/keys.ts'
+import { setDeadline } from '../../actor/deadlines.ts'
+import type { RoomOf } from '../../actor/room.ts'
+import { Waiters } from '../../actor/waiters.ts'
+import type { Written } from '../../actor/writes.ts'
+import { hashText } from '../../hash.ts'
+import type { Sql } from '../../ports.ts'
+import type { SessionBudget } from '../budget/budget.ts'
+import {
+  type AbilityCopy,
+  activeExecution,
+  type ExecutionRow,
+  findExecution,
+  insertExecution,
+  openExecutions,
+  saveCopy,
+  type Starter,
+} from '../executions/rows.ts'
+import type { SessionPolicy } from '../gate/policy.ts'
+import type { Operations } from '../operations/operations.ts'
+import type { Caller, Listed, Page } from '../record/caller.ts'
+import { callerSession, enterSession, mustBeOpen } from '../record/guards.ts'
+import type { SessionKernel } from '../record/kernel.ts'
+import { abilityWorkflow, changeRun, createRun, ownedId } from '../runs/run.ts'
+import type { RunClose } from '../runs/runs.ts'
+import { type ExecutionEnd, Moves } from './moves.ts'
+import { refused, type StepWork } from './moving.ts'
+import { Scripts } from './scripts.ts'
+import { listExecutions, statusOf, toExecution, toRecord } from './view.ts'
+
+/** What an execution begins with: the ability as it is now, and those that its workflow steps may call. */
+export interface ExecutionGiven {
+  create: ExecutionCreate
+  ability: AbilityCopy
+  nested: readonly AbilityCopy[]
+}
+
+export interface AbilitiesApi {
+  /** One at a time in a session; the same key is the same execution. */
+  execute(caller: Caller, given: ExecutionGiven, idempotencyKey: string | null): Promise<Execution>
+  /** What is at work in the session, if anything. */
+  status(caller: Caller): Promise<AbilityStatus>
+  /** With a wait it answers once the execution has ended, or waits for a person. */
+  get(caller: Caller, executionId: string, waitMs: number): Promise<ExecutionRecord>
+  /** Newest first. */
+  list(caller: Caller, page: Page): Promise<Listed<Execution>>
+  /** Final: what runs of it is stopped, and nothing of it begins any more. */
+  cancel(caller: Caller, executionId: string, cancel: ExecutionCancel): Promise<Execution>
+  /** What a person says of a step that asks. */
+  resume(caller: Caller, executionId: string, resume: ExecutionResume): Promise<Execution>
+}
+
+/** What is done elsewhere. */
+interface Neighbours {
+  operations: Operations
+  policy: SessionPolicy
+  budget: SessionBudget
+  stopRun: (sql: Sql, now: number, generation: number, runId: string, end: RunClose) => Answer[]
+}
+
+/**
+ * Abilities at work. An execution is a row with its steps; it is moved by commits that read how its steps stand, so that a
+ * death at any moment only means that the next look finds what is to be done. It promises one open execution per
+ * session, that a step is begun once per try, and that a cancel is final. HTTP and the model's tools ask it.
+ */
+export class Abilities implements RoomOf<AbilitiesApi> {
+  readonly api: AbilitiesApi = this
+  readonly #kernel: SessionKernel
+  readonly #budget: SessionBudget
+  readonly #moves: Moves
+  readonly #waiters = new Waiters()
+  #isMoving = false
+  #isStale = false
+
+  constructor(kernel: SessionKernel, neighbours: Neighbours) {
+    const { operations, policy, budget, stopRun } = neighbours
+    this.#kernel = kernel
+    this.#budget = budget
+    const scripts = new Scripts(operations, policy)
+    this.#moves = new Moves(
+      { script: scripts, agent: notYet, skill: notYet, approval: notYet, workflow: notYet },
+      {
+        stopRun: (sql, now, runId, end) =>
+          stopRun(sql, now, kernel.session().generation, runId, end),
+        answer: (answers) => kernel.answer(answers),
+        secrets: () => ({}),
+      },
+    )
+  }
+
+  async execute(caller: Caller, given: ExecutionGiven, key: string | null): Promise<Execution> {
+    await enterSession(this.#kernel, caller)
+    const { keyId, memberId, owner, countsAs = null } = caller
+    const starter: Starter = { kind: 'key', keyId, memberId, owner, countsAs }
+    const id = this.#kernel.commit((sql, now) =>
+      onceByKey(sql, now, { scope: 'ability.execute', key, body: given.create }, () => {
+        mustBeOpen(callerSession(this.#kernel, caller))
+        return this.#start(sql, now, starter, given)
+      }),
+    )
+    return toExecution(this.#kernel.ports.sql, this.#must(id))
+  }
+
+  #start(sql: Sql, now: number, starter: Starter, given: ExecutionGiven): string {
+    const { ability, nested, create } = given
+    const active = activeExecution(sql)
+    if (active)
+      throw new AppError('wrong_state', `Already executing ability: ${active.ability}`, [
+        { path: 'executionId', message: active.id },
+      ])
+    const inputs = readInputs(ability, this.#kernel.redact(create.inputs))
+    for (const copy of [ability, ...nested]) saveCopy(sql, now, copy)
+    const id = this.#newId('exe')
+    const runId = this.#newId('run')
+    createRun(sql, now, runId, {
+      ...{ intent: `Ability ${ability.name}`, workflow: abilityWorkflow, implicit: false },
+    })
+    changeRun(sql, now, runId, 'start', null)
+    const { settings } = ability.definition
+    const totalMs = settings.timeout === undefined ? null : parseDuration(settings.timeout)
+    const row = {
+      ...{ id, ability: ability.name, hash: ability.hash, version: ability.version },
+      ...{ parent_id: null, parent_step: null, run_id: runId, state: 'running' as const },
+      ...{ starter: JSON.stringify(starter), inputs: JSON.stringify(inputs) },
+      words: this.#kernel.redact(create.input),
+      plan_hash: hashText(canonicalJson([ability.hash, nested.map(({ hash }) => hash), inputs])),
+      deadline_at: totalMs === null ? null : now + totalMs,
+      started_at: now,
+    }
+    insertExecution(sql, now, row, ability.definition)
+    // Whatever happens to this instance: somebody looks after it.
+    setDeadline(sql, 'ability', now)
+    return id
+  }
+
+  async status(caller: Caller): Promise<AbilityStatus> {
+    callerSession(this.#kernel, caller)
+    return statusOf(this.#kernel.ports.sql)
+  }
+
+  async get(caller: Caller, id: string, waitMs: number): Promise<ExecutionRecord> {
+    return this.#waiters.until(() => {
+      callerSession(this.#kernel, caller)
+      const value = toRecord(this.#kernel.ports.sql, this.#must(id))
+      const stands = value.status !== 'running' || value.waitsFor.length > 0
+      return { value, done: waitMs === 0 || stands }
+    }, this.#kernel.ports.host.sleep(waitMs))
+  }
+
+  async list(caller: Caller, page: Page): Promise<Listed<Execution>> {
+    callerSession(this.#kernel, caller)
+    return listExecutions(this.#kernel.ports.sql, page)
+  }
+
+  async cancel(caller: Caller, id: string, { reason }: ExecutionCancel): Promise<Execution> {
+    await enterSession(this.#kernel, caller)
+    const why = this.#kernel.hide(reason)
+    this.#kernel.commit((sql, now) => {
+      const row = this.#must(id)
+      if (row.state === 'cancelled') return
+      const error = why === '' ? 'Cancelled by user' : `Cancelled by user: ${why}`
+      const end: ExecutionEnd = {
+        ...{ cause: 'cancel', error, actor: caller.keyId, owner: caller.owner },
+      }
+      if (!this.#moves.end(sql, now, row, end))
+        throw new AppError('wrong_state', `Cannot cancel "${id}": it is ${row.state}`)
+    })
+    return toExecution(this.#kernel.ports.sql, this.#must(id))
+  }
+
+  async resume(caller: Caller, id: string, resume: ExecutionResume): Promise<Execution> {
+    mustBeOpen(await enterSession(this.#kernel, caller))
+    const { stepId, answer } = resume
+    const reason = this.#kernel.hide(resume.reason)
+    const why = `${answer} by ${caller.owner || caller.keyId}${reason === '' ? '' : `: ${reason}`}`
+    this.#kernel.commit((sql, now) => {
+      if (!this.#moves.answered(sql, now, this.#must(id), { stepId, answer, why }))
+        throw new AppError('wrong_state', `Cannot resume "${id}": step "${stepId}" does not ask`)
+    })
+    return toExecution(this.#kernel.ports.sql, this.#must(id))
+  }
+
+  readonly deadlines = { ability: () => this.#move() }
+
+  /** What steps wait for is told by these tables. */
+  readonly written = (tables: Written): void => {
+    if (!moved.some((table) => tables.has(table))) return
+    this.#waiters.wake()
+    this.goOn()
+  }
+
+  /** There may be something to do. */
+  readonly goOn = (): void => {
+    if (openExecutions(this.#kernel.ports.sql).length > 0) void this.#move()
+  }
+
+  /** One at a time; what comes meanwhile is looked at after it. What fails comes back by its deadline. */
+  async #move(): Promise<void> {
+    if (this.#isMoving) {
+      this.#isStale = true
+      return
+    }
+    this.#isMoving = true
+    try {
+      do {
+        this.#isStale = false
+        await this.#kernel.openSecrets()
+        await this.#budget.spend((sql, now, headroom) => this.#moves.advance(sql, now, headroom))
+        await this.#kernel.crash('ability.moved')
+      } while (this.#isStale)
+    } catch (error) {
+      this.#kernel.ports.log('error', 'An execution could not be moved', { error: String(error) })
+      this.#kernel.commit((sql, now) => setDeadline(sql, 'ability', now + tryAgainMs))
+    } finally {
+      this.#isMoving = false
+    }
+  }
+
+  #must(id: string): ExecutionRow {
+    const row = findExecution(this.#kernel.ports.sql, id)
+    if (!row) throw new AppError('not_found', `No such execution: "${id}"`)
+    return row
+  }
+
+  #newId(prefix: string): string {
+    return ownedId(prefix, this.#kernel.session().id, this.#kernel.ports.crypto.random(8))
+  }
+}
+
+const tryAgainMs = 5000
+const moved = ['attempts', 'turns', 'approvals', 'runs', 'executions', 'execution_steps']
+
+const notYet: StepWork = {
+  begin: () => refused('Steps of this type cannot run yet'),
+  look: () => null,
+}
+
+function readInputs(ability: AbilityCopy, given: ExecutionCreate['inputs']) {
+  const checked = checkInputs(ability.definition.inputs, given)
+  if ('values' in checked) return checked.values
+  const [first] = checked.problems
+  throw new AppError(
+    'unprocessable',
+    `Input validation failed: ${first?.path}: ${first?.message}`,
+    checked.problems.map(({ path, code, message }) => ({ path, message: `${code}: ${message}` })),
+  )
+}

@@ -1,0 +1,66 @@
+import type { AbilityEnforcement } from '../../../contract/ability.ts'
+import type { StepState } from '../../../contract/execution.ts'
+import type { Sql } from '../../ports.ts'
+import {
+  activeExecution,
+  childrenOf,
+  type ExecutionRow,
+  findCopy,
+  movingSteps,
+  progressOf,
+  type StepRow,
+} from './rows.ts'
+
+/** What a running ability lets the agent do: for the gate's judge, and for the text that goes with each message. */
+export interface ActiveAbility {
+  executionId: string
+  /** Of the innermost execution: a workflow step is at work by its child. */
+  ability: string
+  level: AbilityEnforcement
+  /** Such as 2/5. */
+  progress: string
+  /** Several only where steps run together; none while its plan waits for a person, or between two steps. */
+  steps: ActiveStep[]
+}
+
+export interface ActiveStep {
+  id: string
+  type: StepRow['type']
+  state: Extract<StepState, 'running' | 'asking'>
+  /** Of an agent step. */
+  agent: string | null
+  /** Of an agent step that names them: of the tools of its agent only these. */
+  tools: readonly string[] | null
+  /** Of a skill step. */
+  skill: string | null
+  /** The turn that does it, once it is queued; null for what no turn does. */
+  turnId: string | null
+}
+
+/** Null: no ability is at work in this session. */
+export function activeStep(sql: Sql): ActiveAbility | null {
+  const top = activeExecution(sql)
+  if (!top) return null
+  const execution = innermost(sql, top)
+  const { id: executionId, ability } = execution
+  const copy = findCopy(sql, execution.hash, ability)
+  const level = findCopy(sql, top.hash, top.ability)?.definition.settings.enforcement ?? 'strict'
+  const definitions = new Map(copy?.definition.steps.map((step) => [step.id, step]))
+  const steps = movingSteps(sql, executionId).map((row): ActiveStep => {
+    const step = row.part === 'step' ? definitions.get(row.id) : undefined
+    const { id, type, state } = row
+    return {
+      ...{ id, type, state: state as ActiveStep['state'] },
+      agent: step?.type === 'agent' ? step.agent : null,
+      tools: (step?.type === 'agent' ? step.tools : undefined) ?? null,
+      skill: step?.type === 'skill' ? step.skill : null,
+      turnId: type === 'agent' || type === 'skill' ? row.subject : null,
+    }
+  })
+  return { executionId, ability, level, progress: progressOf(sql, executionId), steps }
+}
+
+function innermost(sql: Sql, execution: ExecutionRow): ExecutionRow {
+  const [child] = childrenOf(sql, execution.id)
+  return child ? innermost(sql, child) : execution
+}
