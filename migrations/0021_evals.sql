@@ -24,7 +24,8 @@ create table eval_results (
   eval_run_id text not null,
   n integer not null,
   organisation_id text not null,
-  session_id text,
+  -- Where the attempt has worked. The result belongs to its run and outlives that session.
+  attempt_session_id text,
   eval_id text not null,
   target text not null,
   repetition integer not null,

@@ -225,7 +225,7 @@ export const tables = {
     payload: {
       ...same('n', 'target', 'repetition', 'score', 'verdict', 'error', 'row'),
       ...times,
-      session_id: 'sessionId',
+      attempt_session_id: 'sessionId',
       eval_id: 'evalId',
     },
   },

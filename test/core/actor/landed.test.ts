@@ -8,6 +8,7 @@ import { breakingSuffix } from '../../../src/contract/version.ts'
 import { wakeLadder } from '../../../src/hosts/deno/wake-index.ts'
 import { ledgerLadder } from '../../../src/core/ledger/rungs/ladder.ts'
 import type { Rung } from '../../../src/core/actor/ladder.ts'
+import { evalRunLadder } from '../../../src/core/eval-run/rungs/ladder.ts'
 import { organisationLadder } from '../../../src/core/organisation/rungs/ladder.ts'
 import { sessionLadder } from '../../../src/core/session/rungs/ladder.ts'
 
@@ -43,6 +44,7 @@ const landed = {
     'e9e7ec1dc49c2856',
     '8de916fab1ed6b61',
     '2436a917b69370b1',
+    '458a81015ef85ebd',
   ],
   organisation: [
     'afba0e2bea701f87',
@@ -57,12 +59,14 @@ const landed = {
   ],
   ledger: ['0e9dc42433ae1cd0', '886718665c8d2d7f'],
   wakes: ['10de1c61188f571a'],
+  evalRun: ['090e339f3b91fbfd'],
 }
 const ladders: Record<keyof typeof landed, readonly Rung[]> = {
   session: sessionLadder,
   organisation: organisationLadder,
   ledger: ledgerLadder,
   wakes: wakeLadder,
+  evalRun: evalRunLadder,
 }
 const landedMigrations = {
   '0001_spine.sql': 'd5ceba2562941d80',

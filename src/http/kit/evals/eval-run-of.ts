@@ -1,6 +1,6 @@
-import { AppError } from '../../contract/error.ts'
-import type { EvalRunApi } from '../../core/eval-run/eval-run.ts'
-import type { AppDeps } from './deps.ts'
+import { AppError } from '../../../contract/error.ts'
+import type { EvalRunApi } from '../../../core/eval-run/eval-run.ts'
+import type { AppDeps } from '../deps.ts'
 
 /** Of a deployment that can run evals; any other says so. */
 export function evalRunsOf({ evalRun }: Pick<AppDeps, 'evalRun'>): (id: string) => EvalRunApi {
