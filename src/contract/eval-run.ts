@@ -51,7 +51,9 @@ export const EvalRunCreate = EvalFiles.extend({
   streamLogs: z
     .boolean()
     .default(true)
-    .describe('false, or the variable AGENTV_OPENCODE_STREAM_LOGS of false, 0 or off: no log files'),
+    .describe(
+      'false, or the variable AGENTV_OPENCODE_STREAM_LOGS of false, 0 or off: no log files',
+    ),
   verbose: z.boolean().default(false).describe('Warnings of attempts are events too'),
 })
 export type EvalRunCreate = z.infer<typeof EvalRunCreate>

@@ -157,6 +157,7 @@ const operationIds = `
   storeShippedAgents submitEnvValues submitSkillProposal testWebhook updateConfiguration
   updateMemory updateSessionPolicy uploadArtifact validateAbility verifyRun
   cancelEvalRun createEvalRun deleteEvalRun getEvalRun listEvalAttempts listEvalEvents listEvalRuns
+  validateEvals
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {

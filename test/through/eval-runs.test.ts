@@ -73,9 +73,7 @@ describe('an eval run of recorded answers', () => {
 
   test('[EVR3] another organisation and a key of another project do not see it', async () => {
     const run = await begin({ ...evalFiles(['a'], { a: '4' }), project: 'alpha' })
-    const stranger = (
-      await host().app.makeKey(await host().app.makeOrganisation(), 'admin')
-    ).secret
+    const stranger = (await host().app.makeKey(await host().app.makeOrganisation(), 'admin')).secret
     const limited = { scopes: ['read', 'write'], limits: { projects: ['beta'] } }
     const { secret } = await host().ok('POST', '/v1/keys', { name: 'b', ...limited })
     await host().live(6000)
@@ -154,12 +152,18 @@ describe('an eval run of recorded answers', () => {
     expect(cancelled).toMatchObject({ status: 'cancelled', reason: 'Wrong suite' })
     await host().live(1000)
     expect(await view(run.id)).toMatchObject({ status: 'cancelled', done: 2 })
-    expect((await results(run.id)).map(({ error }) => error)).toEqual(['Wrong suite', 'Wrong suite'])
+    expect((await results(run.id)).map(({ error }) => error)).toEqual([
+      'Wrong suite',
+      'Wrong suite',
+    ])
     expect((await events(run.id, 'run.ended')).length).toBe(1)
   })
 
   test('[EVR8] a run that has used up its time is stopped', async () => {
-    const run = await begin({ ...evalFiles(['a'], { a: '4' }), budget: { seconds: 1, moneyUsd: 0 } })
+    const run = await begin({
+      ...evalFiles(['a'], { a: '4' }),
+      budget: { seconds: 1, moneyUsd: 0 },
+    })
     await host().live(2000)
     // No money at all: nothing may begin.
     expect(await view(run.id)).toMatchObject({ status: 'stopped', errors: 1 })

@@ -1,6 +1,12 @@
 import { keepDeadLetters } from './dead-letters.ts'
 import { clearDeadline, clearTakenDeadline, setDeadline } from './deadlines.ts'
-import { hasUnsentOutbox, nextOutboxVerification, outboxWatermark, setOutboxWatermark, unsentOutbox } from './outbox.ts'
+import {
+  hasUnsentOutbox,
+  nextOutboxVerification,
+  outboxWatermark,
+  setOutboxWatermark,
+  unsentOutbox,
+} from './outbox.ts'
 import type { Meeting } from './room.ts'
 import type { Clock, Ledger, OutboxRow, Sql } from '../ports.ts'
 

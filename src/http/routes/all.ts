@@ -12,6 +12,7 @@ import { envRoutes } from './env.ts'
 import { evalRunRoutes } from './eval-runs.ts'
 import { eventRoutes } from './events.ts'
 import { executionRoutes } from './executions.ts'
+import { evalRoutes } from './evals.ts'
 import { evidenceRoutes } from './evidence.ts'
 import { exportRoutes } from './exports.ts'
 import { keyRoutes } from './keys.ts'
@@ -45,7 +46,7 @@ export const routes: Route[] = [
   ...[...sessionRoutes, ...turnRoutes, ...changeRoutes, ...eventRoutes, ...artifactRoutes],
   ...[...runRoutes, ...runChangeRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
   ...[...abilityRoutes, ...memoryRoutes, ...phaseRoutes, ...skillRoutes, ...skillProposalRoutes],
-  ...[...executionRoutes, ...evidenceRoutes, ...exportRoutes, ...evalRunRoutes],
+  ...[...executionRoutes, ...evidenceRoutes, ...exportRoutes, ...evalRoutes, ...evalRunRoutes],
   ...[...budgetRoutes, ...usageRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
   ...[...agentRoutes, ...profileRoutes],

@@ -89,6 +89,7 @@ const landedMigrations = {
   '0018_skill_usage.sql': '52912a61711453fc',
   '0019_memory_places.sql': '5de54b6de5e44b19',
   '0020_injected_secrets.sql': 'd4308750daae9efd',
+  '0021_evals.sql': '0940eb01c331e90d',
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)
