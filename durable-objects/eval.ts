@@ -2,8 +2,8 @@ import { DurableObject } from 'cloudflare:workers'
 import { EvalRunActor } from '../src/core/eval-run/eval-run.ts'
 import { ledgerShard, ledgerShards } from '../src/core/ledger/ledger.ts'
 import { attemptSessions } from '../src/core/verbs/create-session.ts'
-import { type Env, organisationApi, partsOf, sessionApi } from './bindings.ts'
-import { answerCall } from './carried.ts'
+import { type Env, organisationApi, boundParts, sessionApi } from './bindings.ts'
+import { answerCarried } from './carried.ts'
 import { Opened } from './opened.ts'
 import { durableSql } from './sqlite.ts'
 
@@ -14,7 +14,7 @@ export class EvalObject extends DurableObject<Env> {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
     const create = () => {
-      const parts = partsOf(env)
+      const parts = boundParts(env)
       const session = (id: string) => sessionApi(env, id)
       const organisation = (id: string) => organisationApi(env, id)
       return new EvalRunActor({
@@ -40,7 +40,7 @@ export class EvalObject extends DurableObject<Env> {
 
   /** Every call of the run's Api comes by here. */
   async ask(call: string, bytes?: Uint8Array): Promise<string | undefined> {
-    return answerCall(this.#opened.actor.api, call, bytes)
+    return answerCarried(this.#opened.actor.api, call, bytes)
   }
 
   override alarm(): Promise<void> {

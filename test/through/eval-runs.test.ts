@@ -142,7 +142,9 @@ describe('an eval run of recorded answers', () => {
     await host().live(60_000)
     expect((await results(run.id)).map(({ score }) => score)).toEqual([1, 1, 1, 1])
     const ended = await events(run.id, 'attempt.ended')
-    expect(ended.map(({ data }) => data['n']).toSorted()).toEqual([1, 2, 3, 4])
+    expect(ended.map(({ data }) => Number(data['n'])).toSorted((a, b) => a - b)).toEqual([
+      1, 2, 3, 4,
+    ])
   })
 
   test('[EVR7] cancelling ends what has no result with an error that says so', async () => {

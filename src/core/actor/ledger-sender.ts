@@ -64,10 +64,11 @@ export class LedgerSender {
   }
 
   async #append(rows: OutboxRow[]): Promise<void> {
-    const { sql, now, ledger } = this.#owner.ports
+    const { ports } = this.#owner
+    const { sql, now } = ports
     const { id, organisationId } = this.#who()
     const after = outboxWatermark(sql)
-    const answer = await ledger(id).append({ sessionId: id, organisationId, after, rows })
+    const answer = await ports.ledger(id).append({ sessionId: id, organisationId, after, rows })
     // A mere question may be answered after rows that were sent meanwhile: only a loss moves the mark back.
     const isLoss = answer.stored < after
     const stored = isLoss ? answer.stored : Math.max(answer.stored, outboxWatermark(sql))

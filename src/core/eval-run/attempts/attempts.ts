@@ -137,12 +137,14 @@ export class Attempts implements Room {
 
   /** Sessions that attempts have left. One that is gone already is closed. */
   async #close(): Promise<void> {
-    const { sql, session } = this.#kernel.ports
+    const { ports } = this.#kernel
     const { caller } = this.#kernel.run()
-    const left = sql.all<{ id: string }>('select id from sessions where is_closed = 0 order by n')
+    const left = ports.sql.all<{ id: string }>(
+      'select id from sessions where is_closed = 0 order by n',
+    )
     for (const { id } of left) {
       try {
-        await session(id).self.close(caller, 'The eval attempt has ended')
+        await ports.session(id).self.close(caller, 'The eval attempt has ended')
       } catch (error) {
         if (errorCodeOf(error) !== 'not_found') throw error
       }
