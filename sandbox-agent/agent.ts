@@ -6,9 +6,11 @@
 import { randomBytes } from 'node:crypto'
 import { chmodSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { PinnedFolder } from '../src/contract/ability-folder.ts'
 import type { CommandBody, CommandResult } from '../src/contract/link.ts'
 import { type Boot, Manifest, SandboxEnv } from '../src/contract/manifest.ts'
 import { turnPatience } from '../src/contract/turn.ts'
+import { PinnedFolders } from './abilities/pinned-folders.ts'
 import { AgentNames } from './opencode/agent-names.ts'
 import { Changes } from './evidence/changes.ts'
 import { bundleText } from './evidence/bundle-text.ts'
@@ -18,6 +20,7 @@ import { collectEvidence } from './evidence/collect-evidence.ts'
 import { Commands } from './commands.ts'
 import { ControlPlane } from './link/control-plane.ts'
 import { crashPoint } from './crash-points.ts'
+import { abilitiesFolder } from './workspace/workspace.ts'
 import { applyEnv } from './workspace/env-files.ts'
 import { egressDecisions } from './gate/egress-questions.ts'
 import { Egress } from './enclosure/egress.ts'
@@ -247,6 +250,10 @@ export class Agent {
         await this.#supervisor.opencode()
         return { ...own, ...this.#supervisor.layout }
       },
+      abilityFolder: new PinnedFolders({
+        root: () => join(this.#supervisor.layout.configDir, abilitiesFolder),
+        fetch: (hash) => this.#plane.fetch(`abilities/${hash}`, PinnedFolder),
+      }).ensure,
       upload: (...file) => uploadFile(this.#plane.upload, ...file),
       maxReportBytes: maxPayloadBytes,
     })

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { maxAbilityBytes } from './ability-folder.ts'
 import { Text } from './ids.ts'
 
 /**
@@ -6,7 +7,7 @@ import { Text } from './ids.ts'
  * in the file. `src/core/abilities/definition.ts` reads it; what a schema cannot say is checked there.
  */
 
-export const maxAbilityBytes = 256 * 1024
+export { maxAbilityBytes }
 export const maxSteps = 1000
 
 /** Whoever brings keys of their own begins them with `x-`. */

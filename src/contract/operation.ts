@@ -49,6 +49,9 @@ export const Operation = z.strictObject({
   looksFor: Text(1000, 1)
     .optional()
     .describe('run: whether this path of the workspace exists afterwards is told'),
+  ability: Sha256.optional().describe(
+    'run: the folder of the ability that the session has pinned under this hash is at $ABILITY_DIR',
+  ),
   url: z
     .url({ protocol: /^https?$/ })
     .max(4096)

@@ -135,7 +135,7 @@ const operationIds = `
   getAbilityStatus getAgent getAgentByName getAgentRevision getApproval getBudget getBuiltinPolicy
   getChange getConfiguration getDeploymentKillSwitch getDeploymentStatus getDiff getExecution
   getExportKeys getHealth getKillSwitch getLimits getManifest getMember getMemory getOperation
-  getPhaseArtifact getPhaseReadiness getPolicyVersion getProfile getProfileByName getReadiness
+  getPhaseArtifact getPhaseReadiness getPinnedAbility getPolicyVersion getProfile getProfileByName getReadiness
   getRun getRunBundle getSandboxEnv getSession getSessionBudget getSessionPolicy getSettings
   getSkill getSkillPayload getSkillProposal getSkillVersion getStatus getTurn getUpstream
   getWarmPool getWorkflow getWorstCase importMemories importPhaseArtifacts importRunChanges
@@ -155,9 +155,8 @@ const operationIds = `
   resumeRun retrySandbox revokeApproval revokeKey rollBackSkill savePhaseArtifact searchMemories
   sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
   storeShippedAgents submitEnvValues submitSkillProposal testWebhook updateConfiguration
-  updateMemory updateSessionPolicy uploadArtifact validateAbility verifyRun
+  updateMemory updateSessionPolicy uploadArtifact validateAbility validateEvals verifyRun
   cancelEvalRun createEvalRun deleteEvalRun getEvalRun listEvalAttempts listEvalEvents listEvalRuns
-  validateEvals
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {

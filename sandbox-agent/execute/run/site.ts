@@ -24,6 +24,13 @@ export const cleanEnvironment = (site: Site, attemptId: string): Record<string, 
   [attemptMark]: attemptId,
 })
 
+/** As it is spelled: inside the walls it is entered as the sandbox's user, who may go wherever it leads. */
+export function folderInside(root: string, cwd = '.'): string {
+  const folder = resolve(root, cwd)
+  if (folder === root || folder.startsWith(`${root}${sep}`)) return folder
+  throw new Error(`Cannot run in "${cwd}": it is outside the workspace`)
+}
+
 /** Relative to the workspace, as git spells it. It is a spelling only: no file is looked at. */
 export function pathInSite(workspace: string, target: string): string {
   const path = resolve(workspace, target)

@@ -1,5 +1,6 @@
 import { z } from '@hono/zod-openapi'
-import { UploadAnswer } from '../../contract/artifact.ts'
+import { PinnedFolder } from '../../contract/ability-folder.ts'
+import { Sha256, UploadAnswer } from '../../contract/artifact.ts'
 import { AppError } from '../../contract/error.ts'
 import * as manifestSchemas from '../../contract/manifest.ts'
 import { Manifest, SandboxEnv } from '../../contract/manifest.ts'
@@ -42,6 +43,19 @@ export const sandboxRoutes = [
     answers: ok(SandboxEnv, 'Values and files'),
     refuses: ['old_generation', 'other_session'],
     answer: ({ session, sandbox }) => session.agent.env(sandbox),
+  }),
+
+  route({
+    id: 'getPinnedAbility',
+    method: 'get',
+    path: '/sandbox/{sessionId}/abilities/{hash}',
+    summary: 'The folder of an ability that the session runs, as it was when it began',
+    tag,
+    guard: 'sandbox',
+    params: params.session.extend({ hash: Sha256 }),
+    answers: ok(PinnedFolder, 'Its files'),
+    refuses: ['old_generation', 'other_session', 'not_found'],
+    answer: ({ session, sandbox, params: { hash } }) => session.agent.abilityFolder(sandbox, hash),
   }),
 
   rawRoute({

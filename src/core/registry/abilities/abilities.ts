@@ -1,6 +1,6 @@
 import { AppError } from '../../../contract/error.ts'
+import type { AbilityFile } from '../../../contract/ability-folder.ts'
 import type {
-  AbilityFile,
   AbilityPut,
   AbilityPutResult,
   AbilityRow,
@@ -164,21 +164,31 @@ export async function loadAbility(
   return await withFiles(db, owner.organisationId, row)
 }
 
-async function withFiles(db: Db, organisationId: string, row: Row): Promise<StoredAbility> {
-  if (row.hash === null) return { ...rowOf(row), definition: null, files: [] }
+/** Of a folder that a version, or a session, has under this hash. One request each: together they may be too much. */
+export async function folderFiles(
+  db: Db,
+  organisationId: string,
+  hash: string,
+): Promise<AbilityFile[]> {
   const paths = await db.all<{ path: string }>(
     'select path from ability_files where organisation_id = ? and hash = ? order by path',
     organisationId,
-    row.hash,
+    hash,
   )
   const files: AbilityFile[] = []
   for (const { path } of paths) {
     const [file] = await db.all<AbilityFile>(
       'select path, content from ability_files where organisation_id = ? and hash = ? and path = ?',
-      ...[organisationId, row.hash, path],
+      ...[organisationId, hash, path],
     )
     if (file) files.push(file)
   }
+  return files
+}
+
+async function withFiles(db: Db, organisationId: string, row: Row): Promise<StoredAbility> {
+  if (row.hash === null) return { ...rowOf(row), definition: null, files: [] }
+  const files = await folderFiles(db, organisationId, row.hash)
   const main = files.find(({ path }) => path === row.main_path)
   const parsed = parseAbility(main?.content ?? '', `${row.name}/${row.main_path}`)
   const definition = 'ability' in parsed ? parsed.ability : null

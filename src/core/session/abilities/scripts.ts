@@ -63,6 +63,7 @@ export class Scripts implements StepWork {
       category: 'shell',
       operation: 'run',
       command: filled.script,
+      ability: moving.execution.hash,
       ...(step.cwd === undefined ? {} : { cwd: step.cwd }),
       streams: 'apart',
       ...(step.validation?.file_exists === undefined

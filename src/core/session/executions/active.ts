@@ -1,4 +1,5 @@
 import type { AbilityEnforcement } from '../../../contract/ability.ts'
+import { strictestOf } from '../../abilities/enforcement.ts'
 import type { StepState } from '../../../contract/execution.ts'
 import type { Sql } from '../../ports.ts'
 import {
@@ -19,7 +20,7 @@ export interface ActiveAbility {
   level: AbilityEnforcement
   /** Such as 2/5. */
   progress: string
-  /** Several only where steps run together; none while its plan waits for a person, or between two steps. */
+  /** Several only where steps run together; none between two steps. */
   steps: ActiveStep[]
 }
 
@@ -37,14 +38,19 @@ export interface ActiveStep {
   turnId: string | null
 }
 
-/** Null: no ability is at work in this session. */
+/** Null: no ability is at work in this session. One whose plan nobody has approved yet holds nobody to anything. */
 export function activeStep(sql: Sql): ActiveAbility | null {
   const top = activeExecution(sql)
-  if (!top) return null
-  const execution = innermost(sql, top)
+  if (!top || top.state === 'planned') return null
+  const chain = innermost(sql, top)
+  const execution = chain.at(-1) ?? top
   const { id: executionId, ability } = execution
   const copy = findCopy(sql, execution.hash, ability)
-  const level = findCopy(sql, top.hash, top.ability)?.definition.settings.enforcement ?? 'strict'
+  const levels = chain.map(
+    ({ hash, ability: name }) =>
+      findCopy(sql, hash, name)?.definition.settings.enforcement ?? 'strict',
+  )
+  const level = strictestOf(levels)
   const definitions = new Map(copy?.definition.steps.map((step) => [step.id, step]))
   const steps = movingSteps(sql, executionId).map((row): ActiveStep => {
     const step = row.part === 'step' ? definitions.get(row.id) : undefined
@@ -60,7 +66,8 @@ export function activeStep(sql: Sql): ActiveAbility | null {
   return { executionId, ability, level, progress: progressOf(sql, executionId), steps }
 }
 
-function innermost(sql: Sql, execution: ExecutionRow): ExecutionRow {
+/** From the one without a parent to the one whose steps run. */
+function innermost(sql: Sql, execution: ExecutionRow): ExecutionRow[] {
   const [child] = childrenOf(sql, execution.id)
-  return child ? innermost(sql, child) : execution
+  return child ? [execution, ...innermost(sql, child)] : [execution]
 }

@@ -141,6 +141,9 @@ export function findCopy(sql: Sql, hash: string, name: string): AbilityCopy | nu
   return { name, hash, version, definition, files: JSON.parse(row.files) as string[] }
 }
 
+export const hasCopy = (sql: Sql, hash: string): boolean =>
+  sql.all('select 1 from ability_copies where hash = ? limit 1', hash).length > 0
+
 const open = `state in ('planned', 'running')`
 
 /** Oldest first: what has no parent comes before its children. */

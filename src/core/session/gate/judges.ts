@@ -34,6 +34,8 @@ export interface Case {
   /** The question's hash is not that of its input. */
   misnamed: boolean
   enclosure: Enclosure
+  /** Why it may not be used now, as the ability that runs says; null: none has anything against it. */
+  refusedByAbility: string | null
   /** Why whoever asks may not, as the session's registered agents say; null: they may. */
   refusedAgent: string | null
   /** Of the session's registered agents. */
@@ -63,6 +65,7 @@ const judges: readonly Judge[] = [
   turnRuns,
   turnIsNotAborted,
   inputIsNamed,
+  abilityLets,
   agentMay,
   opencodeAsks,
   policyDecides,
@@ -93,6 +96,12 @@ function turnIsNotAborted(given: Case, before: Judgement | null): Judgement | nu
 function inputIsNamed(given: Case, before: Judgement | null): Judgement | null {
   if (!given.misnamed) return before
   return before ?? denied(given, 'The hash of the question is not that of its input')
+}
+
+/** A running ability can only narrow: what it lets through is still decided by all that follow. */
+function abilityLets(given: Case, before: Judgement | null): Judgement | null {
+  if (given.refusedByAbility === null) return before
+  return before ?? { ...denied(given, given.refusedByAbility), rule: 'ability' }
 }
 
 /** Who was not named is not sent, whatever the policy says. */

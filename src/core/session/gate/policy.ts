@@ -14,6 +14,8 @@ import {
 } from '../../policy/permission-request.ts'
 import { effectivePolicy } from '../../policy/sandbox-default.ts'
 import type { Sql } from '../../ports.ts'
+import { abilityRefusal } from '../../abilities/enforcement.ts'
+import { type ActiveAbility, activeStep } from '../executions/active.ts'
 import { hideSecretLike } from '../../redaction/redaction.ts'
 import { type Headroom, spendingHeadroom } from '../budget/spending.ts'
 import { pinnedAgents, type PinnedAgents } from '../pins/agents.ts'
@@ -87,11 +89,14 @@ export class SessionPolicy {
     const policy = this.effective('gate')
     const request = this.#requestOf(question)
     const agents = this.agents()
-    const overrides = overridesFor(agents, question.subagent)
+    const ability = activeStep(sql)
+    const overrides = overridesFor(agents, question.subagent ?? stepAgent(ability, turn, agents))
+    const asked = { tool: question.tool, turnId: turn?.id ?? null }
     const { by, grant, ...decision } = judgeQuestion({
       ...{ sql, now, turn, request, policy, misnamed: question.misnamed === true },
       ...{ enclosure: this.enclosure(), refusedAgent: agentRefusal(agents, question), overrides },
       phases: this.phases(),
+      refusedByAbility: abilityRefusal(ability, asked),
       permissions: this.terms()?.permissions ?? null,
       asksItself: question.tool === permissionTool,
       connectsTo: question.tool === egressTool ? (request.hosts[0] ?? null) : null,
@@ -214,6 +219,16 @@ function loadAskingTurn(sql: Sql): AskingTurn | null {
   if (!turn) return null
   const { id, runId, aborting, status } = turn
   return { id, runId, aborting: aborting === 1, runEnded: hasEnded(status) }
+}
+
+/** A subagent that works on a step by itself is held to its own definition. */
+function stepAgent(
+  ability: ActiveAbility | null,
+  turn: AskingTurn | null,
+  agents: PinnedAgents | null,
+): string | undefined {
+  const agent = ability?.steps.find((step) => turn !== null && step.turnId === turn.id)?.agent
+  return agents?.subagents.find(({ name }) => name === agent)?.name
 }
 
 function whyNothingRuns({ reasons: [reason], isEnough }: Headroom): string | null {
