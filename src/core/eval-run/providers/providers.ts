@@ -5,7 +5,7 @@ import { replay } from './replay.ts'
 /** Who carries out the attempts of which kind of target. */
 export class Providers {
   of({ provider }: Target): Provider {
-    return provider === 'replay' ? (replay as Provider) : missing
+    return provider === 'replay' ? replay : missing
   }
 }
 
