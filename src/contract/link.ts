@@ -27,6 +27,8 @@ export const commandKinds = {
       notice: z.string().optional(),
       /** Of an eval run: OpenCode asks for permissions, and the gate answers. The file gets every event, as a line. */
       attempt: z.object({ logFile: z.string().nullable() }).optional(),
+      /** OpenCode's agent that does it. Absent: the session's own. */
+      agent: z.string().optional(),
     }),
     result: z.object({
       sent: z.boolean(),

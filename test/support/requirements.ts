@@ -18,11 +18,10 @@ export const notYet: Record<string, readonly string[]> = {
   abilities: [
     'R4-01',
     ...range('R4', 9, 13),
-    'R4-17',
-    ...range('R4', 19, 30),
-    ...range('R4', 32, 47),
-    'R4-49',
-    ...range('R4', 51, 56),
+    ...['R4-19', 'R4-20', 'R4-32'],
+    ...range('R4', 37, 39),
+    ...range('R4', 42, 47),
+    ...['R4-49', 'R4-52', 'R4-54', 'R4-55'],
   ],
   evals: [...range('R0', 2, 4), ...range('R0', 6, 12), ...range('R0', 17, 19), 'R0-22'],
 }

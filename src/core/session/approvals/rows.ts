@@ -53,6 +53,8 @@ export interface ApprovalRow {
   actor_owner: string | null
   actor_member: string | null
   resolution_reason: string | null
+  /** Of those that an ability offers, the one that a person has chosen. */
+  option: string | null
 }
 
 /** Who wants to know. */
@@ -164,6 +166,7 @@ interface Resolution {
   owner: string | null
   memberId?: string
   reason: string
+  option?: string | null
   remember?: ApprovalResolve['remember'] | null
 }
 
@@ -178,14 +181,15 @@ export function settleApproval(
   if (row.state !== 'pending') return null
   const { state, actor, owner, memberId = null, reason } = resolution
   sql.run(
-    `update approvals set state = ?, actor = ?, actor_owner = ?, actor_member = ?, resolution_reason = ?, resolved_at = ?
-     where n = ?`,
+    `update approvals set state = ?, actor = ?, actor_owner = ?, actor_member = ?, resolution_reason = ?, resolved_at = ?,
+       option = ? where n = ?`,
     state,
     actor,
     owner,
     memberId,
     reason,
     now,
+    resolution.option ?? null,
     row.n,
   )
   const kind = state === 'approved' ? 'permission.approved' : 'permission.denied'
@@ -330,6 +334,7 @@ export function toApproval(sql: Sql, row: ApprovalRow): Approval {
             owner: row.actor_owner,
             reason: row.resolution_reason ?? '',
             at: row.resolved_at,
+            ...(row.option === null ? {} : { option: row.option }),
           },
   }
 }
