@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { DiffReport } from './diff.ts'
 import { maxStepCostUsd, ReportedMs, StepCount } from './reported.ts'
 import { turnEnds } from './turn.ts'
+import { SkillRead } from './workspace-skill.ts'
 
 const turnId = z.string().nullable()
 const part = { turnId, sessionId: z.string(), messageId: z.string(), partId: z.string() }
@@ -55,6 +56,7 @@ export const agentEventKinds = {
       }),
     ),
   }),
+  'skill.read': SkillRead,
   'turn.ended': z.object({
     turnId: z.string(),
     state: z.enum(turnEnds),

@@ -123,7 +123,7 @@ const refTo = (name: string) => `#/components/schemas/${name}`
 
 /** Clients are generated from these: once released, an id stays. */
 const operationIds = `
-  abandonAttempt abortTurns acceptRunChanges addCheckpoint addRunEvent addSkillVersion admitRetry
+  abandonAttempt abortTurns acceptRunChanges activateAgent addCheckpoint addRunEvent addSkillVersion admitRetry
   applySkillProposal approvePhaseArtifact archiveAgent archiveProfile attachSkill
   backfillRunChanges callModelVendor callTool cancelExecution cancelSkillProposal changeRun
   changeSkillVersion checkPolicy checkProvider closeSession correctBudget correctSessionBudget
@@ -147,7 +147,7 @@ const operationIds = `
   listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
   listShippedAgents listSkillChanges listSkillProposals listSkillUsage listSkillVersions
   listSkills listSubagents listTurns listUsage listWebhooks mergeAttempt openLink optionsUpstream
-  patchUpstream planOperation postUpstream proposeSkill putAbility putAgent putBudget
+  patchUpstream planOperation postUpstream preflightOperation proposeSkill putAbility putAgent putBudget
   putDeploymentToSleep putEvidence putLimits putPolicy putProfile putSessionBudget putSettings
   putSkill putUpstream readFromModelVendor rejectRunChanges removeAbility removePolicy
   replaceSandbox replayPolicy resealSecrets resendDeadLetters resendSessionDeadLetters

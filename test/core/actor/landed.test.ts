@@ -45,6 +45,7 @@ const landed = {
     '8de916fab1ed6b61',
     '2436a917b69370b1',
     '2030a51da6d84999',
+    'b2f0d4dc53b18ab7',
     '458a81015ef85ebd',
   ],
   organisation: [
