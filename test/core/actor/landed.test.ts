@@ -46,6 +46,7 @@ const landed = {
     '2436a917b69370b1',
     '2030a51da6d84999',
     'b2f0d4dc53b18ab7',
+    '2f77553418444cd2',
     '458a81015ef85ebd',
   ],
   organisation: [
