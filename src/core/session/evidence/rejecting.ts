@@ -109,13 +109,13 @@ export class Rejecting {
     files: readonly FileReview[],
     hunks: readonly string[] | undefined,
   ): Promise<Map<string, string>> {
-    const { sql, blobs } = this.#kernel.ports
+    const { ports } = this.#kernel
     const texts = new Map<string, string>()
     for (const file of files) {
-      const isPartly = hunks !== undefined || takenBack(sql, runId, file).applied.size > 0
+      const isPartly = hunks !== undefined || takenBack(ports.sql, runId, file).applied.size > 0
       for (const ref of isPartly ? [file.before, file.after] : [file.before]) {
         if (!file.rejectable || !ref || ref.sizeBytes > maxTextBytes) continue
-        const bytes = await blobs().get(organisationId, ref.sha256)
+        const bytes = await ports.blobs().get(organisationId, ref.sha256)
         if (bytes) texts.set(ref.sha256, textOf(bytes))
       }
     }

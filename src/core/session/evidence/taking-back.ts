@@ -112,7 +112,7 @@ export function describeHunks(file: FileReview, taken: TakenBack, texts: Texts):
   }
   const side = ({ first, lines }: TextHunk['before']) => ({ first: first + 1, lines: lines.length })
   const hunks = hunksIn(file, pair).map(({ id, stable, before, after }) => ({
-    ...{ id: id as FileHunks['hunks'][number]['id'], stable },
+    ...{ id, stable },
     ...{ before: side(before), after: side(after) },
     rejected: taken.isWhole || taken.applied.has(id),
   }))
