@@ -237,7 +237,7 @@ function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path === '/v1/evals/validate') return '{"files":[{"path":"a.yaml","content":""}]}'
   if (path.endsWith('/runs')) return '{"intent":"i"}'
   if (path === '/v1/runs/:runId/events') return '{"kind":"memory.read"}'
-  if (path.endsWith('/operations') || path.endsWith('/operations/plan'))
+  if (path.endsWith('/preflight') || /\/operations(\/plan)?$/.test(path))
     return '{"operation":{"category":"read","operation":"read-file","targetPath":"a"}}'
   if (path.endsWith('/abandon') || path.endsWith('/revoke')) return '{"reason":"r"}'
   if (path.endsWith('proposalId/resolve'))

@@ -12,6 +12,8 @@ const posts: Record<string, string> = {
   '/v1/sessions/:sessionId/budget/corrections': 'key',
   '/v1/runs': 'key',
   '/v1/runs/:runId/events': 'key',
+  '/v1/runs/:runId/agents': 'key',
+  '/v1/runs/:runId/preflight': 'writes nothing',
   '/v1/runs/:runId/checkpoints': 'key',
   '/v1/runs/:runId/resume': 'key',
   '/v1/runs/:runId/changes/accept': 'key',

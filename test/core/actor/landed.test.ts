@@ -43,6 +43,9 @@ const landed = {
     'e9e7ec1dc49c2856',
     '8de916fab1ed6b61',
     '2436a917b69370b1',
+    '2030a51da6d84999',
+    'b2f0d4dc53b18ab7',
+    '2f77553418444cd2',
   ],
   organisation: [
     'afba0e2bea701f87',

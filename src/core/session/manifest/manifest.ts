@@ -7,9 +7,9 @@ import { buildManifest } from './files.ts'
 import { baseTree } from '../changes/diff.ts'
 import { loadAutomationRun } from '../automation/automation.ts'
 import { loadGeneration } from '../generations/generations.ts'
-import { pinsOf } from '../pins/pins.ts'
 import { pinnedAgents } from '../pins/agents.ts'
 import type { SessionPorts } from '../record/ports.ts'
+import { givenSkills } from '../skills/texts.ts'
 import { memoriesText } from './memories.ts'
 import { listUpstreams } from '../upstreams/upstreams.ts'
 import { sessionPrompt } from './prompt.ts'
@@ -41,7 +41,7 @@ export async function sessionManifest(
       nonce: session.markerNonce,
       mode: session.mode,
       equipment: session.equipment,
-      skills: pinsOf(ports.sql, 'skill'),
+      skills: givenSkills(ports.sql),
       memories: memoriesText(ports.sql),
       tools: [...ports.tools.map((tool) => tool.definition), ...sandboxTools],
     },
