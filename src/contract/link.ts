@@ -25,6 +25,8 @@ export const commandKinds = {
       steer: z.boolean(),
       /** What the model must know first: that its sandbox is a new one, and what is lost. */
       notice: z.string().optional(),
+      /** Of an eval run: OpenCode asks for permissions, and the gate answers. The file gets every event, as a line. */
+      attempt: z.object({ logFile: z.string().nullable() }).optional(),
       /** OpenCode's agent that does it. Absent: the session's own. */
       agent: z.string().optional(),
     }),

@@ -3,6 +3,7 @@ import { type ErrorCode, errorTable } from '../../src/contract/error.ts'
 import type { Scope } from '../../src/contract/key.ts'
 import type { GuardKit } from './guard-kit.ts'
 import { loadRoutes, type Route } from './routes.ts'
+import { evalFiles } from '../support/eval-kit.ts'
 import { baseFixture } from '../support/proof-fixtures.ts'
 
 type Visitor = keyof GuardKit['visitors']
@@ -20,6 +21,8 @@ const obeyed: readonly string[] = [
   'GET /v1/approvals',
   'GET /v1/changes/:change/workflow',
   'GET /v1/configurations',
+  'GET /v1/evals/runs',
+  'POST /v1/evals/runs',
   'GET /v1/models',
   'GET /v1/policies/:name',
   'GET /v1/profiles',
@@ -40,6 +43,8 @@ const obeyed: readonly string[] = [
 /** What cannot be undone is for the member that made the session, and for admins. */
 const destructive: readonly string[] = [
   'POST /v1/attempts/:attemptId/discard',
+  'DELETE /v1/evals/runs/:evalRunId',
+  'POST /v1/evals/runs/:evalRunId/cancel',
   'DELETE /v1/sessions/:sessionId',
   'POST /v1/sessions/:sessionId/close',
   'POST /v1/sessions/:sessionId/replace',
@@ -55,7 +60,7 @@ function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
     'a key for own sessions': code,
   })
   if (scope === 'admin') return both('forbidden')
-  if (ofSession.test(path)) return both('not_found')
+  if (ofSession.test(path) || path.includes(':evalRunId')) return both('not_found')
   if (/^\/v1\/(agents|profiles)\/(:|by-name\/)/.test(path))
     return { 'a key of another project': 'not_found' }
   if (`${method} ${path}` === 'GET /v1/configurations/:configurationId')
@@ -234,6 +239,7 @@ function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path === '/v1/abilities/validate') return '{"source":""}'
   if (path === '/v1/evals/compare')
     return JSON.stringify({ baseline: emptySide, candidate: emptySide })
+  if (path === '/v1/evals/runs') return JSON.stringify(evalFiles(['a'], { a: '4' }))
   if (path === '/v1/evals/validate') return '{"files":[{"path":"a.yaml","content":""}]}'
   if (path.endsWith('/runs')) return '{"intent":"i"}'
   if (path === '/v1/runs/:runId/events') return '{"kind":"memory.read"}'
@@ -312,6 +318,7 @@ export function fillPath(kit: GuardKit, path: string): string {
     targetType: 'agent',
     targetKey: 'a',
     memoryId: kit.memoryId,
+    evalRunId: kit.evalRunId,
     change: 'guarded',
     phase: 'explore',
     toolName: 'verify',
