@@ -60,6 +60,8 @@ export const Manifest = z.object({
   enclosure: EnclosureMode.optional(),
   /** `host:port` that the enclosure's proxy may reach though they are not on the internet. Absent: none. */
   privateHosts: z.array(z.string()).optional(),
+  /** Of an eval attempt: written once into the workspace, over what is there, before its work counts. */
+  fixtures: z.array(z.object({ path: z.string(), text: z.string() })).optional(),
   /** Absent: none. They are offered in a full enclosure only. */
   upstreams: z.array(Upstream).optional(),
   /** The git tree from which the session's work counts, if this sandbox goes on with it. No file: not in the version. */

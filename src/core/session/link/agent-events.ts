@@ -13,7 +13,7 @@ import { abortReason } from '../turns/aborts.ts'
 import type { Answer } from '../../../contract/ask.ts'
 import { saveDiff } from '../changes/diff.ts'
 import { receiveEnvRequest } from '../env/requests.ts'
-import { noteToldPart } from '../evidence/told.ts'
+import { noteToldPart, noteToldStep } from '../evidence/told.ts'
 import { savePatch } from '../changes/patches.ts'
 import { loadSession } from '../record/record.ts'
 import { followSkill, skillTool } from '../skills/usage.ts'
@@ -38,6 +38,7 @@ export function followEvent(
       toolEnded(sql, now, event.kind, event.data as EventData<'tool.failed'>)
       return false
     case 'step.finished':
+      noteToldStep(sql, event.data as EventData<'step.finished'>)
       stepFinished(sql, now, event.data as EventData<'step.finished'>, price)
       return false
     case 'skill.read':

@@ -9,6 +9,7 @@ import { loadAutomationRun } from '../automation/automation.ts'
 import { loadGeneration } from '../generations/generations.ts'
 import { pinnedAgents } from '../pins/agents.ts'
 import type { SessionPorts } from '../record/ports.ts'
+import { loadAttemptTerms } from '../evals/terms.ts'
 import { givenSkills } from '../skills/texts.ts'
 import { memoriesText } from './memories.ts'
 import { listUpstreams } from '../upstreams/upstreams.ts'
@@ -48,7 +49,12 @@ export async function sessionManifest(
     ports.crypto,
   )
   const base = continuedBase(ports.sql, session.generation)
-  return base === null ? manifest : { ...manifest, baseTree: base }
+  const fixtures = loadAttemptTerms(ports.sql)?.files ?? []
+  return {
+    ...manifest,
+    ...(fixtures.length > 0 && { fixtures: [...fixtures] }),
+    ...(base !== null && { baseTree: base }),
+  }
 }
 
 /** Only with the session's own files: what a new clone brings may differ from the old one without any work. */
