@@ -38,7 +38,7 @@ test.each([{ type: 'other' }, { title: 'Mine' }, { content: 'mine' }])(
   async (change) => {
     const { db, update } = await world(1)
     const raced: Db = {
-      all: db.all,
+      all: (...asked) => db.all(...asked),
       async batch(statements) {
         await db.batch(statements)
         await update(0, { title: 'Theirs', content: 'theirs', type: 'theirs' }, 'op-other')
