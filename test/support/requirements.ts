@@ -18,7 +18,7 @@ export const notYet: Record<string, readonly string[]> = {
   abilities: [
     'R4-01',
     ...range('R4', 9, 13),
-    ...['R4-19', 'R4-20', 'R4-32'],
+    ...['R4-19', 'R4-20'],
     ...range('R4', 37, 39),
     ...range('R4', 42, 47),
     ...['R4-49', 'R4-52', 'R4-54', 'R4-55'],
