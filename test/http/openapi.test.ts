@@ -135,27 +135,28 @@ const operationIds = `
   getAbilityStatus getAgent getAgentByName getAgentRevision getApproval getBudget getBuiltinPolicy
   getChange getConfiguration getDeploymentKillSwitch getDeploymentStatus getDiff getExecution
   getExportKeys getHealth getKillSwitch getLimits getManifest getMember getMemory getOperation
-  getPhaseArtifact getPhaseReadiness getPinnedAbility getPolicyVersion getProfile getProfileByName getReadiness
-  getRun getRunBundle getSandboxEnv getSession getSessionBudget getSessionPolicy getSettings
-  getSkill getSkillPayload getSkillProposal getSkillVersion getStatus getTurn getUpstream
-  getWarmPool getWorkflow getWorstCase importMemories importPhaseArtifacts importRunChanges
-  judgeSkill listAbilities listAbilityVersions listActions listAgentRevisions listAgents
-  listApprovals listArtifacts listAudit listCalls listChanges listConfigurations listDeadLetters
-  listDeliveries listEnvRequests listEvents listExecutions listKeys listMembers listMemories
-  listMemoryRevisions listModels listPatches listPhaseRevisions listPolicies listPolicyVersions
-  listProfileRevisions listProfiles listProviders listRunApprovals listRunChanges listRunEvents
-  listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
-  listShippedAgents listSkillChanges listSkillProposals listSkillUsage listSkillVersions
-  listSkills listSubagents listTurns listUsage listWebhooks mergeAttempt openLink optionsUpstream
-  patchUpstream planOperation postUpstream proposeSkill putAbility putAgent putBudget
-  putDeploymentToSleep putEvidence putLimits putPolicy putProfile putSessionBudget putSettings
-  putSkill putUpstream readFromModelVendor rejectRunChanges removeAbility removePolicy
-  replaceSandbox replayPolicy resealSecrets resendDeadLetters resendSessionDeadLetters
-  resolveAgents resolveApproval resolveSkillProposal resolveSkills resumeApproval resumeExecution
-  resumeRun retrySandbox revokeApproval revokeKey rollBackSkill savePhaseArtifact searchMemories
-  sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
-  storeShippedAgents submitEnvValues submitSkillProposal testWebhook updateConfiguration
-  updateMemory updateSessionPolicy uploadArtifact validateAbility validateEvals verifyRun
+  getPhaseArtifact getPhaseReadiness getPinnedAbility getPolicyVersion getProfile getProfileByName
+  getReadiness getRun getRunBundle getSandboxEnv getSession getSessionBudget getSessionPolicy
+  getSettings getSkill getSkillPayload getSkillProposal getSkillVersion getStatus getTurn
+  getUpstream getWarmPool getWorkflow getWorstCase importMemories importPhaseArtifacts
+  importRunChanges judgeSkill listAbilities listAbilityVersions listActions listAgentRevisions
+  listAgents listApprovals listArtifacts listAudit listCalls listChanges listConfigurations
+  listDeadLetters listDeliveries listEnvRequests listEvents listExecutions listKeys listMembers
+  listMemories listMemoryRevisions listModels listPatches listPhaseRevisions listPolicies
+  listPolicyVersions listProfileRevisions listProfiles listProviders listRunApprovals
+  listRunChanges listRunEvents listRuns listSecrets listSessionApprovals listSessionDeadLetters
+  listSessionRuns listSessions listShippedAgents listSkillChanges listSkillProposals
+  listSkillUsage listSkillVersions listSkills listSubagents listTurns listUsage listWebhooks
+  mergeAttempt openLink optionsUpstream patchUpstream planAbility planOperation postUpstream
+  proposeSkill putAbility putAgent putBudget putDeploymentToSleep putEvidence putLimits putPolicy
+  putProfile putSessionBudget putSettings putSkill putUpstream readFromModelVendor
+  rejectRunChanges removeAbility removePolicy replaceSandbox replayPolicy resealSecrets
+  resendDeadLetters resendSessionDeadLetters resolveAgents resolveApproval resolveSkillProposal
+  resolveSkills resumeApproval resumeExecution resumeRun retrySandbox revokeApproval revokeKey
+  rollBackSkill savePhaseArtifact searchMemories sendPrompt setDeploymentKillSwitch
+  setE2bCredentials setKillSwitch setModalCredentials setSecret storeShippedAgents submitEnvValues
+  submitSkillProposal testWebhook updateConfiguration updateMemory updateSessionPolicy
+  uploadArtifact validateAbility validateEvals verifyRun
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {
