@@ -11,7 +11,7 @@ import type { StepRow } from '../executions/rows.ts'
 import type { SessionPolicy } from '../gate/policy.ts'
 import { abandonAttempt, attemptsOfOperation } from '../operations/attempts.ts'
 import type { Operations } from '../operations/operations.ts'
-import { mustOperation } from '../operations/rows.ts'
+import { mustOperation, secretPrefix } from '../operations/rows.ts'
 import {
   askerOfExecution,
   type Begun,
@@ -43,11 +43,12 @@ export class Scripts implements StepWork {
   begin(moving: Moving, row: StepRow): Begun {
     const made = this.operationOf(moving, row)
     if ('problem' in made) return refused(made.problem)
-    const { sql, now, execution } = moving
+    const { sql, now, execution, copy } = moving
+    const checkpoint = copy.definition.settings.approval === 'checkpoint'
     const subject = this.#operations.start(sql, now, askerOfExecution(execution), {
       runId: execution.run_id,
       operation: made.operation,
-      step: { folder: this.#folder(execution.hash), grant: execution.plan_approval_id },
+      step: { folder: this.#folder(execution.hash), grant: execution.plan_approval_id, checkpoint },
     })
     return { subject, deadlineAt: null }
   }
@@ -57,7 +58,7 @@ export class Scripts implements StepWork {
     const step = scriptOf(moving, row)
     const read = readScript(step.run)
     if ('problems' in read) return { problem: read.problems.join('. ') }
-    const filled = fillScript(read, moving.filling)
+    const filled = fillScript(read, moving.filling, new Map(secretNames(moving)))
     if ('problem' in filled) return filled
     const operation: Operation = {
       category: 'shell',
@@ -78,12 +79,18 @@ export class Scripts implements StepWork {
   }
 
   #environment(moving: Moving, { env }: Pick<ScriptStep, 'env'>): Record<string, string> {
-    const { filling, steps, execution } = moving
-    const own = Object.entries(env).map(([name, text]) => [name, fillText(text, filling)])
+    const { filling, steps, execution, secrets } = moving
+    const inputs = { ...filling.inputs, ...secrets }
+    const own = Object.entries(env).map(([name, text]) => [
+      name,
+      fillText(text, { ...filling, inputs }),
+    ])
+    const hidden = secretNames(moving).map(([name, variable]) => [variable, asText(inputs[name])])
     return {
       ...Object.fromEntries(own),
+      ...Object.fromEntries(hidden),
       ABILITY_DIR: this.#folder(execution.hash),
-      ABILITY_INPUTS_JSON: JSON.stringify(filling.inputs),
+      ABILITY_INPUTS_JSON: JSON.stringify(inputs),
       ABILITY_STEP_OUTPUTS_JSON: outputsJson(steps),
     }
   }
@@ -120,6 +127,13 @@ export class Scripts implements StepWork {
     if (active) abandonAttempt(sql, now, active.id, { actor: 'ability', reason: why })
   }
 }
+
+/** By the name of each secret input: the variable that a script has it in. */
+const secretNames = ({ secrets }: Moving): [string, string][] =>
+  Object.keys(secrets).map((name, at) => [name, `${secretPrefix}${at + 1}`])
+
+const asText = (value: unknown): string =>
+  typeof value === 'string' ? value : JSON.stringify(value)
 
 type Script = Pick<ScriptStep, 'id' | 'run' | 'cwd' | 'env' | 'validation'> & { timeoutMs: number }
 

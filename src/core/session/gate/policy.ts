@@ -1,5 +1,5 @@
 import type { Enclosure } from '../../../contract/enclosure.ts'
-import { egressTool } from '../../../contract/ask.ts'
+import { egressTool, permissionTool } from '../../../contract/ask.ts'
 import type { PermissionRequest, PhaseStates } from '../../../contract/permission.ts'
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import type { Policy } from '../../../contract/policy.ts'
@@ -24,6 +24,7 @@ import { type AskingTurn, judgeQuestion } from './judges.ts'
 import type { RunRow } from '../runs/run.ts'
 import { hasEnded } from '../runs/transitions.ts'
 import { hashOfQuestion, type Question, type Verdict } from './questions.ts'
+import { type AttemptTerms, loadAttemptTerms } from '../evals/terms.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { phaseStates } from './known-phases.ts'
 import { loadEnclosure, loadPlace, loadPolicy, type Place } from './policy-row.ts'
@@ -36,6 +37,7 @@ export class SessionPolicy {
   #agents: PinnedAgents | null | undefined
   #changes: ReadonlySet<string> | undefined
   #phases: PhaseStates | undefined
+  #terms: AttemptTerms | null | undefined
   #turn: AskingTurn | null = null
   #turnState = -1
 
@@ -49,6 +51,7 @@ export class SessionPolicy {
     this.#place = undefined
     this.#changes = undefined
     this.#phases = undefined
+    this.#terms = undefined
   }
 
   /** The document that counts, if there is one. */
@@ -78,10 +81,11 @@ export class SessionPolicy {
     sql: Sql,
     now: number,
     arrivedAt: number,
-    question: Question,
+    sent: Question,
     turn: AskingTurn | null,
     headroom = spendingHeadroom(sql, now),
   ): Verdict {
+    const question = this.#askedBy(sent, turn)
     const session = this.#kernel.session()
     const policy = this.effective('gate')
     const request = this.#requestOf(question)
@@ -94,6 +98,8 @@ export class SessionPolicy {
       ...{ enclosure: this.enclosure(), refusedAgent: agentRefusal(agents, question), overrides },
       phases: this.phases(),
       refusedByAbility: abilityRefusal(ability, asked),
+      permissions: this.terms()?.permissions ?? null,
+      asksItself: question.tool === permissionTool,
       connectsTo: question.tool === egressTool ? (request.hosts[0] ?? null) : null,
       repositoryHost: session.repositoryUrl === null ? null : hostOf(session.repositoryUrl),
       operationHash: () => hashOfQuestion(question),
@@ -110,7 +116,17 @@ export class SessionPolicy {
       operationId: null,
     })
     const spent = turn && decision.decision !== 'deny' ? whyNothingRuns(headroom) : null
-    return { record, terms: ruleApprovalTerms(policy, decision.rule), spent }
+    const terms = ruleApprovalTerms(policy, decision.rule)
+    // Nothing waits in an attempt of an eval run.
+    if (spent !== null && this.terms() !== null)
+      return { record: { ...record, decision: 'deny', reason: spent }, terms, spent: null }
+    return { record, terms, spent }
+  }
+
+  /** A turn that a subagent does by itself is held to what the subagent may. */
+  #askedBy(question: Question, turn: AskingTurn | null): Question {
+    const own = this.agents()?.subagents.find(({ name }) => name === turn?.agent)
+    return own && question.subagent === undefined ? { ...question, subagent: own.name } : question
   }
 
   /** What an input does not show in full cannot be read; where its paths really lead counts as well. */
@@ -150,6 +166,12 @@ export class SessionPolicy {
   agents(): PinnedAgents | null {
     if (this.#agents === undefined) this.#agents = pinnedAgents(this.#kernel.ports.sql)
     return this.#agents
+  }
+
+  /** Of an attempt of an eval run. */
+  terms(): AttemptTerms | null {
+    if (this.#terms === undefined) this.#terms = loadAttemptTerms(this.#kernel.ports.sql)
+    return this.#terms
   }
 
   /** Where the session is, and who asks in it. */
@@ -197,13 +219,19 @@ export class SessionPolicy {
 
 /** Sessions older than runs may have a turn without one: nobody can be asked about it then. */
 function loadAskingTurn(sql: Sql): AskingTurn | null {
-  const turn = sql.all<{ id: string; runId: string; aborting: number; status: RunRow['status'] }>(
-    `select turns.id, run_id as runId, abort_requested as aborting, runs.status from turns join runs on runs.id = run_id
-     where turns.state = 'running' limit 1`,
+  const turn = sql.all<{
+    id: string
+    runId: string
+    agent: string | null
+    aborting: number
+    status: RunRow['status']
+  }>(
+    `select turns.id, run_id as runId, turns.agent, abort_requested as aborting, runs.status
+     from turns join runs on runs.id = run_id where turns.state = 'running' limit 1`,
   )[0]
   if (!turn) return null
-  const { id, runId, aborting, status } = turn
-  return { id, runId, aborting: aborting === 1, runEnded: hasEnded(status) }
+  const { id, runId, agent, aborting, status } = turn
+  return { id, runId, agent, aborting: aborting === 1, runEnded: hasEnded(status) }
 }
 
 /** A subagent that works on a step by itself is held to its own definition. */
