@@ -3,7 +3,6 @@
 // hunks of a file would have one name, neither can be told apart, and neither is stable.
 
 import { hashText } from '../../hash.ts'
-import { groupBy } from '../group-by.ts'
 import { linesOf } from './exact.ts'
 
 export interface TextHunk {
@@ -29,8 +28,10 @@ export function hunksOf(path: string, before: string, after: string): TextHunk[]
       after: { first, lines: added },
     }
   })
-  const byId = groupBy(hunks, ({ id }) => id)
-  return hunks.map((hunk) => ({ ...hunk, stable: byId.get(hunk.id)?.length === 1 }))
+  const seen = new Set<string>()
+  const twice = new Set<string>()
+  for (const { id } of hunks) (seen.has(id) ? twice : seen).add(id)
+  return hunks.map((hunk) => ({ ...hunk, stable: !twice.has(hunk.id) }))
 }
 
 /** The text after, with these hunks as they were before. All of them give the text before. */
