@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { AbilityEnforcement, AbilityName } from './ability.ts'
+import { AbilityEnforcement, OfferedName } from './ability.ts'
 import { ApprovalId, ExecutionId, RunId, SessionId, Text } from './ids.ts'
 
 /**
@@ -89,7 +89,7 @@ export const AbilityStatus = z.object({
 export type AbilityStatus = z.infer<typeof AbilityStatus>
 
 export const ExecutionCreate = z.strictObject({
-  ability: AbilityName,
+  ability: OfferedName,
   version: z
     .number()
     .int()

@@ -28,6 +28,7 @@ import { Log } from './log/log.ts'
 import { Models } from './models/models.ts'
 import { attemptsOfRun } from './operations/attempts.ts'
 import { Operations } from './operations/operations.ts'
+import { Offers } from './offers/offers.ts'
 import { Letters } from './outbox/letters.ts'
 import { Outbox } from './outbox/outbox.ts'
 import { callerSession, type SessionCaller } from './record/guards.ts'
@@ -142,6 +143,7 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
   const turns = new Turns(kernel, budget)
   const sandbox = new Sandbox(kernel, view)
   const uploads = new Uploads(kernel)
+  const offers = new Offers(kernel, commands)
   const operations = new Operations(kernel, commands, policy, budget)
   const abilities = new Abilities(kernel, { operations, policy, budget, stopRun })
   return {
@@ -175,6 +177,7 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
     warm: new Warm(kernel, { plan: planSession, adopted: policy.changed, view }),
     artifacts: new Artifacts(kernel),
     skills: new Skills(kernel),
+    offers,
     changes: new Changes(kernel, commands),
     env: new EnvValues(kernel, commands),
     evidence: new Evidence(kernel, operations, budget),

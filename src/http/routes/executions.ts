@@ -43,8 +43,8 @@ export const executionRoutes = [
     answers: created(Execution, 'The execution'),
     location: ({ id }) => `/v1/executions/${id}`,
     refuses: ['not_found', 'wrong_state', 'unprocessable', 'key_conflict', 'session_closed'],
-    answer: ({ deps, session, caller, body, idempotencyKey }) =>
-      executeAbility({ db: deps.db(), session }, caller, body, idempotencyKey),
+    answer: ({ session, caller, body, idempotencyKey }) =>
+      executeAbility(session, caller, body, idempotencyKey),
   }),
 
   route({

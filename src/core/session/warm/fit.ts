@@ -25,6 +25,7 @@ export function mayBeWarm(
     // A warm sandbox has the manifest of a plain session.
     pins.length === 0 &&
     input.memory === undefined &&
+    input.abilities === undefined &&
     input.configurationId !== undefined &&
     input.sessionType === 'coding' &&
     input.clientType !== 'automation' &&
