@@ -98,6 +98,11 @@ export const ExecutionCreate = z.strictObject({
     .optional()
     .describe('Default: the newest'),
   inputs: z.record(z.string().max(100), z.unknown()).default({}),
+  planHash: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/)
+    .optional()
+    .describe('Of the plan that was seen: if it is another one by now, nothing begins'),
   input: Text(32 * 1024)
     .default('')
     .describe('The words of whoever asks: {{input}}'),

@@ -25,6 +25,8 @@ export const commandKinds = {
       steer: z.boolean(),
       /** What the model must know first: that its sandbox is a new one, and what is lost. */
       notice: z.string().optional(),
+      /** OpenCode's agent that does it. Absent: the session's own. */
+      agent: z.string().optional(),
     }),
     result: z.object({
       sent: z.boolean(),

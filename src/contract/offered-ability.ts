@@ -4,14 +4,18 @@ import { z } from 'zod'
 export const OfferedAbility = z.object({
   name: z
     .string()
-    .describe('By which it is run; "workspace:" before it if a stored one has the name. Its path, if it cannot be read'),
+    .describe(
+      'By which it is run; "workspace:" before it if a stored one has the name. Its path, if it cannot be read',
+    ),
   description: z.string(),
   source: z.enum(['stored', 'workspace']),
   version: z.number().int().nullable().describe('null: of the workspace'),
   hash: z.string().nullable().describe('Of its folder, if it is of the workspace'),
   path: z.string().nullable().describe('Below .opencode/abilities'),
   runnable: z.boolean(),
-  needsApproval: z.boolean().describe('A person approves its exact files before anything of it runs'),
+  needsApproval: z
+    .boolean()
+    .describe('A person approves its exact files before anything of it runs'),
   problems: z.array(z.string()).describe('Why it cannot be run here'),
 })
 export type OfferedAbility = z.infer<typeof OfferedAbility>

@@ -60,7 +60,8 @@ function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
     return { 'a key of another project': 'not_found' }
   if (`${method} ${path}` === 'GET /v1/configurations/:configurationId')
     return { 'a key of another project': 'not_found' }
-  if (path === '/v1/abilities/validate' || path === '/v1/evidence/evaluate') return {}
+  if (['/v1/abilities/validate', '/v1/evals/validate', '/v1/evidence/evaluate'].includes(path))
+    return {}
   if (path.startsWith('/v1/memories/:memoryId')) return { 'a key of another project': 'not_found' }
   if (/^\/v1\/(changes|memories)/.test(path) && path !== '/v1/changes/:change/workflow')
     return { 'a key of another project': 'forbidden' }
@@ -222,6 +223,7 @@ function goodBody({ configurationId }: GuardKit, path: string): string {
   if (path.endsWith('/executions')) return '{"ability":"a"}'
   if (path.endsWith('executionId/resume')) return '{"stepId":"a","answer":"stop"}'
   if (path === '/v1/abilities/validate') return '{"source":""}'
+  if (path === '/v1/evals/validate') return '{"files":[{"path":"a.yaml","content":""}]}'
   if (path.endsWith('/runs')) return '{"intent":"i"}'
   if (path === '/v1/runs/:runId/events') return '{"kind":"memory.read"}'
   if (path.endsWith('/operations') || path.endsWith('/operations/plan'))

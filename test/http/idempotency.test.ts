@@ -70,6 +70,7 @@ const posts: Record<string, string> = {
   '/v1/skills/resolve': 'writes nothing',
   '/v1/skills/payload': 'writes nothing',
   '/v1/abilities/validate': 'writes nothing',
+  '/v1/evals/validate': 'writes nothing',
   '/v1/evidence/evaluate': 'writes nothing',
   '/v1/policies/check': 'writes nothing',
   '/v1/policies/replay': 'writes nothing',

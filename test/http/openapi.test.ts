@@ -155,7 +155,7 @@ const operationIds = `
   resumeRun retrySandbox revokeApproval revokeKey rollBackSkill savePhaseArtifact searchMemories
   sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
   storeShippedAgents submitEnvValues submitSkillProposal testWebhook updateConfiguration
-  updateMemory updateSessionPolicy uploadArtifact validateAbility verifyRun
+  updateMemory updateSessionPolicy uploadArtifact validateAbility validateEvals verifyRun
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {

@@ -48,11 +48,17 @@ const offered = async (session: HostSession) =>
 
 const names = async (session: HostSession) => (await offered(session)).map(({ name }) => name)
 
+interface ToolAnswer {
+  success: boolean
+  result: string
+  data: { execution: { id: string }; approvalId: string; agent: string }
+}
+
 async function tool(session: HostSession, name: string, args: object = {}) {
   const { status, json } = await session.callback(name, args)
   expect([name, status]).toEqual([name, 200])
   await host().live()
-  return json as { success: boolean; result: string; data: any }
+  return json as ToolAnswer
 }
 
 const abilityTools = ['list', 'run', 'status', 'cancel', 'agent', 'validate'].map(
@@ -72,7 +78,9 @@ describe('the tools', () => {
     expect((await tool(plain, 'ability_list')).result).toContain('created without')
     const all = await host().begin({ project, abilities: true })
     expect(toolFiles(all)).toEqual(abilityTools)
-    expect((await all.view()).pins).toMatchObject([{ kind: 'ability', name: 'deploy', revision: 1 }])
+    expect((await all.view()).pins).toMatchObject([
+      { kind: 'ability', name: 'deploy', revision: 1 },
+    ])
     await host().ok('PUT', '/v1/agents', { project, name: 'ops', abilities: ['deploy'] })
     const byAgent = await host().begin({ project, agent: { name: 'ops' } })
     expect(toolFiles(byAgent)).toEqual(abilityTools)
@@ -82,7 +90,9 @@ describe('the tools', () => {
 
   test('[ABX9] list and validate change nothing; a mistake is told with its place', async () => {
     const session = await host().begin({ project: newProject(), abilities: true })
-    expect((await tool(session, 'ability_list')).result).toBe('There are no abilities in this session')
+    expect((await tool(session, 'ability_list')).result).toBe(
+      'There are no abilities in this session',
+    )
     const good = await tool(session, 'ability_validate', { source: yamlOf('x') })
     expect([good.success, good.result]).toEqual([true, '"x" can run: one'])
     const bad = await tool(session, 'ability_validate', { source: 'name: x\nsteps: []\n' })
@@ -126,21 +136,24 @@ describe('ability_cancel', () => {
     const session = await host().begin({ project, abilities: true })
     await session.prompt()
     const { data } = await tool(session, 'ability_run', { name: 'deploy' })
-    const id = data.execution.id as string
+    const id = data.execution.id
     const status = async () => (await host().call('GET', `/v1/executions/${id}`)).json
     return { session, id, status }
   }
 
-  test.each(['normal', 'loose'])('[ABX11] ends a %s ability, and that is on record', async (level) => {
-    const { session, status } = await begin(level)
-    const { success, result } = await tool(session, 'ability_cancel', { reason: 'wrong target' })
-    expect([success, result]).toEqual([true, 'Cancelled "deploy". It is on record that you did.'])
-    expect(await status()).toMatchObject({
-      status: 'cancelled',
-      error: 'Cancelled by the agent: wrong target',
-    })
-    expect((await tool(session, 'ability_cancel', { reason: 'again' })).success).toBe(false)
-  })
+  test.each(['normal', 'loose'])(
+    '[ABX11] ends a %s ability, and that is on record',
+    async (level) => {
+      const { session, status } = await begin(level)
+      const { success, result } = await tool(session, 'ability_cancel', { reason: 'wrong target' })
+      expect([success, result]).toEqual([true, 'Cancelled "deploy". It is on record that you did.'])
+      expect(await status()).toMatchObject({
+        status: 'cancelled',
+        error: 'Cancelled by the agent: wrong target',
+      })
+      expect((await tool(session, 'ability_cancel', { reason: 'again' })).success).toBe(false)
+    },
+  )
 
   test('[ABX11] asks a person about a strict one, which goes on until they agree', async () => {
     const { session, status, id } = await begin('strict')
@@ -155,8 +168,8 @@ describe('ability_cancel', () => {
       session.agent.answerTo(await session.ask('write', { content: 'a', filePath: 'a' }))?.decision,
     ).toBe('deny')
     await host().ok(
-      ...['POST', `/v1/approvals/${data.approvalId}/resolve`] as const,
-      ...[{ resolution: 'approved' }, approver] as const,
+      ...(['POST', `/v1/approvals/${data.approvalId}/resolve`] as const),
+      ...([{ resolution: 'approved' }, approver] as const),
     )
     await host().live()
     expect(await status()).toMatchObject({ status: 'cancelled' })
@@ -167,8 +180,8 @@ describe('ability_cancel', () => {
     const { session, status } = await begin('strict')
     const { data } = await tool(session, 'ability_cancel', { reason: 'tired' })
     await host().ok(
-      ...['POST', `/v1/approvals/${data.approvalId}/resolve`] as const,
-      ...[{ resolution: 'rejected' }, approver] as const,
+      ...(['POST', `/v1/approvals/${data.approvalId}/resolve`] as const),
+      ...([{ resolution: 'rejected' }, approver] as const),
     )
     await host().live()
     expect((await status()).status).toBe('running')
@@ -221,7 +234,12 @@ describe('abilities of the workspace', () => {
     const { id, body } = await session.agent.command('ability')
     expect(body).toEqual({ path: 'deploy', hash: one.hash })
     const send = (given: object[], hash = one.hash) =>
-      host().call('PUT', `/sandbox/${session.id}/abilities/${hash}`, { files: given }, session.token)
+      host().call(
+        'PUT',
+        `/sandbox/${session.id}/abilities/${hash}`,
+        { files: given },
+        session.token,
+      )
     expect((await send([{ path: 'ability.yaml', content: 'other' }])).status).toBe(422)
     expect((await send(files, sha256('nobody asked'))).status).toBe(404)
     expect((await send(files)).status).toBe(200)
@@ -237,19 +255,24 @@ describe('abilities of the workspace', () => {
     expect(JSON.stringify(approval.operation)).toContain(one.hash)
     // While nobody has approved it, it blocks nobody.
     await session.prompt()
-    expect(session.agent.answerTo(await session.ask('bash', { command: 'ls' }))?.decision).toBe('allow')
+    expect(session.agent.answerTo(await session.ask('bash', { command: 'ls' }))?.decision).toBe(
+      'allow',
+    )
     // The file changes in the meantime: what was looked at is what runs.
-    await tell(session, { found: [found('deploy', yamlOf('deploy'), 'rm -rf /').one], problems: [] })
+    await tell(session, {
+      found: [found('deploy', yamlOf('deploy'), 'rm -rf /').one],
+      problems: [],
+    })
     await host().ok(
-      ...['POST', `/v1/approvals/${approvalId}/resolve`] as const,
-      ...[{ resolution: 'approved' }, approver] as const,
+      ...(['POST', `/v1/approvals/${approvalId}/resolve`] as const),
+      ...([{ resolution: 'approved' }, approver] as const),
     )
     await host().live()
     const { operation } = (await session.agent.command('execute')).body
     expect(operation.ability).toBe(one.hash)
     const folder = await host().ok(
-      ...['GET', `/sandbox/${session.id}/abilities/${one.hash}`] as const,
-      ...[undefined, session.token] as const,
+      ...(['GET', `/sandbox/${session.id}/abilities/${one.hash}`] as const),
+      ...([undefined, session.token] as const),
     )
     expect(folder.files).toEqual(files)
   })
@@ -260,12 +283,14 @@ describe('abilities of the workspace', () => {
     const session = await host().begin({ project, abilities: true, trustProjectConfig: true })
     const { one, files } = found('deploy', yamlOf('deploy'))
     await tell(session, { found: [one], problems: [] })
-    expect(await offered(session)).toMatchObject([{ name: 'deploy', source: 'workspace', needsApproval: false }])
+    expect(await offered(session)).toMatchObject([
+      { name: 'deploy', source: 'workspace', needsApproval: false },
+    ])
     const running = host().call('POST', `${session.at}/executions`, { ability: 'deploy' })
     const { id } = await session.agent.command('ability')
     await host().ok(
-      ...['PUT', `/sandbox/${session.id}/abilities/${one.hash}`] as const,
-      ...[{ files }, session.token] as const,
+      ...(['PUT', `/sandbox/${session.id}/abilities/${one.hash}`] as const),
+      ...([{ files }, session.token] as const),
     )
     session.agent.result(id)
     expect((await running).json).toMatchObject({ version: null, hash: one.hash, waitsFor: [] })

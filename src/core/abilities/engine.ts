@@ -117,9 +117,10 @@ export function knownSteps(stands: readonly StepStand[]): Known['steps'] {
 
 /**
  * Why a step has not come to its end. failed: it ran and did not do what it should. timeout: it took too long. refused:
- * it may not, or cannot, and would not another time. unknown: nobody can say whether it ran.
+ * it may not, or cannot, and would not another time. unknown: nobody can say whether it ran. silent: an agent was told to
+ * go on as often as it may be, and has not said what came of it.
  */
-export type Failure = 'failed' | 'timeout' | 'refused' | 'unknown'
+export type Failure = 'failed' | 'timeout' | 'refused' | 'unknown' | 'silent'
 
 export type AfterFailure = 'retry' | 'ask' | 'continue' | 'stop'
 
@@ -128,6 +129,7 @@ export function afterFailure(
   failure: Failure,
   { onFailure, maxRetries, tries }: { onFailure: OnFailure; maxRetries: number; tries: number },
 ): AfterFailure {
+  if (failure === 'silent') return 'ask'
   if (failure === 'unknown') return onFailure === 'continue' ? 'continue' : 'ask'
   if (onFailure !== 'retry') return onFailure
   if (failure === 'refused') return 'stop'

@@ -2,6 +2,7 @@ import { linkClose } from '../../contract/link.ts'
 import { Alarm } from '../actor/alarm.ts'
 import { type ApiOf, roomsApi, roomMeetings, type Room } from '../actor/room.ts'
 import { Abilities } from './abilities/abilities.ts'
+import { abilitiesForModel } from './abilities/for-model.ts'
 import { Approvals } from './approvals/approvals.ts'
 import { listApprovals } from './approvals/rows.ts'
 import { Artifacts } from './artifacts/artifacts.ts'
@@ -170,10 +171,13 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
     gate,
     phases: new Phases(kernel, policy),
     budget,
-    calls: new Calls(kernel, commands, tools, {
-      complete: completeAutomationRun,
-      decide: decideAutomationRun,
-    }),
+    calls: new Calls(
+      kernel,
+      commands,
+      tools,
+      { complete: completeAutomationRun, decide: decideAutomationRun },
+      abilitiesForModel(kernel, abilities, offers),
+    ),
     warm: new Warm(kernel, { plan: planSession, adopted: policy.changed, view }),
     artifacts: new Artifacts(kernel),
     skills: new Skills(kernel),

@@ -18,13 +18,7 @@ import { pinRegistries } from './pin-registries.ts'
 export interface PreparedSession extends Required<
   Pick<
     CreateSession,
-    | 'configuration'
-    | 'secrets'
-    | 'policy'
-    | 'pins'
-    | 'equipment'
-    | 'memoryScopes'
-    | 'abilityNames'
+    'configuration' | 'secrets' | 'policy' | 'pins' | 'equipment' | 'memoryScopes' | 'abilityNames'
   >
 > {
   /** How many sandboxes of its configuration are kept booted. */

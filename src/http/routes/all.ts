@@ -10,6 +10,7 @@ import { configurationRoutes } from './configurations.ts'
 import { deadLetterRoutes } from './dead-letters.ts'
 import { envRoutes } from './env.ts'
 import { eventRoutes } from './events.ts'
+import { evalRoutes } from './evals.ts'
 import { executionRoutes } from './executions.ts'
 import { evidenceRoutes } from './evidence.ts'
 import { exportRoutes } from './exports.ts'
@@ -45,7 +46,7 @@ export const routes: Route[] = [
   ...[...sessionRoutes, ...turnRoutes, ...changeRoutes, ...eventRoutes, ...artifactRoutes],
   ...[...runRoutes, ...runChangeRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
   ...[...abilityRoutes, ...memoryRoutes, ...phaseRoutes, ...skillRoutes, ...skillProposalRoutes],
-  ...[...executionRoutes, ...offerRoutes, ...evidenceRoutes, ...exportRoutes],
+  ...[...executionRoutes, ...offerRoutes, ...evidenceRoutes, ...exportRoutes, ...evalRoutes],
   ...[...budgetRoutes, ...usageRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
   ...[...agentRoutes, ...profileRoutes],

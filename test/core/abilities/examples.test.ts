@@ -23,16 +23,19 @@ describe('the examples', () => {
     ])
   })
 
-  test.each(names)('[ABX13] %s can be stored as it is, and has every script that it runs', async (name) => {
-    const files = filesOf(name)
-    const folder = await readFolder({ files }, { sha256: async (text) => sha256(String(text)) })
-    expect([folder.ability.name, folder.warnings]).toEqual([name, []])
-    const scripts = folder.ability.steps.flatMap((step) =>
-      step.type === 'script' ? (/^\.\/(\S+)/.exec(step.run)?.[1] ?? []) : [],
-    )
-    const paths = files.map(({ path }) => path)
-    expect(scripts.filter((script) => !paths.includes(script))).toEqual([])
-    const unused = paths.filter((path) => path !== 'ability.yaml' && !scripts.includes(path))
-    expect(unused).toEqual([])
-  })
+  test.each(names)(
+    '[ABX13] %s can be stored as it is, and has every script that it runs',
+    async (name) => {
+      const files = filesOf(name)
+      const folder = await readFolder({ files }, { sha256: async (text) => sha256(String(text)) })
+      expect([folder.ability.name, folder.warnings]).toEqual([name, []])
+      const scripts = folder.ability.steps.flatMap((step) =>
+        step.type === 'script' ? (/^\.\/(\S+)/.exec(step.run)?.[1] ?? []) : [],
+      )
+      const paths = files.map(({ path }) => path)
+      expect(scripts.filter((script) => !paths.includes(script))).toEqual([])
+      const unused = paths.filter((path) => path !== 'ability.yaml' && !scripts.includes(path))
+      expect(unused).toEqual([])
+    },
+  )
 })

@@ -43,6 +43,7 @@ const landed = {
     'e9e7ec1dc49c2856',
     '8de916fab1ed6b61',
     '2436a917b69370b1',
+    '2030a51da6d84999',
   ],
   organisation: [
     'afba0e2bea701f87',

@@ -1,6 +1,5 @@
 import { AppError } from '../../../contract/error.ts'
 import type { Answer } from '../../../contract/ask.ts'
-import { canonicalJson } from '../../../contract/canonical.ts'
 import type {
   AbilityStatus,
   Execution,
@@ -9,14 +8,11 @@ import type {
   ExecutionRecord,
   ExecutionResume,
 } from '../../../contract/execution.ts'
-import { checkInputs } from '../../abilities/inputs.ts'
-import { parseDuration } from '../../abilities/durations.ts'
 import { onceByKey } from '../../actor/keys.ts'
 import { setDeadline } from '../../actor/deadlines.ts'
 import type { RoomOf } from '../../actor/room.ts'
 import { Waiters } from '../../actor/waiters.ts'
 import type { Written } from '../../actor/writes.ts'
-import { hashText } from '../../hash.ts'
 import type { Sql } from '../../ports.ts'
 import type { SessionBudget } from '../budget/budget.ts'
 import {
@@ -24,21 +20,32 @@ import {
   activeExecution,
   type ExecutionRow,
   findExecution,
-  insertExecution,
   openExecutions,
   saveCopy,
   type Starter,
 } from '../executions/rows.ts'
+import { levelOf } from '../executions/active.ts'
 import type { SessionPolicy } from '../gate/policy.ts'
 import type { Operations } from '../operations/operations.ts'
 import type { Caller, Listed, Page } from '../record/caller.ts'
 import { callerSession, enterSession, mustBeOpen } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { abilityWorkflow, changeRun, createRun, ownedId } from '../runs/run.ts'
+import { ownedId } from '../runs/run.ts'
 import type { RunClose } from '../runs/runs.ts'
+import { Asking, cancelAskedFor, cancelStep } from './asking.ts'
+import { Children } from './children.ts'
 import { type ExecutionEnd, Moves } from './moves.ts'
-import { refused, type StepWork } from './moving.ts'
 import { Scripts } from './scripts.ts'
+import { saveSecrets, SecretInputs } from './secrets.ts'
+import {
+  maskInputs,
+  type NewStart,
+  planHashOf,
+  readInputs,
+  secretsAmong,
+  startExecution,
+} from './start.ts'
+import { TurnSteps } from './turn-steps.ts'
 import { listExecutions, statusOf, toExecution, toRecord } from './view.ts'
 
 /** What an execution begins with: the ability as it is now, and those that its workflow steps may call. */
@@ -81,6 +88,8 @@ export class Abilities implements RoomOf<AbilitiesApi> {
   readonly #kernel: SessionKernel
   readonly #budget: SessionBudget
   readonly #moves: Moves
+  readonly #asking: Asking
+  readonly #secrets: SecretInputs
   readonly #waiters = new Waiters()
   #isMoving = false
   #isStale = false
@@ -89,14 +98,27 @@ export class Abilities implements RoomOf<AbilitiesApi> {
     const { operations, policy, budget, stopRun } = neighbours
     this.#kernel = kernel
     this.#budget = budget
-    const scripts = new Scripts(operations, policy)
+    this.#secrets = new SecretInputs(kernel.ports.sql, kernel.ports.crypto)
+    this.#asking = new Asking(policy, () => this.#newId('apr'))
+    const turns = new TurnSteps(kernel)
+    const children = new Children({
+      newId: (prefix) => this.#newId(prefix),
+      begun: (sql, now, id) => this.#askForPlan(sql, now, id),
+      end: (sql, now, child, error) =>
+        this.#moves.end(sql, now, child, {
+          ...{ cause: 'cancel', error, actor: 'ability', owner: null },
+        }),
+    })
     this.#moves = new Moves(
-      { script: scripts, agent: notYet, skill: notYet, approval: notYet, workflow: notYet },
+      {
+        script: new Scripts(operations, policy),
+        ...{ agent: turns, skill: turns, approval: this.#asking, workflow: children },
+      },
       {
         stopRun: (sql, now, runId, end) =>
           stopRun(sql, now, kernel.session().generation, runId, end),
         answer: (answers) => kernel.answer(answers),
-        secrets: () => ({}),
+        secrets: (id) => this.#secrets.of(id),
       },
     )
   }
@@ -105,45 +127,115 @@ export class Abilities implements RoomOf<AbilitiesApi> {
     await enterSession(this.#kernel, caller)
     const { keyId, memberId, owner, countsAs = null } = caller
     const starter: Starter = { kind: 'key', keyId, memberId, owner, countsAs }
+    const prepared = await this.#prepare(given)
     const id = this.#kernel.commit((sql, now) =>
       onceByKey(sql, now, { scope: 'ability.execute', key, body: given.create }, () => {
         mustBeOpen(callerSession(this.#kernel, caller))
-        return this.#start(sql, now, starter, given)
+        return this.#start(sql, now, starter, prepared)
       }),
     )
     return toExecution(this.#kernel.ports.sql, this.#must(id))
   }
 
-  #start(sql: Sql, now: number, starter: Starter, given: ExecutionGiven): string {
-    const { ability, nested, create } = given
+  /** By its tool, once per operation. */
+  readonly runForModel = async (
+    generation: number,
+    operationId: string,
+    given: ExecutionGiven,
+  ): Promise<Execution> => {
+    const prepared = await this.#prepare(given)
+    const scope = { scope: 'ability.run', key: operationId, body: given.create }
+    const id = this.#kernel.commit((sql, now) =>
+      onceByKey(sql, now, scope, () => {
+        mustBeOpen(this.#kernel.session())
+        return this.#start(sql, now, { kind: 'sandbox', generation }, prepared)
+      }),
+    )
+    return toExecution(this.#kernel.ports.sql, this.#must(id))
+  }
+
+  /** A strict one goes on until a person agrees; others end, and it is on record who ended them. Null: none runs. */
+  readonly cancelForModel = (
+    generation: number,
+    id: string | null,
+    reason: string,
+  ): { execution: Execution; approvalId: string | null } | null => {
+    const row = activeExecution(this.#kernel.ports.sql)
+    if (row === undefined || (id !== null && id !== row.id)) return null
+    const why = this.#kernel.hide(reason)
+    const approvalId = this.#kernel.commit((sql, now) => {
+      if (levelOf(sql, row) === 'strict') return this.#askToCancel(sql, now, row, why)
+      const error = `Cancelled by the agent: ${why}`
+      const actor = `sandbox ${generation}`
+      this.#moves.end(sql, now, row, { cause: 'cancel', error, actor, owner: null })
+      return null
+    })
+    return { execution: toExecution(this.#kernel.ports.sql, this.#must(row.id)), approvalId }
+  }
+
+  /** Asked again while nobody has answered, it is the same question. */
+  #askToCancel(sql: Sql, now: number, execution: ExecutionRow, reason: string): string {
+    const asked = cancelAskedFor(sql, execution.id)
+    if (asked?.state === 'pending') return asked.id
+    return this.#asking.open(sql, now, {
+      ...{ execution, stepId: cancelStep, options: null, quorum: 1, timeoutMs: planPatienceMs },
+      prompt: `The agent asks to cancel it: ${reason}`,
+    })
+  }
+
+  /** What the caller has given, checked and with its secrets sealed. */
+  async #prepare({ ability, nested, create }: ExecutionGiven): Promise<Prepared> {
+    const given = readInputs(ability.definition, create.inputs)
+    const sealed = await this.#secrets.seal(secretsAmong(ability.definition, given))
+    const hashes = Object.fromEntries([ability, ...nested].map(({ name, hash }) => [name, hash]))
+    const inputs = this.#kernel.redact(maskInputs(ability.definition, given))
+    const planHash = planHashOf(ability, hashes, inputs)
+    if (create.planHash !== undefined && create.planHash !== planHash)
+      throw new AppError('wrong_state', 'The plan is another one by now', [
+        { path: 'planHash', message: `It would be ${planHash}` },
+      ])
+    const words = this.#kernel.redact(create.input)
+    return {
+      copies: [ability, ...nested],
+      ability,
+      nested: hashes,
+      inputs,
+      sealed,
+      planHash,
+      words,
+    }
+  }
+
+  #start(sql: Sql, now: number, starter: Starter, prepared: Prepared): string {
     const active = activeExecution(sql)
     if (active)
       throw new AppError('wrong_state', `Already executing ability: ${active.ability}`, [
         { path: 'executionId', message: active.id },
       ])
-    const inputs = readInputs(ability, this.#kernel.redact(create.inputs))
-    for (const copy of [ability, ...nested]) saveCopy(sql, now, copy)
-    const id = this.#newId('exe')
-    const runId = this.#newId('run')
-    createRun(sql, now, runId, {
-      ...{ intent: `Ability ${ability.name}`, workflow: abilityWorkflow, implicit: false },
+    const { copies, sealed, ...start } = prepared
+    for (const copy of copies) saveCopy(sql, now, copy)
+    const [id, runId] = [this.#newId('exe'), this.#newId('run')]
+    startExecution(sql, now, {
+      ...start,
+      ...{ id, runId, starter: JSON.stringify(starter), parent: null },
     })
-    changeRun(sql, now, runId, 'start', null)
-    const { settings } = ability.definition
-    const totalMs = settings.timeout === undefined ? null : parseDuration(settings.timeout)
-    const row = {
-      ...{ id, ability: ability.name, hash: ability.hash, version: ability.version },
-      ...{ parent_id: null, parent_step: null, run_id: runId, state: 'running' as const },
-      ...{ starter: JSON.stringify(starter), inputs: JSON.stringify(inputs) },
-      words: this.#kernel.redact(create.input),
-      plan_hash: hashText(canonicalJson([ability.hash, nested.map(({ hash }) => hash), inputs])),
-      deadline_at: totalMs === null ? null : now + totalMs,
-      started_at: now,
-    }
-    insertExecution(sql, now, row, ability.definition)
+    saveSecrets(sql, id, sealed)
+    if (Object.keys(sealed).length > 0) this.#kernel.secretsChanged()
+    this.#askForPlan(sql, now, id)
     // Whatever happens to this instance: somebody looks after it.
     setDeadline(sql, 'ability', now)
     return id
+  }
+
+  /** Where the author wants a person to see the plan first. */
+  #askForPlan(sql: Sql, now: number, id: string): void {
+    const execution = this.#must(id)
+    if (execution.state !== 'planned') return
+    const approvalId = this.#asking.open(sql, now, {
+      ...{ execution, stepId: null, options: null, quorum: 1, timeoutMs: planPatienceMs },
+      prompt: `Run ${execution.ability} with ${execution.inputs}`,
+    })
+    sql.run('update executions set plan_approval_id = ? where id = ?', approvalId, id)
   }
 
   async status(caller: Caller): Promise<AbilityStatus> {
@@ -218,6 +310,7 @@ export class Abilities implements RoomOf<AbilitiesApi> {
       do {
         this.#isStale = false
         await this.#kernel.openSecrets()
+        await this.#secrets.open()
         await this.#budget.spend((sql, now, headroom) => this.#moves.advance(sql, now, headroom))
         await this.#kernel.crash('ability.moved')
       } while (this.#isStale)
@@ -243,18 +336,11 @@ export class Abilities implements RoomOf<AbilitiesApi> {
 const tryAgainMs = 5000
 const moved = ['attempts', 'turns', 'approvals', 'runs', 'executions', 'execution_steps']
 
-const notYet: StepWork = {
-  begin: () => refused('Steps of this type cannot run yet'),
-  look: () => null,
-}
+/** A plan that nobody looks at is rejected after a day. */
+const planPatienceMs = 86_400_000
 
-function readInputs(ability: AbilityCopy, given: ExecutionCreate['inputs']) {
-  const checked = checkInputs(ability.definition.inputs, given)
-  if ('values' in checked) return checked.values
-  const [first] = checked.problems
-  throw new AppError(
-    'unprocessable',
-    `Input validation failed: ${first?.path}: ${first?.message}`,
-    checked.problems.map(({ path, code, message }) => ({ path, message: `${code}: ${message}` })),
-  )
+/** Everything but its ids. */
+type Prepared = Omit<NewStart, 'id' | 'runId' | 'starter' | 'parent'> & {
+  copies: readonly AbilityCopy[]
+  sealed: Readonly<Record<string, string>>
 }

@@ -16,8 +16,7 @@ export async function withCalled(
   create: ExecutionCreate,
 ): Promise<ExecutionGiven> {
   const ability = await find(create.ability, create.version ?? null)
-  if (ability === null)
-    throw new AppError('not_found', `There is no ability "${create.ability}"`)
+  if (ability === null) throw new AppError('not_found', `There is no ability "${create.ability}"`)
   const found = new Map([[ability.name, ability]])
   for (const name of calledBy(ability)) await follow(find, name, found)
   mustFit(ability.name, [...found.values()])

@@ -8,6 +8,7 @@ import { mustApproval } from '../approvals/rows.ts'
 import type { Headroom } from '../budget/spending.ts'
 import {
   type AbilityCopy,
+  applyToStep,
   changeExecution,
   changeStep,
   childrenOf,
@@ -15,13 +16,16 @@ import {
   findCopy,
   movingSteps,
   openExecutions,
+  saveStep,
   type StepRow,
   stepRows,
+  tellStep,
 } from '../executions/rows.ts'
 import { mustRun } from '../runs/run.ts'
 import type { RunClose } from '../runs/runs.ts'
 import { hasEnded } from '../runs/transitions.ts'
 import { stopWaiting, waitFor } from '../runs/waits.ts'
+import { cancelAskedFor } from './asking.ts'
 import { definitionOf, type Moving, standsOf, type StepWork } from './moving.ts'
 
 interface MovesParts {
@@ -109,12 +113,10 @@ export class Moves {
 
   #moving(sql: Sql, now: number, execution: ExecutionRow): Moving {
     const steps = stepRows(sql, execution.id)
-    const inputs = {
-      ...(JSON.parse(execution.inputs) as Record<string, unknown>),
-      ...this.#parts.secrets(execution.id),
-    }
+    const inputs = JSON.parse(execution.inputs) as Record<string, unknown>
     const filling = { inputs, steps: knownSteps(standsOf(steps)), ask: execution.words }
-    return { sql, now, execution, copy: this.#copyOf(sql, execution), steps, filling }
+    const secrets = this.#parts.secrets(execution.id)
+    return { sql, now, execution, copy: this.#copyOf(sql, execution), steps, filling, secrets }
   }
 
   #copyOf(sql: Sql, { hash, ability }: ExecutionRow): AbilityCopy {
@@ -142,6 +144,11 @@ export class Moves {
     if (hasEnded(run.status)) {
       const error = `The run is ${run.status}${run.reason === null ? '' : `: ${run.reason}`}`
       return { cause: 'cancel', error, actor, owner: null }
+    }
+    const asked = cancelAskedFor(sql, execution.id)
+    if (asked?.state === 'approved') {
+      const error = 'Cancelled by user: a person has agreed with the agent'
+      return { cause: 'cancel', error, actor: asked.actor ?? actor, owner: null }
     }
     if (execution.deadline_at === null || execution.deadline_at > now) return null
     const ms = execution.deadline_at - execution.started_at
@@ -171,8 +178,8 @@ export class Moves {
   }
 
   #go(moving: Moving, headroom: Headroom): 'moved' | 'short' | null {
-    const { sql, now, execution, copy, steps, filling } = moving
-    const act = nextAct(copy.definition, standsOf(steps), filling.inputs)
+    const { sql, now, execution, copy, steps, filling, secrets } = moving
+    const act = nextAct(copy.definition, standsOf(steps), { ...filling.inputs, ...secrets })
     if (act === null) return null
     if (act.do === 'end') {
       const cause = act.status === 'completed' ? 'complete' : 'fail'
@@ -191,13 +198,16 @@ export class Moves {
   #begin(moving: Moving, step: StepRow): void {
     const { sql, now, execution } = moving
     const again = { output: null, error: null, exit_code: null, nudges: 0 }
+    // First: whatever it does finds the step at work.
+    applyToStep(sql, now, step, 'start', again)
     const begun = this.#works[step.type].begin(moving, step)
-    if ('ok' in begun) {
-      changeStep(sql, now, execution, step, 'start', again)
-      return settle(moving, step, begun)
+    if (!('ok' in begun)) {
+      step.subject = begun.subject
+      step.deadline_at = begun.deadlineAt
+      saveStep(sql, step)
     }
-    const { subject, deadlineAt } = begun
-    changeStep(sql, now, execution, step, 'start', { ...again, subject, deadline_at: deadlineAt })
+    tellStep(sql, now, execution, step)
+    if ('ok' in begun) settle(moving, step, begun)
   }
 }
 

@@ -15,7 +15,10 @@ export interface Moving {
   execution: ExecutionRow
   copy: AbilityCopy
   steps: StepRow[]
+  /** Secret inputs are masked in it. */
   filling: Filling
+  /** By name. */
+  secrets: Readonly<Record<string, unknown>>
 }
 
 /** A step that was begun, or why it could not be. */

@@ -3,6 +3,7 @@ import type { Operation } from '../../../contract/operation.ts'
 import { fillText } from '../../abilities/placeholders.ts'
 import { cutText } from '../../abilities/outputs.ts'
 import { byteLength } from '../../../contract/byte-length.ts'
+import { usePinnedPrograms } from '../../abilities/pinned-programs.ts'
 import { judgeScript, type Outcome } from '../../abilities/script-result.ts'
 import { fillScript, readScript } from '../../abilities/script-slots.ts'
 import { mustApproval } from '../approvals/rows.ts'
@@ -11,7 +12,7 @@ import type { StepRow } from '../executions/rows.ts'
 import type { SessionPolicy } from '../gate/policy.ts'
 import { abandonAttempt, attemptsOfOperation } from '../operations/attempts.ts'
 import type { Operations } from '../operations/operations.ts'
-import { mustOperation } from '../operations/rows.ts'
+import { mustOperation, secretPrefix } from '../operations/rows.ts'
 import {
   askerOfExecution,
   type Begun,
@@ -57,12 +58,13 @@ export class Scripts implements StepWork {
     const step = scriptOf(moving, row)
     const read = readScript(step.run)
     if ('problems' in read) return { problem: read.problems.join('. ') }
-    const filled = fillScript(read, moving.filling)
+    const filled = fillScript(read, moving.filling, new Map(secretNames(moving)))
     if ('problem' in filled) return filled
     const operation: Operation = {
       category: 'shell',
       operation: 'run',
-      command: filled.script,
+      // What it has itself counts before what lies at the same path of the workspace.
+      command: usePinnedPrograms(filled.script, moving.copy.files).script,
       ability: moving.execution.hash,
       ...(step.cwd === undefined ? {} : { cwd: step.cwd }),
       streams: 'apart',
@@ -78,12 +80,18 @@ export class Scripts implements StepWork {
   }
 
   #environment(moving: Moving, { env }: Pick<ScriptStep, 'env'>): Record<string, string> {
-    const { filling, steps, execution } = moving
-    const own = Object.entries(env).map(([name, text]) => [name, fillText(text, filling)])
+    const { filling, steps, execution, secrets } = moving
+    const inputs = { ...filling.inputs, ...secrets }
+    const own = Object.entries(env).map(([name, text]) => [
+      name,
+      fillText(text, { ...filling, inputs }),
+    ])
+    const hidden = secretNames(moving).map(([name, variable]) => [variable, asText(inputs[name])])
     return {
       ...Object.fromEntries(own),
+      ...Object.fromEntries(hidden),
       ABILITY_DIR: this.#folder(execution.hash),
-      ABILITY_INPUTS_JSON: JSON.stringify(filling.inputs),
+      ABILITY_INPUTS_JSON: JSON.stringify(inputs),
       ABILITY_STEP_OUTPUTS_JSON: outputsJson(steps),
     }
   }
@@ -120,6 +128,13 @@ export class Scripts implements StepWork {
     if (active) abandonAttempt(sql, now, active.id, { actor: 'ability', reason: why })
   }
 }
+
+/** By the name of each secret input: the variable that a script has it in. */
+const secretNames = ({ secrets }: Moving): [string, string][] =>
+  Object.keys(secrets).map((name, at) => [name, `${secretPrefix}${at + 1}`])
+
+const asText = (value: unknown): string =>
+  typeof value === 'string' ? value : JSON.stringify(value)
 
 type Script = Pick<ScriptStep, 'id' | 'run' | 'cwd' | 'env' | 'validation'> & { timeoutMs: number }
 

@@ -26,7 +26,7 @@ export interface ApprovalRow {
   n: number
   id: string
   run_id: string
-  kind: 'gate' | 'operation'
+  kind: Approval['kind']
   state: ApprovalState
   asker_kind: 'sandbox' | 'key'
   asker_id: string
@@ -53,6 +53,8 @@ export interface ApprovalRow {
   actor_owner: string | null
   actor_member: string | null
   resolution_reason: string | null
+  /** Of those that an ability offers, the one that a person has chosen. */
+  option: string | null
 }
 
 /** Who wants to know. */
@@ -66,7 +68,7 @@ export interface ApprovalAsker {
 interface NewApproval {
   id: string
   runId: string
-  kind: 'gate' | 'operation'
+  kind: Approval['kind']
   asker: ApprovalAsker
   subject: string
   title: string
@@ -149,6 +151,7 @@ interface Resolution {
   owner: string | null
   memberId?: string
   reason: string
+  option?: string | null
   remember?: ApprovalResolve['remember'] | null
 }
 
@@ -163,14 +166,15 @@ export function settleApproval(
   if (row.state !== 'pending') return null
   const { state, actor, owner, memberId = null, reason } = resolution
   sql.run(
-    `update approvals set state = ?, actor = ?, actor_owner = ?, actor_member = ?, resolution_reason = ?, resolved_at = ?
-     where n = ?`,
+    `update approvals set state = ?, actor = ?, actor_owner = ?, actor_member = ?, resolution_reason = ?, resolved_at = ?,
+       option = ? where n = ?`,
     state,
     actor,
     owner,
     memberId,
     reason,
     now,
+    resolution.option ?? null,
     row.n,
   )
   const kind = state === 'approved' ? 'permission.approved' : 'permission.denied'
@@ -315,6 +319,7 @@ export function toApproval(sql: Sql, row: ApprovalRow): Approval {
             owner: row.actor_owner,
             reason: row.resolution_reason ?? '',
             at: row.resolved_at,
+            ...(row.option === null ? {} : { option: row.option }),
           },
   }
 }

@@ -52,6 +52,8 @@ export interface ExecutionRow {
   deadline_at: number | null
   started_at: number
   ended_at: number | null
+  /** By name, the hashes of those that its workflow steps may call. */
+  nested: string
 }
 
 export interface StepRow {
@@ -89,10 +91,10 @@ export type NewExecution = Omit<ExecutionRow, 'n' | 'error' | 'ended_at' | 'plan
 export function insertExecution(sql: Sql, now: number, row: NewExecution, ability: Ability): void {
   sql.run(
     `insert into executions (id, ability, hash, version, parent_id, parent_step, run_id, state, starter, inputs, words,
-       plan_hash, deadline_at, started_at) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+       plan_hash, deadline_at, started_at, nested) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ...[row.id, row.ability, row.hash, row.version, row.parent_id, row.parent_step, row.run_id],
     ...[row.state, row.starter, row.inputs, row.words, row.plan_hash, row.deadline_at],
-    row.started_at,
+    ...[row.started_at, row.nested],
   )
   for (const [position, { id, part, type }] of stepsOfAbility(ability).entries())
     sql.run(
@@ -185,6 +187,19 @@ export function changeStep(
   cause: StepCause,
   change: StepChange = {},
 ): boolean {
+  if (!applyToStep(sql, now, step, cause, change)) return false
+  tellStep(sql, now, execution, step)
+  return true
+}
+
+/** Without a word about it, for whoever has more to say. */
+export function applyToStep(
+  sql: Sql,
+  now: number,
+  step: StepRow,
+  cause: StepCause,
+  change: StepChange = {},
+): boolean {
   const state = nextStepState(step.state, cause)
   if (state === null) return false
   const begins = cause === 'start'
@@ -196,7 +211,6 @@ export function changeStep(
   if (ends) step.ended_at = now
   if (state !== 'running') step.deadline_at = null
   saveStep(sql, step)
-  if (state !== 'pending') tellStep(sql, now, execution, step)
   return true
 }
 
@@ -211,7 +225,7 @@ export function saveStep(sql: Sql, step: StepRow): void {
 }
 
 /** In the timeline and the log only what a step became; what it printed is read with the execution. */
-function tellStep(sql: Sql, now: number, execution: ExecutionRow, step: StepRow): void {
+export function tellStep(sql: Sql, now: number, execution: ExecutionRow, step: StepRow): void {
   const { id: stepId, state, subject, tries, exit_code: exitCode } = step
   if (state === 'pending') return
   const error = step.error === null ? null : step.error.slice(0, 2000).toWellFormed()

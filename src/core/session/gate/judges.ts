@@ -17,6 +17,8 @@ import { findRemembered } from './remembered.ts'
 export interface AskingTurn {
   id: string
   runId: string
+  /** OpenCode's agent that does it; null: the session's own. */
+  agent: string | null
   aborting: boolean
   /** It has only last words left. */
   runEnded: boolean

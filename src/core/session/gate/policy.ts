@@ -78,10 +78,11 @@ export class SessionPolicy {
     sql: Sql,
     now: number,
     arrivedAt: number,
-    question: Question,
+    sent: Question,
     turn: AskingTurn | null,
     headroom = spendingHeadroom(sql, now),
   ): Verdict {
+    const question = this.#askedBy(sent, turn)
     const session = this.#kernel.session()
     const policy = this.effective('gate')
     const request = this.#requestOf(question)
@@ -111,6 +112,12 @@ export class SessionPolicy {
     })
     const spent = turn && decision.decision !== 'deny' ? whyNothingRuns(headroom) : null
     return { record, terms: ruleApprovalTerms(policy, decision.rule), spent }
+  }
+
+  /** A turn that a subagent does by itself is held to what the subagent may. */
+  #askedBy(question: Question, turn: AskingTurn | null): Question {
+    const own = this.agents()?.subagents.find(({ name }) => name === turn?.agent)
+    return own && question.subagent === undefined ? { ...question, subagent: own.name } : question
   }
 
   /** What an input does not show in full cannot be read; where its paths really lead counts as well. */
@@ -197,13 +204,19 @@ export class SessionPolicy {
 
 /** Sessions older than runs may have a turn without one: nobody can be asked about it then. */
 function loadAskingTurn(sql: Sql): AskingTurn | null {
-  const turn = sql.all<{ id: string; runId: string; aborting: number; status: RunRow['status'] }>(
-    `select turns.id, run_id as runId, abort_requested as aborting, runs.status from turns join runs on runs.id = run_id
-     where turns.state = 'running' limit 1`,
+  const turn = sql.all<{
+    id: string
+    runId: string
+    agent: string | null
+    aborting: number
+    status: RunRow['status']
+  }>(
+    `select turns.id, run_id as runId, turns.agent, abort_requested as aborting, runs.status
+     from turns join runs on runs.id = run_id where turns.state = 'running' limit 1`,
   )[0]
   if (!turn) return null
-  const { id, runId, aborting, status } = turn
-  return { id, runId, aborting: aborting === 1, runEnded: hasEnded(status) }
+  const { id, runId, agent, aborting, status } = turn
+  return { id, runId, agent, aborting: aborting === 1, runEnded: hasEnded(status) }
 }
 
 /** A subagent that works on a step by itself is held to its own definition. */

@@ -70,8 +70,8 @@ export class Offers implements RoomOf<OffersApi> {
     if (isMeant) return null
     const { organisationId, project } = this.#kernel.session()
     const stored = await findRunnable(
-      ...[this.#kernel.ports.db(), { organisationId, project }] as const,
-      ...[plain, version] as const,
+      ...([this.#kernel.ports.db(), { organisationId, project }] as const),
+      ...([plain, version] as const),
     )
     return stored ?? (found && version === null ? await this.#copied(found, name) : null)
   }
@@ -98,7 +98,12 @@ export class Offers implements RoomOf<OffersApi> {
     const { generation } = this.#kernel.session()
     this.#wanted.add(hash)
     try {
-      await this.#commands.ask('ability', `ability_${hash}_${generation}`, { path, hash }, generation)
+      await this.#commands.ask(
+        'ability',
+        `ability_${hash}_${generation}`,
+        { path, hash },
+        generation,
+      )
     } finally {
       this.#wanted.delete(hash)
     }

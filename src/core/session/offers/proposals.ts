@@ -17,8 +17,7 @@ export function proposalNotice(sql: Sql, now: number, text: string): string | nu
   const { abilities, runner } = offeredAbilities(sql)
   const proposed = abilities
     .filter(
-      (one) =>
-        one.runnable && agentRefusesAbility(one, runner) === null && isTriggered(one, text),
+      (one) => one.runnable && agentRefusesAbility(one, runner) === null && isTriggered(one, text),
     )
     .filter(({ name }) => mayPropose(sql, now, name))
     .slice(0, maxProposed)

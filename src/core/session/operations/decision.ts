@@ -3,7 +3,7 @@ import type { Operation } from '../../../contract/operation.ts'
 import type { Sql } from '../../ports.ts'
 import type { Caller } from '../record/caller.ts'
 import { type ApprovalAsker, openApproval } from '../approvals/rows.ts'
-import { insertOperation, type OperationRow } from './rows.ts'
+import { insertOperation, type OperationRow, withoutSecretInputs } from './rows.ts'
 import { changeRun, recordOnRun, type RunRow } from '../runs/run.ts'
 import { hashText } from '../../hash.ts'
 
@@ -87,7 +87,7 @@ function askFor(
     asker,
     subject: row.id,
     title: `${operation.category}: ${operation.operation}`,
-    operation,
+    operation: withoutSecretInputs(operation),
     operationHash: row.operation_hash,
     decisionSeq: row.decision_seq,
     decision,

@@ -58,13 +58,22 @@ export const abilityRun = gatewayTool({
     if (!offered.runnable)
       return { success: false, result: `Cannot run "${name}": ${offered.problems.join('; ')}` }
     const { version } = offered
-    const execution = await abilities.run({ ability: name, inputs, input, ...(version !== null && { version }) })
+    const execution = await abilities.run({
+      ability: name,
+      inputs,
+      input,
+      ...(version !== null && { version }),
+    })
     const waits = execution.waitsFor.map(({ why }) => why)
     const next =
       waits.length > 0
         ? `It waits for a person: ${waits.join('; ')}`
         : 'Its steps run outside of this conversation: end your turn now'
-    return { success: true, result: `Started "${name}" as ${execution.id}. ${next}.`, data: { execution } }
+    return {
+      success: true,
+      result: `Started "${name}" as ${execution.id}. ${next}.`,
+      data: { execution },
+    }
   },
 })
 
@@ -87,7 +96,11 @@ export const abilityCancel = gatewayTool({
     const { execution, approvalId } = asked
     const { ability } = execution
     if (approvalId === null)
-      return { success: true, result: `Cancelled "${ability}". It is on record that you did.`, data: { execution } }
+      return {
+        success: true,
+        result: `Cancelled "${ability}". It is on record that you did.`,
+        data: { execution },
+      }
     const result = `"${ability}" is strict: a person was asked to end it (${approvalId}). It goes on until then.`
     return { success: false, result, data: { approvalId, execution } }
   },
