@@ -71,7 +71,7 @@ describe('the tools', () => {
     await store(project, 'deploy')
     const toolFiles = (session: HostSession) =>
       abilityTools.filter((name) =>
-        session.manifest.files.some(({ path }) => path.endsWith(`/tool/${name}.js`)),
+        session.manifest.files.some(({ path }) => path.includes(`/${name}.`)),
       )
     const plain = await host().begin({ project })
     expect(toolFiles(plain)).toEqual([])
@@ -211,10 +211,10 @@ describe('abilities of the workspace', () => {
       ),
     ).toEqual([
       'deploy stored true 0',
-      'broken workspace false 1',
+      'broken workspace false 2',
       'workspace:deploy workspace true 0',
-      'test workspace true 0',
       'huge workspace false 1',
+      'test workspace true 0',
       'test workspace false 1',
     ])
     // What is told next replaces it.

@@ -16,7 +16,11 @@ export interface PinnedPrograms {
  * A script whose programs by a relative path are those of the ability's folder, where it has them: what was approved is
  * what runs, whatever lies at the same path of the workspace. A script that cannot be read stays as it is.
  */
-export function usePinnedPrograms(script: string, files: readonly string[]): PinnedPrograms {
+export function usePinnedPrograms(
+  script: string,
+  files: readonly string[],
+  folder: string,
+): PinnedPrograms {
   const parsed = parseScript(script)
   if (parsed === null || parsed.bodies.size > 0) return { script, unpinned: [] }
   const known = new Set(files)
@@ -27,11 +31,15 @@ export function usePinnedPrograms(script: string, files: readonly string[]): Pin
     .toSorted((a, b) => b.pos - a.pos)
     .reduce(
       (text, { pos, end, value }) =>
-        `${text.slice(0, pos)}"$ABILITY_DIR/${plain(value)}"${text.slice(end)}`,
+        text.slice(0, pos) + quotedPath(`${folder}/${plain(value)}`) + text.slice(end),
       script,
     )
   return { script: changed, unpinned: [...new Set(unpinned)] }
 }
+
+/** Written out, so that whoever judges the script knows what it runs. */
+const quotedPath = (path: string): string =>
+  /^[A-Za-z0-9._/-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`
 
 const plain = (path: string): string => path.replace(/^(?:\.\/)+/, '')
 

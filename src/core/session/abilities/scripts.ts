@@ -64,7 +64,11 @@ export class Scripts implements StepWork {
       category: 'shell',
       operation: 'run',
       // What it has itself counts before what lies at the same path of the workspace.
-      command: usePinnedPrograms(filled.script, moving.copy.files).script,
+      command: usePinnedPrograms(
+        filled.script,
+        moving.copy.files,
+        this.#folder(moving.execution.hash),
+      ).script,
       ability: moving.execution.hash,
       ...(step.cwd === undefined ? {} : { cwd: step.cwd }),
       streams: 'apart',
