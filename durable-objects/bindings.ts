@@ -1,3 +1,4 @@
+import type { EvalRunApi } from '../src/core/eval-run/eval-run.ts'
 import type { OrganisationApi } from '../src/core/organisation/organisation.ts'
 import type { Ledger, LedgerStatus } from '../src/core/ports.ts'
 import { remoteApi } from '../src/core/actor/remote.ts'
@@ -13,6 +14,8 @@ type Objects<T> = DurableObjectNamespace<T & Rpc.DurableObjectBranded>
 export interface Env {
   SESSION: Objects<Asked & { checkWatcher(caller: Caller): Promise<void> }>
   ORGANISATION: Objects<Asked>
+  /** Absent: the deployment has not been given it yet, and runs no evals. */
+  EVAL?: Objects<Asked>
   LEDGER: Objects<Ledger & { status(organisationId: string | null): Promise<LedgerStatus> }>
 }
 
@@ -22,6 +25,12 @@ export const sessionApi = (env: Env, id: string): SessionApi =>
 
 export const organisationApi = (env: Env, id: string): OrganisationApi =>
   apiOf(() => env.ORGANISATION.getByName(id)) as OrganisationApi
+
+/** Null: the deployment has no such objects. */
+export function evalRunApis(env: Env): ((id: string) => EvalRunApi) | null {
+  const { EVAL } = env
+  return EVAL ? (id) => apiOf(() => EVAL.getByName(id)) as EvalRunApi : null
+}
 
 const apiOf = (object: () => unknown): object => remoteApi(carryTo(object as () => Asked))
 

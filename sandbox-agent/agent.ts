@@ -255,7 +255,7 @@ export class Agent {
       probeSite: own,
       site: async () => {
         await this.#supervisor.opencode()
-        return { ...own, ...this.#supervisor.layout }
+        return { ...own, ...this.#supervisor.layout, run: this.#reader.run }
       },
       abilityFolder: new PinnedFolders({
         root: () => join(this.#supervisor.layout.configDir, abilitiesFolder),

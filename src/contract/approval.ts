@@ -33,8 +33,10 @@ export const Approval = z.object({
   sessionTitle: z.string().nullable(),
   project: z.string(),
   kind: z
-    .enum(['gate', 'operation', 'ability'])
-    .describe('gate: a tool call is parked until it is resolved; ability: a step or a plan waits'),
+    .enum(['gate', 'operation', 'ability', 'eval'])
+    .describe(
+      'gate: a tool call is parked until it is resolved; ability: a step or a plan waits; eval: answered at once, as the target of an eval run says',
+    ),
   state: ApprovalState,
   asker: z.object({
     kind: z.enum(['sandbox', 'key']),

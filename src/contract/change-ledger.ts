@@ -27,6 +27,7 @@ export const Collect = z.object({
   generation: count,
   mode: ProofMode,
   state: z.enum(['asked', 'stored', 'failed']),
+  whileRunning: z.boolean().describe('The turn had not ended: its first steps'),
   outcome: BackfillOutcome.nullable(),
   reason: z.string().nullable(),
   candidates: count.describe('Changes of files that the tool parts name'),

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { agentEventKinds } from './agent-events.ts'
 import { BudgetCorrection } from './budget.ts'
 import { EvidenceMismatch } from './change-ledger.ts'
-import { ProofMode } from './evidence.ts'
+import { DiagnosticCode, ProofMode } from './evidence.ts'
 import { RunStatus } from './run.ts'
 import { SandboxState } from './sandbox.ts'
 import { SkillOutcome } from './skill-usage.ts'
@@ -151,7 +151,12 @@ export const sessionEventKinds = {
     mode: ProofMode,
     candidates: z.number().int(),
     imported: z.number().int(),
+    attempted: z.number().int().optional().describe('Absent in events of an older release'),
     upgraded: z.number().int(),
+    wouldUpgrade: z.number().int().optional(),
+    skipped: z.partialRecord(DiagnosticCode, z.number().int()).optional().describe('By reason'),
+    reads: z.number().int().optional(),
+    readMs: z.number().optional(),
   }),
   /** A tool part reads otherwise in the sandbox's own records than over the link. */
   'evidence.mismatch': EvidenceMismatch.extend({ runId: z.string(), turnId: z.string() }),

@@ -85,6 +85,10 @@ export type WebhookId = z.infer<typeof WebhookId>
 export const DeliveryId = id('dlv', 38)
 export type DeliveryId = z.infer<typeof DeliveryId>
 
+/** Thirty characters like a session's, by the same rule: a made-up id reaches no object. */
+export const EvalRunId = id('evl', 30)
+export type EvalRunId = z.infer<typeof EvalRunId>
+
 /** Made by the gate's plugin, one per question: OpenCode's own call ids repeat. */
 export const AskId = id('ask', 20)
 export type AskId = z.infer<typeof AskId>

@@ -19,3 +19,6 @@ export const OfferedAbility = z.object({
   problems: z.array(z.string()).describe('Why it cannot be run here'),
 })
 export type OfferedAbility = z.infer<typeof OfferedAbility>
+
+export const OfferedAbilities = z.object({ items: z.array(OfferedAbility) })
+export type OfferedAbilities = z.infer<typeof OfferedAbilities>

@@ -105,6 +105,15 @@ export const IsolationPlan = z.object({
 })
 export type IsolationPlan = z.infer<typeof IsolationPlan>
 
+/** What executing an operation would begin with. */
+export const OperationPreflight = z.object({
+  decision: Decision,
+  reason: z.string(),
+  rule: z.string(),
+  plan: IsolationPlan,
+})
+export type OperationPreflight = z.infer<typeof OperationPreflight>
+
 /** How it went, from the sandbox. unknown: begun, and nobody can say how it ended. */
 export const ExecutionReport = z.object({
   status: z.enum(['succeeded', 'failed', 'unknown']),

@@ -298,6 +298,17 @@ steps:
   })
 })
 
+test('[ABL23] with approval: checkpoint each script asks, also what the policy allows', async () => {
+  await store(
+    '{ name: careful, description: d, settings: { approval: checkpoint }, steps: [{ id: a, run: "echo 1" }] }',
+  )
+  const session = await host().begin()
+  const { id } = await execute(session, 'careful')
+  const record = await settled(id)
+  expect(record.waitsFor).toMatchObject([{ stepId: 'a' }])
+  expect(session.agent.commands('execute')).toEqual([])
+})
+
 describe('abilities that call others', () => {
   test('[ABL24] a workflow step is an execution with a run and a parent; what the last of its steps says is its output', async () => {
     await store(

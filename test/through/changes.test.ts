@@ -43,11 +43,10 @@ describe('collecting', () => {
     const scene = await ChangeScene.begin(host(), [cheer, again])
     await scene.tell()
     const whole = scene.bundle()
-    const first = { ...whole, ...firstOf(whole, 1) }
-    await scene.collect(first, whole.messages[0]?.id)
+    await scene.collect(scene.page(0, 1), whole.messages[0]?.id)
     expect(scene.session.agent.commands('evidence')).toHaveLength(2)
     expect(scene.asked.body.after).toBe(whole.messages[0]?.id)
-    await scene.collect({ ...whole, ...firstOf(whole, 1, 1) })
+    await scene.collect(scene.page(1, 2))
     const { files, collects } = await scene.changes()
     expect(files).toMatchObject([{ path: 'a.txt', rejectable: true, events: [{}, {}] }])
     expect(collects).toMatchObject([{ imported: 1 }, { imported: 1 }])
@@ -55,12 +54,108 @@ describe('collecting', () => {
   })
 })
 
-const firstOf = (bundle: ReturnType<ChangeScene['bundle']>, count: number, from = 0) => ({
-  messages: bundle.messages.slice(from, from + count),
-  parts: bundle.parts.slice(from, from + count),
-  windows: bundle.windows.slice(from, from + count),
-  files: bundle.files.slice(from, from + count),
-  reads: bundle.reads.slice(from, from + count),
+describe('while a turn runs', () => {
+  const steps = Array.from({ length: 13 }, (_, at) =>
+    edit('a.txt', `${at} of many\n`, `${at}`, `${at + 1}`),
+  )
+  const evidence = (scene: ChangeScene) => scene.session.agent.commands('evidence')
+
+  /** In pages of ten steps. */
+  const rest = async (scene: ChangeScene, from: number) => {
+    const { messages } = scene.bundle()
+    for (let at = from; at < 13; at += 10)
+      await scene.collect(scene.page(at, at + 10), messages[at + 10] ? messages[at + 9]?.id : null)
+  }
+
+  test('[CHG16] ten steps that change files are collected as soon as they are done, and the rest at the end', async () => {
+    const scene = await ChangeScene.begin(host(), steps)
+    await scene.tellTools()
+    await scene.tellSteps(9)
+    expect(evidence(scene)).toEqual([])
+    await scene.tellSteps(10, 9)
+    const [first] = evidence(scene)
+    const { messages } = scene.bundle()
+    expect(first?.body).toMatchObject({ after: null, until: messages[9]?.id, maxWindows: 10 })
+    // What is being read is not asked for again.
+    await scene.tellSteps(12, 10)
+    expect(evidence(scene)).toHaveLength(1)
+    await scene.collect(scene.page(0, 10), messages[9]?.id ?? null)
+    const { files, collects } = await scene.changes()
+    expect(files[0]?.events).toHaveLength(10)
+    expect(collects).toMatchObject([
+      { whileRunning: true, imported: 10, statistics: { snapshotReadCount: 10 } },
+    ])
+    await scene.tellSteps(13, 12)
+    await scene.tellEnd()
+    expect(evidence(scene)).toHaveLength(2)
+    expect(scene.asked.body).toMatchObject({ after: messages[9]?.id })
+    expect(scene.asked.body.until).toBeUndefined()
+    await scene.collect(scene.page(10, 13))
+    const after = await scene.changes()
+    expect(after.files).toMatchObject([{ path: 'a.txt', rejectable: true, operation: 'modify' }])
+    expect(after.files[0]?.events).toHaveLength(13)
+    expect(after.collects).toMatchObject([{}, { whileRunning: false, imported: 3 }])
+    expect(after.mismatches).toBe(0)
+    expect(await scene.backfill()).toMatchObject({ skipped: [{ outcome: 'duplicates-only' }] })
+  })
+
+  test('[CHG16] a turn that ends meanwhile is read on from where that one came to, or began', async () => {
+    for (const [reached, from] of [
+      [10, 10],
+      [4, 4],
+      [0, 0],
+    ] as const) {
+      const scene = await ChangeScene.begin(host(), steps)
+      await scene.tellTools()
+      await scene.tellSteps(13)
+      await scene.tellEnd()
+      expect(evidence(scene)).toHaveLength(1)
+      const { messages } = scene.bundle()
+      const last = reached === 0 ? null : (messages[reached - 1]?.id ?? null)
+      await scene.collect(scene.page(0, reached), last)
+      expect(scene.asked.body).toMatchObject({ after: last })
+      await rest(scene, from)
+      expect((await scene.changes()).files[0]?.events).toHaveLength(13)
+    }
+  })
+
+  test('[CHG16] one that fails is not asked for at every step, and is made up for at the end', async () => {
+    const scene = await ChangeScene.begin(host(), steps)
+    await scene.tellTools()
+    await scene.tellSteps(10)
+    scene.session.agent.fail(scene.asked.id, 'Not now')
+    await host().live()
+    await scene.tellSteps(13, 10)
+    expect(evidence(scene)).toHaveLength(1)
+    await scene.tellEnd()
+    expect(scene.asked.body).toMatchObject({ after: null })
+    await rest(scene, 0)
+    expect((await scene.changes()).files[0]?.events).toHaveLength(13)
+    expect(await scene.backfill()).toMatchObject({ skipped: [{ outcome: 'duplicates-only' }] })
+  })
+
+  test('[CHG4] a page that fails ends the collect, and a backfill goes on after the one before it', async () => {
+    const scene = await ChangeScene.begin(host(), [cheer, again])
+    await scene.tell()
+    const { messages } = scene.bundle()
+    await scene.collect(scene.page(0, 1), messages[0]?.id)
+    scene.session.agent.fail(scene.asked.id, 'Not now')
+    await host().live()
+    expect(evidence(scene)).toHaveLength(2)
+    await scene.backfill()
+    await host().live()
+    expect(scene.asked.body).toMatchObject({ after: messages[0]?.id })
+    await scene.collect(scene.page(1, 2))
+    expect((await scene.changes()).files).toMatchObject([{ rejectable: true, events: [{}, {}] }])
+  })
+
+  test('[CHG16] steps that change nothing are not counted', async () => {
+    const reading: Step[] = Array.from({ length: 12 }, () => ({ tool: 'bash', path: 'x' }))
+    const scene = await ChangeScene.begin(host(), reading)
+    await scene.tellTools()
+    await scene.tellSteps(12)
+    expect(evidence(scene)).toEqual([])
+  })
 })
 
 describe('a bundle', () => {
@@ -179,7 +274,7 @@ describe('a bundle', () => {
     }
   })
 
-  test('[CHG5] that has not the form of one is refused, and the collect says so', async () => {
+  test('[CHG5] [CHG14] that has not the form of one, or names too many changes, is refused, and the collect says so', async () => {
     const scene = await ChangeScene.begin(host(), [cheer])
     await scene.tell()
     const answer = await scene.post({ version: 7 })
@@ -188,6 +283,15 @@ describe('a bundle', () => {
       { state: 'failed', outcome: 'unsafe-input', reason: 'The bundle has not the form of one' },
     ])
     expect(await scene.backfill()).toMatchObject({ collects: [{ state: 'asked' }] })
+    const wide = await ChangeScene.begin(host(), [cheer])
+    await wide.tell()
+    const files = Array.from({ length: 1000 }, (_, at) => ({ filePath: `f${at}`, type: 'add' }))
+    const parts = Array.from({ length: 11 }, (_, at) => ({
+      ...{ ...wide.bundle().parts[0], id: `p${at}`, tool: 'apply_patch' },
+      metadata: { exists: null, truncated: null, files },
+    }))
+    expect((await wide.post(wide.bundle({ parts } as object))).json).toEqual({ accepted: false })
+    expect((await wide.changes()).collects).toMatchObject([{ outcome: 'unsafe-input' }])
     const large = await ChangeScene.begin(host(), [cheer])
     await large.tell()
     const { status } = await large.post({ filler: 'x'.repeat(17 * 1024 * 1024) })
@@ -320,6 +424,47 @@ describe('modes', () => {
   })
 })
 
+test('[CHG15] a proof changes nothing of a review but what it proves, and nobody is told that something is safe', async () => {
+  const seen = []
+  for (const mode of ['off', 'full'] as const) {
+    const scene = await ChangeScene.begin(host(), [edit('z.txt', 'x\n', 'x', 'y'), cheer])
+    await scene.tell()
+    scene.session.agent.fail(scene.asked.id, 'Not now')
+    await host().live()
+    await scene.backfill({ mode })
+    await host().live()
+    await scene.collect(mode === 'off' ? scene.bundle({ files: [], reads: [] }) : undefined)
+    const path = `/v1/runs/${scene.turn.runId}/changes/accept`
+    await host().ok('POST', path, { paths: ['z.txt'] })
+    const changes = await scene.changes()
+    const events = await scene.session.events()
+    const said = JSON.stringify([changes, await host().ok('GET', `/v1/runs/${scene.turn.runId}`)])
+    expect(said).not.toMatch(/\b(safe|guaranteed|success\w*|congrat\w*)\b/i)
+    seen.push({
+      files: changes.files.map((file) => [
+        file.path,
+        file.operation,
+        file.decision,
+        file.events.length,
+      ]),
+      kinds: events.map(({ kind }: { kind: string }) => kind),
+    })
+    const [told] = await scene.session.events('changes.collected')
+    expect(told.data).toMatchObject({
+      ...(mode === 'off'
+        ? {
+            attempted: 0,
+            upgraded: 0,
+            wouldUpgrade: 0,
+            skipped: { 'feature-flag-off': 2 },
+            reads: 0,
+          }
+        : { attempted: 2, upgraded: 2, wouldUpgrade: 2, skipped: {}, reads: 2, readMs: 2 }),
+    })
+  }
+  expect(seen[1]).toEqual(seen[0])
+})
+
 describe('out of band', () => {
   test('[CHG9] a part that was never seen, reads otherwise or is gone is told, in the log, the timeline and the run', async () => {
     const steps = [
@@ -358,6 +503,51 @@ describe('out of band', () => {
     await host().live()
     await scene.collect({ ...bundle, parts: [a, b, forged] })
     expect(await scene.session.events('evidence.mismatch')).toHaveLength(3)
+  })
+
+  test('[CHG9] the trees of a step are those that came over the link, or it proves nothing', async () => {
+    const other = '0'.repeat(40)
+    for (const [over, what] of [
+      [{}, null],
+      [{ from: undefined }, null],
+      [{ from: other }, 'differs'],
+      [{ to: other }, 'differs'],
+      [{ from: null }, 'differs'],
+    ] as const) {
+      const scene = await ChangeScene.begin(host(), [cheer])
+      await scene.tellTools()
+      await scene.tellSteps(1, 0, over)
+      await scene.tellEnd()
+      await scene.collect()
+      const { files, mismatches } = await scene.changes()
+      expect([over, files[0]?.rejectable, mismatches]).toEqual([
+        ...[over, what === null, what === null ? 0 : 1],
+      ])
+      const told = await scene.session.events('evidence.mismatch')
+      expect(told.map(({ data }: { data: object }) => data)).toMatchObject(
+        what === null ? [] : [{ tool: 'step', what }],
+      )
+    }
+    const scene = await ChangeScene.begin(host(), [cheer, again])
+    await scene.tellTools()
+    await scene.tellSteps(1)
+    await scene.tellEnd()
+    await scene.collect()
+    const told = await scene.session.events('evidence.mismatch')
+    expect(told).toMatchObject([{ data: { tool: 'step', what: 'never-seen' } }])
+    expect((await scene.changes()).files[0]?.events.map(({ reviewable }) => reviewable)).toEqual([
+      true,
+      false,
+    ])
+  })
+
+  test('[CHG9] a change that came over the link and whose whole message is gone is told', async () => {
+    const scene = await ChangeScene.begin(host(), [cheer, again, { tool: 'bash', path: 'x' }])
+    await scene.tell()
+    await scene.collect(scene.page(0, 1))
+    const told = await scene.session.events('evidence.mismatch')
+    expect(told).toMatchObject([{ data: { tool: 'edit', what: 'gone' } }])
+    expect((await scene.changes()).mismatches).toBe(1)
   })
 
   test('[CHG9] what came over the link and is in the records agrees', async () => {
@@ -432,7 +622,7 @@ describe('other agents', () => {
     expect((await host().call('GET', files[0]?.before?.url ?? '')).text).toBe('')
   })
 
-  test('[CHG10] what is not theirs to say is refused, with the field', async () => {
+  test('[CHG10] [CHG14] what is not theirs to say is refused, with the field', async () => {
     const scene = await ChangeScene.begin(host(), [cheer])
     const { runId } = scene.turn
     const bad: [object, string][] = [
@@ -444,6 +634,41 @@ describe('other agents', () => {
         { event: event(runId, { source: 'opencode_toolpart_edit' }), beforeContent: '' },
         'changes.0.event.sourceProvider',
       ],
+      [
+        { event: event(runId, { sourceRuntime: 'OpenCode' }), beforeContent: '' },
+        'changes.0.event.sourceProvider',
+      ],
+      [
+        {
+          event: event(runId, { sourceImportKey: 'opencode\0ses_oc\0prt_1\0a.txt' }),
+          beforeContent: '',
+        },
+        'changes.0.event.sourceImportKey',
+      ],
+      [
+        { event: event(runId, { eventId: `evt_${'0'.repeat(40)}` }), beforeContent: '' },
+        'changes.0.event.eventId',
+      ],
+      ...['opencode-snapshot', 'inverse-edit-chain', 'inverse-apply-patch-chain'].map(
+        (evidenceProof): [object, string] => [
+          { event: event(runId, { evidenceProof }), beforeContent: '' },
+          'changes.0.event.evidenceProof',
+        ],
+      ),
+      [
+        { event: event(runId, { snapshotSource: 'opencode' }), beforeContent: '' },
+        'changes.0.event.snapshotSource',
+      ],
+      [
+        { event: event(runId, { shapeFingerprint: 'x' }), beforeContent: '' },
+        'changes.0.event.snapshotSource',
+      ],
+      ...['/etc/passwd', '../x', 'a/../b', 'a//b', './a', 'a\\b', 'a\nb', 'C:\\a', '//h/a'].map(
+        (relativePath): [object, string] => [
+          { event: event(runId, { relativePath }), beforeContent: '' },
+          'changes.0.event.relativePath',
+        ],
+      ),
       [{ event: event('run_other'), beforeContent: '' }, 'changes.0.event.taskId'],
       [{ event: event(runId) }, 'changes.0.event.before'],
       [{ event: event(runId), beforeContent: 'other' }, 'changes.0.event.before'],
@@ -454,6 +679,39 @@ describe('other agents', () => {
       expect([status, json.error.details[0].path]).toEqual([422, path])
     }
     expect((await scene.changes()).files).toEqual([])
+  })
+
+  test('[CHG14] their change is rejectable only in this workspace, and what it says to supersede hides nothing', async () => {
+    const scene = await ChangeScene.begin(host(), [cheer])
+    await scene.tell()
+    await scene.collect()
+    const own = (await scene.changes()).files[0]?.events[0]?.event.eventId ?? ''
+    const { workspace } = scene.session.manifest.layout
+    const ref = (text: string) => ({
+      ...{ sha256: sha256(text), sizeBytes: text.length, blobRef: `sha256:${sha256(text)}` },
+    })
+    const known = (text: string) => ({ exists: true, sha256: sha256(text), sizeBytes: text.length })
+    const made = (name: string, root: string) => ({
+      event: event(scene.turn.runId, {
+        ...{ eventId: name, relativePath: name, sourceImportKey: name, workspaceRoot: root },
+        ...{ evidenceProof: 'toolpart-chain', supersedesEventId: own },
+        ...{ before: ref('one'), after: ref('two') },
+        ...{ beforeState: known('one'), afterState: known('two') },
+      }),
+      ...{ beforeContent: 'one', afterContent: 'two' },
+    })
+    await importInto(scene, [made('here.txt', workspace), made('there.txt', '/elsewhere')])
+    const { files } = await scene.changes()
+    expect(files.map(({ path, reviewable, rejectable }) => [path, reviewable, rejectable])).toEqual(
+      [
+        ['a.txt', true, true],
+        ['here.txt', true, true],
+        ['there.txt', true, false],
+      ],
+    )
+    expect(files[2]?.reasons).toEqual(['It was made in another workspace'])
+    const trace = await host().ok('GET', `/v1/runs/${scene.turn.runId}/bundle?format=agent-trace`)
+    expect(trace.files[0]).toMatchObject({ path: 'a.txt', conversations: [{}] })
   })
 
   test('[CHG10] evidence without a text never beats one that has it', () => {

@@ -1,4 +1,5 @@
 import { resolve, sep } from 'node:path'
+import type { Run } from '../../enclosure/reader.ts'
 import type { Owner } from '../../workspace/folder.ts'
 
 /** The folders, the user and the search path with which operations run. */
@@ -11,6 +12,8 @@ export interface Site {
   path: string
   /** In the environment of every process, so that what is left behind can be found. */
   marks: Record<string, string>
+  /** Runs git behind walls like OpenCode's. Absent: as the sandbox's user alone. */
+  run?: Run
 }
 
 export const attemptMark = 'GANTRY_ATTEMPT'

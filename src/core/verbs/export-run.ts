@@ -140,7 +140,13 @@ async function textsOf(
 /** In the order in which the tools ended. What was recorded again with better evidence counts once. */
 function countingEvents(changes: readonly StoredChange[]): ChangeEvent[] {
   const events = changes.map(({ event }) => JSON.parse(event) as ChangeEvent)
-  const superseded = new Set(events.map(({ supersedesEventId }) => supersedesEventId))
+  const keys = new Map(events.map(({ eventId, sourceImportKey }) => [eventId, sourceImportKey]))
+  // What another agent says that it supersedes counts only for its own key.
+  const superseded = new Set(
+    events.flatMap(({ supersedesEventId: id, sourceImportKey: key }) =>
+      id !== null && key !== null && keys.get(id) === key ? [id] : [],
+    ),
+  )
   return events
     .filter(({ eventId }) => !superseded.has(eventId))
     .toSorted((a, b) => Date.parse(a.timestamp) - Date.parse(b.timestamp))

@@ -5,11 +5,13 @@ import {
   loadConfiguration,
 } from '../registry/configurations/configurations.ts'
 import { type Limited, mustMayUseProject } from '../registry/place.ts'
+import { strict } from '../policy/sandbox-default.ts'
 import { parseInjection } from '../registry/configurations/secrets.ts'
 import { loadPolicyFor } from '../registry/policies/load.ts'
 import type { Crypto, Db } from '../ports.ts'
 import type { CreateSession, SessionConfiguration } from '../session/record/record.ts'
 import type { SealedValue } from '../session/record/secrets.ts'
+import type { AttemptTerms } from '../session/evals/terms.ts'
 import type { Pin } from '../session/pins/pins.ts'
 import { abilitiesWanted } from './pin-abilities.ts'
 import { memoryScopesOf } from './pin-memories.ts'
@@ -38,11 +40,22 @@ export async function prepareSession(
   ports: PreparePorts,
   creator: Creator,
   input: SessionCreate,
+  attempt: AttemptTerms | null = null,
 ): Promise<PreparedSession> {
-  const own = await prepareOwn(ports.db, creator, input)
+  const own = underTerms(await prepareOwn(ports.db, creator, input), attempt)
   const project = own.configuration?.project ?? input.project
   const pins = await pinRegistries({ ...ports, ...creator, project, input })
   return { ...own, pins, ...equipmentFor(input, pins) }
+}
+
+/** An attempt of an eval run has the secrets that its target names and no other, and a policy that is always the same. */
+function underTerms<Own extends Pick<PreparedSession, 'secrets' | 'policy'>>(
+  own: Own,
+  attempt: AttemptTerms | null,
+): Own {
+  if (attempt === null) return own
+  const secrets = own.secrets.filter(({ key }) => attempt.secrets.includes(key))
+  return { ...own, secrets, policy: attempt.policy ?? strict }
 }
 
 /** What the session names, itself or by its agent. */

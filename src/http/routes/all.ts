@@ -9,6 +9,7 @@ import { changeRoutes } from './changes.ts'
 import { configurationRoutes } from './configurations.ts'
 import { deadLetterRoutes } from './dead-letters.ts'
 import { envRoutes } from './env.ts'
+import { evalRunRoutes } from './eval-runs.ts'
 import { eventRoutes } from './events.ts'
 import { evalRoutes } from './evals.ts'
 import { executionRoutes } from './executions.ts'
@@ -46,7 +47,14 @@ export const routes: Route[] = [
   ...[...sessionRoutes, ...turnRoutes, ...changeRoutes, ...eventRoutes, ...artifactRoutes],
   ...[...runRoutes, ...runChangeRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
   ...[...abilityRoutes, ...memoryRoutes, ...phaseRoutes, ...skillRoutes, ...skillProposalRoutes],
-  ...[...executionRoutes, ...offerRoutes, ...evidenceRoutes, ...exportRoutes, ...evalRoutes],
+  ...[
+    ...executionRoutes,
+    ...offerRoutes,
+    ...evidenceRoutes,
+    ...exportRoutes,
+    ...evalRoutes,
+    ...evalRunRoutes,
+  ],
   ...[...budgetRoutes, ...usageRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
   ...[...agentRoutes, ...profileRoutes],

@@ -1,6 +1,5 @@
-import { z } from '@hono/zod-openapi'
 import * as schemas from '../../contract/offered-ability.ts'
-import { OfferedAbility } from '../../contract/offered-ability.ts'
+import { OfferedAbilities } from '../../contract/offered-ability.ts'
 import { nameSchemas } from '../kit/openapi-schemas.ts'
 import { params } from '../kit/openapi.ts'
 import { ok, route } from '../kit/route.ts'
@@ -16,7 +15,7 @@ export const offerRoutes = [
     tag: 'abilities',
     guard: 'read',
     params: params.session,
-    answers: ok(z.object({ items: z.array(OfferedAbility) }), 'All of them'),
+    answers: ok(OfferedAbilities, 'All of them'),
     refuses: ['not_found'],
     answer: async ({ session, caller }) => ({ items: await session.offers.list(caller) }),
   }),

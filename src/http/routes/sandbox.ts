@@ -1,5 +1,6 @@
 import { z } from '@hono/zod-openapi'
 import {
+  AbilityTaken,
   FoundAbilities,
   maxAbilityFolderBytes,
   PinnedFolder,
@@ -25,7 +26,6 @@ allowLargerBody(PinnedFolder, maxAbilityFolderBytes * 2)
 allowLargerBody(FoundAbilities, 4 * 1024 * 1024)
 
 const tag = 'sandbox'
-const Nothing = z.object({})
 
 export const sandboxRoutes = [
   route({
@@ -76,11 +76,11 @@ export const sandboxRoutes = [
     guard: 'sandbox',
     params: params.session,
     body: FoundAbilities,
-    answers: ok(Nothing, 'Taken'),
+    answers: ok(AbilityTaken, 'Taken'),
     refuses: ['old_generation', 'other_session'],
     async answer({ session, sandbox, body }) {
       await session.offers.tell(sandbox, body)
-      return {}
+      return { taken: true }
     },
   }),
 
@@ -93,11 +93,11 @@ export const sandboxRoutes = [
     guard: 'sandbox',
     params: params.session.extend({ hash: Sha256 }),
     body: PinnedFolder,
-    answers: ok(Nothing, 'Taken'),
+    answers: ok(AbilityTaken, 'Taken'),
     refuses: ['old_generation', 'other_session', 'not_found', 'unprocessable'],
     async answer({ session, sandbox, params: { hash }, body }) {
       await session.offers.take(sandbox, hash, body)
-      return {}
+      return { taken: true }
     },
   }),
 

@@ -44,11 +44,12 @@ export class Scripts implements StepWork {
   begin(moving: Moving, row: StepRow): Begun {
     const made = this.operationOf(moving, row)
     if ('problem' in made) return refused(made.problem)
-    const { sql, now, execution } = moving
+    const { sql, now, execution, copy } = moving
+    const checkpoint = copy.definition.settings.approval === 'checkpoint'
     const subject = this.#operations.start(sql, now, askerOfExecution(execution), {
       runId: execution.run_id,
       operation: made.operation,
-      step: { folder: this.#folder(execution.hash), grant: execution.plan_approval_id },
+      step: { folder: this.#folder(execution.hash), grant: execution.plan_approval_id, checkpoint },
     })
     return { subject, deadlineAt: null }
   }

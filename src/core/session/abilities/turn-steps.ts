@@ -11,10 +11,9 @@ import type { Outcome } from '../../abilities/script-result.ts'
 import { type ExecutionRow, saveStep, type StepRow } from '../executions/rows.ts'
 import { denyOpenQuestions } from '../gate/questions.ts'
 import { wakeSandbox } from '../generations/sandbox-start.ts'
-import type { PinnedSkill } from '../manifest/skill-files.ts'
 import { pinnedAgents } from '../pins/agents.ts'
-import { pinsOf } from '../pins/pins.ts'
 import type { SessionKernel } from '../record/kernel.ts'
+import { givenSkills } from '../skills/texts.ts'
 import { abortRunning } from '../turns/aborts.ts'
 import {
   addTurn,
@@ -74,10 +73,11 @@ export class TurnSteps implements StepWork {
       return { text: agentPrompt(step, filling, priors), agent: step.agent }
     }
     if (step.type !== 'skill') return null
-    const pin = pinsOf(sql, 'skill').find(({ name }) => name === step.skill)
-    if (!pin) return refused(`Skill '${step.skill}' is not available in this session`)
-    const { content } = JSON.parse(pin.content) as PinnedSkill
-    return { text: skillPrompt(step, content, filling, priors), agent: null }
+    const skill = givenSkills(sql).find(({ name }) => name === step.skill)
+    // One that is a file of the workspace may not have been read.
+    if (!skill || skill.path !== undefined)
+      return refused(`Skill '${step.skill}' is not available in this session`)
+    return { text: skillPrompt(step, skill.content, filling, priors), agent: null }
   }
 
   #queue({ sql, now }: Moving, { run_id: runId }: ExecutionRow, { text, agent }: Prompt): string {

@@ -65,7 +65,7 @@ export interface ApprovalAsker {
   countsAs?: string | null
 }
 
-interface NewApproval {
+export interface NewApproval {
   id: string
   runId: string
   kind: Approval['kind']
@@ -83,6 +83,39 @@ interface NewApproval {
 
 /** The run needs a person from now on. */
 export function openApproval(sql: Sql, now: number, approval: NewApproval): ApprovalRow {
+  const row = insertApproval(sql, now, approval)
+  recordOnRun(sql, now, row.run_id, 'permission.requested', {
+    approvalId: row.id,
+    title: row.title,
+    operationHash: row.operation_hash,
+    decisionSeq: row.decision_seq,
+    deadlineAt: row.deadline_at,
+  })
+  waitFor(sql, now, row.run_id, row.id, `Approval needed: ${row.title}`)
+  appendEvent(sql, now, 'approval.requested', {
+    approvalId: row.id,
+    runId: row.run_id,
+    title: row.title,
+    deadlineAt: row.deadline_at,
+  })
+  tellWebhooks(sql, now, row)
+  projectApproval(sql, now, row.id)
+  armApprovals(sql)
+  return row
+}
+
+/** Nobody is asked: it is answered in the commit that asks, and only recorded. */
+export function recordAnswered(
+  sql: Sql,
+  now: number,
+  approval: NewApproval,
+  resolution: Resolution,
+): ApprovalRow {
+  const { id } = insertApproval(sql, now, approval)
+  return settleApproval(sql, now, id, resolution) as ApprovalRow
+}
+
+function insertApproval(sql: Sql, now: number, approval: NewApproval): ApprovalRow {
   const { asker, decision, terms } = approval
   const escalatesAt = terms.escalate && now + terms.escalate.afterSeconds * 1000
   sql.run(
@@ -113,25 +146,7 @@ export function openApproval(sql: Sql, now: number, approval: NewApproval): Appr
     now + terms.timeoutSeconds * 1000,
     asker.countsAs ?? null,
   )
-  const row = mustApproval(sql, approval.id)
-  recordOnRun(sql, now, row.run_id, 'permission.requested', {
-    approvalId: row.id,
-    title: row.title,
-    operationHash: row.operation_hash,
-    decisionSeq: row.decision_seq,
-    deadlineAt: row.deadline_at,
-  })
-  waitFor(sql, now, row.run_id, row.id, `Approval needed: ${row.title}`)
-  appendEvent(sql, now, 'approval.requested', {
-    approvalId: row.id,
-    runId: row.run_id,
-    title: row.title,
-    deadlineAt: row.deadline_at,
-  })
-  tellWebhooks(sql, now, row)
-  projectApproval(sql, now, row.id)
-  armApprovals(sql)
-  return row
+  return mustApproval(sql, approval.id)
 }
 
 /** Nobody watches a stream for ten minutes. Everything that a person decides on goes along, and where to answer. */

@@ -13,6 +13,7 @@ import type { Sql } from '../../ports.ts'
 import { closeRun } from '../approvals/close-runs.ts'
 import type { SessionBudget } from '../budget/budget.ts'
 import { askerOf } from '../operations/decision.ts'
+import { loadPlace } from '../gate/policy-row.ts'
 import type { Operations } from '../operations/operations.ts'
 import type { Caller } from '../record/caller.ts'
 import { callerSession, enterSession, mustBeOpen } from '../record/guards.ts'
@@ -168,7 +169,8 @@ interface Planned {
 }
 
 function chosen(sql: Sql, runId: string, { paths }: ChangeReview): FileReview[] {
-  const files = reviewFiles(runId, countingEvents(sql, mustRun(sql, runId).id))
+  const workspace = loadPlace(sql).layout?.workspace ?? null
+  const files = reviewFiles(runId, countingEvents(sql, mustRun(sql, runId).id), workspace)
   if (paths === undefined) return files
   return paths.map((path) => {
     const file = files.find((each) => each.path === path)

@@ -1,5 +1,5 @@
 import type { Enclosure } from '../../../contract/enclosure.ts'
-import { egressTool } from '../../../contract/ask.ts'
+import { egressTool, permissionTool } from '../../../contract/ask.ts'
 import type { PermissionRequest, PhaseStates } from '../../../contract/permission.ts'
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import type { Policy } from '../../../contract/policy.ts'
@@ -24,6 +24,7 @@ import { type AskingTurn, judgeQuestion } from './judges.ts'
 import type { RunRow } from '../runs/run.ts'
 import { hasEnded } from '../runs/transitions.ts'
 import { hashOfQuestion, type Question, type Verdict } from './questions.ts'
+import { type AttemptTerms, loadAttemptTerms } from '../evals/terms.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { phaseStates } from './known-phases.ts'
 import { loadEnclosure, loadPlace, loadPolicy, type Place } from './policy-row.ts'
@@ -36,6 +37,7 @@ export class SessionPolicy {
   #agents: PinnedAgents | null | undefined
   #changes: ReadonlySet<string> | undefined
   #phases: PhaseStates | undefined
+  #terms: AttemptTerms | null | undefined
   #turn: AskingTurn | null = null
   #turnState = -1
 
@@ -49,6 +51,7 @@ export class SessionPolicy {
     this.#place = undefined
     this.#changes = undefined
     this.#phases = undefined
+    this.#terms = undefined
   }
 
   /** The document that counts, if there is one. */
@@ -95,6 +98,8 @@ export class SessionPolicy {
       ...{ enclosure: this.enclosure(), refusedAgent: agentRefusal(agents, question), overrides },
       phases: this.phases(),
       refusedByAbility: abilityRefusal(ability, asked),
+      permissions: this.terms()?.permissions ?? null,
+      asksItself: question.tool === permissionTool,
       connectsTo: question.tool === egressTool ? (request.hosts[0] ?? null) : null,
       repositoryHost: session.repositoryUrl === null ? null : hostOf(session.repositoryUrl),
       operationHash: () => hashOfQuestion(question),
@@ -111,7 +116,11 @@ export class SessionPolicy {
       operationId: null,
     })
     const spent = turn && decision.decision !== 'deny' ? whyNothingRuns(headroom) : null
-    return { record, terms: ruleApprovalTerms(policy, decision.rule), spent }
+    const terms = ruleApprovalTerms(policy, decision.rule)
+    // Nothing waits in an attempt of an eval run.
+    if (spent !== null && this.terms() !== null)
+      return { record: { ...record, decision: 'deny', reason: spent }, terms, spent: null }
+    return { record, terms, spent }
   }
 
   /** A turn that a subagent does by itself is held to what the subagent may. */
@@ -157,6 +166,12 @@ export class SessionPolicy {
   agents(): PinnedAgents | null {
     if (this.#agents === undefined) this.#agents = pinnedAgents(this.#kernel.ports.sql)
     return this.#agents
+  }
+
+  /** Of an attempt of an eval run. */
+  terms(): AttemptTerms | null {
+    if (this.#terms === undefined) this.#terms = loadAttemptTerms(this.#kernel.ports.sql)
+    return this.#terms
   }
 
   /** Where the session is, and who asks in it. */

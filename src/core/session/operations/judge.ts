@@ -39,7 +39,8 @@ export function judgeOperation(
     step === null ? requestOfOperation(operation, context) : requestOfStep(operation, context, step)
   const evaluated = evaluatePermission(request, policy, stateOf(session))
   const plan = planOf(session, request, operation, evaluated)
-  const tightened = mustAsk(plan) ? tighten(evaluated, plan) : evaluated
+  const held = mustAsk(plan) ? tighten(evaluated, plan) : evaluated
+  const tightened = step?.checkpoint === true ? checkpoint(held) : held
   const asked = { runId: run.id, terms: ruleApprovalTerms(policy, tightened.rule) }
   const granted =
     tightened.decision === 'ask'
@@ -73,7 +74,19 @@ export interface StepOfAbility {
   folder: string
   /** The approval of the plan that has this very step, if there is one. */
   grant: string | null
+  /** Its author wants a person's word for each script. */
+  checkpoint: boolean
 }
+
+const checkpoint = (decision: PermissionDecision): PermissionDecision =>
+  decision.decision === 'allow'
+    ? {
+        ...decision,
+        decision: 'ask',
+        reason: 'The ability asks before each script',
+        rule: 'ability:checkpoint',
+      }
+    : decision
 
 /** What the agent's own shell would be asked about, and what its environment adds to it. */
 function requestOfStep(

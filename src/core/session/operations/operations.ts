@@ -12,6 +12,7 @@ import type {
   IsolationPlan,
   MergeReport,
   Operation,
+  OperationPreflight,
   OperationRecord,
   RetryEvaluation,
   RetryPolicy,
@@ -53,6 +54,8 @@ export interface OperationsApi {
   get(caller: Caller, operationId: string, waitMs: number): Promise<OperationRecord>
   /** Decides nothing and writes nothing. */
   plan(caller: Caller, operation: Operation): Promise<IsolationPlan>
+  /** What `execute` would decide now. Writes nothing. */
+  preflight(caller: Caller, runId: string, operation: Operation): Promise<OperationPreflight>
   resume(caller: Caller, approvalId: string): Promise<OperationRecord>
   abandon(caller: Caller, attemptId: string, reason: string): Promise<Attempt>
   evaluateRetry(caller: Caller, operationId: string, policy: RetryPolicy): Promise<RetryEvaluation>
@@ -163,6 +166,18 @@ export class Operations implements RoomOf<OperationsApi> {
   async plan(caller: Caller, operation: Operation): Promise<IsolationPlan> {
     callerSession(this.#kernel, caller)
     return planOperation(this.#policy, operation)
+  }
+
+  async preflight(caller: Caller, runId: string, sent: Operation): Promise<OperationPreflight> {
+    await enterSession(this.#kernel, caller)
+    const operation = this.#kernel.redact(sent)
+    operationMustFitLink(operation)
+    const { sql, now } = this.#kernel.ports
+    const run = mustOpenRun(sql, runId)
+    const asked = { run, operation, operationId: this.#newId('opr') }
+    const { record, plan } = judgeOperation(this.#policy, sql, now(), asked)
+    const { decision, reason, rule } = record
+    return { decision, reason, rule, plan }
   }
 
   /** Policy is not asked again: the approval is for these very bytes. */

@@ -21,6 +21,7 @@ import type { SystemPromptMode } from '../../../contract/prompts.ts'
 import type { EnvFile } from '../../../contract/tools/save-env-files.ts'
 import type { Policy } from '../../../contract/policy.ts'
 import type { Pin } from '../pins/pins.ts'
+import type { AttemptTerms } from '../evals/terms.ts'
 import type { SealedValue } from './secrets.ts'
 
 export interface SessionRecord {
@@ -147,6 +148,8 @@ export interface CreateSession {
   abilityNames?: readonly string[] | null
   /** For a session to come: it is booted, and waits to be claimed. */
   warm?: boolean
+  /** Of an eval run's attempt. */
+  attempt?: AttemptTerms | null
 }
 
 export interface SessionConfiguration {

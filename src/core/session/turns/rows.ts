@@ -13,6 +13,7 @@ import { addToOutbox } from '../../actor/outbox.ts'
 import { nextPageStart, pageOf } from '../../actor/paging.ts'
 import type { Sql } from '../../ports.ts'
 import { isBlocked, spentReasons, startBudgetClock, stopBudgetClock } from '../budget/spending.ts'
+import { loadAttemptTerms } from '../evals/terms.ts'
 import { noteTurnEnded, noteTurnStarted } from './run-turns.ts'
 import { addCommand, finishCommand, steerPrefix } from '../commands/rows.ts'
 import { appendEvent } from '../log/events.ts'
@@ -120,6 +121,7 @@ export function startNextTurn(sql: Sql, now: number, generation: number): void {
       ...promptBody(next.id, next.message_id, next.prompt, false),
       ...(notices.length > 0 && { notice: notices.join('\n\n') }),
       ...(next.agent !== null && { agent: next.agent }),
+      ...attemptBody(sql),
     },
   })
   watchTurnSilence(sql, now)
@@ -127,6 +129,12 @@ export function startNextTurn(sql: Sql, now: number, generation: number): void {
   noteTurnStarted(sql, now, next.run_id, next.id)
   startBudgetClock(sql, now)
   projectTurn(sql, now, next.id)
+}
+
+/** In the session of an eval attempt the agent does more: see `AttemptTerms`. */
+function attemptBody(sql: Sql): Pick<CommandBody<'prompt'>, 'attempt'> {
+  const terms = loadAttemptTerms(sql)
+  return terms === null ? {} : { attempt: { logFile: terms.logFile } }
 }
 
 function promptBody(
