@@ -127,8 +127,8 @@ const operationIds = `
   addSkillVersion admitRetry applySkillProposal approvePhaseArtifact archiveAgent archiveProfile
   attachSkill backfillRunChanges callModelVendor callTool cancelEvalRun cancelExecution
   cancelSkillProposal changeRun changeSkillVersion checkPolicy checkProvider closeSession
-  correctBudget correctSessionBudget createConfiguration createEvalRun createKey createLoneRun
-  createMember createMemory createRun createSandboxToken createSession createWebhook
+  compareEvals correctBudget correctSessionBudget createConfiguration createEvalRun createKey
+  createLoneRun createMember createMemory createRun createSandboxToken createSession createWebhook
   deleteConfiguration deleteEvalRun deleteMemory deleteProviderCredentials deleteSecret
   deleteSession deleteUpstream deleteWebhook detachSkill disableMember discardAttempt
   downloadArtifact downloadChangeText downloadPatch evaluateEvidence evaluateRetry executeAbility
@@ -149,16 +149,16 @@ const operationIds = `
   listSessionAbilities listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
   listShippedAgents listSkillChanges listSkillProposals listSkillUsage listSkillVersions
   listSkills listSubagents listTurns listUsage listWebhooks mergeAttempt openLink optionsUpstream
-  patchUpstream planOperation postUpstream preflightOperation proposeSkill putAbility putAgent
-  putBudget putDeploymentToSleep putEvidence putLimits putPolicy putProfile putSessionBudget
-  putSettings putSkill putUpstream readFromModelVendor rejectRunChanges removeAbility removePolicy
-  replaceSandbox replayPolicy resealSecrets resendDeadLetters resendSessionDeadLetters
-  resolveAgents resolveApproval resolveSkillProposal resolveSkills resumeApproval resumeExecution
-  resumeRun retrySandbox revokeApproval revokeKey rollBackSkill savePhaseArtifact searchMemories
-  sendPrompt sendWorkspaceAbility setDeploymentKillSwitch setE2bCredentials setKillSwitch
-  setModalCredentials setSecret storeShippedAgents submitEnvValues submitSkillProposal
-  tellWorkspaceAbilities testWebhook updateConfiguration updateMemory updateSessionPolicy
-  uploadArtifact validateAbility validateEvals verifyRun
+  patchUpstream planAbility planOperation postUpstream preflightOperation proposeSkill putAbility
+  putAgent putBudget putDeploymentToSleep putEvidence putLimits putPolicy putProfile
+  putSessionBudget putSettings putSkill putUpstream readFromModelVendor rejectRunChanges
+  removeAbility removePolicy replaceSandbox replayPolicy resealSecrets resendDeadLetters
+  resendSessionDeadLetters resolveAgents resolveApproval resolveSkillProposal resolveSkills
+  resumeApproval resumeExecution resumeRun retrySandbox revokeApproval revokeKey rollBackSkill
+  savePhaseArtifact searchMemories sendPrompt sendWorkspaceAbility setDeploymentKillSwitch
+  setE2bCredentials setKillSwitch setModalCredentials setSecret storeShippedAgents submitEnvValues
+  submitSkillProposal tellWorkspaceAbilities testWebhook updateConfiguration updateMemory
+  updateSessionPolicy uploadArtifact validateAbility validateEvals verifyRun
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {
