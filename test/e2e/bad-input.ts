@@ -22,6 +22,9 @@ const badBodies: Record<string, { body: string | Uint8Array; status: number; pat
 const largest: Record<string, number> = {
   'PUT /v1/abilities': 8 * 2 ** 20,
   'POST /v1/evals/runs': 8 * 2 ** 20,
+  'POST /v1/evals/compare': 16 * 2 ** 20,
+  'PUT /sandbox/:sessionId/abilities': 4 * 2 ** 20,
+  'PUT /sandbox/:sessionId/abilities/:hash': 8 * 2 ** 20,
 }
 const tooLarge = (route: string) => ({
   body: JSON.stringify({ a: 'x'.repeat(largest[route] ?? 2 ** 20) }),

@@ -315,6 +315,7 @@ export function fillPath(kit: GuardKit, path: string): string {
     webhookId: kit.webhookId,
     collectId: `col_${kit.sessionId.slice(4)}${'0'.repeat(8)}`,
     sha256: '0'.repeat(64),
+    hash: '0'.repeat(64),
     name: nameIn(path),
     skillId: kit.skillId,
     proposalId: kit.proposalId,
@@ -338,7 +339,9 @@ export function fillPath(kit: GuardKit, path: string): string {
 
 function nameIn(path: string): string {
   if (path.startsWith('/v1/providers/')) return 'e2b'
-  return /^\/v1\/(agents|profiles)\//.test(path) ? 'guard-agent' : 'GUARD_SECRET'
+  return /^\/v1\/(agents\/|profiles\/|abilities\/:name\/plan$)/.test(path)
+    ? 'guard-agent'
+    : 'GUARD_SECRET'
 }
 
 function codeOf(text: string): string {
