@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { measureCalls, measureGrowth, measureReplay } from './calls.ts'
 import { measureEveryday } from './everyday.ts'
+import { measureEvals } from './evals.ts'
 import { measureEvents } from './events.ts'
 import { measureEvidence } from './evidence.ts'
 import { measureFleet } from './fleet.ts'
@@ -51,6 +52,7 @@ const groups: Record<string, Measure> = {
   memory: (_, folder) => measureMemory(join(folder, 'memory')),
   start: (_, folder) => measureStart(join(folder, 'start')),
   everyday: (_, folder) => measureEveryday(join(folder, 'everyday')),
+  evals: async () => measureEvals(),
   evidence: async () => measureEvidence(),
   memories: async (_, folder) => [await measureMemories(join(folder, 'memories'))],
   stall: async (servers) => measureStall(await servers.gantry()),
