@@ -51,7 +51,8 @@ const destructive: readonly string[] = [
 ]
 
 /** Ids that lead to a session. */
-const ofSession = /:(session|turn|run|approval|operation|attempt|execution)Id/
+const ofSession =
+  /:(session|turn|run|approval|operation|attempt|execution)Id|^\/v1\/abilities\/:name\/plan$/
 
 /** How keys are refused whose limits the session in the path is outside of. */
 function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
@@ -229,11 +230,12 @@ const importedChange = JSON.stringify({
 const emptySide = { runId: 'a', target: 't', suiteDigest: 'd', cases: [], rows: [] }
 
 /** A body that would be taken, so that a refusal is the guard's. */
-function goodBody({ configurationId }: GuardKit, path: string): string {
+function goodBody({ configurationId, sessionId }: GuardKit, path: string): string {
   if (path.endsWith('/tools/:toolName')) return '{"tool_call_id":"guard","args":{}}'
   if (path.endsWith('/skills') && path.includes('runId'))
     return JSON.stringify({ skillId: `skl_${'0'.repeat(20)}`, outcome: 'helped' })
   if (path === '/v1/abilities') return '{"files":[{"path":"a.yaml","content":""}]}'
+  if (path === '/v1/abilities/:name/plan') return JSON.stringify({ sessionId })
   if (path.endsWith('/executions')) return '{"ability":"a"}'
   if (path.endsWith('executionId/resume')) return '{"stepId":"a","answer":"stop"}'
   if (path === '/v1/abilities/validate') return '{"source":""}'

@@ -33,6 +33,7 @@ const posts: Record<string, string> = {
   '/v1/sessions/:sessionId/policy': 'moves to the newest version',
   '/v1/sessions/:sessionId/env': 'a key that exists stays, or is replaced by the same value',
   '/v1/runs/:runId/finish': 'an ended run is 409',
+  '/v1/abilities/:name/plan': 'reads only',
   '/v1/executions/:executionId/cancel': 'what is cancelled stays so',
   '/v1/executions/:executionId/resume': 'a step that does not ask any more is 409',
   '/v1/approvals/:approvalId/resolve': 'resolved once, each owner votes once',
