@@ -141,11 +141,11 @@ const operationIds = `
   getSettings getSkill getSkillPayload getSkillProposal getSkillVersion getStatus getTurn
   getUpstream getWarmPool getWorkflow getWorstCase importMemories importPhaseArtifacts
   importRunChanges judgeSkill listAbilities listAbilityVersions listActions listAgentRevisions
-  listAgents listApprovals listArtifacts listAudit listCalls listChanges listConfigurations
-  listDeadLetters listDeliveries listEnvRequests listEvalAttempts listEvalEvents listEvalRuns
-  listEvents listExecutions listKeys listMembers listMemories listMemoryRevisions listModels
-  listPatches listPhaseRevisions listPolicies listPolicyVersions listProfileRevisions listProfiles
-  listProviders listRunApprovals listRunChanges listRunEvents listRuns listSecrets
+  listAgents listApprovals listArtifacts listAudit listCalls listChangeHunks listChanges
+  listConfigurations listDeadLetters listDeliveries listEnvRequests listEvalAttempts listEvalEvents
+  listEvalRuns listEvents listExecutions listKeys listMembers listMemories listMemoryRevisions
+  listModels listPatches listPhaseRevisions listPolicies listPolicyVersions listProfileRevisions
+  listProfiles listProviders listRunApprovals listRunChanges listRunEvents listRuns listSecrets
   listSessionAbilities listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
   listShippedAgents listSkillChanges listSkillProposals listSkillUsage listSkillVersions listSkills
   listSubagents listTurns listUsage listWebhooks mergeAttempt one openLink optionsUpstream
