@@ -134,14 +134,14 @@ const operationIds = `
   downloadArtifact downloadChangeText downloadPatch evaluateEvidence evaluateRetry executeAbility
   executeAttempt executeOperation finishRun getAbility getAbilityStatus getAgent getAgentByName
   getAgentRevision getApproval getBudget getBuiltinPolicy getChange getConfiguration
-  getDeploymentKillSwitch getDeploymentStatus getDiff getEvalRun getExecution getExportKeys
+  getDeploymentKillSwitch getDeploymentStatus getDiff getEvalReport getEvalRun getExecution getExportKeys
   getHealth getKillSwitch getLimits getManifest getMember getMemory getOperation getPhaseArtifact
   getPhaseReadiness getPinnedAbility getPolicyVersion getProfile getProfileByName getReadiness
   getRun getRunBundle getSandboxEnv getSession getSessionBudget getSessionPolicy getSettings
   getSkill getSkillPayload getSkillProposal getSkillVersion getStatus getTurn getUpstream
   getWarmPool getWorkflow getWorstCase importMemories importPhaseArtifacts importRunChanges
   judgeSkill listAbilities listAbilityVersions listActions listAgentRevisions listAgents
-  listApprovals listArtifacts listAudit listCalls listChanges listConfigurations listDeadLetters
+  listApprovals listArtifacts listAudit listCalls listChangeHunks listChanges listConfigurations listDeadLetters
   listDeliveries listEnvRequests listEvalAttempts listEvalEvents listEvalRuns listEvents
   listExecutions listKeys listMembers listMemories listMemoryRevisions listModels listPatches
   listPhaseRevisions listPolicies listPolicyVersions listProfileRevisions listProfiles
