@@ -23,7 +23,6 @@ const largest: Record<string, number> = {
   'PUT /v1/abilities': 8 * 2 ** 20,
   'POST /v1/evals/compare': 8 * 2 ** 20,
   'POST /v1/evals/runs': 8 * 2 ** 20,
-  'POST /v1/evals/compare': 16 * 2 ** 20,
   'PUT /sandbox/:sessionId/abilities': 4 * 2 ** 20,
   'PUT /sandbox/:sessionId/abilities/:hash': 8 * 2 ** 20,
 }
