@@ -11,6 +11,7 @@ import { measureGate } from './gate.ts'
 import { measureIdle } from './idle.ts'
 import { measureMemories } from './memories.ts'
 import { measureMemory } from './memory.ts'
+import { measureProcessor } from './processor.ts'
 import { Servers } from './servers.ts'
 import { measureSizes } from './sizes.ts'
 import { soak } from './soak.ts'
@@ -41,6 +42,7 @@ type Measure = (servers: Servers, folder: string) => Promise<Row[]>
 const groups: Record<string, Measure> = {
   calls: async (servers) => measureCalls(await servers.gantry(), await servers.base()),
   replay: async (servers) => measureReplay(await servers.gantry(), await servers.base()),
+  processor: async (servers) => measureProcessor(await servers.gantry(), await servers.base()),
   gate: async (servers, folder) => measureGate(join(folder, 'gate'), await servers.base()),
   events: async (servers) => [await measureEvents(await servers.gantry(), await servers.base())],
   watchers: async (servers) => [await measureWatchers(await servers.gantry())],
