@@ -6,6 +6,7 @@ import { clearDeadline, clearTakenDeadline, setDeadline } from '../../actor/dead
 import { describeCalls } from '../calls/rows.ts'
 import {
   hasUnsentOutbox,
+  keepOutboxPromise,
   outboxIdentity,
   nextOutboxVerification,
   outboxLag,
@@ -56,13 +57,15 @@ export class Outbox implements Room {
     else if (!isOfCalls(tables)) this.#hurryOn()
   }
 
-  #wake(): void {
+  /** What is to be sent, if that could be asked. */
+  #wake(): ReturnType<typeof unsentOutboxKinds> | undefined {
     const { ports } = this.#kernel
-    if (this.#sending || ports.now() < this.#notBefore || !this.#kernel.created) return
+    if (this.#sending || ports.now() < this.#notBefore || !this.#kernel.created) return undefined
     const kinds = unsentOutboxKinds(ports.sql, 'call')
-    if (kinds === 'none') return
+    if (kinds === 'none') return kinds
     this.#sending = true
     ports.host.defer(this.#gatherAndSend(kinds === 'only'))
+    return kinds
   }
 
   /** Something else than calls may have come. */
@@ -83,7 +86,18 @@ export class Outbox implements Room {
       this.#sending = false
     }
     // What was committed while the last batch was on its way.
-    this.#wake()
+    if (this.#wake() === 'none') this.#keepPromise()
+  }
+
+  /** All is sent, so the alarm need not look. Joins the commit that moved the mark. */
+  #keepPromise(): void {
+    const { sql, now } = this.#kernel.ports
+    try {
+      keepOutboxPromise(sql, now())
+      this.#kernel.armNext()
+    } catch {
+      // Then it looks.
+    }
   }
 
   async #gather(onlyCalls: boolean): Promise<void> {
