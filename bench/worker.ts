@@ -6,7 +6,7 @@ import { gatewayTools } from '../src/core/session/calls/tools/registry.ts'
 import { gatewayTool } from '../src/core/session/calls/tools/tool.ts'
 import { createWorker } from '../src/worker.ts'
 
-export { LedgerObject, OrganisationObject } from '../src/worker.ts'
+export { EvalObject, LedgerObject, OrganisationObject } from '../src/worker.ts'
 
 const noop = gatewayTool({
   definition: {

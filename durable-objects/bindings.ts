@@ -1,3 +1,4 @@
+import type { EvalRunApi } from '../src/core/eval-run/eval-run.ts'
 import type { OrganisationApi } from '../src/core/organisation/organisation.ts'
 import { ledgerShard, ledgerShards } from '../src/core/ledger/ledger.ts'
 import type { Ledger, LedgerAnswer, LedgerStatus } from '../src/core/ports.ts'
@@ -14,6 +15,8 @@ type Objects<T> = DurableObjectNamespace<T & Rpc.DurableObjectBranded>
 export interface Env {
   SESSION: Objects<Asked & { checkWatcher(caller: Caller): Promise<void> }>
   ORGANISATION: Objects<Asked>
+  /** Absent: the deployment has not been given it yet, and runs no evals. */
+  EVAL?: Objects<Asked>
   LEDGER: Objects<{
     append(input: string): Promise<string>
     status(organisationId: string | null): Promise<LedgerStatus>
@@ -34,6 +37,12 @@ export const ledgerOf = (env: Env, ownerId: string): Ledger => ({
     return JSON.parse(await shard.append(JSON.stringify(input))) as LedgerAnswer
   },
 })
+
+/** Null: the deployment has no such objects. */
+export function evalRunApis(env: Env): ((id: string) => EvalRunApi) | null {
+  const { EVAL } = env
+  return EVAL ? (id) => apiOf(() => EVAL.getByName(id)) as EvalRunApi : null
+}
 
 const apiOf = (object: () => unknown): object => remoteApi(carryTo(object as () => Asked))
 

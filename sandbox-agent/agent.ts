@@ -6,9 +6,12 @@
 import { randomBytes } from 'node:crypto'
 import { chmodSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { PinnedFolder } from '../src/contract/ability-folder.ts'
 import type { CommandBody, CommandResult } from '../src/contract/link.ts'
 import { type Boot, Manifest, SandboxEnv } from '../src/contract/manifest.ts'
 import { turnPatience } from '../src/contract/turn.ts'
+import { AbilityTeller } from './abilities/teller.ts'
+import { PinnedFolders } from './abilities/pinned-folders.ts'
 import { AgentNames } from './opencode/agent-names.ts'
 import { Changes } from './evidence/changes.ts'
 import { bundleText } from './evidence/bundle-text.ts'
@@ -18,6 +21,7 @@ import { collectEvidence } from './evidence/collect-evidence.ts'
 import { Commands } from './commands.ts'
 import { ControlPlane } from './link/control-plane.ts'
 import { crashPoint } from './crash-points.ts'
+import { abilitiesFolder } from './workspace/workspace.ts'
 import { applyEnv } from './workspace/env-files.ts'
 import { egressDecisions } from './gate/egress-questions.ts'
 import { Egress } from './enclosure/egress.ts'
@@ -65,6 +69,7 @@ export class Agent {
   readonly #executor: Executor
   readonly #commands: Commands
   readonly #uplink: Uplink
+  readonly #abilities: AbilityTeller
   #relayUrl = ''
   #envApplied: Promise<void> = Promise.resolve()
   #stopping = false
@@ -167,6 +172,10 @@ export class Agent {
         return subagent === undefined ? {} : { agent: subagent }
       },
     })
+    this.#abilities = new AbilityTeller({
+      workspace: () => this.#supervisor.layout.workspace,
+      to: (hash) => this.#plane.abilities(hash),
+    })
     this.#executor = this.#createExecutor()
     this.#commands = this.#createCommands()
   }
@@ -203,6 +212,7 @@ export class Agent {
       log('ready', { bootMs, enforces, enclosure })
       this.#uplink.ready(bootMs, enforces, enclosure)
       this.#becameReady()
+      void this.#abilities.tell()
     } catch (error) {
       this.#fail(messageOf(error))
     }
@@ -245,8 +255,12 @@ export class Agent {
       probeSite: own,
       site: async () => {
         await this.#supervisor.opencode()
-        return { ...own, ...this.#supervisor.layout }
+        return { ...own, ...this.#supervisor.layout, run: this.#reader.run }
       },
+      abilityFolder: new PinnedFolders({
+        root: () => join(this.#supervisor.layout.configDir, abilitiesFolder),
+        fetch: (hash) => this.#plane.fetch(`abilities/${hash}`, PinnedFolder),
+      }).ensure,
       upload: (...file) => uploadFile(this.#plane.upload, ...file),
       maxReportBytes: maxPayloadBytes,
     })
@@ -277,6 +291,10 @@ export class Agent {
         },
         env: async () => {
           await this.#applyEnv()
+          return {}
+        },
+        ability: async ({ path, hash }) => {
+          await this.#abilities.send(path, hash)
           return {}
         },
         execute: (body) => this.#executor.execute(body),
@@ -313,6 +331,7 @@ export class Agent {
   async #beforePrompt(): Promise<void> {
     await this.#isReady
     await this.#supervisor.verify()
+    void this.#abilities.tell()
   }
 
   /** The values are never in a command or an event: they are fetched when they are written. */

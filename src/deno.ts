@@ -30,6 +30,7 @@ function start(tools: readonly GatewayTool[]): void {
   const sessions = createLocalSessions({
     ...parts,
     config: parts.sessionConfig,
+    creation: parts.config,
     now,
     tools,
     dataDir,

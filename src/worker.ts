@@ -2,6 +2,7 @@ import { waitUntil } from 'cloudflare:workers'
 import {
   configOf,
   type Env,
+  evalRunApis,
   organisationApi,
   boundParts,
   sessionApi,
@@ -18,6 +19,7 @@ import type { App } from './http/kit/context.ts'
 import { cloudflareAddress } from './http/kit/address.ts'
 import { createLog } from './parts.ts'
 
+export { EvalObject } from '../durable-objects/eval.ts'
 export { LedgerObject } from '../durable-objects/ledger.ts'
 export { OrganisationObject } from '../durable-objects/organisation.ts'
 export { SessionObject } from '../durable-objects/session.ts'
@@ -45,6 +47,7 @@ function createCloudflareApp(env: Env, definitions: readonly ToolDefinition[]): 
     ...parts,
     session,
     organisation: (id) => organisationApi(env, id),
+    evalRun: evalRunApis(env),
     async openLink(sessionId, caller, request) {
       const path = caller.expiredAt !== null ? 'renew' : 'link'
       const url = `https://session/${path}?generation=${caller.generation}`

@@ -1,7 +1,16 @@
 import { spawn } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { SecretSearch } from '../../src/core/redaction/finder.ts'
+import { kill } from '../../sandbox-agent/marked-processes.ts'
+import type { GitLine } from './pack-walls.ts'
 import { Refusal } from './refusal.ts'
 
 interface PackHit {
@@ -10,24 +19,33 @@ interface PackHit {
   object: string
 }
 
-/** Every object of the packs in the folder, unpacked. */
+/** Every object of the packs in the folder, unpacked. `scratch` can be seen where git runs. */
 export async function searchPacks(
   packs: string,
   scratch: string,
   begin: () => SecretSearch,
   signal: AbortSignal,
+  line: GitLine,
 ): Promise<PackHit | null> {
-  const git = spawn('git', ['cat-file', '--batch-all-objects', '--unordered', '--batch'], {
+  const unpack = ['cat-file', '--batch-all-objects', '--unordered', '--batch']
+  const { file, args, owner } = await line(unpack)
+  const git = spawn(file, args, {
     env: {
       PATH: process.env['PATH'] ?? '/usr/bin:/bin',
       GIT_DIR: makeGitDir(packs, scratch),
       GIT_CONFIG_NOSYSTEM: '1',
       GIT_CONFIG_GLOBAL: '/dev/null',
+      // Of whose packs these are nothing follows: there is no setting of theirs.
+      ...{ GIT_CONFIG_COUNT: '1', GIT_CONFIG_KEY_0: 'safe.directory', GIT_CONFIG_VALUE_0: '*' },
     },
+    cwd: '/',
     stdio: ['ignore', 'pipe', 'pipe'],
-    signal,
-    killSignal: 'SIGKILL',
+    detached: true,
+    ...owner,
   })
+  // With all that stands between.
+  const end = () => git.pid !== undefined && kill(-git.pid, 'SIGKILL')
+  signal.addEventListener('abort', end, { once: true })
   let complaint = ''
   git.stderr.on('data', (text: Buffer) => (complaint = (complaint + text.toString()).slice(0, 300)))
   const ended = new Promise<number | null>((resolve, reject) => {
@@ -40,7 +58,7 @@ export async function searchPacks(
     signal.throwIfAborted()
     const hit = reader.push(chunk)
     if (hit === null) continue
-    git.kill('SIGKILL')
+    end()
     return hit
   }
   signal.throwIfAborted()
@@ -56,6 +74,7 @@ export async function searchPacks(
  */
 function makeGitDir(packs: string, scratch: string): string {
   const gitDir = mkdtempSync(join(scratch, 'git-'))
+  chmodSync(gitDir, 0o755) // read by the sandbox's user
   mkdirSync(join(gitDir, 'objects'))
   mkdirSync(join(gitDir, 'refs'))
   symlinkSync(packs, join(gitDir, 'objects', 'pack'))

@@ -39,11 +39,11 @@ async function scrub({ home, workspace, folders, uid, secrets, ...rest }: ScrubO
     generatedFiles: rest.generatedFiles,
   })
   const scratch = '/run/gantry-scrub'
-  mkdirSync(scratch, { recursive: true, mode: 0o700 })
+  mkdirSync(scratch, { recursive: true, mode: 0o755 })
   const signal = AbortSignal.timeout(rest.searchMs)
   for (const folder of [workspace, home]) {
     const shown = (path: string) => path.replace(`${workspace}/`, '').replace(`${home}/`, '~/')
-    const hit = await findSecret(folder, secrets, scratch, signal, shown)
+    const hit = await findSecret(folder, secrets, scratch, signal, asUser(uid), shown)
     if (hit !== null) return { hit }
   }
   rmSync(scratch, { recursive: true, force: true })
@@ -51,6 +51,16 @@ async function scrub({ home, workspace, folders, uid, secrets, ...rest }: ScrubO
   execFileSync('sync')
   return { bytes }
 }
+
+/** Git over packs of the sandbox's: as its user, without network. */
+const asUser = (uid: number) => async (args: readonly string[]) => ({
+  file: 'unshare',
+  args: [
+    ...['--net', '--ipc', '--', 'setpriv', `--reuid=${uid}`, `--regid=${uid}`, '--clear-groups'],
+    ...['--inh-caps=-all', '--bounding-set=-all', '--no-new-privs', 'git', ...args],
+  ],
+  owner: undefined,
+})
 
 /** The copy came with its memory: a second agent with the same token. Until two looks find nothing. */
 function killClones(uid: number, agent: string): void {

@@ -5,6 +5,7 @@ import { createInflate } from 'node:zlib'
 import { createSecretFinder, type SecretSearch } from '../../src/core/redaction/finder.ts'
 import type { KnownSecret } from '../../src/core/redaction/redaction.ts'
 import { searchPacks } from './git-packs.ts'
+import type { GitLine } from './pack-walls.ts'
 import { walkForScrub } from './scrub.ts'
 
 interface Hit {
@@ -23,6 +24,7 @@ export async function findSecret(
   secrets: readonly KnownSecret[],
   scratch: string,
   signal: AbortSignal,
+  git: GitLine,
   shown: (path: string) => string = (path) => shownPath(relative(folder, path)),
 ): Promise<Hit | null> {
   const begin = createSecretFinder(secrets)
@@ -35,7 +37,7 @@ export async function findSecret(
       const name = begin().push(Buffer.from(readlinkSync(path)))
       if (name !== null) return { name, file }
     } else if (stat.isDirectory()) {
-      const hit = isPackFolder(path) ? await searchPacks(path, scratch, begin, signal) : null
+      const hit = isPackFolder(path) ? await searchPacks(path, scratch, begin, signal, git) : null
       if (hit !== null) return { name: hit.name, file: `${file} (git object ${hit.object})` }
     } else if (!isSearchedPack(path)) {
       const name = await searchFile(path, begin, signal)

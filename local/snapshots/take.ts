@@ -8,6 +8,7 @@ import { createRedactor, type KnownSecret } from '../../src/core/redaction/redac
 import { freeze } from '../processes/freeze.ts'
 import type { Wanted } from '../processes/processes.ts'
 import { Refusal } from './refusal.ts'
+import { packWalls } from './pack-walls.ts'
 import { findSecret } from './secret-search.ts'
 import { copyPortions, planCopy, copySize } from './copy.ts'
 import { scrubCopy } from './scrub.ts'
@@ -87,19 +88,22 @@ function checkSize(bytes: number, { limits: { maxBytes } }: TakeOrder): void {
 async function checkSecrets(
   content: string,
   scratch: string,
-  { secrets, limits: { searchMs } }: TakeOrder,
+  { secrets, uid, limits: { searchMs } }: TakeOrder,
   signal: AbortSignal,
 ): Promise<void> {
   const late = AbortSignal.timeout(searchMs)
-  const hit = await findSecret(content, secrets, scratch, AbortSignal.any([signal, late])).catch(
-    (error: unknown) => {
+  const walls = packWalls(content, scratch, uid)
+  const either = AbortSignal.any([signal, late])
+  const seen = join(scratch, 'work')
+  const hit = await findSecret(content, secrets, seen, either, walls.line)
+    .catch((error: unknown) => {
       if (!late.aborted || signal.aborted) throw error
       throw new Refusal(
         'unprocessable',
         `Cannot take the snapshot: searching it for secrets takes more than ${searchMs / 1000} s. Remove what is not needed`,
       )
-    },
-  )
+    })
+    .finally(walls.close)
   if (hit === null) return
   throw new Refusal(
     'unprocessable',

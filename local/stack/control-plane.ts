@@ -41,6 +41,7 @@ export const gantryObjects = {
   SESSION: 'SessionObject',
   ORGANISATION: 'OrganisationObject',
   LEDGER: 'LedgerObject',
+  EVAL: 'EvalObject',
 }
 
 /** Builds what must be built, and returns the way to launch it, as often as wanted. */

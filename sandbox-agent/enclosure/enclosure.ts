@@ -20,7 +20,8 @@ import {
 } from './door.ts'
 import { enteringLine, type Held, openlyHeld, waitForEnd } from './held.ts'
 import { contractFiles } from './contract-place.ts'
-import { limitOptions } from './limits.ts'
+import { makeControlGroup } from './control-group.ts'
+import { groupLimits, limitOptions } from './limits.ts'
 import type { Mask } from './masks.ts'
 import { findPlaces, rustupHome } from './places.ts'
 import { npmrcPath, npmrcText, upstreamPort, upstreamVariables } from './upstreams.ts'
@@ -105,7 +106,10 @@ const walls = ['--mount', '--pid', '--net', '--ipc', '--uts', '--fork', '--kill-
 const userWalls = ['--user', '--map-current-user', '--keep-caps']
 const insideFolder = '/run/gantry'
 
-type Inside = Pick<Parameters<typeof setupScript>[0], 'before' | 'workspace' | 'masks' | 'command'>
+type Inside = Pick<
+  Parameters<typeof setupScript>[0],
+  'before' | 'workspace' | 'masks' | 'command' | 'enterGroup'
+>
 
 function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
   const { boot, owner, marks } = input
@@ -136,8 +140,9 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
       owner: becomes,
       limits: limitOptions(boot.limits),
     })
+  const report: EnclosureReport = { level: 'full', how, why: null }
   return {
-    report: { level: 'full', how, why: null },
+    report,
     environment: {
       PROLIFERATE_GATEWAY_URL: `http://127.0.0.1:${relayPort}`,
       SHELL: `${insideFolder}/bash`,
@@ -147,12 +152,15 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
     },
     launch: ({ file, args, cwd, environment, masks }) => {
       seedConfigFolders(environment)
+      const group = makeControlGroup(groupLimits(boot.limits))
+      report.how = `${how}; ${group?.how ?? 'memory watched'}`
       const before = [process.execPath, '-e', listenerText(ports)]
       const script = scriptFor('root', {
         before,
         workspace: cwd,
         masks,
         command: [file, ...args],
+        enterGroup: group?.enter ?? [],
       })
       const child = spawn('unshare', [...options, '--', '/bin/sh', '-c', script], {
         cwd: '/',
@@ -160,6 +168,7 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
         stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
         detached: true,
       })
+      child.once('close', () => group?.remove())
       const servers = receiveServers(child, ports).then((found) => {
         input.serve.relay(found.get(relayPort) as Server)
         input.serve.proxy(found.get(proxyPort) as Server)
@@ -178,6 +187,7 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
         workspace: '/',
         masks: [],
         command: waitForEnd,
+        enterGroup: [],
       })
       const child = spawn('unshare', [...options, '--', '/bin/sh', '-c', script], {
         cwd: '/',

@@ -62,7 +62,7 @@ export const openlyHeld = (owner: Owner | undefined): Held => ({
 export interface RunOptions {
   /** Where it starts, by its path inside; absent: the root folder. */
   folder?: string
-  /** All of it, beside what `runHeld` adds so that git has one configuration everywhere. */
+  /** All of it, beside what `runHeld` adds so that git has one configuration everywhere; what this says of git counts. */
   environment: Record<string, string>
   input?: string | Buffer
   /** Of its standard output. What prints more is ended, or, with `beyond`, counted to its end. */
@@ -102,7 +102,7 @@ export function runHeld(
   const { folder = '/', environment, input = '', maxBytes } = options
   const { file, args: line, owner } = held.commandLine(folder, program, args)
   return new Promise((resolve, reject) => {
-    const env = { ...environment, ...gitEnvironment }
+    const env = { ...gitEnvironment, ...environment }
     const child = spawn(file, line, { cwd: '/', env, stdio: 'pipe', detached: true, ...owner })
     const end = () => child.pid !== undefined && kill(-child.pid, 'SIGKILL')
     const timer = setTimeout(end, options.timeoutMs)

@@ -23,6 +23,8 @@ interface ScriptInput {
   owner: Owner | undefined
   /** Options of prlimit. */
   limits: readonly string[]
+  /** Lines by which it gets into a control group of its own. */
+  enterGroup: readonly string[]
   /** Run before the walls stand, in the new network; empty: nothing is. */
   before: readonly string[]
   workspace: string
@@ -50,6 +52,8 @@ export function setupScript(input: ScriptInput): string {
   return [
     // The command keeps its own; this script does not look there for what it runs with all rights.
     `set -eu; umask 022; path=$PATH; PATH=${systemPath}`,
+    // First: what is to be limited begins here.
+    ...input.enterGroup,
     'ip link set lo up',
     // Beside the mounts, which take as long.
     ...(hasBefore ? [`${input.before.map(quote).join(' ')} </dev/null & before=$!`] : []),

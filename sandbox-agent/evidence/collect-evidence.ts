@@ -24,6 +24,7 @@ import {
   type Page,
   historySchema,
   tellHistoryRows,
+  untilIncomplete,
 } from './history-rows.ts'
 import { findStores, type FoundStores, type StorePlace } from './snapshot-store.ts'
 import { readWindow, TextBudget } from './window-files.ts'
@@ -62,15 +63,19 @@ export async function collectEvidence(
   const own = sessionOf(rows)
   if (!own || !rows.messages || !rows.parts) return stop('session-identity-missing')
   bundle.capability.session = own
-  const page = firstHistoryPage(tellHistoryRows(rows.messages, rows.parts), limitsOf(body))
+  const isRunning = body.until !== undefined
+  const told = tellHistoryRows(rows.messages, rows.parts)
+  const page = firstHistoryPage(isRunning ? untilIncomplete(told) : told, limitsOf(body))
   addPage(bundle, own, page, rows)
   bundle.capability.formatted = await site.formatted()
   bundle.capability.frozen = isFrozen(place.dataDir, bundle.messages[0]?.createdAt ?? 0)
   if (isWorkspace(site.workspace, own)) {
     if (body.maxWindows > 0) await readWindows(place, bundle, own)
   } else bundle.failures.push(failure('workspace-mismatch'))
+  const last = bundle.messages.at(-1)?.id ?? null
+  if (isRunning) return { bundle, next: last }
   const isFull = page.next === null && rows.messages.length === maxMessages
-  return { bundle, next: isFull ? (bundle.messages.at(-1)?.id ?? null) : page.next }
+  return { bundle, next: isFull ? last : page.next }
 }
 
 const limitsOf = ({ maxWindows }: CommandBody<'evidence'>) => ({

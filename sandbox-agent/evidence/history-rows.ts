@@ -75,6 +75,17 @@ export function tellHistoryRows(messages: readonly Row[], parts: readonly Row[])
   return told
 }
 
+/** Of a turn that still runs: what comes before the first message that is not done. What is after it waits. */
+export function untilIncomplete(told: Told): Told {
+  const end = told.messages.findIndex(({ completedAt }) => completedAt === null)
+  if (end === -1) return told
+  const messages = told.messages.slice(0, end)
+  const done = new Set(messages.map(({ id }) => id))
+  const isDone = ({ messageId }: { messageId: string }) => done.has(messageId)
+  const { parts, windows, failures } = told
+  return { messages, parts: parts.filter(isDone), windows: windows.filter(isDone), failures }
+}
+
 function messageOf(row: Row): EvidenceMessage | null {
   const { id, sessionId, parentId, agent, createdAt, completedAt } = row
   if (!isId(id) || !isId(sessionId) || !isTime(createdAt)) return null

@@ -19,6 +19,8 @@ export interface HistoryQuestion {
   messageIds: readonly string[]
   /** The last message that was collected before. */
   after: string | null
+  /** No later ones than this. */
+  until?: string | undefined
   maxMessages: number
 }
 
@@ -115,13 +117,15 @@ const turnMessages = `prompts as (select value as id from json_each(?1)),
   ),
   page as (
     select m.id, m.session_id, m.time_created from turn join message m using (id)
-    where ?2 is null or (m.time_created, m.id) >
-      (select time_created, id from message where id = ?2)
+    where (?2 is null or (m.time_created, m.id) >
+        (select time_created, id from message where id = ?2))
+      and (?4 is null or (m.time_created, m.id) <=
+        (select time_created, id from message where id = ?4))
     order by m.time_created, m.id limit ?3
   )`
 
-function queriesOf({ messageIds, after, maxMessages }: HistoryQuestion): unknown[][] {
-  const values = [JSON.stringify(messageIds), after, maxMessages]
+function queriesOf({ messageIds, after, maxMessages, until }: HistoryQuestion): unknown[][] {
+  const values = [JSON.stringify(messageIds), after, maxMessages, until ?? null]
   return [
     [
       'schema',

@@ -24,7 +24,7 @@ import { fetchUrl } from './read/fetch.ts'
 import { runGit, runGitInWorktree } from './git/git-command.ts'
 import { dropUnmergedBranch, mergeCommit, removeMergedBranch } from './git/merge.ts'
 import { type Outcome, outcomeReport } from './run/outcome.ts'
-import { attemptMark, cleanEnvironment, type Site } from './run/site.ts'
+import { attemptMark, cleanEnvironment, folderInside, type Site } from './run/site.ts'
 import { type Held, probeEnforcement } from './run/probe.ts'
 import { listFolder, readFile, type Upload } from './read/read.ts'
 import { revertFile } from './revert-file.ts'
@@ -42,6 +42,8 @@ interface ExecutorOptions {
   /** Waits until the sandbox is ready. */
   site: () => Promise<Site>
   probeSite: Pick<Site, 'owner' | 'path' | 'marks'>
+  /** Makes sure that the folder of an ability is there, as it was pinned, and says where. */
+  abilityFolder: (hash: string) => Promise<string>
   upload: Upload
   maxReportBytes: number
 }
@@ -200,14 +202,22 @@ export class Executor {
       case 'git-worktree apply-patch':
       case 'git-worktree git':
       case 'git-worktree run':
-        return this.#inWorktree(body, plan, site, { held, stop })
-      case 'process-sandbox run':
-        return runEnclosed({ ...runOf(body, plan, site, { held, stop }), folder: site.workspace })
+        return this.#inWorktree(body, plan, site, await this.#meansOf(body, held, stop))
+      case 'process-sandbox run': {
+        const means = await this.#meansOf(body, held, stop)
+        const folder = folderInside(site.workspace, operation.cwd)
+        return runEnclosed({ ...runOf(body, plan, site, means), folder })
+      }
       case 'process-sandbox fetch':
         return fetchUrl(operation.url ?? '', plan, this.#options.upload, stop)
       default:
         throw new Error(`Cannot execute "${operation.operation}" by the plan "${plan.strategy}"`)
     }
+  }
+
+  async #meansOf({ operation }: Body, held: Held, stop: AbortSignal): Promise<Means> {
+    if (operation.ability === undefined) return { held, stop }
+    return { held, stop, abilityDir: await this.#options.abilityFolder(operation.ability) }
   }
 
   #inWorktree(body: Body, plan: IsolationPlan, site: Site, means: Means): Promise<Outcome> {
@@ -220,7 +230,13 @@ export class Executor {
         if (operation.operation === 'git')
           return runGit(repository, attemptId, operation.args ?? [], { ...means, plan }, upload)
         if (operation.operation === 'run')
-          return runGitInWorktree(repository, attemptId, runOf(body, plan, site, means), upload)
+          return runGitInWorktree(
+            repository,
+            attemptId,
+            runOf(body, plan, site, means),
+            upload,
+            operation.cwd,
+          )
         return edit(repository, attemptId, operation, upload)
       })
     })
@@ -266,7 +282,7 @@ function target({ operation, targetPath }: Operation): string {
   return targetPath
 }
 
-type Means = Pick<Run, 'held'> & { stop: AbortSignal }
+type Means = Pick<Run, 'held'> & { stop: AbortSignal; abilityDir?: string }
 
 const beforeItBegan = 'It was cancelled before it began'
 const notBegun: Ended = {
@@ -274,19 +290,26 @@ const notBegun: Ended = {
   commit: null,
 }
 
-const runOf = (body: Body, plan: IsolationPlan, site: Site, means: Means): Omit<Run, 'folder'> => ({
-  ...means,
-  site,
-  attemptId: body.attemptId,
-  plan,
-  command: body.operation.command ?? '',
-  environment: {
-    PATH: site.path,
-    HOME: site.home,
-    LANG: 'C.UTF-8',
-    ...body.operation.environment,
-  },
-})
+function runOf(
+  { attemptId, operation }: Body,
+  plan: IsolationPlan,
+  site: Site,
+  { held, stop, abilityDir }: Means,
+): Omit<Run, 'folder'> {
+  return {
+    ...{ held, stop, site, attemptId, plan, command: operation.command ?? '' },
+    environment: {
+      PATH: site.path,
+      HOME: site.home,
+      LANG: 'C.UTF-8',
+      ...operation.environment,
+      ...(abilityDir !== undefined && { ABILITY_DIR: abilityDir }),
+    },
+    apart: operation.streams === 'apart',
+    looksFor: operation.looksFor,
+    readOnly: abilityDir === undefined ? [] : [abilityDir],
+  }
+}
 
 const withinLimits = (plan: IsolationPlan): IsolationPlan => ({
   ...plan,

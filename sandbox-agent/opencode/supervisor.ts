@@ -19,6 +19,7 @@ import { bashPath } from '../shell.ts'
 import { NotEnclosed, OpenCode, type OpenCodeEvent } from './opencode.ts'
 import { findMarked, killMarked, type Marked } from '../marked-processes.ts'
 import { shorten } from '../shorten.ts'
+import { takeSkills } from '../workspace/skills.ts'
 import { applyWorkspaceManifest } from '../workspace/workspace.ts'
 
 const maxDeaths = 5
@@ -117,11 +118,19 @@ export class Supervisor {
   }
 
   async start(manifest: Manifest): Promise<void> {
-    this.#manifest = manifest
+    this.#manifest = this.#withSkills(manifest)
     this.#enclosures = this.#chooseEnclosures(manifest)
     this.#apply()
     await crashPoint('manifest.applied')
     await this.#start(false)
+  }
+
+  /** Told at each start: the control plane keeps the first word. */
+  #withSkills(manifest: Manifest): Manifest {
+    const { boot, emit } = this.#options
+    const { reads, files } = takeSkills(manifest, join(boot.stateDir, 'skills.json'))
+    for (const read of reads) emit('skill.read', read)
+    return { ...manifest, files: [...manifest.files, ...files] }
   }
 
   /** Before each turn. What OpenCode may have loaded meanwhile is not trusted, so it is started anew after a drift. */

@@ -23,6 +23,8 @@ export interface Part {
   messageID: string
   type: string
   text?: string
+  /** Of step-start and step-finish: the tree of OpenCode's snapshot. */
+  snapshot?: string
   synthetic?: boolean
   time?: { start?: number; end?: number }
   tool?: string

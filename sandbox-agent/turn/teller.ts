@@ -25,6 +25,10 @@ interface TellerOptions {
   onTool: (part: ToolPart, state: NonNullable<Part['state']>) => void
 }
 
+/** What is no name of a tree is none. */
+const treeOf = ({ snapshot }: Part): string | null =>
+  snapshot !== undefined && /^[0-9a-f]{40}([0-9a-f]{24})?$/.test(snapshot) ? snapshot : null
+
 const flushEveryMs = 1000 / maxDeltasPerSecond
 
 interface PendingDelta {
@@ -39,6 +43,8 @@ export class Teller {
   readonly #sessions: Set<string>
   readonly #assistantMessages = new Set<string>()
   readonly #deltas = new Map<string, PendingDelta>()
+  /** The tree with which the step of a message began. */
+  readonly #stepStarts = new Map<string, string | null>()
   readonly #now: () => number
 
   constructor(options: TellerOptions, now: () => number = Date.now) {
@@ -107,6 +113,7 @@ export class Teller {
 
   #hearPart(part: Part): void {
     if (part.type === 'tool') this.#hearTool(part)
+    else if (part.type === 'step-start') this.#stepStarts.set(part.messageID, treeOf(part))
     else if (part.type === 'step-finish') this.#once(part, () => this.#tellModelStep(part))
     else if ((part.type === 'text' || part.type === 'reasoning') && part.time?.end !== undefined)
       this.#tellText(part)
@@ -183,7 +190,13 @@ export class Teller {
         cacheWrite: tokens?.cache?.write ?? 0,
       },
       cost: part.cost ?? 0,
+      snapshots: { ...this.#startOf(part), to: treeOf(part) },
     })
+  }
+
+  #startOf({ messageID }: Part): { from?: string | null } {
+    const from = this.#stepStarts.get(messageID)
+    return from === undefined ? {} : { from }
   }
 
   #once(part: Part, tell: () => void): void {

@@ -239,10 +239,11 @@ export class Turns {
   async #send(opencode: OpenCode, sessionId: string, body: Prompt): Promise<void> {
     const { memory } = this.#options
     const { loss } = memory.value
+    const agent = body.agent ?? opencode.agent
     await crashPoint('prompt.before-send')
     await opencode.request('POST', `/session/${sessionId}/prompt_async`, {
       messageID: body.messageId,
-      ...(opencode.agent !== undefined && { agent: opencode.agent }),
+      ...(agent !== undefined && { agent }),
       parts: [...noticeParts(body.notice, loss), { type: 'text', text: body.text }],
     })
     await crashPoint('prompt.after-send')

@@ -136,6 +136,8 @@ const removal = (path: string): Applied => ({ path, sha256: '0'.repeat(64), acti
 
 /** OpenCode writes it into every config folder. */
 const toleratedNames = new Set(['.gitignore'])
+/** Of the config folder: pinned abilities, which OpenCode loads nothing from and which are compared before each use. */
+export const abilitiesFolder = 'abilities'
 /** OpenCode's HOME may fill with caches of its own; only what it loads code or settings from matters. */
 const loadedFromHome = new Set(['.opencode', '.config', '.claude', '.agents'])
 
@@ -149,6 +151,7 @@ function removeForeign(manifest: Manifest): Applied[] {
     for (const entry of folder.entries()) {
       const child = `${path}/${entry.name}`
       if (known.has(child) || toleratedNames.has(entry.name)) continue
+      if (child === `${configDir}/${abilitiesFolder}`) continue
       if (path === `${configDir}/home` && !loadedFromHome.has(entry.name)) continue
       const inner = parents.has(child) ? folder.enter(entry.name) : undefined
       if (inner) {

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { maxAbilityBytes } from './ability-folder.ts'
 import { Text } from './ids.ts'
 
 /**
@@ -6,7 +7,7 @@ import { Text } from './ids.ts'
  * in the file. `src/core/abilities/definition.ts` reads it; what a schema cannot say is checked there.
  */
 
-export const maxAbilityBytes = 256 * 1024
+export { maxAbilityBytes }
 export const maxSteps = 1000
 
 /** Whoever brings keys of their own begins them with `x-`. */
@@ -31,6 +32,15 @@ export const AbilityName = z
     error: 'A name is lower-case letters, digits and "-", in parts with "/" between them',
   })
 export type AbilityName = z.infer<typeof AbilityName>
+
+/** `workspace:NAME` is the one of the workspace, also where a stored one has its name. */
+export const OfferedName = z
+  .string()
+  .max(210)
+  .regex(/^(workspace:)?[a-z0-9-]+(\/[a-z0-9-]+)*$/, {
+    error: 'The name of an ability, or "workspace:" before the name of one of the workspace',
+  })
+export type OfferedName = z.infer<typeof OfferedName>
 
 const StepId = z
   .string()

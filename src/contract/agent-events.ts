@@ -2,6 +2,10 @@ import { z } from 'zod'
 import { DiffReport } from './diff.ts'
 import { maxStepCostUsd, ReportedMs, StepCount } from './reported.ts'
 import { turnEnds } from './turn.ts'
+import { SkillRead } from './workspace-skill.ts'
+
+/** The name of a tree in git. */
+const Tree = z.string().regex(/^[0-9a-f]{40}([0-9a-f]{24})?$/)
 
 const turnId = z.string().nullable()
 const part = { turnId, sessionId: z.string(), messageId: z.string(), partId: z.string() }
@@ -43,6 +47,13 @@ export const agentEventKinds = {
       cacheWrite: StepCount,
     }),
     cost: z.number().min(0).max(maxStepCostUsd),
+    /** The trees of OpenCode's snapshots before and after the step. Absent: an older agent. */
+    snapshots: z
+      .object({
+        from: Tree.nullable().optional().describe('Absent: its beginning was not heard'),
+        to: Tree.nullable(),
+      })
+      .optional(),
   }),
   'gate.bypassed': z.object({ ...toolPart }),
   'manifest.applied': z.object({
@@ -55,6 +66,7 @@ export const agentEventKinds = {
       }),
     ),
   }),
+  'skill.read': SkillRead,
   'turn.ended': z.object({
     turnId: z.string(),
     state: z.enum(turnEnds),

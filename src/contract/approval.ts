@@ -32,7 +32,11 @@ export const Approval = z.object({
   sessionId: SessionId,
   sessionTitle: z.string().nullable(),
   project: z.string(),
-  kind: z.enum(['gate', 'operation']).describe('gate: a tool call is parked until it is resolved'),
+  kind: z
+    .enum(['gate', 'operation', 'ability', 'eval'])
+    .describe(
+      'gate: a tool call is parked until it is resolved; ability: a step or a plan waits; eval: answered at once, as the target of an eval run says',
+    ),
   state: ApprovalState,
   asker: z.object({
     kind: z.enum(['sandbox', 'key']),
@@ -79,6 +83,7 @@ export const Approval = z.object({
       owner: z.string().nullable(),
       reason: z.string(),
       at: z.number(),
+      option: z.string().nullable().optional().describe('Of those that an ability offers'),
     })
     .nullable(),
 })
@@ -149,6 +154,9 @@ export const ApprovalResolve = z.strictObject({
     .regex(/^[0-9a-f]{64}$/)
     .optional()
     .describe('What the person has seen: if it is not what is asked, nothing is resolved'),
+  option: Text(200, 1)
+    .optional()
+    .describe('The value of one of the options that an ability offers'),
   remember: z
     .strictObject({
       scope: z.enum(['run', 'session']),

@@ -13,3 +13,6 @@ export interface Answer {
 
 /** The name under which the proxy of an enclosure asks whether a host and port may be reached. No tool of OpenCode. */
 export const egressTool = 'network'
+
+/** The name under which OpenCode's own questions about permissions come, in the session of an eval attempt. */
+export const permissionTool = 'permission'

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { agentEventKinds } from './agent-events.ts'
 import { BudgetCorrection } from './budget.ts'
 import { EvidenceMismatch } from './change-ledger.ts'
-import { ProofMode } from './evidence.ts'
+import { DiagnosticCode, ProofMode } from './evidence.ts'
 import { RunStatus } from './run.ts'
 import { SandboxState } from './sandbox.ts'
 import { SkillOutcome } from './skill-usage.ts'
@@ -51,6 +51,28 @@ export const sessionEventKinds = {
     runId: z.string(),
     status: RunStatus,
     reason: z.string().nullable(),
+  }),
+  /** A message speaks of it. Nothing is started by that. */
+  'ability.proposed': z.object({ ability: z.string() }),
+  'ability.started': z.object({
+    executionId: z.string(),
+    ability: z.string(),
+    parentId: z.string().nullable(),
+    runId: z.string(),
+  }),
+  /** A step has begun, ended, or asks. */
+  'ability.step': z.object({
+    executionId: z.string(),
+    stepId: z.string(),
+    status: z.enum(['running', 'asking', 'completed', 'failed', 'skipped']),
+    error: z.string().nullable(),
+    progress: z.string(),
+  }),
+  'ability.ended': z.object({
+    executionId: z.string(),
+    ability: z.string(),
+    status: z.enum(['completed', 'failed', 'cancelled']),
+    error: z.string().nullable(),
   }),
   'call.started': z.object({
     tool: z.string(),
@@ -129,7 +151,12 @@ export const sessionEventKinds = {
     mode: ProofMode,
     candidates: z.number().int(),
     imported: z.number().int(),
+    attempted: z.number().int().optional().describe('Absent in events of an older release'),
     upgraded: z.number().int(),
+    wouldUpgrade: z.number().int().optional(),
+    skipped: z.partialRecord(DiagnosticCode, z.number().int()).optional().describe('By reason'),
+    reads: z.number().int().optional(),
+    readMs: z.number().optional(),
   }),
   /** A tool part reads otherwise in the sandbox's own records than over the link. */
   'evidence.mismatch': EvidenceMismatch.extend({ runId: z.string(), turnId: z.string() }),

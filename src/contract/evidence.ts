@@ -27,6 +27,8 @@ export const evidenceLimits = {
 export const maxBundleBytes = 16 * 1024 * 1024
 export const maxBundleParts = 2000
 export const maxBundleMessages = 2000
+/** Files of all its tool parts together. One with more is refused: no turn of ten steps needs them. */
+export const maxBundleChanges = 10_000
 
 export const ProofMode = z.enum(['off', 'shadow', 'single-change', 'full'])
 export type ProofMode = z.infer<typeof ProofMode>
@@ -306,6 +308,17 @@ export const SeenPart = z.object({
 })
 export type SeenPart = z.infer<typeof SeenPart>
 
+/** A step as it came over the link when it was done. */
+export const SeenStep = z.object({
+  messageId: id,
+  from: z
+    .string()
+    .regex(/^(unknown|[0-9a-f]{40}([0-9a-f]{24})?)$/)
+    .nullable(),
+  to: tree.nullable(),
+})
+export type SeenStep = z.infer<typeof SeenStep>
+
 /** Of which session of OpenCode the turn was. The first is the turn's own, the others are of its sub-agents. */
 export const DeliveredSession = z.object({
   id,
@@ -331,5 +344,6 @@ export const DeliveryRecord = z.object({
   workspaceRoot: path,
   sessions: z.array(DeliveredSession).min(1).max(1000),
   seenParts: z.array(SeenPart),
+  seenSteps: z.array(SeenStep).describe('Empty: the agent tells none'),
 })
 export type DeliveryRecord = z.infer<typeof DeliveryRecord>

@@ -52,6 +52,10 @@ export type OperationId = z.infer<typeof OperationId>
 export const AttemptId = id('att', 38)
 export type AttemptId = z.infer<typeof AttemptId>
 
+/** One ability at work in a session. */
+export const ExecutionId = id('exe', 38)
+export type ExecutionId = z.infer<typeof ExecutionId>
+
 export const CheckpointId = id('chk', 38)
 export type CheckpointId = z.infer<typeof CheckpointId>
 
@@ -80,6 +84,10 @@ export type WebhookId = z.infer<typeof WebhookId>
 /** What is told to webhooks: the session's characters, then its number. */
 export const DeliveryId = id('dlv', 38)
 export type DeliveryId = z.infer<typeof DeliveryId>
+
+/** Thirty characters like a session's, by the same rule: a made-up id reaches no object. */
+export const EvalRunId = id('evl', 30)
+export type EvalRunId = z.infer<typeof EvalRunId>
 
 /** Made by the gate's plugin, one per question: OpenCode's own call ids repeat. */
 export const AskId = id('ask', 20)

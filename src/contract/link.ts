@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { GateDecision } from './ask.ts'
-import { CollectedFile } from './artifact.ts'
+import { CollectedFile, Sha256 } from './artifact.ts'
 import { type AgentEventKind, agentEventKinds } from './agent-events.ts'
 import { AskId, AttemptId } from './ids.ts'
 import { DiffReport } from './diff.ts'
@@ -25,6 +25,10 @@ export const commandKinds = {
       steer: z.boolean(),
       /** What the model must know first: that its sandbox is a new one, and what is lost. */
       notice: z.string().optional(),
+      /** Of an eval run: OpenCode asks for permissions, and the gate answers. The file gets every event, as a line. */
+      attempt: z.object({ logFile: z.string().nullable() }).optional(),
+      /** OpenCode's agent that does it. Absent: the session's own. */
+      agent: z.string().optional(),
     }),
     result: z.object({
       sent: z.boolean(),
@@ -61,17 +65,24 @@ export const commandKinds = {
       messageIds: z.array(z.string()).min(1).max(1000),
       /** The last message that an earlier collect of this turn had. */
       after: z.string().nullable(),
+      /** The last message that this one may have, of a turn that still runs; absent: all of an ended one. */
+      until: z.string().max(200).optional(),
       /** Steps whose files may be read; none: the history alone. */
       maxWindows: z.number().int().min(0).max(10),
     }),
     result: z.object({
       bytes: z.number().int().min(0),
-      /** The last message of the bundle; null: there is nothing after it. */
+      /** The last message of the bundle; null: there is nothing after it, or, with `until`, nothing was there yet. */
       next: z.string().max(200).nullable(),
     }),
   },
   /** Fetch the env values and merge them into the sandbox's files. The values are not in the command. */
   env: { body: z.object({}), result: z.object({}) },
+  /** Sends the folder of an ability of the workspace to the session, if it still has this hash. */
+  ability: {
+    body: z.object({ path: z.string(), hash: Sha256 }),
+    result: z.object({}),
+  },
   /** One attempt at an operation. Begun once, however often it is delivered: what was begun and not ended is `unknown`. */
   execute: {
     body: z.object({ attemptId: AttemptId, operation: Operation, plan: IsolationPlan }),

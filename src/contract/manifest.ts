@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { Sha256 } from './artifact.ts'
 import { EnclosureMode } from './enclosure.ts'
+import { WorkspaceSkill } from './workspace-skill.ts'
 
 /** Where things are in one sandbox. Literal on E2B and Modal; under the session's folder on the local host. */
 export const Layout = z.object({
@@ -40,6 +41,8 @@ export const Manifest = z.object({
   version: Sha256.describe('Hash over everything else in the manifest'),
   layout: Layout,
   files: z.array(ManifestFile),
+  /** Absent: none, or what they say is known by now and is among the files. */
+  workspaceSkills: z.array(WorkspaceSkill).optional(),
   /** Files of other modes that a snapshot may have brought: removed if they have exactly this content. */
   absent: z.array(z.object({ path: z.string(), sha256: Sha256 })),
   /** For OpenCode's environment. The agent adds relay address, local token and server password. */
@@ -57,6 +60,8 @@ export const Manifest = z.object({
   enclosure: EnclosureMode.optional(),
   /** `host:port` that the enclosure's proxy may reach though they are not on the internet. Absent: none. */
   privateHosts: z.array(z.string()).optional(),
+  /** Of an eval attempt: written once into the workspace, over what is there, before its work counts. */
+  fixtures: z.array(z.object({ path: z.string(), text: z.string() })).optional(),
   /** Absent: none. They are offered in a full enclosure only. */
   upstreams: z.array(Upstream).optional(),
   /** The git tree from which the session's work counts, if this sandbox goes on with it. No file: not in the version. */

@@ -41,6 +41,17 @@ export const Operation = z.strictObject({
   command: Text(64 * 1024, 1)
     .optional()
     .describe('run: a shell command'),
+  cwd: Text(1000, 1).optional().describe('run: where it starts, in the workspace'),
+  streams: z
+    .literal('apart')
+    .optional()
+    .describe('run: what it prints to standard error is told by itself'),
+  looksFor: Text(1000, 1)
+    .optional()
+    .describe('run: whether this path of the workspace exists afterwards is told'),
+  ability: Sha256.optional().describe(
+    'run: the folder of the ability that the session has pinned under this hash is at $ABILITY_DIR',
+  ),
   url: z
     .url({ protocol: /^https?$/ })
     .max(4096)
@@ -94,10 +105,21 @@ export const IsolationPlan = z.object({
 })
 export type IsolationPlan = z.infer<typeof IsolationPlan>
 
+/** What executing an operation would begin with. */
+export const OperationPreflight = z.object({
+  decision: Decision,
+  reason: z.string(),
+  rule: z.string(),
+  plan: IsolationPlan,
+})
+export type OperationPreflight = z.infer<typeof OperationPreflight>
+
 /** How it went, from the sandbox. unknown: begun, and nobody can say how it ended. */
 export const ExecutionReport = z.object({
   status: z.enum(['succeeded', 'failed', 'unknown']),
   output: z.string().describe('Content, listing, or what the process printed'),
+  stderr: z.string().optional().describe('Only of a run whose streams are apart'),
+  found: z.boolean().optional().describe('Only of a run that looks for a path'),
   truncated: z.boolean(),
   exitCode: z.number().int().nullable(),
   error: z.string().nullable(),

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { Sha256 } from './artifact.ts'
-import { KeyId, SkillId, Text } from './ids.ts'
+import { KeyId, SessionId, SkillId, Text } from './ids.ts'
 import { PageQuery } from './page.ts'
 import { RegistryPlace, RegistryScope } from './registry-scope.ts'
 
@@ -226,6 +226,13 @@ export const SkillResolve = z.strictObject({
   adapter: Word.optional(),
 })
 export type SkillResolve = z.infer<typeof SkillResolve>
+
+export const SkillPayloadAsk = SkillResolve.extend({
+  session: SessionId.optional().describe(
+    'Texts of paths are those that its sandbox has found there',
+  ),
+})
+export type SkillPayloadAsk = z.infer<typeof SkillPayloadAsk>
 
 /** Why somebody gets a skill. */
 export const SkillSourceOf = z.object({

@@ -1,29 +1,14 @@
 import { z } from 'zod'
 import { AbilityDocument, AbilityName } from './ability.ts'
+import { AbilityFile, maxAbilityFiles } from './ability-folder.ts'
 import { KeyId, Text } from './ids.ts'
 import { PageQuery } from './page.ts'
 import { SessionCreate } from './session.ts'
-
-export const maxAbilityFiles = 256
-export const maxAbilityFolderBytes = 4 * 1024 * 1024
-export const maxAbilityFileBytes = 512 * 1024
 
 const Project = SessionCreate.shape.project
   .unwrap()
   .optional()
   .describe('Absent: the whole organisation')
-
-/** One file of an ability's folder. */
-export const AbilityFile = z.strictObject({
-  path: Text(500, 1).refine(
-    (path) =>
-      !/^\/|\\|\p{Cc}/u.test(path) &&
-      path.split('/').every((part) => part !== '' && part !== '.' && part !== '..'),
-    { error: 'Must be a path inside the folder, with "/" between its parts' },
-  ),
-  content: Text(maxAbilityFileBytes),
-})
-export type AbilityFile = z.infer<typeof AbilityFile>
 
 /** A whole folder: `ability.yaml` with its scripts and hooks, or one flat file. */
 export const AbilityPut = z.strictObject({

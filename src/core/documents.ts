@@ -63,14 +63,48 @@ const options = {
   logLevel: 'error',
 } as const
 
+/** A text that was read, before any schema: its value, and where a field of it is. */
+export interface OpenedDocument {
+  value: unknown
+  placeOf(path: DocumentPath): { line: number; column: number }
+}
+
 /** JSON is YAML too, but whoever says "json" gets JSON's own strictness. */
 export function parseDocument<T>(
   text: string,
   format: DocumentFormat,
   kind: DocumentKind<T>,
 ): { value: T } | { errors: DocumentError[] } {
-  if (byteLength(text) > kind.maxBytes)
-    return { errors: [errorAt(1, 1, '', `Must be at most ${kind.maxBytes / 1024} KiB`)] }
+  const read = readText(text, format, kind.maxBytes)
+  if ('errors' in read) return read
+  return readValue(read.document, kind, read.lines)
+}
+
+/** For kinds of documents of which a part may be used though another has mistakes. */
+export function openDocument(
+  text: string,
+  format: DocumentFormat,
+  maxBytes: number,
+): OpenedDocument | { errors: DocumentError[] } {
+  const read = readText(text, format, maxBytes)
+  if ('errors' in read) return read
+  const { document, lines } = read
+  return {
+    value: document.toJS(),
+    placeOf: (path) => {
+      const { line, col } = lines.linePos(offsetOf(document, path))
+      return { line, column: col }
+    },
+  }
+}
+
+function readText(
+  text: string,
+  format: DocumentFormat,
+  maxBytes: number,
+): { document: Document; lines: LineCounter } | { errors: DocumentError[] } {
+  if (byteLength(text) > maxBytes)
+    return { errors: [errorAt(1, 1, '', `Must be at most ${maxBytes / 1024} KiB`)] }
   if (hasTooManySigns(text))
     return {
       errors: [
@@ -87,8 +121,7 @@ export function parseDocument<T>(
     const document = parseYaml(text, { ...options, lineCounter: lines })
     const errors = [...syntaxErrors(document, lines), ...structureErrors(document, lines)]
     if (errors.length === 0 && format === 'json') errors.push(...jsonErrors(text, lines))
-    if (errors.length > 0) return { errors: errors.slice(0, maxErrors) }
-    return readValue(document, kind, lines)
+    return errors.length > 0 ? { errors: errors.slice(0, maxErrors) } : { document, lines }
   } catch {
     // The parser goes as deep as the text, until the stack ends.
     return { errors: [errorAt(1, 1, '', tooDeep)] }

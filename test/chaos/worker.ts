@@ -4,6 +4,7 @@ import { gatewayTools } from '../../src/core/session/calls/tools/registry.ts'
 import { createWorker } from '../../src/worker.ts'
 import { chaosTools } from './tools.ts'
 
+export { EvalObject } from '../../durable-objects/eval.ts'
 export { LedgerObject } from '../../durable-objects/ledger.ts'
 export { OrganisationObject } from '../../durable-objects/organisation.ts'
 

@@ -1,8 +1,15 @@
-import { chmodSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  chmodSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { expect } from 'vitest'
 import { binary } from '../../local/binaries.ts'
 import { signalProcess } from '../../local/processes/processes.ts'
@@ -99,9 +106,26 @@ export function printCrashes({ hits, kills, ends }: Crashes): string {
 /** What is done in sandboxes and outlives them: one line for each time. */
 export class Effects {
   readonly folder = mkdtempSync(join(tmpdir(), 'gantry-effects-'))
+  /** An enclosure does not see the folder: bash tells it by its only way out. */
+  readonly #server = createServer(({ url = '' }, response) => {
+    appendFileSync(join(this.folder, basename(url)), 'ran\n')
+    response.end()
+  })
+  address: string | undefined
 
   constructor() {
     chmodSync(this.folder, 0o777)
+  }
+
+  async listen(): Promise<string> {
+    await new Promise<void>((done) => this.#server.listen(0, '127.0.0.1', done))
+    this.address = `127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+    return this.address
+  }
+
+  close(): void {
+    this.#server.close()
+    rmSync(this.folder, { recursive: true, force: true })
   }
 
   /** Every sandbox has another user; whoever comes second must be able to leave a trace. */
@@ -127,7 +151,7 @@ export interface People {
 }
 
 export async function prepareProject(stack: Stack, effects: Effects): Promise<People> {
-  const work = { category: ['read', 'edit', 'shell', 'git', 'provider-tool'] }
+  const work = { category: ['read', 'edit', 'shell', 'git', 'network', 'provider-tool'] }
   const outside = { category: 'external-directory', path: `${effects.folder}/**` }
   const rules = [work, outside].map((match) => ({ match, decision: 'allow' }))
   const source = JSON.stringify({ name: 'crashes', rules })
@@ -152,8 +176,11 @@ export const work = (box: Box, effects: Effects) => [
   { text: 'All done.' },
 ]
 
-const mark = (box: Box, effects: Effects, what: 'bash' | 'operation') =>
-  `echo ran >> ${effects.path(box, what)}`
+function mark(box: Box, effects: Effects, what: 'bash' | 'operation'): string {
+  const path = effects.path(box, what)
+  if (effects.address === undefined || what === 'operation') return `echo ran >> ${path}`
+  return `curl -sf --noproxy '' -x "$HTTP_PROXY" http://${effects.address}/${basename(path)}`
+}
 
 export interface Driven {
   turn: Turn

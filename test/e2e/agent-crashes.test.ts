@@ -26,15 +26,15 @@ let people: People
 const effects = new Effects()
 const stack = useRealStack('workerd', async () => {
   crashes = await startCrashes()
-  // Effects of bash are counted in a folder of this machine, over several sandboxes: an enclosure does not see it.
+  // With an enclosure: enclosed-crashes.test.ts.
   return { hostOptions: { node: crashes.node }, env: { GANTRY_ENCLOSURE: 'off' } }
 })
 beforeAll(async () => void (people = await prepareProject(stack(), effects)))
 const scene = (): Scene => ({ stack: stack(), crashes, effects, people })
 afterAll(() => {
   crashes.close()
-  for (const folder of [effects.folder, dirname(crashes.node)])
-    rmSync(folder, { recursive: true, force: true })
+  effects.close()
+  rmSync(dirname(crashes.node), { recursive: true, force: true })
   process.stdout.write(`\n${printCrashes(crashes)}\n`)
 })
 

@@ -1,80 +1,30 @@
-import { execFileSync } from 'node:child_process'
-import { readdirSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
-import { script, type ScriptCall, type ScriptStep } from '../../local/model/scripted-model.ts'
-import type { FileReview, RunChanges } from '../../src/contract/change-ledger.ts'
-import type { Turn } from '../../src/contract/turn.ts'
-import { request } from '../support/stack.ts'
-import { isLong } from '../support/long.ts'
-import { bash, type Box, until, useBox, useRealStack, write } from './support.ts'
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { script } from '../../local/model/scripted-model.ts'
+import {
+  allow,
+  attempted,
+  call,
+  change,
+  changesOf,
+  codesOf,
+  expectGitSays,
+  fullMode,
+  inDatabase,
+  patch,
+  reject,
+  run,
+  runAnd,
+  shape,
+  step,
+  textOf,
+} from './changes-kit.ts'
+import { makeKey } from './policy-kit.ts'
+import { bash, useBox, useRealStack, write } from './support.ts'
 
-// With the real OpenCode in mode full: what is shown as before and after is what git says of OpenCode's own trees.
-
-const stack = useRealStack('workerd', () => ({
-  env: { OPENCODE_SNAPSHOT_PROOF_UPGRADE: 'full', GANTRY_MODEL: 'scripted,scripted-gpt-5' },
-}))
-
-const call = (name: string, args: Record<string, unknown>): ScriptCall => ({ name, args })
-const change = (filePath: string, oldString: string, newString: string): ScriptCall =>
-  call('edit', { filePath, oldString, newString })
-const step = (...calls: ScriptCall[]): ScriptStep => ({ calls })
-
-async function changesOf(box: Box, { runId }: Turn): Promise<RunChanges> {
-  const url = `${box.stack.url}/v1/runs/${runId}/changes`
-  return until('the turn is collected', 20_000, async () => {
-    const changes = (await request('GET', url, box.stack.adminKey)).json as RunChanges
-    const { collects } = changes
-    return collects.length > 0 && collects.every(({ state }) => state !== 'asked') && changes
-  })
-}
-
-async function textOf(box: Box, link: FileReview['before']): Promise<string | null> {
-  if (link === null) return null
-  return (await request('GET', `${box.stack.url}${link.url}`, box.stack.adminKey)).text
-}
-
-/** What git says of a file in one of the trees. Null: it is not in it. */
-function gitText(box: Box, tree: string, path: string): string | null {
-  const [gitDir] = storesOf(box)
-  try {
-    return execFileSync('git', [`--git-dir=${gitDir}`, 'show', `${tree}:${path}`], {
-      ...{ encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] },
-    })
-  } catch {
-    return null
-  }
-}
-
-function storesOf(box: Box): string[] {
-  const top = box.folder('home/.local/share/opencode/snapshot')
-  return readdirSync(top).flatMap((project) =>
-    readdirSync(join(top, project)).map((name) => join(top, project, name)),
-  )
-}
-
-/** Every proven event against the trees that its snapshot id names. */
-async function expectGitSays(box: Box, { files }: RunChanges): Promise<void> {
-  for (const { events } of files)
-    for (const { event, before, after } of events) {
-      if (event.evidenceProof !== 'opencode-snapshot') continue
-      const [from = '', to = ''] = event.snapshotId?.split('..') ?? []
-      const { relativePath: path } = event
-      expect(await textOf(box, before)).toBe(gitText(box, from, path))
-      expect(await textOf(box, after)).toBe(gitText(box, to, path))
-    }
-}
-
-const shape = ({ files }: RunChanges) =>
-  files.map(({ path, operation, rejectable, events }) => ({
-    ...{ path, operation, rejectable },
-    proofs: events.map(({ event }) => event.evidenceProof),
-  }))
-
-const run = async (box: Box, steps: ScriptStep[]) => {
-  const turn = await box.run(steps)
-  return { turn, changes: await changesOf(box, turn) }
-}
+const stack = useRealStack('workerd', () => fullMode)
+let approver: string
+beforeAll(async () => void (approver = await makeKey(stack(), 'grace', 'approve')))
 
 describe('write and edit', () => {
   const only = useBox(stack, () => ({ title: 'changes' }))
@@ -94,8 +44,9 @@ describe('write and edit', () => {
       {
         ...{ path: 'a.txt', operation: 'create', rejectable: true },
         proofs: [
-          ...[expect.stringMatching(/toolpart-chain|opencode-snapshot/), expect.any(String)],
-          ...[expect.any(String), expect.any(String), expect.any(String)],
+          expect.stringMatching(/toolpart-chain|opencode-snapshot/),
+          ...['opencode-snapshot', 'opencode-snapshot'],
+          ...['inverse-edit-chain', 'inverse-edit-chain'],
         ],
       },
     ])
@@ -103,6 +54,37 @@ describe('write and edit', () => {
     expect(file?.events.every(({ reviewable }) => reviewable)).toBe(true)
     expect(await textOf(box, file?.after ?? null)).toBe('uno\n$& zwei\ntres\n')
     await expectGitSays(box, changes)
+  })
+
+  test('[CHG12] [CHG13] rejecting, by the agent itself: applied, a conflict, and what is to be done by hand', async () => {
+    const box = only()
+    const { turn, changes } = await run(box, [
+      step(call('write', { filePath: 'new.txt', content: 'new\n' })),
+      write('edited.txt', 'mine\n'),
+      bash('printf "x\\n" > manual.txt'),
+      step(call('read', { filePath: 'manual.txt' })),
+      // A shell in the same step may have written it: not proven.
+      step(change('manual.txt', 'x', 'y'), call('bash', { command: 'true', description: 'none' })),
+      { text: 'Done.' },
+    ])
+    expect(changes.files.map(({ path, rejectable }) => [path, rejectable])).toEqual([
+      ['new.txt', true],
+      ['edited.txt', true],
+      ['manual.txt', false],
+    ])
+    writeFileSync(box.folder('workspace/edited.txt'), 'by hand\n')
+    const files = await reject(box, turn)
+    expect(files.map(({ state }) => state)).toEqual(['waiting', 'waiting', 'manual'])
+    for (const file of files.slice(0, 2)) await allow(box, file, approver)
+    expect((await attempted(box, files[0])).status).toBe('succeeded')
+    expect((await attempted(box, files[1])).report?.error).toBe('Conflict: it was changed since')
+    const again = await reject(box, turn, { paths: ['new.txt'] })
+    expect(again).toMatchObject([{ state: 'applied', operationId: files[0]?.operationId }])
+    expect(existsSync(box.folder('workspace/new.txt'))).toBe(false)
+    expect(readFileSync(box.folder('workspace/edited.txt'), 'utf8')).toBe('by hand\n')
+    expect(readFileSync(box.folder('workspace/manual.txt'), 'utf8')).toBe('y\n')
+    const after = await changesOf(box, turn)
+    expect(after.files[1]).toMatchObject({ decision: 'rejected', rejectable: true })
   })
 
   test('[CHG9] a sub-agent’s change is there once, by its own name', async () => {
@@ -120,6 +102,23 @@ describe('write and edit', () => {
       { path: 'sub.txt', operation: 'create', events: [{ event: { memberName: 'general' } }] },
     ])
     expect(changes.files[0]?.events).toHaveLength(1)
+  })
+
+  test('[CHG9] a part that was edited in OpenCode’s database before it is collected is a mismatch and proves nothing', async () => {
+    const box = only()
+    const { changes } = await runAnd(box, [write('forged.txt', 'true\n')], () =>
+      inDatabase(box, (db) =>
+        db.exec(
+          `update part set data = json_set(data, '$.state.input.content', 'forged')
+           where json_extract(data, '$.state.input.content') = 'true' || char(10)`,
+        ),
+      ),
+    )
+    expect(changes).toMatchObject({
+      mismatches: 1,
+      files: [{ path: 'forged.txt', rejectable: false, events: [{ event: { after: null } }] }],
+    })
+    expect(codesOf(changes)).toContain('evidence-mismatch')
   })
 
   test('[CHG3] a failed edit is no change, and what cannot be proven is kept as such', async () => {
@@ -147,20 +146,15 @@ describe('write and edit', () => {
       'metadata-only-fallback',
     ])
     expect(changes.files.every(({ rejectable }) => !rejectable)).toBe(true)
-    const codes = changes.collects.flatMap(({ diagnostics }) => diagnostics.map(({ code }) => code))
-    expect(codes).toContain('snapshot-frozen')
+    expect(codesOf(changes)).toContain('snapshot-frozen')
     rmSync(box.folder('workspace/nested'), { recursive: true })
   })
 })
 
-describe.runIf(isLong)('apply_patch', () => {
+describe('apply_patch', () => {
   const only = useBox(stack, () => ({ title: 'patches', model: 'scripted-gpt-5' }))
-  const patch = (...lines: string[]): ScriptStep =>
-    step(
-      call('apply_patch', { patchText: ['*** Begin Patch', ...lines, '*** End Patch'].join('\n') }),
-    )
 
-  test('[CHG5] adds, updates and deletes (long run)', async () => {
+  test('[CHG5] adds, updates and deletes, and each is what git says', async () => {
     const box = only()
     const { changes } = await run(box, [
       patch('*** Add File: p.txt', '+one', '+two', '*** Add File: q.txt', '+q'),
@@ -169,31 +163,16 @@ describe.runIf(isLong)('apply_patch', () => {
       { text: 'Done.' },
     ])
     expect(changes.mismatches).toBe(0)
-    expect(shape(changes)).toMatchObject([
-      { path: 'p.txt', operation: 'create', rejectable: true },
-      { path: 'q.txt', operation: 'none', rejectable: true },
+    expect(shape(changes)).toEqual([
+      {
+        ...{ path: 'p.txt', operation: 'create', rejectable: true },
+        proofs: ['opencode-snapshot', 'opencode-snapshot'],
+      },
+      {
+        ...{ path: 'q.txt', operation: 'none', rejectable: true },
+        proofs: ['opencode-snapshot', 'opencode-snapshot'],
+      },
     ])
     await expectGitSays(box, changes)
-  })
-
-  test('[CHG3] objects that are gone prove nothing (long run)', async () => {
-    const box = only()
-    const [gitDir = ''] = storesOf(box)
-    const turn = await box.prompt([
-      patch('*** Update File: p.txt', '@@', ' one', '-zwei', '+drei'),
-      { text: 'Done.', stallMs: 3000 },
-    ])
-    await until(
-      'the patch is applied',
-      20_000,
-      async () => (await box.eventsIn(turn, 'tool.completed'))[0],
-    )
-    for (const name of readdirSync(join(gitDir, 'objects')))
-      if (name !== 'info') rmSync(join(gitDir, 'objects', name), { recursive: true })
-    await box.ended(turn)
-    const changes = await changesOf(box, turn)
-    expect(changes.files).toMatchObject([{ path: 'p.txt', rejectable: false }])
-    const codes = changes.collects.flatMap(({ diagnostics }) => diagnostics.map(({ code }) => code))
-    expect(codes).toContain('object-missing')
   })
 })

@@ -1,3 +1,4 @@
+import { evalFiles } from '../support/eval-kit.ts'
 import { request as httpRequest } from 'node:http'
 import { SignJWT } from 'jose'
 import type { SecretKey } from '../../src/adapters/secret-key.ts'
@@ -77,6 +78,7 @@ export async function createGuardKit({
   const profile = await call('PUT', '/v1/profiles', { name: 'guard-agent' })
   const configuration = await call('POST', '/v1/configurations', { name: `guard ${sessionId}` })
   const memory = await call('POST', '/v1/memories', { title: 'guard', content: 'guarded' })
+  const evalRun = await call('POST', '/v1/evals/runs', evalFiles(['a'], { a: '4' }))
   const skill = await call('PUT', '/v1/skills', { name: 'guard', description: 'For the guards' })
   await call('POST', `/v1/skills/${skill['id']}/versions`, {
     source: { kind: 'inline', content: 'Look.' },
@@ -122,6 +124,7 @@ export async function createGuardKit({
     profileId: profile['id'] as string,
     configurationId: configuration['id'] as string,
     memoryId: memory['id'] as string,
+    evalRunId: evalRun['id'] as string,
     webhookId: webhook['id'] as string,
     skillId: skill['id'] as string,
     proposalId: proposal['id'] as string,

@@ -3,6 +3,7 @@ import { type ErrorCode, errorTable } from '../../src/contract/error.ts'
 import type { Scope } from '../../src/contract/key.ts'
 import type { GuardKit } from './guard-kit.ts'
 import { loadRoutes, type Route } from './routes.ts'
+import { evalFiles } from '../support/eval-kit.ts'
 import { baseFixture } from '../support/proof-fixtures.ts'
 
 type Visitor = keyof GuardKit['visitors']
@@ -20,6 +21,8 @@ const obeyed: readonly string[] = [
   'GET /v1/approvals',
   'GET /v1/changes/:change/workflow',
   'GET /v1/configurations',
+  'GET /v1/evals/runs',
+  'POST /v1/evals/runs',
   'GET /v1/models',
   'GET /v1/policies/:name',
   'GET /v1/profiles',
@@ -40,13 +43,16 @@ const obeyed: readonly string[] = [
 /** What cannot be undone is for the member that made the session, and for admins. */
 const destructive: readonly string[] = [
   'POST /v1/attempts/:attemptId/discard',
+  'DELETE /v1/evals/runs/:evalRunId',
+  'POST /v1/evals/runs/:evalRunId/cancel',
   'DELETE /v1/sessions/:sessionId',
   'POST /v1/sessions/:sessionId/close',
   'POST /v1/sessions/:sessionId/replace',
 ]
 
 /** Ids that lead to a session. */
-const ofSession = /:(session|turn|run|approval|operation|attempt)Id/
+const ofSession =
+  /:(session|turn|run|approval|operation|attempt|execution)Id|^\/v1\/abilities\/:name\/plan$/
 
 /** How keys are refused whose limits the session in the path is outside of. */
 function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
@@ -55,12 +61,20 @@ function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
     'a key for own sessions': code,
   })
   if (scope === 'admin') return both('forbidden')
-  if (ofSession.test(path)) return both('not_found')
+  if (ofSession.test(path) || path.includes(':evalRunId')) return both('not_found')
   if (/^\/v1\/(agents|profiles)\/(:|by-name\/)/.test(path))
     return { 'a key of another project': 'not_found' }
   if (`${method} ${path}` === 'GET /v1/configurations/:configurationId')
     return { 'a key of another project': 'not_found' }
-  if (path === '/v1/abilities/validate' || path === '/v1/evidence/evaluate') return {}
+  if (
+    [
+      '/v1/abilities/validate',
+      '/v1/evals/validate',
+      '/v1/evals/compare',
+      '/v1/evidence/evaluate',
+    ].includes(path)
+  )
+    return {}
   if (path.startsWith('/v1/memories/:memoryId')) return { 'a key of another project': 'not_found' }
   if (/^\/v1\/(changes|memories)/.test(path) && path !== '/v1/changes/:change/workflow')
     return { 'a key of another project': 'forbidden' }
@@ -213,16 +227,27 @@ const importedChange = JSON.stringify({
   ],
 })
 
+const emptySide = { runId: 'a', target: 't', suiteDigest: 'd', cases: [], rows: [] }
+
 /** A body that would be taken, so that a refusal is the guard's. */
-function goodBody({ configurationId }: GuardKit, path: string): string {
+function goodBody({ configurationId, sessionId }: GuardKit, path: string): string {
   if (path.endsWith('/tools/:toolName')) return '{"tool_call_id":"guard","args":{}}'
   if (path.endsWith('/skills') && path.includes('runId'))
     return JSON.stringify({ skillId: `skl_${'0'.repeat(20)}`, outcome: 'helped' })
+  if (path === '/sandbox/:sessionId/abilities') return '{"found":[],"problems":[]}'
+  if (path === '/sandbox/:sessionId/abilities/:hash') return '{"files":[]}'
   if (path === '/v1/abilities') return '{"files":[{"path":"a.yaml","content":""}]}'
+  if (path === '/v1/abilities/:name/plan') return JSON.stringify({ sessionId })
+  if (path.endsWith('/executions')) return '{"ability":"a"}'
+  if (path.endsWith('executionId/resume')) return '{"stepId":"a","answer":"stop"}'
   if (path === '/v1/abilities/validate') return '{"source":""}'
+  if (path === '/v1/evals/compare')
+    return JSON.stringify({ baseline: emptySide, candidate: emptySide })
+  if (path === '/v1/evals/runs') return JSON.stringify(evalFiles(['a'], { a: '4' }))
+  if (path === '/v1/evals/validate') return '{"files":[{"path":"a.yaml","content":""}]}'
   if (path.endsWith('/runs')) return '{"intent":"i"}'
   if (path === '/v1/runs/:runId/events') return '{"kind":"memory.read"}'
-  if (path.endsWith('/operations') || path.endsWith('/operations/plan'))
+  if (path.endsWith('/preflight') || /\/operations(\/plan)?$/.test(path))
     return '{"operation":{"category":"read","operation":"read-file","targetPath":"a"}}'
   if (path.endsWith('/abandon') || path.endsWith('/revoke')) return '{"reason":"r"}'
   if (path.endsWith('proposalId/resolve'))
@@ -279,6 +304,7 @@ export function fillPath(kit: GuardKit, path: string): string {
     approvalId: kit.approvalId,
     operationId: kit.operationId,
     attemptId: kit.attemptId,
+    executionId: `exe_${kit.sessionId.slice(4)}${'0'.repeat(8)}`,
     artifactId: `art_${'0'.repeat(20)}`,
     keyId: kit.keyId,
     memberId: kit.memberId,
@@ -296,6 +322,7 @@ export function fillPath(kit: GuardKit, path: string): string {
     targetType: 'agent',
     targetKey: 'a',
     memoryId: kit.memoryId,
+    evalRunId: kit.evalRunId,
     change: 'guarded',
     phase: 'explore',
     toolName: 'verify',

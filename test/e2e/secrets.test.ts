@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, expect, test } from 'vitest'
 import {
   anythingGoes,
   argvOf,
@@ -22,23 +22,34 @@ import {
   write,
 } from './support.ts'
 import { answerGit, makeRepository } from '../support/smart-git.ts'
-import { asRoot } from '../support/needs.ts'
+import { asRoot, unless } from '../support/needs.ts'
+import { request } from '../support/stack.ts'
 
 // What the sandbox sends to the control plane goes through a tap, which so learns the token.
 let tap: Tap
-const stack = useRealStack('workerd', async () => {
-  tap = await startTap(() => stack().url)
-  return { env: { GANTRY_PUBLIC_URL: tap.url } }
-})
-afterAll(() => tap?.close())
-const anything = useBox(stack, () => anythingGoes(stack()))
-
 const token = `ght_canary${randomUUID().replaceAll('-', '')}`
 let remote: Awaited<ReturnType<typeof serveRepository>>
-beforeAll(async () => {
+const stack = useRealStack('workerd', async () => {
+  tap = await startTap(() => stack().url)
   remote = await serveRepository(token)
+  const { host } = new URL(remote.url)
+  return { env: { GANTRY_PUBLIC_URL: tap.url, GANTRY_PRIVATE_HOSTS: host } }
 })
-afterAll(() => remote?.close())
+afterAll(() => {
+  tap?.close()
+  remote?.close()
+})
+const anything = useBox(stack, async () => {
+  const { project } = await anythingGoes(stack())
+  const made = await api('POST', '/v1/configurations', { name: 'injected', project })
+  const inject = { hosts: [new URL(remote.url).origin], scheme: 'basic' }
+  const secret = { value: token, configurationId: made.json.id, inject }
+  expect((await api('PUT', '/v1/secrets/GIT_TOKEN', secret)).status).toBe(200)
+  return { project, configurationId: made.json.id }
+})
+const api = (method: string, path: string, body: object) =>
+  request(method, `${stack().url}${path}`, stack().adminKey, body)
+
 const cloned = useBox(stack, () => ({ repository: { url: remote.url, token, ref: 'main' } }))
 
 const tokenPattern = /authorization: Bearer (eyJ[\w-]+\.eyJ[\w-]+\.[\w-]+)/gi
@@ -229,6 +240,30 @@ test('[SES11] [LOC7] [API2] a private repository is cloned with a token that is 
   await refused.post('/close')
 })
 
+test('[WALL20] [SEC13] [SEC14] with a token that is nowhere in the sandbox git clones and pushes, and what a host shows of it is hidden', async (context) => {
+  const box = anything()
+  unless((await box.view()).sandbox.enclosure?.level === 'full', context, 'a full enclosure')
+  const name = `GANTRY_UPSTREAM_${new URL(remote.url).host.replaceAll(/[.:]/g, '_')}`
+  const output = await box.bash(
+    [
+      `git clone -q ${remote.url} injected && cd injected && cat README.md`,
+      // Large enough that git sends it in pieces, and often enough that it compresses what it asks for.
+      'head -c 3000000 /dev/urandom >large && git add -A && git -c user.name=a -c user.email=a@b commit -qm large && git push -q origin HEAD:pushed && echo pushed',
+      `git ls-remote ${remote.url} pushed | wc -l`,
+      `curl -s "$${name}/echo"; curl -s -o /dev/null -w ' %{http_code} %{redirect_url}' "$${name}/moved"`,
+      `env; cat "$PROLIFERATE_ENV_FILE"; git config --list; cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n'`,
+    ].join('\n'),
+  )
+  expect(output).toContain('private content\npushed\n1\n')
+  expect(output).toContain('authorization: [secret:GIT_TOKEN]')
+  expect(output).toContain(' 302 http://127.0.0.1:4010/elsewhere')
+  const secrets = [...spellings(token), Buffer.from(`x-access-token:${token}`).toString('base64')]
+  expect(findIn(output, secrets)).toBe(false)
+  expect(filesWith(box.folder(), secrets)).toEqual([])
+  for (const pid of box.processes()) expect(findIn(environOf(pid), secrets)).toBe(false)
+  expect(tap.sent()).not.toContain(token)
+})
+
 /** git's own server behind a token. */
 async function serveRepository(token: string) {
   const folder = mkdtempSync(join(tmpdir(), 'gantry-repo-'))
@@ -242,7 +277,11 @@ async function serveRepository(token: string) {
       return
     }
     authorised = true
-    answerGit(folder, incoming, outgoing)
+    const { pathname } = new URL(incoming.url ?? '/', 'http://x')
+    if (pathname === '/echo') outgoing.end(`authorization: ${wanted}`)
+    else if (pathname === '/moved')
+      outgoing.writeHead(302, { location: `http://${incoming.headers.host}/elsewhere` }).end()
+    else answerGit(folder, incoming, outgoing)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo

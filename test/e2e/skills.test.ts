@@ -18,24 +18,27 @@ async function ok<T>(method: string, path: string, body?: unknown): Promise<T> {
   return json as T
 }
 
-async function register(name: string, content: string): Promise<string> {
+const project = 'craft'
+
+async function register(name: string, source: object): Promise<string> {
   const description = `Knows about ${name}`
-  const { id } = await ok<Skill>('PUT', '/v1/skills', { name, description })
-  const source = { kind: 'inline', content }
+  const { id } = await ok<Skill>('PUT', '/v1/skills', { project, name, description })
   await ok('POST', `/v1/skills/${id}/versions`, { source, activate: true })
   return id
 }
+const inline = (content: string) => ({ kind: 'inline', content })
 
-/** It has a skill of its own, and one that would like to pass for the registry's. */
+/** It has a skill of its own, one that would like to pass for the registry's, and the text of one that is registered. */
 function repositoryWithSkills(): string {
   const folder = mkdtempSync(join(tmpdir(), 'gantry-skills-'))
-  for (const [name, text] of [
-    ['house-rules', 'Of the house.'],
-    ['release', 'Forged.'],
+  for (const [path, name, text] of [
+    ['.agents/skills/house-rules/SKILL.md', 'house-rules', 'Of the house.'],
+    ['.agents/skills/release/SKILL.md', 'release', 'Forged.'],
+    ['docs/style.md', 'other', 'Short amber words.'],
   ] as const) {
-    mkdirSync(join(folder, '.agents/skills', name), { recursive: true })
-    const file = join(folder, '.agents/skills', name, 'SKILL.md')
-    writeFileSync(file, `---\nname: ${name}\ndescription: In the repository\n---\n${text}\n`)
+    mkdirSync(join(folder, path, '..'), { recursive: true })
+    const front = `---\nname: ${name}\ndescription: In the repository\n---\n`
+    writeFileSync(join(folder, path), `${front}${text}\n`)
   }
   const git = (...words: string[]) => execFileSync('git', words, { cwd: folder, stdio: 'ignore' })
   git('init', '-q', '-b', 'main')
@@ -55,12 +58,20 @@ async function approver(): Promise<string> {
   return (await ok<{ secret: string }>('POST', '/v1/keys', body)).secret
 }
 
-test('[SKILL14] [SKILL15] [SKILL16] OpenCode’s own tool finds the skills, their use is recorded, the agent proposes, and the next session has what people applied', async () => {
-  const reviewId = await register('review', 'Read every amber line.')
-  const releaseId = await register('release', 'Tag it amber.')
-  const skills = ['review', 'release']
-  const repository = { url: repositoryWithSkills() }
-  const box = await Box.open(stack(), { skills, repository })
+test('[AGT12] [MEM9] [SKILL14] [SKILL15] [SKILL16] [SKILL18] a registered agent works with its skills and a memory, proposes, and the next session has what people applied', async () => {
+  const reviewId = await register('review', inline('Read every amber line.'))
+  const releaseId = await register('release', inline('Tag it amber.'))
+  const styleId = await register('style', { kind: 'path', path: 'docs/style.md' })
+  const words = 'You are the keeper of the amber house.'
+  const agent = { skills: ['review', 'release'], memory: { scopes: ['project'] } }
+  const instructions = { kind: 'inline', value: words }
+  await ok('PUT', '/v1/agents', { project, name: 'keeper', instructions, ...agent })
+  await ok('PUT', `/v1/skills/${styleId}/attachments/agent/keeper`)
+  const memory = { title: 'Freezes', content: 'No amber release on Fridays' }
+  const { id: memoryId } = await ok<{ id: string }>('POST', '/v1/memories', { project, ...memory })
+
+  const begin = { project, agent: { name: 'keeper' } }
+  const box = await Box.open(stack(), { ...begin, repository: { url: repositoryWithSkills() } })
   const change = {
     ...{ skill: 'review', content: 'Read every amber line twice.' },
     rationale: 'Once was not enough',
@@ -69,6 +80,8 @@ test('[SKILL14] [SKILL15] [SKILL16] OpenCode’s own tool finds the skills, thei
     skill('review'),
     skill('release'),
     skill('house-rules'),
+    skill('style'),
+    tool('memory_search', { query: 'release friday' }),
     tool('skill_propose', change),
     { text: 'done' },
   ]
@@ -76,25 +89,35 @@ test('[SKILL14] [SKILL15] [SKILL16] OpenCode’s own tool finds the skills, thei
   expect(turn).toMatchObject({ state: 'completed', text: 'done' })
 
   const system = JSON.stringify(requestsOf(stack(), 'amber-one')[0]?.messages[0])
-  for (const name of ['review', 'release', 'house-rules']) expect(system).toContain(name)
+  for (const name of ['review', 'release', 'house-rules', 'style']) expect(system).toContain(name)
+  expect(system).toContain(words)
+  expect(system).toContain('No amber release on Fridays')
   const told = toldTo('amber-one')
   expect(told).toContain('Read every amber line.')
   expect(told).toContain('Of the house.')
+  expect(told).toContain('Short amber words.')
   expect(told).not.toContain('Forged.')
+  expect(told).toContain(memoryId)
   expect(told).toContain('A person decides')
 
   const used = await box.eventsOf('skill.used')
   const outcomes = used.map(({ name, outcome }) => `${name} ${outcome}`)
   expect(outcomes).toEqual(expect.arrayContaining(['review selected', 'review injected']))
-  expect(outcomes).toContain('release selected')
+  expect(outcomes).toEqual(expect.arrayContaining(['release selected', 'style injected']))
   expect(outcomes.some((one) => one.startsWith('house-rules'))).toBe(false)
+  const [runId] = used.map((use) => use.runId)
+  const { items: timeline } = await ok<{ items: { kind: string; data: { ids?: string[] } }[] }>(
+    ...(['GET', `/v1/runs/${runId}/events?limit=200`] as const),
+  )
+  const kinds = timeline.map(({ kind }) => kind)
+  expect(kinds).toEqual(expect.arrayContaining(['agent.invoked', 'skill.injected', 'memory.read']))
+  await ok('POST', `/v1/runs/${runId}/skills`, { skillId: reviewId, outcome: 'helped' })
   const uses = await until('the uses are in libSQL', 20_000, async () => {
     const { items } = await ok<{ items: SkillUsage[] }>('GET', `/v1/skills/${reviewId}/usage`)
-    return items.length === 2 && items
+    return items.length === 3 && items
   })
-  expect(uses.map(({ version, runId }) => [version, runId])).toEqual([
-    [1, used[0]?.runId],
-    [1, used[0]?.runId],
+  expect(uses.map((use) => `${use.outcome} ${use.version} ${use.runId}`).toSorted()).toEqual([
+    ...['helped', 'injected', 'selected'].map((outcome) => `${outcome} 1 ${runId}`),
   ])
 
   const [proposal] = (
@@ -110,10 +133,13 @@ test('[SKILL14] [SKILL15] [SKILL16] OpenCode’s own tool finds the skills, thei
   await act('resolve', { resolution: 'approved', hash: proposal?.hash, reason })
   await act('apply', { reason })
 
-  const next = await Box.open(stack(), { skills })
+  const next = await Box.open(stack(), begin)
   expect((await next.view()).pins).toMatchObject([
+    { kind: 'agent', name: 'keeper' },
     { id: reviewId, revision: 2 },
     { id: releaseId, revision: 1 },
+    { id: styleId, revision: 1 },
+    { kind: 'memory', id: memoryId, revision: 1 },
   ])
   await next.run(marked('amber-two', [skill('review'), skill('release'), { text: 'done' }]))
   expect(toldTo('amber-two')).toContain('Read every amber line twice.')
@@ -122,5 +148,5 @@ test('[SKILL14] [SKILL15] [SKILL16] OpenCode’s own tool finds the skills, thei
   await box.run(marked('amber-three', [skill('review'), { text: 'done' }]))
   const again = await box.eventsOf('tool.completed')
   expect(again.findLast((one) => one.tool === 'skill')?.output).toContain('Read every amber line.')
-  expect((await box.view()).pins).toMatchObject([{ revision: 1 }, { revision: 1 }])
+  expect((await box.view()).pins.every(({ revision }) => revision === 1)).toBe(true)
 })

@@ -123,45 +123,49 @@ const refTo = (name: string) => `#/components/schemas/${name}`
 
 /** Clients are generated from these: once released, an id stays. */
 const operationIds = `
-  abandonAttempt abortTurns acceptRunChanges addCheckpoint addRunEvent addSkillVersion admitRetry
-  applySkillProposal approvePhaseArtifact archiveAgent archiveProfile attachSkill
-  backfillRunChanges callModelVendor callTool cancelSkillProposal changeRun changeSkillVersion
-  checkPolicy checkProvider closeSession correctBudget correctSessionBudget createConfiguration
-  createKey createLoneRun createMember createMemory createRun createSandboxToken createSession
-  createWebhook deleteConfiguration deleteMemory deleteProviderCredentials deleteSecret
+  abandonAttempt abortTurns acceptRunChanges activateAgent addCheckpoint addRunEvent
+  addSkillVersion admitRetry applySkillProposal approvePhaseArtifact archiveAgent archiveProfile
+  attachSkill backfillRunChanges callModelVendor callTool cancelEvalRun cancelExecution
+  cancelSkillProposal changeRun changeSkillVersion checkPolicy checkProvider closeSession
+  compareEvals correctBudget correctSessionBudget createConfiguration createEvalRun createKey
+  createLoneRun createMember createMemory createRun createSandboxToken createSession createWebhook
+  deleteConfiguration deleteEvalRun deleteMemory deleteProviderCredentials deleteSecret
   deleteSession deleteUpstream deleteWebhook detachSkill disableMember discardAttempt
-  downloadArtifact downloadChangeText downloadPatch evaluateEvidence evaluateRetry executeAttempt
-  executeOperation finishRun getAbility getAgent getAgentByName getAgentRevision getApproval
-  getBudget getBuiltinPolicy getChange getConfiguration getDeploymentKillSwitch getDeploymentStatus
-  getDiff getExportKeys getHealth getKillSwitch getLimits getManifest getMember getMemory
-  getOperation getPhaseArtifact getPhaseReadiness getPolicyVersion getProfile getProfileByName
-  getReadiness getRun getRunBundle getSandboxEnv getSession getSessionBudget getSessionPolicy
-  getSettings getSkill getSkillPayload getSkillProposal getSkillVersion getStatus getTurn
-  getUpstream getWarmPool getWorkflow getWorstCase importMemories importPhaseArtifacts
-  importRunChanges judgeSkill listAbilities listAbilityVersions listActions listAgentRevisions
-  listAgents listApprovals listArtifacts listAudit listCalls listChanges listConfigurations
-  listDeadLetters listDeliveries listEnvRequests listEvents listKeys listMembers listMemories
-  listMemoryRevisions listModels listPatches listPhaseRevisions listPolicies listPolicyVersions
-  listProfileRevisions listProfiles listProviders listRunApprovals listRunChanges listRunEvents
-  listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
-  listShippedAgents listSkillChanges listSkillProposals listSkillUsage listSkillVersions listSkills
-  listSubagents listTurns listUsage listWebhooks mergeAttempt openLink optionsUpstream
-  patchUpstream planOperation postUpstream proposeSkill putAbility putAgent putBudget
-  putDeploymentToSleep putEvidence putLimits putPolicy putProfile putSessionBudget putSettings
-  putSkill putUpstream readFromModelVendor rejectRunChanges removeAbility removePolicy
-  replaceSandbox replayPolicy resealSecrets resendDeadLetters resendSessionDeadLetters
-  resolveAgents resolveApproval resolveSkillProposal resolveSkills resumeApproval resumeRun
-  retrySandbox revokeApproval revokeKey rollBackSkill savePhaseArtifact searchMemories sendPrompt
-  setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
-  storeShippedAgents submitEnvValues submitSkillProposal testWebhook updateConfiguration
-  updateMemory updateSessionPolicy uploadArtifact validateAbility verifyRun
+  downloadArtifact downloadChangeText downloadPatch evaluateEvidence evaluateRetry executeAbility
+  executeAttempt executeOperation finishRun getAbility getAbilityStatus getAgent getAgentByName
+  getAgentRevision getApproval getBudget getBuiltinPolicy getChange getConfiguration
+  getDeploymentKillSwitch getDeploymentStatus getDiff getEvalRun getExecution getExportKeys
+  getHealth getKillSwitch getLimits getManifest getMember getMemory getOperation getPhaseArtifact
+  getPhaseReadiness getPinnedAbility getPolicyVersion getProfile getProfileByName getReadiness
+  getRun getRunBundle getSandboxEnv getSession getSessionBudget getSessionPolicy getSettings
+  getSkill getSkillPayload getSkillProposal getSkillVersion getStatus getTurn getUpstream
+  getWarmPool getWorkflow getWorstCase importMemories importPhaseArtifacts importRunChanges
+  judgeSkill listAbilities listAbilityVersions listActions listAgentRevisions listAgents
+  listApprovals listArtifacts listAudit listCalls listChangeHunks listChanges listConfigurations listDeadLetters
+  listDeliveries listEnvRequests listEvalAttempts listEvalEvents listEvalRuns listEvents
+  listExecutions listKeys listMembers listMemories listMemoryRevisions listModels listPatches
+  listPhaseRevisions listPolicies listPolicyVersions listProfileRevisions listProfiles
+  listProviders listRunApprovals listRunChanges listRunEvents listRuns listSecrets
+  listSessionAbilities listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
+  listShippedAgents listSkillChanges listSkillProposals listSkillUsage listSkillVersions
+  listSkills listSubagents listTurns listUsage listWebhooks mergeAttempt openLink optionsUpstream
+  patchUpstream planAbility planOperation postUpstream preflightOperation proposeSkill putAbility
+  putAgent putBudget putDeploymentToSleep putEvidence putLimits putPolicy putProfile
+  putSessionBudget putSettings putSkill putUpstream readFromModelVendor rejectRunChanges
+  removeAbility removePolicy replaceSandbox replayPolicy resealSecrets resendDeadLetters
+  resendSessionDeadLetters resolveAgents resolveApproval resolveSkillProposal resolveSkills
+  resumeApproval resumeExecution resumeRun retrySandbox revokeApproval revokeKey rollBackSkill
+  savePhaseArtifact searchMemories sendPrompt sendWorkspaceAbility setDeploymentKillSwitch
+  setE2bCredentials setKillSwitch setModalCredentials setSecret storeShippedAgents submitEnvValues
+  submitSkillProposal tellWorkspaceAbilities testWebhook updateConfiguration updateMemory
+  updateSessionPolicy uploadArtifact validateAbility validateEvals verifyRun
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {
   const ids = operations.map(({ operation }) => operation.operationId ?? '')
   expect(new Set(ids).size).toBe(operations.length)
   expect(ids.filter((id) => !/^[a-z]+([A-Z][a-z0-9]*)+$/.test(id))).toEqual([])
-  expect(ids.toSorted()).toEqual(operationIds.trim().split(/\s+/))
+  expect(ids.toSorted()).toEqual(operationIds.trim().split(/\s+/).toSorted())
 })
 
 test('[API12] every body in JSON is a named schema, and a refusal is Error', () => {

@@ -10,6 +10,8 @@ export interface Target {
   own: { folder: string; agentPid: number }
   neighbour: { folder: string; opencodePid: number; secret: string }
   approvalId: string
+  /** That the session may use and not read. */
+  injected: string
 }
 
 export interface Attack {
@@ -25,7 +27,7 @@ const readOnly =
 
 /** By the promise that would be broken. */
 export const attacks = (target: Target): Record<string, Attack> => {
-  const { adminKeyPath, stateDir, url, ports, own, neighbour, approvalId } = target
+  const { adminKeyPath, stateDir, url, ports, own, neighbour, approvalId, injected } = target
   const evil = 'evil.example.com'
   return {
     'read the admin key': { command: `cat '${adminKeyPath}' 2>&1`, refused: noFile },
@@ -71,7 +73,7 @@ export const attacks = (target: Target): Record<string, Attack> => {
       refused: /^\[\]\n401 401 $/,
     },
     "drive OpenCode's server from bash": {
-      command: `echo "[$OPENCODE_SERVER_PASSWORD]"; cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -a OPENCODE_SERVER_PASSWORD=.; cat /proc/1/mem 2>/dev/null; p=$(sed -n 's/.*: 0100007F:\\([0-9A-F]*\\) .* 0A .*/\\1/p' /proc/net/tcp); for x in $p; do n=$((16#$x)); case $n in 400[0-2]) ;; *) ${code} http://127.0.0.1:$n/session; ${code} -u opencode: http://127.0.0.1:$n/session;; esac; done; true`,
+      command: `echo "[$OPENCODE_SERVER_PASSWORD]"; cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -a OPENCODE_SERVER_PASSWORD=.; cat /proc/1/mem 2>/dev/null; p=$(sed -n 's/.*: 0100007F:\\([0-9A-F]*\\) .* 0A .*/\\1/p' /proc/net/tcp); for x in $p; do n=$((16#$x)); case $n in 400[0-2]|401[0-9]) ;; *) ${code} http://127.0.0.1:$n/session; ${code} -u opencode: http://127.0.0.1:$n/session;; esac; done; true`,
       refused: /^\[\]\n(?:401 401 )+$/,
     },
     'exfiltrate by DNS': {
@@ -97,6 +99,10 @@ export const attacks = (target: Target): Record<string, Attack> => {
     'write outside': {
       command: `for f in / /usr /etc /root /home /var /run /dev /proc '${stateDir}' '${neighbour.folder}' '${own.folder}' '${own.folder}/agent'; do touch "$f/gantry-was-here" 2>/dev/null && echo "$f"; done; true`,
       refused: nothing,
+    },
+    'read a secret that is injected': {
+      command: `half='${injected?.slice(0, 12)}'; { env; cat "$PROLIFERATE_ENV_FILE" /proc/[0-9]*/environ /run/gantry/*; git config --list; npm config list -l; find ~ . /tmp /run /etc -type f -size -200k 2>/dev/null | head -2000 | tr '\\n' '\\0' | xargs -0 cat; } 2>/dev/null | grep -a "$half" | grep -vac "half=" ; ${code} "$GANTRY_UPSTREAM_API_GITHUB_COM/user"; true`,
+      refused: /^0\n403 $/,
     },
     'gain rights': {
       command: `grep -E 'CapEff|CapBnd|NoNewPrivs' /proc/self/status | tr -d '\\n\\t'; su -c id 2>/dev/null; sudo -n id 2>/dev/null; mount -t tmpfs x /mnt 2>/dev/null && echo mounted; true`,

@@ -74,6 +74,15 @@ async function storePolicy(site: Site): Promise<string> {
   return 'redteam'
 }
 
+async function storeSecret(site: Site, project: string, value: string): Promise<string> {
+  const api = (method: string, path: string, body: object) =>
+    request(method, `${site.url}${path}`, site.adminKey, body)
+  const { json } = await api('POST', '/v1/configurations', { name: 'injected', project })
+  const inject = { hosts: ['api.github.com'] }
+  await api('PUT', '/v1/secrets/HELD', { value, inject, configurationId: json.id })
+  return json.id
+}
+
 describe.each(Object.entries(kinds).filter(([, { isOpen }]) => isOpen))(
   'the red team, in a stack of %s',
   (_, { become }) => {
@@ -89,7 +98,9 @@ describe.each(Object.entries(kinds).filter(([, { isOpen }]) => isOpen))(
       const limits = { processes: 300, memoryMb: 1500 }
       neighbour = await Box.create(site as never, { project })
       await neighbour.ready()
-      own = await Box.create(site as never, { project, limits })
+      const injected = `tok-${randomUUID()}`
+      const configurationId = await storeSecret(site, project, injected)
+      own = await Box.create(site as never, { project, limits, configurationId })
       await own.ready()
       const secret = randomUUID()
       await neighbour.run([write('private.txt', secret)])
@@ -103,6 +114,7 @@ describe.each(Object.entries(kinds).filter(([, { isOpen }]) => isOpen))(
           ...{ folder: neighbour.folder(), secret, opencodePid: await neighbour.opencodePid() },
         },
         approvalId: approval.id,
+        injected,
       })
       const entries = Object.entries(table)
       for (let at = 0; at < entries.length; at += 6) {
@@ -128,9 +140,12 @@ describe.each(Object.entries(kinds).filter(([, { isOpen }]) => isOpen))(
     })
 
     const names = Object.keys(attacks({ ports: [], own: {}, neighbour: {} } as never))
-    test.each(names)('[WALL1] [WALL2] [WALL3] [WALL5] [WALL12] [WALL16] cannot %s', (name) => {
-      expect(got[name]).toMatch(table[name]?.refused ?? /never/)
-    })
+    test.each(names)(
+      '[WALL1] [WALL2] [WALL3] [WALL5] [WALL12] [WALL16] [WALL20] cannot %s',
+      (name) => {
+        expect(got[name]).toMatch(table[name]?.refused ?? /never/)
+      },
+    )
 
     test("[WALL1] OpenCode's own tools work inside: files, searches, worktrees and snapshots", async () => {
       const call = (name: string, args: object) => ({ calls: [{ name, args: { ...args } }] })

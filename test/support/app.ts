@@ -16,10 +16,12 @@ import { type GatewayTool, gatewayTool } from '../../src/core/session/calls/tool
 import { insertKey } from '../../src/core/registry/keys.ts'
 import { createOrganisation } from '../../src/core/registry/organisations.ts'
 import { LedgerActor } from '../../src/core/ledger/ledger.ts'
+import { EvalRunActor } from '../../src/core/eval-run/eval-run.ts'
 import { OrganisationActor } from '../../src/core/organisation/organisation.ts'
 import type { Db, Log, SandboxProvider, Sql } from '../../src/core/ports.ts'
 import type { Providers } from '../../src/core/registry/providers.ts'
 import { SessionActor } from '../../src/core/session/session.ts'
+import { attemptSessions } from '../../src/core/verbs/create-session.ts'
 import { createWarmSource } from '../../src/core/verbs/warm-source.ts'
 import { type AppDeps, createApp } from '../../src/http/app.ts'
 import { z } from 'zod'
@@ -53,6 +55,8 @@ export interface TestAppOptions {
   tools?: readonly GatewayTool[]
   /** In place of all others. */
   onlyTools?: readonly GatewayTool[]
+  /** Default: true. */
+  hasEvals?: boolean
 }
 
 type HostSocket = ReturnType<typeof socketPair>[1]
@@ -88,6 +92,7 @@ export function createTestApp({
   privateHosts = [],
   exportKeys = [secretKey('e1')],
   unwalledApprovals = 'accept',
+  hasEvals = true,
 }: TestAppOptions) {
   const clock = new TestClock()
   const now = () => clock.now
@@ -213,6 +218,37 @@ export function createTestApp({
     return actor
   }
 
+  const evalRuns = new Map<string, EvalRunActor>()
+  function evalRun(id: string): EvalRunActor {
+    const known = evalRuns.get(id)
+    if (known) return known
+    const actor = new EvalRunActor({
+      sql: databaseOf(id),
+      host: {
+        arm: (at) => clock.arm(id, at, () => evalRun(id).runDue()),
+        sleep: (ms) => clock.sleep(ms),
+        async erase() {
+          evalRuns.delete(id)
+          databases.delete(id)
+          clock.arm(id, null)
+        },
+      },
+      now,
+      crypto,
+      ledger: () => ledger,
+      session: (sessionId) => session(sessionId).api,
+      beginSession: attemptSessions({
+        ...{ db, crypto, ids, warm, config: { ...config, localRepositories } },
+        session: (sessionId) => session(sessionId).api,
+        organisation: (organisationId) => organisation(organisationId).api,
+      }),
+      config: sessionConfig,
+      log,
+    })
+    evalRuns.set(id, actor)
+    return actor
+  }
+
   /** As every host does it with a real socket. */
   function accept(id: string, generation: number, socket: HostSocket): void {
     socketsOf(id).accept(socket, clock.now)
@@ -236,6 +272,7 @@ export function createTestApp({
   const deps: AppDeps = {
     session: (id) => session(id).api,
     organisation: (id) => organisation(id).api,
+    evalRun: hasEvals ? (id) => evalRun(id).api : null,
     openLink: async (id, { expiredAt, ...sandbox }) => {
       const { generation } = sandbox
       const expired = expiredAt !== null
@@ -303,7 +340,7 @@ export function createTestApp({
     ledgerSql,
     databaseOf,
     /** What it was doing is lost; the next one begins with the database. */
-    restart: (id: string) => void sessions.delete(id),
+    restart: (id: string) => void (sessions.delete(id) || evalRuns.delete(id)),
     actorOf: organisation,
     echoRuns: () => echoRuns,
     /** The clock alone. */

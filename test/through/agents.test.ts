@@ -330,6 +330,102 @@ describe('[AGT16] delegation', () => {
   })
 })
 
+test('[AGT19] the timeline of each run names who works in it, and whom it has sent', async () => {
+  const { project, lead } = await team()
+  const session = await host().begin({ project, agent: { name: 'lead' } })
+  const invoked = async (runId: string) =>
+    (await host().ok('GET', `/v1/runs/${runId}/events`)).items
+      .filter(({ kind }: { kind: string }) => kind === 'agent.invoked')
+      .map(({ data }: { data: object }) => data)
+  const { id: turnId, runId } = await session.prompt()
+  const [{ sha256 }] = (await session.view()).pins
+  const who = { mode: 'agent', agentId: lead.id, name: 'lead', revision: 1, sha256 }
+  expect(await invoked(runId)).toEqual([who])
+  const call = { sessionId: 's', messageId: 'm', partId: 'p', turnId, tool: 'task', callId: 'c' }
+  for (const to of ['helper', 'general'])
+    session.agent.emit('tool.started', { ...call, input: { subagent_type: to } })
+  await host().live()
+  expect(await invoked(runId)).toMatchObject([who, { mode: 'subagent', name: 'helper' }])
+  const plain = await host().begin()
+  expect(await invoked((await plain.prompt()).runId)).toEqual([])
+})
+
+describe('[AGT20] choosing who does a task of a run', () => {
+  const lone = async (project: string, key?: string) =>
+    (await host().ok('POST', '/v1/runs', { project, intent: 'i' }, key)).id as string
+  const events = async (runId: string) =>
+    (await host().ok('GET', `/v1/runs/${runId}/events`)).items.filter(
+      ({ kind }: { kind: string }) => kind === 'agent.invoked',
+    )
+
+  test('gives the best with its skills, once on the timeline, and runs nothing', async () => {
+    const { project } = await team({ capabilities: ['build'] }, { capabilities: ['review'] })
+    const skill = async (name: string) => {
+      const { id } = await host().ok('PUT', '/v1/skills', { project, name, description: 'd' })
+      const source = { kind: 'inline', content: `${name}.` }
+      await host().ok('POST', `/v1/skills/${id}/versions`, { source, activate: true })
+      return id
+    }
+    const skillId = await skill('careful')
+    await host().ok('PUT', `/v1/skills/${skillId}/attachments/subagent/helper`)
+    const runId = await lone(project)
+    const choose = () =>
+      host().ok('POST', `/v1/runs/${runId}/agents`, { capabilities: ['review'] }, undefined, {
+        'idempotency-key': `choose ${project}`,
+      })
+    const chosen = await choose()
+    expect(chosen).toMatchObject({
+      agent: { name: 'helper', mode: 'subagent', revision: 1 },
+      score: 10,
+      instructions: { value: 'Help well.' },
+      skills: { items: [{ skillId, content: 'careful.' }], skipped: [] },
+      event: { kind: 'agent.invoked' },
+    })
+    expect(await choose()).toEqual(chosen)
+    const [entry, ...more] = await events(runId)
+    expect([entry.data, more]).toMatchObject([
+      { agentId: chosen.agent.id, revision: 1, score: 10, skills: [{ skillId, version: 1 }] },
+      [],
+    ])
+    expect((await host().ok('GET', `/v1/skills/${skillId}/usage`)).items).toEqual([])
+    expect((await host().ok('GET', `/v1/runs/${runId}`)).run.status).toBe('created')
+  })
+
+  test('is refused where nothing speaks for anybody, in an ended run, and to strangers', async () => {
+    const { project } = await team({ capabilities: ['build'] })
+    const runId = await lone(project)
+    const at = `/v1/runs/${runId}/agents`
+    const refused = (body: object, key?: string) => host().refusal('POST', at, body, key)
+    expect(await refused({ capabilities: ['cook'] })).toEqual([422, 'unprocessable'])
+    expect(await refused({ project })).toEqual([400, 'invalid_request'])
+    const limited = { name: 'l', owner: 'l', scopes: ['write'], limits: { projects: ['other'] } }
+    const { secret } = await host().ok('POST', '/v1/keys', limited)
+    expect(await refused({ capabilities: ['build'] }, secret)).toEqual([404, 'not_found'])
+    await host().ok('POST', `/v1/runs/${runId}/finish`, { status: 'cancelled' })
+    expect(await refused({ capabilities: ['build'] })).toEqual([409, 'wrong_state'])
+    expect(await events(runId)).toEqual([])
+  })
+})
+
+test('[AGT21] a preflight says what would be decided and how it would be held, and writes nothing', async () => {
+  const session = await host().begin()
+  const { runId } = await session.prompt()
+  const ask = (operation: object, path = 'preflight') =>
+    host().ok('POST', `/v1/runs/${runId}/${path}`, { operation })
+  const before = await host().ok('GET', `/v1/runs/${runId}`)
+  const read = { category: 'read', operation: 'read-file', targetPath: 'a' }
+  expect(await ask(read)).toMatchObject({ decision: 'allow', plan: { strategy: 'workspace' } })
+  const outside = await ask({ ...read, targetPath: '../../etc/passwd' })
+  expect(outside.decision).toBe('deny')
+  const shell = { category: 'shell', operation: 'run', command: 'make' }
+  const wanted = await ask(shell)
+  expect(wanted).toMatchObject({ decision: 'ask', plan: { strategy: 'process-sandbox' } })
+  expect(await host().ok('GET', `/v1/runs/${runId}`)).toEqual(before)
+  expect(await ask(shell, 'operations')).toMatchObject({
+    ...{ decision: wanted.decision, reason: wanted.reason },
+  })
+})
+
 test('[PIN5] [PIN1] a change of the registry changes nothing for the session, also not in its next sandbox', async () => {
   const { project, lead } = await team({ permissions: { shell: 'deny' } })
   const session = await host().begin({ project, agent: { name: 'lead' } })

@@ -43,11 +43,10 @@ describe('collecting', () => {
     const scene = await ChangeScene.begin(host(), [cheer, again])
     await scene.tell()
     const whole = scene.bundle()
-    const first = { ...whole, ...firstOf(whole, 1) }
-    await scene.collect(first, whole.messages[0]?.id)
+    await scene.collect(scene.page(0, 1), whole.messages[0]?.id)
     expect(scene.session.agent.commands('evidence')).toHaveLength(2)
     expect(scene.asked.body.after).toBe(whole.messages[0]?.id)
-    await scene.collect({ ...whole, ...firstOf(whole, 1, 1) })
+    await scene.collect(scene.page(1, 2))
     const { files, collects } = await scene.changes()
     expect(files).toMatchObject([{ path: 'a.txt', rejectable: true, events: [{}, {}] }])
     expect(collects).toMatchObject([{ imported: 1 }, { imported: 1 }])
@@ -55,12 +54,110 @@ describe('collecting', () => {
   })
 })
 
-const firstOf = (bundle: ReturnType<ChangeScene['bundle']>, count: number, from = 0) => ({
-  messages: bundle.messages.slice(from, from + count),
-  parts: bundle.parts.slice(from, from + count),
-  windows: bundle.windows.slice(from, from + count),
-  files: bundle.files.slice(from, from + count),
-  reads: bundle.reads.slice(from, from + count),
+describe('while a turn runs', () => {
+  const steps = Array.from({ length: 13 }, (_, at) =>
+    edit('a.txt', `${at} of many\n`, `${at}`, `${at + 1}`),
+  )
+  const evidence = (scene: ChangeScene) => scene.session.agent.commands('evidence')
+
+  /** In pages of ten steps. */
+  const rest = async (scene: ChangeScene, from: number) => {
+    const { messages } = scene.bundle()
+    for (let at = from; at < 13; at += 10)
+      await scene.collect(scene.page(at, at + 10), messages[at + 10] ? messages[at + 9]?.id : null)
+  }
+
+  test('[CHG16] ten steps that change files are collected as soon as they are done, and the rest at the end', async () => {
+    const scene = await ChangeScene.begin(host(), steps)
+    await scene.tellTools()
+    await scene.tellSteps(9)
+    expect(evidence(scene)).toEqual([])
+    await scene.tellSteps(10, 9)
+    const [first] = evidence(scene)
+    const { messages } = scene.bundle()
+    expect(first?.body).toMatchObject({ after: null, until: messages[9]?.id, maxWindows: 10 })
+    // What is being read is not asked for again.
+    await scene.tellSteps(12, 10)
+    expect(evidence(scene)).toHaveLength(1)
+    await scene.collect(scene.page(0, 10), messages[9]?.id ?? null)
+    // The turn runs on: the rest is not asked for yet.
+    expect(evidence(scene)).toHaveLength(1)
+    const { files, collects } = await scene.changes()
+    expect(files[0]?.events).toHaveLength(10)
+    expect(collects).toMatchObject([
+      { whileRunning: true, imported: 10, statistics: { snapshotReadCount: 10 } },
+    ])
+    await scene.tellSteps(13, 12)
+    await scene.tellEnd()
+    expect(evidence(scene)).toHaveLength(2)
+    expect(scene.asked.body).toMatchObject({ after: messages[9]?.id })
+    expect(scene.asked.body.until).toBeUndefined()
+    await scene.collect(scene.page(10, 13))
+    const after = await scene.changes()
+    expect(after.files).toMatchObject([{ path: 'a.txt', rejectable: true, operation: 'modify' }])
+    expect(after.files[0]?.events).toHaveLength(13)
+    expect(after.collects).toMatchObject([{}, { whileRunning: false, imported: 3 }])
+    expect(after.mismatches).toBe(0)
+    expect(await scene.backfill()).toMatchObject({ skipped: [{ outcome: 'duplicates-only' }] })
+  })
+
+  test('[CHG16] a turn that ends meanwhile is read on from where that one came to, or began', async () => {
+    for (const [reached, from] of [
+      [10, 10],
+      [4, 4],
+      [0, 0],
+    ] as const) {
+      const scene = await ChangeScene.begin(host(), steps)
+      await scene.tellTools()
+      await scene.tellSteps(13)
+      await scene.tellEnd()
+      expect(evidence(scene)).toHaveLength(1)
+      const { messages } = scene.bundle()
+      const last = reached === 0 ? null : (messages[reached - 1]?.id ?? null)
+      await scene.collect(scene.page(0, reached), last)
+      expect(scene.asked.body).toMatchObject({ after: last })
+      await rest(scene, from)
+      expect((await scene.changes()).files[0]?.events).toHaveLength(13)
+    }
+  })
+
+  test('[CHG16] one that fails is not asked for at every step, and is made up for at the end', async () => {
+    const scene = await ChangeScene.begin(host(), steps)
+    await scene.tellTools()
+    await scene.tellSteps(10)
+    scene.session.agent.fail(scene.asked.id, 'Not now')
+    await host().live()
+    await scene.tellSteps(13, 10)
+    expect(evidence(scene)).toHaveLength(1)
+    await scene.tellEnd()
+    expect(scene.asked.body).toMatchObject({ after: null })
+    await rest(scene, 0)
+    expect((await scene.changes()).files[0]?.events).toHaveLength(13)
+    expect(await scene.backfill()).toMatchObject({ skipped: [{ outcome: 'duplicates-only' }] })
+  })
+
+  test('[CHG4] a page that fails ends the collect, and a backfill goes on after the one before it', async () => {
+    const scene = await ChangeScene.begin(host(), [cheer, again])
+    await scene.tell()
+    const { messages } = scene.bundle()
+    await scene.collect(scene.page(0, 1), messages[0]?.id)
+    scene.session.agent.fail(scene.asked.id, 'Not now')
+    await host().live()
+    expect(evidence(scene)).toHaveLength(2)
+    await scene.backfill()
+    await host().live()
+    expect(scene.asked.body).toMatchObject({ after: messages[0]?.id })
+    await scene.collect(scene.page(1, 2))
+    expect((await scene.changes()).files).toMatchObject([{ rejectable: true, events: [{}, {}] }])
+  })
+
+  test('[CHG16] steps that change nothing are not counted', async () => {
+    const reading: Step[] = Array.from({ length: 12 }, () => ({ tool: 'bash', path: 'x' }))
+    const scene = await ChangeScene.begin(host(), reading)
+    await scene.tellTools()
+    await scene.tellSteps(12)
+    expect(evidence(scene)).toEqual([])
+  })
 })
 
 describe('a bundle', () => {
@@ -179,7 +276,7 @@ describe('a bundle', () => {
     }
   })
 
-  test('[CHG5] that has not the form of one is refused, and the collect says so', async () => {
+  test('[CHG5] [CHG14] that has not the form of one, or names too many changes, is refused, and the collect says so', async () => {
     const scene = await ChangeScene.begin(host(), [cheer])
     await scene.tell()
     const answer = await scene.post({ version: 7 })
@@ -188,6 +285,15 @@ describe('a bundle', () => {
       { state: 'failed', outcome: 'unsafe-input', reason: 'The bundle has not the form of one' },
     ])
     expect(await scene.backfill()).toMatchObject({ collects: [{ state: 'asked' }] })
+    const wide = await ChangeScene.begin(host(), [cheer])
+    await wide.tell()
+    const files = Array.from({ length: 1000 }, (_, at) => ({ filePath: `f${at}`, type: 'add' }))
+    const parts = Array.from({ length: 11 }, (_, at) => ({
+      ...{ ...wide.bundle().parts[0], id: `p${at}`, tool: 'apply_patch' },
+      metadata: { exists: null, truncated: null, files },
+    }))
+    expect((await wide.post(wide.bundle({ parts } as object))).json).toEqual({ accepted: false })
+    expect((await wide.changes()).collects).toMatchObject([{ outcome: 'unsafe-input' }])
     const large = await ChangeScene.begin(host(), [cheer])
     await large.tell()
     const { status } = await large.post({ filler: 'x'.repeat(17 * 1024 * 1024) })
@@ -320,6 +426,47 @@ describe('modes', () => {
   })
 })
 
+test('[CHG15] a proof changes nothing of a review but what it proves, and nobody is told that something is safe', async () => {
+  const seen = []
+  for (const mode of ['off', 'full'] as const) {
+    const scene = await ChangeScene.begin(host(), [edit('z.txt', 'x\n', 'x', 'y'), cheer])
+    await scene.tell()
+    scene.session.agent.fail(scene.asked.id, 'Not now')
+    await host().live()
+    await scene.backfill({ mode })
+    await host().live()
+    await scene.collect(mode === 'off' ? scene.bundle({ files: [], reads: [] }) : undefined)
+    const path = `/v1/runs/${scene.turn.runId}/changes/accept`
+    await host().ok('POST', path, { paths: ['z.txt'] })
+    const changes = await scene.changes()
+    const events = await scene.session.events()
+    const said = JSON.stringify([changes, await host().ok('GET', `/v1/runs/${scene.turn.runId}`)])
+    expect(said).not.toMatch(/\b(safe|guaranteed|success\w*|congrat\w*)\b/i)
+    seen.push({
+      files: changes.files.map((file) => [
+        file.path,
+        file.operation,
+        file.decision,
+        file.events.length,
+      ]),
+      kinds: events.map(({ kind }: { kind: string }) => kind),
+    })
+    const [told] = await scene.session.events('changes.collected')
+    expect(told.data).toMatchObject({
+      ...(mode === 'off'
+        ? {
+            attempted: 0,
+            upgraded: 0,
+            wouldUpgrade: 0,
+            skipped: { 'feature-flag-off': 2 },
+            reads: 0,
+          }
+        : { attempted: 2, upgraded: 2, wouldUpgrade: 2, skipped: {}, reads: 2, readMs: 2 }),
+    })
+  }
+  expect(seen[1]).toEqual(seen[0])
+})
+
 describe('out of band', () => {
   test('[CHG9] a part that was never seen, reads otherwise or is gone is told, in the log, the timeline and the run', async () => {
     const steps = [
@@ -360,6 +507,51 @@ describe('out of band', () => {
     expect(await scene.session.events('evidence.mismatch')).toHaveLength(3)
   })
 
+  test('[CHG9] the trees of a step are those that came over the link, or it proves nothing', async () => {
+    const other = '0'.repeat(40)
+    for (const [over, what] of [
+      [{}, null],
+      [{ from: undefined }, null],
+      [{ from: other }, 'differs'],
+      [{ to: other }, 'differs'],
+      [{ from: null }, 'differs'],
+    ] as const) {
+      const scene = await ChangeScene.begin(host(), [cheer])
+      await scene.tellTools()
+      await scene.tellSteps(1, 0, over)
+      await scene.tellEnd()
+      await scene.collect()
+      const { files, mismatches } = await scene.changes()
+      expect([over, files[0]?.rejectable, mismatches]).toEqual([
+        ...[over, what === null, what === null ? 0 : 1],
+      ])
+      const told = await scene.session.events('evidence.mismatch')
+      expect(told.map(({ data }: { data: object }) => data)).toMatchObject(
+        what === null ? [] : [{ tool: 'step', what }],
+      )
+    }
+    const scene = await ChangeScene.begin(host(), [cheer, again])
+    await scene.tellTools()
+    await scene.tellSteps(1)
+    await scene.tellEnd()
+    await scene.collect()
+    const told = await scene.session.events('evidence.mismatch')
+    expect(told).toMatchObject([{ data: { tool: 'step', what: 'never-seen' } }])
+    expect((await scene.changes()).files[0]?.events.map(({ reviewable }) => reviewable)).toEqual([
+      true,
+      false,
+    ])
+  })
+
+  test('[CHG9] a change that came over the link and whose whole message is gone is told', async () => {
+    const scene = await ChangeScene.begin(host(), [cheer, again, { tool: 'bash', path: 'x' }])
+    await scene.tell()
+    await scene.collect(scene.page(0, 1))
+    const told = await scene.session.events('evidence.mismatch')
+    expect(told).toMatchObject([{ data: { tool: 'edit', what: 'gone' } }])
+    expect((await scene.changes()).mismatches).toBe(1)
+  })
+
   test('[CHG9] what came over the link and is in the records agrees', async () => {
     const scene = await ChangeScene.begin(host(), [cheer, { tool: 'bash', path: 'a.txt' }])
     await scene.tell()
@@ -368,50 +560,53 @@ describe('out of band', () => {
   })
 })
 
+/** Of an agent that is not OpenCode. */
+const event = (runId: string, change: Partial<ChangeEvent> = {}): ChangeEvent => ({
+  ...{
+    schemaVersion: 1,
+    eventId: 'evt_codex_1',
+    taskId: runId,
+    taskRef: '#7',
+    taskRefKind: 'display',
+  },
+  ...{
+    phase: 'work',
+    executionSeq: 3,
+    sessionId: 'codex-1',
+    memberName: 'codex',
+    toolUseId: 'call_1',
+  },
+  ...{ source: 'codex_patch', operation: 'modify', confidence: 'exact', workspaceRoot: '/repo' },
+  ...{
+    filePath: '/repo/x.txt',
+    relativePath: 'x.txt',
+    timestamp: '2026-01-01T00:00:00Z',
+    toolStatus: null,
+  },
+  before: { sha256: sha256(''), sizeBytes: 0, blobRef: `sha256:${sha256('')}` },
+  after: null,
+  beforeState: { exists: true, sha256: sha256(''), sizeBytes: 0 },
+  afterState: { exists: true, unavailableReason: 'not-captured' },
+  ...{ relation: null, oldString: null, newString: null, linesAdded: null, linesRemoved: null },
+  ...{
+    sourceRuntime: 'codex',
+    sourceProvider: 'openai',
+    sourceSessionId: null,
+    sourcePartId: null,
+  },
+  ...{ sourceMessageId: null, parentUserMessageId: null, attributionMethod: 'board-tool-call' },
+  ...{ sourceImportKey: 'codex\0one\0x.txt', evidenceProof: 'codex-journal', snapshotId: null },
+  ...{
+    snapshotSource: null,
+    shapeFingerprint: null,
+    supersedesEventId: null,
+    warnings: ['kept as it is'],
+  },
+  ...change,
+})
+const foreignChange = (runId: string) => ({ event: event(runId), beforeContent: '' })
+
 describe('other agents', () => {
-  const event = (runId: string, change: Partial<ChangeEvent> = {}): ChangeEvent => ({
-    ...{
-      schemaVersion: 1,
-      eventId: 'evt_codex_1',
-      taskId: runId,
-      taskRef: '#7',
-      taskRefKind: 'display',
-    },
-    ...{
-      phase: 'work',
-      executionSeq: 3,
-      sessionId: 'codex-1',
-      memberName: 'codex',
-      toolUseId: 'call_1',
-    },
-    ...{ source: 'codex_patch', operation: 'modify', confidence: 'exact', workspaceRoot: '/repo' },
-    ...{
-      filePath: '/repo/x.txt',
-      relativePath: 'x.txt',
-      timestamp: '2026-01-01T00:00:00Z',
-      toolStatus: null,
-    },
-    before: { sha256: sha256(''), sizeBytes: 0, blobRef: `sha256:${sha256('')}` },
-    after: null,
-    beforeState: { exists: true, sha256: sha256(''), sizeBytes: 0 },
-    afterState: { exists: true, unavailableReason: 'not-captured' },
-    ...{ relation: null, oldString: null, newString: null, linesAdded: null, linesRemoved: null },
-    ...{
-      sourceRuntime: 'codex',
-      sourceProvider: 'openai',
-      sourceSessionId: null,
-      sourcePartId: null,
-    },
-    ...{ sourceMessageId: null, parentUserMessageId: null, attributionMethod: 'board-tool-call' },
-    ...{ sourceImportKey: 'codex\0one\0x.txt', evidenceProof: 'codex-journal', snapshotId: null },
-    ...{
-      snapshotSource: null,
-      shapeFingerprint: null,
-      supersedesEventId: null,
-      warnings: ['kept as it is'],
-    },
-    ...change,
-  })
   const importInto = (scene: ChangeScene, changes: object[], headers = {}) =>
     host().call(
       'POST',
@@ -432,7 +627,7 @@ describe('other agents', () => {
     expect((await host().call('GET', files[0]?.before?.url ?? '')).text).toBe('')
   })
 
-  test('[CHG10] what is not theirs to say is refused, with the field', async () => {
+  test('[CHG10] [CHG14] what is not theirs to say is refused, with the field', async () => {
     const scene = await ChangeScene.begin(host(), [cheer])
     const { runId } = scene.turn
     const bad: [object, string][] = [
@@ -444,6 +639,41 @@ describe('other agents', () => {
         { event: event(runId, { source: 'opencode_toolpart_edit' }), beforeContent: '' },
         'changes.0.event.sourceProvider',
       ],
+      [
+        { event: event(runId, { sourceRuntime: 'OpenCode' }), beforeContent: '' },
+        'changes.0.event.sourceProvider',
+      ],
+      [
+        {
+          event: event(runId, { sourceImportKey: 'opencode\0ses_oc\0prt_1\0a.txt' }),
+          beforeContent: '',
+        },
+        'changes.0.event.sourceImportKey',
+      ],
+      [
+        { event: event(runId, { eventId: `evt_${'0'.repeat(40)}` }), beforeContent: '' },
+        'changes.0.event.eventId',
+      ],
+      ...['opencode-snapshot', 'inverse-edit-chain', 'inverse-apply-patch-chain'].map(
+        (evidenceProof): [object, string] => [
+          { event: event(runId, { evidenceProof }), beforeContent: '' },
+          'changes.0.event.evidenceProof',
+        ],
+      ),
+      [
+        { event: event(runId, { snapshotSource: 'opencode' }), beforeContent: '' },
+        'changes.0.event.snapshotSource',
+      ],
+      [
+        { event: event(runId, { shapeFingerprint: 'x' }), beforeContent: '' },
+        'changes.0.event.snapshotSource',
+      ],
+      ...['/etc/passwd', '../x', 'a/../b', 'a//b', './a', 'a\\b', 'a\nb', 'C:\\a', '//h/a'].map(
+        (relativePath): [object, string] => [
+          { event: event(runId, { relativePath }), beforeContent: '' },
+          'changes.0.event.relativePath',
+        ],
+      ),
       [{ event: event('run_other'), beforeContent: '' }, 'changes.0.event.taskId'],
       [{ event: event(runId) }, 'changes.0.event.before'],
       [{ event: event(runId), beforeContent: 'other' }, 'changes.0.event.before'],
@@ -454,6 +684,39 @@ describe('other agents', () => {
       expect([status, json.error.details[0].path]).toEqual([422, path])
     }
     expect((await scene.changes()).files).toEqual([])
+  })
+
+  test('[CHG14] their change is rejectable only in this workspace, and what it says to supersede hides nothing', async () => {
+    const scene = await ChangeScene.begin(host(), [cheer])
+    await scene.tell()
+    await scene.collect()
+    const own = (await scene.changes()).files[0]?.events[0]?.event.eventId ?? ''
+    const { workspace } = scene.session.manifest.layout
+    const ref = (text: string) => ({
+      ...{ sha256: sha256(text), sizeBytes: text.length, blobRef: `sha256:${sha256(text)}` },
+    })
+    const known = (text: string) => ({ exists: true, sha256: sha256(text), sizeBytes: text.length })
+    const made = (name: string, root: string) => ({
+      event: event(scene.turn.runId, {
+        ...{ eventId: name, relativePath: name, sourceImportKey: name, workspaceRoot: root },
+        ...{ evidenceProof: 'toolpart-chain', supersedesEventId: own },
+        ...{ before: ref('one'), after: ref('two') },
+        ...{ beforeState: known('one'), afterState: known('two') },
+      }),
+      ...{ beforeContent: 'one', afterContent: 'two' },
+    })
+    await importInto(scene, [made('here.txt', workspace), made('there.txt', '/elsewhere')])
+    const { files } = await scene.changes()
+    expect(files.map(({ path, reviewable, rejectable }) => [path, reviewable, rejectable])).toEqual(
+      [
+        ['a.txt', true, true],
+        ['here.txt', true, true],
+        ['there.txt', true, false],
+      ],
+    )
+    expect(files[2]?.reasons).toEqual(['It was made in another workspace'])
+    const trace = await host().ok('GET', `/v1/runs/${scene.turn.runId}/bundle?format=agent-trace`)
+    expect(trace.files[0]).toMatchObject({ path: 'a.txt', conversations: [{}] })
   })
 
   test('[CHG10] evidence without a text never beats one that has it', () => {
@@ -607,13 +870,17 @@ describe('rejecting', () => {
 
   test('[CHG12] a conflict is told and changes neither file nor proof; it may be tried again', async () => {
     const made = await scene()
-    const [file] = (await reject(made)).json.files
+    const first = { 'idempotency-key': 'first' }
+    const [file] = (await reject(made, { all: true }, first)).json.files
     await approve(made, file)
     const { id } = await made.session.agent.command('execute')
     made.session.agent.result(id, {
       ...report({ status: 'failed', error: 'Conflict: it was changed since' }),
     })
     await host().live()
+    expect((await reject(made, { all: true }, first)).json.files[0]).toMatchObject({
+      ...{ state: 'conflict', reason: 'Conflict: it was changed since' },
+    })
     const answer = await reject(made, { paths: ['a.txt'] }, { 'idempotency-key': 'again' })
     expect(answer.json.files[0]).toMatchObject({ state: 'waiting' })
     expect(answer.json.files[0].operationId).not.toBe(file.operationId)
@@ -648,6 +915,107 @@ describe('rejecting', () => {
     expect(body.operation.content).toBeUndefined()
   })
 
+  test('[CHG17] single hunks, one after the other, then the rest: each expects what the one before has left', async () => {
+    const numbered = (over: Record<number, string> = {}) =>
+      Array.from({ length: 20 }, (_, at) => `${over[at] ?? `line ${at}`}\n`).join('')
+    const changed = { 2: 'second', 10: 'tenth', 18: 'last' }
+    const whole: Step = {
+      ...{
+        tool: 'write',
+        path: 'h.txt',
+        exists: true,
+        before: numbered(),
+        after: numbered(changed),
+      },
+      input: { filePath: 'h.txt', content: numbered(changed) },
+    }
+    const made = await scene([whole])
+    const at = `/v1/runs/${made.turn.runId}/changes/hunks?path=h.txt`
+    const { hunks } = await host().ok('GET', at)
+    expect(hunks).toMatchObject([
+      {
+        stable: true,
+        before: { first: 3, lines: 1 },
+        after: { first: 3, lines: 1 },
+        rejected: false,
+      },
+      { before: { first: 11 } },
+      { before: { first: 19 } },
+    ])
+    const ids: string[] = hunks.map(({ id }: { id: string }) => id)
+    const take = async (body: object, expected: string, restored: string) => {
+      const [file] = (await reject(made, { paths: ['h.txt'], ...body })).json.files
+      expect(file.state).toBe('waiting')
+      // Meanwhile nothing else of this file is begun.
+      const other = (await reject(made, { paths: ['h.txt'], hunks: [ids[2]] })).json.files[0]
+      expect(other.operationId).toBe(file.operationId)
+      await approve(made, file)
+      const { id, body: order } = made.session.agent.commands('execute').at(-1) as never as {
+        id: string
+        body: { operation: { content: string; revert: object } }
+      }
+      expect(order.operation).toMatchObject({
+        content: restored,
+        revert: { expect: sha256(expected), restore: sha256(restored) },
+      })
+      made.session.agent.result(id, { ...report({ output: 'Restored' }) })
+      await host().live()
+    }
+    const without = (...lines: number[]) =>
+      numbered(
+        Object.fromEntries(Object.entries(changed).filter(([n]) => !lines.includes(Number(n)))),
+      )
+    await take({ hunks: [ids[1]] }, numbered(changed), without(10))
+    expect((await made.changes()).files[0]).toMatchObject({ decision: 'partly-rejected' })
+    expect(
+      (await host().ok('GET', at)).hunks.map((it: { rejected: boolean }) => it.rejected),
+    ).toEqual([...[false, true, false]])
+    const again = (await reject(made, { paths: ['h.txt'], hunks: [ids[1]] })).json.files[0]
+    expect(again).toMatchObject({ state: 'applied' })
+    await take({ hunks: [ids[0], ids[1]] }, without(10), without(2, 10))
+    await take({}, without(2, 10), numbered())
+    expect((await made.changes()).files[0]).toMatchObject({ decision: 'rejected' })
+    expect((await reject(made, { paths: ['h.txt'], hunks: [ids[2]] })).json.files).toMatchObject([
+      { state: 'applied' },
+    ])
+    expect(made.session.agent.commands('execute')).toHaveLength(3)
+  })
+
+  test('[CHG17] hunks that look alike, of a new file or of what is not proven are done by hand; unknown ones are refused', async () => {
+    const part = ['a', 'b', 'c', '1', 'd', 'e', 'f']
+    const twice = (mark: string) => [...part, ...part].join('\n').replaceAll('1', () => mark) + '\n'
+    const alike: Step = {
+      ...{ tool: 'write', path: 't.txt', exists: true, before: twice('1'), after: twice('2') },
+      input: { filePath: 't.txt', content: twice('2') },
+    }
+    const create: Step = {
+      ...{ tool: 'write', path: 'n.txt', exists: false, before: null, after: 'new\n' },
+      input: { filePath: 'n.txt', content: 'new\n' },
+    }
+    const unproven: Step = {
+      ...{ tool: 'edit', path: 'u.txt' },
+      input: { filePath: 'u.txt', oldString: 'a', newString: 'b' },
+    }
+    const made = await scene([alike, create, unproven])
+    const hunksOf = (path: string) =>
+      host().ok('GET', `/v1/runs/${made.turn.runId}/changes/hunks?path=${path}`)
+    const { hunks } = await hunksOf('t.txt')
+    expect(hunks.map(({ stable }: { stable: boolean }) => stable)).toEqual([false, false])
+    const rejectOf = async (path: string, id: string) =>
+      (await reject(made, { paths: [path], hunks: [id] })).json
+    expect((await rejectOf('t.txt', hunks[0].id)).files).toMatchObject([{ state: 'manual' }])
+    expect(await hunksOf('n.txt')).toMatchObject({ rejectable: false, hunks: [] })
+    expect((await hunksOf('u.txt')).reasons[0]).toContain('not proven')
+    const unknown = `hnk_${'0'.repeat(40)}`
+    for (const path of ['n.txt', 'u.txt'])
+      expect((await rejectOf(path, unknown)).files).toMatchObject([{ state: 'manual' }])
+    expect((await rejectOf('t.txt', unknown)).error.details[0].path).toBe('hunks')
+    expect((await reject(made, { all: true, hunks: [unknown] })).status).toBe(400)
+    const other = `/v1/runs/${made.turn.runId}/changes/hunks?path=other`
+    expect(await host().refusal('GET', other)).toEqual([422, 'unprocessable'])
+    expect(made.session.agent.commands('execute')).toEqual([])
+  })
+
   test('[CHG12] accepting only records; a wrong name, no name and a direct revert are refused', async () => {
     const made = await scene()
     const { runId } = made.turn
@@ -671,6 +1039,88 @@ describe('rejecting', () => {
       'unprocessable',
     ])
   })
+})
+
+test('[CHG7] no text, snippet or prompt is in a log line, a diagnostic, a status or an error', async () => {
+  const [text, snippet, prompt] = ['canary-of-texts', 'canary-of-snippets', 'canary-of-prompts']
+  const session = await host().begin()
+  const turn = await host().ok('POST', `${session.at}/prompts`, { text: prompt })
+  await host().live()
+  session.agent.result(turn.id, { sent: true, opencodeSessionId: 'ses_oc' })
+  await host().live()
+  const scene = new ChangeScene(session, turn, [
+    edit('a.txt', `${text} ${snippet}\n`, snippet, 'moon'),
+    {
+      tool: 'edit',
+      path: 'b.txt',
+      input: { filePath: 'b.txt', oldString: snippet, newString: text },
+    },
+  ])
+  await scene.tell()
+  const bad = { ...scene.bundle(), files: [{ text }] }
+  const refused = [
+    await scene.post(bad),
+    await scene.post({ ...scene.bundle(), version: text }),
+    await host().call('POST', '/v1/evidence/evaluate', { name: text, parts: snippet }),
+    await host().call('POST', `/v1/runs/${turn.runId}/changes/import`, {
+      changes: [{ event: text }],
+    }),
+    await host().call('POST', `/v1/runs/${turn.runId}/changes/reject`, { all: text }),
+  ]
+  await scene.backfill()
+  await host().live()
+  await scene.collect()
+  const { collects, files } = await scene.changes()
+  expect(files).toHaveLength(2)
+  expect(collects.at(-1)?.diagnostics.length).toBeGreaterThan(0)
+  const told = await session.events('changes.collected')
+  const status = await host().ok('GET', '/v1/status')
+  const seen = JSON.stringify([
+    ...[host().app.logs, collects, told, status],
+    refused.map((answer) => answer.text),
+  ])
+  for (const canary of [text, snippet, prompt]) expect(seen).not.toContain(canary)
+})
+
+test('[CHG8] switched off later, what was proven stays valid, and nothing new is', async () => {
+  const scene = await ChangeScene.begin(host(), [cheer])
+  await scene.tell()
+  await scene.collect()
+  const before = await scene.changes()
+  await scene.backfill({ mode: 'off' })
+  await host().live()
+  await scene.collect(scene.bundle({ files: [], reads: [] }))
+  const after = await scene.changes()
+  expect(after.fingerprint).toBe(before.fingerprint)
+  expect(after.files).toMatchObject([{ reviewable: true, rejectable: true }])
+  const next = await ChangeScene.in(scene.session, [again])
+  await next.tell()
+  next.session.agent.fail(next.asked.id, 'Not now')
+  await host().live()
+  await next.backfill({ mode: 'off' })
+  await host().live()
+  await next.collect(next.bundle({ files: [], reads: [] }))
+  expect((await next.changes()).files).toMatchObject([{ rejectable: false }])
+})
+
+test('[CHG10] another agent’s events have one fingerprint in every mode', async () => {
+  const prints = new Set<string>()
+  for (const mode of ['off', 'shadow', 'single-change', 'full'] as const) {
+    const scene = await ChangeScene.begin(host(), [cheer])
+    await scene.tell()
+    scene.session.agent.fail(scene.asked.id, 'Not now')
+    await host().live()
+    const path = `/v1/runs/${scene.turn.runId}/changes/import`
+    await host().ok('POST', path, { changes: [foreignChange(scene.turn.runId)] })
+    await scene.backfill({ mode })
+    await host().live()
+    await scene.collect(mode === 'off' ? scene.bundle({ files: [], reads: [] }) : undefined)
+    const { files } = await scene.changes()
+    const foreign = files.find((file) => file.path === 'x.txt')
+    const { event, reviewable, reasons } = foreign!.events[0]!
+    prints.add(JSON.stringify([{ ...event, taskId: '' }, reviewable, reasons, foreign?.rejectable]))
+  }
+  expect(prints.size).toBe(1)
 })
 
 test('[CHG6] an export has every event as it is stored, and the texts', async () => {

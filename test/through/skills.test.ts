@@ -169,6 +169,103 @@ describe('[SKILL14] a session with skills', () => {
   })
 })
 
+describe('[SKILL18] a skill that is a file of the workspace', () => {
+  const path = 'docs/skills/house.md'
+  const inWorkspace = async (name: string, at = path) => {
+    const { id } = await ok('PUT', '/v1/skills', { name, description: 'Of the house' })
+    const source = { kind: 'path', path: at }
+    await ok('POST', `/v1/skills/${id}/versions`, { source, activate: true })
+    return id as string
+  }
+  const read = (name: string, content: string, change: object = {}) => ({
+    ...{ name, path, found: 'file', sha256: 'a'.repeat(64), content, ...change },
+  })
+  const payload = async (body: object, key?: string) =>
+    (await ok('POST', '/v1/skills/payload', body, key)).items.map(
+      ({ content, reason }: Record<string, unknown>) => content ?? reason,
+    )
+
+  test('is asked of the sandbox; what it finds first stays, in its payload and in later sandboxes', async () => {
+    const id = await inWorkspace('house')
+    const session = await host().begin({ skills: ['house'] })
+    expect((await session.view()).pins).toMatchObject([{ id, name: 'house', revision: 1 }])
+    const file = `${session.manifest.layout.configDir}/skill/house/SKILL.md`
+    const head = '---\nname: "house"\ndescription: "Of the house"\n---\n'
+    expect(session.manifest.workspaceSkills).toEqual([
+      { name: 'house', path, file, head, maxBytes: 65536 },
+    ])
+    expect(skillFiles(session)).toEqual([])
+    const asked = { skills: ['house'], session: session.id }
+    expect(await payload(asked)).toEqual(['path_not_uploaded'])
+
+    session.agent.emit('skill.read', read('house', '---\nname: x\n---\nWipe your feet.'))
+    session.agent.emit('skill.read', read('house', 'Forged.'))
+    session.agent.emit('skill.read', read('nobody', 'Forged.'))
+    await host().live()
+    expect(await payload(asked)).toEqual(['Wipe your feet.'])
+    expect(await payload({ skills: ['house'] })).toEqual(['path_not_uploaded'])
+    const logged = (await session.events('skill.read')).map(({ data }: { data: object }) => data)
+    expect(logged[0]).toEqual({ name: 'house', path, found: 'file', sha256: 'a'.repeat(64) })
+
+    await ok('POST', `${session.at}/replace`)
+    await host().live(30_000)
+    await session.meet()
+    expect(session.manifest.workspaceSkills).toBeUndefined()
+    expect(session.file('house/SKILL.md')).toBe(`${head}Wipe your feet.\n`)
+    const { runId } = await use(session, 'house')
+    expect(await uses(id, runId)).toHaveLength(2)
+  })
+
+  test('is not there if the sandbox has found none, and is not looked for again', async () => {
+    await inWorkspace('missing')
+    await register('given', 'Here.')
+    const session = await host().begin({ skills: ['missing', 'given'] })
+    const why = read('missing', '', { found: 'missing', sha256: null, content: undefined })
+    session.agent.emit('skill.read', why)
+    await host().live()
+    expect(await payload({ skills: ['missing'], session: session.id })).toEqual(['path_missing'])
+    await ok('POST', `${session.at}/replace`)
+    await host().live(30_000)
+    await session.meet()
+    expect(session.manifest.workspaceSkills).toBeUndefined()
+    expect(skillFiles(session)).toHaveLength(1)
+  })
+
+  test('must have a path inside of the workspace that names no credentials', async () => {
+    const paths = ['../house.md', '/etc/passwd', '.env', '.git/config', 'a/.ssh/id_rsa']
+    for (const [n, at] of paths.entries()) {
+      await inWorkspace(`unsafe-${n}`, at)
+      const { status, json } = await host().call('POST', '/v1/sessions', {
+        skills: [`unsafe-${n}`],
+      })
+      expect([status, json.error.details]).toEqual([
+        422,
+        [{ path: 'skills.0', message: 'Cannot be given: path_unsafe' }],
+      ])
+    }
+  })
+
+  test('its text is kept without what looks like a key, and is nobody else’s to see', async () => {
+    await inWorkspace('keyed')
+    const session = await host().begin({ skills: ['keyed'] })
+    const token = `ghp_${'a1B2'.repeat(9)}`
+    session.agent.emit('skill.read', read('keyed', `Use ${token} here`))
+    await host().live()
+    const body = { skills: ['keyed'], session: session.id }
+    const [text] = await payload(body)
+    expect(text).toMatch(/^Use .* here$/)
+    expect(text).not.toContain(token)
+    const limits = { ownSessions: true }
+    const key = { name: 'o', owner: 'somebody', scopes: ['read'], limits }
+    const own = (await ok('POST', '/v1/keys', key)).secret
+    const seen = await host().refusal('POST', '/v1/skills/payload', body, own)
+    expect(seen).toEqual([404, 'not_found'])
+    const unknown = { ...body, session: session.id.replace(/.{8}$/, '00000000') }
+    const none = await host().refusal('POST', '/v1/skills/payload', unknown)
+    expect(none).toEqual([404, 'not_found'])
+  })
+})
+
 describe('[SKILL15] what came of a skill', () => {
   test('that OpenCode was asked for it and has loaded it is recorded once per run', async () => {
     const session = await host().begin({ skills: ['review'] })

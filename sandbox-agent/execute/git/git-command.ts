@@ -10,7 +10,9 @@ import {
   type Repository,
   runAsRepositoryOwner,
 } from './repository.ts'
-import { quote, type Run, runEnclosed } from '../run/run.ts'
+import { quote } from '../run/enclosure.ts'
+import { type Run, runEnclosed } from '../run/run.ts'
+import { folderInside } from '../run/site.ts'
 
 type Walls = Pick<Run, 'held' | 'plan' | 'stop'>
 
@@ -43,9 +45,10 @@ export async function runGitInWorktree(
   attemptId: string,
   run: Omit<Run, 'folder'>,
   upload: Upload,
+  cwd?: string,
 ): Promise<Outcome> {
   const files = await checkOut(repository)
-  const outcome = await runEnclosed({ ...run, folder: files })
+  const outcome = await runEnclosed({ ...run, folder: folderInside(files, cwd) })
   if (outcome.error) return outcome
   // The command may have written into the git folder, too: what is read now is not what it left there.
   const { context, privateGitDir, format } = repository

@@ -60,6 +60,7 @@ export function tryGit(context: GitContext, args: string[], options: GitOptions)
       ...gitEnvironment(context, options),
     },
     owner: site.owner,
+    run: site.run,
     deadline,
     ...(options.input !== undefined && { input: options.input }),
     ...(options.maxBytes !== undefined && { maxBytes: options.maxBytes }),

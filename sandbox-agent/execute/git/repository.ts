@@ -84,7 +84,11 @@ export async function runAsRepositoryOwner(
   input = '',
 ): Promise<Bounded> {
   const environment = cleanEnvironment(site, attemptId)
-  const run = await runBounded(file, args, { environment, owner: site.owner, deadline, input })
+  const { owner, run: behindWalls } = site
+  const run = await runBounded(file, args, {
+    ...{ environment, owner, deadline, input },
+    run: behindWalls,
+  })
   if (run.code !== 0) throw new Error(`${file}: ${whyFailed(run)}`)
   return run
 }

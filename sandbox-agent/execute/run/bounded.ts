@@ -1,10 +1,13 @@
 import { spawn } from 'node:child_process'
+import type { Run } from '../../enclosure/reader.ts'
 import type { Owner } from '../../workspace/folder.ts'
 import { kill } from '../../marked-processes.ts'
 
 interface BoundedOptions {
   environment: Record<string, string>
   owner: Owner | undefined
+  /** Behind walls, where they are given. */
+  run?: Run | undefined
   deadline: number
   input?: string | Buffer
   maxBytes?: number
@@ -24,12 +27,18 @@ const maxErrorBytes = 8 * 1024
  * Runs a program for the agent itself, as the sandbox's user, with limits for its time and its output. It starts in the
  * root folder: the agent, which may be root, never enters a folder that somebody could have replaced by a symlink.
  */
-export function runBounded(
+export async function runBounded(
   file: string,
   args: string[],
   options: BoundedOptions,
 ): Promise<Bounded> {
-  const { maxBytes = 1024 * 1024 } = options
+  const { maxBytes = 1024 * 1024, environment, input, run } = options
+  if (run) {
+    const timeoutMs = Math.max(0, options.deadline - Date.now())
+    const limits = { environment, maxBytes, timeoutMs, ...(input !== undefined && { input }) }
+    const { code, output, bytes, errors } = await run(file, args, limits)
+    return { code, stdout: output, stderr: errors, cut: bytes > maxBytes }
+  }
   return new Promise((resolve, reject) => {
     const child = spawn(file, args, {
       cwd: '/',

@@ -10,6 +10,8 @@ export type Enclosure = 'user' | 'root' | 'none'
 
 interface Walls {
   network: boolean
+  /** Folders that nothing inside can write, where there are walls. */
+  readOnly?: readonly string[] | undefined
   limits: Pick<IsolationPlan['limits'], 'memoryBytes' | 'processes'>
 }
 
@@ -20,23 +22,29 @@ interface CommandLine {
   owner: Owner | undefined
 }
 
+export const quote = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
+
 const namespaces = ['--mount', '--pid', '--fork', '--kill-child']
 /** A loopback interface of its own, and a /proc that shows its own processes. Neither is a wall, so either may fail. */
-const furnish =
-  'ip link set lo up 2>/dev/null; mount -t proc proc /proc 2>/dev/null; cd / && exec "$@"'
+const furnish = 'ip link set lo up 2>/dev/null; mount -t proc proc /proc 2>/dev/null'
+/** This one is a wall. */
+const hold = (folder: string) =>
+  `mount --bind ${quote(folder)} ${quote(folder)} && mount -o remount,bind,ro ${quote(folder)} || exit 126`
+const enter = 'cd / && exec "$@"'
 const withoutPrivileges = ['--inh-caps=-all', '--bounding-set=-all', '--no-new-privs']
 
 /** What to start, so that `script` runs inside the walls. The script is the first process of its namespace. */
 export function enclose(
   enclosure: Enclosure,
   owner: Owner | undefined,
-  { network, limits }: Walls,
+  { network, limits, readOnly = [] }: Walls,
   script: string,
 ): CommandLine {
   const net = network ? [] : ['--net']
   const limited = [...limitedBy(enclosure, owner, limits), 'sh', '-c', script]
   const furnished = (privileges: string[]) => [
-    ...['--', 'sh', '-c', furnish, 'sh', 'setpriv', ...privileges, ...withoutPrivileges],
+    ...['--', 'sh', '-c', [furnish, ...readOnly.map(hold), enter].join('; ')],
+    ...['sh', 'setpriv', ...privileges, ...withoutPrivileges],
     ...limited,
   ]
   if (enclosure === 'user') {

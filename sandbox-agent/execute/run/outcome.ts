@@ -4,6 +4,8 @@ import type { Enforcement, ExecutionReport } from '../../../src/contract/operati
 /** What an executor says. What it leaves out is empty, and without an error it has succeeded. */
 export interface Outcome {
   output?: string
+  stderr?: string
+  found?: boolean
   truncated?: boolean
   exitCode?: number | null
   error?: string | null
@@ -15,10 +17,12 @@ export interface Outcome {
 }
 
 export function outcomeReport(outcome: Outcome, durationMs: number): ExecutionReport {
-  const { error = null } = outcome
+  const { error = null, stderr, found } = outcome
   return {
     status: error === null ? 'succeeded' : 'failed',
     output: outcome.output ?? '',
+    ...(stderr !== undefined && { stderr }),
+    ...(found !== undefined && { found }),
     truncated: outcome.truncated ?? false,
     exitCode: outcome.exitCode ?? null,
     error,

@@ -3,13 +3,13 @@
 // `run`, and the git commands for git itself.
 
 import { type ChildProcess, spawn } from 'node:child_process'
-import type { Writable } from 'node:stream'
+import type { Readable, Writable } from 'node:stream'
 import type { Enforcement, IsolationPlan } from '../../../src/contract/operation.ts'
 import { sleep } from '../../log.ts'
 import { bashPath } from '../../shell.ts'
 import { findMarked, kill, killMarked } from '../../marked-processes.ts'
 import { censusOf, censusOverLimit } from './census.ts'
-import { enclose } from './enclosure.ts'
+import { enclose, quote } from './enclosure.ts'
 import type { Outcome } from './outcome.ts'
 import { attemptMark, cleanEnvironment, type Site } from './site.ts'
 import type { Held } from './probe.ts'
@@ -23,6 +23,12 @@ export interface Run {
   command: string
   folder: string
   environment: Record<string, string>
+  /** What it prints to standard error is told by itself. */
+  apart?: boolean
+  /** Whether this path is there afterwards, seen from its folder, is told. */
+  looksFor?: string | undefined
+  /** Folders that nothing inside the walls can write. */
+  readOnly?: readonly string[]
   /** Nobody wants it any more. */
   stop?: AbortSignal | undefined
 }
@@ -43,11 +49,12 @@ const script = 'eval "$(cat <&3)"'
 export async function runEnclosed(run: Run): Promise<Outcome> {
   const { site, held, plan, attemptId } = run
   const inner = innerScript(run)
-  const line = enclose(held.enclosure, site.owner, plan, script)
+  const line = enclose(held.enclosure, site.owner, { ...plan, readOnly: run.readOnly }, script)
   const child = spawn(line.file, line.args, {
     cwd: '/',
     env: cleanEnvironment(site, attemptId),
-    stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+    // After the first three: what to run, its standard error, and whether what is looked for is there.
+    stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe'],
     detached: true,
     ...line.owner,
   })
@@ -63,7 +70,8 @@ function enforcedOn({ held, plan }: Run): Enforcement[] {
   )
 }
 
-function innerScript({ site, folder, environment, command, attemptId }: Run): string {
+function innerScript(run: Run): string {
+  const { site, folder, environment, command, attemptId, apart = false, looksFor } = run
   const marks = { ...site.marks, [attemptMark]: attemptId }
   const exports = Object.entries({ ...environment, ...marks }).map(([name, value]) => {
     if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
@@ -75,18 +83,20 @@ function innerScript({ site, folder, environment, command, attemptId }: Run): st
     `cd -- ${quote(folder)} || exit 126`,
     'unset OLDPWD',
     // As a child: the first process of a namespace hears no signal that it has not asked for.
-    `${bashPath()} -c ${quote(command)} 2>&1 3<&-`,
-    'exit $?',
+    `${bashPath()} -c ${quote(command)} ${apart ? '2>&4' : '2>&1'} 3<&- 4>&- 5>&-`,
+    'code=$?',
+    ...(looksFor === undefined ? [] : [`[ ! -e ${quote(looksFor)} ] || echo found >&5`]),
+    'exit $code',
   ].join('\n')
 }
-
-export const quote = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
 
 /** Follows one child to its end, and ends it if it takes too much of anything. */
 class Watch {
   readonly #child: ChildProcess
   readonly #run: Run
   readonly #printed: Printed
+  readonly #complained: Printed
+  #found = false
   #stderr = ''
   /** Why it was ended. */
   #why: string | undefined
@@ -95,10 +105,14 @@ class Watch {
     this.#child = child
     this.#run = run
     this.#printed = new Printed(run.plan.limits.outputBytes)
-    child.stdout?.on('data', (chunk: Buffer) => this.#read(chunk))
+    this.#complained = new Printed(run.plan.limits.outputBytes)
+    child.stdout?.on('data', (chunk: Buffer) => this.#read(chunk, this.#printed))
     child.stderr?.on('data', (chunk: Buffer) => {
       this.#stderr = (this.#stderr + chunk.toString('utf8')).slice(0, 4000)
     })
+    const [, , , , complaints, found] = child.stdio as unknown as Readable[]
+    complaints?.on('data', (chunk: Buffer) => this.#read(chunk, this.#complained))
+    found?.on('data', () => (this.#found = true))
   }
 
   async ended(): Promise<Omit<Outcome, 'enforced'>> {
@@ -119,15 +133,23 @@ class Watch {
       clearTimeout(timer)
       clearInterval(census)
       stop?.removeEventListener('abort', onStop)
-      this.#child.stdout?.destroy()
-      this.#child.stderr?.destroy()
+      for (const stream of this.#child.stdio) stream?.destroy()
     }
   }
 
   #outcome(code: number | null, signal: string | null): Omit<Outcome, 'enforced'> {
     const { text, cut } = this.#printed.text()
+    const { apart = false, looksFor } = this.#run
+    const complained = this.#complained.text()
     const error = this.#why ?? describeEnd(code, signal, this.#stderr.trim())
-    return { output: text, truncated: cut, exitCode: this.#why === undefined ? code : null, error }
+    return {
+      output: text,
+      ...(apart && { stderr: complained.text }),
+      ...(looksFor !== undefined && { found: this.#found }),
+      truncated: cut || complained.cut,
+      exitCode: this.#why === undefined ? code : null,
+      error,
+    }
   }
 
   #exit(): Promise<{ code: number | null; signal: string | null }> {
@@ -137,10 +159,9 @@ class Watch {
     })
   }
 
-  #read(chunk: Buffer): void {
-    this.#printed.add(chunk)
-    if (this.#printed.bytes > maxPrintedBytes)
-      this.#end(`It printed more than ${maxPrintedBytes} bytes`)
+  #read(chunk: Buffer, stream: Printed): void {
+    stream.add(chunk)
+    if (stream.bytes > maxPrintedBytes) this.#end(`It printed more than ${maxPrintedBytes} bytes`)
   }
 
   #timeOut(timeoutMs: number): void {
@@ -156,7 +177,7 @@ class Watch {
 
   #look(): void {
     const { limits } = this.#run.plan
-    const over = censusOverLimit(this.#found(), limits)
+    const over = censusOverLimit(this.#processes(), limits)
     if (over !== undefined) this.#end(`It used ${over}`)
   }
 
@@ -171,7 +192,7 @@ class Watch {
     if (this.#run.held.enclosure === 'none') await killMarked(this.#marked)
   }
 
-  #found(): number[] {
+  #processes(): number[] {
     if (this.#run.held.enclosure === 'none') return findMarked(this.#marked)
     return censusOf(this.#child.pid ?? 0, this.#run.plan.limits.processes * 2)
   }

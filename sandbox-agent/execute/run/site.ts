@@ -1,4 +1,5 @@
 import { resolve, sep } from 'node:path'
+import type { Run } from '../../enclosure/reader.ts'
 import type { Owner } from '../../workspace/folder.ts'
 
 /** The folders, the user and the search path with which operations run. */
@@ -11,6 +12,8 @@ export interface Site {
   path: string
   /** In the environment of every process, so that what is left behind can be found. */
   marks: Record<string, string>
+  /** Runs git behind walls like OpenCode's. Absent: as the sandbox's user alone. */
+  run?: Run
 }
 
 export const attemptMark = 'GANTRY_ATTEMPT'
@@ -23,6 +26,13 @@ export const cleanEnvironment = (site: Site, attemptId: string): Record<string, 
   ...site.marks,
   [attemptMark]: attemptId,
 })
+
+/** As it is spelled: inside the walls it is entered as the sandbox's user, who may go wherever it leads. */
+export function folderInside(root: string, cwd = '.'): string {
+  const folder = resolve(root, cwd)
+  if (folder === root || folder.startsWith(`${root}${sep}`)) return folder
+  throw new Error(`Cannot run in "${cwd}": it is outside the workspace`)
+}
 
 /** Relative to the workspace, as git spells it. It is a spelling only: no file is looked at. */
 export function pathInSite(workspace: string, target: string): string {

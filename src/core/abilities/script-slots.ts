@@ -302,10 +302,30 @@ function readsCode(names: readonly string[]): boolean {
 
 export type FilledScript = { script: string } | { problem: string }
 
-/** Puts the values in. A value that its place cannot hold is refused: it would not arrive as it is. */
-export function fillScript({ texts, slots }: SlottedScript, filling: Filling): FilledScript {
+/** By the name of an input whose value is not to be shown: the variable that has it. */
+export type SecretVariables = ReadonlyMap<string, string>
+
+/**
+ * Puts the values in. A value that its place cannot hold is refused: it would not arrive as it is. Secret inputs are named
+ * by their variables, so that the script can be shown.
+ */
+export function fillScript(
+  { texts, slots }: SlottedScript,
+  filling: Filling,
+  secrets: SecretVariables = new Map(),
+): FilledScript {
   let script = texts[0] ?? ''
   for (const [at, { reference, quoting, text }] of slots.entries()) {
+    const variable = reference.kind === 'input' ? secrets.get(reference.name) : undefined
+    if (variable !== undefined) {
+      const named = quotedVariable(variable, quoting)
+      if (named === null)
+        return {
+          problem: `Cannot fill ${text}: a secret cannot stand in a quoted here-document; read $ABILITY_INPUTS_JSON instead`,
+        }
+      script += named + (texts[at + 1] ?? '')
+      continue
+    }
     const value = valueText(reference, filling)
     if (value.includes('\u0000') || !value.isWellFormed())
       return {
@@ -321,6 +341,14 @@ export function fillScript({ texts, slots }: SlottedScript, filling: Filling): F
       problem: `Cannot fill ${broken.text}: a line of the value is the end of the here-document; read $ABILITY_INPUTS_JSON instead`,
     }
   return { script }
+}
+
+/** What a variable is replaced by is not read as code again, nor split inside of quotes. */
+function quotedVariable(name: string, quoting: Quoting): string | null {
+  if (quoting.kind === 'bare') return `"\${${name}}"`
+  if (quoting.kind === 'single') return `'"\${${name}}"'`
+  if (quoting.kind === 'double') return `\${${name}}`
+  return quoting.quoted ? null : `\${${name}}`
 }
 
 function quoted(value: string, quoting: Quoting): string {

@@ -17,6 +17,7 @@ export const crashPoints = [
   'ask.stored',
   'operation.decided',
   'attempt.reserved',
+  'ability.moved',
   'outbox.before-send',
   'outbox.after-send',
   'ledger.before-write',

@@ -34,12 +34,21 @@ const remarks: readonly DiagnosticCode[] = [
 ]
 
 export class Anchors {
-  readonly #bundle: EvidenceBundle
+  readonly #reads: ReadonlyMap<string, EvidenceBundle['reads']>
+  readonly #failures: ReadonlyMap<string, Failure[]>
   readonly #files: ReadonlyMap<string, EvidenceFile[]>
+  readonly #filled: ReadonlySet<string>
   readonly #overBudget: ReadonlyMap<EvidenceFile, DiagnosticCode>
+  readonly #changed = new Map<EvidenceWindow, Changed>()
 
   constructor(bundle: EvidenceBundle) {
-    this.#bundle = bundle
+    const told = bundle.failures.map((it, at) => ({ ...it, at }))
+    this.#failures = groupBy(
+      told.filter(({ code }) => !remarks.includes(code)),
+      failureKey,
+    )
+    this.#reads = groupBy(bundle.reads, ({ windowId }) => windowId)
+    this.#filled = new Set(bundle.files.map(({ windowId }) => windowId))
     this.#files = groupBy(bundle.files, ({ windowId, path }) => fileKey(windowId, path))
     this.#overBudget = overBudget(bundle.files)
   }
@@ -54,28 +63,52 @@ export class Anchors {
     if (file.from !== window.from || file.to !== window.to) return no('identity-mismatch')
     const over = this.#overBudget.get(file)
     if (over) return no(over)
-    return shapeFault(window, path) ?? readSides(window, file)
+    return shapeFault(this.#changedIn(window), path) ?? readSides(window, file)
   }
 
-  #failure(window: EvidenceWindow, path: string, partId: string): DiagnosticCode | null {
-    const concerns = (it: EvidenceFailure) =>
-      it.partId !== null
-        ? it.partId === partId && (it.path === null || it.path === path)
-        : it.windowId === null
-          ? it.path === null && it.code !== 'malformed-row'
-          : it.windowId === window.id && (it.path === null || it.path === path)
-    const failure = this.#bundle.failures.find((it) => !remarks.includes(it.code) && concerns(it))
-    return failure?.code ?? null
+  #changedIn(window: EvidenceWindow): Changed {
+    const known = this.#changed.get(window)
+    if (known) return known
+    const { changed: paths } = window
+    const made = { paths, byFolded: groupBy(paths, foldedName) }
+    this.#changed.set(window, made)
+    return made
+  }
+
+  /** The first that is about the part, the window or everything, or about this path in one of them. */
+  #failure({ id: windowId }: EvidenceWindow, path: string, partId: string): DiagnosticCode | null {
+    const places = [
+      { partId, windowId: null, path: null },
+      { partId, windowId: null, path },
+      { partId: null, windowId, path: null },
+      { partId: null, windowId, path },
+      { partId: null, windowId: null, path: null },
+    ]
+    const found = places.flatMap((place) => this.#failures.get(failureKey(place))?.[0] ?? [])
+    return found.sort((a, b) => a.at - b.at)[0]?.code ?? null
   }
 
   /** A window is read once; texts without a read would be an eleventh one. */
   #readFault({ id }: EvidenceWindow): DiagnosticCode | null {
-    const reads = this.#bundle.reads.filter(({ windowId }) => windowId === id)
+    const reads = this.#reads.get(id) ?? []
     if (reads.some(({ timedOut, elapsedMs }) => timedOut || elapsedMs > limits.readMs))
       return 'read-timeout'
-    const isRead = reads.length === 1 || !this.#bundle.files.some(({ windowId }) => windowId === id)
-    return isRead ? null : 'read-limit'
+    return reads.length === 1 || !this.#filled.has(id) ? null : 'read-limit'
   }
+}
+
+type Failure = EvidenceFailure & { at: number }
+
+/** One that is about a part is about it in every window; a row that cannot be read and has no name is about nothing. */
+const failureKey = ({
+  code,
+  partId,
+  windowId,
+  path,
+}: Omit<EvidenceFailure, 'code'> & { code?: DiagnosticCode }): string => {
+  if (partId !== null) return JSON.stringify(['part', partId, path])
+  if (windowId !== null) return JSON.stringify(['window', windowId, path])
+  return path === null && code !== 'malformed-row' ? 'all' : 'nothing'
 }
 
 const fileKey = (windowId: string, path: string) => JSON.stringify([windowId, path])
@@ -103,14 +136,18 @@ const sizeOf = (side: EvidenceSide) =>
   side.state === 'text' ? Math.max(side.sizeBytes, side.text.length) : 0
 
 /** A path that is a file in one tree and a folder in the other, or that differs from another only in case or form. */
-function shapeFault({ changed }: EvidenceWindow, path: string): AnchorMatch | null {
-  const key = foldedName(path)
-  for (const other of changed) {
-    if (other === path) continue
-    if (other.startsWith(`${path}/`) || path.startsWith(`${other}/`)) return no('path-is-folder')
-    if (foldedName(other) === key) return no('rename')
-  }
-  return null
+function shapeFault(changed: Changed, path: string): AnchorMatch | null {
+  const isBelow = (name: string, folder: string) =>
+    name.startsWith(folder) && name[folder.length] === '/'
+  if (changed.paths.some((other) => isBelow(other, path) || isBelow(path, other)))
+    return no('path-is-folder')
+  const alike = changed.byFolded.get(foldedName(path)) ?? []
+  return alike.some((other) => other !== path) ? no('rename') : null
+}
+
+interface Changed {
+  paths: readonly string[]
+  byFolded: ReadonlyMap<string, string[]>
 }
 const foldedName = (path: string) => path.normalize('NFC').toLowerCase()
 

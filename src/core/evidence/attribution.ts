@@ -6,10 +6,14 @@ import type { DiagnosticCode, SeenPart } from '../../contract/evidence.ts'
 import { hashText } from '../hash.ts'
 import type { Candidate, ProofDelivery } from './candidate.ts'
 
+/** By id. */
+export type SeenParts = ReadonlyMap<string, readonly SeenPart[]>
+
 /** Null: it is this delivery's, by everything that is known. */
 export function attributionFault(
   candidate: Candidate,
   delivery: ProofDelivery,
+  seenParts: SeenParts,
 ): DiagnosticCode | null {
   const { part, message, session } = candidate
   if (delivery.attribution !== 'strict-delivery') return 'strict-delivery-required'
@@ -22,11 +26,11 @@ export function attributionFault(
     if (message.parentId === null) return 'identity-missing'
     if (!session.userMessageIds.includes(message.parentId)) return 'strict-delivery-required'
   }
-  return isAsSeen(candidate, delivery) ? null : 'evidence-mismatch'
+  return isAsSeen(candidate, seenParts) ? null : 'evidence-mismatch'
 }
 
-function isAsSeen({ part }: Candidate, { seenParts }: ProofDelivery): boolean {
-  const seen = seenParts.filter(({ id }) => id === part.id)
+function isAsSeen({ part }: Candidate, seenParts: SeenParts): boolean {
+  const seen = seenParts.get(part.id) ?? []
   return seen.length === 1 && seen.every((it) => isSame(it, part))
 }
 

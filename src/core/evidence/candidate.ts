@@ -12,13 +12,15 @@ import type {
 import { isMutatingTool, namedPaths, relativePathOf } from '../../contract/evidence-paths.ts'
 import type { MutatingTool, Place } from '../../contract/evidence-paths.ts'
 import { hashText } from '../hash.ts'
+import { groupBy } from './group-by.ts'
 import { escapeName } from './texts/exact.ts'
+import { parsePatch, type PatchAct } from './texts/patch.ts'
 import { createdWarning, pathWarning, unprovenWarnings } from './warnings.ts'
 
 /** What the engine uses of a delivery record. */
 export interface ProofDelivery extends Pick<
   DeliveryRecord,
-  'attribution' | 'workspaceRoot' | 'sessions' | 'seenParts'
+  'attribution' | 'workspaceRoot' | 'sessions' | 'seenParts' | 'seenSteps'
 > {
   runId: string
   sessionId: string
@@ -33,6 +35,8 @@ export interface Candidate {
   path: string | null
   key: string
   change: ProvenChange
+  /** What its patch does, by path; null: it is not understood. Parsed once for all files of the part. */
+  patch: () => ReadonlyMap<string, PatchAct[]> | null
   /** Its texts are known from the tool parts alone. */
   exact: boolean
 }
@@ -81,14 +85,34 @@ function candidatesOfPart(of: PartPlace): Candidate[] {
   const { part, tool, place, delivery, messages } = of
   const message = messages.get(part.messageId) ?? null
   const session = delivery.sessions.find(({ id }) => id === part.sessionId) ?? null
+  const patch = once(() => patchActs(part, place))
   const named = new Map(namedPaths(part).map((name) => [pathOf(place, name).shown, name]))
   return [...named].map(([shown, name]) => {
     const { path } = pathOf(place, name)
     const key = keyOf(part.sessionId, part.id, shown)
     const event = unprovenEvent({ ...of, message, session, path, shown, name, key })
     const change = { event, beforeContent: null, afterContent: null }
-    return { part, tool, message, session, path, key, change, exact: false }
+    return { part, tool, message, session, path, key, change, patch, exact: false }
   })
+}
+
+function once<T>(make: () => T): () => T {
+  let made: { value: T } | undefined
+  return () => (made ??= { value: make() }).value
+}
+
+/** A move is about both of its paths. */
+function patchActs({ input }: EvidencePart, place: Place): Map<string, PatchAct[]> | null {
+  const text = input?.['patchText']
+  const acts = typeof text === 'string' ? parsePatch(text) : null
+  if (!acts) return null
+  const named = acts.flatMap((act) => {
+    const names = act.type === 'move' ? [act.path, act.to] : [act.path]
+    const paths = new Set(names.map((name) => relativePathOf(place, name) ?? ''))
+    return [...paths].map((path) => ({ path, act }))
+  })
+  const byPath = groupBy(named, ({ path }) => path)
+  return new Map([...byPath].map(([path, all]) => [path, all.map(({ act }) => act)]))
 }
 
 function pathOf(place: Place, name: string) {

@@ -5,6 +5,7 @@ import type { Proof } from '../../contract/change.ts'
 import type { DiagnosticCode } from '../../contract/evidence.ts'
 import type { Anchor, Text } from './anchors.ts'
 import type { Candidate } from './candidate.ts'
+import type { DerivedTexts } from './texts/derived.ts'
 import { digestOf } from './texts/exact.ts'
 import { type Act, reverseAct } from './transition.ts'
 
@@ -22,7 +23,7 @@ export type ChainWalk = { ok: true; steps: Step[] } | { ok: false; reason: Diagn
 const no = (reason: DiagnosticCode) => ({ ok: false, reason }) as const
 
 /** `links` are in order. The steps are those of changes that were not exact before. */
-export function walkBack(links: readonly Link[], anchor: Anchor): ChainWalk {
+export function walkBack(links: readonly Link[], anchor: Anchor, derived: DerivedTexts): ChainWalk {
   const order = orderFault(links.map(({ candidate }) => candidate))
   if (order) return no(order)
   if (anchor.after === null) return no('no-after-anchor')
@@ -32,6 +33,7 @@ export function walkBack(links: readonly Link[], anchor: Anchor): ChainWalk {
     if (cursor === null) return no('path-chain-ambiguous')
     const back = stepBack(link, cursor, at === 0 ? anchor : null)
     if (!back) return no('path-chain-ambiguous')
+    if (at > 0 && back.before && !derived.take(back.before.text)) return no('total-budget')
     if (!link.candidate.exact) steps.unshift({ ...back, candidate: link.candidate, after: cursor })
     cursor = back.before
   }

@@ -9,6 +9,7 @@ import {
   type ProofMode,
 } from '../../contract/evidence.ts'
 import { isMutatingTool, type Place, touchedPaths } from '../../contract/evidence-paths.ts'
+import { groupBy } from './group-by.ts'
 import type { Ended } from './states.ts'
 import { escapeName } from './texts/exact.ts'
 import { isReader } from './windows.ts'
@@ -69,12 +70,20 @@ const readRemarks = ({ reads }: EvidenceBundle): Diagnostic[] =>
 
 /** What changed in a window and no tool part names: no event is made of it. */
 function extraPaths({ bundle, place }: Told): Diagnostic[] {
-  return bundle.windows.flatMap(({ id, messageId, changed }) => {
-    const parts = bundle.parts.filter((part) => part.messageId === messageId)
-    const named = new Set(parts.flatMap((part) => touchedPaths(place, part)))
-    const extra = changed.filter((path) => !named.has(path))
-    return extra.map((path) => remark('extra-snapshot-path', { path, windowId: id }))
-  })
+  const named = new Map(
+    [...groupBy(bundle.parts, ({ messageId }) => messageId)].map(([messageId, parts]) => [
+      messageId,
+      new Set(parts.flatMap((part) => touchedPaths(place, part))),
+    ]),
+  )
+  const extra: Diagnostic[] = []
+  for (const { id, messageId, changed } of bundle.windows)
+    for (const path of changed) {
+      if (named.get(messageId)?.has(path)) continue
+      if (extra.length === maxDiagnostics) return extra
+      extra.push(remark('extra-snapshot-path', { path, windowId: id }))
+    }
+  return extra
 }
 
 const failures = ({ failures: told }: EvidenceBundle): Diagnostic[] =>

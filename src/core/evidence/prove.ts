@@ -17,7 +17,7 @@ import type {
 } from '../../contract/evidence.ts'
 import type { Place } from '../../contract/evidence-paths.ts'
 import { Anchors } from './anchors.ts'
-import { attributionFault } from './attribution.ts'
+import { attributionFault, type SeenParts } from './attribution.ts'
 import { type Candidate, candidatesOf, candidatePlace, type ProofDelivery } from './candidate.ts'
 import { capabilityFault, historyFault, shapeFingerprint } from './capability.ts'
 import { type Link, walkBack } from './chain.ts'
@@ -36,7 +36,8 @@ import { countProof } from './statistics.ts'
 import { markExact } from './toolparts.ts'
 import { readAct, verifyTransition } from './transition.ts'
 import { holdsAfterwards, type Proven } from './upgrade.ts'
-import { Company, matchWindow } from './windows.ts'
+import { Company, matchWindow, ToldSteps, type WindowMatch, Windows } from './windows.ts'
+import { DerivedTexts } from './texts/derived.ts'
 import { groupBy } from './group-by.ts'
 import { mismatchWarning } from './warnings.ts'
 
@@ -87,6 +88,10 @@ class Engine {
   readonly #input: ProofInput
   readonly #candidates: Candidate[]
   readonly #company: Company
+  readonly #seen: SeenParts
+  readonly #steps: ToldSteps
+  readonly #derived = new DerivedTexts()
+  readonly #byKey: ReadonlyMap<string, Candidate[]>
   readonly #faults = new Map<EvidencePart, DiagnosticCode | null>()
 
   constructor(input: ProofInput) {
@@ -94,13 +99,16 @@ class Engine {
     this.#input = input
     this.place = candidatePlace(bundle, delivery)
     this.#company = new Company(bundle, this.place)
+    this.#steps = new ToldSteps(delivery.seenSteps)
+    this.#seen = groupBy(delivery.seenParts, ({ id }) => id)
     this.#candidates = markExact(candidatesOf(bundle, delivery), {
       bundle,
-      place: this.place,
       company: this.#company,
+      derived: this.#derived,
       isBelieved: (candidate) =>
         historyFault(bundle) === null && this.#attributionFault(candidate) === null,
     })
+    this.#byKey = groupBy(this.#candidates, ({ key }) => key)
   }
 
   /** Off: no window, no text and no read is looked at. */
@@ -122,20 +130,27 @@ class Engine {
     const { bundle, delivery } = this.#input
     const anchors = new Anchors(bundle)
     const capability = capabilityFault(bundle, delivery)
-    const begun = this.#candidates.map((candidate) => this.#request(candidate, capability))
+    const windows = new Windows(bundle.windows)
+    const begun = this.#candidates.map((candidate) =>
+      this.#request(candidate, matchWindow(candidate, windows), capability),
+    )
     const ends = new Map<Candidate, Ended>()
     for (const group of groupsOf(begun))
       for (const end of this.#proveGroup(group, anchors)) ends.set(end.candidate, end)
     return withoutFrozen(this.#candidates.flatMap((candidate) => ends.get(candidate) ?? []))
   }
 
-  #request(candidate: Candidate, capability: DiagnosticCode | null): Requested | Skipped {
-    const match = matchWindow(candidate, this.#input.bundle.windows)
+  #request(
+    candidate: Candidate,
+    match: WindowMatch,
+    capability: DiagnosticCode | null,
+  ): Requested | Skipped {
     const window = match.ok ? match.window : null
     if (candidate.exact) return skip(candidate, window, 'already-exact')
     const fault = this.#nameFault(candidate) ?? this.#attributionFault(candidate) ?? capability
     if (fault) return skip(candidate, window, fault)
     if (!match.ok) return skip(candidate, null, match.reason)
+    if (!this.#steps.agrees(match.window)) return skip(candidate, window, 'evidence-mismatch')
     return this.#company.isClouded(candidate)
       ? skip(candidate, match.window, 'opaque-tool-in-window')
       : { state: 'snapshot-requested', candidate, window: match.window }
@@ -143,14 +158,13 @@ class Engine {
 
   #nameFault({ path, key }: Candidate): DiagnosticCode | null {
     if (path === null) return 'path-unsafe'
-    const same = this.#candidates.filter((other) => other.key === key)
-    return same.length > 1 ? 'duplicate-import-key' : null
+    return (this.#byKey.get(key)?.length ?? 0) > 1 ? 'duplicate-import-key' : null
   }
 
   #attributionFault(candidate: Candidate): DiagnosticCode | null {
     const known = this.#faults.get(candidate.part)
     if (known !== undefined) return known
-    const fault = attributionFault(candidate, this.#input.delivery)
+    const fault = attributionFault(candidate, this.#input.delivery, this.#seen)
     this.#faults.set(candidate.part, fault)
     return fault
   }
@@ -180,7 +194,7 @@ class Engine {
       return 'path-chain-ambiguous'
     const links: Link[] = []
     for (const { candidate } of group) {
-      const reading = readAct(candidate, this.place)
+      const reading = readAct(candidate)
       if (!reading.ok) return reading.reason
       links.push({ candidate, act: reading.act })
     }
@@ -215,7 +229,7 @@ class Engine {
         { ...verified(candidate, { operation, ...anchor, proof: 'opencode-snapshot' }), remark },
       ]
     }
-    const walk = walkBack(links, anchor)
+    const walk = walkBack(links, anchor, this.#derived)
     if (!walk.ok) return walk.reason
     return walk.steps.map(({ candidate, before, after, proof }) =>
       verified(candidate, { operation: before ? 'modify' : 'create', before, after, proof }),

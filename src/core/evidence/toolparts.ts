@@ -3,9 +3,10 @@
 // and where it is known that OpenCode does not format it.
 
 import { type EvidenceBundle, evidenceLimits } from '../../contract/evidence.ts'
-import { isWholeCreate, type Place } from '../../contract/evidence-paths.ts'
+import { isWholeCreate } from '../../contract/evidence-paths.ts'
 import type { Text } from './anchors.ts'
 import type { Candidate } from './candidate.ts'
+import type { DerivedTexts } from './texts/derived.ts'
 import { orderFault } from './chain.ts'
 import { digestOf, isPlainText } from './texts/exact.ts'
 import { applyAct, readAct } from './transition.ts'
@@ -15,8 +16,8 @@ import type { Company } from './windows.ts'
 
 export interface ExactRules {
   bundle: EvidenceBundle
-  place: Place
   company: Company
+  derived: DerivedTexts
   /** Whose change it is, and whether its history can be believed. */
   isBelieved: (candidate: Candidate) => boolean
 }
@@ -44,12 +45,12 @@ function exactOf(chain: Candidate[], rules: ExactRules): [Candidate, Candidate][
   return company.isClouded(first) ? [] : stepsFrom(chain, rules)
 }
 
-function stepsFrom(chain: Candidate[], { place }: ExactRules): [Candidate, Candidate][] {
+function stepsFrom(chain: Candidate[], { derived }: ExactRules): [Candidate, Candidate][] {
   const steps: [Candidate, Candidate][] = []
   let before: Text | null = null
   for (const candidate of chain) {
-    const after = nextText(candidate, place, before)
-    if (!after) break
+    const after = nextText(candidate, before)
+    if (!after || (before !== null && !derived.take(after.text))) break
     const operation = before === null ? 'create' : 'modify'
     const proven = { operation, before, after, proof: 'toolpart-chain', snapshot: null } as const
     steps.push([candidate, { ...candidate, exact: true, change: upgrade(candidate, proven) }])
@@ -58,8 +59,8 @@ function stepsFrom(chain: Candidate[], { place }: ExactRules): [Candidate, Candi
   return steps
 }
 
-function nextText(candidate: Candidate, place: Place, before: Text | null): Text | null {
-  const reading = readAct(candidate, place)
+function nextText(candidate: Candidate, before: Text | null): Text | null {
+  const reading = readAct(candidate)
   const text = reading.ok ? applyAct(reading.act, before?.text ?? null) : null
   if (text === null || text === before?.text || !isPlainText(text)) return null
   const digest = digestOf(text)

@@ -3,10 +3,10 @@
 
 import type { ChangeOperation } from '../../contract/change.ts'
 import type { DiagnosticCode } from '../../contract/evidence.ts'
-import { type MutatingTool, type Place, relativePathOf } from '../../contract/evidence-paths.ts'
+import type { MutatingTool } from '../../contract/evidence-paths.ts'
 import type { Anchor } from './anchors.ts'
 import type { Candidate } from './candidate.ts'
-import { applyHunks, parsePatch, type PatchAct, reverseHunks } from './texts/patch.ts'
+import { applyHunks, type PatchAct, reverseHunks } from './texts/patch.ts'
 import { occurrences, replaceOnly } from './texts/exact.ts'
 
 /** What the tool was told to do to this path. */
@@ -18,10 +18,9 @@ export type Act =
 export type ActReading = { ok: true; act: Act } | { ok: false; reason: DiagnosticCode }
 const no = (reason: DiagnosticCode) => ({ ok: false, reason }) as const
 
-export const readAct = (candidate: Candidate, place: Place): ActReading =>
-  readers[candidate.tool](candidate, place)
+export const readAct = (candidate: Candidate): ActReading => readers[candidate.tool](candidate)
 
-const readers: Record<MutatingTool, (candidate: Candidate, place: Place) => ActReading> = {
+const readers: Record<MutatingTool, (candidate: Candidate) => ActReading> = {
   write: readWrite,
   edit: readEdit,
   apply_patch: readPatch,
@@ -45,13 +44,11 @@ function readEdit({ part: { input, inputTruncated } }: Candidate): ActReading {
   return { ok: true, act: { type: 'edit', oldString, newString } }
 }
 
-function readPatch({ part, path }: Candidate, place: Place): ActReading {
+function readPatch({ part, path, patch }: Candidate): ActReading {
   if (part.inputTruncated) return no('toolpart-truncated')
-  const text = part.input?.['patchText']
-  const acts = typeof text === 'string' ? parsePatch(text) : null
+  const acts = patch()
   if (!acts) return no('patch-unparsed')
-  const isHere = (named: string) => relativePathOf(place, named) === path
-  const own = acts.filter((act) => isHere(act.path) || (act.type === 'move' && isHere(act.to)))
+  const own = acts.get(path ?? '') ?? []
   const [act] = own
   if (!act) return no('patch-unparsed')
   if (own.some(({ type }) => type === 'move')) return no('rename')

@@ -6,10 +6,12 @@ import type {
   EvidencePart,
   EvidenceWindow,
   NeighbourPart,
+  SeenStep,
 } from '../../contract/evidence.ts'
 import { isMutatingTool, touchedPaths } from '../../contract/evidence-paths.ts'
 import type { Place } from '../../contract/evidence-paths.ts'
 import type { Candidate } from './candidate.ts'
+import { groupBy } from './group-by.ts'
 
 export type WindowMatch =
   | { ok: true; window: EvidenceWindow }
@@ -17,21 +19,51 @@ export type WindowMatch =
 
 const no = (reason: DiagnosticCode): WindowMatch => ({ ok: false, reason })
 
+/** All windows of a bundle, by their messages. */
+export class Windows {
+  readonly #byMessage: ReadonlyMap<string, EvidenceWindow[]>
+  readonly #byId: ReadonlyMap<string, EvidenceWindow[]>
+
+  constructor(windows: readonly EvidenceWindow[]) {
+    this.#byMessage = groupBy(windows, ({ messageId }) => messageId)
+    this.#byId = groupBy(windows, ({ id }) => id)
+  }
+
+  of = (messageId: string): readonly EvidenceWindow[] => this.#byMessage.get(messageId) ?? []
+  isTwice = (id: string): boolean => (this.#byId.get(id)?.length ?? 0) > 1
+}
+
 /** Exactly one window of the part's own message has it inside. */
-export function matchWindow({ part }: Candidate, windows: readonly EvidenceWindow[]): WindowMatch {
-  const around = windows.filter((window) => contains(window, part))
+export function matchWindow({ part }: Candidate, windows: Windows): WindowMatch {
+  const around = windows.of(part.messageId).filter((window) => contains(window, part))
   const [window] = around
   if (!window) return no('no-window')
-  if (around.length > 1 || windows.filter(({ id }) => id === window.id).length > 1)
-    return no('ambiguous-window')
+  if (around.length > 1 || windows.isTwice(window.id)) return no('ambiguous-window')
   if (window.finishOrder === null || window.to === null) return no('incomplete-window')
   return { ok: true, window }
 }
 
-const contains = (window: EvidenceWindow, { messageId, order }: EvidencePart) =>
-  window.messageId === messageId &&
-  window.startOrder < order &&
-  order < (window.finishOrder ?? Infinity)
+/** The two trees of a step must be those that came over the link when it was done, if steps are told at all. */
+export class ToldSteps {
+  readonly #byMessage: ReadonlyMap<string, SeenStep[]>
+
+  constructor(steps: readonly SeenStep[]) {
+    this.#byMessage = groupBy(steps, ({ messageId }) => messageId)
+  }
+
+  agrees({ messageId, from, to }: EvidenceWindow): boolean {
+    const isSame = (step: SeenStep) =>
+      step.to === to && (step.from === from || step.from === 'unknown')
+    return this.#byMessage.size === 0 || (this.#byMessage.get(messageId) ?? []).some(isSame)
+  }
+
+  isTold({ messageId }: EvidenceWindow): boolean {
+    return this.#byMessage.has(messageId)
+  }
+}
+
+const contains = (window: EvidenceWindow, { order }: EvidencePart) =>
+  window.startOrder < order && order < (window.finishOrder ?? Infinity)
 
 /** Tools of OpenCode that write no file of the workspace. Whatever is not listed may have written any. */
 const readers = new Set([
@@ -46,48 +78,77 @@ export const isReader = (tool: string): boolean => readers.has(tool)
  * a part that did not complete, or another session that worked at the same time. The trees cannot tell whose step it was.
  */
 export class Company {
-  readonly #parts: (NeighbourPart & Pick<EvidencePart, 'status'>)[]
-  readonly #neighbours: readonly NeighbourPart[]
+  /** Messages in which a tool ran that may have written any file. */
+  readonly #opaque = new Set<string>()
+  /** What parts that did not complete may have written, by message. */
+  readonly #unfinished = new Set<string>()
+  readonly #byPath: ReadonlyMap<string, NeighbourPart[]>
+  readonly #anywhere: NeighbourPart[]
+  readonly #beside = new Map<string, boolean>()
 
   constructor({ parts, neighbours }: EvidenceBundle, place: Place) {
-    this.#parts = parts.map((part) => ({ ...part, paths: touchedPaths(place, part) }))
-    this.#neighbours = neighbours
+    const known = parts.map((part) => ({ ...part, paths: touchedPaths(place, part) }))
+    for (const part of known) this.#noteInside(part)
+    for (const { tool, messageId } of neighbours)
+      if (!readers.has(tool)) this.#opaque.add(messageId)
+    // A sub-agent's own parts stand for what it did, so the `task` that waits for it does not count.
+    const writers = [...known, ...neighbours].filter(
+      ({ tool }) => tool !== 'task' && !readers.has(tool),
+    )
+    this.#anywhere = writers.filter(mayWriteAnything)
+    const named = writers.flatMap((part) =>
+      mayWriteAnything(part) ? [] : [...new Set(part.paths)].map((path) => ({ path, part })),
+    )
+    this.#byPath = new Map(
+      [...groupBy(named, ({ path }) => path)].map(([path, all]) => [
+        path,
+        all.map(({ part }) => part),
+      ]),
+    )
+  }
+
+  /** A completed part of a known tool writes what it names; such a part is a link of the chain, not a cloud. */
+  #noteInside(part: NeighbourPart & Pick<EvidencePart, 'status'>): void {
+    const { tool, status, paths, messageId } = part
+    if (readers.has(tool) || status === 'pending') return
+    if (mayWriteAnything(part)) this.#opaque.add(messageId)
+    else if (status !== 'completed')
+      for (const path of paths) this.#unfinished.add(placeKey(messageId, path))
   }
 
   isClouded(candidate: Candidate): boolean {
     const { messageId } = candidate.part
-    const isInside = (part: NeighbourPart) => part.messageId === messageId
+    const path = candidate.path ?? ''
     return (
-      this.#parts.some((part) => isInside(part) && mayWrite(part, candidate)) ||
-      this.#neighbours.some((part) => isInside(part) && !readers.has(part.tool)) ||
-      [...this.#parts, ...this.#neighbours].some(
-        (part) => isElsewhere(part, candidate) && isMeanwhile(part, candidate),
-      )
+      this.#opaque.has(messageId) ||
+      this.#unfinished.has(placeKey(messageId, path)) ||
+      (this.#byPath.get(path) ?? []).some((part) => isElsewhere(part, candidate)) ||
+      this.#isBeside(candidate)
     )
+  }
+
+  /** The same for all changes of one message. */
+  #isBeside(candidate: Candidate): boolean {
+    const key = placeKey(candidate.part.messageId, candidate.part.sessionId)
+    const known = this.#beside.get(key)
+    if (known !== undefined) return known
+    const found = this.#anywhere.some((part) => isElsewhere(part, candidate))
+    this.#beside.set(key, found)
+    return found
   }
 }
 
-/** A completed part of a known tool writes what it names; such a part is a link of the chain, not a cloud. */
-function mayWrite(
-  { tool, status, paths }: NeighbourPart & Pick<EvidencePart, 'status'>,
-  { path }: Candidate,
-): boolean {
-  if (readers.has(tool) || status === 'pending') return false
-  if (!isMutatingTool(tool) || paths.length === 0) return true
-  return status !== 'completed' && paths.includes(path ?? '')
-}
+const placeKey = (messageId: string, name: string) => JSON.stringify([messageId, name])
 
-/** A sub-agent's own parts stand for what it did, so the `task` that waits for it does not count. */
+const mayWriteAnything = ({ tool, paths }: NeighbourPart): boolean =>
+  !isMutatingTool(tool) || paths.length === 0
+
+/** Another session that worked at the same time. */
 function isElsewhere(
-  { sessionId, tool, paths }: NeighbourPart,
-  { part, path }: Candidate,
+  { sessionId, startedAt, endedAt }: NeighbourPart,
+  { part, message }: Candidate,
 ): boolean {
-  if (sessionId === part.sessionId || tool === 'task' || readers.has(tool)) return false
-  return !isMutatingTool(tool) || paths.length === 0 || paths.includes(path ?? '')
-}
-
-function isMeanwhile({ startedAt, endedAt }: NeighbourPart, { message }: Candidate): boolean {
   const from = message?.createdAt ?? 0
   const to = message?.completedAt ?? Infinity
-  return (startedAt ?? 0) <= to && (endedAt ?? Infinity) >= from
+  return sessionId !== part.sessionId && (startedAt ?? 0) <= to && (endedAt ?? Infinity) >= from
 }

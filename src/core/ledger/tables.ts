@@ -10,8 +10,8 @@ export interface Table {
   key: readonly string[]
   /** Column by JSON name. */
   payload: Readonly<Record<string, string>>
-  /** What the id of the row's owner is called here: a session's, or an organisation's that writes for itself. */
-  session: 'id' | 'session_id' | 'organisation_id'
+  /** What the id of the row's owner is called here: a session's, an eval run's, or an organisation's that writes for itself. */
+  session: 'id' | 'session_id' | 'organisation_id' | 'eval_run_id'
   /** Column by SQL text, where the payload has nothing to say. */
   fixed?: Readonly<Record<string, string>>
   /** SQL: rows that stay when their session is erased. ?1 is the organisation. */
@@ -206,6 +206,29 @@ export const tables = {
     keep: `configuration_id is not null or id in (select base_snapshot_id from configurations
       where organisation_id = ?1 and base_snapshot_id is not null)`,
   },
+  eval_run: {
+    name: 'eval_runs',
+    key: ['id'],
+    session: 'id',
+    payload: {
+      ...same('project', 'dataset', 'digest', 'targets', 'status', 'reason', 'attempts'),
+      ...same('passed', 'errors', 'score', 'hash'),
+      ...times,
+      member_id: 'memberId',
+      ended_at: 'endedAt',
+    },
+  },
+  eval_result: {
+    name: 'eval_results',
+    key: ['eval_run_id', 'n'],
+    session: 'eval_run_id',
+    payload: {
+      ...same('n', 'target', 'repetition', 'score', 'verdict', 'error', 'row'),
+      ...times,
+      attempt_session_id: 'sessionId',
+      eval_id: 'evalId',
+    },
+  },
   model_usage: {
     name: 'model_usage',
     stays: 'Bills: what an erased session has used still counts',
@@ -275,6 +298,7 @@ export const otherTables: Readonly<Record<string, 'claim' | 'content' | { stays:
   skill_proposals: { stays: 'What a session has given to the registry' },
   skill_votes: { stays: 'Of no session' },
   webhooks: { stays: 'Of no session' },
+  eval_baselines: { stays: 'Of no session' },
   abilities: { stays: 'Of no session' },
   ability_files: { stays: 'Of no session' },
   memories: { stays: 'Of no session' },

@@ -7,6 +7,7 @@ import type { CreateSession } from './record/record.ts'
 import type { Crypto, Sql } from '../ports.ts'
 import { ownedId } from './runs/run.ts'
 import { saveBudget } from './budget/spending.ts'
+import { saveAttemptTerms } from './evals/terms.ts'
 import { budgetMustHavePrice } from './budget/budget.ts'
 import { savePolicy } from './gate/policy-row.ts'
 import { agentsIn, modelIn, modelsOfSubagents } from './pins/agents.ts'
@@ -34,6 +35,7 @@ export async function commitNewSession(
     saveEnvSecrets(sql, now, create.secrets ?? [])
     savePolicy(sql, create.policy ?? null)
     savePins(sql, now, plan.pins)
+    if (create.attempt) saveAttemptTerms(sql, create.attempt)
     if (plan.mode === 'automation') startAutomation(sql, now, create, ports.crypto)
     // After the run, which waits for it if it is nothing.
     if (create.input.budget) saveBudget(sql, now, create.input.budget, create.keyId)

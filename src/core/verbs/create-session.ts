@@ -5,6 +5,7 @@ import type { OrganisationApi } from '../organisation/organisation.ts'
 import type { Crypto, Db } from '../ports.ts'
 import { maySeePlace } from '../registry/place.ts'
 import type { SessionApi } from '../session/session.ts'
+import type { AttemptTerms } from '../session/evals/terms.ts'
 import type { Caller } from '../session/record/caller.ts'
 import { claimWarmSession, type WarmPorts } from './claim-warm-session.ts'
 import { mustMayCloneRepository } from './local-repository.ts'
@@ -27,6 +28,7 @@ export async function createSession(
   caller: Pick<Caller, 'organisationId' | 'keyId' | 'memberId' | 'scopes' | 'limits'>,
   input: SessionCreate,
   key: string | null,
+  attempt: AttemptTerms | null = null,
 ): Promise<Session> {
   const { organisationId, keyId, memberId } = caller
   mustMayCloneRepository(ports.config, caller, input.repository?.url)
@@ -36,13 +38,13 @@ export async function createSession(
   const sessionId =
     key === null ? fresh : await organisation.creations.claim(key, await bodyHash(), fresh)
   const stores = { db: ports.db(), crypto: ports.crypto }
-  const { warmPoolSize, ...prepared } = await prepareSession(stores, caller, input)
+  const { warmPoolSize, ...prepared } = await prepareSession(stores, caller, input, attempt)
   const run = input.clientType === 'automation' ? input.automationRunId : undefined
   if (run !== undefined) await organisation.creations.claimRun(run, sessionId)
   const sandbox = input.sandbox ?? ports.config.defaultSandbox
   try {
     const owned = { sessionId, organisationId, keyId, memberId }
-    const create = { ...prepared, ...owned, input: { ...input, sandbox } }
+    const create = { ...prepared, ...owned, attempt, input: { ...input, sandbox } }
     const isRepeat = sessionId !== fresh
     const mayBeWarm = warmPoolSize > 0 || isRepeat
     const warm = mayBeWarm ? await claimWarmSession(ports, create, isRepeat) : null
@@ -58,3 +60,16 @@ export async function createSession(
     throw error
   }
 }
+
+type AttemptCaller = Parameters<typeof createSession>[1]
+
+/** Makes the sessions of eval attempts: like any other, under the terms of their target. */
+export const attemptSessions =
+  (ports: CreateSessionPorts) =>
+  (
+    caller: AttemptCaller,
+    input: SessionCreate,
+    terms: AttemptTerms,
+    key: string,
+  ): Promise<Session> =>
+    createSession(ports, caller, input, key, terms)

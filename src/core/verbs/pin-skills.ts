@@ -13,7 +13,7 @@ import { loadAgentRow } from '../registry/agents/read.ts'
 import { loadRegisteredSkills } from '../registry/skills/load.ts'
 import { payloadOfSkills } from '../registry/skills/payload.ts'
 import { type ResolveQuery, resolveRegisteredSkills } from '../registry/skills/resolve.ts'
-import type { PinnedSkill } from '../session/manifest/skill-files.ts'
+import type { PinnedSkill } from '../session/pins/skills.ts'
 import { type Pin, pinFor } from '../session/pins/pins.ts'
 import type { PinContext, Pinner } from './pinner.ts'
 
@@ -35,7 +35,7 @@ export const pinSkills: Pinner = async (context, before) => {
   )
   const payload = payloadOfSkills(joined(await Promise.all(found)), new Map())
   mustHaveNamed(payload, input.skills ?? [])
-  const given = payload.items.filter(({ content }) => content !== null)
+  const given = payload.items.filter(({ content, reason }) => content !== null || isLater(reason))
   return await Promise.all(given.map((item) => pinOf(context, item)))
 }
 
@@ -49,11 +49,14 @@ async function queryFor(db: Db, { kind, id, name, content }: Pin): Promise<Resol
   const { scope } = await loadAgentRow(db, id)
   const { skills } = JSON.parse(content) as Pick<AgentDefinition, 'skills'>
   const mode = kind === 'subagent' ? 'subagent' : 'agent'
-  return { ...nothing, scope, agent: { name, mode, skills: skills.map(referenceOf) } }
+  return { ...nothing, scope, agent: { name, mode, skills: skills.map(skillReferenceOf) } }
 }
 
 /** A version is a text there; one that is no number names none of ours. */
-const referenceOf = ({ name, version }: AgentDefinition['skills'][number]): SkillReference => ({
+export const skillReferenceOf = ({
+  name,
+  version,
+}: AgentDefinition['skills'][number]): SkillReference => ({
   name,
   version: version === null ? null : /^[1-9]\d{0,8}$/.test(version) ? Number(version) : 2 ** 31,
 })
@@ -71,15 +74,22 @@ function joined(resolutions: readonly SkillResolution[]): SkillResolution {
 
 function pinOf(
   { crypto }: PinContext,
-  { skillId: id, name, version: revision, description, compatibility, content }: SkillPayloadItem,
+  { skillId: id, name, version: revision, source, ...said }: SkillPayloadItem,
 ): Promise<Pin> {
-  const skill: PinnedSkill = { description, compatibility, content: content ?? '' }
+  const { description, compatibility, content } = said
+  const skill: PinnedSkill = {
+    ...{ description, compatibility, content: content ?? '' },
+    ...(source.kind === 'path' && { path: source.path }),
+  }
   return pinFor(crypto, { kind: 'skill', id, name, revision, content: canonicalJson(skill) })
 }
 
+/** Its text is in the workspace: the sandbox reads it. */
+const isLater = (reason: SkillPayloadItem['reason']): boolean => reason === 'path_not_uploaded'
+
 /** Whoever names a skill wants it: better refused than silently without. */
 function mustHaveNamed({ items, skipped }: SkillPayload, named: readonly SkillReference[]): void {
-  const without = items.filter(({ reason }) => reason !== null)
+  const without = items.filter(({ reason }) => reason !== null && !isLater(reason))
   const missing = [
     ...skipped,
     ...without.flatMap(({ sources, ...item }) => sources.map((source) => ({ ...item, source }))),

@@ -5,19 +5,22 @@ import {
   loadConfiguration,
 } from '../registry/configurations/configurations.ts'
 import { type Limited, mustMayUseProject } from '../registry/place.ts'
+import { strict } from '../policy/sandbox-default.ts'
 import { parseInjection } from '../registry/configurations/secrets.ts'
 import { loadPolicyFor } from '../registry/policies/load.ts'
 import type { Crypto, Db } from '../ports.ts'
 import type { CreateSession, SessionConfiguration } from '../session/record/record.ts'
 import type { SealedValue } from '../session/record/secrets.ts'
+import type { AttemptTerms } from '../session/evals/terms.ts'
 import type { Pin } from '../session/pins/pins.ts'
+import { abilitiesWanted } from './pin-abilities.ts'
 import { memoryScopesOf } from './pin-memories.ts'
 import { pinRegistries } from './pin-registries.ts'
 
 export interface PreparedSession extends Required<
   Pick<
     CreateSession,
-    'configuration' | 'secrets' | 'policy' | 'pins' | 'equipment' | 'memoryScopes'
+    'configuration' | 'secrets' | 'policy' | 'pins' | 'equipment' | 'memoryScopes' | 'abilityNames'
   >
 > {
   /** How many sandboxes of its configuration are kept booted. */
@@ -37,25 +40,39 @@ export async function prepareSession(
   ports: PreparePorts,
   creator: Creator,
   input: SessionCreate,
+  attempt: AttemptTerms | null = null,
 ): Promise<PreparedSession> {
-  const own = await prepareOwn(ports.db, creator, input)
+  const own = underTerms(await prepareOwn(ports.db, creator, input), attempt)
   const project = own.configuration?.project ?? input.project
   const pins = await pinRegistries({ ...ports, ...creator, project, input })
   return { ...own, pins, ...equipmentFor(input, pins) }
+}
+
+/** An attempt of an eval run has the secrets that its target names and no other, and a policy that is always the same. */
+function underTerms<Own extends Pick<PreparedSession, 'secrets' | 'policy'>>(
+  own: Own,
+  attempt: AttemptTerms | null,
+): Own {
+  if (attempt === null) return own
+  const secrets = own.secrets.filter(({ key }) => attempt.secrets.includes(key))
+  return { ...own, secrets, policy: attempt.policy ?? strict }
 }
 
 /** What the session names, itself or by its agent. */
 function equipmentFor(
   input: SessionCreate,
   pins: readonly Pin[],
-): Pick<PreparedSession, 'equipment' | 'memoryScopes'> {
+): Pick<PreparedSession, 'equipment' | 'memoryScopes' | 'abilityNames'> {
   const memoryScopes = memoryScopesOf(input, pins)
+  const abilities = abilitiesWanted(input, pins)
   const hasSkills = pins.some(({ kind }) => kind === 'skill')
   return {
     memoryScopes,
+    abilityNames: abilities === true ? null : (abilities ?? []),
     equipment: [
       ...(memoryScopes.length > 0 ? (['memory'] as const) : []),
       ...(hasSkills ? (['skills'] as const) : []),
+      ...(abilities === null ? [] : (['abilities'] as const)),
     ],
   }
 }
@@ -64,7 +81,7 @@ async function prepareOwn(
   db: Db,
   caller: Limited & { organisationId: string },
   input: SessionCreate,
-): Promise<Omit<PreparedSession, 'pins' | 'equipment' | 'memoryScopes'>> {
+): Promise<Omit<PreparedSession, 'pins' | 'equipment' | 'memoryScopes' | 'abilityNames'>> {
   const { organisationId } = caller
   const { configurationId } = input
   if (configurationId === undefined) {

@@ -12,9 +12,11 @@ import {
   ledgerShards,
   sumLedgerStatus,
 } from '../../core/ledger/ledger.ts'
+import { EvalRunActor, type EvalRunApi } from '../../core/eval-run/eval-run.ts'
 import type { OrganisationApi } from '../../core/organisation/organisation.ts'
 import { OrganisationActor } from '../../core/organisation/organisation.ts'
 import type { WarmSource } from '../../core/organisation/record/ports.ts'
+import { attemptSessions, type CreateSessionPorts } from '../../core/verbs/create-session.ts'
 import type { LedgerAppend, LedgerStatus } from '../../core/ports.ts'
 import { answerRemote, type Carry, remoteApi } from '../../core/actor/remote.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
@@ -35,11 +37,15 @@ interface LocalSessionsOptions extends Omit<
   limits?: ActorLimits
   firewall: Firewall
   warm: WarmSource
+  ids: CreateSessionPorts['ids']
+  /** Of sessions that attempts of eval runs make. */
+  creation: CreateSessionPorts['config']
 }
 
 export interface LocalSessions {
   session(id: string): SessionApi
   organisation(id: string): OrganisationApi
+  evalRun(id: string): EvalRunApi
   ledgerStatus(organisationId: string | null): Promise<LedgerStatus>
   watch(sessionId: string, caller: Caller): Promise<ReadableStream<SessionEvent>>
   /** Takes over an open socket. The caller of this has asked `agent.authorise`. */
@@ -59,7 +65,7 @@ interface LinkEvents {
 }
 
 export function createLocalSessions(options: LocalSessionsOptions): LocalSessions {
-  const { dataDir, limits = actorLimits, ...ports } = options
+  const { dataDir, limits = actorLimits, creation, ...ports } = options
   const { now, log } = ports
   const index = new WakeIndex(dataDir)
   const sockets = new Map<string, SessionSockets>()
@@ -119,11 +125,42 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
     },
     limits,
   )
+  const evalRuns: Actors<EvalRunActor> = new Actors(
+    {
+      folder: join(dataDir, 'evals'),
+      create: (id, sql, hold) =>
+        new EvalRunActor({
+          ...ports,
+          sql,
+          host: {
+            arm: (at) => waker.arm(id, at),
+            sleep: (ms) => hold(new Promise((resolve) => setTimeout(resolve, ms))),
+            async erase() {
+              sql.erase()
+              waker.forget(id)
+            },
+          },
+          session: sessionApi,
+          beginSession: attemptSessions({
+            ...ports,
+            config: creation,
+            session: sessionApi,
+            organisation: organisationApi,
+          }),
+          ledger: ledgerOf,
+        }),
+      onUnopened,
+      onFirstWrite,
+      onClose: (id, sql) => waker.putToSleep(id, sql, false),
+    },
+    limits,
+  )
   waker.wakeLeftBehind().catch((error: unknown) => logFailure('index', error))
 
   return {
     session: sessionApi,
     organisation: organisationApi,
+    evalRun: evalRunApi,
     async ledgerStatus(organisationId) {
       const shards = Array.from({ length: ledgerShards }, (_, shard) =>
         ledgers.use(`ledger-${shard}`, (ledger) => ledger.status(organisationId)),
@@ -147,6 +184,7 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
       closing = true
       waker.close()
       sessions.close()
+      evalRuns.close()
       organisations.close()
       ledgers.close()
       index.close()
@@ -161,6 +199,11 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
   function organisationApi(id: string): OrganisationApi {
     const carry: Carry = (...call) => organisations.use(id, ({ api }) => answerRemote(api, ...call))
     return remoteApi(carry) as OrganisationApi
+  }
+
+  function evalRunApi(id: string): EvalRunApi {
+    const carry: Carry = (...call) => evalRuns.use(id, ({ api }) => answerRemote(api, ...call))
+    return remoteApi(carry) as EvalRunApi
   }
 
   function closeSockets(): void {
@@ -217,6 +260,7 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
   }
 
   function actorsOf(id: string): Actors<{ runDue(): Promise<void> }> {
+    if (id.startsWith('evl_')) return evalRuns
     return id.startsWith('ses_') ? sessions : organisations
   }
 

@@ -19,7 +19,10 @@ export type App = OpenAPIHono<AppEnv>
 export type AppContext = Context<AppEnv>
 
 /** Parameters whose ids begin with their session's characters. */
-const owned = ['turnId', 'runId', 'approvalId', 'operationId', 'attemptId', 'checkpointId'] as const
+const owned = [
+  ...['turnId', 'runId', 'approvalId', 'operationId', 'attemptId', 'checkpointId'],
+  'executionId',
+]
 
 /** The session that the path names, or to which what it names belongs. */
 export function contextSessionId(c: AppContext): string | undefined {

@@ -2,6 +2,7 @@ import type { TokenAuthority } from '../../adapters/tokens.ts'
 import type { SessionIds } from '../../adapters/web-crypto.ts'
 import type { SessionEvent } from '../../contract/events.ts'
 import type { ToolDefinition } from '../../contract/tool.ts'
+import type { EvalRunApi } from '../../core/eval-run/eval-run.ts'
 import type { OrganisationApi } from '../../core/organisation/organisation.ts'
 import type { WarmSource } from '../../core/organisation/record/ports.ts'
 import type {
@@ -23,6 +24,8 @@ import type { AddressOf } from './address.ts'
 export interface AppDeps {
   session(id: string): SessionApi
   organisation(id: string): OrganisationApi
+  /** Null: the deployment has no objects for eval runs. */
+  evalRun: ((id: string) => EvalRunApi) | null
   /** Accepts the agent's WebSocket, once `authorise` has let it in. With an expired token the session sends a new one and closes. */
   openLink(
     sessionId: string,

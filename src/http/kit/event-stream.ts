@@ -16,8 +16,8 @@ interface EventSource {
   page: (after: number) => Promise<SessionEvent[]>
 }
 
-interface FollowedEvents {
-  next(): Promise<SessionEvent | null>
+interface FollowedEvents<Event extends { seq: number } = SessionEvent> {
+  next(): Promise<Event | null>
   cancel(): Promise<void>
 }
 
@@ -64,13 +64,13 @@ export function followEvents({ after, first, feed, page }: EventSource): Followe
 const encoder = new TextEncoder()
 
 /** The events as SSE. Heartbeats are made here, so that watching does not keep a session awake. */
-export function eventStream(
-  events: FollowedEvents,
+export function eventStream<Event extends { seq: number }>(
+  events: FollowedEvents<Event>,
   stillAllowed: () => Promise<boolean>,
   log: Log,
   beatMs = heartbeatMs,
 ): ReadableStream<Uint8Array> {
-  let pending: Promise<SessionEvent | null> | null = null
+  let pending: Promise<Event | null> | null = null
   let checkedAt = Date.now()
   /** With each beat, and by the clock: a stream in which much happens has no beat. */
   async function isAllowed(isBeat: boolean): Promise<boolean> {

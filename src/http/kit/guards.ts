@@ -12,6 +12,7 @@ import type { Caller } from '../../core/session/record/caller.ts'
 import { loadMemory } from '../../core/registry/memories/memories.ts'
 import { findWebhookTarget } from '../../core/registry/webhooks/webhooks.ts'
 import { readJson } from './body.ts'
+import { evalRunOf } from './evals/eval-run-of.ts'
 import type { AppDeps } from './deps.ts'
 import { type AppContext, type AppEnv, contextSessionId } from './context.ts'
 import { KeyCache } from './key-cache.ts'
@@ -124,6 +125,7 @@ export function createGuards(deps: AppDeps): Guards {
     const caller = c.get('caller')
     const { organisationId } = caller
     const given = c.req.param() as Record<string, string | undefined>
+    const { evalRunId } = given
     const { agentId, configurationId, memoryId, profileId, proposalId, skillId, webhookId } = given
     if (agentId !== undefined) await loadAgentById(deps.db(), caller, agentId)
     if (profileId !== undefined) await loadProfile(deps.db(), caller, profileId)
@@ -132,6 +134,7 @@ export function createGuards(deps: AppDeps): Guards {
     if (sessionId !== undefined) await deps.session(sessionId).self.view(caller)
     if (configurationId !== undefined)
       await loadConfiguration(deps.db(), { ...caller, configurationId })
+    if (evalRunId !== undefined) await (await evalRunOf(deps, evalRunId)).runs.view(caller)
     if (memoryId !== undefined) await loadMemory(deps.db(), c.get('caller'), memoryId)
     if (
       webhookId !== undefined &&

@@ -100,6 +100,7 @@ type PathOfSession =
   | { approvalId: string }
   | { operationId: string }
   | { attemptId: string }
+  | { executionId: string }
 
 /** The one answer of a route that is no refusal. `T` is what `answer` returns. */
 export interface Answers<T> {

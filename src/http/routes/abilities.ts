@@ -1,6 +1,8 @@
 import { z } from '@hono/zod-openapi'
 import * as schemas from '../../contract/ability.ts'
 import { AbilityCheck, AbilityChecked, AbilityName } from '../../contract/ability.ts'
+import * as folderSchemas from '../../contract/ability-folder.ts'
+import { maxAbilityFolderBytes } from '../../contract/ability-folder.ts'
 import * as storedSchemas from '../../contract/stored-ability.ts'
 import {
   AbilityListQuery,
@@ -8,7 +10,6 @@ import {
   AbilityPutResult,
   AbilityRow,
   AbilityScope,
-  maxAbilityFolderBytes,
   StoredAbility,
 } from '../../contract/stored-ability.ts'
 import { checkAbility } from '../../core/abilities/definition.ts'
@@ -26,7 +27,7 @@ import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
 import { type Cursor, pageBy, readPageNumber } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
 
-nameSchemas(schemas, storedSchemas)
+nameSchemas(schemas, folderSchemas, storedSchemas)
 // Line ends and quotes take two bytes in JSON.
 allowLargerBody(AbilityPut, maxAbilityFolderBytes * 2)
 

@@ -2,6 +2,8 @@ import { z } from '@hono/zod-openapi'
 import * as schemas from '../../contract/agent.ts'
 import * as resolveSchemas from '../../contract/agent-resolve.ts'
 import { AgentResolution, AgentResolve } from '../../contract/agent-resolve.ts'
+import * as activationSchemas from '../../contract/agent-activation.ts'
+import { AgentActivate, AgentActivation } from '../../contract/agent-activation.ts'
 import {
   Agent,
   AgentMode,
@@ -35,10 +37,12 @@ import { mustMayUseProject, placeOf } from '../../core/registry/place.ts'
 import { putAgent } from '../../core/verbs/put-agent.ts'
 import type { AppDeps } from '../kit/deps.ts'
 import { type Cursor, numberedPage, pageBy } from '../kit/paging.ts'
-import { ok, route } from '../kit/route.ts'
+import { params } from '../kit/openapi.ts'
+import { activateAgent } from '../../core/verbs/activate-agent.ts'
+import { created, ok, route } from '../kit/route.ts'
 import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
 
-nameSchemas(schemas, resolveSchemas)
+nameSchemas(schemas, resolveSchemas, activationSchemas)
 
 const tag = 'agents'
 const agentParams = z.object({ agentId: AgentId })
@@ -110,6 +114,23 @@ export const agentRoutes = [
       mustMayUseProject(caller, body.project)
       return loadAgentResolution(deps.db(), caller, body)
     },
+  }),
+
+  route({
+    id: 'activateAgent',
+    method: 'post',
+    path: '/v1/runs/{runId}/agents',
+    summary:
+      'Choose who does a task of a run, with the skills; the timeline says so, and nothing is run',
+    tag,
+    guard: 'write',
+    params: params.run,
+    body: AgentActivate,
+    idempotent: true,
+    answers: created(AgentActivation, 'Who, why, and with what'),
+    refuses: ['not_found', 'wrong_state', 'key_conflict', 'unprocessable'],
+    answer: ({ deps, session, caller, params: { runId }, body, idempotencyKey }) =>
+      activateAgent(deps, session.runs, caller, runId, body, idempotencyKey),
   }),
 
   route({

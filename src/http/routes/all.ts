@@ -9,7 +9,10 @@ import { changeRoutes } from './changes.ts'
 import { configurationRoutes } from './configurations.ts'
 import { deadLetterRoutes } from './dead-letters.ts'
 import { envRoutes } from './env.ts'
+import { evalRunRoutes } from './eval-runs.ts'
 import { eventRoutes } from './events.ts'
+import { evalRoutes } from './evals.ts'
+import { executionRoutes } from './executions.ts'
 import { evidenceRoutes } from './evidence.ts'
 import { exportRoutes } from './exports.ts'
 import { keyRoutes } from './keys.ts'
@@ -18,6 +21,7 @@ import { limitRoutes } from './limits.ts'
 import { memberRoutes } from './members.ts'
 import { memoryRoutes } from './memories.ts'
 import { modelRoutes } from './models.ts'
+import { offerRoutes } from './offers.ts'
 import { operationRoutes } from './operations.ts'
 import { phaseRoutes } from './phases.ts'
 import { policyRoutes } from './policies.ts'
@@ -43,7 +47,14 @@ export const routes: Route[] = [
   ...[...sessionRoutes, ...turnRoutes, ...changeRoutes, ...eventRoutes, ...artifactRoutes],
   ...[...runRoutes, ...runChangeRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
   ...[...abilityRoutes, ...memoryRoutes, ...phaseRoutes, ...skillRoutes, ...skillProposalRoutes],
-  ...[...evidenceRoutes, ...exportRoutes],
+  ...[
+    ...executionRoutes,
+    ...offerRoutes,
+    ...evidenceRoutes,
+    ...exportRoutes,
+    ...evalRoutes,
+    ...evalRunRoutes,
+  ],
   ...[...budgetRoutes, ...usageRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
   ...[...agentRoutes, ...profileRoutes],

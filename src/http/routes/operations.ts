@@ -7,6 +7,7 @@ import {
   IsolationPlan,
   MergeReport,
   Operation,
+  OperationPreflight,
   OperationRecord,
   RetryEvaluation,
   RetryPolicy,
@@ -72,6 +73,22 @@ export const operationRoutes = [
     answers: ok(IsolationPlan, 'The plan'),
     refuses: ['not_found'],
     answer: ({ session, caller, body }) => session.operations.plan(caller, body.operation),
+  }),
+
+  route({
+    id: 'preflightOperation',
+    method: 'post',
+    path: '/v1/runs/{runId}/preflight',
+    summary:
+      'What would be decided on an operation, and how it would be isolated; nothing is done or recorded',
+    tag,
+    guard: 'read',
+    params: params.run,
+    body: OperationPlan,
+    answers: ok(OperationPreflight, 'Decision and plan'),
+    refuses: ['not_found', 'wrong_state', 'too_large'],
+    answer: ({ session, caller, params: { runId }, body }) =>
+      session.operations.preflight(caller, runId, body.operation),
   }),
 
   route({

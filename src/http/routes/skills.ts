@@ -7,6 +7,7 @@ import {
   SkillChange,
   SkillDetails,
   SkillPayload,
+  SkillPayloadAsk,
   SkillQuery,
   SkillResolution,
   SkillResolve,
@@ -106,10 +107,10 @@ export const skillRoutes = [
     tag,
     guard: 'read',
     limitedKeys: 'obeyed',
-    body: SkillResolve,
+    body: SkillPayloadAsk,
     answers: ok(SkillPayload, 'Texts, or why there is none'),
-    refuses: ['forbidden'],
-    answer: ({ deps, caller, body }) => skillPayload(deps.db(), caller, body),
+    refuses: ['forbidden', 'not_found'],
+    answer: ({ deps, caller, body }) => skillPayload(deps, caller, body),
   }),
 
   route({

@@ -8,6 +8,7 @@ import { breakingSuffix } from '../../../src/contract/version.ts'
 import { wakeLadder } from '../../../src/hosts/deno/wake-index.ts'
 import { ledgerLadder } from '../../../src/core/ledger/rungs/ladder.ts'
 import type { Rung } from '../../../src/core/actor/ladder.ts'
+import { evalRunLadder } from '../../../src/core/eval-run/rungs/ladder.ts'
 import { organisationLadder } from '../../../src/core/organisation/rungs/ladder.ts'
 import { sessionLadder } from '../../../src/core/session/rungs/ladder.ts'
 
@@ -42,6 +43,12 @@ const landed = {
     'd171c69d343d8afb',
     'e9e7ec1dc49c2856',
     '8de916fab1ed6b61',
+    '2436a917b69370b1',
+    '2030a51da6d84999',
+    'b2f0d4dc53b18ab7',
+    '2f77553418444cd2',
+    '458a81015ef85ebd',
+    '97ef6193c02710e7',
   ],
   organisation: [
     'afba0e2bea701f87',
@@ -56,12 +63,14 @@ const landed = {
   ],
   ledger: ['0e9dc42433ae1cd0', '886718665c8d2d7f'],
   wakes: ['10de1c61188f571a'],
+  evalRun: ['090e339f3b91fbfd'],
 }
 const ladders: Record<keyof typeof landed, readonly Rung[]> = {
   session: sessionLadder,
   organisation: organisationLadder,
   ledger: ledgerLadder,
   wakes: wakeLadder,
+  evalRun: evalRunLadder,
 }
 const landedMigrations = {
   '0001_spine.sql': 'd5ceba2562941d80',
@@ -84,6 +93,7 @@ const landedMigrations = {
   '0018_skill_usage.sql': '52912a61711453fc',
   '0019_memory_places.sql': '5de54b6de5e44b19',
   '0020_injected_secrets.sql': 'd4308750daae9efd',
+  '0021_evals.sql': '0940eb01c331e90d',
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)
@@ -113,8 +123,8 @@ test('[REL1] a migration that has landed is never edited, and a new one is added
   )
 })
 
-/** How many rungs and migrations release 0.1.0 has: it must be able to live with all that came after them. */
-const in010 = { session: 7, organisation: 6, ledger: 1, wakes: 1, migrations: 6 }
+/** How many rungs and migrations release 0.1.0 has, and the first of what it did not have: it lives with all that came after. */
+const in010 = { session: 7, organisation: 6, ledger: 1, wakes: 1, evalRun: 1, migrations: 6 }
 
 describe('[REL3] whatever is not marked only adds', () => {
   test.each(Object.keys(ladders) as (keyof typeof ladders)[])('the ladder of the %s', (name) => {

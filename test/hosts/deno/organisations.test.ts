@@ -41,6 +41,7 @@ function start(sandboxes: MemorySandboxes, dataDir = freshFolder()) {
     ...parts,
     log: () => {},
     config: parts.sessionConfig,
+    creation: parts.config,
     provider: async () => sandboxes,
     firewall: Firewall.parse({ reconcileSeconds: 1, graceSeconds: 1 }),
     now: () => Date.now(),

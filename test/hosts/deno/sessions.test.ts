@@ -45,6 +45,7 @@ function start(options: {
     ...parts,
     log: () => {},
     config: { ...parts.sessionConfig, retentionMs },
+    creation: parts.config,
     now: () => Date.now(),
     tools: gatewayTools,
     dataDir,

@@ -24,6 +24,7 @@ const search = (folder: string, signal = never) =>
     [{ name: 'OTHER', value: 'not there at all' }, canary],
     join(folder, 'scratch'),
     signal,
+    async (args) => ({ file: 'git', args: [...args], owner: undefined }),
   )
 
 test.each<[string, string, string | Buffer]>([

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { findPlaces } from '../../../sandbox-agent/enclosure/places.ts'
 import { enclose } from '../../../sandbox-agent/execute/run/enclosure.ts'
 import { findMarked } from '../../../sandbox-agent/marked-processes.ts'
-import { asRoot, isRoot } from '../../support/needs.ts'
+import { asRoot, isRoot, unless } from '../../support/needs.ts'
 import type { Outcome } from './enclosed-main.ts'
 import { type Kind, kinds, makePlace, run, start, uid } from './place.ts'
 
@@ -158,6 +158,28 @@ echo "$# processes, still here"`
     expect(count).toBeLessThanOrEqual(60)
     await place.remove()
   }, 60_000)
+
+  test('where the machine has control groups, the memory of all together does not pass the limit either', async (context) => {
+    const place = makePlace(kind)
+    place.order.boot.limits = { processes: 60, memoryMb: 300 }
+    // Six of 100 MB, each far below what one may have.
+    const hog = `'${process.execPath}' -e 'Buffer.alloc(1e8, 1); setTimeout(() => console.log("held"), 1500)'`
+    const script = `exec 2>&1; for n in 1 2 3 4 5 6; do ${hog} & done; wait; echo over`
+    const { output, report } = await run(kind, { ...place.order, script })
+    await place.remove()
+    unless(report.how.includes('control group'), context, 'control groups')
+    expect(output.match(/^held$/gm)?.length ?? 0).toBeLessThan(4)
+    expect(output).toContain('over')
+  }, 60_000)
+
+  test('the report says whether memory is limited or watched', async () => {
+    const place = makePlace(kind)
+    const { report } = await run(kind, { ...place.order, script: 'true' })
+    await place.remove()
+    expect(report.how).toMatch(
+      /^namespaces (made by root, user \d+|of a user namespace); memory (watched|and processes limited by (a control group|control groups))$/,
+    )
+  })
 })
 
 describe('[WALL7] what cannot be entered', () => {

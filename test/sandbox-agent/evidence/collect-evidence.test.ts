@@ -103,6 +103,27 @@ describe('what a collect brings', () => {
     expect(new Set(read).size).toBe(23)
   })
 
+  test('[CHG16] while the turn runs only what is done is read, up to the message that was named', async () => {
+    const store = new Store().begin()
+    store.write('a.txt', '0\n')
+    const ids = [1, 2, 3].map((n) => store.step([edit('a.txt', `${n - 1}`, `${n}`, `${n}\n`)]))
+    const bounded = await store.collect({ until: ids[1] as string })
+    expect(bounded.bundle.messages.map(({ id }) => id)).toEqual(ids.slice(0, 2))
+    expect(bounded.bundle.reads).toHaveLength(2)
+    expect(bounded.next).toBe(ids[1])
+    const open = store.step([edit('a.txt', '3', '4', '4\n')], { isAborted: true })
+    const later = store.step([edit('a.txt', '4', '5', '5\n')])
+    const { bundle, next } = await store.collect({ after: ids[1] as string, until: later })
+    expect(bundle.messages.map(({ id }) => id)).toEqual(ids.slice(2))
+    expect(bundle.parts.map(({ messageId }) => messageId)).toEqual(ids.slice(2))
+    expect(bundle.windows.map(({ messageId }) => messageId)).toEqual(ids.slice(2))
+    expect(next).toBe(ids[2])
+    const none = await store.collect({ after: ids[2] as string, until: later })
+    expect([none.bundle.messages, none.next]).toEqual([[], null])
+    const rest = await store.collect({ after: ids[2] as string })
+    expect(rest.bundle.messages.map(({ id }) => id)).toEqual([open, later])
+  })
+
   test('[CHG2] without windows only the history is read', async () => {
     const store = new Store().begin()
     store.write('a.txt', 'one\n')

@@ -122,7 +122,8 @@ export class Store {
   ): string {
     const { session = this.session, parent = 'msg_prompt', isAborted = false } = options
     const message = `msg_${String(this.#next++).padStart(6, '0')}`
-    this.addMessage(message, { role: 'assistant', parentID: parent, agent: 'build' }, session)
+    const time = isAborted ? {} : { completed: this.#at + 1000 }
+    this.addMessage(message, { role: 'assistant', parentID: parent, agent: 'build', time }, session)
     this.addPart(message, { type: 'step-start', snapshot: this.snapshot() }, session)
     for (const each of tools) this.#tool(message, session, each)
     const to = this.snapshot()

@@ -12,6 +12,7 @@ const executor = new Executor({
   folder,
   site: async () => site,
   probeSite: site,
+  abilityFolder: () => Promise.reject(new Error('There are no abilities')),
   upload: async (path, content, contentType = 'text/plain') => ({
     path,
     size: content.length,

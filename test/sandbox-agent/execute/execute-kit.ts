@@ -127,6 +127,7 @@ export function makeExecutor(site: Site, folder: string, change: object = {}) {
     folder,
     site: async () => site,
     probeSite: site,
+    abilityFolder: () => Promise.reject(new Error('There are no abilities')),
     upload,
     maxReportBytes: 960 * 1024,
     ...change,

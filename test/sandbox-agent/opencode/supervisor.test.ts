@@ -38,6 +38,35 @@ it('[EXEC28] OpenCode is told to run commands by bash, whatever the manifest or 
   expect(new Set(shells)).toEqual(new Set([bashPath()]))
 })
 
+it('[WALL20] outside of a full enclosure there are no ports for hosts with a secret, and a notice says so', async () => {
+  const { root, binary, manifest } = opencodeDouble()
+  const marked = { mark: `GANTRY_TEST_MARK=${root}`, uid: undefined }
+  const notices: unknown[] = []
+  const supervisor = new Supervisor({
+    boot: { opencode: binary, path: [], stateDir: root } as unknown as Boot,
+    memory: new Memory(join(root, 'memory.json')),
+    emit: (kind, data) => void (kind === 'agent.notice' && notices.push(data)),
+    marked,
+    environment: () => ({ GANTRY_TEST_MARK: root }),
+    marks: { GANTRY_TEST_MARK: root },
+    run: openReader().run,
+    serve: { relay: () => undefined, proxy: () => undefined, socks: () => undefined },
+    onEvent: () => undefined,
+    onDied: () => undefined,
+    onFailed: () => undefined,
+  })
+  onTestFinished(async () => {
+    await supervisor.stop(0)
+    await killMarked(marked)
+  })
+  const upstreams = [{ host: 'api.github.com', secrets: ['T'], npm: [] }]
+  await supervisor.start({ ...manifest, enclosure: 'off', upstreams })
+  const message = 'Secrets for api.github.com cannot be used: this sandbox has no full enclosure'
+  expect(notices).toEqual([{ message }])
+  for (const pid of findMarked(marked))
+    expect(readFileSync(`/proc/${pid}/environ`, 'utf8')).not.toContain('GANTRY_UPSTREAM')
+})
+
 /** A supervisor whose agent finds `unshare` only as long as nobody puts another one before it. */
 function enclosedSupervisor() {
   const { root, binary, manifest } = opencodeDouble()

@@ -134,6 +134,34 @@ describe('what is told', () => {
   })
 })
 
+it('[CHG9] the end of a step has the trees before and after it, as far as they were heard', () => {
+  const events: Record<string, unknown>[] = []
+  const teller = new Teller({
+    ...{ turnId: 't', rootSession: 'root', since: 0, onTool: () => undefined },
+    emit: (_, data) => void events.push(data),
+  })
+  const [from, to] = ['a'.repeat(40), 'b'.repeat(40)]
+  const parts = (messageID: string, ...own: object[]) =>
+    own.map((each, at) => ({ id: `${messageID}${at}`, messageID, sessionID: 'root', ...each }))
+  const all = [
+    parts('m1', { type: 'step-start', snapshot: from }, { type: 'step-finish', snapshot: to }),
+    parts('m2', { type: 'step-finish', snapshot: to }),
+    parts('m3', { type: 'step-start', snapshot: '../x' }, { type: 'step-finish' }),
+  ] as unknown as Part[][]
+  teller.reconcile(
+    all.map((own, at) => ({
+      info: { id: `m${at + 1}`, sessionID: 'root', role: 'assistant' },
+      parts: own,
+    })),
+    'Interrupted',
+  )
+  expect(events.map(({ snapshots }) => snapshots)).toEqual([
+    { from, to },
+    { to },
+    { from: null, to: null },
+  ])
+})
+
 it('[EVT4] the session of an event is found wherever OpenCode puts it', () => {
   const of = (properties: Record<string, unknown>) => toldSession({ type: 'x', properties })
   expect([

@@ -1,4 +1,4 @@
-import { readPattern } from '../../abilities/patterns.ts'
+import { readPattern, type ReadPattern } from '../../abilities/patterns.ts'
 import { isEqual, isRecord } from './equality.ts'
 import { shown } from './scored.ts'
 
@@ -156,7 +156,7 @@ const forms: Record<string, (given: unknown) => boolean> = {
   maxItems: isCount,
   minProperties: isCount,
   maxProperties: isCount,
-  pattern: (given) => typeof given === 'string' && 'pattern' in readPattern(given),
+  pattern: (given) => typeof given === 'string',
   uniqueItems: (given) => typeof given === 'boolean',
   required: isTexts,
   properties: isRecord,
@@ -168,6 +168,7 @@ const forms: Record<string, (given: unknown) => boolean> = {
 /** What is wrong with a schema, by path. */
 export function schemaMistakes(
   schema: unknown,
+  read: (pattern: string) => ReadPattern = readPattern,
   path: readonly PropertyKey[] = [],
 ): { path: readonly PropertyKey[]; message: string }[] {
   if (typeof schema === 'boolean') return []
@@ -179,8 +180,12 @@ export function schemaMistakes(
       return [{ path: here, message: 'There is no such keyword, or it is not supported' }]
     if (forms[keyword]?.(given) === false)
       return [{ path: here, message: `Not a value of ${keyword}` }]
+    if (keyword === 'pattern') {
+      const pattern = read(String(given))
+      return 'problem' in pattern ? [{ path: here, message: pattern.problem }] : []
+    }
     return innerSchemas(keyword, given).flatMap(([key, inner]) =>
-      schemaMistakes(inner, key === null ? here : [...here, key]),
+      schemaMistakes(inner, read, key === null ? here : [...here, key]),
     )
   })
 }

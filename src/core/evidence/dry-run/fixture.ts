@@ -183,6 +183,7 @@ export function fixtureDelivery(fixture: Fixture): ProofDelivery {
     sessionId: delivery.sessionId,
     workspaceRoot: fixture.workspaceRoot,
     sessions: [{ id: delivery.sessionId, member: delivery.memberName, userMessageIds: [prompt] }],
+    seenSteps: [],
     seenParts: seen.map(({ id, messageId, sessionId, tool, callId, input }) => ({
       id,
       messageId,

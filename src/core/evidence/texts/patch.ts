@@ -117,6 +117,7 @@ const textOf = (lines: string[]) =>
   lines.length === 0 || lines.at(-1) !== '' ? [...lines, ''].join('\n') : lines.join('\n')
 
 function replaceLines(lines: string[], hunks: Hunk[]): string[] | null {
+  if (lines.length * hunks.length > maxComparisons) return null
   const result: string[] = []
   let done = 0
   for (const hunk of hunks) {
@@ -128,14 +129,38 @@ function replaceLines(lines: string[], hunks: Hunk[]): string[] | null {
   return [...result, ...lines.slice(done)]
 }
 
+/** What is more work than this is not looked at: the texts and the patch are the sandbox's. */
+const maxComparisons = 50_000_000
+
+/** Knuth, Morris and Pratt: of how many lines from the beginning the lines up to each are an end, too. */
+function bordersOf(lines: readonly string[]): number[] {
+  const borders: number[] = [0]
+  for (const line of lines.slice(1)) borders.push(extend(lines, borders, borders.at(-1) ?? 0, line))
+  return borders
+}
+
+function extend(
+  lines: readonly string[],
+  borders: readonly number[],
+  matched: number,
+  line: string,
+): number {
+  let length = matched
+  while (length > 0 && lines[length] !== line) length = borders[length - 1] ?? 0
+  return lines[length] === line ? length + 1 : 0
+}
+
 function onlyPlace(lines: string[], { before, atEnd }: Hunk): number | null {
   if (before.length === 0) return null
-  const isAt = (at: number) => before.every((line, offset) => lines[at + offset] === line)
+  const borders = bordersOf(before)
   let found: number | null = null
-  for (let at = 0; at + before.length <= lines.length; at += 1) {
-    if (!isAt(at)) continue
+  let matched = 0
+  for (const [at, line] of lines.entries()) {
+    matched = extend(before, borders, matched, line)
+    if (matched < before.length) continue
     if (found !== null) return null
-    found = at
+    found = at + 1 - before.length
+    matched = borders[matched - 1] ?? 0
   }
   return found !== null && atEnd && found + before.length !== lines.length ? null : found
 }

@@ -1,6 +1,6 @@
 import { AppError } from '../../../contract/error.ts'
+import type { AbilityFile } from '../../../contract/ability-folder.ts'
 import type {
-  AbilityFile,
   AbilityPut,
   AbilityPutResult,
   AbilityRow,
@@ -164,25 +164,89 @@ export async function loadAbility(
   return await withFiles(db, owner.organisationId, row)
 }
 
-async function withFiles(db: Db, organisationId: string, row: Row): Promise<StoredAbility> {
-  if (row.hash === null) return { ...rowOf(row), definition: null, files: [] }
+/** Of a folder that a version, or a session, has under this hash. One request each: together they may be too much. */
+export async function folderFiles(
+  db: Db,
+  organisationId: string,
+  hash: string,
+): Promise<AbilityFile[]> {
   const paths = await db.all<{ path: string }>(
     'select path from ability_files where organisation_id = ? and hash = ? order by path',
     organisationId,
-    row.hash,
+    hash,
   )
   const files: AbilityFile[] = []
   for (const { path } of paths) {
     const [file] = await db.all<AbilityFile>(
       'select path, content from ability_files where organisation_id = ? and hash = ? and path = ?',
-      ...[organisationId, row.hash, path],
+      ...[organisationId, hash, path],
     )
     if (file) files.push(file)
   }
+  return files
+}
+
+async function withFiles(db: Db, organisationId: string, row: Row): Promise<StoredAbility> {
+  if (row.hash === null) return { ...rowOf(row), definition: null, files: [] }
+  const files = await folderFiles(db, organisationId, row.hash)
   const main = files.find(({ path }) => path === row.main_path)
   const parsed = parseAbility(main?.content ?? '', `${row.name}/${row.main_path}`)
   const definition = 'ability' in parsed ? parsed.ability : null
   return { ...rowOf(row), definition, files }
+}
+
+/** An ability as it is run: its definition, and which files it has. */
+export interface RunnableAbility {
+  name: string
+  version: number
+  hash: string
+  definition: Ability
+  files: string[]
+}
+
+/** That of the project, else that of the organisation; the newest, unless a version is named. Null: there is none. */
+export async function findRunnable(
+  db: Db,
+  owner: AbilityOwner,
+  name: string,
+  version: number | null = null,
+): Promise<RunnableAbility | null> {
+  for (const project of new Set([owner.project, null])) {
+    const newest = await findNewest(db, { ...owner, project }, name)
+    if (newest === null || newest.hash === null) continue
+    const row =
+      version === null ? newest : await findVersion(db, { ...owner, project }, name, version)
+    return row?.hash == null ? null : await runnableOf(db, owner.organisationId, row, row.hash)
+  }
+  return null
+}
+
+async function findVersion(db: Db, owner: AbilityOwner, name: string, version: number) {
+  const values = [...keyOf(owner, name), version]
+  const [row] = await db.all<Row>(
+    `select ${columns} from abilities where ${own} and version = ?4`,
+    ...values,
+  )
+  return row ?? null
+}
+
+async function runnableOf(
+  db: Db,
+  organisationId: string,
+  { name, version, main_path: mainPath }: Row,
+  hash: string,
+): Promise<RunnableAbility | null> {
+  const rows = await db.all<{ path: string; content: string | null }>(
+    `select path, case path when ? then content end as content from ability_files
+     where organisation_id = ? and hash = ? order by path`,
+    ...[mainPath, organisationId, hash],
+  )
+  const main = rows.find(({ path }) => path === mainPath)
+  const parsed = parseAbility(main?.content ?? '', `${name}/${mainPath}`)
+  if ('errors' in parsed) return null
+  // Its stored name counts: the file may have none of its own.
+  const definition = { ...parsed.ability, name }
+  return { name, version, hash, definition, files: rows.map(({ path }) => path) }
 }
 
 async function findNewest(db: Db, owner: AbilityOwner, name: string): Promise<Row | null> {
@@ -196,7 +260,8 @@ const keyOf = ({ organisationId, project }: AbilityOwner, name: string) => [
   name,
 ]
 
-const noAbility = (name: string) => new AppError('not_found', `There is no ability "${name}"`)
+export const noAbility = (name: string) =>
+  new AppError('not_found', `There is no ability "${name}"`)
 
 const changedMeanwhile = (name: string, version: number) =>
   new AppError('wrong_state', `Cannot change "${name}": its newest version is ${version}`, [

@@ -1,11 +1,11 @@
 import { AppError, type ErrorDetail } from '../../../contract/error.ts'
 import type { AbilityProblem } from '../../../contract/ability.ts'
-import { canonicalJson } from '../../../contract/canonical.ts'
 import {
   type AbilityFile,
-  type AbilityPut,
+  folderHashText,
   maxAbilityFolderBytes,
-} from '../../../contract/stored-ability.ts'
+} from '../../../contract/ability-folder.ts'
+import type { AbilityPut } from '../../../contract/stored-ability.ts'
 import { byteLength } from '../../../contract/byte-length.ts'
 import { type Ability, parseAbility } from '../../abilities/definition.ts'
 import type { Crypto } from '../../ports.ts'
@@ -44,15 +44,15 @@ export async function readFolder(
   return { ...parsed, mainPath: main.path, files: sorted, hash }
 }
 
-/** Over every path and content, in the order of paths. */
 async function folderHash(
   files: readonly AbilityFile[],
   crypto: Pick<Crypto, 'sha256'>,
 ): Promise<string> {
-  const hashes = await Promise.all(
-    files.map(async ({ path, content }) => [path, await crypto.sha256(content)]),
-  )
-  return await crypto.sha256(canonicalJson(hashes))
+  const hashed = files.map(async ({ path, content }) => ({
+    path,
+    sha256: await crypto.sha256(content),
+  }))
+  return await crypto.sha256(folderHashText(await Promise.all(hashed)))
 }
 
 function mustFit(files: readonly AbilityFile[]): void {

@@ -10,11 +10,16 @@ import {
   type SkillPayloadItem,
   type SkillResolution,
 } from '../../../contract/skill.ts'
+import {
+  type FoundAtPath,
+  isUnsafeSkillPath,
+  withoutFrontMatter,
+} from '../../../contract/workspace-skill.ts'
 
 /** What a sandbox's agent has found at a path of its workspace. */
 export type UploadedFile =
   | { state: 'file'; content: string }
-  | { state: 'missing' | 'not_file' | 'oversized' | 'outside' }
+  | { state: Exclude<FoundAtPath, 'file'> }
 
 /** By path. */
 export type Uploads = ReadonlyMap<string, UploadedFile>
@@ -40,7 +45,7 @@ export function payloadOfSkills(
 function contentOf({ source }: ResolvedSkill, uploads: Uploads): Content {
   if (source.kind === 'inline') return textOf(source.content)
   if (source.kind === 'url') return none('url_fetch_disabled')
-  return isUnsafe(source.path) ? none('path_unsafe') : uploaded(uploads.get(source.path))
+  return isUnsafeSkillPath(source.path) ? none('path_unsafe') : uploaded(uploads.get(source.path))
 }
 
 function uploaded(file: UploadedFile | undefined): Content {
@@ -61,13 +66,3 @@ const textOf = (content: string): Content =>
   isLongerThan(content, maxSkillBytes) ? none('content_oversized') : { content, reason: null }
 
 const none = (reason: PayloadReason): Content => ({ content: null, reason })
-
-/** Lexically: out of the workspace, or of no meaning that every machine shares. */
-const isUnsafe = (path: string): boolean =>
-  /^[/~]|^[A-Za-z]:|\\|\p{Cc}/u.test(path) || path.split('/').some(isOdd)
-
-const isOdd = (part: string): boolean => part === '' || part === '.' || part === '..'
-
-/** A file brings its own; what counts is that of the version. */
-const withoutFrontMatter = (text: string): string =>
-  text.replace(/^\uFEFF?---[^\S\n]*\n(?:[\s\S]*?\n)??---[^\S\n]*(?:\n|$)/, '')

@@ -26,7 +26,7 @@ export interface ApprovalRow {
   n: number
   id: string
   run_id: string
-  kind: 'gate' | 'operation'
+  kind: Approval['kind']
   state: ApprovalState
   asker_kind: 'sandbox' | 'key'
   asker_id: string
@@ -53,13 +53,23 @@ export interface ApprovalRow {
   actor_owner: string | null
   actor_member: string | null
   resolution_reason: string | null
+  /** Of those that an ability offers, the one that a person has chosen. */
+  option: string | null
 }
 
-interface NewApproval {
+/** Who wants to know. */
+export interface ApprovalAsker {
+  kind: 'sandbox' | 'key'
+  id: string
+  owner: string | null
+  countsAs?: string | null
+}
+
+export interface NewApproval {
   id: string
   runId: string
-  kind: 'gate' | 'operation'
-  asker: { kind: 'sandbox' | 'key'; id: string; owner: string | null; countsAs?: string | null }
+  kind: Approval['kind']
+  asker: ApprovalAsker
   subject: string
   title: string
   operation: unknown
@@ -73,6 +83,39 @@ interface NewApproval {
 
 /** The run needs a person from now on. */
 export function openApproval(sql: Sql, now: number, approval: NewApproval): ApprovalRow {
+  const row = insertApproval(sql, now, approval)
+  recordOnRun(sql, now, row.run_id, 'permission.requested', {
+    approvalId: row.id,
+    title: row.title,
+    operationHash: row.operation_hash,
+    decisionSeq: row.decision_seq,
+    deadlineAt: row.deadline_at,
+  })
+  waitFor(sql, now, row.run_id, row.id, `Approval needed: ${row.title}`)
+  appendEvent(sql, now, 'approval.requested', {
+    approvalId: row.id,
+    runId: row.run_id,
+    title: row.title,
+    deadlineAt: row.deadline_at,
+  })
+  tellWebhooks(sql, now, row)
+  projectApproval(sql, now, row.id)
+  armApprovals(sql)
+  return row
+}
+
+/** Nobody is asked: it is answered in the commit that asks, and only recorded. */
+export function recordAnswered(
+  sql: Sql,
+  now: number,
+  approval: NewApproval,
+  resolution: Resolution,
+): ApprovalRow {
+  const { id } = insertApproval(sql, now, approval)
+  return settleApproval(sql, now, id, resolution) as ApprovalRow
+}
+
+function insertApproval(sql: Sql, now: number, approval: NewApproval): ApprovalRow {
   const { asker, decision, terms } = approval
   const escalatesAt = terms.escalate && now + terms.escalate.afterSeconds * 1000
   sql.run(
@@ -103,25 +146,7 @@ export function openApproval(sql: Sql, now: number, approval: NewApproval): Appr
     now + terms.timeoutSeconds * 1000,
     asker.countsAs ?? null,
   )
-  const row = mustApproval(sql, approval.id)
-  recordOnRun(sql, now, row.run_id, 'permission.requested', {
-    approvalId: row.id,
-    title: row.title,
-    operationHash: row.operation_hash,
-    decisionSeq: row.decision_seq,
-    deadlineAt: row.deadline_at,
-  })
-  waitFor(sql, now, row.run_id, row.id, `Approval needed: ${row.title}`)
-  appendEvent(sql, now, 'approval.requested', {
-    approvalId: row.id,
-    runId: row.run_id,
-    title: row.title,
-    deadlineAt: row.deadline_at,
-  })
-  tellWebhooks(sql, now, row)
-  projectApproval(sql, now, row.id)
-  armApprovals(sql)
-  return row
+  return mustApproval(sql, approval.id)
 }
 
 /** Nobody watches a stream for ten minutes. Everything that a person decides on goes along, and where to answer. */
@@ -141,6 +166,7 @@ interface Resolution {
   owner: string | null
   memberId?: string
   reason: string
+  option?: string | null
   remember?: ApprovalResolve['remember'] | null
 }
 
@@ -155,14 +181,15 @@ export function settleApproval(
   if (row.state !== 'pending') return null
   const { state, actor, owner, memberId = null, reason } = resolution
   sql.run(
-    `update approvals set state = ?, actor = ?, actor_owner = ?, actor_member = ?, resolution_reason = ?, resolved_at = ?
-     where n = ?`,
+    `update approvals set state = ?, actor = ?, actor_owner = ?, actor_member = ?, resolution_reason = ?, resolved_at = ?,
+       option = ? where n = ?`,
     state,
     actor,
     owner,
     memberId,
     reason,
     now,
+    resolution.option ?? null,
     row.n,
   )
   const kind = state === 'approved' ? 'permission.approved' : 'permission.denied'
@@ -307,6 +334,7 @@ export function toApproval(sql: Sql, row: ApprovalRow): Approval {
             owner: row.actor_owner,
             reason: row.resolution_reason ?? '',
             at: row.resolved_at,
+            ...(row.option === null ? {} : { option: row.option }),
           },
   }
 }

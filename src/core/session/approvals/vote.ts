@@ -23,6 +23,7 @@ export function voteOn(
   mustBePending(row)
   mustBeEligible(row, now, caller, vote.resolution)
   if (vote.remember) mustBeRememberable(row, vote.resolution)
+  if (vote.option !== undefined) mustBeOffered(row, vote.option, vote.resolution)
   if (vote.operationHash !== undefined && vote.operationHash !== row.operation_hash)
     throw new AppError('wrong_state', `Cannot resolve "${id}": it is about another operation`, [
       { path: 'operationHash', message: `Expected ${row.operation_hash}` },
@@ -31,9 +32,29 @@ export function voteOn(
   const { keyId, owner } = caller
   const { memberId } = voterOf(caller)
   const reason = vote.reason || `${vote.resolution} by ${owner || keyId}`
-  const { resolution: state, remember = null } = vote
-  settleApproval(sql, now, id, { state, actor: keyId, owner, memberId, reason, remember })
+  const { resolution: state, remember = null, option = null } = vote
+  settleApproval(sql, now, id, { state, actor: keyId, owner, memberId, reason, option, remember })
   return mustApproval(sql, id)
+}
+
+/** One that says no is no way to say yes. */
+function mustBeOffered(
+  row: ApprovalRow,
+  option: string,
+  resolution: ApprovalResolve['resolution'],
+): void {
+  const { options } = JSON.parse(row.operation) as { options?: { value: string }[] | null }
+  const values = row.kind === 'ability' ? (options ?? []).map(({ value }) => value) : []
+  const isFitting = (option === 'rejected') === (resolution === 'rejected')
+  if (values.includes(option) && (isFitting || option !== 'rejected')) return
+  throw new AppError('unprocessable', `Cannot resolve "${row.id}" by the option "${option}"`, [
+    {
+      path: 'option',
+      message: values.includes(option)
+        ? 'It rejects: send it with the resolution "rejected"'
+        : `Expected one of: ${values.join(', ') || 'it offers none'}`,
+    },
+  ])
 }
 
 function mustBePending(row: ApprovalRow): void {

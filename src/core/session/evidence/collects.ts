@@ -16,6 +16,8 @@ export interface CollectRow {
   generation: number
   mode: ProofMode
   after_message: string | null
+  until_message: string | null
+  reached: string | null
   state: 'asked' | 'stored' | 'failed'
   outcome: BackfillOutcome | null
   reason: string | null
@@ -28,7 +30,7 @@ export interface CollectRow {
 }
 
 /** As they are: one whose command was dropped with its sandbox is not asked for any more. */
-const collects = `(select n, id, turn_id, run_id, generation, mode, after_message, candidates, imported, statistics,
+const collects = `(select n, id, turn_id, run_id, generation, mode, after_message, until_message, reached, candidates, imported, statistics,
     diagnostics, created_at, ended_at,
     case when is_lost then 'failed' else state end as state,
     case when is_lost then 'transient-error' else outcome end as outcome,
@@ -40,18 +42,25 @@ const collects = `(select n, id, turn_id, run_id, generation, mode, after_messag
 export function askCollect(
   sql: Sql,
   now: number,
-  collect: { id: string; turn: DeliveredTurn; mode: ProofMode; after: string | null },
+  collect: {
+    id: string
+    turn: DeliveredTurn
+    mode: ProofMode
+    after: string | null
+    until?: string
+  },
 ): void {
-  const { id, turn, mode, after } = collect
+  const { id, turn, mode, after, until } = collect
   sql.run(
-    `insert into collects (id, turn_id, run_id, generation, mode, after_message, state, created_at)
-     values (?, ?, ?, ?, ?, ?, 'asked', ?)`,
+    `insert into collects (id, turn_id, run_id, generation, mode, after_message, until_message, state, created_at)
+     values (?, ?, ?, ?, ?, ?, ?, 'asked', ?)`,
     id,
     turn.id,
     turn.runId,
     turn.generation,
     mode,
     after,
+    until ?? null,
     now,
   )
   addCommand(sql, now, {
@@ -63,6 +72,7 @@ export function askCollect(
       turnId: turn.id,
       messageIds: turn.messageIds,
       after,
+      ...(until !== undefined && { until }),
       maxWindows: mode === 'off' ? 0 : evidenceLimits.readsPerCollect,
     },
   })
@@ -78,14 +88,40 @@ export function mustCollect(sql: Sql, id: string): CollectRow {
   return row
 }
 
-/** Whether a turn was read in this mode, or is being read: no window is read twice in one mode. */
-export function isCollected(sql: Sql, turnId: string, mode: ProofMode): boolean {
-  const rows = sql.all<{ state: string }>(
-    `select state from ${collects} where turn_id = ? and mode = ?`,
+const collectsIn = (sql: Sql, turnId: string, mode: ProofMode): CollectRow[] =>
+  sql.all<CollectRow>(
+    `select * from ${collects} where turn_id = ? and mode = ? order by n`,
     turnId,
     mode,
   )
-  return rows.length > 0 && rows.every(({ state }) => state !== 'failed')
+
+/** Whether a turn was read to its end in this mode, or is being read. */
+export function isCollected(sql: Sql, turnId: string, mode: ProofMode): boolean {
+  const rows = collectsIn(sql, turnId, mode)
+  const last = rows.at(-1)
+  return rows.some(isAsked) || (last?.state === 'stored' && isLast(last))
+}
+
+const isAsked = ({ state }: CollectRow) => state === 'asked'
+const isLast = ({ until_message, reached }: CollectRow) =>
+  until_message === null && reached === null
+
+export const isBeingCollected = (sql: Sql, turnId: string, mode: ProofMode): boolean =>
+  collectsIn(sql, turnId, mode).some(isAsked)
+
+/** The last message that was read in this mode: no window is read twice in one mode. */
+export const reachedBy = (sql: Sql, turnId: string, mode: ProofMode): string | null =>
+  collectsIn(sql, turnId, mode).findLast(({ state, reached }) => state === 'stored' && reached)
+    ?.reached ?? null
+
+/** The last message of the newest collect while the turn ran, however that one went: it is not tried at every step. */
+export const lastUntil = (sql: Sql, turnId: string, mode: ProofMode): string | null =>
+  collectsIn(sql, turnId, mode).findLast(({ until_message }) => until_message !== null)
+    ?.until_message ?? null
+
+/** Inside the commit in which its result has come. */
+export function noteReached(sql: Sql, id: string, message: string | null): void {
+  sql.run('update collects set reached = ? where id = ?', message, id)
 }
 
 interface CollectEnd {
@@ -142,6 +178,7 @@ export function toCollect(row: CollectRow): Collect {
     generation: row.generation,
     mode: row.mode,
     state: row.state,
+    whileRunning: row.until_message !== null,
     outcome: row.outcome,
     reason: row.reason,
     candidates: row.candidates,

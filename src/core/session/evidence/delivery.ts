@@ -3,7 +3,7 @@ import type { DeliveredSession, DeliveryRecord } from '../../../contract/evidenc
 import type { Sql } from '../../ports.ts'
 import { loadPlace } from '../gate/policy-row.ts'
 import { loadSession } from '../record/record.ts'
-import { type ToldPart, toldParts } from './told.ts'
+import { type ToldPart, toldParts, toldSteps } from './told.ts'
 
 /** A turn as far as it was handed to a sandbox. */
 export interface DeliveredTurn {
@@ -69,6 +69,7 @@ export function deliveryOf(sql: Sql, turn: DeliveredTurn): DeliveryRecord {
     workspaceRoot: loadPlace(sql).layout?.workspace ?? '/',
     sessions,
     seenParts: told,
+    seenSteps: toldSteps(sql, turn.id),
   }
 }
 

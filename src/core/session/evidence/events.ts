@@ -149,11 +149,12 @@ export function storedEvents(sql: Sql, runId: string, after: number): StoredEven
 /** Of each key the best one, in the order in which the key was first recorded; those without a key as they came. */
 export function countingEvents(sql: Sql, runId: string): EventRow[] {
   return sql.all<EventRow>(
-    `select e.* from change_events e where e.run_id = ?1 and not exists (
-       select 1 from change_events better where better.run_id = ?1 and better.key_hash = e.key_hash
-         and better.rank > e.rank)
-     order by (select min(n) from change_events f where f.run_id = ?1
-       and coalesce(f.key_hash, f.id) = coalesce(e.key_hash, e.id))`,
+    `with keys as (
+       select coalesce(key_hash, id) as key, min(n) as first, max(rank) as best
+       from change_events where run_id = ?1 group by 1)
+     select e.* from keys join change_events e
+       on e.run_id = ?1 and coalesce(e.key_hash, e.id) = keys.key and e.rank = keys.best
+     order by keys.first`,
     runId,
   )
 }

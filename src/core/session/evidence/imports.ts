@@ -1,6 +1,7 @@
 import type { ChangeImport } from '../../../contract/change-ledger.ts'
-import type { ChangeEvent, ProvenChange } from '../../../contract/change.ts'
+import { acceptedProofs, type ChangeEvent, type ProvenChange } from '../../../contract/change.ts'
 import { AppError } from '../../../contract/error.ts'
+import { relativePathOf } from '../../../contract/evidence-paths.ts'
 import { digestOf } from '../../evidence/texts/exact.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 
@@ -16,13 +17,35 @@ export function checkImport(
         { path: `changes.${at}.event.${field}`, message },
       ])
     const { event, beforeContent, afterContent } = change
-    if (event.sourceProvider === 'opencode' || event.source.startsWith('opencode'))
-      throw refuse('sourceProvider', "OpenCode's changes are collected from the sandbox")
+    const claim = foreignClaim(event)
+    if (claim) throw refuse(...claim)
     if (event.taskId !== runId) throw refuse('taskId', `It must be "${runId}"`)
+    if (relativePathOf(anywhere, event.relativePath) !== event.relativePath)
+      throw refuse('relativePath', 'It must name a file below the workspace, with "/" and as it is')
     checkSide(event.before, beforeContent, (message) => refuse('before', message))
     checkSide(event.after, afterContent, (message) => refuse('after', message))
     return withoutSecrets(kernel, change)
   })
+}
+
+/** A relative name means the same in every workspace. */
+const anywhere = { worktree: '/w', directory: '/w' }
+const ownProofs: readonly string[] = acceptedProofs.filter((proof) => proof !== 'toolpart-chain')
+
+/** What only the engine says of OpenCode's changes, by which it would pass for one of them or hide one. */
+function foreignClaim(event: ChangeEvent): [field: string, message: string] | null {
+  const isOwn = (word: string | null) => word !== null && word.toLowerCase().startsWith('opencode')
+  const collected = "OpenCode's changes are collected from the sandbox"
+  if ([event.sourceProvider, event.source, event.sourceRuntime].some(isOwn))
+    return ['sourceProvider', collected]
+  if (isOwn(event.sourceImportKey)) return ['sourceImportKey', collected]
+  if (/^evt_[0-9a-f]{40}$/.test(event.eventId))
+    return ['eventId', 'It has the form of the ids that are given to changes of OpenCode']
+  if (ownProofs.includes(event.evidenceProof))
+    return ['evidenceProof', "It is a proof by OpenCode's snapshots"]
+  if (isOwn(event.snapshotSource) || event.shapeFingerprint !== null)
+    return ['snapshotSource', "It speaks of OpenCode's snapshots"]
+  return null
 }
 
 function checkSide(

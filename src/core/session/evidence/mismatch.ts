@@ -1,6 +1,13 @@
 import { canonicalJson } from '../../../contract/canonical.ts'
 import type { EvidenceMismatch } from '../../../contract/change-ledger.ts'
-import type { EvidenceBundle, EvidencePart, SeenPart } from '../../../contract/evidence.ts'
+import type {
+  DeliveryRecord,
+  EvidenceBundle,
+  EvidencePart,
+  EvidenceWindow,
+  SeenPart,
+} from '../../../contract/evidence.ts'
+import { ToldSteps } from '../../evidence/windows.ts'
 import { hashText } from '../../hash.ts'
 
 /**
@@ -10,8 +17,9 @@ import { hashText } from '../../hash.ts'
  */
 export function mismatchesOf(
   bundle: EvidenceBundle,
-  seenParts: readonly SeenPart[],
+  { seenParts, seenSteps }: Pick<DeliveryRecord, 'seenParts' | 'seenSteps'>,
 ): EvidenceMismatch[] {
+  const steps = new ToldSteps(seenSteps)
   const seen = new Map(seenParts.map((part) => [part.id, part]))
   const messages = new Set(bundle.messages.map(({ id }) => id))
   const here = new Set(bundle.parts.map(({ id }) => id))
@@ -22,7 +30,15 @@ export function mismatchesOf(
   return [
     ...bundle.parts.flatMap((part) => mismatchOf(part, seen.get(part.id))),
     ...gone.map(({ id, tool }) => ({ partId: id, tool, what: 'gone' as const })),
+    ...bundle.windows.flatMap((window) => stepMismatch(window, steps)),
   ]
+}
+
+/** A step that was not done when it was read says nothing. */
+function stepMismatch(window: EvidenceWindow, steps: ToldSteps): EvidenceMismatch[] {
+  if (window.finishOrder === null || steps.agrees(window)) return []
+  const what = steps.isTold(window) ? ('differs' as const) : ('never-seen' as const)
+  return [{ partId: window.id, tool: 'step', what }]
 }
 
 function mismatchOf(part: EvidencePart, seen: SeenPart | undefined): EvidenceMismatch[] {

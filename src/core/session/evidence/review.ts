@@ -1,5 +1,6 @@
 import type { ChangeEvent } from '../../../contract/change.ts'
 import type { FileReview, ReviewedEvent, TextLink } from '../../../contract/change-ledger.ts'
+import { groupBy } from '../../evidence/group-by.ts'
 import { isReviewSafe } from '../../evidence/safety.ts'
 import type { EventRow } from './events.ts'
 
@@ -7,18 +8,33 @@ import type { EventRow } from './events.ts'
 // Whether what is on the disk now still is what they left is asked when it is done, and nowhere here.
 
 /** By path, in the order of the first change. */
-export function reviewFiles(runId: string, rows: readonly EventRow[]): FileReview[] {
-  const byPath = new Map<string, EventRow[]>()
-  for (const row of rows) byPath.set(row.path, [...(byPath.get(row.path) ?? []), row])
-  return [...byPath].map(([path, own]) => reviewFile(runId, path, own))
+export function reviewFiles(
+  runId: string,
+  rows: readonly EventRow[],
+  workspace: string | null,
+): FileReview[] {
+  return [...groupBy(rows, ({ path }) => path)].map(([path, own]) =>
+    reviewFile(runId, path, own, workspace),
+  )
 }
 
-function reviewFile(runId: string, path: string, rows: readonly EventRow[]): FileReview {
+function reviewFile(
+  runId: string,
+  path: string,
+  rows: readonly EventRow[],
+  workspace: string | null,
+): FileReview {
   const events = rows.map((row) => reviewEvent(runId, row))
   const first = (events[0] as ReviewedEvent).event
   const last = (events.at(-1) as ReviewedEvent).event
   const reviewable = events.every((each) => each.reviewable)
-  const reasons = [...new Set([...events.flatMap((each) => each.reasons), ...gaps(events)])]
+  const reasons = [
+    ...new Set([
+      ...events.flatMap((each) => each.reasons),
+      ...gaps(events),
+      ...events.flatMap(({ event }) => elsewhere(event, workspace)),
+    ]),
+  ]
   return {
     ...{ path, reviewable, reasons, decision: null, events },
     operation: netOperation(first, last),
@@ -68,6 +84,12 @@ function gaps(events: readonly ReviewedEvent[]): string[] {
       before?.afterState.sha256 === event.beforeState.sha256
     return isNext ? [] : ['Between two of its changes something else has changed it']
   })
+}
+
+/** Another agent may have worked in another folder, which has a file of the same name. */
+function elsewhere(event: ChangeEvent, workspace: string | null): string[] {
+  const isHere = event.sourceProvider === 'opencode' || event.workspaceRoot === workspace
+  return isHere ? [] : ['It was made in another workspace']
 }
 
 function linkTo(runId: string, ref: ChangeEvent['before']): TextLink | null {

@@ -6,6 +6,7 @@ import type {
 } from '../../../contract/permission.ts'
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import type { Policy } from '../../../contract/policy.ts'
+import type { TargetPermissions } from '../../../contract/eval-target.ts'
 import { ruleApprovalTerms } from '../../policy/rules.ts'
 import { ownToolOperation } from '../../policy/permission-request.ts'
 import { evaluatePermission } from '../../policy/evaluate.ts'
@@ -17,6 +18,8 @@ import { findRemembered } from './remembered.ts'
 export interface AskingTurn {
   id: string
   runId: string
+  /** OpenCode's agent that does it; null: the session's own. */
+  agent: string | null
   aborting: boolean
   /** It has only last words left. */
   runEnded: boolean
@@ -33,6 +36,8 @@ export interface Case {
   /** The question's hash is not that of its input. */
   misnamed: boolean
   enclosure: Enclosure
+  /** Why it may not be used now, as the ability that runs says; null: none has anything against it. */
+  refusedByAbility: string | null
   /** Why whoever asks may not, as the session's registered agents say; null: they may. */
   refusedAgent: string | null
   /** Of the session's registered agents. */
@@ -41,6 +46,10 @@ export interface Case {
   /** The host that the sandbox's proxy asks for; null: another question. */
   connectsTo: string | null
   repositoryHost: string | null
+  /** How the target of an eval run answers whatever asks; null: it is no attempt of one. */
+  permissions: TargetPermissions | null
+  /** OpenCode itself asks, about a tool that was judged before. */
+  asksItself: boolean
   /** Names the operation, for approvals that are remembered. */
   operationHash: () => string
 }
@@ -58,12 +67,15 @@ const judges: readonly Judge[] = [
   turnRuns,
   turnIsNotAborted,
   inputIsNamed,
+  abilityLets,
   agentMay,
+  opencodeAsks,
   policyDecides,
   usualHost,
   ownTool,
   approvedBefore,
   canBeAsked,
+  targetAnswers,
 ]
 
 export function judgeQuestion(given: Case): Judgement {
@@ -88,10 +100,22 @@ function inputIsNamed(given: Case, before: Judgement | null): Judgement | null {
   return before ?? denied(given, 'The hash of the question is not that of its input')
 }
 
+/** A running ability can only narrow: what it lets through is still decided by all that follow. */
+function abilityLets(given: Case, before: Judgement | null): Judgement | null {
+  if (given.refusedByAbility === null) return before
+  return before ?? { ...denied(given, given.refusedByAbility), rule: 'ability' }
+}
+
 /** Who was not named is not sent, whatever the policy says. */
 function agentMay(given: Case, before: Judgement | null): Judgement | null {
   if (given.refusedAgent === null) return before
   return before ?? denied(given, given.refusedAgent)
+}
+
+/** It asks only in attempts of eval runs: elsewhere nobody has told it to. */
+function opencodeAsks(given: Case, before: Judgement | null): Judgement | null {
+  if (!given.asksItself || before) return before
+  return { ...denied(given, 'OpenCode asks for a permission'), decision: 'ask', rule: 'opencode' }
 }
 
 function policyDecides(given: Case, before: Judgement | null): Judgement {
@@ -135,6 +159,19 @@ function canBeAsked(given: Case, before: Judgement | null): Judgement | null {
   if (before?.decision !== 'ask' || given.turn?.runEnded !== true) return before
   return denied(given, 'The run has ended: nobody can be asked')
 }
+
+/** Nobody is asked in an attempt of an eval run: equal questions get equal answers, at once. */
+function targetAnswers(given: Case, before: Judgement | null): Judgement | null {
+  const { permissions, asksItself } = given
+  if (before?.decision !== 'ask' || (permissions === null && !asksItself)) return before
+  const answer = permissions ?? 'reject'
+  const decision = answer === 'reject' ? ('deny' as const) : ('allow' as const)
+  const reason = `${before.reason}; the target of the eval run answers: ${answer}`
+  return { ...before, decision, reason, rule: `${evalRule}${answer}` }
+}
+
+/** How the rules are called under which a target has answered. */
+export const evalRule = 'eval:'
 
 function denied({ policy, enclosure }: Case, reason: string): Judgement {
   const { name, version } = policy

@@ -1,5 +1,5 @@
 import type { Enclosure } from '../../../contract/enclosure.ts'
-import { egressTool } from '../../../contract/ask.ts'
+import { egressTool, permissionTool } from '../../../contract/ask.ts'
 import type { PermissionRequest, PhaseStates } from '../../../contract/permission.ts'
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import type { Policy } from '../../../contract/policy.ts'
@@ -14,6 +14,8 @@ import {
 } from '../../policy/permission-request.ts'
 import { effectivePolicy } from '../../policy/sandbox-default.ts'
 import type { Sql } from '../../ports.ts'
+import { abilityRefusal } from '../../abilities/enforcement.ts'
+import { type ActiveAbility, activeStep } from '../executions/active.ts'
 import { hideSecretLike } from '../../redaction/redaction.ts'
 import { type Headroom, spendingHeadroom } from '../budget/spending.ts'
 import { pinnedAgents, type PinnedAgents } from '../pins/agents.ts'
@@ -22,6 +24,7 @@ import { type AskingTurn, judgeQuestion } from './judges.ts'
 import type { RunRow } from '../runs/run.ts'
 import { hasEnded } from '../runs/transitions.ts'
 import { hashOfQuestion, type Question, type Verdict } from './questions.ts'
+import { type AttemptTerms, loadAttemptTerms } from '../evals/terms.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { phaseStates } from './known-phases.ts'
 import { loadEnclosure, loadPlace, loadPolicy, type Place } from './policy-row.ts'
@@ -34,6 +37,7 @@ export class SessionPolicy {
   #agents: PinnedAgents | null | undefined
   #changes: ReadonlySet<string> | undefined
   #phases: PhaseStates | undefined
+  #terms: AttemptTerms | null | undefined
   #turn: AskingTurn | null = null
   #turnState = -1
 
@@ -47,12 +51,19 @@ export class SessionPolicy {
     this.#place = undefined
     this.#changes = undefined
     this.#phases = undefined
+    this.#terms = undefined
   }
 
   /** The document that counts, if there is one. */
   document(): Policy | null {
     if (this.#policy === undefined) this.#policy = loadPolicy(this.#kernel.ports.sql)
     return this.#policy
+  }
+
+  /** What decides about questions, with the session's own lists, or about operations of the API. */
+  effective(asked: 'gate' | 'operation'): Policy {
+    const policy = effectivePolicy(this.document(), asked)
+    return asked === 'gate' ? withGateRules(policy, this.#kernel.session().gate) : policy
   }
 
   /** The turn that runs, if there is one. */
@@ -70,19 +81,25 @@ export class SessionPolicy {
     sql: Sql,
     now: number,
     arrivedAt: number,
-    question: Question,
+    sent: Question,
     turn: AskingTurn | null,
     headroom = spendingHeadroom(sql, now),
   ): Verdict {
+    const question = this.#askedBy(sent, turn)
     const session = this.#kernel.session()
-    const policy = withGateRules(effectivePolicy(this.document(), 'gate'), session.gate)
+    const policy = this.effective('gate')
     const request = this.#requestOf(question)
     const agents = this.agents()
-    const overrides = overridesFor(agents, question.subagent)
+    const ability = activeStep(sql)
+    const overrides = overridesFor(agents, question.subagent ?? stepAgent(ability, turn, agents))
+    const asked = { tool: question.tool, turnId: turn?.id ?? null }
     const { by, grant, ...decision } = judgeQuestion({
       ...{ sql, now, turn, request, policy, misnamed: question.misnamed === true },
       ...{ enclosure: this.enclosure(), refusedAgent: agentRefusal(agents, question), overrides },
       phases: this.phases(),
+      refusedByAbility: abilityRefusal(ability, asked),
+      permissions: this.terms()?.permissions ?? null,
+      asksItself: question.tool === permissionTool,
       connectsTo: question.tool === egressTool ? (request.hosts[0] ?? null) : null,
       repositoryHost: session.repositoryUrl === null ? null : hostOf(session.repositoryUrl),
       operationHash: () => hashOfQuestion(question),
@@ -99,7 +116,17 @@ export class SessionPolicy {
       operationId: null,
     })
     const spent = turn && decision.decision !== 'deny' ? whyNothingRuns(headroom) : null
-    return { record, terms: ruleApprovalTerms(policy, decision.rule), spent }
+    const terms = ruleApprovalTerms(policy, decision.rule)
+    // Nothing waits in an attempt of an eval run.
+    if (spent !== null && this.terms() !== null)
+      return { record: { ...record, decision: 'deny', reason: spent }, terms, spent: null }
+    return { record, terms, spent }
+  }
+
+  /** A turn that a subagent does by itself is held to what the subagent may. */
+  #askedBy(question: Question, turn: AskingTurn | null): Question {
+    const own = this.agents()?.subagents.find(({ name }) => name === turn?.agent)
+    return own && question.subagent === undefined ? { ...question, subagent: own.name } : question
   }
 
   /** What an input does not show in full cannot be read; where its paths really lead counts as well. */
@@ -139,6 +166,12 @@ export class SessionPolicy {
   agents(): PinnedAgents | null {
     if (this.#agents === undefined) this.#agents = pinnedAgents(this.#kernel.ports.sql)
     return this.#agents
+  }
+
+  /** Of an attempt of an eval run. */
+  terms(): AttemptTerms | null {
+    if (this.#terms === undefined) this.#terms = loadAttemptTerms(this.#kernel.ports.sql)
+    return this.#terms
   }
 
   /** Where the session is, and who asks in it. */
@@ -186,13 +219,29 @@ export class SessionPolicy {
 
 /** Sessions older than runs may have a turn without one: nobody can be asked about it then. */
 function loadAskingTurn(sql: Sql): AskingTurn | null {
-  const turn = sql.all<{ id: string; runId: string; aborting: number; status: RunRow['status'] }>(
-    `select turns.id, run_id as runId, abort_requested as aborting, runs.status from turns join runs on runs.id = run_id
-     where turns.state = 'running' limit 1`,
+  const turn = sql.all<{
+    id: string
+    runId: string
+    agent: string | null
+    aborting: number
+    status: RunRow['status']
+  }>(
+    `select turns.id, run_id as runId, turns.agent, abort_requested as aborting, runs.status
+     from turns join runs on runs.id = run_id where turns.state = 'running' limit 1`,
   )[0]
   if (!turn) return null
-  const { id, runId, aborting, status } = turn
-  return { id, runId, aborting: aborting === 1, runEnded: hasEnded(status) }
+  const { id, runId, agent, aborting, status } = turn
+  return { id, runId, agent, aborting: aborting === 1, runEnded: hasEnded(status) }
+}
+
+/** A subagent that works on a step by itself is held to its own definition. */
+function stepAgent(
+  ability: ActiveAbility | null,
+  turn: AskingTurn | null,
+  agents: PinnedAgents | null,
+): string | undefined {
+  const agent = ability?.steps.find((step) => turn !== null && step.turnId === turn.id)?.agent
+  return agents?.subagents.find(({ name }) => name === agent)?.name
 }
 
 function whyNothingRuns({ reasons: [reason], isEnough }: Headroom): string | null {

@@ -1,6 +1,6 @@
 import { canonicalJson } from '../../../contract/canonical.ts'
 import type { ApprovalTerms } from '../../../contract/policy.ts'
-import type { Answer, GateDecision } from '../../../contract/ask.ts'
+import { type Answer, type GateDecision, permissionTool } from '../../../contract/ask.ts'
 import type { UpMessage } from '../../../contract/link.ts'
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
@@ -8,14 +8,18 @@ import type { Sql } from '../../ports.ts'
 import { hideSecretLike } from '../../redaction/redaction.ts'
 import {
   type ApprovalRow,
+  type NewApproval,
   openApproval,
+  recordAnswered,
   pendingApproval,
   settleApproval,
 } from '../approvals/rows.ts'
+import { addGrant } from '../approvals/grants.ts'
 import { addSpending, spentReasons } from '../budget/spending.ts'
 import { ownedId, recordOnRun } from '../runs/run.ts'
 import { hashText } from '../../hash.ts'
 import { appendEvent } from '../log/events.ts'
+import { evalRule } from './judges.ts'
 import { loadSession } from '../record/record.ts'
 import { runOfTurn } from '../runs/run.ts'
 
@@ -85,8 +89,13 @@ export function receiveQuestion(
   }
   if (!answer) return followVerdict(sql, now, question, asker, verdict)
   // Answered at once, as most are: the same as below in half the statements.
-  if (asker.runId) recordOnRun(sql, now, asker.runId, 'permission-decision', { ...verdict.record })
-  if (decision === 'allow') addSpending(sql, now, { toolCalls: 1 })
+  const decisionSeq =
+    asker.runId && recordOnRun(sql, now, asker.runId, 'permission-decision', { ...verdict.record })
+  if (asker.runId && decisionSeq && rule.startsWith(evalRule))
+    recordEvalAnswer(sql, now, question, { ...asker, runId: asker.runId }, verdict, decisionSeq)
+  // What OpenCode asks is about a call that was counted before.
+  if (decision === 'allow' && question.tool !== permissionTool)
+    addSpending(sql, now, { toolCalls: 1 })
   tellDecided(sql, now, { ...question, askedAt: now }, answer)
   return { askId: question.askId, decision: answer.decision, reason }
 }
@@ -199,7 +208,8 @@ function insertAsk(
   return inserted.length > 0
 }
 
-function park(
+/** What a person would have been asked. Nothing waits for it. */
+function recordEvalAnswer(
   sql: Sql,
   now: number,
   question: Question,
@@ -207,7 +217,26 @@ function park(
   verdict: Verdict,
   decisionSeq: number,
 ): void {
-  const approval = openApproval(sql, now, {
+  const { decision, reason, rule } = verdict.record
+  const isAllowed = decision === 'allow'
+  const row = recordAnswered(
+    sql,
+    now,
+    { ...approvalFor(sql, question, asker, verdict, decisionSeq), kind: 'eval' },
+    { state: isAllowed ? 'approved' : 'rejected', actor: 'eval', owner: null, reason },
+  )
+  if (isAllowed && rule === `${evalRule}always`)
+    addGrant(sql, now, row, { scope: 'session', expiresInSeconds: 86_400 })
+}
+
+function approvalFor(
+  sql: Sql,
+  question: Question,
+  asker: { generation: number; runId: string },
+  verdict: Verdict,
+  decisionSeq: number,
+): NewApproval {
+  return {
     // The question's own characters: asked again after a crash, it is the same approval.
     id: ownedId('apr', loadSession(sql).id, question.askId.slice(-8)),
     runId: asker.runId,
@@ -221,7 +250,18 @@ function park(
     decision: verdict.record,
     terms: verdict.terms,
     resumable: false,
-  })
+  }
+}
+
+function park(
+  sql: Sql,
+  now: number,
+  question: Question,
+  asker: { generation: number; runId: string },
+  verdict: Verdict,
+  decisionSeq: number,
+): void {
+  const approval = openApproval(sql, now, approvalFor(sql, question, asker, verdict, decisionSeq))
   appendEvent(sql, now, 'gate.asked', {
     askId: question.askId,
     approvalId: approval.id,

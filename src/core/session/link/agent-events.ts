@@ -7,15 +7,17 @@ import { requestEnvVariablesTool } from '../../../contract/tools/request-env-var
 import type { Sql } from '../../ports.ts'
 import { addReportedToCalls, compareModelCalls, isCountedByCalls } from '../budget/model-calls.ts'
 import { addSpending } from '../budget/spending.ts'
-import { recordOnRun } from '../runs/run.ts'
+import { listPins } from '../pins/pins.ts'
+import { recordAgent, recordOnRun } from '../runs/run.ts'
 import { abortReason } from '../turns/aborts.ts'
 import type { Answer } from '../../../contract/ask.ts'
 import { saveDiff } from '../changes/diff.ts'
 import { receiveEnvRequest } from '../env/requests.ts'
-import { noteToldPart } from '../evidence/told.ts'
+import { noteToldPart, noteToldStep } from '../evidence/told.ts'
 import { savePatch } from '../changes/patches.ts'
 import { loadSession } from '../record/record.ts'
 import { followSkill, skillTool } from '../skills/usage.ts'
+import { saveSkillText } from '../skills/texts.ts'
 import { stopRun } from '../steps/stop-run.ts'
 import { runOfTurn } from '../runs/run.ts'
 import { addTurnTokens, endTurn, runningTurn } from '../turns/rows.ts'
@@ -36,7 +38,11 @@ export function followEvent(
       toolEnded(sql, now, event.kind, event.data as EventData<'tool.failed'>)
       return false
     case 'step.finished':
+      noteToldStep(sql, event.data as EventData<'step.finished'>)
       stepFinished(sql, now, event.data as EventData<'step.finished'>, price)
+      return false
+    case 'skill.read':
+      saveSkillText(sql, now, event.data as EventData<'skill.read'>)
       return false
     case 'turn.ended':
       return turnEnded(sql, now, event.data as EventData<'turn.ended'>)
@@ -57,6 +63,14 @@ function toolStarted(sql: Sql, now: number, data: EventData<'tool.started'>): vo
   if (!runId) return
   recordOnRun(sql, now, runId, 'tool.requested', { tool, callId })
   if (tool === skillTool) followSkill(sql, now, runId, input, 'selected')
+  if (tool === 'task') followTask(sql, now, runId, input)
+}
+
+/** The agent sends one of its subagents. */
+function followTask(sql: Sql, now: number, runId: string, input: unknown): void {
+  const name = (input as { subagent_type?: unknown } | null)?.subagent_type
+  const pin = listPins(sql).find((one) => one.kind === 'subagent' && one.name === name)
+  if (pin) recordAgent(sql, now, runId, pin)
 }
 
 function toolEnded(

@@ -1,8 +1,12 @@
 import { AppError } from '../../../contract/error.ts'
+import type { PinnedFolder } from '../../../contract/ability-folder.ts'
 import type { Manifest, SandboxEnv } from '../../../contract/manifest.ts'
 import type { RoomOf } from '../../actor/room.ts'
 import { createSecretFinder } from '../../redaction/finder.ts'
 import type { SandboxCaller } from '../record/caller.ts'
+import { folderFiles } from '../../registry/abilities/abilities.ts'
+import { folderOf } from '../offers/rows.ts'
+import { hasCopy } from '../executions/rows.ts'
 import { openSandboxSession } from '../record/guards.ts'
 import { sandboxEnv } from '../env/requests.ts'
 import type { Gate } from '../gate/gate.ts'
@@ -19,6 +23,8 @@ export interface AgentApi {
   admitUpload(sandbox: SandboxCaller, sha256: string, bytes: Uint8Array): Promise<void>
   manifest(sandbox: SandboxCaller): Promise<Manifest>
   env(sandbox: SandboxCaller): Promise<SandboxEnv>
+  /** Of an ability that an execution of this session runs, as it was when it began. */
+  abilityFolder(sandbox: SandboxCaller, hash: string): Promise<PinnedFolder>
 }
 
 /** What the agent in the sandbox may ask of its session, by HTTPS. Each refuses an old generation and another organisation. */
@@ -59,5 +65,15 @@ export class Agent implements RoomOf<AgentApi> {
     const { envFiles } = openSandboxSession(this.#kernel, sandbox)
     const { sql, crypto } = this.#kernel.ports
     return sandboxEnv(await openValues(sql, crypto), envFiles)
+  }
+
+  async abilityFolder(sandbox: SandboxCaller, hash: string): Promise<PinnedFolder> {
+    const { organisationId } = openSandboxSession(this.#kernel, sandbox)
+    const { ports } = this.#kernel
+    if (!hasCopy(ports.sql, hash))
+      throw new AppError('not_found', 'This session runs no such ability')
+    const own = folderOf(ports.sql, hash)
+    if (own.length > 0) return { files: own }
+    return { files: await folderFiles(ports.db(), organisationId, hash) }
   }
 }

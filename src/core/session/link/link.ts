@@ -51,6 +51,7 @@ import {
 } from '../turns/rows.ts'
 
 type Next = CommandResult<'evidence'>
+type Step = EventData<'step.finished'>
 type Sent = CommandResult<'prompt'>
 
 /** Why the socket must be closed. */
@@ -199,7 +200,8 @@ export class Link {
         else if (followEvent(sql, now, event, price)) {
           this.#turnEnded(sql, now, generation)
           this.#evidence.turnEnded(sql, now, String(event.data['turnId']))
-        }
+        } else if (event.kind === 'step.finished')
+          this.#evidence.stepFinished(sql, now, (event.data as Step).turnId)
       }
     })
     await this.#kernel.crash('link.after-store')

@@ -73,6 +73,13 @@ export function newAgentEvents(sql: Sql, generation: number, items: AgentEvent[]
   return fresh
 }
 
+/** What is for the session's own tables is left out: the log keeps only what a reader needs. */
+function shownData({ kind, data }: AgentEvent): AgentEvent['data'] {
+  const { patch: _, content: __, ...bare } = data
+  if (kind === 'turn.ended') return { ...bare, diff: null }
+  return kind === 'skill.read' ? bare : data
+}
+
 export function storeAgentEvent(
   sql: Sql,
   now: number,
@@ -87,9 +94,7 @@ export function storeAgentEvent(
         kind: 'agent.notice',
         data: { message: `Dropped an event "${item.kind}" of the wrong shape` },
       }
-  // turn.ended carries diff and patch for the session's own tables; the log keeps only what a reader needs.
-  const { patch: _, ...bare } = stored.data
-  const data = stored.kind === 'turn.ended' ? { ...bare, diff: null } : stored.data
+  const data = shownData(stored)
   if (JSON.stringify(data).length <= maxEventBytes)
     appendEvent(sql, now, stored.kind, data as EventData<AgentEventKind>)
   else

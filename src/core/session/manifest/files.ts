@@ -7,13 +7,12 @@ import type { Equipment, ToolDefinition } from '../../../contract/tool.ts'
 import { isToolOf } from '../../../contract/tools.ts'
 import { opencodeVersion } from '../../../contract/version.ts'
 import type { Crypto } from '../../ports.ts'
-import type { Pin } from '../pins/pins.ts'
 import type { PinnedAgents } from '../pins/agents.ts'
 import { withAgents } from './agents.ts'
 import { gatePluginText } from './gate-plugin.ts'
 import { actionsGuideText, instructionsGuideText } from './guides.ts'
 import { instructionsPath, opencodeConfig, pluginPath } from './opencode-config.ts'
-import { skillFolder, skillText } from './skill-files.ts'
+import { type GivenSkill, skillFiles, skillFolder, workspaceSkills } from './skill-files.ts'
 import { type ToolFile, toolFile } from './tool-files.ts'
 
 export interface ManifestInput {
@@ -39,7 +38,7 @@ export interface ManifestInput {
   privateHosts?: readonly string[]
   upstreams?: readonly Upstream[]
   /** Those that the session began with. */
-  skills?: readonly Pin[]
+  skills?: readonly GivenSkill[]
   /** Makes the marker's name unguessable; the same one gives the same manifest. */
   nonce?: string
 }
@@ -58,9 +57,11 @@ export async function buildManifest(
   for (const file of fileTexts(input, tools, marker)) {
     files.push({ ...file, sha256: await crypto.sha256(file.content), mode: 0o644 })
   }
+  const toRead = workspaceSkills(layout.configDir, input.skills ?? [])
   const manifest: Omit<Manifest, 'version'> = {
     layout,
     files,
+    ...(toRead.length > 0 && { workspaceSkills: toRead }),
     absent: await absentFiles(input, crypto),
     environment: environment(input),
     marker,
@@ -99,10 +100,7 @@ function fileTexts(input: ManifestInput, tools: ToolFile[], marker: string): Fil
     { path: `${configDir}/models.json`, content: '{}\n' },
     { path: `${configDir}/home/.keep`, content: '' },
     ...toolTexts(`${configDir}/tool`, tools),
-    ...(input.skills ?? []).map((pin) => ({
-      path: `${skillFolder(configDir, pin.name)}/SKILL.md`,
-      content: skillText(pin),
-    })),
+    ...skillFiles(configDir, input.skills ?? []),
     ...installSeed(configDir),
     ...installSeed(`${configDir}/xdg/opencode`),
     // The contract's global paths. OpenCode is pointed at configDir instead, which it cannot write where users differ.

@@ -7,9 +7,10 @@ import { buildManifest } from './files.ts'
 import { baseTree } from '../changes/diff.ts'
 import { loadAutomationRun } from '../automation/automation.ts'
 import { loadGeneration } from '../generations/generations.ts'
-import { pinsOf } from '../pins/pins.ts'
 import { pinnedAgents } from '../pins/agents.ts'
 import type { SessionPorts } from '../record/ports.ts'
+import { loadAttemptTerms } from '../evals/terms.ts'
+import { givenSkills } from '../skills/texts.ts'
 import { memoriesText } from './memories.ts'
 import { listUpstreams } from '../upstreams/upstreams.ts'
 import { sessionPrompt } from './prompt.ts'
@@ -41,14 +42,19 @@ export async function sessionManifest(
       nonce: session.markerNonce,
       mode: session.mode,
       equipment: session.equipment,
-      skills: pinsOf(ports.sql, 'skill'),
+      skills: givenSkills(ports.sql),
       memories: memoriesText(ports.sql),
       tools: [...ports.tools.map((tool) => tool.definition), ...sandboxTools],
     },
     ports.crypto,
   )
   const base = continuedBase(ports.sql, session.generation)
-  return base === null ? manifest : { ...manifest, baseTree: base }
+  const fixtures = loadAttemptTerms(ports.sql)?.files ?? []
+  return {
+    ...manifest,
+    ...(fixtures.length > 0 && { fixtures: [...fixtures] }),
+    ...(base !== null && { baseTree: base }),
+  }
 }
 
 /** Only with the session's own files: what a new clone brings may differ from the old one without any work. */

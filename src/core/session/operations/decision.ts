@@ -2,8 +2,8 @@ import type { OperationVerdict } from './judge.ts'
 import type { Operation } from '../../../contract/operation.ts'
 import type { Sql } from '../../ports.ts'
 import type { Caller } from '../record/caller.ts'
-import { openApproval } from '../approvals/rows.ts'
-import { insertOperation, type OperationRow } from './rows.ts'
+import { type ApprovalAsker, openApproval } from '../approvals/rows.ts'
+import { insertOperation, type OperationRow, withoutSecretInputs } from './rows.ts'
 import { changeRun, recordOnRun, type RunRow } from '../runs/run.ts'
 import { hashText } from '../../hash.ts'
 
@@ -16,11 +16,21 @@ export interface NewOperation {
   evaluateOnly: boolean
 }
 
+/** Whoever has this key asks. */
+export const askerOf = ({
+  keyId,
+  owner,
+  countsAs,
+}: Pick<Caller, 'keyId' | 'owner' | 'countsAs'>): ApprovalAsker => ({
+  ...{ kind: 'key', id: keyId, owner },
+  countsAs: countsAs?.owner ?? null,
+})
+
 /** The decision is recorded before anything else happens; then the operation is blocked, parked, or may start. */
 export function recordDecision(
   sql: Sql,
   now: number,
-  caller: Caller,
+  asker: ApprovalAsker,
   run: RunRow,
   { id, approvalId, operation, evaluateOnly }: NewOperation,
   verdict: OperationVerdict,
@@ -46,7 +56,7 @@ export function recordDecision(
   }
   if (!evaluateOnly && decision !== 'allow') row.pending_seq = recordWaiting(sql, now, row)
   insertOperation(sql, row)
-  if (decision === 'ask') askFor(sql, now, caller, row, operation, verdict)
+  if (decision === 'ask') askFor(sql, now, asker, row, operation, verdict)
   return row
 }
 
@@ -65,7 +75,7 @@ function recordWaiting(sql: Sql, now: number, row: OperationRow): number {
 function askFor(
   sql: Sql,
   now: number,
-  caller: Caller,
+  asker: ApprovalAsker,
   row: OperationRow,
   operation: Operation,
   { record: decision, terms }: OperationVerdict,
@@ -74,13 +84,10 @@ function askFor(
     id: row.approval_id ?? '',
     runId: row.run_id,
     kind: 'operation',
-    asker: {
-      ...{ kind: 'key', id: caller.keyId, owner: caller.owner },
-      countsAs: caller.countsAs?.owner ?? null,
-    },
+    asker,
     subject: row.id,
     title: `${operation.category}: ${operation.operation}`,
-    operation,
+    operation: withoutSecretInputs(operation),
     operationHash: row.operation_hash,
     decisionSeq: row.decision_seq,
     decision,

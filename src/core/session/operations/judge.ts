@@ -6,8 +6,11 @@ import { hashText } from '../../hash.ts'
 import { ruleApprovalTerms } from '../../policy/rules.ts'
 import { evaluatePermission } from '../../policy/evaluate.ts'
 import { mustAsk, planIsolation } from '../../policy/isolation.ts'
-import { requestOfOperation } from '../../policy/permission-request.ts'
-import { effectivePolicy } from '../../policy/sandbox-default.ts'
+import {
+  type RequestContext,
+  requestOfOperation,
+  requestOfTool,
+} from '../../policy/permission-request.ts'
 import type { Sql } from '../../ports.ts'
 import { mustApproval } from '../approvals/rows.ts'
 import { byGrant, type Judgement } from '../gate/judges.ts'
@@ -28,16 +31,21 @@ export function judgeOperation(
   session: SessionPolicy,
   sql: Sql,
   now: number,
-  { run, operation, operationId }: { run: RunRow; operation: Operation; operationId: string },
+  { run, operation, operationId, step = null }: Judged,
 ): OperationVerdict {
-  const policy = effectivePolicy(session.document(), 'operation')
-  const request = requestOfOperation(operation, session.context(run.agent, run.subagent))
+  const policy = session.effective(step === null ? 'operation' : 'gate')
+  const context = session.context(run.agent, run.subagent)
+  const request =
+    step === null ? requestOfOperation(operation, context) : requestOfStep(operation, context, step)
   const evaluated = evaluatePermission(request, policy, stateOf(session))
   const plan = planOf(session, request, operation, evaluated)
-  const tightened = mustAsk(plan) ? tighten(evaluated, plan) : evaluated
+  const held = mustAsk(plan) ? tighten(evaluated, plan) : evaluated
+  const tightened = step?.checkpoint === true ? checkpoint(held) : held
   const asked = { runId: run.id, terms: ruleApprovalTerms(policy, tightened.rule) }
   const granted =
-    tightened.decision === 'ask' ? findRememberedOperation(sql, now, operation, plan, asked) : null
+    tightened.decision === 'ask'
+      ? (step?.grant ?? findRememberedOperation(sql, now, operation, plan, asked))
+      : null
   const by = tightened === evaluated ? 'policy' : 'state'
   const decision: Judgement =
     granted === null ? { by, grant: null, ...tightened } : byGrant(tightened, granted)
@@ -53,6 +61,54 @@ export function judgeOperation(
   return { record, terms: ruleApprovalTerms(policy, decision.rule), plan }
 }
 
+interface Judged {
+  run: Pick<RunRow, 'id' | 'agent' | 'subagent'>
+  operation: Operation
+  operationId: string
+  /** Of an ability: judged as the same command of the agent would be. */
+  step?: StepOfAbility | null
+}
+
+export interface StepOfAbility {
+  /** The pinned folder of the ability, in the sandbox. */
+  folder: string
+  /** The approval of the plan that has this very step, if there is one. */
+  grant: string | null
+  /** Its author wants a person's word for each script. */
+  checkpoint: boolean
+}
+
+const checkpoint = (decision: PermissionDecision): PermissionDecision =>
+  decision.decision === 'allow'
+    ? {
+        ...decision,
+        decision: 'ask',
+        reason: 'The ability asks before each script',
+        rule: 'ability:checkpoint',
+      }
+    : decision
+
+/** What the agent's own shell would be asked about, and what its environment adds to it. */
+function requestOfStep(
+  operation: Operation,
+  context: RequestContext,
+  { folder }: StepOfAbility,
+): PermissionRequest {
+  const { command, cwd, network } = operation
+  const asked = requestOfTool({
+    ...{ ...context, contractTools: [], tool: 'bash' },
+    input: { command, ...(cwd === undefined ? {} : { workdir: cwd }) },
+    sessionPaths: [...context.sessionPaths, folder],
+    variables: { ...context.variables, ABILITY_DIR: folder },
+  })
+  const { risks } = requestOfOperation(operation, context)
+  return {
+    ...asked,
+    category: network ? 'network' : asked.category,
+    risks: [...new Set([...asked.risks, ...risks])],
+  }
+}
+
 const stateOf = (session: SessionPolicy) => ({
   enclosure: session.enclosure(),
   phases: session.phases(),
@@ -60,7 +116,7 @@ const stateOf = (session: SessionPolicy) => ({
 
 /** How it would be held, without deciding or writing anything. */
 export function planOperation(session: SessionPolicy, operation: Operation): IsolationPlan {
-  const policy = effectivePolicy(session.document(), 'operation')
+  const policy = session.effective('operation')
   const request = requestOfOperation(operation, session.context(null, null))
   const decision = evaluatePermission(request, policy, stateOf(session))
   return planOf(session, request, operation, decision)

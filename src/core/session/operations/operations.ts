@@ -2,7 +2,12 @@ import { type KeyTable, madeByKey } from '../../actor/keys.ts'
 import type { RoomOf } from '../../actor/room.ts'
 import type { Written } from '../../actor/writes.ts'
 import { Waiters } from '../../actor/waiters.ts'
-import { judgeOperation, planOperation } from './judge.ts'
+import {
+  judgeOperation,
+  planOperation,
+  type OperationVerdict,
+  type StepOfAbility,
+} from './judge.ts'
 import type { SessionPolicy } from '../gate/policy.ts'
 import { AppError } from '../../../contract/error.ts'
 import type {
@@ -12,6 +17,7 @@ import type {
   IsolationPlan,
   MergeReport,
   Operation,
+  OperationPreflight,
   OperationRecord,
   RetryEvaluation,
   RetryPolicy,
@@ -25,7 +31,7 @@ import type { Commands } from '../commands/commands.ts'
 import { enterSession, callerSession, mustBeOpen, ownSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { wakeSandbox } from '../generations/sandbox-start.ts'
-import { mustApproval } from '../approvals/rows.ts'
+import { type ApprovalAsker, mustApproval } from '../approvals/rows.ts'
 import {
   abandonAttempt,
   attemptsOfOperation,
@@ -35,7 +41,7 @@ import {
 } from './attempts.ts'
 import { dispatch, reserveForDispatch, dispatchNext } from './dispatch.ts'
 import { operationMustFitLink, mustOperation, toOperation } from './rows.ts'
-import { type NewOperation, recordDecision } from './decision.ts'
+import { askerOf, type NewOperation, recordDecision } from './decision.ts'
 import { evaluateRetry } from './retry.ts'
 import { mustOpenRun, ownedId, recordOnRun, type RunRow } from '../runs/run.ts'
 import { beginWorktreeStep, type StepKind } from './worktrees.ts'
@@ -53,6 +59,8 @@ export interface OperationsApi {
   get(caller: Caller, operationId: string, waitMs: number): Promise<OperationRecord>
   /** Decides nothing and writes nothing. */
   plan(caller: Caller, operation: Operation): Promise<IsolationPlan>
+  /** What `execute` would decide now. Writes nothing. */
+  preflight(caller: Caller, runId: string, operation: Operation): Promise<OperationPreflight>
   resume(caller: Caller, approvalId: string): Promise<OperationRecord>
   abandon(caller: Caller, attemptId: string, reason: string): Promise<Attempt>
   evaluateRetry(caller: Caller, operationId: string, policy: RetryPolicy): Promise<RetryEvaluation>
@@ -110,7 +118,7 @@ export class Operations implements RoomOf<OperationsApi> {
       if (known !== null) return known
       mustBeOpen(callerSession(this.#kernel, caller))
       if (key !== null) sql.run('insert into operation_keys values (?, ?, ?)', key, body, fresh.id)
-      return this.#begin(sql, now, caller, mustOpenRun(sql, runId), fresh)
+      return this.#begin(sql, now, askerOf(caller), mustOpenRun(sql, runId), fresh)
     })
     await this.#kernel.crash('operation.decided')
     return this.#view(decided)
@@ -120,11 +128,26 @@ export class Operations implements RoomOf<OperationsApi> {
   readonly start = (
     sql: Sql,
     now: number,
-    caller: Caller,
-    asked: { runId: string; operation: Operation },
+    asker: ApprovalAsker,
+    asked: { runId: string; operation: Operation; step?: StepOfAbility },
   ): string => {
     const run = mustOpenRun(sql, asked.runId)
-    return this.#begin(sql, now, caller, run, this.#fresh(asked.operation, false))
+    const { operation, step = null } = asked
+    operationMustFitLink(operation)
+    return this.#begin(sql, now, asker, run, this.#fresh(operation, false), step)
+  }
+
+  /** What would be decided about a step of an ability. Writes nothing. */
+  readonly foresee = (operation: Operation, step: StepOfAbility): OperationVerdict => {
+    const { sql, now } = this.#kernel.ports
+    const run = { id: '', agent: null, subagent: null }
+    return judgeOperation(this.#policy, sql, now(), { run, operation, operationId: '', step })
+  }
+
+  /** Inside a commit: what another room has started was approved, and runs now. */
+  readonly startApproved = (sql: Sql, now: number, operationId: string): void => {
+    if (attemptsOfOperation(sql, operationId).length === 0)
+      dispatchNext(this.#kernel, sql, now, mustOperation(sql, operationId))
   }
 
   #fresh(operation: Operation, evaluateOnly: boolean): NewOperation {
@@ -136,10 +159,18 @@ export class Operations implements RoomOf<OperationsApi> {
     }
   }
 
-  #begin(sql: Sql, now: number, caller: Caller, run: RunRow, fresh: NewOperation): string {
+  #begin(
+    sql: Sql,
+    now: number,
+    asker: ApprovalAsker,
+    run: RunRow,
+    fresh: NewOperation,
+    step: StepOfAbility | null = null,
+  ): string {
     const { operation, id: operationId, evaluateOnly } = fresh
-    const verdict = judgeOperation(this.#policy, sql, now, { run, operation, operationId })
-    const row = recordDecision(sql, now, caller, run, fresh, verdict)
+    const judged = { run, operation, operationId, step }
+    const verdict = judgeOperation(this.#policy, sql, now, judged)
+    const row = recordDecision(sql, now, asker, run, fresh, verdict)
     if (!evaluateOnly && row.decision === 'allow') dispatchNext(this.#kernel, sql, now, row)
     return operationId
   }
@@ -147,6 +178,18 @@ export class Operations implements RoomOf<OperationsApi> {
   async plan(caller: Caller, operation: Operation): Promise<IsolationPlan> {
     callerSession(this.#kernel, caller)
     return planOperation(this.#policy, operation)
+  }
+
+  async preflight(caller: Caller, runId: string, sent: Operation): Promise<OperationPreflight> {
+    await enterSession(this.#kernel, caller)
+    const operation = this.#kernel.redact(sent)
+    operationMustFitLink(operation)
+    const { sql, now } = this.#kernel.ports
+    const run = mustOpenRun(sql, runId)
+    const asked = { run, operation, operationId: this.#newId('opr') }
+    const { record, plan } = judgeOperation(this.#policy, sql, now(), asked)
+    const { decision, reason, rule } = record
+    return { decision, reason, rule, plan }
   }
 
   /** Policy is not asked again: the approval is for these very bytes. */

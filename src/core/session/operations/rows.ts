@@ -70,12 +70,30 @@ export function operationWork(row: OperationRow): { operation: Operation; plan: 
   }
 }
 
+/** Variables that begin so have secret inputs of an ability. */
+export const secretPrefix = 'ABILITY_SECRET_'
+
+function shownWork(row: OperationRow) {
+  const { operation, plan } = operationWork(row)
+  return { operation: withoutSecretInputs(operation), plan }
+}
+
+/** If there are any, no value of the environment is shown: what has a secret in it cannot be told from the rest. */
+export function withoutSecretInputs(operation: Operation): Operation {
+  const names = Object.keys(operation.environment ?? {})
+  if (!names.some((name) => name.startsWith(secretPrefix))) return operation
+  return {
+    ...operation,
+    environment: Object.fromEntries(names.map((name) => [name, '[hidden]'])),
+  }
+}
+
 export function toOperation(sql: Sql, row: OperationRow): OperationRecord {
   const record = {
     id: row.id as OperationId,
     runId: row.run_id as RunId,
     // What runs is what was asked for; what is shown is without what looks like a key.
-    ...hideSecretLike(operationWork(row)),
+    ...hideSecretLike(shownWork(row)),
     operationHash: row.operation_hash,
     decision: row.decision,
     reason: row.reason,

@@ -13,7 +13,7 @@ import {
 import { sessionLadder } from '../rungs/ladder.ts'
 import type { SessionPorts } from './ports.ts'
 import { loadSession, type SessionRecord } from './record.ts'
-import { knownSecrets, openValues, secretRedactor } from './secrets.ts'
+import { knownSecrets, openValues, secretInputs, secretRedactor } from './secrets.ts'
 
 /**
  * The kernel of a session. Beside what every kernel does it keeps the session's own row at hand, knows the secrets that
@@ -94,7 +94,10 @@ export class SessionKernel extends Kernel<SessionPorts> {
     const { sql, crypto } = this.ports
     const { repositoryToken } = this.session()
     const token = repositoryToken === null ? null : await crypto.unseal(repositoryToken)
-    return knownSecrets(await openValues(sql, crypto), token)
+    return [
+      ...knownSecrets(await openValues(sql, crypto), token),
+      ...(await secretInputs(sql, crypto)),
+    ]
   }
 
   /** Until they are opened the redactor before goes on: the sandbox does not have the new values yet. */

@@ -95,3 +95,16 @@ export function knownSecrets(
 export function secretRedactor(secrets: readonly KnownSecret[]): Redactor | null {
   return secrets.length === 0 ? null : createRedactor(secrets)
 }
+
+/** Inputs of abilities that are not to be shown, as texts. */
+export async function secretInputs(sql: Sql, crypto: Crypto): Promise<KnownSecret[]> {
+  const rows = sql.all<{ name: string; sealed: string }>(
+    'select name, sealed from execution_secrets group by sealed order by execution_id, name',
+  )
+  return Promise.all(
+    rows.map(async ({ name, sealed }) => {
+      const value = JSON.parse(await crypto.unseal(sealed)) as unknown
+      return { name, value: typeof value === 'string' ? value : JSON.stringify(value) }
+    }),
+  )
+}

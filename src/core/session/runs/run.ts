@@ -1,5 +1,6 @@
 import { AppError } from '../../../contract/error.ts'
 import type { CheckpointId, OrganisationId, RunId, SessionId } from '../../../contract/ids.ts'
+import type { SessionPin } from '../../../contract/pin.ts'
 import type { Run, RunCreate, RunEnd, RunEventKind, RunStatus } from '../../../contract/run.ts'
 import { addToOutbox } from '../../actor/outbox.ts'
 import type { Sql } from '../../ports.ts'
@@ -75,10 +76,12 @@ export function createRun(
   projectRun(sql, now, id)
 }
 
-/** The memories that the session began with are read by its first run. */
+/** Who works in it. The memories that the session began with are read by its first run. */
 function recordGiven(sql: Sql, now: number, id: string): void {
+  const pins = listPins(sql)
+  for (const pin of pins.filter(({ kind }) => kind === 'agent')) recordAgent(sql, now, id, pin)
   if (sql.all('select 1 from runs limit 2').length > 1) return
-  const memories = listPins(sql).filter(({ kind }) => kind === 'memory')
+  const memories = pins.filter(({ kind }) => kind === 'memory')
   if (memories.length === 0) return
   const given = memories.map(({ id: memory, revision, sha256 }) => ({
     id: memory,
@@ -86,6 +89,12 @@ function recordGiven(sql: Sql, now: number, id: string): void {
     sha256,
   }))
   recordOnRun(sql, now, id, 'memory.read', { given: 'at session start', memories: given })
+}
+
+/** A registered agent begins to work, or is sent by the one that does. */
+export function recordAgent(sql: Sql, now: number, runId: string, pin: SessionPin): void {
+  const { kind: mode, id: agentId, name, revision, sha256 } = pin
+  recordOnRun(sql, now, runId, 'agent.invoked', { mode, agentId, name, revision, sha256 })
 }
 
 /** False where the cause means nothing in this status: late and repeated news change nothing. */
@@ -172,11 +181,14 @@ export const open = `status not in ('completed', 'failed', 'blocked', 'cancelled
 
 /** The workflow of a run that takes changes back: nobody's prompt belongs to it. */
 export const reviewWorkflow = 'gantry-review'
+/** That of an execution of an ability: only its own turns belong to it. */
+export const abilityWorkflow = 'gantry-ability'
 
 /** The newest that has not ended. */
 export function openRun(sql: Sql): RunRow | undefined {
   return sql.all<RunRow>(
-    `select * from runs where ${open} and workflow is not '${reviewWorkflow}' order by n desc limit 1`,
+    `select * from runs where ${open} and coalesce(workflow, '') not in ('${reviewWorkflow}', '${abilityWorkflow}')
+       order by n desc limit 1`,
   )[0]
 }
 

@@ -6,11 +6,14 @@ import type { Caller } from '../record/caller.ts'
 import { callerSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { findRun } from '../runs/run.ts'
+import { listSkillTexts, type SkillText } from './texts.ts'
 import { recordUsage } from './usage.ts'
 
 export interface SkillsApi {
   /** Once per run, skill and outcome. */
   judge(caller: Caller, runId: string, verdict: SkillVerdict): Promise<SkillUsage>
+  /** What its sandbox has found of skills that are files of the workspace. */
+  texts(caller: Caller): Promise<SkillText[]>
 }
 
 /** What the session's skills were good for. What they say is pinned, and is in the manifest. */
@@ -20,6 +23,11 @@ export class Skills implements RoomOf<SkillsApi> {
 
   constructor(kernel: SessionKernel) {
     this.#kernel = kernel
+  }
+
+  async texts(caller: Caller): Promise<SkillText[]> {
+    callerSession(this.#kernel, caller)
+    return listSkillTexts(this.#kernel.ports.sql)
   }
 
   async judge(caller: Caller, runId: string, verdict: SkillVerdict): Promise<SkillUsage> {

@@ -13,9 +13,12 @@ import { addToOutbox } from '../../actor/outbox.ts'
 import { nextPageStart, pageOf } from '../../actor/paging.ts'
 import type { Sql } from '../../ports.ts'
 import { isBlocked, spentReasons, startBudgetClock, stopBudgetClock } from '../budget/spending.ts'
+import { loadAttemptTerms } from '../evals/terms.ts'
 import { noteTurnEnded, noteTurnStarted } from './run-turns.ts'
 import { addCommand, finishCommand, steerPrefix } from '../commands/rows.ts'
 import { appendEvent } from '../log/events.ts'
+import { abilityNotice } from '../executions/notice.ts'
+import { proposalNotice } from '../offers/proposals.ts'
 import { noticeOf } from '../generations/notice.ts'
 import { unwatchTurnSilence, watchTurnSilence } from './silence.ts'
 
@@ -27,6 +30,8 @@ interface TurnRow {
   state: TurnState
   prompt: string
   message_id: string
+  /** OpenCode's; null: the session's own. */
+  agent: string | null
   text: string | null
   reason: string | null
   abort_requested: number
@@ -43,7 +48,13 @@ export const turnIdOf = (sessionId: string, suffix: string) => `trn_${sessionId.
 export function addTurn(
   sql: Sql,
   now: number,
-  turn: { id: string; runId: string; messageSuffix: string; prompt: string },
+  turn: {
+    id: string
+    runId: string
+    messageSuffix: string
+    prompt: string
+    agent?: string | null
+  },
 ): void {
   if (countQueuedTurns(sql) >= maxQueuedTurns) {
     throw new AppError(
@@ -52,12 +63,13 @@ export function addTurn(
     )
   }
   sql.run(
-    `insert into turns (id, run_id, state, prompt, message_id, created_at) values (?, ?, 'queued', ?, ?, ?)`,
+    `insert into turns (id, run_id, state, prompt, message_id, created_at, agent) values (?, ?, 'queued', ?, ?, ?, ?)`,
     turn.id,
     turn.runId,
     turn.prompt,
     opencodeMessageId(now, turn.messageSuffix),
     now,
+    turn.agent ?? null,
   )
   appendEvent(sql, now, 'turn.queued', { turnId: turn.id, position: countQueuedTurns(sql) })
   projectTurn(sql, now, turn.id)
@@ -71,16 +83,21 @@ export function steerTurn(
 ): string | null {
   const running = runningTurn(sql)
   if (!running || running.abort_requested) return null
+  const notice = abilityNotice(sql) ?? proposalNotice(sql, now, steer.input.text)
   addCommand(sql, now, {
     id: `${steerPrefix}${steer.messageSuffix}`,
     generation: steer.generation,
     kind: 'prompt',
-    body: promptBody(
-      running.id,
-      opencodeMessageId(now, steer.messageSuffix),
-      steer.input.text,
-      true,
-    ),
+    body: {
+      ...promptBody(
+        running.id,
+        opencodeMessageId(now, steer.messageSuffix),
+        steer.input.text,
+        true,
+      ),
+      ...(notice !== null && { notice }),
+      ...(running.agent !== null && { agent: running.agent }),
+    },
   })
   appendEvent(sql, now, 'turn.steered', { turnId: running.id, prompt: steer.input.text })
   return running.id
@@ -91,7 +108,10 @@ export function startNextTurn(sql: Sql, now: number, generation: number): void {
   if (runningTurn(sql) || spentReasons(sql, now).length > 0) return
   const next = sql.all<TurnRow>(`select * from turns where state = 'queued' order by n limit 1`)[0]
   if (!next) return
-  const notice = noticeOf(sql, now, generation)
+  const notices = [
+    noticeOf(sql, now, generation),
+    abilityNotice(sql) ?? proposalNotice(sql, now, next.prompt),
+  ].filter((one) => one !== null)
   sql.run(`update turns set state = 'running', started_at = ? where n = ?`, now, next.n)
   addCommand(sql, now, {
     id: next.id,
@@ -99,7 +119,9 @@ export function startNextTurn(sql: Sql, now: number, generation: number): void {
     kind: 'prompt',
     body: {
       ...promptBody(next.id, next.message_id, next.prompt, false),
-      ...(notice === null ? {} : { notice }),
+      ...(notices.length > 0 && { notice: notices.join('\n\n') }),
+      ...(next.agent !== null && { agent: next.agent }),
+      ...attemptBody(sql),
     },
   })
   watchTurnSilence(sql, now)
@@ -107,6 +129,12 @@ export function startNextTurn(sql: Sql, now: number, generation: number): void {
   noteTurnStarted(sql, now, next.run_id, next.id)
   startBudgetClock(sql, now)
   projectTurn(sql, now, next.id)
+}
+
+/** In the session of an eval attempt the agent does more: see `AttemptTerms`. */
+function attemptBody(sql: Sql): Pick<CommandBody<'prompt'>, 'attempt'> {
+  const terms = loadAttemptTerms(sql)
+  return terms === null ? {} : { attempt: { logFile: terms.logFile } }
 }
 
 function promptBody(

@@ -6,6 +6,7 @@ import { saveBudget } from '../budget/spending.ts'
 import { listPins, withoutContent } from '../pins/pins.ts'
 import type { CreateSession } from '../record/record.ts'
 import { appendEvent } from '../log/events.ts'
+import { saveAttemptTerms } from '../evals/terms.ts'
 import { savePolicy } from '../gate/policy-row.ts'
 import {
   equipmentOf,
@@ -18,13 +19,16 @@ import { type SealedValue, sealedSecrets } from '../record/secrets.ts'
 
 /** Whether a creation asks for nothing that is fixed when a sandbox boots. The session looks again, closer. */
 export function mayBeWarm(
-  { input, pins = [] }: CreateSession,
+  { input, pins = [], attempt }: CreateSession,
   defaultSandbox: ProviderName,
 ): boolean {
   return (
     // A warm sandbox has the manifest of a plain session.
     pins.length === 0 &&
+    // Nor does it have the files of an eval case.
+    (attempt?.files.length ?? 0) === 0 &&
     input.memory === undefined &&
+    input.abilities === undefined &&
     input.configurationId !== undefined &&
     input.sessionType === 'coding' &&
     input.clientType !== 'automation' &&
@@ -116,6 +120,7 @@ export function openWarm(sql: Sql, now: number, create: CreateSession, plan: New
     JSON.stringify(plan.agentConfig),
   )
   savePolicy(sql, create.policy ?? null)
+  if (create.attempt) saveAttemptTerms(sql, create.attempt)
   if (input.budget) saveBudget(sql, now, input.budget, keyId)
   if (idleSeconds !== null) setDeadline(sql, 'sandbox.idle', now + idleSeconds * 1000)
   setDeadline(sql, 'warm', now)

@@ -183,6 +183,18 @@ describe('[BUD3] 80 % and 100 %', () => {
     expect((await world.actor.api.turns.get(testCaller, queued.id)).state).toBe('running')
   })
 
+  test('a raise wakes no sandbox for which nothing waits', async () => {
+    const scene = await begin({ toolCalls: 1 }, { idleTimeoutSeconds: 60 })
+    const { world } = scene
+    const turn = await world.prompt()
+    await world.ask('read')
+    await world.endTurn(turn)
+    await world.pass(300_000)
+    await raise(scene, { toolCalls: 9 })
+    await world.meetNext()
+    expect((await world.actor.api.self.view(testCaller)).sandbox.state).toBe('stopped')
+  })
+
   test('a lower budget stops what a higher one allowed', async () => {
     const scene = await begin({ toolCalls: 9 })
     await scene.world.prompt()

@@ -119,6 +119,25 @@ describe('a sandbox that nobody uses', () => {
     expect(eventsOf(session, 'sandbox.hibernated')).toEqual([])
   })
 
+  test('[LIFE9] a snapshot during which somebody began to work is as old as its beginning: what came later may be missing in it', async () => {
+    const session = await readySession()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    await session.pass(30 * minute - 1)
+    session.sandboxes.gate = promise
+    await session.pass(1)
+    const begunAt = session.now
+    await prompt(session)
+    await session.pass(5000)
+    resolve()
+    session.sandboxes.gate = Promise.resolve()
+    await session.settle()
+    const stored = session.ledger.projected<{ id: string; createdAt: number }>(
+      'snapshot',
+      ({ id }) => id,
+    )
+    expect(stored).toMatchObject([{ createdAt: begunAt }])
+  })
+
   test('[LIFE12] one that cannot be saved is kept, says so, and is tried three times', async () => {
     const session = await readySession()
     session.sandboxes.snapshot = () =>

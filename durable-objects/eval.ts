@@ -1,0 +1,49 @@
+import { DurableObject } from 'cloudflare:workers'
+import { EvalRunActor } from '../src/core/eval-run/eval-run.ts'
+import { ledgerShard, ledgerShards } from '../src/core/ledger/ledger.ts'
+import { attemptSessions } from '../src/core/verbs/create-session.ts'
+import { type Env, organisationApi, boundParts, sessionApi } from './bindings.ts'
+import { answerCarried } from './carried.ts'
+import { Opened } from './opened.ts'
+import { durableSql } from './sqlite.ts'
+
+/** One eval run. Decides nothing: it carries calls and alarms to its actor. */
+export class EvalObject extends DurableObject<Env> {
+  readonly #opened: Opened<EvalRunActor>
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env)
+    const create = () => {
+      const parts = boundParts(env)
+      const session = (id: string) => sessionApi(env, id)
+      const organisation = (id: string) => organisationApi(env, id)
+      return new EvalRunActor({
+        ...parts,
+        sql: durableSql(ctx.storage),
+        host: {
+          arm: (at) => void (at === null ? ctx.storage.deleteAlarm() : ctx.storage.setAlarm(at)),
+          sleep: (ms) => scheduler.wait(ms),
+          async erase() {
+            await ctx.storage.deleteAll()
+            await ctx.storage.deleteAlarm()
+          },
+        },
+        now: () => Date.now(),
+        session,
+        beginSession: attemptSessions({ ...parts, session, organisation }),
+        ledger: (id) => env.LEDGER.getByName(`ledger-${ledgerShard(id, ledgerShards)}`),
+        config: parts.sessionConfig,
+      })
+    }
+    this.#opened = new Opened(ctx, create)
+  }
+
+  /** Every call of the run's Api comes by here. */
+  async ask(call: string, bytes?: Uint8Array): Promise<string | undefined> {
+    return answerCarried(this.#opened.actor.api, call, bytes)
+  }
+
+  override alarm(): Promise<void> {
+    return this.#opened.alarm()
+  }
+}

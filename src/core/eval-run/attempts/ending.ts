@@ -1,0 +1,81 @@
+import type { ResultRow } from '../../../contract/eval-result.ts'
+import { setDeadline } from '../../actor/deadlines.ts'
+import { addToOutbox } from '../../actor/outbox.ts'
+import type { Sql } from '../../ports.ts'
+import { type Attempted, errorRow } from '../../evals/results/rows.ts'
+import { tellEvalEvent } from '../record/events.ts'
+import { loadCase, loadEvalRun } from '../record/record.ts'
+import { type AttemptRow, attemptSubject } from '../record/attempts.ts'
+
+/** Inside a commit. The one place where an attempt ends: it has its result, and is never begun again. */
+export function endEvalAttempt(
+  sql: Sql,
+  now: number,
+  row: AttemptRow,
+  result: ResultRow,
+  spentMicros: number,
+): void {
+  if (row.state === 'done') return
+  sql.run(
+    `update attempts set state = 'done', ended_at = ?, score = ?, verdict = ?, error = ?, result = ?,
+       spent_micros = spent_micros + ?, reserved_micros = 0, response = null, findings = null where n = ?`,
+    now,
+    result.score,
+    result.verdict,
+    result.error ?? null,
+    JSON.stringify(result),
+    spentMicros,
+    row.n,
+  )
+  tellEvalEvent(sql, now, 'attempt.ended', {
+    ...attemptSubject(row),
+    score: result.score,
+    verdict: result.verdict,
+    error: result.error ?? null,
+  })
+  addToOutbox(sql, now, 'eval_result', {
+    n: row.n,
+    evalId: row.case_id,
+    target: row.target,
+    repetition: row.repetition,
+    sessionId: row.session_id,
+    score: result.score,
+    verdict: result.verdict,
+    error: result.error ?? null,
+    row: JSON.stringify(result),
+    createdAt: now,
+  })
+  leaveSession(sql, now, row)
+  setDeadline(sql, 'plan', now)
+}
+
+/** Its session is closed, and deleted with the run. */
+export function leaveSession(sql: Sql, now: number, { n, session_id }: AttemptRow): void {
+  if (session_id === null) return
+  sql.run('insert or ignore into sessions (id, n) values (?, ?)', session_id, n)
+  setDeadline(sql, 'close', now)
+}
+
+/** Which attempt a result is about. */
+export function attemptedOf(sql: Sql, now: number, row: AttemptRow): Attempted {
+  const { dataset } = loadEvalRun(sql)
+  return {
+    case: loadCase(sql, row.case_id),
+    dataset,
+    target: row.target,
+    attempt: row.repetition,
+    timestamp: new Date(now).toISOString(),
+    ...(row.session_id !== null && { transcript: `/v1/sessions/${row.session_id}/events` }),
+  }
+}
+
+/** Inside a commit: it gave nothing to score. */
+export function endWithError(
+  sql: Sql,
+  now: number,
+  row: AttemptRow,
+  error: string,
+  spentMicros = 0,
+): void {
+  endEvalAttempt(sql, now, row, errorRow(attemptedOf(sql, now, row), error), spentMicros)
+}

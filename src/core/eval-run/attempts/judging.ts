@@ -1,0 +1,67 @@
+import type { EvaluatorAnswer, EvaluatorRequest } from '../../../contract/eval-request.ts'
+import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
+import { requestsOf } from '../../evals/evaluators/score.ts'
+import { withoutRoot } from '../../evals/response/answer.ts'
+import { scoredRow } from '../../evals/results/rows.ts'
+import { attemptFindings, loadEvalAttempt, attemptResponse } from '../record/attempts.ts'
+import type { Given } from '../providers/provider.ts'
+import type { Providers } from '../providers/providers.ts'
+import type { EvalRunKernel } from '../record/kernel.ts'
+import { attemptedOf, endEvalAttempt } from './ending.ts'
+
+/** How soon it is looked whether a finding is there. */
+const againMs = 250
+
+/**
+ * Scores an attempt that has its answer. What an evaluator must know beside it is found out first, one request at a time,
+ * and kept in the attempt's row: after a crash nothing is found out twice. Then the result is stored, once.
+ */
+export class Judging {
+  readonly #kernel: EvalRunKernel
+  readonly #providers: Providers
+
+  constructor(kernel: EvalRunKernel, providers: Providers) {
+    this.#kernel = kernel
+    this.#providers = providers
+  }
+
+  async judge(given: Given): Promise<void> {
+    const { attempt, evalCase, target } = given
+    const response = attemptResponse(attempt) ?? { outputMessages: [] }
+    const findings = attemptFindings(attempt)
+    const provider = this.#providers.of(target)
+    for (const request of requestsOf({ case: evalCase, response })) {
+      if (Object.hasOwn(findings, request.id)) continue
+      const found = await this.#find(given, request)
+      if (found === 'later') return this.#lookAgain(attempt.n)
+      const root = (await provider.workspace?.(given)) ?? ''
+      findings[request.id] = withoutRoot(found, root)
+      this.#kernel.commit((sql) =>
+        sql.run(
+          `update attempts set findings = ? where n = ? and state = 'judging'`,
+          JSON.stringify(findings),
+          attempt.n,
+        ),
+      )
+    }
+    const spent = (await provider.spentMicros?.(given)) ?? 0
+    this.#kernel.commit((sql, now) => {
+      clearDeadline(sql, `attempt:${attempt.n}`)
+      const row = loadEvalAttempt(sql, attempt.n)
+      const result = scoredRow(attemptedOf(sql, now, row), response, findings)
+      endEvalAttempt(sql, now, row, result, spent)
+    })
+  }
+
+  #lookAgain(n: number): void {
+    this.#kernel.commit((sql, now) => setDeadline(sql, `attempt:${n}`, now + againMs))
+  }
+
+  async #find(given: Given, request: EvaluatorRequest): Promise<EvaluatorAnswer | 'later'> {
+    const { target } = given
+    const provider = this.#providers.of(target)
+    if (provider.find) return provider.find(given, request)
+    const message = `A target of provider "${target.provider}" has no sandbox to look into`
+    return { kind: 'failed', message }
+  }
+}

@@ -1,0 +1,85 @@
+import { canonicalJson } from '../../../contract/canonical.ts'
+import type { EvalRunStatus } from '../../../contract/eval-run.ts'
+import { clearDeadline, ensureDeadline, setDeadline } from '../../actor/deadlines.ts'
+import { addToOutbox } from '../../actor/outbox.ts'
+import { hashText } from '../../hash.ts'
+import type { Sql } from '../../ports.ts'
+import { endWithError } from './ending.ts'
+import { type AttemptRow, countEvalAttempts, hasOpenAttempts } from '../record/attempts.ts'
+import { tellEvalEvent } from '../record/events.ts'
+import { loadEvalRun, type EvalRunRecord, evalRunTargets } from '../record/record.ts'
+
+const micros = 1_000_000
+
+/**
+ * Inside a commit. What an attempt that begins now may use, in millionths: what is left, shared among the workers that
+ * could begin beside it, so that all together never use more than the run has. Null: there is no limit; 0: nothing is left.
+ */
+export function attemptShare(sql: Sql, { budget, workers }: EvalRunRecord): number | null {
+  if (budget.moneyUsd === undefined) return null
+  const { spentMicros, reservedMicros, total, pending, done } = countEvalAttempts(sql)
+  const left = Math.floor(budget.moneyUsd * micros) - spentMicros - reservedMicros
+  const running = total - pending - done
+  const beside = Math.max(1, Math.min(workers - running, pending))
+  return Math.max(0, Math.floor(left / beside))
+}
+
+/** Inside a commit: nothing more is begun; what runs is given up by its own deadline. */
+export function stopEvalRun(
+  sql: Sql,
+  now: number,
+  status: Extract<EvalRunStatus, 'cancelled' | 'stopped'>,
+  reason: string,
+): void {
+  if (loadEvalRun(sql).status !== 'running') return
+  sql.run('update eval_run set status = ?, reason = ?', status, reason)
+  for (const row of sql.all<AttemptRow>(
+    `select * from attempts where state <> 'done' order by n`,
+  )) {
+    if (row.state === 'pending') endWithError(sql, now, row, reason)
+    else setDeadline(sql, `attempt:${row.n}`, now)
+  }
+  setDeadline(sql, 'plan', now)
+}
+
+/** Inside a commit: every attempt has its result. */
+export function endEvalRun(sql: Sql, now: number, retentionMs: number): void {
+  const run = loadEvalRun(sql)
+  if (run.endedAt !== null || hasOpenAttempts(sql)) return
+  const status = run.status === 'running' ? 'completed' : run.status
+  sql.run('update eval_run set status = ?, ended_at = ?, hash = ?', status, now, hashOf(sql, run))
+  clearDeadline(sql, 'time')
+  ensureDeadline(sql, 'purge', now + retentionMs)
+  if (status !== 'erased') tellEvalEvent(sql, now, 'run.ended', { status, reason: run.reason })
+  projectEvalRun(sql, now)
+}
+
+/** Of what the results are, in their order. Anybody who has the rows can work it out. */
+function hashOf(sql: Sql, { digest }: EvalRunRecord): string {
+  const rows = sql.all<{ result: string }>('select result from attempts order by n')
+  const lines = rows.map(({ result }) => hashText(canonicalJson(JSON.parse(result))))
+  return hashText(canonicalJson([digest, ...lines]))
+}
+
+/** How the run stands, on its way to libSQL. */
+export function projectEvalRun(sql: Sql, now: number): void {
+  const run = loadEvalRun(sql)
+  if (run.status === 'erased') return
+  const { total, passed, errors, score } = countEvalAttempts(sql)
+  addToOutbox(sql, now, 'eval_run', {
+    project: run.project,
+    memberId: run.memberId,
+    dataset: run.dataset,
+    digest: run.digest,
+    targets: JSON.stringify(evalRunTargets(sql)),
+    status: run.status,
+    reason: run.reason,
+    attempts: total,
+    passed,
+    errors,
+    score,
+    hash: run.hash,
+    createdAt: run.createdAt,
+    endedAt: run.endedAt,
+  })
+}

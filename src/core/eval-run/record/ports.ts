@@ -1,0 +1,43 @@
+import type { Session, SessionCreate } from '../../../contract/session.ts'
+import type { AttemptTerms } from '../../session/evals/terms.ts'
+import type { Clock, Crypto, Ledger, Log, Sql } from '../../ports.ts'
+import type { SessionApi } from '../../session/session.ts'
+import type { Caller } from '../../session/record/caller.ts'
+
+/** In whose name the run's sessions are made: whoever has made the run. */
+export type RunCaller = Pick<
+  Caller,
+  'organisationId' | 'keyId' | 'memberId' | 'owner' | 'scopes' | 'limits'
+>
+
+/** What the shell around a run does for it. */
+export interface EvalRunHost {
+  arm(at: number | null): void
+  sleep(ms: number): Promise<void>
+  /** Deletes the whole database and the alarm. */
+  erase(): Promise<void>
+}
+
+/** What an attempt asks of its session. */
+export type AttemptSession = Pick<
+  SessionApi,
+  'self' | 'turns' | 'log' | 'operations' | 'changes' | 'evidence' | 'runs' | 'budget' | 'approvals'
+>
+
+export interface EvalRunPorts {
+  sql: Sql
+  host: EvalRunHost
+  now: Clock
+  crypto: Pick<Crypto, 'random'>
+  ledger(id: string): Ledger
+  session(id: string): AttemptSession
+  /** Makes the session of an attempt. The same key makes the same one. */
+  beginSession(
+    caller: RunCaller,
+    input: SessionCreate,
+    terms: AttemptTerms,
+    key: string,
+  ): Promise<Session>
+  config: { publicUrl: string; retentionMs: number }
+  log: Log
+}

@@ -1,0 +1,361 @@
+import { AppError } from '../../../contract/error.ts'
+import type { Answer } from '../../../contract/ask.ts'
+import type {
+  AbilityPlan,
+  AbilityStatus,
+  Execution,
+  ExecutionCancel,
+  ExecutionCreate,
+  ExecutionRecord,
+  ExecutionResume,
+} from '../../../contract/execution.ts'
+import { onceByKey } from '../../actor/keys.ts'
+import { setDeadline } from '../../actor/deadlines.ts'
+import type { RoomOf } from '../../actor/room.ts'
+import { Waiters } from '../../actor/waiters.ts'
+import type { Written } from '../../actor/writes.ts'
+import type { Sql } from '../../ports.ts'
+import type { SessionBudget } from '../budget/budget.ts'
+import {
+  type AbilityCopy,
+  activeExecution,
+  type ExecutionRow,
+  findExecution,
+  openExecutions,
+  saveCopy,
+  type Starter,
+} from '../executions/rows.ts'
+import { levelOf } from '../executions/active.ts'
+import type { SessionPolicy } from '../gate/policy.ts'
+import type { Operations } from '../operations/operations.ts'
+import type { Caller, Listed, Page } from '../record/caller.ts'
+import { callerSession, enterSession, mustBeOpen } from '../record/guards.ts'
+import type { SessionKernel } from '../record/kernel.ts'
+import { ownedId } from '../runs/run.ts'
+import type { RunClose } from '../runs/runs.ts'
+import { Asking, cancelAskedFor, cancelStep } from './asking.ts'
+import { Children } from './children.ts'
+import { type ExecutionEnd, Moves } from './moves.ts'
+import { planExecution } from './plan.ts'
+import { Scripts } from './scripts.ts'
+import { saveSecrets, SecretInputs } from './secrets.ts'
+import {
+  maskInputs,
+  type NewStart,
+  planHashOf,
+  readInputs,
+  secretsAmong,
+  startExecution,
+} from './start.ts'
+import { TurnSteps } from './turn-steps.ts'
+import { listExecutions, statusOf, toExecution, toRecord } from './view.ts'
+
+/** What an execution begins with: the ability as it is now, and those that its workflow steps may call. */
+export interface ExecutionGiven {
+  create: ExecutionCreate
+  ability: AbilityCopy
+  nested: readonly AbilityCopy[]
+}
+
+export interface AbilitiesApi {
+  /** One at a time in a session; the same key is the same execution. */
+  execute(caller: Caller, given: ExecutionGiven, idempotencyKey: string | null): Promise<Execution>
+  /** What it would do. Decides nothing and writes nothing. */
+  plan(caller: Caller, given: ExecutionGiven): Promise<AbilityPlan>
+  /** What is at work in the session, if anything. */
+  status(caller: Caller): Promise<AbilityStatus>
+  /** With a wait it answers once the execution has ended, or waits for a person. */
+  get(caller: Caller, executionId: string, waitMs: number): Promise<ExecutionRecord>
+  /** Newest first. */
+  list(caller: Caller, page: Page): Promise<Listed<Execution>>
+  /** Final: what runs of it is stopped, and nothing of it begins any more. */
+  cancel(caller: Caller, executionId: string, cancel: ExecutionCancel): Promise<Execution>
+  /** What a person says of a step that asks. */
+  resume(caller: Caller, executionId: string, resume: ExecutionResume): Promise<Execution>
+}
+
+/** What is done elsewhere. */
+interface Neighbours {
+  operations: Operations
+  policy: SessionPolicy
+  budget: SessionBudget
+  stopRun: (sql: Sql, now: number, generation: number, runId: string, end: RunClose) => Answer[]
+}
+
+/**
+ * Abilities at work. An execution is a row with its steps; it is moved by commits that read how its steps stand, so that a
+ * death at any moment only means that the next look finds what is to be done. It promises one open execution per
+ * session, that a step is begun once per try, and that a cancel is final. HTTP and the model's tools ask it.
+ */
+export class Abilities implements RoomOf<AbilitiesApi> {
+  readonly api: AbilitiesApi = this
+  readonly #kernel: SessionKernel
+  readonly #budget: SessionBudget
+  readonly #moves: Moves
+  readonly #asking: Asking
+  readonly #scripts: Scripts
+  readonly #secrets: SecretInputs
+  readonly #waiters = new Waiters()
+  #isMoving = false
+  #isStale = false
+
+  constructor(kernel: SessionKernel, neighbours: Neighbours) {
+    const { operations, policy, budget, stopRun } = neighbours
+    this.#kernel = kernel
+    this.#budget = budget
+    this.#secrets = new SecretInputs(kernel.ports.sql, kernel.ports.crypto)
+    this.#scripts = new Scripts(operations, policy)
+    this.#asking = new Asking(policy, () => this.#newId('apr'))
+    const turns = new TurnSteps(kernel)
+    const children = new Children({
+      newId: (prefix) => this.#newId(prefix),
+      begun: (sql, now, id) => this.#askForPlan(sql, now, id),
+      end: (sql, now, child, error) =>
+        this.#moves.end(sql, now, child, {
+          ...{ cause: 'cancel', error, actor: 'ability', owner: null },
+        }),
+    })
+    this.#moves = new Moves(
+      {
+        script: this.#scripts,
+        ...{ agent: turns, skill: turns, approval: this.#asking, workflow: children },
+      },
+      {
+        stopRun: (sql, now, runId, end) =>
+          stopRun(sql, now, kernel.session().generation, runId, end),
+        answer: (answers) => kernel.answer(answers),
+        secrets: (id) => this.#secrets.of(id),
+      },
+    )
+  }
+
+  async execute(caller: Caller, given: ExecutionGiven, key: string | null): Promise<Execution> {
+    await enterSession(this.#kernel, caller)
+    const { keyId, memberId, owner, countsAs = null } = caller
+    const starter: Starter = { kind: 'key', keyId, memberId, owner, countsAs }
+    const prepared = await this.#prepare(given)
+    const id = this.#kernel.commit((sql, now) =>
+      onceByKey(sql, now, { scope: 'ability.execute', key, body: given.create }, () => {
+        mustBeOpen(callerSession(this.#kernel, caller))
+        return this.#start(sql, now, starter, prepared)
+      }),
+    )
+    return toExecution(this.#kernel.ports.sql, this.#must(id))
+  }
+
+  /** By its tool, once per operation. */
+  readonly runForModel = async (
+    generation: number,
+    operationId: string,
+    given: ExecutionGiven,
+  ): Promise<Execution> => {
+    const prepared = await this.#prepare(given)
+    const scope = { scope: 'ability.run', key: operationId, body: given.create }
+    const id = this.#kernel.commit((sql, now) =>
+      onceByKey(sql, now, scope, () => {
+        mustBeOpen(this.#kernel.session())
+        return this.#start(sql, now, { kind: 'sandbox', generation }, prepared)
+      }),
+    )
+    return toExecution(this.#kernel.ports.sql, this.#must(id))
+  }
+
+  /** A strict one goes on until a person agrees; others end, and it is on record who ended them. Null: none runs. */
+  readonly cancelForModel = (
+    generation: number,
+    id: string | null,
+    reason: string,
+  ): { execution: Execution; approvalId: string | null } | null => {
+    const row = activeExecution(this.#kernel.ports.sql)
+    if (row === undefined || (id !== null && id !== row.id)) return null
+    const why = this.#kernel.hide(reason)
+    const approvalId = this.#kernel.commit((sql, now) => {
+      if (levelOf(sql, row) === 'strict') return this.#askToCancel(sql, now, row, why)
+      const error = `Cancelled by the agent: ${why}`
+      const actor = `sandbox ${generation}`
+      this.#moves.end(sql, now, row, { cause: 'cancel', error, actor, owner: null })
+      return null
+    })
+    return { execution: toExecution(this.#kernel.ports.sql, this.#must(row.id)), approvalId }
+  }
+
+  /** Asked again while nobody has answered, it is the same question. */
+  #askToCancel(sql: Sql, now: number, execution: ExecutionRow, reason: string): string {
+    const asked = cancelAskedFor(sql, execution.id)
+    if (asked?.state === 'pending') return asked.id
+    return this.#asking.open(sql, now, {
+      ...{ execution, stepId: cancelStep, options: null, quorum: 1, timeoutMs: planPatienceMs },
+      prompt: `The agent asks to cancel it: ${reason}`,
+    })
+  }
+
+  async plan(caller: Caller, given: ExecutionGiven): Promise<AbilityPlan> {
+    await enterSession(this.#kernel, caller)
+    const prepared = await this.#prepare(given)
+    const { sql, now } = this.#kernel.ports
+    const values = readInputs(given.ability.definition, given.create.inputs)
+    const secrets = secretsAmong(given.ability.definition, values)
+    return this.#kernel.hide(planExecution(sql, now(), prepared, this.#scripts, secrets))
+  }
+
+  /** What the caller has given, checked and with its secrets sealed. */
+  async #prepare({ ability, nested, create }: ExecutionGiven): Promise<Prepared> {
+    const given = readInputs(ability.definition, create.inputs)
+    const sealed = await this.#secrets.seal(secretsAmong(ability.definition, given))
+    const hashes = Object.fromEntries([ability, ...nested].map(({ name, hash }) => [name, hash]))
+    const inputs = this.#kernel.redact(maskInputs(ability.definition, given))
+    const planHash = planHashOf(ability, hashes, inputs)
+    if (create.planHash !== undefined && create.planHash !== planHash)
+      throw new AppError('wrong_state', 'The plan is another one by now', [
+        { path: 'planHash', message: `It would be ${planHash}` },
+      ])
+    const words = this.#kernel.redact(create.input)
+    return {
+      copies: [ability, ...nested],
+      ability,
+      nested: hashes,
+      inputs,
+      sealed,
+      planHash,
+      words,
+    }
+  }
+
+  #start(sql: Sql, now: number, starter: Starter, prepared: Prepared): string {
+    const active = activeExecution(sql)
+    if (active)
+      throw new AppError('wrong_state', `Already executing ability: ${active.ability}`, [
+        { path: 'executionId', message: active.id },
+      ])
+    const { copies, sealed, ...start } = prepared
+    for (const copy of copies) saveCopy(sql, now, copy)
+    const [id, runId] = [this.#newId('exe'), this.#newId('run')]
+    startExecution(sql, now, {
+      ...start,
+      ...{ id, runId, starter: JSON.stringify(starter), parent: null },
+    })
+    saveSecrets(sql, id, sealed)
+    if (Object.keys(sealed).length > 0) this.#kernel.secretsChanged()
+    this.#askForPlan(sql, now, id)
+    // Whatever happens to this instance: somebody looks after it.
+    setDeadline(sql, 'ability', now)
+    return id
+  }
+
+  /** Where the author wants a person to see the plan first. */
+  #askForPlan(sql: Sql, now: number, id: string): void {
+    const execution = this.#must(id)
+    if (execution.state !== 'planned') return
+    const approvalId = this.#asking.open(sql, now, {
+      ...{ execution, stepId: null, options: null, quorum: 1, timeoutMs: planPatienceMs },
+      prompt: `Run ${execution.ability} with ${execution.inputs}`,
+    })
+    sql.run('update executions set plan_approval_id = ? where id = ?', approvalId, id)
+  }
+
+  async status(caller: Caller): Promise<AbilityStatus> {
+    callerSession(this.#kernel, caller)
+    return statusOf(this.#kernel.ports.sql)
+  }
+
+  async get(caller: Caller, id: string, waitMs: number): Promise<ExecutionRecord> {
+    return this.#waiters.until(() => {
+      callerSession(this.#kernel, caller)
+      const value = toRecord(this.#kernel.ports.sql, this.#must(id))
+      const stands = value.status !== 'running' || value.waitsFor.length > 0
+      return { value, done: waitMs === 0 || stands }
+    }, this.#kernel.ports.host.sleep(waitMs))
+  }
+
+  async list(caller: Caller, page: Page): Promise<Listed<Execution>> {
+    callerSession(this.#kernel, caller)
+    return listExecutions(this.#kernel.ports.sql, page)
+  }
+
+  async cancel(caller: Caller, id: string, { reason }: ExecutionCancel): Promise<Execution> {
+    await enterSession(this.#kernel, caller)
+    const why = this.#kernel.hide(reason)
+    this.#kernel.commit((sql, now) => {
+      const row = this.#must(id)
+      if (row.state === 'cancelled') return
+      const error = why === '' ? 'Cancelled by user' : `Cancelled by user: ${why}`
+      const end: ExecutionEnd = {
+        ...{ cause: 'cancel', error, actor: caller.keyId, owner: caller.owner },
+      }
+      if (!this.#moves.end(sql, now, row, end))
+        throw new AppError('wrong_state', `Cannot cancel "${id}": it is ${row.state}`)
+    })
+    return toExecution(this.#kernel.ports.sql, this.#must(id))
+  }
+
+  async resume(caller: Caller, id: string, resume: ExecutionResume): Promise<Execution> {
+    mustBeOpen(await enterSession(this.#kernel, caller))
+    const { stepId, answer } = resume
+    const reason = this.#kernel.hide(resume.reason)
+    const why = `${answer} by ${caller.owner || caller.keyId}${reason === '' ? '' : `: ${reason}`}`
+    this.#kernel.commit((sql, now) => {
+      if (!this.#moves.answered(sql, now, this.#must(id), { stepId, answer, why }))
+        throw new AppError('wrong_state', `Cannot resume "${id}": step "${stepId}" does not ask`)
+    })
+    return toExecution(this.#kernel.ports.sql, this.#must(id))
+  }
+
+  readonly deadlines = { ability: () => this.#move() }
+
+  /** What steps wait for is told by these tables. */
+  readonly written = (tables: Written): void => {
+    if (!moved.some((table) => tables.has(table))) return
+    this.#waiters.wake()
+    this.goOn()
+  }
+
+  /** There may be something to do. */
+  readonly goOn = (): void => {
+    if (openExecutions(this.#kernel.ports.sql).length > 0) void this.#move()
+  }
+
+  /** One at a time; what comes meanwhile is looked at after it. What fails comes back by its deadline. */
+  async #move(): Promise<void> {
+    if (this.#isMoving) {
+      this.#isStale = true
+      return
+    }
+    this.#isMoving = true
+    try {
+      do {
+        this.#isStale = false
+        await this.#kernel.openSecrets()
+        await this.#secrets.open()
+        await this.#budget.spend((sql, now, headroom) => this.#moves.advance(sql, now, headroom))
+        await this.#kernel.crash('ability.moved')
+      } while (this.#isStale)
+    } catch (error) {
+      this.#kernel.ports.log('error', 'An execution could not be moved', { error: String(error) })
+      this.#kernel.commit((sql, now) => setDeadline(sql, 'ability', now + tryAgainMs))
+    } finally {
+      this.#isMoving = false
+    }
+  }
+
+  #must(id: string): ExecutionRow {
+    const row = findExecution(this.#kernel.ports.sql, id)
+    if (!row) throw new AppError('not_found', `No such execution: "${id}"`)
+    return row
+  }
+
+  #newId(prefix: string): string {
+    return ownedId(prefix, this.#kernel.session().id, this.#kernel.ports.crypto.random(8))
+  }
+}
+
+const tryAgainMs = 5000
+const moved = ['attempts', 'turns', 'approvals', 'runs', 'executions', 'execution_steps']
+
+/** A plan that nobody looks at is rejected after a day. */
+const planPatienceMs = 86_400_000
+
+/** Everything but its ids. */
+type Prepared = Omit<NewStart, 'id' | 'runId' | 'starter' | 'parent'> & {
+  copies: readonly AbilityCopy[]
+  sealed: Readonly<Record<string, string>>
+}

@@ -1,0 +1,125 @@
+import type { ApprovalState } from '../../../contract/approval.ts'
+import { canonicalJson } from '../../../contract/canonical.ts'
+import type { PermissionRecord } from '../../../contract/permission-record.ts'
+import { fillText } from '../../abilities/placeholders.ts'
+import type { Outcome } from '../../abilities/script-result.ts'
+import { hashText } from '../../hash.ts'
+import type { Sql } from '../../ports.ts'
+import { mustApproval, openApproval } from '../approvals/rows.ts'
+import type { ExecutionRow, StepRow } from '../executions/rows.ts'
+import type { SessionPolicy } from '../gate/policy.ts'
+import { recordOnRun } from '../runs/run.ts'
+import {
+  askerOfExecution,
+  type Begun,
+  definitionOf,
+  type Moving,
+  refused,
+  type StepWork,
+  timeoutOf,
+} from './moving.ts'
+
+/** What a person is asked on behalf of an ability. */
+export interface AbilityQuestion {
+  execution: ExecutionRow
+  /** Null: about the plan. */
+  stepId: string | null
+  prompt: string
+  options: { label: string; value: string }[] | null
+  timeoutMs: number
+  quorum: number
+}
+
+/**
+ * Approvals of abilities: of a step whose author wants a person's word, and of a whole plan. They are approvals like any
+ * other, bound to the hash of the plan, so that whoever started the execution cannot give them and time rejects them.
+ */
+export class Asking implements StepWork {
+  readonly #policy: SessionPolicy
+  readonly #newId: () => string
+
+  constructor(policy: SessionPolicy, newId: () => string) {
+    this.#policy = policy
+    this.#newId = newId
+  }
+
+  begin(moving: Moving, row: StepRow): Begun {
+    const step = definitionOf(moving, row)
+    if (step?.type !== 'approval') return refused('It is no approval')
+    const { execution, filling, sql, now } = moving
+    const subject = this.open(sql, now, {
+      ...{ execution, stepId: row.id, prompt: fillText(step.prompt, filling).trim() },
+      options: step.options?.map(({ label, value }) => ({ label, value })) ?? null,
+      timeoutMs: timeoutOf(step),
+      quorum: step.quorum ?? 1,
+    })
+    return { subject, deadlineAt: null }
+  }
+
+  look({ sql }: Moving, { subject }: StepRow): Outcome | null {
+    const { state, option, resolution_reason: why } = mustApproval(sql, subject ?? '')
+    if (state === 'pending') return null
+    if (state === 'approved') return { ok: true, output: option ?? 'Approved' }
+    return { ...refused(`Rejected: ${why ?? state}`), output: option ?? 'Rejected' }
+  }
+
+  /** Inside a commit: the approval's id. */
+  open(sql: Sql, now: number, question: AbilityQuestion): string {
+    const { execution, stepId, prompt, options, timeoutMs, quorum } = question
+    const { id: executionId, ability, plan_hash: planHash, hash } = execution
+    const id = this.#newId()
+    const operation = { executionId, ability, hash, planHash, stepId, prompt, options }
+    const decision = this.#record(stepId === null ? 'ability-plan' : 'ability-approval', ability)
+    const decisionSeq = recordOnRun(sql, now, execution.run_id, 'permission-decision', {
+      ...decision,
+    })
+    openApproval(sql, now, {
+      ...{ id, runId: execution.run_id, kind: 'ability', asker: askerOfExecution(execution) },
+      subject: stepId === null ? executionId : `${executionId}/${stepId}`,
+      title: titleOf(ability, stepId, prompt),
+      operation,
+      operationHash: hashText(canonicalJson([planHash, stepId, prompt, options])),
+      ...{ decisionSeq, decision, resumable: false },
+      terms: {
+        timeoutSeconds: Math.max(1, Math.ceil(timeoutMs / 1000)),
+        ...{ group: null, quorum, escalate: null },
+      },
+    })
+    return id
+  }
+
+  #record(operation: string, ability: string): PermissionRecord {
+    const { agent, subagent, mode, workspaceRoot, sessionPaths } = this.#policy.context(null, null)
+    const { name, version } = this.#policy.effective('gate')
+    return {
+      ...{ by: 'state', decision: 'ask', rule: 'ability', policy: { name, version } },
+      reason: `Ability "${ability}" asks a person`,
+      request: {
+        ...{ category: 'provider-tool', operation, tool: null, agent, subagent, mode },
+        ...{ workspaceRoot, sessionPaths: [...sessionPaths], paths: [], command: null },
+        ...{ hosts: [], risks: [] },
+      },
+      ...{ overrides: null, gate: null, grant: null, latencyMs: 0, askId: null },
+      ...{ operationId: null, enclosure: this.#policy.enclosure() },
+    }
+  }
+}
+
+/** Instead of a step: no step can be called so. */
+export const cancelStep = 'ability_cancel'
+
+/** The newest question of the model whether this execution may be cancelled. */
+export const cancelAskedFor = (
+  sql: Sql,
+  executionId: string,
+): { id: string; state: ApprovalState; actor: string | null } | undefined =>
+  sql.all<{ id: string; state: ApprovalState; actor: string | null }>(
+    'select id, state, actor from approvals where subject = ? order by n desc limit 1',
+    `${executionId}/${cancelStep}`,
+  )[0]
+
+const titleOf = (ability: string, stepId: string | null, prompt: string): string => {
+  const what = stepId === null ? 'plan' : `step ${stepId}`
+  const line = prompt.replaceAll(/\s+/g, ' ').slice(0, 100).toWellFormed()
+  return `Ability ${ability}, ${what}: ${line}`
+}

@@ -1,0 +1,272 @@
+import type { Answer } from '../../../contract/ask.ts'
+import type { StepAnswer } from '../../../contract/execution.ts'
+import { afterFailure, type ExecutionCause, knownSteps, nextAct } from '../../abilities/engine.ts'
+import type { Outcome } from '../../abilities/script-result.ts'
+import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
+import type { Sql } from '../../ports.ts'
+import { mustApproval } from '../approvals/rows.ts'
+import type { Headroom } from '../budget/spending.ts'
+import {
+  type AbilityCopy,
+  applyToStep,
+  changeExecution,
+  changeStep,
+  childrenOf,
+  type ExecutionRow,
+  findCopy,
+  movingSteps,
+  openExecutions,
+  saveStep,
+  type StepRow,
+  stepRows,
+  tellStep,
+} from '../executions/rows.ts'
+import { mustRun } from '../runs/run.ts'
+import type { RunClose } from '../runs/runs.ts'
+import { hasEnded } from '../runs/transitions.ts'
+import { stopWaiting, waitFor } from '../runs/waits.ts'
+import { cancelAskedFor } from './asking.ts'
+import { definitionOf, type Moving, standsOf, type StepWork } from './moving.ts'
+
+interface MovesParts {
+  /** Ends a run, with all that is under way in it. */
+  stopRun: (sql: Sql, now: number, runId: string, end: RunClose) => Answer[]
+  answer: (answers: readonly Answer[]) => void
+  /** Secret inputs that are open, by execution. */
+  secrets: (executionId: string) => Readonly<Record<string, unknown>>
+}
+
+export type Works = Record<StepRow['type'], StepWork>
+
+/** Looked again so often while there is no budget; a budget that is raised is heard of at once. */
+const budgetPollMs = 60_000
+
+/**
+ * Moves executions: looks how the steps that were begun stand, writes down what came of them, and begins what is next.
+ * All of it is read off the tables, so it may be called at any time and as often as one likes; what is begun is begun in
+ * the commit that says so. The room calls it after every commit that may matter, and when a deadline is due.
+ */
+export class Moves {
+  readonly #works: Works
+  readonly #parts: MovesParts
+  readonly #copies = new Map<string, AbilityCopy>()
+
+  constructor(works: Works, parts: MovesParts) {
+    this.#works = works
+    this.#parts = parts
+  }
+
+  /** Inside a commit. Until nothing moves any more. */
+  advance(sql: Sql, now: number, headroom: Headroom): void {
+    let isShort = false
+    for (let moved = true; moved;) {
+      moved = false
+      for (const execution of openExecutions(sql)) {
+        const came = this.#moveOne(this.#moving(sql, now, execution), headroom)
+        moved ||= came === 'moved'
+        isShort ||= came === 'short'
+      }
+    }
+    arm(sql, isShort ? now + budgetPollMs : null)
+  }
+
+  /** A person has said how to go on. False: the step does not ask. */
+  answered(
+    sql: Sql,
+    now: number,
+    execution: ExecutionRow,
+    { stepId, answer, why }: { stepId: string; answer: StepAnswer; why: string },
+  ): boolean {
+    const moving = this.#moving(sql, now, execution)
+    const step = moving.steps.find(({ id }) => id === stepId)
+    if (step?.state !== 'asking') return false
+    this.#works[step.type].letGo?.(moving, step, why)
+    const isAgain = answer === 'retry'
+    const change = isAgain ? { output: null, error: null, exit_code: null, nudges: 0 } : {}
+    changeStep(sql, now, execution, step, `answer.${answer}`, change)
+    stopWaiting(sql, now, execution.run_id, waitOf(execution, step), why)
+    return true
+  }
+
+  /** With everything that is under way in it. False: it had ended before. */
+  end(
+    sql: Sql,
+    now: number,
+    execution: ExecutionRow,
+    { cause, error, actor, owner }: ExecutionEnd,
+  ): boolean {
+    if (!changeExecution(sql, now, execution, cause, error)) return false
+    for (const child of childrenOf(sql, execution.id))
+      this.end(sql, now, child, { cause: 'cancel', error, actor, owner })
+    for (const step of movingSteps(sql, execution.id))
+      changeStep(sql, now, execution, step, 'end', { error })
+    const status = ({ complete: 'completed', fail: 'failed', cancel: 'cancelled' } as const)[cause]
+    if (!hasEnded(mustRun(sql, execution.run_id).status))
+      this.#stop(sql, now, execution.run_id, { status, reason: error, actor, owner })
+    return true
+  }
+
+  #stop(sql: Sql, now: number, runId: string, end: RunClose): void {
+    const { stopRun, answer } = this.#parts
+    answer(stopRun(sql, now, runId, end))
+  }
+
+  #moving(sql: Sql, now: number, execution: ExecutionRow): Moving {
+    const steps = stepRows(sql, execution.id)
+    const inputs = JSON.parse(execution.inputs) as Record<string, unknown>
+    const filling = { inputs, steps: knownSteps(standsOf(steps)), ask: execution.words }
+    const secrets = this.#parts.secrets(execution.id)
+    return { sql, now, execution, copy: this.#copyOf(sql, execution), steps, filling, secrets }
+  }
+
+  #copyOf(sql: Sql, { hash, ability }: ExecutionRow): AbilityCopy {
+    const key = `${hash} ${ability}`
+    const copy = this.#copies.get(key) ?? findCopy(sql, hash, ability)
+    if (!copy) throw new Error(`The copy of "${ability}" is gone`)
+    this.#copies.set(key, copy)
+    return copy
+  }
+
+  #moveOne(moving: Moving, headroom: Headroom): 'moved' | 'short' | null {
+    const { sql, now, execution } = moving
+    const ended = this.#mustEnd(moving)
+    if (ended !== null) return this.end(sql, now, execution, ended) ? 'moved' : null
+    if (execution.state === 'planned') return this.#lookAtPlan(moving) ? 'moved' : null
+    const settled = moving.steps.filter((step) => this.#lookAt(moving, step))
+    if (settled.length > 0) return 'moved'
+    return this.#go(moving, headroom)
+  }
+
+  /** Whoever has ended its run has ended it; so has time. */
+  #mustEnd({ sql, now, execution, copy }: Moving): ExecutionEnd | null {
+    const run = mustRun(sql, execution.run_id)
+    const actor = 'ability'
+    if (hasEnded(run.status)) {
+      const error = `The run is ${run.status}${run.reason === null ? '' : `: ${run.reason}`}`
+      return { cause: 'cancel', error, actor, owner: null }
+    }
+    const asked = cancelAskedFor(sql, execution.id)
+    if (asked?.state === 'approved') {
+      const error = 'Cancelled by user: a person has agreed with the agent'
+      return { cause: 'cancel', error, actor: asked.actor ?? actor, owner: null }
+    }
+    if (execution.deadline_at === null || execution.deadline_at > now) return null
+    const ms = execution.deadline_at - execution.started_at
+    const error = `Ability '${copy.name}' timed out after ${ms}ms`
+    return { cause: 'fail', error, actor: 'deadline', owner: null }
+  }
+
+  #lookAtPlan({ sql, now, execution }: Moving): boolean {
+    const plan = mustApproval(sql, execution.plan_approval_id ?? '')
+    if (plan.state === 'pending') return false
+    if (plan.state === 'approved') return changeExecution(sql, now, execution, 'approve')
+    const error = `The plan was ${plan.state}: ${plan.resolution_reason ?? ''}`
+    return this.end(sql, now, execution, { cause: 'fail', error, actor: 'ability', owner: null })
+  }
+
+  /** True if the step has changed. */
+  #lookAt(moving: Moving, step: StepRow): boolean {
+    if (step.state !== 'running' && step.state !== 'asking') return false
+    const isAsking = step.state === 'asking'
+    const outcome = this.#works[step.type].look(moving, step) ?? overdue(moving, step)
+    // What nobody knew may be known by now; what has failed is in a person's hands.
+    if (outcome === null || (isAsking && !outcome.ok)) return false
+    if (!outcome.ok && outcome.failure === 'timeout')
+      this.#works[step.type].letGo?.(moving, step, outcome.error)
+    settle(moving, step, outcome)
+    return true
+  }
+
+  #go(moving: Moving, headroom: Headroom): 'moved' | 'short' | null {
+    const { sql, now, execution, copy, steps, filling, secrets } = moving
+    const act = nextAct(copy.definition, standsOf(steps), { ...filling.inputs, ...secrets })
+    if (act === null) return null
+    if (act.do === 'end') {
+      const cause = act.status === 'completed' ? 'complete' : 'fail'
+      const end = { cause, error: act.error, actor: 'ability', owner: null } as const
+      return this.end(sql, now, execution, end) ? 'moved' : null
+    }
+    const step = steps.find(({ id }) => id === act.id)
+    if (!step) throw new Error(`There is no step "${act.id}"`)
+    if (act.do === 'skip')
+      return changeStep(sql, now, execution, step, 'skip', { error: act.why }) ? 'moved' : null
+    if (headroom.reasons.length > 0) return 'short'
+    this.#begin(moving, step)
+    return 'moved'
+  }
+
+  #begin(moving: Moving, step: StepRow): void {
+    const { sql, now, execution } = moving
+    const again = { output: null, error: null, exit_code: null, nudges: 0 }
+    // First: whatever it does finds the step at work.
+    applyToStep(sql, now, step, 'start', again)
+    const begun = this.#works[step.type].begin(moving, step)
+    if (!('ok' in begun)) {
+      step.subject = begun.subject
+      step.deadline_at = begun.deadlineAt
+      saveStep(sql, step)
+    }
+    tellStep(sql, now, execution, step)
+    if ('ok' in begun) settle(moving, step, begun)
+  }
+}
+
+/** How and by whom. */
+export interface ExecutionEnd {
+  cause: Exclude<ExecutionCause, 'approve'>
+  error: string | null
+  actor: string
+  owner: string | null
+}
+
+function overdue({ now }: Moving, step: StepRow): Outcome | null {
+  if (step.state !== 'running' || step.deadline_at === null || step.deadline_at > now) return null
+  const ms = step.deadline_at - (step.started_at ?? now)
+  return { ok: false, failure: 'timeout', error: `Step '${step.id}' timed out after ${ms}ms` }
+}
+
+/** What came of a step, and what its author wants if it has failed. */
+function settle(moving: Moving, step: StepRow, outcome: Outcome): void {
+  const { sql, now, execution } = moving
+  const change = { output: outcome.output ?? null, exit_code: outcome.exitCode ?? null }
+  if (outcome.ok) {
+    const wasAsking = step.state === 'asking'
+    changeStep(sql, now, execution, step, 'complete', { ...change, error: null })
+    if (wasAsking)
+      stopWaiting(sql, now, execution.run_id, waitOf(execution, step), 'It has ended after all')
+    return
+  }
+  const next = afterFailure(outcome.failure, failurePolicy(moving, step))
+  changeStep(sql, now, execution, step, next, { ...change, error: outcome.error })
+  if (next !== 'ask') return
+  const why = `Step '${step.id}' of '${execution.ability}' asks: ${outcome.error}`
+  waitFor(sql, now, execution.run_id, waitOf(execution, step), why)
+}
+
+/** A hook before the steps that fails ends all; one after them changes nothing. */
+function failurePolicy(moving: Moving, step: StepRow) {
+  const { settings } = moving.copy.definition
+  const own = definitionOf(moving, step)
+  const hook = step.part === 'after' ? 'continue' : 'stop'
+  return {
+    onFailure: step.part === 'step' ? (own?.on_failure ?? settings.on_failure) : hook,
+    maxRetries: own?.max_retries ?? 1,
+    tries: step.tries,
+  } as const
+}
+
+const waitOf = ({ id }: ExecutionRow, step: StepRow): string => `${id}/${step.id}`
+
+/** The next moment at which time alone changes something. */
+function arm(sql: Sql, pollAt: number | null): void {
+  const [row] = sql.all<{ at: number | null }>(
+    `select min(at) as at from (
+       select min(deadline_at) as at from executions where state in ('planned', 'running')
+       union all select min(step.deadline_at) from execution_steps step
+         join executions on executions.id = execution_id
+         where executions.state in ('planned', 'running') and step.state = 'running')`,
+  )
+  const times = [row?.at ?? null, pollAt].filter((at) => at !== null)
+  if (times.length === 0) clearDeadline(sql, 'ability')
+  else setDeadline(sql, 'ability', Math.min(...times))
+}

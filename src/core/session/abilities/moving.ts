@@ -1,0 +1,69 @@
+import type { AbilityStep } from '../../../contract/ability.ts'
+import { parseDuration } from '../../abilities/durations.ts'
+import { hasStepEnded, type StepStand } from '../../abilities/engine.ts'
+import type { Filling } from '../../abilities/placeholders.ts'
+import type { Outcome } from '../../abilities/script-result.ts'
+import type { Sql } from '../../ports.ts'
+import type { ApprovalAsker } from '../approvals/rows.ts'
+import type { AbilityCopy, ExecutionRow, Starter, StepRow } from '../executions/rows.ts'
+import { askerOf } from '../operations/decision.ts'
+
+/** One execution inside a commit that moves it. */
+export interface Moving {
+  sql: Sql
+  now: number
+  execution: ExecutionRow
+  copy: AbilityCopy
+  steps: StepRow[]
+  /** Secret inputs are masked in it. */
+  filling: Filling
+  /** By name. */
+  secrets: Readonly<Record<string, unknown>>
+}
+
+/** A step that was begun, or why it could not be. */
+export type Begun = { subject: string; deadlineAt: number | null } | Extract<Outcome, { ok: false }>
+
+/** Who does steps of one type. Inside a commit, both. */
+export interface StepWork {
+  begin(moving: Moving, step: StepRow): Begun
+  /** How it went; null: it is still at work, or waits for somebody. */
+  look(moving: Moving, step: StepRow): Outcome | null
+  /** Nobody wants it any more: what is under way of it is stopped. */
+  letGo?(moving: Moving, step: StepRow, why: string): void
+}
+
+export const refused = (error: string): Extract<Outcome, { ok: false }> => ({
+  ...{ ok: false, failure: 'refused', error },
+})
+
+const defaultTimeoutMs = 300_000
+
+/** As its author wrote it; undefined: a hook. */
+export const definitionOf = ({ copy }: Moving, { id, part }: StepRow): AbilityStep | undefined =>
+  part === 'step' ? copy.definition.steps.find((step) => step.id === id) : undefined
+
+export const timeoutOf = (step: Pick<AbilityStep, 'timeout'> | undefined): number =>
+  (step?.timeout === undefined ? null : parseDuration(step.timeout)) ?? defaultTimeoutMs
+
+export const standsOf = (steps: readonly StepRow[]): StepStand[] =>
+  steps.map(({ id, part, type, state, stops, output, error }) => ({
+    ...{ id, part, type, state, output, error },
+    stops: stops === 1,
+  }))
+
+/** What scripts read as JSON. */
+export const outputsOf = (steps: readonly StepRow[]) =>
+  Object.fromEntries(
+    steps
+      .filter(({ part, state }) => part === 'step' && hasStepEnded(state))
+      .map(({ id, state, output, error }) => [id, { status: state, output, error }]),
+  )
+
+/** Who asks for approvals of this execution: whoever started it, who can then not approve it. */
+export function askerOfExecution({ starter }: Pick<ExecutionRow, 'starter'>): ApprovalAsker {
+  const by = JSON.parse(starter) as Starter
+  return by.kind === 'key'
+    ? askerOf(by)
+    : { kind: 'sandbox', id: String(by.generation), owner: null }
+}

@@ -1,0 +1,195 @@
+import type { ScriptStep } from '../../../contract/ability.ts'
+import type { IsolationPlan, Operation } from '../../../contract/operation.ts'
+import type { Decision } from '../../../contract/permission.ts'
+import { fillText } from '../../abilities/placeholders.ts'
+import { cutText } from '../../abilities/outputs.ts'
+import { pinPaths } from '../../abilities/pinned-paths.ts'
+import { byteLength } from '../../../contract/byte-length.ts'
+import { judgeScript, type Outcome } from '../../abilities/script-result.ts'
+import { fillScript, readScript } from '../../abilities/script-slots.ts'
+import { mustApproval } from '../approvals/rows.ts'
+import { abilityFolder } from '../executions/folder.ts'
+import type { StepRow } from '../executions/rows.ts'
+import type { SessionPolicy } from '../gate/policy.ts'
+import { abandonAttempt, attemptsOfOperation } from '../operations/attempts.ts'
+import type { StepOfAbility } from '../operations/judge.ts'
+import type { Operations } from '../operations/operations.ts'
+import { mustOperation, secretPrefix } from '../operations/rows.ts'
+import {
+  askerOfExecution,
+  type Begun,
+  definitionOf,
+  type Moving,
+  outputsOf,
+  refused,
+  type StepWork,
+  timeoutOf,
+} from './moving.ts'
+
+/** In one variable of a process there is room for 128 KiB. */
+const maxOutputsJson = 100_000
+
+/**
+ * Script steps and hooks. Each try is one operation: decided by the session's policy as the same command of the agent
+ * would be, held by its isolation plan, begun at most once. An attempt of which nobody knows how it ended is told as
+ * unknown, and is not tried again by itself.
+ */
+export class Scripts implements StepWork {
+  readonly #operations: Operations
+  readonly #policy: SessionPolicy
+
+  constructor(operations: Operations, policy: SessionPolicy) {
+    this.#operations = operations
+    this.#policy = policy
+  }
+
+  begin(moving: Moving, row: StepRow): Begun {
+    const made = this.operationOf(moving, row)
+    if ('problem' in made) return refused(made.problem)
+    const { sql, now, execution } = moving
+    const subject = this.#operations.start(sql, now, askerOfExecution(execution), {
+      runId: execution.run_id,
+      operation: made.operation,
+      step: this.#stepOf(moving),
+    })
+    return { subject, deadlineAt: null }
+  }
+
+  #stepOf({ execution, copy }: Moving): StepOfAbility {
+    return {
+      folder: this.#folder(execution.hash),
+      grant: execution.plan_approval_id,
+      checkpoint: copy.definition.settings.approval === 'checkpoint',
+    }
+  }
+
+  /** What would be decided about it now. Decides nothing and writes nothing. */
+  foresee(moving: Moving, row: StepRow): Foreseen | { problem: string } {
+    const made = this.operationOf(moving, row)
+    if ('problem' in made) return made
+    const { command = '' } = made.operation
+    const { record, plan } = this.#operations.foresee(made.operation, this.#stepOf(moving))
+    const { notPinned } = pinPaths(command, moving.copy.files)
+    return { command, decision: record.decision, reason: record.reason, plan, notPinned }
+  }
+
+  /** What would run now, with every value in its place. */
+  operationOf(moving: Moving, row: StepRow): { operation: Operation } | { problem: string } {
+    const step = scriptOf(moving, row)
+    const read = readScript(step.run)
+    if ('problems' in read) return { problem: read.problems.join('. ') }
+    const filled = fillScript(read, moving.filling, new Map(secretNames(moving)))
+    if ('problem' in filled) return filled
+    const operation: Operation = {
+      category: 'shell',
+      operation: 'run',
+      // Written out, so that the policy knows what it runs.
+      command: pinPaths(filled.script, moving.copy.files, this.#folder(moving.execution.hash))
+        .script,
+      ability: moving.execution.hash,
+      ...(step.cwd === undefined ? {} : { cwd: step.cwd }),
+      streams: 'apart',
+      ...(step.validation?.file_exists === undefined
+        ? {}
+        : { looksFor: step.validation.file_exists }),
+      environment: this.#environment(moving, step),
+      risks: [],
+      timeoutMs: step.timeoutMs,
+      network: false,
+    }
+    return { operation }
+  }
+
+  #environment(moving: Moving, { env }: Pick<ScriptStep, 'env'>): Record<string, string> {
+    const { filling, steps, execution, secrets } = moving
+    const inputs = { ...filling.inputs, ...secrets }
+    const own = Object.entries(env).map(([name, text]) => [
+      name,
+      fillText(text, { ...filling, inputs }),
+    ])
+    const hidden = secretNames(moving).map(([name, variable]) => [variable, asText(inputs[name])])
+    return {
+      ...Object.fromEntries(own),
+      ...Object.fromEntries(hidden),
+      ABILITY_DIR: this.#folder(execution.hash),
+      ABILITY_INPUTS_JSON: JSON.stringify(inputs),
+      ABILITY_STEP_OUTPUTS_JSON: outputsJson(steps),
+    }
+  }
+
+  #folder(hash: string): string {
+    return abilityFolder(this.#policy.place().layout, hash)
+  }
+
+  look(moving: Moving, row: StepRow): Outcome | null {
+    const { sql, now } = moving
+    const operation = mustOperation(sql, row.subject ?? '')
+    const attempt = attemptsOfOperation(sql, operation.id).at(-1)
+    if (attempt === undefined) {
+      if (operation.decision === 'deny') return refused(`Denied by policy: ${operation.reason}`)
+      const { state, resolution_reason: why } = mustApproval(sql, operation.approval_id ?? '')
+      if (state === 'approved') this.#operations.startApproved(sql, now, operation.id)
+      return state === 'rejected' || state === 'cancelled'
+        ? refused(`Rejected: ${why ?? state}`)
+        : null
+    }
+    if (attempt.status === 'abandoned')
+      return { ok: false, failure: 'failed', error: `Abandoned: ${attempt.reason ?? ''}` }
+    if (attempt.report) return judgeScript(scriptOf(moving, row), attempt.report)
+    if (attempt.suspectSince === null) return null
+    const error = `It may or may not have run: ${attempt.reason ?? 'no result in time'}`
+    return { ok: false, failure: 'unknown', error }
+  }
+
+  /** An attempt that nobody knows of is given up; one that runs is stopped. */
+  letGo({ sql, now }: Moving, { subject }: StepRow, why: string): void {
+    const active = attemptsOfOperation(sql, subject ?? '').find(
+      ({ status }) => status === 'reserved',
+    )
+    if (active) abandonAttempt(sql, now, active.id, { actor: 'ability', reason: why })
+  }
+}
+
+/** By the name of each secret input: the variable that a script has it in. */
+const secretNames = ({ secrets }: Moving): [string, string][] =>
+  Object.keys(secrets).map((name, at) => [name, `${secretPrefix}${at + 1}`])
+
+const asText = (value: unknown): string =>
+  typeof value === 'string' ? value : JSON.stringify(value)
+
+/** What a plan says of a script. */
+export interface Foreseen {
+  command: string
+  decision: Decision
+  reason: string
+  plan: IsolationPlan
+  notPinned: string[]
+}
+
+type Script = Pick<ScriptStep, 'id' | 'run' | 'cwd' | 'env' | 'validation'> & { timeoutMs: number }
+
+/** A hook is a script with nothing but its command. */
+function scriptOf(moving: Moving, row: StepRow): Script {
+  const step = definitionOf(moving, row)
+  const timeoutMs = timeoutOf(step)
+  if (step?.type === 'script') return { ...step, timeoutMs }
+  const part = row.part === 'before' ? 'before' : 'after'
+  const run = moving.copy.definition.hooks[part][Number(row.id.split('.')[2])] ?? ''
+  return { id: row.id, run, cwd: undefined, env: {}, validation: undefined, timeoutMs }
+}
+
+/** Each output is cut until all of them fit. */
+function outputsJson(steps: readonly StepRow[]): string {
+  const outputs = outputsOf(steps)
+  for (let most = 50_000; most > 50; most = Math.floor(most / 2)) {
+    const shorter = Object.entries(outputs).map(([id, one]) => [
+      id,
+      { ...one, output: cut(one.output, most), error: cut(one.error, most) },
+    ])
+    const json = JSON.stringify(Object.fromEntries(shorter))
+    if (byteLength(json) <= maxOutputsJson) return json
+  }
+  return '{}'
+}
+
+const cut = (text: string | null, most: number) => (text === null ? null : cutText(text, most))

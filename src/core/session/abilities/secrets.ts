@@ -1,0 +1,59 @@
+import type { Crypto, Sql } from '../../ports.ts'
+
+/**
+ * Secret inputs: sealed in their rows, and open only in this instance's memory while an execution is at work. The kernel
+ * keeps their values out of every record. What a child is given of its parent's is the same sealed text.
+ */
+export class SecretInputs {
+  readonly #sql: Sql
+  readonly #crypto: Pick<Crypto, 'seal' | 'unseal'>
+  readonly #open = new Map<string, unknown>()
+
+  constructor(sql: Sql, crypto: Pick<Crypto, 'seal' | 'unseal'>) {
+    this.#sql = sql
+    this.#crypto = crypto
+  }
+
+  /** Before a commit that uses them. */
+  async open(): Promise<void> {
+    const rows = this.#sql.all<{ sealed: string }>(
+      `select distinct sealed from execution_secrets where execution_id in
+         (select id from executions where state in ('planned', 'running'))`,
+    )
+    for (const { sealed } of rows)
+      if (!this.#open.has(sealed))
+        this.#open.set(sealed, JSON.parse(await this.#crypto.unseal(sealed)))
+    const wanted = new Set(rows.map(({ sealed }) => sealed))
+    for (const sealed of this.#open.keys()) if (!wanted.has(sealed)) this.#open.delete(sealed)
+  }
+
+  of(executionId: string): Readonly<Record<string, unknown>> {
+    const rows = secretRows(this.#sql, executionId)
+    return Object.fromEntries(rows.map(({ name, sealed }) => [name, this.#open.get(sealed)]))
+  }
+
+  async seal(values: Readonly<Record<string, unknown>>): Promise<Record<string, string>> {
+    const sealed = Object.entries(values).map(
+      async ([name, value]) => [name, await this.#crypto.seal(JSON.stringify(value))] as const,
+    )
+    return Object.fromEntries(await Promise.all(sealed))
+  }
+}
+
+export const secretRows = (sql: Sql, executionId: string) =>
+  sql.all<{ name: string; sealed: string }>(
+    'select name, sealed from execution_secrets where execution_id = ? order by name',
+    executionId,
+  )
+
+export function saveSecrets(
+  sql: Sql,
+  executionId: string,
+  sealed: Readonly<Record<string, string>>,
+): void {
+  for (const [name, text] of Object.entries(sealed))
+    sql.run('insert into execution_secrets values (?, ?, ?)', executionId, name, text)
+}
+
+/** Instead of a value that is not to be shown. */
+export const masked = '[secret]'

@@ -1,0 +1,175 @@
+import type { AbilityStep } from '../../../contract/ability.ts'
+import {
+  agentPrompt,
+  goOnText,
+  keptOutput,
+  type PriorOutput,
+  skillPrompt,
+} from '../../abilities/context.ts'
+import { hasStepEnded } from '../../abilities/engine.ts'
+import type { Outcome } from '../../abilities/script-result.ts'
+import { type ExecutionRow, saveStep, type StepRow } from '../executions/rows.ts'
+import { denyOpenQuestions } from '../gate/questions.ts'
+import { wakeSandbox } from '../generations/sandbox-start.ts'
+import { pinnedAgents } from '../pins/agents.ts'
+import type { SessionKernel } from '../record/kernel.ts'
+import { givenSkills } from '../skills/texts.ts'
+import { abortRunning } from '../turns/aborts.ts'
+import {
+  addTurn,
+  dropQueuedTurns,
+  loadTurn,
+  runningTurn,
+  startNextTurn,
+  turnIdOf,
+} from '../turns/rows.ts'
+import {
+  type Begun,
+  definitionOf,
+  type Moving,
+  refused,
+  type StepWork,
+  timeoutOf,
+} from './moving.ts'
+
+/** How often an agent that ends without a word is told to go on. */
+const maxNudges = 3
+/** So long it may stand in the queue behind others. */
+const queuePatienceMs = 3_600_000
+
+/**
+ * Agent and skill steps: a turn of OpenCode each, in the queue like any other, so it begins when the turn before it has
+ * ended. A step is done when its turn has completed with a last text; one without is told to go on, three times at most,
+ * and then a person is asked.
+ */
+export class TurnSteps implements StepWork {
+  readonly #kernel: SessionKernel
+
+  constructor(kernel: SessionKernel) {
+    this.#kernel = kernel
+  }
+
+  begin(moving: Moving, row: StepRow): Begun {
+    const step = definitionOf(moving, row)
+    const prompt = step === undefined ? null : this.#promptOf(moving, step)
+    if (prompt === null) return refused('It is no step of an agent')
+    if ('ok' in prompt) return prompt
+    const { provider, sandboxState } = this.#kernel.session()
+    if (provider === 'none') return refused('This session has no sandbox')
+    if (sandboxState === 'failed' || sandboxState === 'lost')
+      return refused(`The sandbox is ${sandboxState}`)
+    const subject = this.#queue(moving, moving.execution, prompt)
+    return { subject, deadlineAt: moving.now + queuePatienceMs }
+  }
+
+  #promptOf(moving: Moving, step: AbilityStep): Prompt | ReturnType<typeof refused> | null {
+    const { sql, filling } = moving
+    const priors = priorsOf(moving, step.needs)
+    if (step.type === 'agent') {
+      const agents = pinnedAgents(sql)
+      const names = agents && [agents.agent, ...agents.subagents].map(({ name }) => name)
+      if (names !== null && !names.includes(step.agent))
+        return refused(`Agent '${step.agent}' is not available in this session`)
+      return { text: agentPrompt(step, filling, priors), agent: step.agent }
+    }
+    if (step.type !== 'skill') return null
+    const skill = givenSkills(sql).find(({ name }) => name === step.skill)
+    // One that is a file of the workspace may not have been read.
+    if (!skill || skill.path !== undefined)
+      return refused(`Skill '${step.skill}' is not available in this session`)
+    return { text: skillPrompt(step, skill.content, filling, priors), agent: null }
+  }
+
+  #queue({ sql, now }: Moving, { run_id: runId }: ExecutionRow, { text, agent }: Prompt): string {
+    const { id: sessionId, sandboxState, generation } = this.#kernel.session()
+    const { crypto } = this.#kernel.ports
+    const id = turnIdOf(sessionId, crypto.random(8))
+    addTurn(sql, now, { id, runId, messageSuffix: crypto.random(14), prompt: text, agent })
+    if (sandboxState === 'ready') startNextTurn(sql, now, generation)
+    if (sandboxState === 'stopped') wakeSandbox(sql, now)
+    return id
+  }
+
+  look(moving: Moving, row: StepRow): Outcome | null {
+    const { sql, now } = moving
+    const turn = loadTurn(sql, this.#kernel.session().id, row.subject ?? '')
+    const step = definitionOf(moving, row)
+    const timeoutMs = timeoutOf(step)
+    switch (turn.state) {
+      case 'queued':
+        return null
+      case 'running':
+        return this.#watch(moving, row, (turn.startedAt ?? now) + timeoutMs, timeoutMs)
+      case 'completed':
+        return (turn.text ?? '').trim() === ''
+          ? this.#nudge(moving, row)
+          : { ok: true, output: keptOutput(turn.text ?? '', summarizeOf(step)) }
+      case 'aborted':
+        return refused(`The turn was aborted: ${turn.reason ?? ''}`)
+      default:
+        return {
+          ...{ ok: false, failure: 'failed' },
+          error: `The turn has ${turn.state === 'failed' ? 'failed' : 'been interrupted'}: ${turn.reason ?? ''}`,
+        }
+    }
+  }
+
+  /** Its time counts from when its turn begins. */
+  #watch({ sql, now }: Moving, row: StepRow, overdueAt: number, timeoutMs: number): Outcome | null {
+    if (now >= overdueAt)
+      return {
+        ...{ ok: false, failure: 'timeout' },
+        error: `Step '${row.id}' timed out after ${timeoutMs}ms`,
+      }
+    if (row.deadline_at === overdueAt || row.state !== 'running') return null
+    row.deadline_at = overdueAt
+    saveStep(sql, row)
+    return null
+  }
+
+  #nudge(moving: Moving, row: StepRow): Outcome | null {
+    if (row.state !== 'running') return null
+    if (row.nudges >= maxNudges)
+      return {
+        ...{ ok: false, failure: 'silent' },
+        error: `The agent was told ${maxNudges} times to go on, and has not said what came of it`,
+      }
+    const step = definitionOf(moving, row)
+    const agent = step?.type === 'agent' ? step.agent : null
+    row.nudges += 1
+    row.subject = this.#queue(moving, moving.execution, { text: goOnText(row.id), agent })
+    row.deadline_at = moving.now + queuePatienceMs
+    saveStep(moving.sql, row)
+    return null
+  }
+
+  letGo({ sql, now, execution }: Moving, { subject }: StepRow, why: string): void {
+    dropQueuedTurns(sql, now, execution.run_id, why)
+    if (subject === null || runningTurn(sql)?.id !== subject) return
+    this.#kernel.answer(denyOpenQuestions(sql, now, why, 'ability'))
+    abortRunning(sql, now, this.#kernel.session().generation, why)
+  }
+}
+
+interface Prompt {
+  text: string
+  agent: string | null
+}
+
+const summarizeOf = (step: AbilityStep | undefined) =>
+  step?.type === 'agent' || step?.type === 'skill' ? step.summarize : false
+
+function priorsOf({ copy, steps }: Moving, needs: readonly string[]): PriorOutput[] {
+  return needs.flatMap((id) => {
+    const row = steps.find((one) => one.id === id && one.part === 'step')
+    const step = copy.definition.steps.find((one) => one.id === id)
+    if (!row || !hasStepEnded(row.state) || row.state === 'skipped') return []
+    return [{ id, by: byOf(step), output: row.output ?? '' }]
+  })
+}
+
+function byOf(step: AbilityStep | undefined): string | null {
+  if (step?.type === 'agent') return step.agent
+  if (step?.type === 'skill') return step.skill
+  return step?.type === 'workflow' ? step.workflow : null
+}
