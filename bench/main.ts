@@ -39,11 +39,10 @@ const { values, positionals } = parseArgs({
 
 type Measure = (servers: Servers, folder: string) => Promise<Row[]>
 
-/** In this order; those after `sizes` run only if they are named, and print what they find themselves. */
+/** In this order; those after `sizes` run only if they are named, and the last two print what they find themselves. */
 const groups: Record<string, Measure> = {
   calls: async (servers) => measureCalls(await servers.gantry(), await servers.base()),
   replay: async (servers) => measureReplay(await servers.gantry(), await servers.base()),
-  processor: async (servers) => measureProcessor(await servers.gantry(), await servers.base()),
   gate: async (servers, folder) => measureGate(join(folder, 'gate'), await servers.base()),
   events: async (servers) => [await measureEvents(await servers.gantry(), await servers.base())],
   watchers: async (servers) => [await measureWatchers(await servers.gantry())],
@@ -60,6 +59,7 @@ const groups: Record<string, Measure> = {
   stall: async (servers) => measureStall(await servers.gantry()),
   idle: measureIdle,
   sizes: measureSizes,
+  processor: async (servers) => measureProcessor(await servers.gantry(), await servers.base()),
   fleet: async (_, folder) => {
     await measureFleet(join(folder, 'fleet'), Number(values.sessions ?? 50))
     return []
@@ -70,7 +70,7 @@ const groups: Record<string, Measure> = {
     return []
   },
 }
-const onlyByName = ['fleet', 'soak']
+const onlyByName = ['processor', 'fleet', 'soak']
 /** These share the machine with nobody. */
 const alone = ['memory', 'start', 'everyday', 'collecting', 'fleet']
 

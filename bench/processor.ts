@@ -4,7 +4,7 @@ import { baseCall, call, createTarget, createTargets, type Target } from './call
 import { type Load, run } from './load.ts'
 import { median, type Row } from './table.ts'
 
-const rounds = 5
+const rounds = 3
 /** Rows that wait for their burst belong to the calls that have written them. */
 const settleMs = 2000
 
