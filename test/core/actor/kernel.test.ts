@@ -182,11 +182,11 @@ test('[OUT13] calls alone are gathered for a second, and leave within 200 ms of 
 
 test('[OUT13] a commit of calls alone hurries nobody, one with anything else does', async () => {
   const { kernel, sql, pauses, settle } = setUpSender()
-  const { all } = sql
+  const before = { ...sql }
   let looks = 0
   sql.all = (statement, ...values) => {
     if (statement.includes('from outbox where')) looks += 1
-    return all(statement, ...values)
+    return before.all(statement, ...values)
   }
   const begin = (id: string) =>
     `insert into calls (tool, tool_call_id, operation_id, args, args_hash, state, generation, attempts, started_at)
@@ -233,12 +233,12 @@ test('[OUT2] what is not sent keeps its deadline', async () => {
 
 test('[OUT7] if a pause fails, the sender is not stuck: the next row is gathered anew', async () => {
   const { pauses, kernel, bursts, deferred, add, pause } = setUpSender()
-  const { sleep } = kernel.ports.host
+  const before = { ...kernel.ports.host }
   kernel.ports.host.sleep = () => Promise.reject(new Error('no timers'))
   Object.assign(kernel.ports, { log: () => undefined })
   add('call')
   await deferred.shift()
-  kernel.ports.host.sleep = sleep
+  Object.assign(kernel.ports.host, before)
   expect(pauses).toEqual([])
   kernel.ports.now = () => 10_000
   add('call')
