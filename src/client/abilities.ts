@@ -1,6 +1,6 @@
 // Abilities by the typed client: those that are stored, and those that are at work.
 
-import { z } from 'zod'
+import type { z } from 'zod'
 import { type AbilityCheck, AbilityChecked } from '../contract/ability.ts'
 import {
   AbilityPlan,
