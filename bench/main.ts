@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { measureAbilities } from './abilities.ts'
 import { measureCollecting } from './collecting.ts'
 import { measureCalls, measureGrowth, measureReplay } from './calls.ts'
 import { measureEveryday } from './everyday.ts'
@@ -56,6 +57,7 @@ const groups: Record<string, Measure> = {
   everyday: (_, folder) => measureEveryday(join(folder, 'everyday')),
   evals: async () => measureEvals(),
   evidence: async () => measureEvidence(),
+  abilities: () => measureAbilities(),
   collecting: (_, folder) => measureCollecting(join(folder, 'collecting')),
   memories: async (_, folder) => [await measureMemories(join(folder, 'memories'))],
   stall: async (servers) => measureStall(await servers.gantry()),
