@@ -53,7 +53,7 @@ async function scrub({ home, workspace, folders, uid, secrets, ...rest }: ScrubO
   return { bytes }
 }
 
-/** Git over packs of the sandbox's: as its user, without network. A function, for what is above runs before constants are there. */
+/** Git over packs of the sandbox's: as its user, without network. */
 function asUser(uid: number): GitLine {
   return async (args) => ({
     file: 'unshare',
