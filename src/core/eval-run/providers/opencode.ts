@@ -37,8 +37,9 @@ export class Opencode implements Provider<OpencodeTarget> {
     this.#sandbox.spentMicros(given)
   readonly workspace: NonNullable<Provider['workspace']> = (given) => this.#sandbox.workspace(given)
 
-  async work(given: Given<OpencodeTarget>): Promise<Progress> {
-    const sessionId = await this.#sandbox.begin(given)
+  async work(asked: Given<OpencodeTarget>): Promise<Progress> {
+    const sessionId = await this.#sandbox.begin(asked)
+    const given = { ...asked, attempt: { ...asked.attempt, session_id: sessionId } }
     const turnId = given.attempt.turn_id ?? (await this.#prompt(given, sessionId))
     const session = this.#sandbox.session(sessionId)
     const turn = await session.turns.wait(given.run.caller, turnId, waitMs)
