@@ -169,7 +169,8 @@ interface Target {
 }
 
 function parseTarget(text: string): Target | undefined {
-  const match = /^(\[[0-9a-fA-F:.]+\]|[^:/@\s]+):(\d{1,5})$/.exec(text)
+  // Other letters than these may be turned into others on the way to a name server.
+  const match = /^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})$/.exec(text)
   if (!match?.[1]) return undefined
   return { host: bare(match[1]).toLowerCase(), port: Number(match[2]) }
 }
@@ -180,7 +181,8 @@ function parseUrl(text: string): URL {
   return url
 }
 
-const bare = (host: string) => host.replace(/^\[|\]$/g, '')
+/** Without the brackets of a number and the dot of the root, which rules do not know. */
+const bare = (host: string) => host.replace(/^\[|\]$|\.$/g, '')
 
 async function lookUp(host: string): Promise<LookupAddress[]> {
   return process.getBuiltinModule('node:dns').promises.lookup(host, { all: true })

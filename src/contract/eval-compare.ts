@@ -11,12 +11,16 @@ export const EvalSide = z.strictObject({
   runId: Text(200, 1),
   target: Text(100, 1),
   suiteDigest: Text(200, 1),
-  repetitions: z.number().int().min(1).max(100).default(1),
-  caseIds: z
-    .array(Text(200, 1))
+  cases: z
+    .array(
+      z.strictObject({
+        id: Text(200, 1),
+        repetitions: z.number().int().min(1).max(100).default(1),
+        required: z.boolean().default(false),
+      }),
+    )
     .max(10_000)
-    .describe('All that were planned: a missing row failed'),
-  requiredCaseIds: z.array(Text(200, 1)).max(10_000).default([]),
+    .describe('All that were planned: an attempt without a row has failed'),
   rows: z.array(ResultRow).max(20_000),
 })
 export type EvalSide = z.infer<typeof EvalSide>

@@ -1,6 +1,8 @@
 import { z } from 'zod'
-import { AbilityEnforcement, AbilityName } from './ability.ts'
+import { AbilityEnforcement, AbilityName, AbilitySettings, OnFailure } from './ability.ts'
 import { ApprovalId, ExecutionId, RunId, SessionId, Text } from './ids.ts'
+import { Strategy } from './operation.ts'
+import { Decision } from './permission.ts'
 
 /**
  * An execution: one ability at work in a session, step after step, outside of the agent's process. The words of its states
@@ -88,8 +90,7 @@ export const AbilityStatus = z.object({
 })
 export type AbilityStatus = z.infer<typeof AbilityStatus>
 
-export const ExecutionCreate = z.strictObject({
-  ability: AbilityName,
+const ExecutionRequest = z.strictObject({
   version: z
     .number()
     .int()
@@ -107,7 +108,54 @@ export const ExecutionCreate = z.strictObject({
     .default('')
     .describe('The words of whoever asks: {{input}}'),
 })
+export const ExecutionCreate = ExecutionRequest.extend({ ability: AbilityName })
 export type ExecutionCreate = z.infer<typeof ExecutionCreate>
+
+/** What an execution would do, without doing it. */
+export const PlannedStep = z.object({
+  stepId: z.string(),
+  type: StepKind,
+  part: z.enum(['before', 'step', 'after']),
+  description: z.string().nullable(),
+  needs: z.array(z.string()),
+  runs: z
+    .enum(['yes', 'no', 'depends'])
+    .describe('no: its condition does not hold; depends: on what steps before it do'),
+  when: z.string().nullable(),
+  onFailure: OnFailure,
+  timeoutMs: z.number().int(),
+  what: z
+    .string()
+    .describe('The command, the prompt, the skill or the ability, filled as far as it is known'),
+  decision: Decision.nullable().describe('Of a script, by the policy of today'),
+  asks: z.boolean().describe('A person will be asked'),
+  reason: z.string().nullable(),
+  isolation: Strategy.nullable().describe('Of a script'),
+  notEnforced: z.array(z.string()),
+  notPinned: z
+    .array(z.string())
+    .describe('Files of the workspace that it runs: they may be others by then'),
+  problem: z.string().nullable().describe('Why it cannot run as it is'),
+})
+export type PlannedStep = z.infer<typeof PlannedStep>
+
+export const AbilityPlan = z.object({
+  ability: z.string(),
+  version: z.number().int().nullable(),
+  hash: z.string(),
+  planHash: z.string().describe('What an approval of the plan holds for'),
+  enforcement: AbilityEnforcement,
+  approval: AbilitySettings.shape.approval.unwrap(),
+  parallel: z.boolean(),
+  inputs: z.record(z.string(), z.unknown()).describe('With defaults; secret ones are masked'),
+  steps: z.array(PlannedStep),
+})
+export type AbilityPlan = z.infer<typeof AbilityPlan>
+
+export const AbilityPlanRequest = ExecutionRequest.omit({ planHash: true }).extend({
+  sessionId: SessionId.describe('Whose policy and sandbox count'),
+})
+export type AbilityPlanRequest = z.infer<typeof AbilityPlanRequest>
 
 export const ExecutionCancel = z.strictObject({ reason: Text(2000).default('') })
 export type ExecutionCancel = z.infer<typeof ExecutionCancel>

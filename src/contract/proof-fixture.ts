@@ -61,46 +61,64 @@ const file = z.strictObject({
     .describe('What is on the disk now. Never used: it only leaves current-disk-not-proof'),
 })
 
-export const SnapshotProofFixture = z.strictObject({
-  name: Text(200, 1),
-  mode: ProofMode.describe("Lowers the deployment's mode, and never raises it"),
-  attributionMode: z.enum(['strict-delivery', 'compatible']),
-  provider: name.default('opencode').describe('Changes of others are never looked at'),
-  workspaceRoot: path.default('/workspace'),
-  delivery: z.strictObject({
-    teamName: name,
-    taskId: name,
-    memberName: name,
-    laneId: name.optional(),
-    sessionId: name,
-    assistantMessageId: name,
-  }),
-  capability: z
-    .strictObject({
-      schemaSupported: z.boolean().default(true),
-      historyReadable: z.boolean().default(true),
-      identity: z.boolean().default(true),
-      worktree: path.optional(),
-      store: z.enum(['found', 'missing', 'unsupported', 'misplaced']).default('found'),
-      fingerprint: name.nullable().default('fixture'),
-      frozen: z.boolean().default(false),
-      formatted: z.array(Text(40, 1)).max(100).nullable().default(null),
-    })
-    .prefault({}),
-  windows: z.array(window).max(200),
-  parts: z.array(part).max(500),
-  snapshotFiles: z.array(file).max(1000),
-  expected: z
-    .strictObject({
-      upgraded: z.number().int().min(0),
-      metadataOnly: z.number().int().min(0),
-      diagnostics: z
-        .array(Text(300))
-        .max(1000)
-        .describe('Each is the beginning of one that is given'),
-    })
-    .optional(),
-})
+/** Each is hashed and compared, while everybody else waits. */
+const maxFilesOfWindows = 2000
+
+/** A file without a window is one of every window. */
+const countFiles = (fixture: {
+  windows: readonly unknown[]
+  snapshotFiles: readonly { windowId?: string | undefined }[]
+}): number =>
+  fixture.snapshotFiles.reduce(
+    (sum, { windowId }) => sum + (windowId === undefined ? fixture.windows.length : 1),
+    0,
+  )
+
+export const SnapshotProofFixture = z
+  .strictObject({
+    name: Text(200, 1),
+    mode: ProofMode.describe("Lowers the deployment's mode, and never raises it"),
+    attributionMode: z.enum(['strict-delivery', 'compatible']),
+    provider: name.default('opencode').describe('Changes of others are never looked at'),
+    workspaceRoot: path.default('/workspace'),
+    delivery: z.strictObject({
+      teamName: name,
+      taskId: name,
+      memberName: name,
+      laneId: name.optional(),
+      sessionId: name,
+      assistantMessageId: name,
+    }),
+    capability: z
+      .strictObject({
+        schemaSupported: z.boolean().default(true),
+        historyReadable: z.boolean().default(true),
+        identity: z.boolean().default(true),
+        worktree: path.optional(),
+        store: z.enum(['found', 'missing', 'unsupported', 'misplaced']).default('found'),
+        fingerprint: name.nullable().default('fixture'),
+        frozen: z.boolean().default(false),
+        formatted: z.array(Text(40, 1)).max(100).nullable().default(null),
+      })
+      .prefault({}),
+    windows: z.array(window).max(200),
+    parts: z.array(part).max(500),
+    snapshotFiles: z.array(file).max(1000),
+    expected: z
+      .strictObject({
+        upgraded: z.number().int().min(0),
+        metadataOnly: z.number().int().min(0),
+        diagnostics: z
+          .array(Text(300))
+          .max(1000)
+          .describe('Each is the beginning of one that is given'),
+      })
+      .optional(),
+  })
+  .refine((fixture) => countFiles(fixture) <= maxFilesOfWindows, {
+    path: ['snapshotFiles'],
+    error: `The windows must have at most ${maxFilesOfWindows} files together: name the window of each file`,
+  })
 export type SnapshotProofFixture = z.infer<typeof SnapshotProofFixture>
 
 export const ProofEvaluation = z.object({

@@ -51,7 +51,8 @@ const destructive: readonly string[] = [
 ]
 
 /** Ids that lead to a session. */
-const ofSession = /:(session|turn|run|approval|operation|attempt|execution)Id/
+const ofSession =
+  /:(session|turn|run|approval|operation|attempt|execution)Id|^\/v1\/abilities\/:name\/plan$/
 
 /** How keys are refused whose limits the session in the path is outside of. */
 function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
@@ -65,7 +66,14 @@ function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
     return { 'a key of another project': 'not_found' }
   if (`${method} ${path}` === 'GET /v1/configurations/:configurationId')
     return { 'a key of another project': 'not_found' }
-  if (['/v1/abilities/validate', '/v1/evals/validate', '/v1/evidence/evaluate'].includes(path))
+  if (
+    [
+      '/v1/abilities/validate',
+      '/v1/evals/validate',
+      '/v1/evals/compare',
+      '/v1/evidence/evaluate',
+    ].includes(path)
+  )
     return {}
   if (path.startsWith('/v1/memories/:memoryId')) return { 'a key of another project': 'not_found' }
   if (/^\/v1\/(changes|memories)/.test(path) && path !== '/v1/changes/:change/workflow')
@@ -219,15 +227,20 @@ const importedChange = JSON.stringify({
   ],
 })
 
+const emptySide = { runId: 'a', target: 't', suiteDigest: 'd', cases: [], rows: [] }
+
 /** A body that would be taken, so that a refusal is the guard's. */
-function goodBody({ configurationId }: GuardKit, path: string): string {
+function goodBody({ configurationId, sessionId }: GuardKit, path: string): string {
   if (path.endsWith('/tools/:toolName')) return '{"tool_call_id":"guard","args":{}}'
   if (path.endsWith('/skills') && path.includes('runId'))
     return JSON.stringify({ skillId: `skl_${'0'.repeat(20)}`, outcome: 'helped' })
   if (path === '/v1/abilities') return '{"files":[{"path":"a.yaml","content":""}]}'
+  if (path === '/v1/abilities/:name/plan') return JSON.stringify({ sessionId })
   if (path.endsWith('/executions')) return '{"ability":"a"}'
   if (path.endsWith('executionId/resume')) return '{"stepId":"a","answer":"stop"}'
   if (path === '/v1/abilities/validate') return '{"source":""}'
+  if (path === '/v1/evals/compare')
+    return JSON.stringify({ baseline: emptySide, candidate: emptySide })
   if (path === '/v1/evals/runs') return JSON.stringify(evalFiles(['a'], { a: '4' }))
   if (path === '/v1/evals/validate') return '{"files":[{"path":"a.yaml","content":""}]}'
   if (path.endsWith('/runs')) return '{"intent":"i"}'

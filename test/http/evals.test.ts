@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { createTestApp, type TestApp } from '../support/app.ts'
 import { useLibsql } from '../support/libsql.ts'
+import { rowOf, sideOf } from '../core/evals/rows.ts'
 
 const libsql = useLibsql()
 let app: TestApp
@@ -59,5 +60,48 @@ describe('[EVAL31] POST /v1/evals/validate', () => {
       'Name the eval file (suite), the targets file (targets), or both',
     )
     expect((await validate({ files: [] })).status).toBe(400)
+  })
+})
+
+describe('[EVAL43] POST /v1/evals/compare', () => {
+  const compare = (body: object) => app.call('POST', '/v1/evals/compare', key, body)
+  const baseline = sideOf('a', Array(20).fill(1))
+  const candidate = sideOf('b', [...Array(12).fill(1), ...Array(8).fill(0)])
+
+  test('says what differs, and what a rule makes of it', async () => {
+    const { status, json } = await compare({ baseline, candidate, rule: {} })
+    expect(status).toBe(200)
+    expect(json.comparison).toMatchObject({
+      comparable: true,
+      score: { difference: -0.4, verdict: 'worse', losses: 8 },
+      passes: { onlyBaseline: 8, verdict: 'worse' },
+      cases: expect.arrayContaining([expect.objectContaining({ change: 'regression' })]),
+    })
+    expect(json.gate.outcome).toBe('fail')
+  })
+
+  test('without a rule there is no decision; with the same seed it is the same answer', async () => {
+    const many = (runId: string) =>
+      sideOf(
+        runId,
+        Array.from({ length: 40 }, (_, at) => (at % 3) / 2),
+      )
+    const body = {
+      baseline: many('a'),
+      candidate: { ...many('b'), rows: [rowOf('c0', 1)] },
+      seed: 7,
+    }
+    const first = await compare(body)
+    expect(first.json.gate).toBeNull()
+    expect((await compare(body)).json).toEqual(first.json)
+  })
+
+  test('refuses what is no result', async () => {
+    const { status, json } = await compare({
+      baseline,
+      candidate: { ...candidate, rows: [{ eval_id: 'a', score: 2 }] },
+    })
+    expect(status).toBe(400)
+    expect(JSON.stringify(json)).toMatch('candidate.rows.0')
   })
 })

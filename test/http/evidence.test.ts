@@ -34,6 +34,28 @@ describe('POST /v1/evidence/evaluate', () => {
     expect(await rowsOfAllTables()).toEqual(tables)
   })
 
+  test('[EVD20] [POL36] so many files in so many windows are refused at once, and the most that pass take moments', async () => {
+    const windows = (count: number) =>
+      Array.from({ length: count }, (_, n) => ({
+        ...{ messageId: 'a', windowId: `w${n}`, fromSnapshot: `s${n}`, toSnapshot: `s${n + 1}` },
+        ...{ startPartOrder: n * 1000, finishPartOrder: n * 1000 + 999 },
+      }))
+    const files = Array.from({ length: 1000 }, (_, n) =>
+      file('aaaa', 'bbb', { relativePath: `f${n}` }),
+    )
+    const most = {
+      ...baseFixture,
+      windows: windows(200),
+      snapshotFiles: files,
+      expected: undefined,
+    }
+    const { status, body } = await evaluate(most)
+    expect([status, body.error.details]).toMatchObject([400, [{ path: 'snapshotFiles' }]])
+    const startedAt = performance.now()
+    expect((await evaluate({ ...most, windows: windows(2) })).status).toBe(200)
+    expect(performance.now() - startedAt).toBeLessThan(2000)
+  })
+
   test('[EVD20] its mode lowers the deployment’s and never raises it', async () => {
     expect((await evaluate({ ...baseFixture, mode: 'full' }, 'shadow')).body).toMatchObject({
       mode: 'shadow',

@@ -123,31 +123,33 @@ const refTo = (name: string) => `#/components/schemas/${name}`
 
 /** Clients are generated from these: once released, an id stays. */
 const operationIds = `
-  abandonAttempt abortTurns acceptRunChanges activateAgent addCheckpoint addRunEvent addSkillVersion admitRetry
-  applySkillProposal approvePhaseArtifact archiveAgent archiveProfile attachSkill
-  backfillRunChanges callModelVendor callTool cancelExecution cancelSkillProposal changeRun
-  changeSkillVersion checkPolicy checkProvider closeSession correctBudget correctSessionBudget
-  createConfiguration createKey createLoneRun createMember createMemory createRun
-  createSandboxToken createSession createWebhook deleteConfiguration deleteMemory
-  deleteProviderCredentials deleteSecret deleteSession deleteUpstream deleteWebhook detachSkill
-  disableMember discardAttempt downloadArtifact downloadChangeText downloadPatch evaluateEvidence
-  evaluateRetry executeAbility executeAttempt executeOperation finishRun getAbility
-  getAbilityStatus getAgent getAgentByName getAgentRevision getApproval getBudget getBuiltinPolicy
-  getChange getConfiguration getDeploymentKillSwitch getDeploymentStatus getDiff getExecution
-  getExportKeys getHealth getKillSwitch getLimits getManifest getMember getMemory getOperation
-  getPhaseArtifact getPhaseReadiness getPinnedAbility getPolicyVersion getProfile getProfileByName getReadiness
+  abandonAttempt abortTurns acceptRunChanges activateAgent addCheckpoint addRunEvent
+  addSkillVersion admitRetry applySkillProposal approvePhaseArtifact archiveAgent archiveProfile
+  attachSkill backfillRunChanges callModelVendor callTool cancelEvalRun cancelExecution
+  cancelSkillProposal changeRun changeSkillVersion checkPolicy checkProvider closeSession
+  compareEvals correctBudget correctSessionBudget createConfiguration createEvalRun createKey
+  createLoneRun createMember createMemory createRun createSandboxToken createSession createWebhook
+  deleteConfiguration deleteEvalRun deleteMemory deleteProviderCredentials deleteSecret
+  deleteSession deleteUpstream deleteWebhook detachSkill disableMember discardAttempt
+  downloadArtifact downloadChangeText downloadPatch evaluateEvidence evaluateRetry executeAbility
+  executeAttempt executeOperation finishRun getAbility getAbilityStatus getAgent getAgentByName
+  getAgentRevision getApproval getBudget getBuiltinPolicy getChange getConfiguration
+  getDeploymentKillSwitch getDeploymentStatus getDiff getEvalRun getExecution getExportKeys
+  getHealth getKillSwitch getLimits getManifest getMember getMemory getOperation getPhaseArtifact
+  getPhaseReadiness getPinnedAbility getPolicyVersion getProfile getProfileByName getReadiness
   getRun getRunBundle getSandboxEnv getSession getSessionBudget getSessionPolicy getSettings
   getSkill getSkillPayload getSkillProposal getSkillVersion getStatus getTurn getUpstream
   getWarmPool getWorkflow getWorstCase importMemories importPhaseArtifacts importRunChanges
   judgeSkill listAbilities listAbilityVersions listActions listAgentRevisions listAgents
   listApprovals listArtifacts listAudit listCalls listChanges listConfigurations listDeadLetters
-  listDeliveries listEnvRequests listEvents listExecutions listKeys listMembers listMemories
-  listMemoryRevisions listModels listPatches listPhaseRevisions listPolicies listPolicyVersions
-  listProfileRevisions listProfiles listProviders listRunApprovals listRunChanges listRunEvents
-  listRuns listSecrets listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
-  listShippedAgents listSkillChanges listSkillProposals listSkillUsage listSkillVersions
-  listSkills listSubagents listTurns listUsage listWebhooks mergeAttempt openLink optionsUpstream
-  patchUpstream planOperation postUpstream preflightOperation proposeSkill putAbility putAgent putBudget
+  listDeliveries listEnvRequests listEvalAttempts listEvalEvents listEvalRuns listEvents
+  listExecutions listKeys listMembers listMemories listMemoryRevisions listModels listPatches
+  listPhaseRevisions listPolicies listPolicyVersions listProfileRevisions listProfiles
+  listProviders listRunApprovals listRunChanges listRunEvents listRuns listSecrets
+  listSessionApprovals listSessionDeadLetters listSessionRuns listSessions listShippedAgents
+  listSkillChanges listSkillProposals listSkillUsage listSkillVersions listSkills listSubagents
+  listTurns listUsage listWebhooks mergeAttempt openLink optionsUpstream patchUpstream planAbility
+  planOperation postUpstream preflightOperation proposeSkill putAbility putAgent putBudget
   putDeploymentToSleep putEvidence putLimits putPolicy putProfile putSessionBudget putSettings
   putSkill putUpstream readFromModelVendor rejectRunChanges removeAbility removePolicy
   replaceSandbox replayPolicy resealSecrets resendDeadLetters resendSessionDeadLetters
@@ -156,7 +158,6 @@ const operationIds = `
   sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
   storeShippedAgents submitEnvValues submitSkillProposal testWebhook updateConfiguration
   updateMemory updateSessionPolicy uploadArtifact validateAbility validateEvals verifyRun
-  cancelEvalRun createEvalRun deleteEvalRun getEvalRun listEvalAttempts listEvalEvents listEvalRuns
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {

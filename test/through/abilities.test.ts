@@ -534,3 +534,110 @@ steps:
   shown.push(await host().ok('GET', `/v1/operations/${operationId}`))
   expect(JSON.stringify(shown)).not.toContain(secret)
 })
+
+test('[ABL32][ABL33] a plan tells what would run, what asks, what is skipped and what is not pinned, and does nothing', async () => {
+  const yaml = `
+name: foreseen
+description: d
+inputs: { prod: { type: boolean, default: false }, key: { secret: true, default: sesame-sesame } }
+steps:
+  - { id: a, run: './scripts/own.sh {{inputs.key}} && sh tools/theirs.sh' }
+  - { id: b, run: 'rm -rf "{{steps.a.output}}"' }
+  - { id: c, type: approval, prompt: 'Go {{inputs.key}}?', when: inputs.prod }
+  - { id: d, workflow: unheard-of, when: steps.a.status == "completed" }
+`
+  const files = [
+    { path: 'ability.yaml', content: yaml },
+    { path: 'scripts/own.sh', content: 'true' },
+  ]
+  await host().ok('PUT', '/v1/abilities', { files })
+  const session = await host().begin()
+  const plan = await host().ok('POST', '/v1/abilities/foreseen/plan', { sessionId: session.id })
+  expect(plan).toMatchObject({ ability: 'foreseen', inputs: { prod: false, key: '[secret]' } })
+  expect(plan.steps).toMatchObject([
+    {
+      what: '"$ABILITY_DIR"/scripts/own.sh "${ABILITY_SECRET_1}" && sh tools/theirs.sh',
+      ...{ runs: 'yes', notPinned: ['tools/theirs.sh'], isolation: 'process-sandbox' },
+    },
+    { what: 'rm -rf "<output of a>"', decision: 'ask', asks: true, isolation: 'git-worktree' },
+    { what: 'Go [secret]?', runs: 'no', asks: true, decision: null },
+    { runs: 'depends', problem: "Nested ability 'unheard-of' not found" },
+  ])
+  expect(JSON.stringify(plan)).not.toContain('sesame')
+  expect((await host().ok('GET', `${session.at}/executions`)).items).toEqual([])
+  const wrong = { ability: 'foreseen', planHash: '0'.repeat(64) }
+  expect((await host().call('POST', `${session.at}/executions`, wrong)).status).toBe(409)
+  const { id } = await ask('POST', `${session.at}/executions`, {
+    ...wrong,
+    planHash: plan.planHash,
+  })
+  expect((await settled(id)).planHash).toBe(plan.planHash)
+  const nowhere = { sessionId: `ses_${'0'.repeat(30)}` }
+  expect(await host().refusal('POST', '/v1/abilities/foreseen/plan', nowhere)).toEqual([
+    ...[404, 'not_found'],
+  ])
+})
+
+test('[ABL34] status, steps with outputs, waiting and history', async () => {
+  await store(
+    '{ name: shown, description: d, steps: [{ id: a, run: "echo 1" }, { id: b, run: "echo 2", on_failure: ask }] }',
+  )
+  const session = await host().begin()
+  const none = { active: false, ability: null, executionId: null }
+  expect(await host().ok('GET', `${session.at}/ability`)).toMatchObject(none)
+  const { id } = await execute(session, 'shown')
+  const waiting = ask('GET', `/v1/executions/${id}?wait=30`)
+  await host().live()
+  await session.agent.execute({ output: 'one', exitCode: 0 })
+  await host().live()
+  await session.agent.execute({
+    status: 'failed',
+    exitCode: 3,
+    error: 'Exit code 3',
+    output: 'two',
+  })
+  expect(await waiting).toMatchObject({
+    ...{ status: 'running', currentStep: 'b', currentStepIndex: 1, progress: '1/2' },
+    ...{ completedSteps: ['a'], pendingSteps: [], waitsFor: [{ stepId: 'b' }] },
+    steps: [
+      { stepId: 'a', status: 'completed', output: 'one', exitCode: 0, tries: 1 },
+      { stepId: 'b', status: 'asking', output: 'two', exitCode: 3 },
+    ],
+  })
+  await ask('POST', `/v1/executions/${id}/resume`, { stepId: 'b', answer: 'continue' })
+  await host().live()
+  expect((await ask('GET', `/v1/executions/${id}?wait=30`)).status).toBe('completed')
+  await execute(session, 'shown')
+  const page = await host().ok('GET', `${session.at}/executions?limit=1`)
+  const next = await host().ok(
+    'GET',
+    `${session.at}/executions?limit=1&cursor=${page.nextCursor ?? page.next}`,
+  )
+  expect(next.items.map((one: { id: string }) => one.id)).toEqual([id])
+  const stranger = await host().app.makeOrganisation()
+  const { secret } = await host().app.makeKey(stranger, 'admin')
+  expect(await host().refusal('GET', `/v1/executions/${id}`, undefined, secret)).toEqual([
+    ...[404, 'not_found'],
+  ])
+})
+
+test('[ABL15] the same key is the same execution; another body under it is refused', async () => {
+  await store(
+    '{ name: once, description: d, inputs: { n: { type: number } }, steps: [{ id: a, run: "echo 1" }] }',
+  )
+  const session = await host().begin()
+  const send = (inputs: object) =>
+    host().call('POST', `${session.at}/executions`, { ability: 'once', inputs }, host().key, {
+      'idempotency-key': 'k',
+    })
+  const { json } = await send({ n: 1 })
+  expect((await send({ n: 1 })).json.id).toBe(json.id)
+  expect((await send({ n: 2 })).status).toBe(409)
+  const bad = await host().call('POST', `${session.at}/executions`, {
+    ability: 'once',
+    inputs: { n: 'x' },
+  })
+  expect([bad.status, bad.json.error.message]).toEqual([
+    ...[422, 'Input validation failed: inputs.n: Expected number, not string'],
+  ])
+})

@@ -28,8 +28,8 @@ function compare(shown: unknown, got: unknown, at: string): void {
   } else expect([at, got]).toEqual([at, typeof shown === 'string' ? filled(shown) : shown])
 }
 
-test('[SKILL17] docs/registries.md can be followed from its first request to its last', async () => {
-  expect(steps.length).toBeGreaterThan(10)
+test('[AGT18] [SKILL17] [MEM1] [MEM9] [SDD1] [SDD12] docs/registries.md can be followed from its first request to its last', async () => {
+  expect(steps.length).toBeGreaterThan(30)
   let session: HostSession | undefined
   for (const { kind, first, body, answer } of steps) {
     const given = body.trim() === '' ? undefined : JSON.parse(filled(body))

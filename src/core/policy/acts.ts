@@ -62,12 +62,19 @@ function baseOf(request: PermissionRequest): Whole {
     what: command ?? paths[0] ?? hosts[0] ?? request.tool ?? operation,
     risks: why === '' ? risks : [...risks, 'ambiguous'],
     why,
-    paths: [...paths, ...folderOf(request)].map((path) => ({ path, read })),
+    paths: [...paths, ...folderOf(request)].map((path) => ({
+      ...{ path, read },
+      ...(isSearch(request) && /[*?[{]/.test(path) && { kind: 'pattern' as const }),
+    })),
     hosts,
     secret: null,
     acts: true,
   }
 }
+
+/** Their paths may be patterns; for all other tools these are ordinary letters. */
+const isSearch = ({ command, tool }: PermissionRequest): boolean =>
+  command === null && (tool === 'glob' || tool === 'grep')
 
 /** Only what says where it reads or writes can be held to the workspace. */
 function unclearWhy({ category, paths, hosts }: PermissionRequest): string {

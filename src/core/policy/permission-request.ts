@@ -86,12 +86,13 @@ const search =
     return { category: 'read', operation, paths: [folder, ...patternPaths(folder, pattern)] }
   }
 
-/** A pattern can leave the folder that is searched, or ask for secrets only. */
+/** A pattern can leave the folder that is searched, ask for secrets only, or name a folder in it. */
 function patternPaths(folder: string | null, pattern: string | null): string[] {
   if (folder === null || pattern === null) return []
   if (/^[/~]|(?:^|\/)\.\.(?:\/|$)/.test(pattern))
     return [/^[/~]/.test(pattern) ? pattern : `${folder}/${pattern}`]
-  return isSecretPath(`/${pattern}`) ? [`${folder}/${pattern}`] : []
+  const namesFolder = /^(?:\.\/)*[^*/?][^/]*\//.test(pattern)
+  return namesFolder || isSecretPath(`/${pattern}`) ? [`${folder}/${pattern}`] : []
 }
 
 const fetching: Builtin = (input) => ({
@@ -102,11 +103,15 @@ const fetching: Builtin = (input) => ({
 const searching: Builtin = () => ({ category: 'network', operation: 'search' })
 const bookkeeping: Builtin = () => ({ category: 'provider-tool', operation: 'bookkeeping' })
 
+/** An address of numbers comes without brackets. */
+const connectedHost = (host: string): string | null =>
+  host.includes(':') ? (/^[0-9a-f:.]+$/i.test(host) ? host.toLowerCase() : null) : hostOf(host)
+
 /** Asked by the sandbox's proxy, for whatever has opened a connection. */
 const connecting: Builtin = (input) => ({
   category: 'network',
   operation: 'connect',
-  hosts: [text(input['host'])],
+  hosts: [connectedHost(text(input['host']) ?? '')],
 })
 
 const builtins: Record<string, Builtin> = {

@@ -1,5 +1,5 @@
 import { AppError } from '../../contract/error.ts'
-import type { Execution, ExecutionCreate } from '../../contract/execution.ts'
+import type { AbilityPlan, Execution, ExecutionCreate } from '../../contract/execution.ts'
 import type { Db } from '../ports.ts'
 import { findRunnable, noAbility, type RunnableAbility } from '../registry/abilities/abilities.ts'
 import type { ExecutionGiven } from '../session/abilities/abilities.ts'
@@ -26,6 +26,18 @@ export async function executeAbility(
   const { organisationId } = caller
   const given = await loadAbilities(db, { organisationId, project }, create)
   return session.abilities.execute(caller, given, idempotencyKey)
+}
+
+/** What it would do in a session, as everything is now. */
+export async function planAbility(
+  { db, session }: ExecutePorts,
+  caller: Caller,
+  create: ExecutionCreate,
+): Promise<AbilityPlan> {
+  const { project } = await session.self.view(caller)
+  const { organisationId } = caller
+  const given = await loadAbilities(db, { organisationId, project }, create)
+  return session.abilities.plan(caller, given)
 }
 
 /** What the session's project has counts before what its organisation has. */

@@ -1,13 +1,22 @@
+import * as compareSchemas from '../../contract/eval-compare.ts'
+import { EvalCompare, EvalCompared } from '../../contract/eval-compare.ts'
 import * as evaluatorSchemas from '../../contract/eval-evaluator.ts'
 import * as responseSchemas from '../../contract/eval-response.ts'
+import * as resultSchemas from '../../contract/eval-result.ts'
 import * as schemas from '../../contract/eval-suite.ts'
 import { EvalChecked, EvalFiles } from '../../contract/eval-suite.ts'
 import * as targetSchemas from '../../contract/eval-target.ts'
+import { compareSides } from '../../core/evals/compare/compare.ts'
+import { decidePromotion } from '../../core/evals/compare/gate.ts'
 import { checkEvalFiles } from '../../core/evals/files/check.ts'
+import { allowLargerBody } from '../kit/body.ts'
 import { nameSchemas } from '../kit/openapi-schemas.ts'
 import { ok, route } from '../kit/route.ts'
 
 nameSchemas(schemas, targetSchemas, evaluatorSchemas, responseSchemas)
+nameSchemas(compareSchemas, resultSchemas)
+// Twice ten thousand rows, without long answers.
+allowLargerBody(EvalCompare, 16 * 1024 * 1024)
 
 const tag = 'evals'
 
@@ -24,5 +33,23 @@ export const evalRoutes = [
     answers: ok(EvalChecked, 'The suite and the targets without what is wrong, and what is wrong'),
     refuses: [],
     answer: async ({ body }) => checkEvalFiles(body),
+  }),
+
+  route({
+    id: 'compareEvals',
+    method: 'post',
+    path: '/v1/evals/compare',
+    summary:
+      'Compare the results of two runs, and hold them to the rule of a gate; nothing is stored',
+    tag,
+    guard: 'read',
+    limitedKeys: 'obeyed',
+    body: EvalCompare,
+    answers: ok(EvalCompared, 'What differs, what is shown, and what the rule says'),
+    refuses: [],
+    answer: async ({ body: { baseline, candidate, seed, rule } }) => ({
+      comparison: compareSides(baseline, candidate, { seed }),
+      gate: rule === undefined ? null : decidePromotion(rule, candidate, baseline, { seed }),
+    }),
   }),
 ]

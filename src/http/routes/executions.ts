@@ -1,6 +1,10 @@
 import { z } from '@hono/zod-openapi'
 import * as schemas from '../../contract/execution.ts'
+import { AbilityName } from '../../contract/ability.ts'
+import { AppError } from '../../contract/error.ts'
 import {
+  AbilityPlan,
+  AbilityPlanRequest,
   AbilityStatus,
   Execution,
   ExecutionCancel,
@@ -9,7 +13,7 @@ import {
   ExecutionResume,
 } from '../../contract/execution.ts'
 import { PageQuery } from '../../contract/page.ts'
-import { executeAbility } from '../../core/verbs/execute-ability.ts'
+import { executeAbility, planAbility } from '../../core/verbs/execute-ability.ts'
 import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
 import { params } from '../kit/openapi.ts'
 import { numberedPage } from '../kit/paging.ts'
@@ -45,6 +49,26 @@ export const executionRoutes = [
     refuses: ['not_found', 'wrong_state', 'unprocessable', 'key_conflict', 'session_closed'],
     answer: ({ deps, session, caller, body, idempotencyKey }) =>
       executeAbility({ db: deps.db(), session }, caller, body, idempotencyKey),
+  }),
+
+  route({
+    id: 'planAbility',
+    method: 'post',
+    path: '/v1/abilities/{name}/plan',
+    summary: 'What an ability would do in a session; nothing is done or recorded',
+    tag,
+    guard: 'read',
+    limitedKeys: 'obeyed',
+    params: z.object({ name: AbilityName.describe('With "/" written as "%2F"') }),
+    body: AbilityPlanRequest,
+    answers: ok(AbilityPlan, 'The plan'),
+    refuses: ['not_found', 'unprocessable'],
+    answer: async ({ deps, caller, params: { name }, body: { sessionId, ...request } }) => {
+      if (!(await deps.ids.check(sessionId)))
+        throw new AppError('not_found', 'There is no such session')
+      const ports = { db: deps.db(), session: deps.session(sessionId) }
+      return planAbility(ports, caller, { ...request, ability: name })
+    },
   }),
 
   route({

@@ -45,7 +45,7 @@ const commands = [
   ...['grep -rn "/api/v1" src --include=*.ts', String.raw`rg -n "\.env" src`, 'wc -l src/*.ts'],
   ...['find . -name "*.ts" -not -path "./node_modules/*"', "find . -name '.env*'"],
   ...["find src -type f -name '*.test.ts' | head", 'find . -type f -exec wc -l {} +'],
-  ...['find . -exec grep -n "/api" {} +', "sed -n '1,40p' src/x.ts"],
+  ...['find src -exec grep -n "/api" {} +', "sed -n '1,40p' src/x.ts"],
   ...["sed -i 's/foo/bar/g' src/x.ts", "sed -i 's#/old/path#/new/path#' src/x.ts"],
   ...["sed -n '/start/,/end/p' src/x.ts", "awk -F/ '{print $2}' list.txt"],
   ...[`awk '/foo/ {print $1 " | " $2}' list.txt`, 'sort -u list.txt | uniq -c', 'ls | wc -l'],

@@ -93,6 +93,15 @@ describe('the way out of an enclosure', () => {
     expect(received).toEqual([])
   })
 
+  it('[WALL13] asks for a host by its one name: without the dot of the root, in small letters, in ASCII', async () => {
+    const { port, asked, tunnel, plain } = await setUp()
+    for (const host of ['good.test', 'good.test.', 'GOOD.test', 'Good.Test.'])
+      expect((await tunnel(`${host}:${port}`)).status, host).toBe(200)
+    expect((await plain(`http://good.test.:${port}/`)).status).toBe(200)
+    expect(new Set(asked)).toEqual(new Set(['good.test']))
+    expect((await tunnel(`g%6fod.test:${port}`)).status).toBe(403)
+  })
+
   it('[WALL12] refuses every address that is not on the internet, by number or by name, and asks nobody about numbers', async () => {
     const { port, received, asked, tunnel, plain } = await setUp()
     for (const host of [`127.0.0.1:${port}`, `bad.test:${port}`, '169.254.169.254:80', '[::1]:80'])

@@ -11,6 +11,7 @@ import { hidden, hidesSubstitution } from './words/assignments.ts'
 import { ambiguous, type Finding } from './words/finding.ts'
 import { plainSegment } from './words/flow.ts'
 import { locate } from './words/locate.ts'
+import { findsAll } from './words/found.ts'
 import type { Segment } from './words/segment.ts'
 
 /** `set -e`: from then on a failure ends the script. */
@@ -35,7 +36,16 @@ export function nodeListsFiles(node: CommandNode, isFirst: boolean): boolean {
   const args = node.args.map((arg) => (arg.type === 'Word' ? arg.value : ''))
   if (name === 'git')
     return args[0] === 'ls-files' || (args[0] === 'diff' && args.includes('--name-only'))
+  if (listsHidden(name, args)) return false
   return lister.test(name) || (sifter.test(name) && args.some((arg) => listsNames.test(arg)))
+}
+
+/** The whole folder with its files of secrets, and nothing that narrows it. */
+function listsHidden(name: string, args: readonly string[]): boolean {
+  if (name === 'find') return findsAll(args)
+  if (/^fd(?:find)?$/.test(name))
+    return args.some((arg) => /^-[a-zA-Z]*[HuI]|^--(?:hidden|no-ignore|unrestricted)/.test(arg))
+  return name === 'ls' && args.some((arg) => /^-[a-zA-Z]*[aA]|^--(?:all|almost-all)$/.test(arg))
 }
 
 /** A function that calls itself may never end. */

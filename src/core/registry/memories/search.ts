@@ -33,7 +33,7 @@ export async function searchMemories(db: Db, search: MemorySearch): Promise<Memo
     ...[first.organisationId, search.type, search.limit, `{title content} : (${all(words)})`],
     ...[...places, ...words, ...words.map(stem)],
   ]
-  const rows = await db.all<Row>(sqlOf(places.length, words.length), ...values)
+  const rows = await db.all<Row>(searchSql(places.length, words.length), ...values)
   return rows.map(({ part, begin, length, ...hit }) => ({
     ...hit,
     snippet: `${begin > 1 ? '…' : ''}${part}${begin + snippetCharacters <= length ? '…' : ''}`,
@@ -58,20 +58,11 @@ export function searchWords(query: string): string[] {
 
 const all = (words: readonly string[]): string => words.map((word) => `"${word}"`).join(' AND ')
 
-const texts = new Map<string, string>()
-
-function sqlOf(places: number, words: number): string {
-  const name = `${places} ${words}`
-  const known = texts.get(name) ?? makeSql(places, words)
-  texts.set(name, known)
-  return known
-}
-
 const firstPlace = 5
 const numbers = (first: number, count: number): string[] =>
   Array.from({ length: count }, (_, at) => `?${first + at}`)
 
-function makeSql(places: number, words: number): string {
+function searchSql(places: number, words: number): string {
   const tokens = numbers(firstPlace, places)
   const given = numbers(firstPlace + places, words)
   const stems = numbers(firstPlace + places + words, words)

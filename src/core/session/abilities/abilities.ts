@@ -1,6 +1,7 @@
 import { AppError } from '../../../contract/error.ts'
 import type { Answer } from '../../../contract/ask.ts'
 import type {
+  AbilityPlan,
   AbilityStatus,
   Execution,
   ExecutionCancel,
@@ -34,6 +35,7 @@ import type { RunClose } from '../runs/runs.ts'
 import { Asking } from './asking.ts'
 import { Children } from './children.ts'
 import { type ExecutionEnd, Moves } from './moves.ts'
+import { planExecution } from './plan.ts'
 import { Scripts } from './scripts.ts'
 import { saveSecrets, SecretInputs } from './secrets.ts'
 import {
@@ -57,6 +59,8 @@ export interface ExecutionGiven {
 export interface AbilitiesApi {
   /** One at a time in a session; the same key is the same execution. */
   execute(caller: Caller, given: ExecutionGiven, idempotencyKey: string | null): Promise<Execution>
+  /** What it would do. Decides nothing and writes nothing. */
+  plan(caller: Caller, given: ExecutionGiven): Promise<AbilityPlan>
   /** What is at work in the session, if anything. */
   status(caller: Caller): Promise<AbilityStatus>
   /** With a wait it answers once the execution has ended, or waits for a person. */
@@ -88,6 +92,7 @@ export class Abilities implements RoomOf<AbilitiesApi> {
   readonly #budget: SessionBudget
   readonly #moves: Moves
   readonly #asking: Asking
+  readonly #scripts: Scripts
   readonly #secrets: SecretInputs
   readonly #waiters = new Waiters()
   #isMoving = false
@@ -98,6 +103,7 @@ export class Abilities implements RoomOf<AbilitiesApi> {
     this.#kernel = kernel
     this.#budget = budget
     this.#secrets = new SecretInputs(kernel.ports.sql, kernel.ports.crypto)
+    this.#scripts = new Scripts(operations, policy)
     this.#asking = new Asking(policy, () => this.#newId('apr'))
     const turns = new TurnSteps(kernel)
     const children = new Children({
@@ -110,7 +116,7 @@ export class Abilities implements RoomOf<AbilitiesApi> {
     })
     this.#moves = new Moves(
       {
-        script: new Scripts(operations, policy),
+        script: this.#scripts,
         ...{ agent: turns, skill: turns, approval: this.#asking, workflow: children },
       },
       {
@@ -134,6 +140,15 @@ export class Abilities implements RoomOf<AbilitiesApi> {
       }),
     )
     return toExecution(this.#kernel.ports.sql, this.#must(id))
+  }
+
+  async plan(caller: Caller, given: ExecutionGiven): Promise<AbilityPlan> {
+    await enterSession(this.#kernel, caller)
+    const prepared = await this.#prepare(given)
+    const { sql, now } = this.#kernel.ports
+    const values = readInputs(given.ability.definition, given.create.inputs)
+    const secrets = secretsAmong(given.ability.definition, values)
+    return this.#kernel.hide(planExecution(sql, now(), prepared, this.#scripts, secrets))
   }
 
   /** What the caller has given, checked and with its secrets sealed. */

@@ -1,7 +1,9 @@
 import type { ScriptStep } from '../../../contract/ability.ts'
-import type { Operation } from '../../../contract/operation.ts'
+import type { IsolationPlan, Operation } from '../../../contract/operation.ts'
+import type { Decision } from '../../../contract/permission.ts'
 import { fillText } from '../../abilities/placeholders.ts'
 import { cutText } from '../../abilities/outputs.ts'
+import { pinPaths } from '../../abilities/pinned-paths.ts'
 import { byteLength } from '../../../contract/byte-length.ts'
 import { judgeScript, type Outcome } from '../../abilities/script-result.ts'
 import { fillScript, readScript } from '../../abilities/script-slots.ts'
@@ -10,6 +12,7 @@ import { abilityFolder } from '../executions/folder.ts'
 import type { StepRow } from '../executions/rows.ts'
 import type { SessionPolicy } from '../gate/policy.ts'
 import { abandonAttempt, attemptsOfOperation } from '../operations/attempts.ts'
+import type { StepOfAbility } from '../operations/judge.ts'
 import type { Operations } from '../operations/operations.ts'
 import { mustOperation, secretPrefix } from '../operations/rows.ts'
 import {
@@ -43,14 +46,31 @@ export class Scripts implements StepWork {
   begin(moving: Moving, row: StepRow): Begun {
     const made = this.operationOf(moving, row)
     if ('problem' in made) return refused(made.problem)
-    const { sql, now, execution, copy } = moving
-    const checkpoint = copy.definition.settings.approval === 'checkpoint'
+    const { sql, now, execution } = moving
     const subject = this.#operations.start(sql, now, askerOfExecution(execution), {
       runId: execution.run_id,
       operation: made.operation,
-      step: { folder: this.#folder(execution.hash), grant: execution.plan_approval_id, checkpoint },
+      step: this.#stepOf(moving),
     })
     return { subject, deadlineAt: null }
+  }
+
+  #stepOf({ execution, copy }: Moving): StepOfAbility {
+    return {
+      folder: this.#folder(execution.hash),
+      grant: execution.plan_approval_id,
+      checkpoint: copy.definition.settings.approval === 'checkpoint',
+    }
+  }
+
+  /** What would be decided about it now. Decides nothing and writes nothing. */
+  foresee(moving: Moving, row: StepRow): Foreseen | { problem: string } {
+    const made = this.operationOf(moving, row)
+    if ('problem' in made) return made
+    const { command = '' } = made.operation
+    const { record, plan } = this.#operations.foresee(made.operation, this.#stepOf(moving))
+    const { notPinned } = pinPaths(command, moving.copy.files)
+    return { command, decision: record.decision, reason: record.reason, plan, notPinned }
   }
 
   /** What would run now, with every value in its place. */
@@ -63,7 +83,7 @@ export class Scripts implements StepWork {
     const operation: Operation = {
       category: 'shell',
       operation: 'run',
-      command: filled.script,
+      command: pinPaths(filled.script, moving.copy.files).script,
       ability: moving.execution.hash,
       ...(step.cwd === undefined ? {} : { cwd: step.cwd }),
       streams: 'apart',
@@ -134,6 +154,15 @@ const secretNames = ({ secrets }: Moving): [string, string][] =>
 
 const asText = (value: unknown): string =>
   typeof value === 'string' ? value : JSON.stringify(value)
+
+/** What a plan says of a script. */
+export interface Foreseen {
+  command: string
+  decision: Decision
+  reason: string
+  plan: IsolationPlan
+  notPinned: string[]
+}
 
 type Script = Pick<ScriptStep, 'id' | 'run' | 'cwd' | 'env' | 'validation'> & { timeoutMs: number }
 

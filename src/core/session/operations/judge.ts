@@ -64,7 +64,7 @@ export function judgeOperation(
 }
 
 interface Judged {
-  run: RunRow
+  run: Pick<RunRow, 'id' | 'agent' | 'subagent'>
   operation: Operation
   operationId: string
   /** Of an ability: judged as the same command of the agent would be. */

@@ -2,7 +2,12 @@ import { type KeyTable, madeByKey } from '../../actor/keys.ts'
 import type { RoomOf } from '../../actor/room.ts'
 import type { Written } from '../../actor/writes.ts'
 import { Waiters } from '../../actor/waiters.ts'
-import { judgeOperation, planOperation, type StepOfAbility } from './judge.ts'
+import {
+  judgeOperation,
+  planOperation,
+  type OperationVerdict,
+  type StepOfAbility,
+} from './judge.ts'
 import type { SessionPolicy } from '../gate/policy.ts'
 import { AppError } from '../../../contract/error.ts'
 import type {
@@ -130,6 +135,13 @@ export class Operations implements RoomOf<OperationsApi> {
     const { operation, step = null } = asked
     operationMustFitLink(operation)
     return this.#begin(sql, now, asker, run, this.#fresh(operation, false), step)
+  }
+
+  /** What would be decided about a step of an ability. Writes nothing. */
+  readonly foresee = (operation: Operation, step: StepOfAbility): OperationVerdict => {
+    const { sql, now } = this.#kernel.ports
+    const run = { id: '', agent: null, subagent: null }
+    return judgeOperation(this.#policy, sql, now(), { run, operation, operationId: '', step })
   }
 
   /** Inside a commit: what another room has started was approved, and runs now. */

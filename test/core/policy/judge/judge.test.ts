@@ -9,7 +9,7 @@ import { parsePolicy } from '../../../../src/core/policy/document.ts'
 import { replayDecisions } from '../../../../src/core/policy/replay.ts'
 import { Operation } from '../../../../src/contract/operation.ts'
 import { requestOfOperation } from '../../../../src/core/policy/permission-request.ts'
-import { place, policyOf, toolRequest } from '../requests.ts'
+import { decideTool, place, policyOf, toolRequest } from '../requests.ts'
 import { hostile } from './hostile.ts'
 
 const decide = (command: string, enclosure: Enclosure, policy: Policy = sandboxDefault) =>
@@ -241,6 +241,24 @@ describe('[POL33] a deny on a path or a host counts what may be it', () => {
     'echo "$X"',
   ])('%j is not it', (command) => {
     expect(decide(command, 'full', guarded).decision).toBe('allow')
+  })
+
+  test.each([
+    ['glob', { pattern: 'deploy/**' }],
+    ['glob', { pattern: './depl?y/*.ts' }],
+    ['grep', { pattern: 'x', include: 'deploy/*' }],
+    ['grep', { pattern: 'x', include: 'd[e]ploy/*' }],
+    ['network', { host: 'EVIL.example', port: 443 }],
+    ['network', { host: 'evil.example.', port: 443 }],
+    ['network', { host: 'a.evil.example..', port: 443 }],
+    ['network', { host: 'ev\u0456l.example', port: 443 }],
+  ])("OpenCode's own tool %s with %j is not allowed", (tool, input) => {
+    const document = policyOf([
+      { match: { category: ['network', 'read'] }, decision: 'allow' },
+      { match: { path: 'deploy/**' }, decision: 'deny' },
+      { match: { host: ['evil.example', '*.evil.example'] }, decision: 'deny' },
+    ])
+    expect(decideTool(tool, input, document).decision).not.toBe('allow')
   })
 
   test('a command that nobody understands asks where a rule could be about it, walls or not', () => {

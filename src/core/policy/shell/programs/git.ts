@@ -131,12 +131,29 @@ function subFindings(name: string, parsed: Parsed, args: readonly Arg[]): Findin
   const pushes = ['lfs', 'subtree'].includes(name) && args[0]?.value === 'push'
   if (pushes || ['push', 'send-email', 'svn', 'p4'].includes(name))
     findings.push(external(`"git ${name}" publishes`))
+  if (takesIgnored(name, parsed))
+    findings.push(ambiguous('It takes in ignored files, and with them files of secrets'))
+  if (mayRevertFolder(name, parsed, args))
+    findings.push(ambiguous('It may discard the changes of a whole folder'))
   if (name === 'config' && setsProgram(parsed))
     findings.push(ambiguous('A git setting decides what other programs run'))
   if (runsProgram(name, parsed)) findings.push(ambiguous('An option says what is run'))
   if (runsUnknown(name, parsed, args))
     findings.push(ambiguous('What is run is known only when it runs'))
   return findings
+}
+
+const takesIgnored = (name: string, parsed: Parsed): boolean =>
+  (name === 'grep' && hasFlag(parsed, '--no-index', '--untracked')) ||
+  (name === 'stash' && hasFlag(parsed, 'a', '--all')) ||
+  (name === 'add' && hasFlag(parsed, 'f', '--force'))
+
+/** A path without an ending may be a folder. */
+function mayRevertFolder(name: string, { operands }: Parsed, args: readonly Arg[]): boolean {
+  const isFolder = ({ value }: Arg) => !/\.\w+$/.test(value)
+  if (name === 'restore') return operands.some(isFolder)
+  const at = args.findIndex(({ value }) => value === '--')
+  return name === 'checkout' && at >= 0 && args.slice(at + 1).some(isFolder)
 }
 
 const runsUnknown = (name: string, parsed: Parsed, args: readonly Arg[]): boolean =>

@@ -61,6 +61,8 @@ export function networkUse(program: string, args: readonly Arg[]): NetworkUse | 
     const { operands } = parseOptions(args, optionSet('c W i t s m p'))
     return { hosts: operands.map(hostOfArg), findings: [] }
   }
+  if (program === 'getent') return getentUse(args)
+  if (databases.has(program)) return databaseUse(args)
   const packages = packageHosts(program, args)
   if (packages) return { hosts: packages, findings: [] }
   if (clouds.has(program)) return { hosts: [unknownHost], findings: [] }
@@ -68,6 +70,37 @@ export function networkUse(program: string, args: readonly Arg[]): NetworkUse | 
     return { hosts: [unknownHost], findings: [] }
   return null
 }
+
+/** A name that is looked up tells its name server what it says. */
+function getentUse([base, ...names]: readonly Arg[]): NetworkUse | null {
+  if (!/^(?:ahosts|ahostsv4|ahostsv6|hosts|netgroup)$/.test(base?.value ?? 'hosts')) return null
+  return names.length === 0 ? null : { hosts: names.map(hostOfArg), findings: [] }
+}
+
+const databases = new Set(
+  'psql pg_dump pg_restore createdb dropdb mysql mysqldump mariadb redis-cli mongosh mongo'.split(
+    ' ',
+  ),
+)
+const databaseValues = optionSet(
+  'h U p d P u D f c e n a o v host user username port dbname database file command execute',
+)
+
+/** By an option or an address; without either it is the machine's own. */
+function databaseUse(args: readonly Arg[]): NetworkUse | null {
+  const parsed = parseOptions(args, databaseValues)
+  const glued = args.flatMap(({ value }) => /^-h(.+)$/s.exec(value)?.[1] ?? [])
+  const written = args.flatMap(({ value }) =>
+    /^(?:[\w+-]+=)?([a-z][\w+.-]*:\/\/.*)$/is.test(value) ? [value.replace(/^--?[\w-]+=/, '')] : [],
+  )
+  const named = args.flatMap(({ value }) => /(?:^|\s)host(?:addr)?=([^\s]+)/.exec(value)?.[1] ?? [])
+  const asked = valuesOf(parsed, 'h', 'host').map(({ value }) => value)
+  const hosts = [...asked, ...glued, ...named].map(hostOfText)
+  const all = [...hosts, ...written.map(hostOfAddress)].filter((host) => !isLocal(host))
+  return all.length > 0 ? { hosts: [...new Set(all)], findings: [] } : null
+}
+/** A path is a socket. */
+const isLocal = (host: string) => /^(?:localhost|127\..*|::1|\[::1\])$/.test(host)
 
 const hostOfArg = (arg: Arg): string => hostOfText(arg.value)
 const hostOfText = (text: string): string =>

@@ -62,6 +62,30 @@ const recursive: Check = (args) =>
   hasFlag(parseOptions(args), 'R', '--recursive') ? [destructive('Changes whole folders')] : []
 const feeding: Check = (_, fed) => (fed ? [destructive('Nobody sees what it is given')] : [])
 
+/** Of a database's tool: the word by which data goes. */
+function resets(word: RegExp): Check {
+  return (args) => (args.some(({ value }) => word.test(value)) ? [destructive('Drops data')] : [])
+}
+function moved(args: readonly Arg[]): Finding[] {
+  return args.some(({ value }) => value.startsWith('-sdel'))
+    ? [destructive('Removes what is packed')]
+    : []
+}
+/** Modules that take code as an argument, and a framework's script that drops data. */
+function pythonModule(args: readonly Arg[]): Finding[] {
+  const words = args.map(({ value }) => value)
+  const module = words.find((word, at) => /^-[a-zA-Z]*m/.test(word) || words[at - 1] === '-m')
+  const drops =
+    words.some((word) => /(?:^|\/)manage\.py$/.test(word)) &&
+    words.some((word) => /^(?:flush|reset_db|sqlflush)$/.test(word))
+  return [
+    ...(module !== undefined && words.some((word) => /^(?:-[a-zA-Z]*m)?(?:timeit|pdb)$/.test(word))
+      ? [ambiguous('A module of Python runs its arguments')]
+      : []),
+    ...(drops ? [destructive('Drops data')] : []),
+  ]
+}
+
 const checks: Record<string, Check> = {
   rm: removal,
   unlink: (args, fed) => [...feeding(args, fed), ...unknownTarget(args)],
@@ -90,6 +114,22 @@ const checks: Record<string, Check> = {
     args.some(({ value }) => /^--(?:del|remove-source-files)/.test(value))
       ? [destructive('Removes what is not in the source')]
       : [],
+  zip: (args) =>
+    hasFlag(parseOptions(args), 'm', '--move') ? [destructive('Removes what is packed')] : [],
+  '7z': moved,
+  '7za': moved,
+  prisma: resets(/^(?:reset|--force-reset|--accept-data-loss)$/),
+  rails: resets(/^db:(?:drop|reset|purge|truncate_all|rollback|schema:load)/),
+  rake: resets(/^db:(?:drop|reset|purge|truncate_all|rollback|schema:load)/),
+  sequelize: resets(/^db:drop$|:undo(?::all)?$/),
+  'sequelize-cli': resets(/^db:drop$|:undo(?::all)?$/),
+  typeorm: resets(/^(?:schema:drop|migration:revert)$/),
+  knex: resets(/^migrate:rollback$/),
+  alembic: resets(/^downgrade$/),
+  supabase: resets(/^reset$/),
+  'manage.py': resets(/^(?:flush|reset_db|sqlflush)$/),
+  python: pythonModule,
+  python3: pythonModule,
   'redis-cli': (args) =>
     args.some(({ value }) => /^flush(?:all|db)$/i.test(value)) ? [destructive('Drops data')] : [],
   terraform: (args) => (args[0]?.value === 'destroy' ? [destructive('Destroys resources')] : []),

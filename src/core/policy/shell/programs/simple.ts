@@ -1,6 +1,7 @@
 import { type Arg, literalArg, textOf } from '../words/arg.ts'
 import { ambiguous, type Finding, type Nested } from '../words/finding.ts'
 import { gitUse } from './git.ts'
+import { findsAll, showsFound } from '../words/found.ts'
 import { isInterpreterPath, isProgramPath, isSystemPath, locate } from '../words/locate.ts'
 import { isNetworkProgram, networkUse } from './network.ts'
 import { asOperand, isText, operandPaths, operandUses } from '../words/operands.ts'
@@ -51,6 +52,7 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
       findings: [
         ...riskFindings(program, args, at.fed),
         ...sweepFindings(program, found.args, at),
+        ...shownFindings(program, found),
         ...fedFindings(program, at),
         ...(run?.findings ?? []),
         ...(network?.findings ?? []),
@@ -148,6 +150,16 @@ function outsideInCode(paths: readonly string[], { around, isInside }: Situation
     .flatMap((path) => locate(literalArg(path), around, isInside).paths)
     .find((path) => !isInside(path))
   return outside ? [{ risk: 'ambiguous', why: `The code names a path outside: ${outside}` }] : []
+}
+
+/** `find . -exec cat {} +` */
+function shownFindings(program: string, { args, nested }: ReturnType<typeof findParts>): Finding[] {
+  const shown = nested.some(
+    (part) => part.kind === 'command' && showsFound(part.words.map(({ value }) => value)),
+  )
+  return program === 'find' && shown && findsAll(args.map(({ value }) => value))
+    ? [ambiguous('It takes in the whole workspace, and its files of secrets')]
+    : []
 }
 
 const findRuns = new Set(['-exec', '-execdir', '-ok', '-okdir'])

@@ -47,6 +47,8 @@ const sweeps: Record<string, Sweep> = {
       ? parsed.operands
       : null,
   zip: (parsed) => (hasFlag(parsed, 'r', '--recurse-paths') ? parsed.operands : null),
+  '7z': (parsed) => (parsed.operands[0]?.value === 'a' ? parsed.operands.slice(2) : null),
+  '7za': (parsed) => (parsed.operands[0]?.value === 'a' ? parsed.operands.slice(2) : null),
   cp: copies,
   rsync: copies,
   diff: (parsed) => (hasFlag(parsed, 'r', '--recursive') ? parsed.operands : null),

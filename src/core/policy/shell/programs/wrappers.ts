@@ -199,6 +199,7 @@ const subWrappers: Record<string, Record<string, Wrapper>> = {
   },
   perf: { stat: { values: 'e r o' }, record: { values: 'e F o' }, trace: { values: 'e o' } },
   conda: { run: { values: 'n p name prefix cwd', flags: 'no-capture-output live-stream' } },
+  pipx: { run: { values: 'spec python pip-args index-url i', flags: 'no-cache', own: true } },
   poetry: { run: {} },
   pipenv: { run: {} },
   pdm: { run: {} },

@@ -1,0 +1,97 @@
+import type { EvalSide, GateDecision, GateRule } from '../../../contract/eval-compare.ts'
+import { intervalOf } from '../statistics/interval.ts'
+import { type CaseTrials, isPassed, summaryOf, trialsOf } from './sides.ts'
+
+/**
+ * Whether a candidate may be released. Fail: something of the rule does not hold. Inconclusive: the rule asks for more
+ * than these results can say, which never is a pass. Under no difference `shown_worse` blocks at most one in twenty
+ * (1 - confidence); promotions call it, and keep the rule and the reasons with their decision.
+ */
+export function decidePromotion(
+  rule: GateRule,
+  candidate: EvalSide,
+  baseline: EvalSide | null,
+  { seed = 1 }: { seed?: number } = {},
+): GateDecision {
+  const trials = trialsOf(candidate)
+  const failed: string[] = []
+  const unknown: string[] = []
+  const held: string[] = []
+  checkScore(rule, candidate, trials, { failed, held })
+  if (rule.requiredCases) checkRequired(candidate, trials, { failed, held })
+  if (trials.size < rule.minCases)
+    unknown.push(`There are ${trials.size} cases, and the rule needs at least ${rule.minCases}`)
+  if (rule.interval !== null)
+    checkInterval(
+      rule,
+      rule.interval,
+      { candidate, baseline, trials, seed },
+      { failed, unknown, held },
+    )
+  const outcome = failed.length > 0 ? 'fail' : unknown.length > 0 ? 'inconclusive' : 'pass'
+  return { outcome, reasons: [...failed, ...unknown, ...held] }
+}
+
+type Reasons = Record<'failed' | 'unknown' | 'held', string[]>
+
+function checkScore(
+  { minScore }: GateRule,
+  candidate: EvalSide,
+  trials: ReadonlyMap<string, CaseTrials>,
+  { failed, held }: Pick<Reasons, 'failed' | 'held'>,
+): void {
+  if (minScore === undefined) return
+  const { score } = summaryOf(candidate, [...trials.values()])
+  if (score >= minScore) held.push(`The score is ${score}, at least ${minScore}`)
+  else failed.push(`The score is ${score}, below ${minScore}`)
+}
+
+function checkRequired(
+  candidate: EvalSide,
+  trials: ReadonlyMap<string, CaseTrials>,
+  { failed, held }: Pick<Reasons, 'failed' | 'held'>,
+): void {
+  const required = candidate.cases.filter((each) => each.required)
+  const lost = required.filter(({ id }) => {
+    const trial = trials.get(id)
+    return trial === undefined || !isPassed(trial)
+  })
+  for (const { id } of lost.slice(0, 20)) failed.push(`The required case "${id}" did not pass`)
+  if (lost.length === 0 && required.length > 0)
+    held.push(`All ${required.length} required cases passed`)
+}
+
+function checkInterval(
+  { minCases }: GateRule,
+  { confidence, allowedDrop, blocks }: NonNullable<GateRule['interval']>,
+  given: {
+    candidate: EvalSide
+    baseline: EvalSide | null
+    trials: ReadonlyMap<string, CaseTrials>
+    seed: number
+  },
+  { failed, unknown, held }: Reasons,
+): void {
+  const { candidate, baseline, trials, seed } = given
+  if (baseline === null) return void unknown.push('There is no baseline to compare with')
+  if (baseline.suiteDigest !== candidate.suiteDigest)
+    return void unknown.push('The baseline is of another suite: run it again with this one')
+  const differences = [...trialsOf(baseline).values()].flatMap((before) => {
+    const after = trials.get(before.id)
+    return after === undefined ? [] : [Math.round((after.score - before.score) * 1e9) / 1e9]
+  })
+  if (differences.length < minCases)
+    return void unknown.push(
+      `${differences.length} cases can be compared, and the rule needs at least ${minCases}`,
+    )
+  const interval = intervalOf(differences, { confidence, seed })
+  if (interval === null) return void unknown.push('Nothing can be compared')
+  const { low, high } = interval
+  const shown = `the difference to the baseline is between ${points(low)} and ${points(high)} (${confidence * 100} %)`
+  if (high < -allowedDrop) failed.push(`It is shown to be worse: ${shown}`)
+  else if (low < -allowedDrop && blocks === 'not_shown_equal')
+    unknown.push(`A drop of more than ${allowedDrop} is not ruled out: ${shown}`)
+  else held.push(`It is not shown to be worse: ${shown}`)
+}
+
+const points = (value: number): string => `${value > 0 ? '+' : ''}${value.toFixed(3)}`

@@ -1,0 +1,73 @@
+import type { Comparison, EvalSide, GateDecision } from '../../../contract/eval-compare.ts'
+import type { ResultRow } from '../../../contract/eval-result.ts'
+
+/** What a report is about: the results of one or several targets, and a comparison and a decision if there are any. */
+export interface Report {
+  dataset: string
+  sides: readonly EvalSide[]
+  comparison?: Comparison | null
+  gate?: GateDecision | null
+}
+
+/** One planned attempt; without a row it has failed. */
+export interface Attempt {
+  id: string
+  attempt: number
+  repetitions: number
+  row: ResultRow | null
+}
+
+export function attemptsOf({ cases, rows, target }: EvalSide): Attempt[] {
+  const byAttempt = new Map<string, ResultRow>()
+  for (const row of rows) {
+    const key = `${row.attempt} ${row.eval_id}`
+    if (row.target === target && !byAttempt.has(key)) byAttempt.set(key, row)
+  }
+  return cases.flatMap(({ id, repetitions }) =>
+    Array.from({ length: repetitions }, (_, attempt) => ({
+      id,
+      attempt,
+      repetitions,
+      row: byAttempt.get(`${attempt} ${id}`) ?? null,
+    })),
+  )
+}
+
+/** People count from 1. */
+export const nameOf = ({ id, attempt, repetitions }: Attempt): string =>
+  repetitions === 1 ? id : `${id} (${attempt + 1} of ${repetitions})`
+
+/** Why it is not passed; null if it is. */
+export function whyNot({ row }: Attempt): { kind: 'error' | 'failure'; message: string } | null {
+  if (row === null) return { kind: 'error', message: 'There is no result' }
+  if (row.error !== undefined) return { kind: 'error', message: row.error }
+  if (row.verdict === 'pass') return null
+  return { kind: 'failure', message: `Score ${row.score}: ${row.verdict}` }
+}
+
+/** A sentence for people on what a comparison has shown. */
+export function verdictSentence(comparison: Comparison): string {
+  if (!comparison.comparable) return `Not compared. ${comparison.reason}.`
+  const { score, passes } = comparison
+  const words = {
+    better: 'The candidate is shown to be better.',
+    worse: 'The candidate is shown to be worse.',
+    no_difference_shown: 'No difference is shown.',
+    inconclusive: 'There are too few cases to say anything.',
+  } as const
+  const { interval } = score
+  const range =
+    interval === null
+      ? ''
+      : `, ${interval.confidence * 100} % interval ${signed(interval.low)} to ${signed(interval.high)}`
+  return `${words[score.verdict]} Scores differ by ${signed(score.difference)}${range}; ${score.wins} won, ${score.ties} tied, ${score.losses} lost. Only the baseline passed ${passes.onlyBaseline}, only the candidate ${passes.onlyCandidate} (p = ${passes.pValue.toFixed(3)}).`
+}
+
+export const signed = (value: number): string => `${value > 0 ? '+' : ''}${value.toFixed(3)}`
+
+export const percent = (part: number, whole: number): string =>
+  whole === 0 ? '–' : `${Math.round((part / whole) * 1000) / 10} %`
+
+/** Result rows as they are: one line each. */
+export const renderJsonl = (rows: readonly ResultRow[]): string =>
+  rows.map((row) => `${JSON.stringify(row)}\n`).join('')
