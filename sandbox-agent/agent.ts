@@ -10,6 +10,7 @@ import { PinnedFolder } from '../src/contract/ability-folder.ts'
 import type { CommandBody, CommandResult } from '../src/contract/link.ts'
 import { type Boot, Manifest, SandboxEnv } from '../src/contract/manifest.ts'
 import { turnPatience } from '../src/contract/turn.ts'
+import { AbilityTeller } from './abilities/teller.ts'
 import { PinnedFolders } from './abilities/pinned-folders.ts'
 import { AgentNames } from './opencode/agent-names.ts'
 import { Changes } from './evidence/changes.ts'
@@ -72,6 +73,7 @@ export class Agent {
   readonly #executor: Executor
   readonly #commands: Commands
   readonly #uplink: Uplink
+  readonly #abilities: AbilityTeller
   #relayUrl = ''
   #envApplied: Promise<void> = Promise.resolve()
   #stopping = false
@@ -177,6 +179,10 @@ export class Agent {
         return subagent === undefined ? {} : { agent: subagent }
       },
     })
+    this.#abilities = new AbilityTeller({
+      workspace: () => this.#supervisor.layout.workspace,
+      to: (hash) => this.#plane.abilities(hash),
+    })
     this.#executor = this.#createExecutor()
     this.#commands = this.#createCommands()
   }
@@ -213,6 +219,7 @@ export class Agent {
       log('ready', { bootMs, enforces, enclosure })
       this.#uplink.ready(bootMs, enforces, enclosure)
       this.#becameReady()
+      void this.#abilities.tell()
     } catch (error) {
       this.#fail(messageOf(error))
     }
@@ -293,6 +300,10 @@ export class Agent {
           await this.#applyEnv()
           return {}
         },
+        ability: async ({ path, hash }) => {
+          await this.#abilities.send(path, hash)
+          return {}
+        },
         execute: (body) => this.#executor.execute(body),
         cancel: (body) => this.#executor.cancel(body),
         merge: (body) => this.#executor.merge(body),
@@ -338,6 +349,7 @@ export class Agent {
   async #beforePrompt(): Promise<void> {
     await this.#isReady
     await this.#supervisor.verify()
+    void this.#abilities.tell()
   }
 
   /** The values are never in a command or an event: they are fetched when they are written. */

@@ -36,6 +36,12 @@ export class ControlPlane {
     return { url: this.url(`evidence/${name}`), token: () => this.#token.value }
   }
 
+  /** Where the list of the workspace's abilities goes, or the folder of one. */
+  abilities(hash: string | null): UploadOptions {
+    const path = hash === null ? 'abilities' : `abilities/${hash}`
+    return { url: this.url(path), token: () => this.#token.value }
+  }
+
   async fetch<T>(path: string, schema: { parse(value: unknown): T }): Promise<T> {
     let reason = ''
     for (let tries = 0; tries < maxTries && !this.#stopped; tries += 1) {

@@ -37,7 +37,7 @@ async function uploadOnce(
 
 /** A text that its address names: sent twice it is taken once. */
 export async function uploadText(options: UploadOptions, body: string): Promise<void> {
-  await send(options, 'send the evidence', { method: 'PUT', contentType: 'application/json', body })
+  await send(options, 'send it', { method: 'PUT', contentType: 'application/json', body })
 }
 
 interface Sending {

@@ -33,6 +33,10 @@ export const folderHashText = (files: readonly { path: string; sha256: string }[
 export const PinnedFolder = z.object({ files: z.array(AbilityFile).max(maxAbilityFiles) })
 export type PinnedFolder = z.infer<typeof PinnedFolder>
 
+/** The session has it. */
+export const AbilityTaken = z.object({ taken: z.boolean() })
+export type AbilityTaken = z.infer<typeof AbilityTaken>
+
 export const maxWorkspaceAbilities = 100
 
 /** One that lies in the workspace below `.opencode/abilities`, as the sandbox has read it. */

@@ -33,6 +33,15 @@ export const AbilityName = z
   })
 export type AbilityName = z.infer<typeof AbilityName>
 
+/** `workspace:NAME` is the one of the workspace, also where a stored one has its name. */
+export const OfferedName = z
+  .string()
+  .max(210)
+  .regex(/^(workspace:)?[a-z0-9-]+(\/[a-z0-9-]+)*$/, {
+    error: 'The name of an ability, or "workspace:" before the name of one of the workspace',
+  })
+export type OfferedName = z.infer<typeof OfferedName>
+
 const StepId = z
   .string()
   .max(100)

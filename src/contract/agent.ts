@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { AbilityName } from './ability.ts'
 import { Sha256 } from './artifact.ts'
 import { canonicalJson } from './canonical.ts'
 import { isLongerThan } from './byte-length.ts'
@@ -94,6 +95,11 @@ export const AgentDefinition = z.strictObject({
     'By category. A subagent only tightens; the boundary of the workspace cannot be moved',
   ),
   memory: z.strictObject({ scopes: words(RegistryScope) }).default({ scopes: [] }),
+  abilities: z
+    .array(AbilityName)
+    .max(100)
+    .optional()
+    .describe('Those that it may run, where they do not say themselves whom they are for'),
   model: Text(100, 1).nullable().default(null).describe('null: by profile, then configuration'),
   adapters: Adapters,
 })

@@ -52,6 +52,8 @@ export const sessionEventKinds = {
     status: RunStatus,
     reason: z.string().nullable(),
   }),
+  /** A message speaks of it. Nothing is started by that. */
+  'ability.proposed': z.object({ ability: z.string() }),
   'ability.started': z.object({
     executionId: z.string(),
     ability: z.string(),

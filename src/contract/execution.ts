@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { AbilityEnforcement, AbilityName, AbilitySettings, OnFailure } from './ability.ts'
+import { AbilityEnforcement, OfferedName, AbilitySettings, OnFailure } from './ability.ts'
 import { ApprovalId, ExecutionId, RunId, SessionId, Text } from './ids.ts'
 import { Strategy } from './operation.ts'
 import { Decision } from './permission.ts'
@@ -108,7 +108,7 @@ const ExecutionRequest = z.strictObject({
     .default('')
     .describe('The words of whoever asks: {{input}}'),
 })
-export const ExecutionCreate = ExecutionRequest.extend({ ability: AbilityName })
+export const ExecutionCreate = ExecutionRequest.extend({ ability: OfferedName })
 export type ExecutionCreate = z.infer<typeof ExecutionCreate>
 
 /** What an execution would do, without doing it. */

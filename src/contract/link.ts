@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { GateDecision } from './ask.ts'
-import { CollectedFile } from './artifact.ts'
+import { CollectedFile, Sha256 } from './artifact.ts'
 import { type AgentEventKind, agentEventKinds } from './agent-events.ts'
 import { AskId, AttemptId } from './ids.ts'
 import { DiffReport } from './diff.ts'
@@ -78,6 +78,11 @@ export const commandKinds = {
   },
   /** Fetch the env values and merge them into the sandbox's files. The values are not in the command. */
   env: { body: z.object({}), result: z.object({}) },
+  /** Sends the folder of an ability of the workspace to the session, if it still has this hash. */
+  ability: {
+    body: z.object({ path: z.string(), hash: Sha256 }),
+    result: z.object({}),
+  },
   /** One attempt at an operation. Begun once, however often it is delivered: what was begun and not ended is `unknown`. */
   execute: {
     body: z.object({ attemptId: AttemptId, operation: Operation, plan: IsolationPlan }),

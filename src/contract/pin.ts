@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { Sha256 } from './artifact.ts'
 
-export const PinKind = z.enum(['agent', 'subagent', 'skill', 'memory', 'profile'])
+export const PinKind = z.enum(['agent', 'subagent', 'skill', 'memory', 'profile', 'ability'])
 export type PinKind = z.infer<typeof PinKind>
 
 /** One revision of a registry's row that a session began with. */

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { OfferedName } from './ability.ts'
 import { AgentName } from './agent.ts'
 import { SessionAgent } from './agent-resolve.ts'
 import { EnclosureReport } from './enclosure.ts'
@@ -142,6 +143,14 @@ export const SessionCreate = z.strictObject({
   memory: SessionMemory.optional().describe(
     'What it is given to remember, with tools to search and add; absent: nothing, unless its agent has memory',
   ),
+  abilities: z
+    .union([z.literal(true), z.array(OfferedName).max(100)], {
+      error: 'true for all, or the names of abilities',
+    })
+    .optional()
+    .describe(
+      'Which abilities its model may look at and run: those that are stored now, and those of the workspace; absent: none, unless its agent has some',
+    ),
   budget: Budget.optional().describe(
     'At 80 % an event; at 100 % nothing more runs until it is raised',
   ),

@@ -234,6 +234,8 @@ function goodBody({ configurationId, sessionId }: GuardKit, path: string): strin
   if (path.endsWith('/tools/:toolName')) return '{"tool_call_id":"guard","args":{}}'
   if (path.endsWith('/skills') && path.includes('runId'))
     return JSON.stringify({ skillId: `skl_${'0'.repeat(20)}`, outcome: 'helped' })
+  if (path === '/sandbox/:sessionId/abilities') return '{"found":[],"problems":[]}'
+  if (path === '/sandbox/:sessionId/abilities/:hash') return '{"files":[]}'
   if (path === '/v1/abilities') return '{"files":[{"path":"a.yaml","content":""}]}'
   if (path === '/v1/abilities/:name/plan') return JSON.stringify({ sessionId })
   if (path.endsWith('/executions')) return '{"ability":"a"}'

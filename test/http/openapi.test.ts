@@ -146,18 +146,19 @@ const operationIds = `
   listExecutions listKeys listMembers listMemories listMemoryRevisions listModels listPatches
   listPhaseRevisions listPolicies listPolicyVersions listProfileRevisions listProfiles
   listProviders listRunApprovals listRunChanges listRunEvents listRuns listSecrets
-  listSessionApprovals listSessionDeadLetters listSessionRuns listSessions listShippedAgents
-  listSkillChanges listSkillProposals listSkillUsage listSkillVersions listSkills listSubagents
-  listTurns listUsage listWebhooks mergeAttempt openLink optionsUpstream patchUpstream planAbility
-  planOperation postUpstream preflightOperation proposeSkill putAbility putAgent putBudget
-  putDeploymentToSleep putEvidence putLimits putPolicy putProfile putSessionBudget putSettings
-  putSkill putUpstream readFromModelVendor rejectRunChanges removeAbility removePolicy
-  replaceSandbox replayPolicy resealSecrets resendDeadLetters resendSessionDeadLetters
-  resolveAgents resolveApproval resolveSkillProposal resolveSkills resumeApproval resumeExecution
-  resumeRun retrySandbox revokeApproval revokeKey rollBackSkill savePhaseArtifact searchMemories
-  sendPrompt setDeploymentKillSwitch setE2bCredentials setKillSwitch setModalCredentials setSecret
-  storeShippedAgents submitEnvValues submitSkillProposal testWebhook updateConfiguration
-  updateMemory updateSessionPolicy uploadArtifact validateAbility validateEvals verifyRun
+  listSessionAbilities listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
+  listShippedAgents listSkillChanges listSkillProposals listSkillUsage listSkillVersions
+  listSkills listSubagents listTurns listUsage listWebhooks mergeAttempt openLink optionsUpstream
+  patchUpstream planAbility planOperation postUpstream preflightOperation proposeSkill putAbility
+  putAgent putBudget putDeploymentToSleep putEvidence putLimits putPolicy putProfile
+  putSessionBudget putSettings putSkill putUpstream readFromModelVendor rejectRunChanges
+  removeAbility removePolicy replaceSandbox replayPolicy resealSecrets resendDeadLetters
+  resendSessionDeadLetters resolveAgents resolveApproval resolveSkillProposal resolveSkills
+  resumeApproval resumeExecution resumeRun retrySandbox revokeApproval revokeKey rollBackSkill
+  savePhaseArtifact searchMemories sendPrompt sendWorkspaceAbility setDeploymentKillSwitch
+  setE2bCredentials setKillSwitch setModalCredentials setSecret storeShippedAgents submitEnvValues
+  submitSkillProposal tellWorkspaceAbilities testWebhook updateConfiguration updateMemory
+  updateSessionPolicy uploadArtifact validateAbility validateEvals verifyRun
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {

@@ -26,9 +26,13 @@ export interface PinnedScript {
 
 /**
  * Relative paths of programs and of files that interpreters are given are tried in the ability's folder first: those that
- * it has become paths below $ABILITY_DIR. A script that cannot be read stays as it is.
+ * it has become paths below `folder`, or $ABILITY_DIR where that is not a plain word. A script that cannot be read stays as it is.
  */
-export function pinPaths(script: string, files: readonly string[]): PinnedScript {
+export function pinPaths(
+  script: string,
+  files: readonly string[],
+  folder: string | null = null,
+): PinnedScript {
   const parsed = parseScript(script)
   const words: Word[] = []
   for (const statement of parsed?.bodies.size === 0 ? parsed.statements : [])
@@ -37,9 +41,10 @@ export function pinPaths(script: string, files: readonly string[]): PinnedScript
     const path = plainPath(word)
     return path === null ? [] : [{ word, path, isOwn: files.includes(path) }]
   })
+  const root = folder !== null && /^[\w@.+/-]+$/.test(folder) ? folder : '"$ABILITY_DIR"'
   let text = script
   for (const { word, path, isOwn } of found.toReversed())
-    if (isOwn) text = `${text.slice(0, word.pos)}"$ABILITY_DIR"/${path}${text.slice(word.end)}`
+    if (isOwn) text = `${text.slice(0, word.pos)}${root}/${path}${text.slice(word.end)}`
   const pathsOf = (own: boolean) => [
     ...new Set(found.filter(({ isOwn }) => isOwn === own).map(({ path }) => path)),
   ]

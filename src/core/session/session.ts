@@ -2,6 +2,7 @@ import { linkClose } from '../../contract/link.ts'
 import { Alarm } from '../actor/alarm.ts'
 import { type ApiOf, roomsApi, roomMeetings, type Room } from '../actor/room.ts'
 import { Abilities } from './abilities/abilities.ts'
+import { abilitiesForModel } from './abilities/for-model.ts'
 import { Approvals } from './approvals/approvals.ts'
 import { listApprovals } from './approvals/rows.ts'
 import { Artifacts } from './artifacts/artifacts.ts'
@@ -29,6 +30,7 @@ import { Log } from './log/log.ts'
 import { Models } from './models/models.ts'
 import { attemptsOfRun } from './operations/attempts.ts'
 import { Operations } from './operations/operations.ts'
+import { Offers } from './offers/offers.ts'
 import { Letters } from './outbox/letters.ts'
 import { Outbox } from './outbox/outbox.ts'
 import { callerSession, type SessionCaller } from './record/guards.ts'
@@ -143,6 +145,7 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
   const turns = new Turns(kernel, budget)
   const sandbox = new Sandbox(kernel, view)
   const uploads = new Uploads(kernel)
+  const offers = new Offers(kernel, commands)
   const operations = new Operations(kernel, commands, policy, budget)
   const abilities = new Abilities(kernel, { operations, policy, budget, stopRun })
   return {
@@ -170,13 +173,17 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
     gate,
     phases: new Phases(kernel, policy),
     budget,
-    calls: new Calls(kernel, commands, tools, {
-      complete: completeAutomationRun,
-      decide: decideAutomationRun,
-    }),
+    calls: new Calls(
+      kernel,
+      commands,
+      tools,
+      { complete: completeAutomationRun, decide: decideAutomationRun },
+      abilitiesForModel(kernel, abilities, offers),
+    ),
     warm: new Warm(kernel, { plan: planSession, adopted: policy.changed, view }),
     artifacts: new Artifacts(kernel),
     skills: new Skills(kernel),
+    offers,
     changes: new Changes(kernel, commands),
     env: new EnvValues(kernel, commands),
     evidence: new Evidence(kernel, operations, budget),

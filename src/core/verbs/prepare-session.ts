@@ -13,13 +13,14 @@ import type { CreateSession, SessionConfiguration } from '../session/record/reco
 import type { SealedValue } from '../session/record/secrets.ts'
 import type { AttemptTerms } from '../session/record/attempt-terms.ts'
 import type { Pin } from '../session/pins/pins.ts'
+import { abilitiesWanted } from './pin-abilities.ts'
 import { memoryScopesOf } from './pin-memories.ts'
 import { pinRegistries } from './pin-registries.ts'
 
 export interface PreparedSession extends Required<
   Pick<
     CreateSession,
-    'configuration' | 'secrets' | 'policy' | 'pins' | 'equipment' | 'memoryScopes'
+    'configuration' | 'secrets' | 'policy' | 'pins' | 'equipment' | 'memoryScopes' | 'abilityNames'
   >
 > {
   /** How many sandboxes of its configuration are kept booted. */
@@ -61,14 +62,17 @@ function underTerms<Own extends Pick<PreparedSession, 'secrets' | 'policy'>>(
 function equipmentFor(
   input: SessionCreate,
   pins: readonly Pin[],
-): Pick<PreparedSession, 'equipment' | 'memoryScopes'> {
+): Pick<PreparedSession, 'equipment' | 'memoryScopes' | 'abilityNames'> {
   const memoryScopes = memoryScopesOf(input, pins)
+  const abilities = abilitiesWanted(input, pins)
   const hasSkills = pins.some(({ kind }) => kind === 'skill')
   return {
     memoryScopes,
+    abilityNames: abilities === true ? null : (abilities ?? []),
     equipment: [
       ...(memoryScopes.length > 0 ? (['memory'] as const) : []),
       ...(hasSkills ? (['skills'] as const) : []),
+      ...(abilities === null ? [] : (['abilities'] as const)),
     ],
   }
 }
@@ -77,7 +81,7 @@ async function prepareOwn(
   db: Db,
   caller: Limited & { organisationId: string },
   input: SessionCreate,
-): Promise<Omit<PreparedSession, 'pins' | 'equipment' | 'memoryScopes'>> {
+): Promise<Omit<PreparedSession, 'pins' | 'equipment' | 'memoryScopes' | 'abilityNames'>> {
   const { organisationId } = caller
   const { configurationId } = input
   if (configurationId === undefined) {

@@ -21,6 +21,7 @@ import { limitRoutes } from './limits.ts'
 import { memberRoutes } from './members.ts'
 import { memoryRoutes } from './memories.ts'
 import { modelRoutes } from './models.ts'
+import { offerRoutes } from './offers.ts'
 import { operationRoutes } from './operations.ts'
 import { phaseRoutes } from './phases.ts'
 import { policyRoutes } from './policies.ts'
@@ -46,7 +47,14 @@ export const routes: Route[] = [
   ...[...sessionRoutes, ...turnRoutes, ...changeRoutes, ...eventRoutes, ...artifactRoutes],
   ...[...runRoutes, ...runChangeRoutes, ...operationRoutes, ...approvalRoutes, ...policyRoutes],
   ...[...abilityRoutes, ...memoryRoutes, ...phaseRoutes, ...skillRoutes, ...skillProposalRoutes],
-  ...[...executionRoutes, ...evidenceRoutes, ...exportRoutes, ...evalRoutes, ...evalRunRoutes],
+  ...[
+    ...executionRoutes,
+    ...offerRoutes,
+    ...evidenceRoutes,
+    ...exportRoutes,
+    ...evalRoutes,
+    ...evalRunRoutes,
+  ],
   ...[...budgetRoutes, ...usageRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],
   ...[...agentRoutes, ...profileRoutes],

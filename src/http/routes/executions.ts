@@ -1,6 +1,6 @@
 import { z } from '@hono/zod-openapi'
 import * as schemas from '../../contract/execution.ts'
-import { AbilityName } from '../../contract/ability.ts'
+import { OfferedName } from '../../contract/ability.ts'
 import { AppError } from '../../contract/error.ts'
 import {
   AbilityPlan,
@@ -47,8 +47,8 @@ export const executionRoutes = [
     answers: created(Execution, 'The execution'),
     location: ({ id }) => `/v1/executions/${id}`,
     refuses: ['not_found', 'wrong_state', 'unprocessable', 'key_conflict', 'session_closed'],
-    answer: ({ deps, session, caller, body, idempotencyKey }) =>
-      executeAbility({ db: deps.db(), session }, caller, body, idempotencyKey),
+    answer: ({ session, caller, body, idempotencyKey }) =>
+      executeAbility(session, caller, body, idempotencyKey),
   }),
 
   route({
@@ -59,15 +59,14 @@ export const executionRoutes = [
     tag,
     guard: 'read',
     limitedKeys: 'obeyed',
-    params: z.object({ name: AbilityName.describe('With "/" written as "%2F"') }),
+    params: z.object({ name: OfferedName.describe('With "/" written as "%2F"') }),
     body: AbilityPlanRequest,
     answers: ok(AbilityPlan, 'The plan'),
     refuses: ['not_found', 'unprocessable'],
     answer: async ({ deps, caller, params: { name }, body: { sessionId, ...request } }) => {
       if (!(await deps.ids.check(sessionId)))
         throw new AppError('not_found', 'There is no such session')
-      const ports = { db: deps.db(), session: deps.session(sessionId) }
-      return planAbility(ports, caller, { ...request, ability: name })
+      return planAbility(deps.session(sessionId), caller, { ...request, ability: name })
     },
   }),
 

@@ -1,5 +1,10 @@
 import { z } from '@hono/zod-openapi'
-import { PinnedFolder } from '../../contract/ability-folder.ts'
+import {
+  AbilityTaken,
+  FoundAbilities,
+  maxAbilityFolderBytes,
+  PinnedFolder,
+} from '../../contract/ability-folder.ts'
 import { Sha256, UploadAnswer } from '../../contract/artifact.ts'
 import { AppError } from '../../contract/error.ts'
 import * as manifestSchemas from '../../contract/manifest.ts'
@@ -9,12 +14,16 @@ import { TokenCreate, TokenCreated } from '../../contract/token.ts'
 import { maxArtifactBytes } from '../../contract/tool.ts'
 import { mintSandboxToken } from '../../core/verbs/mint-sandbox-token.ts'
 import { storeUpload } from '../../core/verbs/store-upload.ts'
-import { readBody } from '../kit/body.ts'
+import { allowLargerBody, readBody } from '../kit/body.ts'
 import { json, params } from '../kit/openapi.ts'
 import { created, ok, rawRoute, route } from '../kit/route.ts'
 import { nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(manifestSchemas, tokenSchemas)
+
+// Line ends and quotes take two bytes in JSON.
+allowLargerBody(PinnedFolder, maxAbilityFolderBytes * 2)
+allowLargerBody(FoundAbilities, 4 * 1024 * 1024)
 
 const tag = 'sandbox'
 
@@ -56,6 +65,40 @@ export const sandboxRoutes = [
     answers: ok(PinnedFolder, 'Its files'),
     refuses: ['old_generation', 'other_session', 'not_found'],
     answer: ({ session, sandbox, params: { hash } }) => session.agent.abilityFolder(sandbox, hash),
+  }),
+
+  route({
+    id: 'tellWorkspaceAbilities',
+    method: 'put',
+    path: '/sandbox/{sessionId}/abilities',
+    summary: 'Tell which abilities lie in the workspace',
+    tag,
+    guard: 'sandbox',
+    params: params.session,
+    body: FoundAbilities,
+    answers: ok(AbilityTaken, 'Taken'),
+    refuses: ['old_generation', 'other_session'],
+    async answer({ session, sandbox, body }) {
+      await session.offers.tell(sandbox, body)
+      return { taken: true }
+    },
+  }),
+
+  route({
+    id: 'sendWorkspaceAbility',
+    method: 'put',
+    path: '/sandbox/{sessionId}/abilities/{hash}',
+    summary: 'Send the folder of an ability of the workspace that the session has asked for',
+    tag,
+    guard: 'sandbox',
+    params: params.session.extend({ hash: Sha256 }),
+    body: PinnedFolder,
+    answers: ok(AbilityTaken, 'Taken'),
+    refuses: ['old_generation', 'other_session', 'not_found', 'unprocessable'],
+    async answer({ session, sandbox, params: { hash }, body }) {
+      await session.offers.take(sandbox, hash, body)
+      return { taken: true }
+    },
   }),
 
   rawRoute({

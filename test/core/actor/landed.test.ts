@@ -48,6 +48,7 @@ const landed = {
     'b2f0d4dc53b18ab7',
     '2f77553418444cd2',
     '458a81015ef85ebd',
+    '97ef6193c02710e7',
   ],
   organisation: [
     'afba0e2bea701f87',

@@ -25,6 +25,7 @@ import {
   saveCopy,
   type Starter,
 } from '../executions/rows.ts'
+import { levelOf } from '../executions/active.ts'
 import type { SessionPolicy } from '../gate/policy.ts'
 import type { Operations } from '../operations/operations.ts'
 import type { Caller, Listed, Page } from '../record/caller.ts'
@@ -32,7 +33,7 @@ import { callerSession, enterSession, mustBeOpen } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { ownedId } from '../runs/run.ts'
 import type { RunClose } from '../runs/runs.ts'
-import { Asking } from './asking.ts'
+import { Asking, cancelAskedFor, cancelStep } from './asking.ts'
 import { Children } from './children.ts'
 import { type ExecutionEnd, Moves } from './moves.ts'
 import { planExecution } from './plan.ts'
@@ -140,6 +141,52 @@ export class Abilities implements RoomOf<AbilitiesApi> {
       }),
     )
     return toExecution(this.#kernel.ports.sql, this.#must(id))
+  }
+
+  /** By its tool, once per operation. */
+  readonly runForModel = async (
+    generation: number,
+    operationId: string,
+    given: ExecutionGiven,
+  ): Promise<Execution> => {
+    const prepared = await this.#prepare(given)
+    const scope = { scope: 'ability.run', key: operationId, body: given.create }
+    const id = this.#kernel.commit((sql, now) =>
+      onceByKey(sql, now, scope, () => {
+        mustBeOpen(this.#kernel.session())
+        return this.#start(sql, now, { kind: 'sandbox', generation }, prepared)
+      }),
+    )
+    return toExecution(this.#kernel.ports.sql, this.#must(id))
+  }
+
+  /** A strict one goes on until a person agrees; others end, and it is on record who ended them. Null: none runs. */
+  readonly cancelForModel = (
+    generation: number,
+    id: string | null,
+    reason: string,
+  ): { execution: Execution; approvalId: string | null } | null => {
+    const row = activeExecution(this.#kernel.ports.sql)
+    if (row === undefined || (id !== null && id !== row.id)) return null
+    const why = this.#kernel.hide(reason)
+    const approvalId = this.#kernel.commit((sql, now) => {
+      if (levelOf(sql, row) === 'strict') return this.#askToCancel(sql, now, row, why)
+      const error = `Cancelled by the agent: ${why}`
+      const actor = `sandbox ${generation}`
+      this.#moves.end(sql, now, row, { cause: 'cancel', error, actor, owner: null })
+      return null
+    })
+    return { execution: toExecution(this.#kernel.ports.sql, this.#must(row.id)), approvalId }
+  }
+
+  /** Asked again while nobody has answered, it is the same question. */
+  #askToCancel(sql: Sql, now: number, execution: ExecutionRow, reason: string): string {
+    const asked = cancelAskedFor(sql, execution.id)
+    if (asked?.state === 'pending') return asked.id
+    return this.#asking.open(sql, now, {
+      ...{ execution, stepId: cancelStep, options: null, quorum: 1, timeoutMs: planPatienceMs },
+      prompt: `The agent asks to cancel it: ${reason}`,
+    })
   }
 
   async plan(caller: Caller, given: ExecutionGiven): Promise<AbilityPlan> {

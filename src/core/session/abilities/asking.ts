@@ -1,3 +1,4 @@
+import type { ApprovalState } from '../../../contract/approval.ts'
 import { canonicalJson } from '../../../contract/canonical.ts'
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import { fillText } from '../../abilities/placeholders.ts'
@@ -103,6 +104,19 @@ export class Asking implements StepWork {
     }
   }
 }
+
+/** Instead of a step: no step can be called so. */
+export const cancelStep = 'ability_cancel'
+
+/** The newest question of the model whether this execution may be cancelled. */
+export const cancelAskedFor = (
+  sql: Sql,
+  executionId: string,
+): { id: string; state: ApprovalState; actor: string | null } | undefined =>
+  sql.all<{ id: string; state: ApprovalState; actor: string | null }>(
+    'select id, state, actor from approvals where subject = ? order by n desc limit 1',
+    `${executionId}/${cancelStep}`,
+  )[0]
 
 const titleOf = (ability: string, stepId: string | null, prompt: string): string => {
   const what = stepId === null ? 'plan' : `step ${stepId}`

@@ -25,6 +25,7 @@ import { mustRun } from '../runs/run.ts'
 import type { RunClose } from '../runs/runs.ts'
 import { hasEnded } from '../runs/transitions.ts'
 import { stopWaiting, waitFor } from '../runs/waits.ts'
+import { cancelAskedFor } from './asking.ts'
 import { definitionOf, type Moving, standsOf, type StepWork } from './moving.ts'
 
 interface MovesParts {
@@ -143,6 +144,11 @@ export class Moves {
     if (hasEnded(run.status)) {
       const error = `The run is ${run.status}${run.reason === null ? '' : `: ${run.reason}`}`
       return { cause: 'cancel', error, actor, owner: null }
+    }
+    const asked = cancelAskedFor(sql, execution.id)
+    if (asked?.state === 'approved') {
+      const error = 'Cancelled by user: a person has agreed with the agent'
+      return { cause: 'cancel', error, actor: asked.actor ?? actor, owner: null }
     }
     if (execution.deadline_at === null || execution.deadline_at > now) return null
     const ms = execution.deadline_at - execution.started_at

@@ -83,7 +83,9 @@ export class Scripts implements StepWork {
     const operation: Operation = {
       category: 'shell',
       operation: 'run',
-      command: pinPaths(filled.script, moving.copy.files).script,
+      // Written out, so that the policy knows what it runs.
+      command: pinPaths(filled.script, moving.copy.files, this.#folder(moving.execution.hash))
+        .script,
       ability: moving.execution.hash,
       ...(step.cwd === undefined ? {} : { cwd: step.cwd }),
       streams: 'apart',

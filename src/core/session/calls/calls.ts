@@ -21,7 +21,7 @@ import {
   settleCall,
 } from './rows.ts'
 import { listCalls, pendingBefore } from './list.ts'
-import type { CallContext, GatewayTool } from './tools/tool.ts'
+import type { CallContext, GatewayTool, ModelAbilities } from './tools/tool.ts'
 import type { LogFields, LogLevel } from '../../ports.ts'
 
 import type { SandboxCaller } from '../record/caller.ts'
@@ -66,6 +66,9 @@ interface AutomationRuns {
   decide(sql: Sql, sessionId: string, incoming: IncomingCompletion): CompletionDecision
 }
 
+/** For one call of the sandbox of this generation. */
+type AbilitiesOfCall = (operationId: string, generation: number) => ModelAbilities
+
 export interface CallsApi {
   list(caller: Caller, page: Page): Promise<Listed<ToolCall>>
   /** The sandbox's: refuses an old generation and another organisation. */
@@ -83,6 +86,7 @@ export class Calls implements RoomOf<CallsApi> {
   readonly #commands: Commands
   readonly #tools: readonly GatewayTool[]
   readonly #automation: AutomationRuns
+  readonly #abilities: AbilitiesOfCall
   readonly #gathering: Gathering
   readonly #running = new Map<string, Promise<string>>()
   /** How many calls in a row were new. */
@@ -93,7 +97,9 @@ export class Calls implements RoomOf<CallsApi> {
     commands: Commands,
     tools: readonly GatewayTool[],
     automation: AutomationRuns,
+    abilities: AbilitiesOfCall,
   ) {
+    this.#abilities = abilities
     this.#kernel = kernel
     this.#commands = commands
     this.#tools = tools
@@ -332,6 +338,7 @@ export class Calls implements RoomOf<CallsApi> {
       skills: () => pinsOf(ports.sql, 'skill'),
       mode: session.mode,
       project: session.project,
+      abilities: this.#abilities(operationId, session.generation),
       memory: { scopes: session.memoryScopes, memberId: session.memberId ?? '' },
       configurationId: session.configurationId,
       generation: session.generation,

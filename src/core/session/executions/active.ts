@@ -42,15 +42,11 @@ export interface ActiveStep {
 export function activeStep(sql: Sql): ActiveAbility | null {
   const top = activeExecution(sql)
   if (!top || top.state === 'planned') return null
-  const chain = innermost(sql, top)
+  const chain = chainFrom(sql, top)
   const execution = chain.at(-1) ?? top
   const { id: executionId, ability } = execution
   const copy = findCopy(sql, execution.hash, ability)
-  const levels = chain.map(
-    ({ hash, ability: name }) =>
-      findCopy(sql, hash, name)?.definition.settings.enforcement ?? 'strict',
-  )
-  const level = strictestOf(levels)
+  const level = strictestOf(chain.map((one) => ownLevel(sql, one)))
   const definitions = new Map(copy?.definition.steps.map((step) => [step.id, step]))
   const steps = movingSteps(sql, executionId).map((row): ActiveStep => {
     const step = row.part === 'step' ? definitions.get(row.id) : undefined
@@ -66,8 +62,15 @@ export function activeStep(sql: Sql): ActiveAbility | null {
   return { executionId, ability, level, progress: progressOf(sql, executionId), steps }
 }
 
-/** From the one without a parent to the one whose steps run. */
-function innermost(sql: Sql, execution: ExecutionRow): ExecutionRow[] {
+/** From this one to the one whose steps run. */
+function chainFrom(sql: Sql, execution: ExecutionRow): ExecutionRow[] {
   const [child] = childrenOf(sql, execution.id)
-  return child ? [execution, ...innermost(sql, child)] : [execution]
+  return child ? [execution, ...chainFrom(sql, child)] : [execution]
 }
+
+const ownLevel = (sql: Sql, { hash, ability }: ExecutionRow): AbilityEnforcement =>
+  findCopy(sql, hash, ability)?.definition.settings.enforcement ?? 'strict'
+
+/** Of an execution without a parent, with all that it has called. */
+export const levelOf = (sql: Sql, execution: ExecutionRow): AbilityEnforcement =>
+  strictestOf(chainFrom(sql, execution).map((one) => ownLevel(sql, one)))

@@ -5,6 +5,7 @@ import type { RoomOf } from '../../actor/room.ts'
 import { createSecretFinder } from '../../redaction/finder.ts'
 import type { SandboxCaller } from '../record/caller.ts'
 import { folderFiles } from '../../registry/abilities/abilities.ts'
+import { folderOf } from '../offers/rows.ts'
 import { hasCopy } from '../executions/rows.ts'
 import { openSandboxSession } from '../record/guards.ts'
 import { sandboxEnv } from '../env/requests.ts'
@@ -71,6 +72,8 @@ export class Agent implements RoomOf<AgentApi> {
     const { ports } = this.#kernel
     if (!hasCopy(ports.sql, hash))
       throw new AppError('not_found', 'This session runs no such ability')
+    const own = folderOf(ports.sql, hash)
+    if (own.length > 0) return { files: own }
     return { files: await folderFiles(ports.db(), organisationId, hash) }
   }
 }

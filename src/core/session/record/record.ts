@@ -56,6 +56,8 @@ export interface SessionRecord {
   equipment: Equipment[]
   /** Of the memories that it may read and add to. */
   memoryScopes: RegistryScope[]
+  /** Of the abilities that its model may run. Null: all that there are. */
+  abilityNames: string[] | null
   reasoningEffort: ReasoningEffort | null
   systemPrompt: string | null
   systemPromptMode: SystemPromptMode
@@ -86,7 +88,7 @@ const columns = `id, organisation_id as organisationId, key_id as keyId, member_
   configuration_id as configurationId, mode, client_type as clientType, reasoning_effort as reasoningEffort,
   system_prompt as systemPrompt, system_prompt_mode as systemPromptMode, snapshot_id as snapshotId, env_files as envFiles,
   image, limits, idle_timeout_seconds as idleTimeoutSeconds, replacement, claimed_for as claimedFor, agent_config as agentConfig,
-  equipment, memory_scopes as memoryScopes,   created_at as createdAt, closed_at as closedAt`
+  equipment, memory_scopes as memoryScopes, ability_names as abilityNames, created_at as createdAt, closed_at as closedAt`
 
 type Row = Omit<
   SessionRecord,
@@ -97,11 +99,13 @@ type Row = Omit<
   | 'agentConfig'
   | 'equipment'
   | 'memoryScopes'
+  | 'abilityNames'
 > & {
   gate: string
   agentConfig: string
   equipment: string
   memoryScopes: string
+  abilityNames: string | null
   limits: string
   trustProjectConfig: number
   envFiles: string
@@ -119,6 +123,7 @@ export function loadSession(sql: Sql): SessionRecord {
     agentConfig: JSON.parse(row.agentConfig) as AgentConfig,
     equipment: JSON.parse(row.equipment) as Equipment[],
     memoryScopes: JSON.parse(row.memoryScopes) as RegistryScope[],
+    abilityNames: row.abilityNames === null ? null : (JSON.parse(row.abilityNames) as string[]),
   }
 }
 
@@ -140,6 +145,7 @@ export interface CreateSession {
   /** Beside what every session has: what it names itself, or its agent does. */
   equipment?: readonly Equipment[]
   memoryScopes?: readonly RegistryScope[]
+  abilityNames?: readonly string[] | null
   /** For a session to come: it is booted, and waits to be claimed. */
   warm?: boolean
   /** Of an eval run's attempt. */
@@ -185,8 +191,8 @@ export function insertSession(
     `insert into session (id, organisation_id, key_id, project, title, status, provider, sandbox_state, generation,
        repository_url, repository_ref, repository_token, model, gate, trust_project_config, marker_nonce, created_at,
        configuration_id, mode, client_type, reasoning_effort, system_prompt, system_prompt_mode, snapshot_id, env_files,
-       image, limits, idle_timeout_seconds, replacement, agent_config, equipment, memory_scopes, member_id)
-     values (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+       image, limits, idle_timeout_seconds, replacement, agent_config, equipment, memory_scopes, member_id, ability_names)
+     values (?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     create.sessionId,
     create.organisationId,
     create.keyId,
@@ -219,6 +225,7 @@ export function insertSession(
     JSON.stringify(equipmentOf(create)),
     JSON.stringify(create.memoryScopes ?? []),
     create.memberId ?? null,
+    create.abilityNames === null ? null : JSON.stringify(create.abilityNames ?? []),
   )
   projectSession(sql, now)
 }

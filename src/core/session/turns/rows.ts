@@ -18,6 +18,7 @@ import { noteTurnEnded, noteTurnStarted } from './run-turns.ts'
 import { addCommand, finishCommand, steerPrefix } from '../commands/rows.ts'
 import { appendEvent } from '../log/events.ts'
 import { abilityNotice } from '../executions/notice.ts'
+import { proposalNotice } from '../offers/proposals.ts'
 import { noticeOf } from '../generations/notice.ts'
 import { unwatchTurnSilence, watchTurnSilence } from './silence.ts'
 
@@ -82,7 +83,7 @@ export function steerTurn(
 ): string | null {
   const running = runningTurn(sql)
   if (!running || running.abort_requested) return null
-  const notice = abilityNotice(sql)
+  const notice = abilityNotice(sql) ?? proposalNotice(sql, now, steer.input.text)
   addCommand(sql, now, {
     id: `${steerPrefix}${steer.messageSuffix}`,
     generation: steer.generation,
@@ -107,7 +108,10 @@ export function startNextTurn(sql: Sql, now: number, generation: number): void {
   if (runningTurn(sql) || spentReasons(sql, now).length > 0) return
   const next = sql.all<TurnRow>(`select * from turns where state = 'queued' order by n limit 1`)[0]
   if (!next) return
-  const notices = [noticeOf(sql, now, generation), abilityNotice(sql)].filter((one) => one !== null)
+  const notices = [
+    noticeOf(sql, now, generation),
+    abilityNotice(sql) ?? proposalNotice(sql, now, next.prompt),
+  ].filter((one) => one !== null)
   sql.run(`update turns set state = 'running', started_at = ? where n = ?`, now, next.n)
   addCommand(sql, now, {
     id: next.id,

@@ -28,6 +28,7 @@ export function mayBeWarm(
     // Nor does it have the files of an eval case.
     (attempt?.files.length ?? 0) === 0 &&
     input.memory === undefined &&
+    input.abilities === undefined &&
     input.configurationId !== undefined &&
     input.sessionType === 'coding' &&
     input.clientType !== 'automation' &&

@@ -1,3 +1,11 @@
+import {
+  abilityAgent,
+  abilityCancel,
+  abilityList,
+  abilityRun,
+  abilityStatus,
+  abilityValidate,
+} from './abilities.ts'
 import { automationComplete } from './automation-complete.ts'
 import { memoryGet, memorySave, memorySearch, memoryUpdate } from './memory.ts'
 import { saveSnapshot } from './save-snapshot.ts'
@@ -18,4 +26,10 @@ export const gatewayTools: readonly GatewayTool[] = [
   memoryGet,
   memorySave,
   memoryUpdate,
+  abilityList,
+  abilityRun,
+  abilityStatus,
+  abilityCancel,
+  abilityAgent,
+  abilityValidate,
 ]

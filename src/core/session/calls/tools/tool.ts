@@ -1,6 +1,8 @@
 import type { z } from 'zod'
 import type { CollectedFile } from '../../../../contract/artifact.ts'
 import type { CommandBody, CommandKind, CommandResult } from '../../../../contract/link.ts'
+import type { Execution, ExecutionCreate, ExecutionRecord } from '../../../../contract/execution.ts'
+import type { OfferedAbility } from '../../../../contract/offered-ability.ts'
 import type { SessionPin } from '../../../../contract/pin.ts'
 import type { ToolDefinition, ToolResult } from '../../../../contract/tool.ts'
 import type { RegistryScope } from '../../../../contract/registry-scope.ts'
@@ -27,6 +29,7 @@ export interface CallContext {
 
   mode: Mode
   project: string
+  abilities: ModelAbilities
   /** Whose memories it reaches. */
   memory: { scopes: readonly RegistryScope[]; memberId: string }
   configurationId: string | null
@@ -46,6 +49,20 @@ export interface CallContext {
   }): void
   /** Decides and records in one transaction. */
   completeRun(incoming: IncomingCompletion): CompletionDecision
+}
+
+/** What the model may do about abilities. */
+export interface ModelAbilities {
+  offered(): { items: OfferedAbility[]; agent: string }
+  /** Once per operation: begun again, it is the same execution. */
+  run(create: ExecutionCreate): Promise<Execution>
+  /** Of the one that runs, or of one that is named. */
+  status(executionId: string | null): ExecutionRecord | null
+  /** With an approval it goes on until a person agrees. Null: none runs. */
+  cancel(
+    executionId: string | null,
+    reason: string,
+  ): { execution: Execution; approvalId: string | null } | null
 }
 
 /**

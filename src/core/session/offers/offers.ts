@@ -1,0 +1,133 @@
+import {
+  type FoundAbilities,
+  folderHashText,
+  type PinnedFolder,
+} from '../../../contract/ability-folder.ts'
+import { AppError } from '../../../contract/error.ts'
+import { OfferedAbility } from '../../../contract/offered-ability.ts'
+import type { RoomOf } from '../../actor/room.ts'
+import { findRunnable } from '../../registry/abilities/abilities.ts'
+import type { Commands } from '../commands/commands.ts'
+import type { AbilityCopy } from '../executions/rows.ts'
+import type { Caller, SandboxCaller } from '../record/caller.ts'
+import { callerSession, openSandboxSession } from '../record/guards.ts'
+import type { SessionKernel } from '../record/kernel.ts'
+import { offeredAbilities, workspacePrefix } from './offered.ts'
+import {
+  folderOf,
+  saveFolder,
+  saveFoundAbilities,
+  type WorkspaceAbility,
+  workspaceAbility,
+} from './rows.ts'
+
+export interface OffersApi {
+  list(caller: Caller): Promise<OfferedAbility[]>
+  /** As it is now, to be run; null: there is none of this name. */
+  find(caller: Caller, name: string, version: number | null): Promise<AbilityCopy | null>
+  /** The sandbox's: what lies in the workspace. */
+  tell(sandbox: SandboxCaller, found: FoundAbilities): Promise<void>
+  /** The sandbox's: the folder that it was asked for. */
+  take(sandbox: SandboxCaller, hash: string, folder: PinnedFolder): Promise<void>
+}
+
+/**
+ * Which abilities a session offers: stored ones that it names, and what the sandbox has found in the workspace. What runs
+ * is never a file of the workspace: its folder is copied here by its hash first, and without trust in the repository a
+ * person approves exactly that. HTTP, the model's tools and the agent ask it.
+ */
+export class Offers implements RoomOf<OffersApi> {
+  readonly api: OffersApi = this
+  readonly #kernel: SessionKernel
+  readonly #commands: Commands
+  /** Hashes of folders that the sandbox has been asked for. */
+  readonly #wanted = new Set<string>()
+
+  constructor(kernel: SessionKernel, commands: Commands) {
+    this.#kernel = kernel
+    this.#commands = commands
+  }
+
+  async list(caller: Caller): Promise<OfferedAbility[]> {
+    callerSession(this.#kernel, caller)
+    const { abilities } = offeredAbilities(this.#kernel.ports.sql)
+    return abilities.map((one) => OfferedAbility.parse(one))
+  }
+
+  async find(caller: Caller, name: string, version: number | null): Promise<AbilityCopy | null> {
+    callerSession(this.#kernel, caller)
+    return await this.copyOf(name, version)
+  }
+
+  /** A stored one of the name counts before that of the workspace, unless the repository is trusted. */
+  readonly copyOf = async (name: string, version: number | null): Promise<AbilityCopy | null> => {
+    const { sql } = this.#kernel.ports
+    const { trustProjectConfig: trusts } = this.#kernel.session()
+    const isMeant = name.startsWith(workspacePrefix)
+    const plain = isMeant ? name.slice(workspacePrefix.length) : name
+    const found = workspaceAbility(sql, plain)
+    if (found && (isMeant || (trusts && version === null))) return await this.#copied(found, name)
+    if (isMeant) return null
+    const { organisationId, project } = this.#kernel.session()
+    const stored = await findRunnable(
+      ...([this.#kernel.ports.db(), { organisationId, project }] as const),
+      ...([plain, version] as const),
+    )
+    return stored ?? (found && version === null ? await this.#copied(found, name) : null)
+  }
+
+  async #copied(found: WorkspaceAbility, name: string): Promise<AbilityCopy> {
+    const { path, hash, definition } = found
+    if (definition === null) throw new AppError('unprocessable', `Cannot read "${path}"`)
+    await this.#bring(path, hash)
+    const { sql } = this.#kernel.ports
+    const { settings } = definition
+    const { trustProjectConfig: trusts } = this.#kernel.session()
+    const approval = trusts ? settings.approval : ('plan' as const)
+    return {
+      ...{ name, version: null, hash },
+      definition: { ...definition, name, settings: { ...settings, approval } },
+      files: folderOf(sql, hash).map((file) => file.path),
+    }
+  }
+
+  /** Until its folder is here. */
+  async #bring(path: string, hash: string): Promise<void> {
+    const { sql } = this.#kernel.ports
+    if (folderOf(sql, hash).length > 0) return
+    const { generation } = this.#kernel.session()
+    this.#wanted.add(hash)
+    try {
+      await this.#commands.ask(
+        'ability',
+        `ability_${hash}_${generation}`,
+        { path, hash },
+        generation,
+      )
+    } finally {
+      this.#wanted.delete(hash)
+    }
+    if (folderOf(sql, hash).length === 0)
+      throw new AppError('wrong_state', `The ability at "${path}" has changed: look at it again`)
+  }
+
+  async tell(sandbox: SandboxCaller, found: FoundAbilities): Promise<void> {
+    openSandboxSession(this.#kernel, sandbox)
+    this.#kernel.commit((sql, now) => saveFoundAbilities(sql, now, found))
+  }
+
+  async take(sandbox: SandboxCaller, hash: string, { files }: PinnedFolder): Promise<void> {
+    openSandboxSession(this.#kernel, sandbox)
+    if (!this.#wanted.has(hash)) throw new AppError('not_found', 'Nobody has asked for this folder')
+    const { crypto } = this.#kernel.ports
+    const hashed = files.map(async (file) => ({
+      path: file.path,
+      sha256: await crypto.sha256(file.content),
+    }))
+    const real = await crypto.sha256(folderHashText(await Promise.all(hashed)))
+    if (real !== hash)
+      throw new AppError('unprocessable', `Expected the folder ${hash}, not ${real}`)
+    openSandboxSession(this.#kernel, sandbox)
+    this.#kernel.commit((sql) => saveFolder(sql, hash, files))
+  }
+}
