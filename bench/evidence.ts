@@ -1,5 +1,6 @@
 import { fixtureBundle, fixtureDelivery } from '../src/core/evidence/dry-run/fixture.ts'
 import { proveChanges } from '../src/core/evidence/prove.ts'
+import { EvidenceBundle } from '../src/contract/evidence.ts'
 import { SnapshotProofFixture } from '../src/contract/proof-fixture.ts'
 import { hashText } from '../src/core/hash.ts'
 import type { Row } from './table.ts'
@@ -8,11 +9,12 @@ const files = 90
 const rounds = 12
 
 /** Edits of source files of about 20 KB, one each, in one window: what a large step brings. */
-function editsOf(count: number) {
+function editsOf(count: number, lines = 400) {
   const text = (nth: number) =>
-    Array.from({ length: 400 }, (_, at) => `line ${at} of file ${nth}: const value = ${at}\n`).join(
-      '',
-    )
+    Array.from(
+      { length: lines },
+      (_, at) => `line ${at} of file ${nth}: const value = ${at}\n`,
+    ).join('')
   const all = Array.from({ length: count }, (_, nth) => ({ path: `f${nth}.ts`, before: text(nth) }))
   const fixture = SnapshotProofFixture.parse({
     name: 'bench',
@@ -30,12 +32,12 @@ function editsOf(count: number) {
     ],
     parts: all.map(({ path }, nth) => ({
       ...{ partId: `p${nth}`, messageId: 'm', order: nth + 1, tool: 'edit', filePath: path },
-      ...{ oldString: 'line 200 of', newString: 'LINE 200 of' },
+      ...{ oldString: `line ${lines / 2} of`, newString: `LINE ${lines / 2} of` },
     })),
     snapshotFiles: all.map(({ path, before }) => ({
       relativePath: path,
       beforeContent: before,
-      afterContent: before.replace('line 200 of', 'LINE 200 of'),
+      afterContent: before.replace(`line ${lines / 2} of`, `LINE ${lines / 2} of`),
       ...{ beforeExists: true, afterExists: true },
     })),
   })
@@ -71,12 +73,42 @@ export function measureEvidence(): Row[] {
   return [
     row('evidence: files proven', 'files/s', files),
     row('evidence: texts proven', 'MB/s', bytes / 1e6),
+    backfillRow(),
   ]
 }
 
+const backfilled = 10_000
+
+/** The bundles of a long history, from their text to the decisions, against reading and hashing that text alone. */
+function backfillRow(): Row {
+  const perBundle = 100
+  const input = editsOf(perBundle, 10)
+  const text = JSON.stringify(input.bundle)
+  const bundles = backfilled / perBundle
+  const each = (work: () => void) => () => {
+    for (let nth = 0; nth < bundles; nth += 1) work()
+  }
+  const read = each(() => void [JSON.parse(text), hashText(text)])
+  const decide = each(() => {
+    const bundle = EvidenceBundle.parse(JSON.parse(text))
+    const { upgradedChanges } = proveChanges({ ...input, bundle }).statistics
+    if (upgradedChanges !== perBundle) throw new Error(`Only ${upgradedChanges} are proven`)
+  })
+  for (const work of [read, decide]) work()
+  const [base, ours, baseAgain] = [read, decide, read].map((work) => secondsOf(work, 3)) as [
+    ...[number, number, number],
+  ]
+  const perSecond = (seconds: number) => backfilled / seconds
+  return {
+    measure: 'evidence: backfill of 10,000 tool parts, decided / read and hashed',
+    ...{ ours: perSecond(ours), base: perSecond(base), baseAgain: perSecond(baseAgain) },
+    unit: 'parts/s',
+  }
+}
+
 /** Of one round, on average. */
-function secondsOf(work: () => void): number {
+function secondsOf(work: () => void, times = rounds): number {
   const begun = performance.now()
-  for (let round = 0; round < rounds; round += 1) work()
-  return (performance.now() - begun) / rounds / 1000
+  for (let round = 0; round < times; round += 1) work()
+  return (performance.now() - begun) / times / 1000
 }

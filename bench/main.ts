@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { measureCollecting } from './collecting.ts'
 import { measureCalls, measureGrowth, measureReplay } from './calls.ts'
 import { measureEveryday } from './everyday.ts'
 import { measureEvents } from './events.ts'
@@ -52,6 +53,7 @@ const groups: Record<string, Measure> = {
   start: (_, folder) => measureStart(join(folder, 'start')),
   everyday: (_, folder) => measureEveryday(join(folder, 'everyday')),
   evidence: async () => measureEvidence(),
+  collecting: (_, folder) => measureCollecting(join(folder, 'collecting')),
   memories: async (_, folder) => [await measureMemories(join(folder, 'memories'))],
   stall: async (servers) => measureStall(await servers.gantry()),
   idle: measureIdle,
@@ -68,7 +70,7 @@ const groups: Record<string, Measure> = {
 }
 const onlyByName = ['fleet', 'soak']
 /** These share the machine with nobody. */
-const alone = ['memory', 'start', 'everyday', 'fleet']
+const alone = ['memory', 'start', 'everyday', 'collecting', 'fleet']
 
 const unknown = positionals.filter((name) => !(name in groups))
 if (unknown.length > 0) {

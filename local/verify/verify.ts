@@ -6,14 +6,20 @@ import { z } from 'zod'
 import { acceptedProofs, ChangeEvent } from '../../src/contract/change.ts'
 import {
   Envelope,
+  ExcerptLine,
+  ExcerptStatement,
+  excerptType,
   ExportRecord,
   exportVersion,
   predicateType,
+  ProvenanceStatement,
+  provenanceType,
   type PublicKey,
   Statement,
 } from '../../src/contract/export.ts'
 import { isReviewSafe } from '../../src/core/evidence/safety.ts'
 import { digestOf } from '../../src/core/evidence/texts/exact.ts'
+import { merkleLeaf, merkleRootFrom, MerkleTree } from '../../src/core/export/merkle.ts'
 import { hashText } from '../../src/core/hash.ts'
 import { TimelineChecker } from '../../src/core/session/runs/verify.ts'
 import { bytesFromBase64, bytesToBase64 } from '../../src/adapters/base64.ts'
@@ -52,11 +58,16 @@ export async function verifyBundle(text: string, keys: readonly PublicKey[]): Pr
     result.keyId = envelope.signatures[0]?.keyid ?? null
     result.signature = await checkSignature(envelope, payload, keys)
     const statement = readStatement(payload)
+    if (statement.predicateType === provenanceType)
+      return provenanceResult(result, statement, lines)
     result.run = statement.predicate.run.id
+    if (statement.predicateType === excerptType)
+      return excerptResult(result, statement, lines.slice(1))
     const records = checkLines(statement, lines.slice(1))
+    checkRoot(statement, lines.slice(1))
     for (const { type } of records) result.counts[type] = (result.counts[type] ?? 0) + 1
     checkTimeline(statement, records)
-    checkChanges(statement, records)
+    checkChanges(statement.predicate.texts, records)
   } catch (error) {
     if (!(error instanceof Problem)) throw error
     result.problem = { line: error.line, what: error.message }
@@ -126,17 +137,70 @@ async function keyById(keys: readonly PublicKey[], id: string): Promise<PublicKe
   return null
 }
 
-function readStatement(payload: Uint8Array): Statement {
+type AnyStatement = Statement | ExcerptStatement | ProvenanceStatement
+
+function readStatement(payload: Uint8Array): AnyStatement {
   const value = parse(new TextDecoder().decode(payload), 1) as Partial<Statement>
-  const found = value.predicate?.formatVersion
-  if (value.predicateType !== predicateType || found !== exportVersion)
+  const form = forms.find(({ type }) => type === (value.predicateType as string))
+  const isKnown = form?.type === provenanceType || value.predicate?.formatVersion === exportVersion
+  if (!form || !isKnown)
     throw new Problem(
       1,
       `Unknown format: this verifier reads "${predicateType}", version ${exportVersion}`,
     )
-  const statement = Statement.safeParse(value).data
+  const statement = form.schema.safeParse(value).data
   if (!statement) throw new Problem(1, 'The statement has not the form of its version')
   return statement
+}
+
+const forms = [
+  { type: predicateType, schema: Statement },
+  { type: excerptType, schema: ExcerptStatement },
+  { type: provenanceType, schema: ProvenanceStatement },
+]
+
+/** Nothing but the statement: what it says is as good as its signature. */
+function provenanceResult(
+  result: Verified,
+  { subject, predicate }: ProvenanceStatement,
+  lines: readonly string[],
+): Verified {
+  if (lines.length > 1) throw new Problem(2, 'A line that was not signed')
+  const run = predicate.runDetails.metadata.invocationId
+  return { ...result, run, counts: { subject: subject.length } }
+}
+
+/** Each line is one of the signed ones, by its place and its path to the root. */
+function excerptResult(
+  result: Verified,
+  { predicate, subject }: ExcerptStatement,
+  lines: readonly string[],
+): Verified {
+  const { root, records: size } = predicate
+  if (subject[0]?.digest.sha256 !== root) throw new Problem(1, 'The root is not what was signed')
+  let last = -1
+  const records = lines.map((line, at) => {
+    const shown = ExcerptLine.safeParse(parse(line, at + 2)).data
+    if (!shown) throw new Problem(at + 2, 'Not a line of an excerpt')
+    if (shown.index <= last || JSON.stringify(shown) !== line)
+      throw new Problem(at + 2, `${nameOf(shown.line)} is not in its place`)
+    last = shown.index
+    if (merkleRootFrom(merkleLeaf(shown.line), { ...shown, size }) !== root)
+      throw new Problem(at + 2, `${nameOf(shown.line)} is not what was signed`)
+    const record = ExportRecord.safeParse(parse(shown.line, at + 2)).data
+    if (!record) throw new Problem(at + 2, 'A record of an unknown form')
+    result.counts[record.type] = (result.counts[record.type] ?? 0) + 1
+    return record
+  })
+  if (!records.some(({ type }) => type === 'change'))
+    throw new Problem(lines.length + 2, 'No change is shown')
+  checkChanges('full', records)
+  return result
+}
+
+function checkRoot({ predicate }: Statement, lines: readonly string[]): void {
+  if (new MerkleTree(lines).root !== predicate.root)
+    throw new Problem(1, 'The root of the lines is not the one that was signed')
 }
 
 function checkLines({ subject, predicate }: Statement, lines: readonly string[]): ExportRecord[] {
@@ -187,7 +251,10 @@ function checkTimeline({ predicate }: Statement, records: readonly ExportRecord[
     throw new Problem(1, `The timeline does not end at its signed head, entry ${head.entries}`)
 }
 
-function checkChanges({ predicate }: Statement, records: readonly ExportRecord[]): void {
+function checkChanges(
+  withTexts: Statement['predicate']['texts'],
+  records: readonly ExportRecord[],
+): void {
   const recorded = recordedHashes(records)
   const texts = new Map<string, number>()
   for (const [at, record] of records.entries()) {
@@ -198,7 +265,7 @@ function checkChanges({ predicate }: Statement, records: readonly ExportRecord[]
   }
   for (const [at, record] of records.entries()) {
     if (record.type !== 'change') continue
-    const problem = changeProblem(record, recorded, predicate.texts === 'full' ? texts : null)
+    const problem = changeProblem(record, recorded, withTexts === 'full' ? texts : null)
     if (problem) throw new Problem(at + 2, `Change ${record.eventId}: ${problem}`)
   }
 }

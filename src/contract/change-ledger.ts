@@ -86,7 +86,7 @@ export const FileReview = z.object({
   rejectable: z.boolean().describe('What is on the disk now is looked at when it is rejected'),
   reasons: z.array(z.string()).describe('Why it is not'),
   decision: z
-    .enum(['accepted', 'rejected'])
+    .enum(['accepted', 'rejected', 'partly-rejected'])
     .nullable()
     .describe('What was last said of it as it is; rejecting may still be under way'),
   before: TextLink.nullable(),
@@ -132,11 +132,54 @@ const reviewed = {
 const namesFiles = ({ paths, all }: { paths?: string[] | undefined; all?: true | undefined }) =>
   (paths === undefined) !== (all === undefined)
 
-/** Whole files: OpenCode names no hunks that would stay the same when the file is read again. */
+/** Whole files. */
 export const ChangeReview = z
   .strictObject(reviewed)
   .refine(namesFiles, { error: 'Name either paths or all', path: ['paths'] })
 export type ChangeReview = z.infer<typeof ChangeReview>
+
+const HunkId = z.string().regex(/^hnk_[0-9a-f]{40}$/)
+
+/** Whole files, or of one file some hunks. */
+export const ChangeReject = z
+  .strictObject({
+    ...reviewed,
+    hunks: z
+      .array(HunkId)
+      .min(1)
+      .max(1000)
+      .optional()
+      .describe('Of the one file in `paths`, as `GET …/changes/hunks` names them'),
+  })
+  .refine(namesFiles, { error: 'Name either paths or all', path: ['paths'] })
+  .refine(({ hunks, paths }) => hunks === undefined || paths?.length === 1, {
+    error: 'Hunks are of one file: name it, and no other, in paths',
+    path: ['hunks'],
+  })
+export type ChangeReject = z.infer<typeof ChangeReject>
+
+export const HunksQuery = z.object({ path: z.string().min(1).max(4096) })
+
+const HunkSide = z.object({ first: count.describe('Counted from 1'), lines: count })
+export const ChangeHunk = z.object({
+  id: HunkId,
+  stable: z
+    .boolean()
+    .describe(
+      'false: another hunk of the file has the same lines and context, so neither can be rejected alone',
+    ),
+  before: HunkSide,
+  after: HunkSide,
+  rejected: z.boolean().describe('It was taken back'),
+})
+/** What a file has become, hunk by hunk. */
+export const FileHunks = z.object({
+  path: z.string(),
+  rejectable: z.boolean(),
+  reasons: z.array(z.string()).describe('Why hunks cannot be rejected'),
+  hunks: z.array(ChangeHunk),
+})
+export type FileHunks = z.infer<typeof FileHunks>
 
 export const RejectedFile = z.object({
   path: z.string(),

@@ -141,7 +141,7 @@ const operationIds = `
   getSkill getSkillPayload getSkillProposal getSkillVersion getStatus getTurn getUpstream
   getWarmPool getWorkflow getWorstCase importMemories importPhaseArtifacts importRunChanges
   judgeSkill listAbilities listAbilityVersions listActions listAgentRevisions listAgents
-  listApprovals listArtifacts listAudit listCalls listChanges listConfigurations listDeadLetters
+  listApprovals listArtifacts listAudit listCalls listChangeHunks listChanges listConfigurations listDeadLetters
   listDeliveries listEnvRequests listEvalAttempts listEvalEvents listEvalRuns listEvents
   listExecutions listKeys listMembers listMemories listMemoryRevisions listModels listPatches
   listPhaseRevisions listPolicies listPolicyVersions listProfileRevisions listProfiles

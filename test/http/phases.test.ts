@@ -13,6 +13,7 @@ let stranger: string
 beforeAll(async () => {
   app = createTestApp({ db: libsql.db })
   admin = (await app.makeKey(await app.makeOrganisation(), 'admin')).secret
+  await app.call('PUT', '/v1/settings', admin, { newKeysCount: true })
   key = await keyOf('writer')
   reviewer = await keyOf('reviewer')
   stranger = (await app.makeKey(await app.makeOrganisation(), 'admin')).secret
@@ -287,6 +288,20 @@ describe('approvals', () => {
     expect(await outcome(approve('self', given, await keyOf('writer')))).toEqual([403, 'forbidden'])
     expect((await approve('self', { ...given, decision: 'rejected' }, key)).status).toBe(200)
     expect(await isApproved('self')).toBe(false)
+  })
+
+  test('[SDD9] nobody approves the own work with a key of the own making', async () => {
+    const maker = (await app.makeKey(await app.makeOrganisation(), 'admin')).secret
+    const body = { name: 'k', owner: 'puppet', scopes: ['write', 'approve'] }
+    const puppet = (await app.call('POST', '/v1/keys', maker, body)).json.secret as string
+    const given = { sha256: sha256('one') }
+    for (const [change, saver, approver] of [
+      ['own', maker, puppet],
+      ['lent', puppet, maker],
+    ] as const) {
+      await save(change, 'spec', 'one', {}, saver)
+      expect(await outcome(approve(change, given, approver))).toEqual([403, 'forbidden'])
+    }
   })
 
   test('[SDD9] a member has one word, the last, and one rejection is enough', async () => {

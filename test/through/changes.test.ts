@@ -80,6 +80,8 @@ describe('while a turn runs', () => {
     await scene.tellSteps(12, 10)
     expect(evidence(scene)).toHaveLength(1)
     await scene.collect(scene.page(0, 10), messages[9]?.id ?? null)
+    // The turn runs on: the rest is not asked for yet.
+    expect(evidence(scene)).toHaveLength(1)
     const { files, collects } = await scene.changes()
     expect(files[0]?.events).toHaveLength(10)
     expect(collects).toMatchObject([
@@ -558,50 +560,53 @@ describe('out of band', () => {
   })
 })
 
+/** Of an agent that is not OpenCode. */
+const event = (runId: string, change: Partial<ChangeEvent> = {}): ChangeEvent => ({
+  ...{
+    schemaVersion: 1,
+    eventId: 'evt_codex_1',
+    taskId: runId,
+    taskRef: '#7',
+    taskRefKind: 'display',
+  },
+  ...{
+    phase: 'work',
+    executionSeq: 3,
+    sessionId: 'codex-1',
+    memberName: 'codex',
+    toolUseId: 'call_1',
+  },
+  ...{ source: 'codex_patch', operation: 'modify', confidence: 'exact', workspaceRoot: '/repo' },
+  ...{
+    filePath: '/repo/x.txt',
+    relativePath: 'x.txt',
+    timestamp: '2026-01-01T00:00:00Z',
+    toolStatus: null,
+  },
+  before: { sha256: sha256(''), sizeBytes: 0, blobRef: `sha256:${sha256('')}` },
+  after: null,
+  beforeState: { exists: true, sha256: sha256(''), sizeBytes: 0 },
+  afterState: { exists: true, unavailableReason: 'not-captured' },
+  ...{ relation: null, oldString: null, newString: null, linesAdded: null, linesRemoved: null },
+  ...{
+    sourceRuntime: 'codex',
+    sourceProvider: 'openai',
+    sourceSessionId: null,
+    sourcePartId: null,
+  },
+  ...{ sourceMessageId: null, parentUserMessageId: null, attributionMethod: 'board-tool-call' },
+  ...{ sourceImportKey: 'codex\0one\0x.txt', evidenceProof: 'codex-journal', snapshotId: null },
+  ...{
+    snapshotSource: null,
+    shapeFingerprint: null,
+    supersedesEventId: null,
+    warnings: ['kept as it is'],
+  },
+  ...change,
+})
+const foreignChange = (runId: string) => ({ event: event(runId), beforeContent: '' })
+
 describe('other agents', () => {
-  const event = (runId: string, change: Partial<ChangeEvent> = {}): ChangeEvent => ({
-    ...{
-      schemaVersion: 1,
-      eventId: 'evt_codex_1',
-      taskId: runId,
-      taskRef: '#7',
-      taskRefKind: 'display',
-    },
-    ...{
-      phase: 'work',
-      executionSeq: 3,
-      sessionId: 'codex-1',
-      memberName: 'codex',
-      toolUseId: 'call_1',
-    },
-    ...{ source: 'codex_patch', operation: 'modify', confidence: 'exact', workspaceRoot: '/repo' },
-    ...{
-      filePath: '/repo/x.txt',
-      relativePath: 'x.txt',
-      timestamp: '2026-01-01T00:00:00Z',
-      toolStatus: null,
-    },
-    before: { sha256: sha256(''), sizeBytes: 0, blobRef: `sha256:${sha256('')}` },
-    after: null,
-    beforeState: { exists: true, sha256: sha256(''), sizeBytes: 0 },
-    afterState: { exists: true, unavailableReason: 'not-captured' },
-    ...{ relation: null, oldString: null, newString: null, linesAdded: null, linesRemoved: null },
-    ...{
-      sourceRuntime: 'codex',
-      sourceProvider: 'openai',
-      sourceSessionId: null,
-      sourcePartId: null,
-    },
-    ...{ sourceMessageId: null, parentUserMessageId: null, attributionMethod: 'board-tool-call' },
-    ...{ sourceImportKey: 'codex\0one\0x.txt', evidenceProof: 'codex-journal', snapshotId: null },
-    ...{
-      snapshotSource: null,
-      shapeFingerprint: null,
-      supersedesEventId: null,
-      warnings: ['kept as it is'],
-    },
-    ...change,
-  })
   const importInto = (scene: ChangeScene, changes: object[], headers = {}) =>
     host().call(
       'POST',
@@ -865,13 +870,17 @@ describe('rejecting', () => {
 
   test('[CHG12] a conflict is told and changes neither file nor proof; it may be tried again', async () => {
     const made = await scene()
-    const [file] = (await reject(made)).json.files
+    const first = { 'idempotency-key': 'first' }
+    const [file] = (await reject(made, { all: true }, first)).json.files
     await approve(made, file)
     const { id } = await made.session.agent.command('execute')
     made.session.agent.result(id, {
       ...report({ status: 'failed', error: 'Conflict: it was changed since' }),
     })
     await host().live()
+    expect((await reject(made, { all: true }, first)).json.files[0]).toMatchObject({
+      ...{ state: 'conflict', reason: 'Conflict: it was changed since' },
+    })
     const answer = await reject(made, { paths: ['a.txt'] }, { 'idempotency-key': 'again' })
     expect(answer.json.files[0]).toMatchObject({ state: 'waiting' })
     expect(answer.json.files[0].operationId).not.toBe(file.operationId)
@@ -906,6 +915,107 @@ describe('rejecting', () => {
     expect(body.operation.content).toBeUndefined()
   })
 
+  test('[CHG17] single hunks, one after the other, then the rest: each expects what the one before has left', async () => {
+    const numbered = (over: Record<number, string> = {}) =>
+      Array.from({ length: 20 }, (_, at) => `${over[at] ?? `line ${at}`}\n`).join('')
+    const changed = { 2: 'second', 10: 'tenth', 18: 'last' }
+    const whole: Step = {
+      ...{
+        tool: 'write',
+        path: 'h.txt',
+        exists: true,
+        before: numbered(),
+        after: numbered(changed),
+      },
+      input: { filePath: 'h.txt', content: numbered(changed) },
+    }
+    const made = await scene([whole])
+    const at = `/v1/runs/${made.turn.runId}/changes/hunks?path=h.txt`
+    const { hunks } = await host().ok('GET', at)
+    expect(hunks).toMatchObject([
+      {
+        stable: true,
+        before: { first: 3, lines: 1 },
+        after: { first: 3, lines: 1 },
+        rejected: false,
+      },
+      { before: { first: 11 } },
+      { before: { first: 19 } },
+    ])
+    const ids: string[] = hunks.map(({ id }: { id: string }) => id)
+    const take = async (body: object, expected: string, restored: string) => {
+      const [file] = (await reject(made, { paths: ['h.txt'], ...body })).json.files
+      expect(file.state).toBe('waiting')
+      // Meanwhile nothing else of this file is begun.
+      const other = (await reject(made, { paths: ['h.txt'], hunks: [ids[2]] })).json.files[0]
+      expect(other.operationId).toBe(file.operationId)
+      await approve(made, file)
+      const { id, body: order } = made.session.agent.commands('execute').at(-1) as never as {
+        id: string
+        body: { operation: { content: string; revert: object } }
+      }
+      expect(order.operation).toMatchObject({
+        content: restored,
+        revert: { expect: sha256(expected), restore: sha256(restored) },
+      })
+      made.session.agent.result(id, { ...report({ output: 'Restored' }) })
+      await host().live()
+    }
+    const without = (...lines: number[]) =>
+      numbered(
+        Object.fromEntries(Object.entries(changed).filter(([n]) => !lines.includes(Number(n)))),
+      )
+    await take({ hunks: [ids[1]] }, numbered(changed), without(10))
+    expect((await made.changes()).files[0]).toMatchObject({ decision: 'partly-rejected' })
+    expect(
+      (await host().ok('GET', at)).hunks.map((it: { rejected: boolean }) => it.rejected),
+    ).toEqual([...[false, true, false]])
+    const again = (await reject(made, { paths: ['h.txt'], hunks: [ids[1]] })).json.files[0]
+    expect(again).toMatchObject({ state: 'applied' })
+    await take({ hunks: [ids[0], ids[1]] }, without(10), without(2, 10))
+    await take({}, without(2, 10), numbered())
+    expect((await made.changes()).files[0]).toMatchObject({ decision: 'rejected' })
+    expect((await reject(made, { paths: ['h.txt'], hunks: [ids[2]] })).json.files).toMatchObject([
+      { state: 'applied' },
+    ])
+    expect(made.session.agent.commands('execute')).toHaveLength(3)
+  })
+
+  test('[CHG17] hunks that look alike, of a new file or of what is not proven are done by hand; unknown ones are refused', async () => {
+    const part = ['a', 'b', 'c', '1', 'd', 'e', 'f']
+    const twice = (mark: string) => [...part, ...part].join('\n').replaceAll('1', () => mark) + '\n'
+    const alike: Step = {
+      ...{ tool: 'write', path: 't.txt', exists: true, before: twice('1'), after: twice('2') },
+      input: { filePath: 't.txt', content: twice('2') },
+    }
+    const create: Step = {
+      ...{ tool: 'write', path: 'n.txt', exists: false, before: null, after: 'new\n' },
+      input: { filePath: 'n.txt', content: 'new\n' },
+    }
+    const unproven: Step = {
+      ...{ tool: 'edit', path: 'u.txt' },
+      input: { filePath: 'u.txt', oldString: 'a', newString: 'b' },
+    }
+    const made = await scene([alike, create, unproven])
+    const hunksOf = (path: string) =>
+      host().ok('GET', `/v1/runs/${made.turn.runId}/changes/hunks?path=${path}`)
+    const { hunks } = await hunksOf('t.txt')
+    expect(hunks.map(({ stable }: { stable: boolean }) => stable)).toEqual([false, false])
+    const rejectOf = async (path: string, id: string) =>
+      (await reject(made, { paths: [path], hunks: [id] })).json
+    expect((await rejectOf('t.txt', hunks[0].id)).files).toMatchObject([{ state: 'manual' }])
+    expect(await hunksOf('n.txt')).toMatchObject({ rejectable: false, hunks: [] })
+    expect((await hunksOf('u.txt')).reasons[0]).toContain('not proven')
+    const unknown = `hnk_${'0'.repeat(40)}`
+    for (const path of ['n.txt', 'u.txt'])
+      expect((await rejectOf(path, unknown)).files).toMatchObject([{ state: 'manual' }])
+    expect((await rejectOf('t.txt', unknown)).error.details[0].path).toBe('hunks')
+    expect((await reject(made, { all: true, hunks: [unknown] })).status).toBe(400)
+    const other = `/v1/runs/${made.turn.runId}/changes/hunks?path=other`
+    expect(await host().refusal('GET', other)).toEqual([422, 'unprocessable'])
+    expect(made.session.agent.commands('execute')).toEqual([])
+  })
+
   test('[CHG12] accepting only records; a wrong name, no name and a direct revert are refused', async () => {
     const made = await scene()
     const { runId } = made.turn
@@ -929,6 +1039,88 @@ describe('rejecting', () => {
       'unprocessable',
     ])
   })
+})
+
+test('[CHG7] no text, snippet or prompt is in a log line, a diagnostic, a status or an error', async () => {
+  const [text, snippet, prompt] = ['canary-of-texts', 'canary-of-snippets', 'canary-of-prompts']
+  const session = await host().begin()
+  const turn = await host().ok('POST', `${session.at}/prompts`, { text: prompt })
+  await host().live()
+  session.agent.result(turn.id, { sent: true, opencodeSessionId: 'ses_oc' })
+  await host().live()
+  const scene = new ChangeScene(session, turn, [
+    edit('a.txt', `${text} ${snippet}\n`, snippet, 'moon'),
+    {
+      tool: 'edit',
+      path: 'b.txt',
+      input: { filePath: 'b.txt', oldString: snippet, newString: text },
+    },
+  ])
+  await scene.tell()
+  const bad = { ...scene.bundle(), files: [{ text }] }
+  const refused = [
+    await scene.post(bad),
+    await scene.post({ ...scene.bundle(), version: text }),
+    await host().call('POST', '/v1/evidence/evaluate', { name: text, parts: snippet }),
+    await host().call('POST', `/v1/runs/${turn.runId}/changes/import`, {
+      changes: [{ event: text }],
+    }),
+    await host().call('POST', `/v1/runs/${turn.runId}/changes/reject`, { all: text }),
+  ]
+  await scene.backfill()
+  await host().live()
+  await scene.collect()
+  const { collects, files } = await scene.changes()
+  expect(files).toHaveLength(2)
+  expect(collects.at(-1)?.diagnostics.length).toBeGreaterThan(0)
+  const told = await session.events('changes.collected')
+  const status = await host().ok('GET', '/v1/status')
+  const seen = JSON.stringify([
+    ...[host().app.logs, collects, told, status],
+    refused.map((answer) => answer.text),
+  ])
+  for (const canary of [text, snippet, prompt]) expect(seen).not.toContain(canary)
+})
+
+test('[CHG8] switched off later, what was proven stays valid, and nothing new is', async () => {
+  const scene = await ChangeScene.begin(host(), [cheer])
+  await scene.tell()
+  await scene.collect()
+  const before = await scene.changes()
+  await scene.backfill({ mode: 'off' })
+  await host().live()
+  await scene.collect(scene.bundle({ files: [], reads: [] }))
+  const after = await scene.changes()
+  expect(after.fingerprint).toBe(before.fingerprint)
+  expect(after.files).toMatchObject([{ reviewable: true, rejectable: true }])
+  const next = await ChangeScene.in(scene.session, [again])
+  await next.tell()
+  next.session.agent.fail(next.asked.id, 'Not now')
+  await host().live()
+  await next.backfill({ mode: 'off' })
+  await host().live()
+  await next.collect(next.bundle({ files: [], reads: [] }))
+  expect((await next.changes()).files).toMatchObject([{ rejectable: false }])
+})
+
+test('[CHG10] another agent’s events have one fingerprint in every mode', async () => {
+  const prints = new Set<string>()
+  for (const mode of ['off', 'shadow', 'single-change', 'full'] as const) {
+    const scene = await ChangeScene.begin(host(), [cheer])
+    await scene.tell()
+    scene.session.agent.fail(scene.asked.id, 'Not now')
+    await host().live()
+    const path = `/v1/runs/${scene.turn.runId}/changes/import`
+    await host().ok('POST', path, { changes: [foreignChange(scene.turn.runId)] })
+    await scene.backfill({ mode })
+    await host().live()
+    await scene.collect(mode === 'off' ? scene.bundle({ files: [], reads: [] }) : undefined)
+    const { files } = await scene.changes()
+    const foreign = files.find((file) => file.path === 'x.txt')
+    const { event, reviewable, reasons } = foreign!.events[0]!
+    prints.add(JSON.stringify([{ ...event, taskId: '' }, reviewable, reasons, foreign?.rejectable]))
+  }
+  expect(prints.size).toBe(1)
 })
 
 test('[CHG6] an export has every event as it is stored, and the texts', async () => {

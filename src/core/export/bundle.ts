@@ -13,6 +13,7 @@ import {
 import type { ChangeEvent } from '../../contract/change.ts'
 import { opencodeVersion, version } from '../../contract/version.ts'
 import { hashText } from '../hash.ts'
+import { MerkleTree } from './merkle.ts'
 import type { TimelineRow } from '../session/runs/timeline.ts'
 
 export interface StoredChange {
@@ -68,7 +69,6 @@ export function bundleStatement(
   lines: readonly string[],
   of: { texts: ExportPredicate['texts']; now: number },
 ): Statement {
-  const last = content.entries.at(-1)
   return {
     _type: statementType,
     subject: [
@@ -82,8 +82,9 @@ export function bundleStatement(
     predicate: {
       formatVersion: exportVersion,
       run: content.run,
-      head: { entries: content.entries.length, hash: last?.hash ?? hashText('') },
+      head: bundleHead(content),
       records: lines.length,
+      root: new MerkleTree(lines).root,
       texts: of.texts,
       policy: content.policy,
       versions: { gantry: version, opencode: opencodeVersion },
@@ -91,6 +92,11 @@ export function bundleStatement(
     },
   }
 }
+
+export const bundleHead = ({ entries }: RunContent): ExportPredicate['head'] => ({
+  entries: entries.length,
+  hash: entries.at(-1)?.hash ?? hashText(''),
+})
 
 /** What each file was last proven to be, so that it can be looked up by its hash. */
 function filesOf(changes: readonly StoredChange[]): Statement['subject'] {

@@ -8,7 +8,9 @@ import {
   bundleStatement,
 } from '../export/bundle.ts'
 import { authoredFiles } from '../export/authorship.ts'
+import { excerptLines, excerptStatement } from '../export/excerpt.ts'
 import { agentTraceFormat, gitAiFormat, type Written } from '../export/formats.ts'
+import { provenanceStatement } from '../export/provenance.ts'
 import type { Blobs, Clock, Crypto } from '../ports.ts'
 import type { Caller } from '../session/record/caller.ts'
 import type { SessionApi } from '../session/session.ts'
@@ -33,10 +35,16 @@ export async function exportRun(
   ports: Ports,
   caller: Caller,
   runId: string,
-  { format, texts }: ExportQuery,
+  { format, texts, path }: ExportQuery,
 ): Promise<Exported> {
+  if (format === 'excerpt' && path === undefined)
+    throw new AppError('unprocessable', 'An excerpt is of one file: name it in path', [
+      { path: 'path', message: 'is needed' },
+    ])
   const content = await contentOf(ports, caller, runId, format === 'bundle' && texts === 'hashes')
   if (format === 'bundle') return signedBundle(ports, content, texts)
+  if (format === 'excerpt') return signedExcerpt(ports, content, path ?? '')
+  if (format === 'slsa') return signedProvenance(ports, caller, content)
   const written = await writtenBy(ports, caller, content)
   return format === 'git-ai'
     ? {
@@ -51,23 +59,51 @@ export async function exportRun(
       }
 }
 
-async function signedBundle(
-  { crypto, now }: Ports,
+function signedBundle(
+  ports: Ports,
   content: RunContent,
   texts: ExportQuery['texts'],
 ): Promise<Exported> {
   const lines = bundleLines(content)
-  const statement = bundleStatement(content, lines, { texts, now: now() })
+  const statement = bundleStatement(content, lines, { texts, now: ports.now() })
+  return signed(ports, `${content.run.id}.intoto.jsonl`, statement, lines)
+}
+
+function signedExcerpt(ports: Ports, content: RunContent, path: string): Promise<Exported> {
+  const lines = bundleLines(content)
+  const shown = excerptLines(content, lines, path).map((line) => JSON.stringify(line))
+  const statement = excerptStatement(content, lines, ports.now())
+  return signed(ports, `${content.run.id}.excerpt.intoto.jsonl`, statement, shown)
+}
+
+async function signedProvenance(
+  ports: Ports,
+  caller: Caller,
+  content: RunContent,
+): Promise<Exported> {
+  const { session } = ports
+  const { run } = await session.runs.get(caller, content.run.id)
+  const { repository } = await session.self.view(caller)
+  const { intent, model, agent, createdAt, completedAt } = run
+  const events = countingEvents(content.changes)
+  const of = { intent, model, agent, repository, createdAt, completedAt }
+  const statement = provenanceStatement(content, events, of)
+  return signed(ports, `${content.run.id}.slsa.intoto.jsonl`, statement, [])
+}
+
+async function signed(
+  { crypto }: Ports,
+  fileName: string,
+  statement: object,
+  lines: readonly string[],
+): Promise<Exported> {
   const envelope = await crypto.attest(JSON.stringify(statement))
   if (!envelope)
     throw new AppError('not_configured', 'Cannot sign the bundle: GANTRY_EXPORT_KEYS is not set', [
       { path: 'GANTRY_EXPORT_KEYS', message: 'is not set' },
     ])
-  return {
-    contentType: 'application/jsonl',
-    fileName: `${content.run.id}.intoto.jsonl`,
-    text: [JSON.stringify(envelope), ...lines, ''].join('\n'),
-  }
+  const text = [JSON.stringify(envelope), ...lines, ''].join('\n')
+  return { contentType: 'application/jsonl', fileName, text }
 }
 
 async function contentOf(

@@ -51,7 +51,8 @@ async function tellSessions(
   const sessions = await openPhaseSessions(db, { organisationId, project }).catch(() => [])
   if (sessions.length === 0) return
   for (const change of changes) {
-    const present = [...(await presentPhases(db, { organisationId, project, change }))]
+    const key = { organisationId, project, change }
+    const present = [...(await presentPhases(db, key).catch(() => []))]
     await Promise.allSettled(
       sessions.map((id) => ports.session(id).phases.saved({ organisationId }, change, present)),
     )

@@ -224,7 +224,9 @@ export const phaseRoutes = [
     answer({ deps, caller, params, body: { project, ...word } }) {
       const { change, phase } = read(PhaseNames, params)
       const key = keyOf(caller, { project }, change)
-      return approvePhaseArtifact(deps.db(), deps.now(), caller, key, phase, word)
+      const { keyId } = caller
+      const voter = { keyId, ...countedAs(caller) }
+      return approvePhaseArtifact(deps.db(), deps.now(), voter, key, phase, word)
     },
   }),
 ]
@@ -240,9 +242,16 @@ function keyOf(caller: Caller, { project }: { project: string }, change: string)
   return { organisationId: caller.organisationId, project, change }
 }
 
-const saverOf = ({ organisationId, keyId, memberId }: Caller): Saver => ({
-  ...{ organisationId, savedBy: keyId, memberId },
-})
+/** A new key is its maker's: nobody approves the own work through a member of the own making. */
+const countedAs = ({ countsAs, memberId, owner }: Caller) => {
+  const { memberId: id, owner: name } = countsAs ?? { memberId, owner }
+  return { memberId: id, owner: name }
+}
+
+const saverOf = (caller: Caller): Saver => {
+  const { organisationId, keyId } = caller
+  return { organisationId, savedBy: keyId, memberId: countedAs(caller).memberId }
+}
 
 const changeCursor: Cursor<ChangeRow, string> = {
   read: (cursor) => /^c\.([a-z0-9][a-z0-9._-]{0,99})$/.exec(cursor)?.[1] ?? null,

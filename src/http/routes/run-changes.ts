@@ -8,9 +8,12 @@ import {
   BundleAnswer,
   ChangeImport,
   ChangeImported,
+  ChangeReject,
   ChangeReview,
   ChangesAccepted,
   ChangesRejected,
+  FileHunks,
+  HunksQuery,
   RunChanges,
 } from '../../contract/change-ledger.ts'
 import { AppError } from '../../contract/error.ts'
@@ -126,6 +129,21 @@ export const runChangeRoutes = [
   }),
 
   route({
+    id: 'listChangeHunks',
+    method: 'get',
+    path: '/v1/runs/{runId}/changes/hunks',
+    summary: 'The hunks of a file that a run has changed, by names that stay the same',
+    tag,
+    guard: 'read',
+    params: params.run,
+    query: HunksQuery,
+    answers: ok(FileHunks, 'In the order of their lines'),
+    refuses: ['not_found', 'unprocessable', 'storage_unavailable'],
+    answer: ({ session, caller, params: { runId }, query: { path } }) =>
+      session.evidence.hunks(caller, runId, path),
+  }),
+
+  route({
     id: 'rejectRunChanges',
     method: 'post',
     path: '/v1/runs/{runId}/changes/reject',
@@ -135,7 +153,7 @@ export const runChangeRoutes = [
     tag,
     guard: 'write',
     params: params.run,
-    body: ChangeReview,
+    body: ChangeReject,
     idempotent: true,
     answers: accepted(ChangesRejected, 'File by file'),
     refuses: ['not_found', 'key_conflict', 'session_closed', 'wrong_state', 'unprocessable'],

@@ -253,6 +253,73 @@ describe('what a bundle claims', () => {
       }
   })
 
+  test.each(['messageId', 'sessionId', 'tool', 'callId', 'inputHash', 'id'] as const)(
+    '[EVD13] a part whose %s is another than the link told is not proven',
+    (field) => {
+      const made = fixture()
+      const delivery = fixtureDelivery(made)
+      const other = field === 'inputHash' ? '0'.repeat(64) : 'other'
+      const seenParts = delivery.seenParts.map((part) => ({ ...part, [field]: other }))
+      const { decisions } = proveChanges({
+        ...{ bundle: fixtureBundle(made), mode: 'full' },
+        delivery: { ...delivery, seenParts },
+      })
+      expect(decisions).toMatchObject([{ type: 'skipped', reason: 'evidence-mismatch' }])
+    },
+  )
+
+  test('[EVD13] a step whose trees are others than the link told is not proven, and one that was not heard whole is', () => {
+    const made = fixture()
+    const bundle = fixtureBundle(made)
+    const [window] = bundle.windows
+    const { messageId, from, to } = window!
+    const reasons = (
+      ...seenSteps: { messageId: string; from: string | null; to: string | null }[]
+    ) =>
+      proveChanges({
+        ...{ bundle, mode: 'full' },
+        delivery: { ...fixtureDelivery(made), seenSteps },
+      }).decisions.map((it) => (it.type === 'skipped' ? it.reason : it.proof))
+    const other = '0'.repeat(40)
+    expect(reasons({ messageId, from, to })).toEqual(['opencode-snapshot'])
+    expect(reasons({ messageId, from: 'unknown', to })).toEqual(['opencode-snapshot'])
+    expect(reasons({ messageId, from, to: other }, { messageId, from, to })).toEqual([
+      'opencode-snapshot',
+    ])
+    for (const step of [
+      { messageId, from: other, to },
+      { messageId, from, to: other },
+      { messageId, from: null, to },
+      { messageId: 'another', from, to },
+    ])
+      expect(reasons(step)).toEqual(['evidence-mismatch'])
+  })
+
+  test('[EVD13] of several failures that concern a change the first one is its reason', () => {
+    const at = { windowId: null, path: null, partId: null }
+    const reasons = (...failures: EvidenceBundle['failures']) => reasonsOf(() => ({ failures }))
+    const window = { ...at, windowId: 'window-1' }
+    expect(
+      reasons(
+        { ...at, code: 'read-slow' },
+        { ...window, path: 'src/app.ts', code: 'binary' },
+        { ...window, code: 'object-missing' },
+      ),
+    ).toEqual(['binary'])
+    expect(
+      reasons({ ...at, partId: 'part-1', code: 'malformed-row' }, { ...window, code: 'binary' }),
+    ).toEqual(['malformed-row'])
+    expect(reasons({ ...at, code: 'history-unreadable' })).toEqual(['history-unreadable'])
+    for (const failure of [
+      { ...at, code: 'malformed-row' as const },
+      { ...at, path: 'src/app.ts', code: 'binary' as const },
+      { ...at, partId: 'part-1', path: 'other', code: 'binary' as const },
+      { ...window, path: 'other', code: 'binary' as const },
+      { ...at, windowId: 'window-2', code: 'binary' as const },
+    ])
+      expect(reasons(failure)).toEqual(['opencode-snapshot'])
+  })
+
   test('[EVD13] an input that was shortened on the link is compared by its names alone', () => {
     const made = fixture()
     const delivery = fixtureDelivery(made)

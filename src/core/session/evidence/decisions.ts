@@ -14,6 +14,8 @@ export interface DecisionRow {
   about: string
   decision: 'accepted' | 'rejected'
   operation_id: string | null
+  /** JSON. Null: the whole file. */
+  hunks: string | null
   actor: string
   reason: string
   created_at: number
@@ -21,13 +23,14 @@ export interface DecisionRow {
 
 export function addDecision(sql: Sql, row: Omit<DecisionRow, 'n'>): void {
   sql.run(
-    `insert into change_decisions (run_id, path, about, decision, operation_id, actor, reason, created_at)
-     values (?, ?, ?, ?, ?, ?, ?, ?)`,
+    `insert into change_decisions (run_id, path, about, decision, operation_id, hunks, actor, reason, created_at)
+     values (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     row.run_id,
     row.path,
     row.about,
     row.decision,
     row.operation_id,
+    row.hunks,
     row.actor,
     row.reason,
     row.created_at,
@@ -49,8 +52,45 @@ export const withDecision =
   (sql: Sql, runId: string) =>
   (file: FileReview): FileReview => ({
     ...file,
-    decision: lastDecision(sql, runId, file)?.decision ?? null,
+    decision: decisionOf(lastDecision(sql, runId, file)),
   })
+
+function decisionOf(row: DecisionRow | undefined): FileReview['decision'] {
+  if (row === undefined) return null
+  return row.hunks === null ? row.decision : 'partly-rejected'
+}
+
+export interface TakenBack {
+  /** By what it was or is to be taken back, newest last. */
+  all: { file: RejectedFile; hunks: string[] | null }[]
+  /** What the disk has no more, if nobody else has written. */
+  applied: Set<string>
+  isWhole: boolean
+  /** One that may yet be applied, or nobody can say. */
+  open: RejectedFile | null
+}
+
+/** What has been ordered about a file as it is. */
+export function takenBack(sql: Sql, runId: string, review: FileReview): TakenBack {
+  const rows = sql.all<DecisionRow>(
+    `select * from change_decisions where run_id = ? and path = ? and about = ?
+       and decision = 'rejected' and operation_id is not null order by n`,
+    runId,
+    review.path,
+    aboutOf(review),
+  )
+  const all = rows.map(({ operation_id, hunks }) => ({
+    file: rejectedFile(sql, review.path, operation_id ?? ''),
+    hunks: hunks === null ? null : (JSON.parse(hunks) as string[]),
+  }))
+  const done = all.filter(({ file }) => file.state === 'applied')
+  return {
+    all,
+    applied: new Set(done.flatMap(({ hunks }) => hunks ?? [])),
+    isWhole: done.some(({ hunks }) => hunks === null),
+    open: all.find(({ file }) => isSettled(file) && file.state !== 'applied')?.file ?? null,
+  }
+}
 
 /** How far an operation that takes a file back has come. */
 export function rejectedFile(sql: Sql, path: string, operationId: string): RejectedFile {
@@ -81,5 +121,5 @@ function withoutAttempt(
 }
 
 /** One that may yet be applied, or was: asking again changes nothing. */
-export const isSettled = ({ state }: RejectedFile): boolean =>
+const isSettled = ({ state }: RejectedFile): boolean =>
   state !== 'conflict' && state !== 'denied' && state !== 'failed'

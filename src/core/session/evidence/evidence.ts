@@ -5,9 +5,11 @@ import type {
   BundleAnswer,
   ChangeImport,
   ChangeImported,
+  ChangeReject,
   ChangeReview,
   ChangesAccepted,
   ChangesRejected,
+  FileHunks,
   RunChanges,
 } from '../../../contract/change-ledger.ts'
 import type { ChangeEvent, ProvenChange } from '../../../contract/change.ts'
@@ -60,9 +62,11 @@ export interface EvidenceApi {
   reject(
     caller: Caller,
     runId: string,
-    input: ChangeReview,
+    input: ChangeReject,
     key: string | null,
   ): Promise<ChangesRejected>
+  /** What a file has become, hunk by hunk, as far as hunks can be rejected. */
+  hunks(caller: Caller, runId: string, path: string): Promise<FileHunks>
   /** Throws unless a change of the run has this text. */
   checkText(caller: Caller, runId: string, sha256: string): Promise<void>
 }
@@ -98,8 +102,12 @@ export class Evidence implements RoomOf<EvidenceApi> {
     return this.#rejecting.accept(caller, runId, input, key)
   }
 
-  reject(caller: Caller, runId: string, input: ChangeReview, key: string | null) {
+  reject(caller: Caller, runId: string, input: ChangeReject, key: string | null) {
     return this.#rejecting.reject(caller, runId, input, key)
+  }
+
+  hunks(caller: Caller, runId: string, path: string) {
+    return this.#rejecting.hunks(caller, runId, path)
   }
 
   backfill(caller: Caller, runId: string, input: BackfillCreate, key: string | null) {

@@ -1,8 +1,10 @@
 import { AppError } from '../../../contract/error.ts'
 import type {
+  ChangeReject,
   ChangeReview,
   ChangesAccepted,
   ChangesRejected,
+  FileHunks,
   FileReview,
   RejectedFile,
 } from '../../../contract/change-ledger.ts'
@@ -19,12 +21,10 @@ import type { Caller } from '../record/caller.ts'
 import { callerSession, enterSession, mustBeOpen } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { createRun, mustRun, ownedId, recordOnRun, reviewWorkflow } from '../runs/run.ts'
-import { aboutOf, addDecision, isSettled, lastDecision, rejectedFile } from './decisions.ts'
+import { aboutOf, addDecision, lastDecision, rejectedFile, takenBack } from './decisions.ts'
 import { countingEvents } from './events.ts'
 import { reviewFiles } from './review.ts'
-
-/** Beside it in the message to the agent. */
-const maxTextBytes = 512 * 1024
+import { describeHunks, isTaking, maxTextBytes, takeBack, type Taking } from './taking-back.ts'
 
 /**
  * Takes changes back, or records that they are accepted. Each file is one operation of a run of its own, decided by policy
@@ -50,7 +50,15 @@ export class Rejecting {
         const files = chosen(sql, runId, input)
         for (const file of files) {
           if (lastDecision(sql, runId, file)?.decision === 'accepted') continue
-          decide(sql, now, { runId, file, decision: 'accepted', operationId: null, caller, reason })
+          decide(sql, now, {
+            runId,
+            file,
+            decision: 'accepted',
+            operationId: null,
+            hunks: null,
+            caller,
+            reason,
+          })
         }
         return JSON.stringify(files.map(({ path }) => path))
       })
@@ -61,12 +69,12 @@ export class Rejecting {
   async reject(
     caller: Caller,
     runId: string,
-    input: ChangeReview,
+    input: ChangeReject,
     key: string | null,
   ): Promise<ChangesRejected> {
     await enterSession(this.#kernel, caller)
     const { sql } = this.#kernel.ports
-    const texts = await this.#loadTexts(caller, chosen(sql, runId, input))
+    const texts = await this.#loadTexts(caller, runId, chosen(sql, runId, input), input.hunks)
     const reason = this.#kernel.hide(input.reason)
     const made = await this.#budget.spend((sql, now) => {
       mustBeOpen(callerSession(this.#kernel, caller))
@@ -78,21 +86,38 @@ export class Rejecting {
     return { runId: planned.runId, files: planned.files.map((file) => this.#fileOf(file)) }
   }
 
+  async hunks(caller: Caller, runId: string, path: string): Promise<FileHunks> {
+    await enterSession(this.#kernel, caller)
+    const { sql } = this.#kernel.ports
+    const files = chosen(sql, runId, { paths: [path] })
+    const texts = await this.#loadTexts(caller, runId, files, [])
+    const [file] = files as [FileReview]
+    return describeHunks(file, takenBack(sql, runId, file), texts)
+  }
+
   #fileOf(file: RejectedFile): RejectedFile {
     const { path, operationId } = file
-    return operationId === null ? file : rejectedFile(this.#kernel.ports.sql, path, operationId)
+    if (operationId === null) return file
+    const { reason, ...now } = rejectedFile(this.#kernel.ports.sql, path, operationId)
+    return { ...now, reason: reason ?? (now.state === file.state ? file.reason : null) }
   }
 
   /** Before the commit; a text that is not needed, or too large to be sent, is not loaded. */
   async #loadTexts(
     { organisationId }: Caller,
+    runId: string,
     files: readonly FileReview[],
+    hunks: readonly string[] | undefined,
   ): Promise<Map<string, string>> {
+    const { ports } = this.#kernel
     const texts = new Map<string, string>()
-    for (const { rejectable, before } of files) {
-      if (!rejectable || !before || before.sizeBytes > maxTextBytes) continue
-      const bytes = await this.#kernel.ports.blobs().get(organisationId, before.sha256)
-      if (bytes) texts.set(before.sha256, textOf(bytes))
+    for (const file of files) {
+      const isPartly = hunks !== undefined || takenBack(ports.sql, runId, file).applied.size > 0
+      for (const ref of isPartly ? [file.before, file.after] : [file.before]) {
+        if (!file.rejectable || !ref || ref.sizeBytes > maxTextBytes) continue
+        const bytes = await ports.blobs().get(organisationId, ref.sha256)
+        if (bytes) texts.set(ref.sha256, textOf(bytes))
+      }
     }
     return texts
   }
@@ -100,34 +125,18 @@ export class Rejecting {
   #plan(sql: Sql, now: number, plan: Plan): Planned {
     const { runId, input, texts } = plan
     const files = chosen(sql, runId, input)
-    const known = files.map((file) => this.#known(sql, runId, file, texts))
-    const isNew = (_: FileReview, at: number) => known[at] === null
-    const review = files.some(isNew) ? this.#openRun(sql, now, runId) : null
-    const planned = files.map(
-      (file, at): RejectedFile =>
-        known[at] ?? rejectedFile(sql, file.path, this.#start(sql, now, plan, review ?? '', file)),
+    const takings = files.map((file) =>
+      takeBack(file, input.hunks, takenBack(sql, runId, file), texts),
     )
+    const review = takings.some(isTaking) ? this.#openRun(sql, now, runId) : null
+    const planned = takings.map((taking, at): RejectedFile => {
+      if (!isTaking(taking)) return taking
+      const file = files[at] as FileReview
+      const operationId = this.#start(sql, now, { ...plan, review: review ?? '', file, taking })
+      return rejectedFile(sql, file.path, operationId)
+    })
     if (review !== null) endIfSettled(sql, now, review)
     return { runId: review as Planned['runId'], files: planned }
-  }
-
-  /** What there is to say without doing anything; null: it is to be taken back. */
-  #known(
-    sql: Sql,
-    runId: string,
-    file: FileReview,
-    texts: Map<string, string>,
-  ): RejectedFile | null {
-    const manual = (reason: string): RejectedFile => ({
-      ...{ path: file.path, state: 'manual', reason, operationId: null, approvalId: null },
-    })
-    if (!file.rejectable) return manual(file.reasons.join('. '))
-    if (file.before && !texts.has(file.before.sha256))
-      return manual('Its text is gone, or over 512 KiB: put it back by hand')
-    const last = lastDecision(sql, runId, file)
-    if (last?.decision !== 'rejected' || last.operation_id === null) return null
-    const before = rejectedFile(sql, file.path, last.operation_id)
-    return isSettled(before) ? before : null
   }
 
   #openRun(sql: Sql, now: number, runId: string): string {
@@ -137,28 +146,36 @@ export class Rejecting {
     return id
   }
 
-  #start(sql: Sql, now: number, plan: Plan, review: string, file: FileReview): string {
-    const { caller, runId, texts, reason } = plan
-    const { path: targetPath, before, after } = file
-    const restore = before?.sha256 ?? null
+  #start(
+    sql: Sql,
+    now: number,
+    { caller, runId, reason, review, file, taking }: Plan & Started,
+  ): string {
+    const { expect, restore, content, hunks } = taking
     const operation = Operation.parse({
-      ...{ category: 'edit', operation: 'revert-file', targetPath },
-      revert: { expect: after?.sha256 ?? null, restore },
-      ...(restore !== null && { content: texts.get(restore) ?? '' }),
+      ...{ category: 'edit', operation: 'revert-file', targetPath: file.path },
+      revert: { expect, restore },
+      ...(restore !== null && { content: content ?? '' }),
     })
     const operationId = this.#operations.start(sql, now, askerOf(caller), {
       runId: review,
       operation,
     })
-    decide(sql, now, { runId, file, decision: 'rejected', operationId, caller, reason })
+    decide(sql, now, { runId, file, decision: 'rejected', operationId, hunks, caller, reason })
     return operationId
   }
+}
+
+interface Started {
+  review: string
+  file: FileReview
+  taking: Taking
 }
 
 interface Plan {
   caller: Caller
   runId: string
-  input: ChangeReview
+  input: ChangeReject
   texts: Map<string, string>
   reason: string
 }
@@ -168,7 +185,7 @@ interface Planned {
   files: RejectedFile[]
 }
 
-function chosen(sql: Sql, runId: string, { paths }: ChangeReview): FileReview[] {
+function chosen(sql: Sql, runId: string, { paths }: Pick<ChangeReview, 'paths'>): FileReview[] {
   const workspace = loadPlace(sql).layout?.workspace ?? null
   const files = reviewFiles(runId, countingEvents(sql, mustRun(sql, runId).id), workspace)
   if (paths === undefined) return files
@@ -186,22 +203,22 @@ interface Decided {
   file: FileReview
   decision: 'accepted' | 'rejected'
   operationId: string | null
+  /** Null: the whole file. */
+  hunks: string[] | null
   caller: Caller
   reason: string
 }
 
 function decide(sql: Sql, now: number, decided: Decided): void {
-  const { runId, file, decision, operationId, caller, reason } = decided
+  const { runId, file, decision, operationId, hunks, caller, reason } = decided
   const { path } = file
   addDecision(sql, {
     ...{ run_id: runId, path, about: aboutOf(file), decision, operation_id: operationId, reason },
-    ...{ actor: caller.keyId, created_at: now },
+    ...{ hunks: hunks && JSON.stringify(hunks), actor: caller.keyId, created_at: now },
   })
   recordOnRun(sql, now, runId, `change.${decision}`, {
-    path,
-    operationId,
-    reason,
-    by: caller.keyId,
+    ...{ path, operationId, reason, by: caller.keyId },
+    ...(hunks !== null && { hunks }),
   })
 }
 
