@@ -9,7 +9,7 @@ import { attemptSubject } from '../record/attempts.ts'
 import { blockedError, startError, timeoutError } from './errors.ts'
 import { promptOf } from './prompt.ts'
 import type { Given, Progress, Provider } from './provider.ts'
-import { AttemptSandbox, keyOf } from './sandboxed.ts'
+import { type AttemptSandbox, keyOf } from './sandboxed.ts'
 
 /** How long one wait for the turn lasts: well within the lease of a deadline. */
 const waitMs = 3000
