@@ -5,6 +5,7 @@ import { parseArgs } from 'node:util'
 import { measureCollecting } from './collecting.ts'
 import { measureCalls, measureGrowth, measureReplay } from './calls.ts'
 import { measureEveryday } from './everyday.ts'
+import { measureEvals } from './evals.ts'
 import { measureEvents } from './events.ts'
 import { measureEvidence } from './evidence.ts'
 import { measureFleet } from './fleet.ts'
@@ -52,6 +53,7 @@ const groups: Record<string, Measure> = {
   memory: (_, folder) => measureMemory(join(folder, 'memory')),
   start: (_, folder) => measureStart(join(folder, 'start')),
   everyday: (_, folder) => measureEveryday(join(folder, 'everyday')),
+  evals: async () => measureEvals(),
   evidence: async () => measureEvidence(),
   collecting: (_, folder) => measureCollecting(join(folder, 'collecting')),
   memories: async (_, folder) => [await measureMemories(join(folder, 'memories'))],

@@ -19,6 +19,7 @@ const files = folders
   .flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
+      .filter((entry) => !entry.parentPath.includes('node_modules'))
       .map((entry) => relative(root, join(entry.parentPath, entry.name))),
   )
 const sources = files.filter((file) => !file.startsWith('test/'))

@@ -21,6 +21,7 @@ const badBodies: Record<string, { body: string | Uint8Array; status: number; pat
 /** Bodies may be as large as a megabyte, and larger where they carry files. */
 const largest: Record<string, number> = {
   'PUT /v1/abilities': 8 * 2 ** 20,
+  'POST /v1/evals/compare': 8 * 2 ** 20,
   'POST /v1/evals/runs': 8 * 2 ** 20,
 }
 const tooLarge = (route: string) => ({

@@ -2,6 +2,7 @@
 export const longOnly = [
   'test/adapters/{e2b-{hosts,provider},modal-provider}.test.ts',
   'test/blackbox/stall.test.ts',
+  'test/browser/*.test.ts',
   'test/redteam/redteam.test.ts',
   'test/simulation/faults.test.ts',
   'test/e2e/{contract-{freeze,models,modes-deno,organisations},agent-crashes,changes-faults,enclosed-crashes,evals-twelve,e2b-agent,park,modal-agent,providers,recovery,zombie,fleet,lifecycle,warm-pool}.test.ts',

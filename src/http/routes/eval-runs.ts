@@ -1,4 +1,5 @@
 import { z } from '@hono/zod-openapi'
+import { EvalReportQuery } from '../../contract/eval-report.ts'
 import * as schemas from '../../contract/eval-run.ts'
 import {
   EvalAttempt,
@@ -14,6 +15,7 @@ import { PageQuery } from '../../contract/page.ts'
 import { Reason } from '../../contract/session.ts'
 import { listEvalRuns } from '../../core/registry/eval-runs.ts'
 import { createEvalRun } from '../../core/verbs/create-eval-run.ts'
+import { reportEvalRun } from '../../core/verbs/report-eval-run.ts'
 import { allowLargerBody } from '../kit/body.ts'
 import { evalRunOf, evalRunsOf } from '../kit/evals/eval-run-of.ts'
 import { eventStream } from '../kit/event-stream.ts'
@@ -28,6 +30,7 @@ allowLargerBody(EvalRunCreate, 8 * maxEvalFileBytes)
 const tag = 'evals'
 const limitedKeys = 'obeyed'
 const RunParam = z.object({ evalRunId: EvalRunId })
+const text = { schema: { type: 'string' } } as const
 const position = z.coerce.number().int().min(0)
 const EventsQuery = z.strictObject({
   after: position.default(0).describe('The last event that the caller has'),
@@ -118,6 +121,35 @@ export const evalRunRoutes = [
     answer: async ({ deps, caller, params, query }) => {
       const { runs } = await evalRunOf(deps, params.evalRunId)
       return numberedPage(query, (page) => runs.attempts(caller, page))
+    },
+  }),
+
+  rawRoute({
+    id: 'getEvalReport',
+    method: 'get',
+    path: '/v1/evals/runs/{evalRunId}/report',
+    summary: 'What came of an eval run as one file, compared with a baseline if one is named',
+    tag,
+    guard: 'read',
+    limitedKeys,
+    params: RunParam,
+    query: EvalReportQuery,
+    responses: {
+      200: {
+        content: { 'text/html': text, 'application/xml': text, 'text/markdown': text },
+        description: 'The file, in the form that was asked for; format=jsonl is application/jsonl',
+      },
+    },
+    refuses: ['not_found', 'unprocessable', 'not_configured'],
+    async respond({ deps, caller, params, query }, c) {
+      const run = await evalRunOf(deps, params.evalRunId)
+      const baseline = query.baseline === undefined ? null : await evalRunOf(deps, query.baseline)
+      const report = await reportEvalRun(caller, run, baseline, query)
+      return c.body(report.text, 200, {
+        'content-type': report.contentType,
+        'content-disposition': `attachment; filename="${report.fileName}"`,
+        'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'",
+      })
     },
   }),
 

@@ -16,7 +16,7 @@ import { ok, route } from '../kit/route.ts'
 nameSchemas(schemas, targetSchemas, evaluatorSchemas, responseSchemas)
 nameSchemas(compareSchemas, resultSchemas)
 // Twice ten thousand rows, without long answers.
-allowLargerBody(EvalCompare, 16 * 1024 * 1024)
+allowLargerBody(EvalCompare, 8 * 1024 * 1024)
 
 const tag = 'evals'
 

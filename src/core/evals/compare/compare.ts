@@ -121,7 +121,7 @@ function comparePasses(pairs: readonly Pair[]): PassComparison {
     pairs.filter((pair) => isPassed(pair.before) === before && isPassed(pair.after) === after)
       .length
   const [onlyBaseline, onlyCandidate] = [count(true, false), count(false, true)]
-  const pValue = mcnemar(onlyBaseline, onlyCandidate)
+  const pValue = rounded(mcnemar(onlyBaseline, onlyCandidate))
   const isShown = pValue < 1 - confidence
   const shown = onlyCandidate > onlyBaseline ? 'better' : 'worse'
   return {

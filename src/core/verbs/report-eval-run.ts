@@ -1,0 +1,93 @@
+import { AppError } from '../../contract/error.ts'
+import type { EvalSide } from '../../contract/eval-compare.ts'
+import type { EvalReportQuery } from '../../contract/eval-report.ts'
+import type { EvalAttempt } from '../../contract/eval-run.ts'
+import type { EvalRunApi } from '../eval-run/eval-run.ts'
+import { compareSides } from '../evals/compare/compare.ts'
+import { renderHtml } from '../evals/reports/html.ts'
+import { renderJunit } from '../evals/reports/junit.ts'
+import { renderMarkdown } from '../evals/reports/markdown.ts'
+import { renderJsonl, type Report } from '../evals/reports/report.ts'
+import type { Caller } from '../session/record/caller.ts'
+
+type Runs = Pick<EvalRunApi, 'runs'>
+
+const forms = {
+  html: { contentType: 'text/html; charset=utf-8', ending: 'html', render: renderHtml },
+  junit: { contentType: 'application/xml; charset=utf-8', ending: 'xml', render: renderJunit },
+  markdown: { contentType: 'text/markdown; charset=utf-8', ending: 'md', render: renderMarkdown },
+  jsonl: {
+    contentType: 'application/jsonl; charset=utf-8',
+    ending: 'jsonl',
+    render: ({ sides }: Report) => renderJsonl(sides.flatMap(({ rows }) => rows)),
+  },
+} as const
+
+/** What came of a run as one file; with a baseline also how it differs from that. The caller must see both runs. */
+export async function reportEvalRun(
+  caller: Caller,
+  run: Runs,
+  baseline: Runs | null,
+  { format, target, baselineTarget = target }: EvalReportQuery,
+): Promise<{ text: string; contentType: string; fileName: string }> {
+  const { dataset, sides } = await sidesOf(caller, run)
+  const chosen = target === undefined ? sides : sides.filter((side) => side.target === target)
+  const [first] = chosen
+  if (first === undefined) throw new AppError('unprocessable', `The run has no target "${target}"`)
+  const comparison =
+    baseline === null ? null : await compare(caller, baseline, chosen, baselineTarget)
+  const { contentType, ending, render } = forms[format]
+  return {
+    text: render({ dataset, sides: chosen, comparison }),
+    contentType,
+    fileName: `${first.runId}.${ending}`,
+  }
+}
+
+async function compare(
+  caller: Caller,
+  baseline: Runs,
+  sides: readonly EvalSide[],
+  target: string | undefined,
+) {
+  const [candidate, another] = sides
+  if (candidate === undefined || another !== undefined)
+    throw new AppError('unprocessable', 'Name the target that is compared: the run has several')
+  const wanted = target ?? candidate.target
+  const before = (await sidesOf(caller, baseline)).sides.find((side) => side.target === wanted)
+  if (before === undefined)
+    throw new AppError(
+      'unprocessable',
+      `The baseline has no target "${wanted}": name it as baselineTarget`,
+    )
+  return compareSides(before, candidate)
+}
+
+/** One side per target, in the order of the run. */
+async function sidesOf(
+  caller: Caller,
+  { runs }: Runs,
+): Promise<{ dataset: string; sides: EvalSide[] }> {
+  const { id, dataset, digest, targets } = await runs.view(caller)
+  const attempts: EvalAttempt[] = []
+  let page = await runs.attempts(caller, { after: null, limit: 500 })
+  for (;;) {
+    attempts.push(...page.items)
+    if (page.next === null) break
+    page = await runs.attempts(caller, { after: page.next, limit: 500 })
+  }
+  const sides = targets.map((target) => {
+    const own = attempts.filter((attempt) => attempt.target === target)
+    const repetitions = new Map<string, number>()
+    for (const { evalCaseId } of own)
+      repetitions.set(evalCaseId, (repetitions.get(evalCaseId) ?? 0) + 1)
+    return {
+      ...{ runId: id, target, suiteDigest: digest },
+      cases: [...repetitions].map(([caseId, count]) => ({
+        ...{ id: caseId, repetitions: count, required: false },
+      })),
+      rows: own.flatMap(({ result }) => (result === null ? [] : [result])),
+    }
+  })
+  return { dataset, sides: sides.filter(({ cases }) => cases.length > 0) }
+}
