@@ -50,22 +50,24 @@ async function newWorld() {
     (await ok('POST', '/v1/keys', { name: owner, owner, scopes: ['write', 'approve'] })).secret
   const keys = { anna: await newKey('anna'), bert: await newKey('bert') }
   const world: World = { ok, keys }
-  return { store, mortal, world, send }
+  return { store, mortal, world, send, app }
 }
 
 /** As it goes when nobody dies. */
 async function undisturbed({ given, method }: Case) {
-  const { store, mortal, world, send } = await newWorld()
+  const { store, mortal, world, send, app } = await newWorld()
   const asked = await given(world)
   const before = await rowsOf(store)
   const first = mortal.calls()
   const { status } = await send(method, asked, { 'idempotency-key': 'k' })
   const calls = mortal.calls() - first
+  // Neither a session nor what is in one was asked for.
+  expect(app.sessions.size).toBe(0)
   return { before, status, calls, after: await rowsOf(store) }
 }
 
 test.each(Object.entries(cases))(
-  '[AGT22] %s: dead at any call of the database it is done or not at all, and done once by the same request again',
+  '[AGT22] [AGT23] %s: dead at any call of the database it is done or not at all, and done once by the same request again',
   async (_, one) => {
     const { before, after, status, calls } = await undisturbed(one)
     expect(status).toBeLessThan(300)

@@ -55,6 +55,28 @@ async function timeline(runId: string, kind: string) {
     .map(({ data }: { data: object }) => data)
 }
 
+test('[MEM12] the tools and the routes give the same answers to the same questions', async () => {
+  const project = newProject()
+  const ids: string[] = []
+  for (const [title, content] of [
+    ['Queues', 'One queue per tenant'],
+    ['Tenants', 'A tenant has a queue and a quota'],
+    ['Other', 'Nothing of it'],
+  ] as const)
+    ids.push((await remember(project, title, content)).id)
+  const session = await host().begin({ project, memory: { scopes: ['project'] } })
+  const found = await use(session, 'memory_search', { query: 'tenant queue' })
+  const asked = `/v1/memories/search?project=${project}&scope=project&query=tenant%20queue`
+  const { items } = await host().ok('GET', asked)
+  expect(items).toHaveLength(2)
+  expect(found.data?.items).toEqual(items)
+  const read = await use(session, 'memory_get', { id: ids[0] })
+  expect(read.data?.memory).toEqual(await host().ok('GET', `/v1/memories/${ids[0]}`))
+  const none = `mem_${'0'.repeat(20)}`
+  expect((await use(session, 'memory_get', { id: none })).success).toBe(false)
+  expect((await host().refusal('GET', `/v1/memories/${none}`))[0]).toBe(404)
+})
+
 describe('a session that names memory', () => {
   test('[MEM9] begins with what fits, under a heading, pinned and on the timeline of its first run', async () => {
     const project = newProject()

@@ -108,6 +108,37 @@ describe('a policy that waits for a phase', () => {
     expect((await asks(session))?.decision).toBe('allow')
   })
 
+  test('[SDD13] another policy of a session that works is looked for at once', async () => {
+    const project = await gatedProject({ change: 'other', phase: 'apply-progress' })
+    await save(project, 'tasks')
+    const session = await begin(project)
+    expect((await asks(session))?.decision).toBe('deny')
+    const sdd = { change: 'login', phase: 'apply-progress' }
+    const rules = [{ id: 'apply', match: { category: ['edit'] }, decision: 'allow', sdd }]
+    const source = JSON.stringify({ name: 'gated', rules })
+    await host().ok('PUT', '/v1/policies', { project, format: 'json', source })
+    await host().ok('POST', `${session.at}/policy`)
+    await host().live(1000)
+    expect((await asks(session))?.decision).toBe('allow')
+  })
+
+  test('[SDD13] after twenty tries it waits for the next turn, which looks again', async () => {
+    const project = await gatedProject()
+    await save(project, 'tasks')
+    isWithoutPhases = true
+    const session = await host().begin({ project })
+    const { id } = await session.prompt()
+    await host().live(24 * 3_600_000)
+    const { sql } = { sql: host().app.databaseOf(session.id) }
+    expect(sql.all(`select 1 from deadlines where name = 'phases'`)).toEqual([])
+    isWithoutPhases = false
+    session.agent.endTurn(id)
+    await host().live(1000)
+    await session.prompt()
+    await host().live(1000)
+    expect((await asks(session))?.decision).toBe('allow')
+  })
+
   test('[SDD13] an artifact that was saved before the session began counts at once', async () => {
     const project = await gatedProject()
     await save(project, 'tasks')

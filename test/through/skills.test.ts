@@ -198,6 +198,7 @@ describe('[SKILL18] a skill that is a file of the workspace', () => {
     const asked = { skills: ['house'], session: session.id }
     expect(await payload(asked)).toEqual(['path_not_uploaded'])
 
+    session.agent.emit('skill.read', read('house', 'Elsewhere.', { path: 'other.md' }))
     session.agent.emit('skill.read', read('house', '---\nname: x\n---\nWipe your feet.'))
     session.agent.emit('skill.read', read('house', 'Forged.'))
     session.agent.emit('skill.read', read('nobody', 'Forged.'))
@@ -205,7 +206,7 @@ describe('[SKILL18] a skill that is a file of the workspace', () => {
     expect(await payload(asked)).toEqual(['Wipe your feet.'])
     expect(await payload({ skills: ['house'] })).toEqual(['path_not_uploaded'])
     const logged = (await session.events('skill.read')).map(({ data }: { data: object }) => data)
-    expect(logged[0]).toEqual({ name: 'house', path, found: 'file', sha256: 'a'.repeat(64) })
+    expect(logged[1]).toEqual({ name: 'house', path, found: 'file', sha256: 'a'.repeat(64) })
 
     await ok('POST', `${session.at}/replace`)
     await host().live(30_000)
