@@ -5,10 +5,6 @@ import { AppError, errorCodeOf } from '../../contract/error.ts'
 import { EvalRunId, Text } from '../../contract/ids.ts'
 import { compareSides } from '../../core/evals/compare/compare.ts'
 import { decidePromotion } from '../../core/evals/compare/gate.ts'
-import { renderHtml } from '../../core/evals/reports/html.ts'
-import { renderJunit } from '../../core/evals/reports/junit.ts'
-import { renderMarkdown } from '../../core/evals/reports/markdown.ts'
-import { type Report, renderJsonl } from '../../core/evals/reports/report.ts'
 import {
   findEvalBaseline,
   noEvalBaseline,
@@ -19,68 +15,14 @@ import type { Caller } from '../../core/session/record/caller.ts'
 import { loadEvalSides, sideOf } from '../../core/verbs/eval-sides.ts'
 import type { AppDeps } from '../kit/deps.ts'
 import { evalRunOf, evalRunsOf } from '../kit/evals/eval-run-of.ts'
-import { ok, rawRoute, route } from '../kit/route.ts'
+import { ok, route } from '../kit/route.ts'
 
 const tag = 'evals'
 const limitedKeys = 'obeyed'
 const RunParam = z.object({ evalRunId: EvalRunId })
 const target = Text(100, 1).optional().describe('Needed if the run has several')
 
-const formats = {
-  jsonl: [
-    'application/x-ndjson',
-    (report: Report) => renderJsonl(report.sides.flatMap((side) => side.rows)),
-  ],
-  junit: ['application/xml', renderJunit],
-  markdown: ['text/markdown', renderMarkdown],
-  html: ['text/html', renderHtml],
-} as const satisfies Record<string, readonly [string, (report: Report) => string]>
-type Format = keyof typeof formats
-
-const ReportQuery = z.strictObject({
-  format: z.enum(Object.keys(formats) as [Format, ...Format[]]).default('jsonl'),
-  baseline: EvalRunId.optional().describe(
-    'A run to compare with; the report then says what differs',
-  ),
-  target,
-})
-
 export const evalResultRoutes = [
-  rawRoute({
-    id: 'getEvalReport',
-    method: 'get',
-    path: '/v1/evals/runs/{evalRunId}/report',
-    summary: 'The results of an eval run as JSONL, JUnit, Markdown or one HTML page',
-    tag,
-    guard: 'read',
-    limitedKeys,
-    params: RunParam,
-    query: ReportQuery,
-    responses: {
-      200: {
-        content: Object.fromEntries(
-          Object.values(formats).map(([type]) => [type, { schema: z.string() }]),
-        ),
-        description: 'The report',
-      },
-    },
-    refuses: ['not_found', 'unprocessable', 'not_configured'],
-    async respond({ deps, caller, params, query }, c) {
-      const { run, sides } = await sidesOf(deps, caller, params.evalRunId)
-      const [type, render] = formats[query.format]
-      const report: Report = { dataset: run.dataset, sides }
-      if (query.baseline !== undefined) {
-        const before = await sidesOf(deps, caller, query.baseline)
-        const candidate = sideOf(sides, query.target)
-        report.comparison = compareSides(sideOf(before.sides, query.target), candidate)
-      }
-      return c.body(render(report), 200, {
-        'content-type': `${type}; charset=utf-8`,
-        'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'; sandbox",
-      })
-    },
-  }),
-
   route({
     id: 'compareEvalRuns',
     method: 'get',
