@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, readlinkSync, rmSync, statSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 import type { KnownSecret } from '../../src/core/redaction/redaction.ts'
+import type { GitLine } from './pack-walls.ts'
 import { Refusal } from './refusal.ts'
 import { findSecret } from './secret-search.ts'
 import { scrubHome, scrubFolders } from './scrub.ts'
@@ -53,14 +54,16 @@ async function scrub({ home, workspace, folders, uid, secrets, ...rest }: ScrubO
 }
 
 /** Git over packs of the sandbox's: as its user, without network. */
-const asUser = (uid: number) => async (args: readonly string[]) => ({
-  file: 'unshare',
-  args: [
-    ...['--net', '--ipc', '--', 'setpriv', `--reuid=${uid}`, `--regid=${uid}`, '--clear-groups'],
-    ...['--inh-caps=-all', '--bounding-set=-all', '--no-new-privs', 'git', ...args],
-  ],
-  owner: undefined,
-})
+function asUser(uid: number): GitLine {
+  return async (args) => ({
+    file: 'unshare',
+    args: [
+      ...['--net', '--ipc', '--', 'setpriv', `--reuid=${uid}`, `--regid=${uid}`, '--clear-groups'],
+      ...['--inh-caps=-all', '--bounding-set=-all', '--no-new-privs', 'git', ...args],
+    ],
+    owner: undefined,
+  })
+}
 
 /** The copy came with its memory: a second agent with the same token. Until two looks find nothing. */
 function killClones(uid: number, agent: string): void {

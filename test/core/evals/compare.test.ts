@@ -116,7 +116,7 @@ describe('[EVAL36] what is said', () => {
     const { evaluators } = compare(sideOf('a', times(6, 1)), candidate)
     expect(evaluators).toMatchObject([
       { name: 'contains', cases: 6 },
-      { name: 'extra', cases: 1, verdict: 'inconclusive' },
+      { name: 'extra', cases: 1, verdict: 'inconclusive', baseline: 0, difference: 0 },
     ])
   })
 })
@@ -280,6 +280,14 @@ describe('[EVAL38] the promotion gate', () => {
       sideOf('a', times(9, 1)),
       'inconclusive',
       '9 cases can be compared',
+    ],
+    [
+      'a case that only the baseline has',
+      { minCases: 5 },
+      sideOf('b', times(6, 1)),
+      sideOf('a', times(9, 1)),
+      'pass',
+      'It is not shown to be worse',
     ],
     [
       'missing rows',

@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import type { EvaluatorAnswer } from '../../../src/contract/eval-request.ts'
+import { LeafEvaluator } from '../../../src/contract/eval-evaluator.ts'
 import { schemaMistakes } from '../../../src/core/evals/evaluators/json-schema.ts'
-import { answered, scoreOf } from './subject.ts'
+import { requestsOf } from '../../../src/core/evals/evaluators/score.ts'
+import { answered, caseWith, scoreOf } from './subject.ts'
 
 const hit = (...hits: string[]) => ({ score: 1, hits, misses: [] })
 const miss = (...misses: string[]) => ({ score: 0, hits: [], misses })
@@ -57,9 +59,20 @@ describe('[EVAL8] field_accuracy', () => {
     ['day', { match: 'date' }, '2026-03-10', false],
     ['day', { match: 'date' }, '3/9/2026', false],
     ['day', { match: 'date' }, '2026-02-31', false],
+    ['day', { match: 'date' }, ' 2026-03-09 ', true],
+    ['day', { match: 'numeric_tolerance', tolerance: 9 }, 3, false],
     ['day', {}, '9 March 2026', false],
   ])('%s by %j: %j is %s', (path, match, given, fits) => {
     expect(score({ [path]: given }, [{ path, ...match }]).score).toBe(fits ? 1 : 0)
+  })
+
+  test('a day that there is not is no day, and null is not nothing', () => {
+    const expected = [{ role: 'assistant', content: { day: '2026-02-31', none: null } }]
+    const of = (given: object, field: object) =>
+      scoreOf({ type, fields: [field] }, answered(given), {}, { expectedMessages: expected }).score
+    expect(of({ day: '2026-02-31' }, { path: 'day', match: 'date' })).toBe(0)
+    expect(of({ none: null }, { path: 'none' })).toBe(1)
+    expect(of({}, { path: 'none' })).toBe(0)
   })
 
   test('names what is missing', () => {
@@ -189,6 +202,15 @@ describe('[EVAL11] json_schema', () => {
     [{ minimum: 3, minLength: 9, minItems: 9, required: ['x'] }, 'text-text'],
     [{ multipleOf: 0.1 }, 0.3],
     [{ oneOf: [{ minimum: 5 }, { minimum: 2 }] }, 3],
+    [{ type: ['string', 'null'], pattern: '^a' }, null],
+    [{ minimum: 3, maximum: 3 }, 3],
+    [{ exclusiveMinimum: 2, exclusiveMaximum: 4 }, 3],
+    [{ minLength: 2, maxLength: 2 }, 'ab'],
+    [{ minItems: 2, maxItems: 2, uniqueItems: true }, [1, 2]],
+    [{ uniqueItems: false, title: 'T', description: 'D', $schema: 'S', default: 1 }, [1, 1]],
+    [{ type: 'boolean', properties: { a: {} }, additionalProperties: false }, true],
+    [{ uniqueItems: true }, 'aa'],
+    [{ minLength: 3, minProperties: 1 }, [1]],
     [true, 'x'],
   ])('%j takes %j', (schema, answer) => {
     if (typeof schema === 'object')
@@ -207,6 +229,9 @@ describe('[EVAL11] json_schema', () => {
     [{ properties: { a: { typ: 'string' } } }, ['properties', 'a', 'typ']],
     [{ anyOf: [{}, 3] }, ['anyOf', 1]],
     [{ type: 'text' }, ['type']],
+    [{ type: ['string', 'text'] }, ['type']],
+    [{ not: { kind: 1 } }, ['not', 'kind']],
+    [{ items: { kind: 1 } }, ['items', 'kind']],
     [{ minLength: -1 }, ['minLength']],
     [{ pattern: '(' }, ['pattern']],
     [{ required: 'a' }, ['required']],
@@ -324,6 +349,49 @@ describe('[EVAL12] what was found out in the workspace', () => {
     [{ type: 'evidence' }, { kind: 'evidence', changes: [] }, hit('Nothing was changed')],
   ] as [object, EvaluatorAnswer, object][])('%j', (config, answer, expected) => {
     expect(score(config, answer)).toEqual(expected)
+  })
+
+  test.each([
+    [
+      { type: 'file_exists', paths: ['a', 'b'] },
+      { kind: 'files', paths: ['a', 'b'] },
+    ],
+    [
+      { type: 'file_matches', path: 'a', contains: 'x' },
+      { kind: 'files', paths: ['a'] },
+    ],
+    [npmTest, { kind: 'command', command: 'npm test', timeoutSeconds: 9 }],
+    [
+      { ...npmTest, cwd: 'web' },
+      { kind: 'command', command: 'npm test', timeoutSeconds: 9, cwd: 'web' },
+    ],
+    [{ type: 'diff_scope' }, { kind: 'changes' }],
+    [{ type: 'policy' }, { kind: 'policy' }],
+    [{ type: 'evidence' }, { kind: 'evidence' }],
+  ])('%j asks for %j, under its name', (config, request) => {
+    const evaluator = LeafEvaluator.parse({ name: 'e', ...config })
+    expect(requestsOf({ case: caseWith([evaluator]), response: answered('x') })).toEqual([
+      { id: 'e', ...request },
+    ])
+  })
+
+  test.each(['latency', 'contains', 'tool_trajectory'])('%s asks for nothing', (type) => {
+    const rest = { threshold: 1, value: ['a'], mode: 'exact' }
+    const keys = { latency: ['threshold'], contains: ['value'], tool_trajectory: ['mode'] }[type]
+    const config = Object.fromEntries(Object.entries(rest).filter(([key]) => keys?.includes(key)))
+    const evaluator = LeafEvaluator.parse({ name: 'e', type, ...config })
+    expect(requestsOf({ case: caseWith([evaluator]), response: answered('x') })).toEqual([])
+  })
+
+  test('patterns of files tell capitals apart, and long values are shown in part', () => {
+    const config = { type: 'file_matches', path: 'a', pattern: 'X' }
+    expect(score(config, files(['a', 'x'])).score).toBe(0)
+    const [miss = ''] = score(
+      { ...config, pattern: undefined, equals: 'y' },
+      files(['a', 'x'.repeat(500)]),
+    ).misses
+    expect(miss).toMatch(/x…$/)
+    expect(miss.length).toBeLessThan(200)
   })
 
   test('what was never found out scores 0 and says so', () => {

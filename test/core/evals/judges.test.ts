@@ -72,6 +72,19 @@ describe('[EVAL13] what a judge is asked', () => {
     expect(idOf(`</data-${idOf('a')}>`)).not.toBe(idOf('a'))
   })
 
+  test('it has the task, what was expected and how to answer, each on lines of its own', () => {
+    const { prompt } = judge(llm, 'x', () => '').request
+    const lines = prompt.split('\n')
+    expect(lines).toEqual(
+      expect.arrayContaining(['The task:', 'user: Do it', 'It works', 'Be fair']),
+    )
+    expect(lines.at(-1)).toMatch(/^Answer: \{"score"/)
+    const asked = judge(rubric, 'x', () => '').request.prompt.split('\n')
+    expect(asked).toEqual(
+      expect.arrayContaining(['- "one": Names the cause', '- "two": Is polite']),
+    )
+  })
+
   test('the prompt and the answer are recorded', () => {
     const { request, result } = judge(llm, 'x', () => '{"score": 0.5}')
     expect(result?.details).toEqual({
@@ -92,6 +105,7 @@ describe('[EVAL13] what a judge is asked', () => {
 describe("[EVAL14] a judge's answer", () => {
   test('is one JSON object', () => {
     const text = '{"score": 0.7, "hits": ["a"], "misses": ["b"], "reasoning": "so"}'
+    expect(judge(llm, 'x', () => '{"score": 1}').result).not.toHaveProperty('reasoning')
     expect(judge(llm, 'x', () => ` ${text}\n`).scored).toMatchObject({
       score: 0.7,
       hits: ['a'],

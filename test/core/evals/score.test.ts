@@ -126,6 +126,7 @@ describe('[EVAL20] result rows', () => {
       conversation_id: 'conv',
       target: 'agent',
       attempt: 0,
+      transcript: '/v1/sessions/ses_1/events',
       score: 1,
       verdict: 'pass',
       candidate_answer: 'abc',

@@ -532,3 +532,51 @@ evalcases:
     { repetitions: 1, required: true, workspace: { configurationId: 'cfg', files: [] } },
   ])
 })
+
+test('[EVAL21] [EVAL26] what stands under execution counts before what stands beside it', () => {
+  const checked = check(`
+repetitions: 5
+execution: { repetitions: 4, workspace: { files: { a: whole } } }
+evalcases:
+  - { id: a, outcome: o, input: i }
+  - id: b
+    outcome: o
+    input: i
+    repetitions: 3
+    workspace: { files: { a: own } }
+    execution: { repetitions: 2, workspace: { files: { a: inner } } }
+`)
+  expect(checked.problems).toEqual([])
+  expect(checked.suite?.cases).toMatchObject([
+    { repetitions: 4, workspace: { files: [{ path: 'a', text: 'whole' }] } },
+    { repetitions: 2, workspace: { files: [{ path: 'a', text: 'inner' }] } },
+  ])
+})
+
+test('[EVAL22] what is no map, no text or no weight is told, and nothing throws', () => {
+  for (const [text, location] of [
+    ['evaluators: [3]', 'evalcases[0].evaluators[0]'],
+    ['evaluators: [{ type: llm_judge, prompt: 3 }]', 'evalcases[0].evaluators[0].prompt'],
+    ['workspace: 3', 'evalcases[0].workspace'],
+    ['execution: 3', 'evalcases[0].execution'],
+    ['expected_messages: 3', 'evalcases[0].expected_messages'],
+    [
+      'evaluators: [{ type: composite, aggregator: { type: weighted_average, weights: { a: x } }, evaluators: [{ type: cost, budget: 1 }] }]',
+      'evalcases[0].evaluators[0].aggregator.weights',
+    ],
+    [
+      'evaluators: [{ type: composite, aggregator: { type: weighted_average, best: 1 }, evaluators: [{ type: cost, budget: 1 }] }]',
+      'evalcases[0].evaluators[0].aggregator.best',
+    ],
+  ] as const) {
+    const checked = caseOf(`    ${text}\n`)
+    expect([text, checked.problems.map((problem) => problem.location)]).toEqual([text, [location]])
+    expect(checked.suite?.cases).toEqual([])
+  }
+  const one = check('evalcases: one.jsonl', {
+    'evals/one.jsonl': '{"id":"a","criteria":"o","input":"i"}',
+  })
+  expect(one.suite?.cases.map(({ id }) => id)).toEqual(['a'])
+  const rooted = check('evalcases: [/all/x.yaml]', { 'all/x.yaml': 'id: a\noutcome: o\ninput: i' })
+  expect(rooted.suite?.cases).toHaveLength(1)
+})

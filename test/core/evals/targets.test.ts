@@ -129,6 +129,7 @@ describe('[EVAL28] a targets file', () => {
       'targets[0].settings.workers',
       'Is there already outside of "settings"',
     ],
+    [{ settings: 3 }, 'targets[0].settings', 'Must be a map'],
     [{ workers: 0 }, 'targets[0].workers', expect.stringMatching('Too small')],
     [{ permissions: 'maybe' }, 'targets[0].permissions', expect.stringMatching('Invalid option')],
     [{ provider: 'codex' }, 'targets[0].provider', 'Must be one of opencode, cli, http, replay'],
@@ -275,6 +276,19 @@ describe('[EVAL30] recorded answers', () => {
           { outputMessages: [{ content: 'try 1' }], durationMs: 1 },
         ],
       },
+    })
+  })
+
+  test('a switch is only read where one is meant', () => {
+    expect(
+      one({ name: 't', provider: 'opencode', model: 'true', agent: '12' }).targets[0],
+    ).toMatchObject({
+      model: 'true',
+      agent: '12',
+    })
+    const lines = '{"evalId": "a", "content": "x"}\n'
+    expect(replay('    trace: r.jsonl\n', { 'evals/r.jsonl': lines }).targets[0]).toMatchObject({
+      responses: { a: [{ outputMessages: [{ content: 'x' }] }] },
     })
   })
 

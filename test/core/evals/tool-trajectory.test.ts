@@ -78,6 +78,12 @@ describe('[EVAL7] exact', () => {
     })
   })
 
+  test('each call too many is named with its place', () => {
+    expect(scoreOf({ type, mode, expected: [{ tool: 'a' }] }, calls('a', 'b', 'c')).misses).toEqual(
+      ['Position 2: unexpected call of b', 'Position 3: unexpected call of c'],
+    )
+  })
+
   test('a call too many costs score', () => {
     expect(scoreOf({ type, mode, expected: [{ tool: 'a' }] }, calls('a', 'b'))).toEqual({
       score: 0.5,

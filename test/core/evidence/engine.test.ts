@@ -295,6 +295,41 @@ describe('what a bundle claims', () => {
       expect(reasons(step)).toEqual(['evidence-mismatch'])
   })
 
+  test('[EVD18] a change outside of the session’s folder is proven, and told to be there', () => {
+    const { decisions, diagnostics } = prove(({ capability }) => ({
+      capability: {
+        ...capability,
+        session: { ...capability.session!, worktree: '/workspace/', directory: '/workspace/docs/' },
+      },
+    }))
+    expect(decisions).toMatchObject([{ type: 'upgraded' }])
+    expect(diagnostics).toMatchObject([{ code: 'path-outside-session', path: 'src/app.ts' }])
+    const inside = prove(({ capability }) => ({
+      capability: {
+        ...capability,
+        session: { ...capability.session!, worktree: '/workspace/', directory: '/workspace/src/' },
+      },
+    }))
+    expect(inside.diagnostics).toEqual([])
+  })
+
+  test('[EVD6] a content that is no text, and a name that cannot be said', () => {
+    expect(
+      reasonsOf(({ parts }) => ({
+        parts: parts.map((part) => ({
+          ...part,
+          tool: 'write',
+          input: { filePath: 'src/app.ts', content: 7 },
+        })),
+      })),
+    ).toEqual(['evidence-mismatch'])
+    const { changes } = prove(({ parts }) => ({
+      parts: parts.map((part) => ({ ...part, input: { ...part.input, filePath: '../a\nb' } })),
+    }))
+    expect(changes[0]?.event.relativePath).toBe(String.raw`../a\u000ab`)
+    expect(changes[0]?.event.eventId).toMatch(/^evt_[0-9a-f]{40}$/)
+  })
+
   test('[EVD13] of several failures that concern a change the first one is its reason', () => {
     const at = { windowId: null, path: null, partId: null }
     const reasons = (...failures: EvidenceBundle['failures']) => reasonsOf(() => ({ failures }))
