@@ -44,7 +44,7 @@ export default defineConfig({
           isolate: false,
           include: [
             'test/*.test.ts',
-            'test/{adapters,hosts,http,through,sandbox-agent,local,runner}/**/*.test.ts',
+            'test/{adapters,client,hosts,http,through,sandbox-agent,local,runner}/**/*.test.ts',
           ],
           exclude: longOnly,
         },

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { measureAbilities } from './abilities.ts'
 import { measureCollecting } from './collecting.ts'
 import { measureCalls, measureGrowth, measureReplay } from './calls.ts'
 import { measureEveryday } from './everyday.ts'
@@ -13,6 +14,7 @@ import { measureGate } from './gate.ts'
 import { measureIdle } from './idle.ts'
 import { measureMemories } from './memories.ts'
 import { measureMemory } from './memory.ts'
+import { measureProcessor } from './processor.ts'
 import { Servers } from './servers.ts'
 import { measureSizes } from './sizes.ts'
 import { soak } from './soak.ts'
@@ -39,7 +41,7 @@ const { values, positionals } = parseArgs({
 
 type Measure = (servers: Servers, folder: string) => Promise<Row[]>
 
-/** In this order; those after `sizes` run only if they are named, and print what they find themselves. */
+/** In this order; those after `sizes` run only if they are named, and the last two print what they find themselves. */
 const groups: Record<string, Measure> = {
   calls: async (servers) => measureCalls(await servers.gantry(), await servers.base()),
   replay: async (servers) => measureReplay(await servers.gantry(), await servers.base()),
@@ -55,11 +57,13 @@ const groups: Record<string, Measure> = {
   everyday: (_, folder) => measureEveryday(join(folder, 'everyday')),
   evals: async () => measureEvals(),
   evidence: async () => measureEvidence(),
+  abilities: () => measureAbilities(),
   collecting: (_, folder) => measureCollecting(join(folder, 'collecting')),
   memories: async (_, folder) => [await measureMemories(join(folder, 'memories'))],
   stall: async (servers) => measureStall(await servers.gantry()),
   idle: measureIdle,
   sizes: measureSizes,
+  processor: async (servers) => measureProcessor(await servers.gantry(), await servers.base()),
   fleet: async (_, folder) => {
     await measureFleet(join(folder, 'fleet'), Number(values.sessions ?? 50))
     return []
@@ -70,7 +74,7 @@ const groups: Record<string, Measure> = {
     return []
   },
 }
-const onlyByName = ['fleet', 'soak']
+const onlyByName = ['processor', 'fleet', 'soak']
 /** These share the machine with nobody. */
 const alone = ['memory', 'start', 'everyday', 'collecting', 'fleet']
 

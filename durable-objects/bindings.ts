@@ -1,6 +1,7 @@
 import type { EvalRunApi } from '../src/core/eval-run/eval-run.ts'
 import type { OrganisationApi } from '../src/core/organisation/organisation.ts'
-import type { Ledger, LedgerStatus } from '../src/core/ports.ts'
+import { ledgerShard, ledgerShards } from '../src/core/ledger/ledger.ts'
+import type { Ledger, LedgerAnswer, LedgerStatus } from '../src/core/ports.ts'
 import { remoteApi } from '../src/core/actor/remote.ts'
 import type { SessionApi } from '../src/core/session/session.ts'
 import type { Caller } from '../src/core/session/record/caller.ts'
@@ -16,7 +17,10 @@ export interface Env {
   ORGANISATION: Objects<Asked>
   /** Absent: the deployment has not been given it yet, and runs no evals. */
   EVAL?: Objects<Asked>
-  LEDGER: Objects<Ledger & { status(organisationId: string | null): Promise<LedgerStatus> }>
+  LEDGER: Objects<{
+    append(input: string): Promise<string>
+    status(organisationId: string | null): Promise<LedgerStatus>
+  }>
 }
 
 /** What callers may ask of a session, wherever its object lives. */
@@ -25,6 +29,14 @@ export const sessionApi = (env: Env, id: string): SessionApi =>
 
 export const organisationApi = (env: Env, id: string): OrganisationApi =>
   apiOf(() => env.ORGANISATION.getByName(id)) as OrganisationApi
+
+/** The writer of this owner's rows. */
+export const ledgerOf = (env: Env, ownerId: string): Ledger => ({
+  append: async (input) => {
+    const shard = env.LEDGER.getByName(`ledger-${ledgerShard(ownerId, ledgerShards)}`)
+    return JSON.parse(await shard.append(JSON.stringify(input))) as LedgerAnswer
+  },
+})
 
 /** Null: the deployment has no such objects. */
 export function evalRunApis(env: Env): ((id: string) => EvalRunApi) | null {

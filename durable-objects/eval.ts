@@ -1,8 +1,7 @@
 import { DurableObject } from 'cloudflare:workers'
 import { EvalRunActor } from '../src/core/eval-run/eval-run.ts'
-import { ledgerShard, ledgerShards } from '../src/core/ledger/ledger.ts'
 import { attemptSessions } from '../src/core/verbs/create-session.ts'
-import { type Env, organisationApi, boundParts, sessionApi } from './bindings.ts'
+import { type Env, organisationApi, boundParts, sessionApi, ledgerOf } from './bindings.ts'
 import { answerCarried } from './carried.ts'
 import { Opened } from './opened.ts'
 import { durableSql } from './sqlite.ts'
@@ -31,7 +30,7 @@ export class EvalObject extends DurableObject<Env> {
         now: () => Date.now(),
         session,
         beginSession: attemptSessions({ ...parts, session, organisation }),
-        ledger: (id) => env.LEDGER.getByName(`ledger-${ledgerShard(id, ledgerShards)}`),
+        ledger: (id) => ledgerOf(env, id),
         config: parts.sessionConfig,
       })
     }

@@ -1,11 +1,11 @@
 import { DurableObject } from 'cloudflare:workers'
 import { LedgerActor } from '../src/core/ledger/ledger.ts'
-import type { Ledger, LedgerAppend } from '../src/core/ports.ts'
+import type { LedgerAppend } from '../src/core/ports.ts'
 import { type Env, boundParts } from './bindings.ts'
 import { durableSql } from './sqlite.ts'
 
 /** A batching writer to libSQL. Each session always uses the same one. */
-export class LedgerObject extends DurableObject<Env> implements Ledger {
+export class LedgerObject extends DurableObject<Env> {
   readonly #actor: LedgerActor
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -14,11 +14,13 @@ export class LedgerObject extends DurableObject<Env> implements Ledger {
       ...boundParts(env),
       sql: durableSql(ctx.storage),
       now: () => Date.now(),
+      sleep: (ms) => scheduler.wait(ms),
     })
   }
 
-  append(input: LedgerAppend) {
-    return this.#actor.append(input)
+  /** As one text each way, like every call to an object. */
+  async append(input: string): Promise<string> {
+    return JSON.stringify(await this.#actor.append(JSON.parse(input) as LedgerAppend))
   }
   status(organisationId: string | null) {
     return this.#actor.status(organisationId)

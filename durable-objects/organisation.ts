@@ -1,7 +1,6 @@
 import { DurableObject } from 'cloudflare:workers'
-import { ledgerShard, ledgerShards } from '../src/core/ledger/ledger.ts'
 import { OrganisationActor } from '../src/core/organisation/organisation.ts'
-import { type Env, organisationApi, boundParts, sessionApi } from './bindings.ts'
+import { type Env, ledgerOf, organisationApi, boundParts, sessionApi } from './bindings.ts'
 import { answerCarried } from './carried.ts'
 import { Opened } from './opened.ts'
 import { durableSql } from './sqlite.ts'
@@ -23,7 +22,7 @@ export class OrganisationObject extends DurableObject<Env> {
         now: () => Date.now(),
         session: (id) => sessionApi(env, id),
         organisation: (id) => organisationApi(env, id),
-        ledger: (id) => env.LEDGER.getByName(`ledger-${ledgerShard(id, ledgerShards)}`),
+        ledger: (id) => ledgerOf(env, id),
       })
     this.#opened = new Opened(ctx, create)
   }

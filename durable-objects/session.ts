@@ -2,10 +2,9 @@ import { DurableObject } from 'cloudflare:workers'
 import { linkClose, linkPing, linkPong } from '../src/contract/link.ts'
 import type { GatewayTool } from '../src/core/session/calls/tools/tool.ts'
 import { gatewayTools } from '../src/core/session/calls/tools/registry.ts'
-import { ledgerShard, ledgerShards } from '../src/core/ledger/ledger.ts'
 import type { Caller } from '../src/core/session/record/caller.ts'
 import { SessionActor } from '../src/core/session/session.ts'
-import { type Env, organisationApi, boundParts } from './bindings.ts'
+import { type Env, ledgerOf, organisationApi, boundParts } from './bindings.ts'
 import { answerCarried } from './carried.ts'
 import { Opened } from './opened.ts'
 import {
@@ -30,7 +29,7 @@ export class SessionObject extends DurableObject<Env> {
         host: createSessionHost(ctx),
         now: () => Date.now(),
         organisation: (id) => organisationApi(env, id),
-        ledger: (id) => env.LEDGER.getByName(`ledger-${ledgerShard(id, ledgerShards)}`),
+        ledger: (id) => ledgerOf(env, id),
         tools,
         config: boundParts(env).sessionConfig,
       })

@@ -41,6 +41,7 @@ const layers = {
   config: /^src\/(config|variables|variable-forms)\.ts$/,
   adapters: /^src\/adapters\//,
   http: /^src\/http\//,
+  client: /^src\/client\//,
   agent: /^sandbox-agent\//,
   host: /^(durable-objects\/|src\/(worker|deno|parts)\.ts$|src\/hosts\/)/,
   local: /^(local|build)\//,
@@ -78,6 +79,11 @@ const rules: { files: RegExp; may: string; allowed: Allowed }[] = [
     allowed: (name) =>
       isPackage(name) ||
       within(layers.contract, layers.core, layers.config, layers.adapters, layers.http)(name),
+  },
+  {
+    files: layers.client,
+    may: 'zod, contract and itself',
+    allowed: within(/^zod$/, layers.contract, layers.client),
   },
   {
     files: /^src\/http\/kit\//,

@@ -295,6 +295,9 @@ describe('[REL4] a database that a newer release has changed for good', () => {
   test('is refused with what to do on every door, unchanged, and its alarm waits for that release', async () => {
     const { id, stub, session } = await newSession()
     const newer = 'update _ladder set applied = 1000, needs = 1000'
+    // Its first rows are sent: nothing else changes its deadlines.
+    const unsent = `select 1 from deadlines where name = 'outbox'`
+    await until(async () => (await rows(stub, unsent)).length === 0)
     await rows(stub, newer)
     const before = await rows(stub, 'select * from deadlines')
     await evictDurableObject(stub)

@@ -17,7 +17,6 @@ export const crashPoints = [
   'ask.stored',
   'operation.decided',
   'attempt.reserved',
-  'ability.moved',
   'outbox.before-send',
   'outbox.after-send',
   'ledger.before-write',

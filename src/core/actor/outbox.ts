@@ -27,13 +27,29 @@ export function outboxWatermark(sql: Sql): number {
   return sql.all<{ watermark: number }>('select watermark from outbox_mark')[0]?.watermark ?? 0
 }
 
-/** Of any other kind than the one that is given, if one is. */
-export function hasUnsentOutbox(sql: Sql, exceptKind = ''): boolean {
+/** How far libSQL is, and which row is the newest. */
+export function outboxReach(sql: Sql): { watermark: number; newest: number } {
+  const [reach] = sql.all<{ watermark: number; newest: number | null }>(
+    'select watermark, (select max(seq) from outbox) as newest from outbox_mark',
+  )
+  return { watermark: reach?.watermark ?? 0, newest: reach?.newest ?? 0 }
+}
+
+export function hasUnsentOutbox(sql: Sql): boolean {
   const found = sql.all(
-    `select 1 from outbox where seq > (select watermark from outbox_mark) and kind <> ? limit 1`,
-    exceptKind,
+    `select 1 from outbox where seq > (select watermark from outbox_mark) limit 1`,
   )
   return found.length > 0
+}
+
+/** What waits to be sent: nothing, rows of one kind only, or others among them. */
+export function unsentOutboxKinds(sql: Sql, kind: string): 'none' | 'only' | 'others' {
+  const [found] = sql.all<{ others: number | null }>(
+    `select max(kind <> ?) as others from outbox where seq > (select watermark from outbox_mark)`,
+    kind,
+  )
+  if (found?.others == null) return 'none'
+  return found.others === 0 ? 'only' : 'others'
 }
 
 /** What others have is a JSON object. */
@@ -86,10 +102,6 @@ function newestNames(rows: OutboxRow[]): OutboxRow[] {
 
 const nameOf = ({ kind, payload }: OutboxRow) => `${kind} ${payload}`
 
-export function lastOutboxSeq(sql: Sql): number {
-  return sql.all<{ seq: number | null }>('select max(seq) as seq from outbox')[0]?.seq ?? 0
-}
-
 /** What the newest row is about, sent or not. */
 export function lastOutboxKind(sql: Sql): string | null {
   return (
@@ -105,13 +117,25 @@ export function outboxLag(sql: Sql, now: number): { pending: number; lagMs: numb
   return { pending: row?.pending ?? 0, lagMs: row?.oldest ? Math.max(0, now - row.oldest) : 0 }
 }
 
-/** A watermark lower than ours means that libSQL has lost rows: they count as unsent again. */
-export function setOutboxWatermark(sql: Sql, now: number, watermark: number): void {
-  sql.run('update outbox_mark set watermark = ?', watermark)
-  const oldest = sql.all<{ at: number }>(
-    'select created_at as at from outbox order by seq limit 1',
-  )[0]?.at
-  if (oldest !== undefined && oldest < now - keepSentMs) prune(sql, now - keepSentMs, watermark)
+/**
+ * libSQL has stored all up to there, as it answered to whoever sent what follows `after`. Less than that means that it has
+ * lost rows: they count as unsent again. Nothing else moves the mark back: a mere question may be answered after rows that
+ * were sent meanwhile. Returns the mark.
+ */
+export function setOutboxWatermark(
+  sql: Sql,
+  now: number,
+  stored: number,
+  after = Infinity,
+): number {
+  const [set] = sql.all<{ watermark: number; oldest: number | null }>(
+    `update outbox_mark set watermark = ${stored < after ? '?' : 'max(watermark, ?)'}
+     returning watermark, (select created_at from outbox order by seq limit 1) as oldest`,
+    stored,
+  )
+  const { watermark, oldest } = set ?? { watermark: 0, oldest: null }
+  if (oldest !== null && oldest < now - keepSentMs) prune(sql, now - keepSentMs, watermark)
+  return watermark
 }
 
 /** The row at the watermark stays, so that numbers never start again; a bounded slice at a time. */
@@ -121,6 +145,14 @@ function prune(sql: Sql, before: number, watermark: number): void {
      and seq < ? and created_at < ?`,
     watermark,
     before,
+  )
+}
+
+/** All is sent. The deadline of the sending becomes that of the question, an hour later, whether libSQL still has all. */
+export function keepOutboxPromise(sql: Sql, now: number): void {
+  sql.run(
+    `update or replace deadlines set name = 'outbox.verify', at = ?, attempt = 0, runner = null where name = 'outbox'`,
+    nextOutboxVerification(now),
   )
 }
 

@@ -3,10 +3,11 @@ import type { Sql, SqlValue } from '../ports.ts'
 /** Which tables were written. */
 export interface Written {
   has(table: string): boolean
+  isSubsetOf(tables: ReadonlySet<string>): boolean
 }
 
 /** For whoever does not know what was written before. */
-export const everything: Written = { has: () => true }
+export const everything: Written = { has: () => true, isSubsetOf: () => false }
 
 type Tables = ReadonlySet<string>
 

@@ -26,6 +26,8 @@ import { type Kind, type Table, tables } from './tables.ts'
 const maxBatchRows = 1000
 /** One request that takes too long would fail all of its sessions, again and again. */
 const maxBatchBytes = 8 * 1024 * 1024
+/** From one batch to the next. Each costs two requests, and nobody waits for rows to be in libSQL. */
+const paceMs = 100
 
 interface Waiting {
   input: LedgerAppend
@@ -53,6 +55,8 @@ interface LedgerPorts {
   db(): Db
   now: Clock
   log: Log
+  /** Undefined: batches follow each other as they come. */
+  sleep?: (ms: number) => Promise<void>
   crash?: CrashPoint | undefined
 }
 
@@ -68,6 +72,7 @@ export class LedgerActor implements Ledger {
   readonly #letters: DeadLetters
   #queue: Waiting[] = []
   #writing = false
+  #begunAt = 0
   /** The oldest unsent row of each session whose rows did not get through, and why. */
   readonly #behind = new Map<string, Behind>()
 
@@ -103,8 +108,22 @@ export class LedgerActor implements Ledger {
 
   async #writeAll(): Promise<void> {
     this.#writing = true
-    while (this.#queue.length > 0) await this.#writeBatch(this.#takeBatch())
+    while (this.#queue.length > 0) {
+      const pause = this.#pause()
+      if (pause) await pause
+      this.#begunAt = this.#ports.now()
+      await this.#writeBatch(this.#takeBatch())
+    }
     this.#writing = false
+  }
+
+  /** A lone request does not wait; of many, those that come soon after a batch travel together in the next one. */
+  #pause(): Promise<void> | undefined {
+    const { sleep, now } = this.#ports
+    const waitMs = this.#begunAt + paceMs - now()
+    const isSoon = waitMs > 0 && waitMs <= paceMs
+    // A pause that fails is over.
+    return isSoon ? sleep?.(waitMs).catch(() => undefined) : undefined
   }
 
   #takeBatch(): Waiting[] {
@@ -145,7 +164,7 @@ export class LedgerActor implements Ledger {
     const failures: Failures = new Map()
     if (writing.length === 0) return failures
     try {
-      await db.batch(writing.flatMap(planStatements))
+      await db.batch(batchStatements(writing))
       for (const { input, rows } of writing) this.#letters.settle(input.sessionId, rows)
     } catch (error) {
       if (isLibsqlAway(error)) throw error
@@ -227,6 +246,20 @@ const planStatements = ({ input, rows, stored }: Plan): DbStatement[] => [
   ledgerWatermark(input.sessionId, stored),
 ]
 
+/** As all plans one after the other. Calls of many owners are one statement, and so are all watermarks. */
+function batchStatements(plans: readonly Plan[]): DbStatement[] {
+  const ofCalls = plans.filter(hasOnlyCalls)
+  const others = plans.filter((plan) => !hasOnlyCalls(plan))
+  const owned = ofCalls.flatMap(({ input, rows }) => rows.map((row) => ({ who: input, row })))
+  return [
+    ...(owned.length > 0 ? [upsert('call', owned)] : []),
+    ...others.flatMap(({ input, rows }) => ledgerStatements(input, rows)),
+    ledgerWatermarks(plans),
+  ]
+}
+
+const hasOnlyCalls = ({ rows }: Plan): boolean => rows.every(({ kind }) => kind === 'call')
+
 async function loadWatermarks(db: Db, sessionIds: string[]): Promise<Map<string, number>> {
   const places = sessionIds.map(() => '?').join(', ')
   const rows = await db.all<{ session_id: string; seq: number }>(
@@ -241,6 +274,16 @@ export function ledgerWatermark(sessionId: string, seq: number): DbStatement {
     sql: `insert into outbox_watermarks (session_id, seq) values (?, ?)
       on conflict (session_id) do update set seq = max(seq, excluded.seq)`,
     values: [sessionId, seq],
+  }
+}
+
+function ledgerWatermarks(plans: readonly Plan[]): DbStatement {
+  const marks = plans.map(({ input, stored }) => [input.sessionId, stored])
+  return {
+    sql: `insert into outbox_watermarks (session_id, seq)
+      select value ->> '$[0]', value ->> '$[1]' from json_each(?) where true
+      on conflict (session_id) do update set seq = max(seq, excluded.seq)`,
+    values: [JSON.stringify(marks)],
   }
 }
 
@@ -282,7 +325,13 @@ export function ledgerStatements(who: RowOwner, rows: readonly OutboxRow[]): DbS
     if (kind === 'session.erased') statements.push(...eraseSession(who, lastTime(run)))
     else if (kind === 'uploads.swept') statements.push(...run.flatMap((row) => sweep(who, row)))
     else if (kind === 'snapshot.deleted') statements.push(deleteSnapshots(who, run))
-    else if (Object.hasOwn(tables, kind)) statements.push(upsert(kind as Kind, who, run))
+    else if (Object.hasOwn(tables, kind))
+      statements.push(
+        upsert(
+          kind as Kind,
+          run.map((row) => ({ who, row })),
+        ),
+      )
     else if (kind !== 'dead-letter.closed') throw new UnknownKind(kind)
     from = to
   }
@@ -296,17 +345,23 @@ const sweep = (who: RowOwner, { payload }: OutboxRow): DbStatement[] =>
 
 const upserts = new Map<Kind, string>()
 
-function upsert(kind: Kind, who: RowOwner, rows: OutboxRow[]): DbStatement {
+function upsert(kind: Kind, owned: readonly { who: RowOwner; row: OutboxRow }[]): DbStatement {
   const sql = upserts.get(kind) ?? upsertSql(tables[kind])
   upserts.set(kind, sql)
-  const pairs = rows.map(({ seq, payload }) => `[${seq},${payload}]`)
-  return { sql, values: [`[${pairs.join(',')}]`, who.sessionId, who.organisationId] }
+  const rows = owned.map(({ who, row }) => {
+    const owner = JSON.stringify([who.sessionId, who.organisationId]).slice(1, -1)
+    return `[${row.seq},${row.payload},${owner}]`
+  })
+  return { sql, values: [`[${rows.join(',')}]`] }
 }
+
+/** A row is its number, its payload, its session and its organisation. */
+const owner = `value ->> '$[2]'`
 
 function upsertSql({ name, key, session, payload, fixed }: Table): string {
   const sources: Record<string, string> = {
-    [session]: '?2',
-    organisation_id: '?3',
+    [session]: owner,
+    organisation_id: `value ->> '$[3]'`,
     outbox_seq: `value ->> '$[0]'`,
     ...fixed,
   }
@@ -318,8 +373,8 @@ function upsertSql({ name, key, session, payload, fixed }: Table): string {
     .filter((column) => !key.includes(column))
     .map((column) => `${column} = excluded.${column}`)
   return `insert into ${name} (${columns.join(', ')})
-    select ${Object.values(sources).join(', ')} from json_each(?1)
-    where not exists (select 1 from outbox_watermarks where session_id = ?2 and erased_at is not null)
+    select ${Object.values(sources).join(', ')} from json_each(?)
+    where not exists (select 1 from outbox_watermarks where session_id = ${owner} and erased_at is not null)
     on conflict (${key.join(', ')}) do update set ${updates.join(', ')}
     where excluded.${session} = ${name}.${session} and excluded.outbox_seq >= ${name}.outbox_seq`
 }

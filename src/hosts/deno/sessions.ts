@@ -83,7 +83,10 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
   const onUnopened = (id: string, error: unknown) =>
     log('error', 'Cannot open an object', { id, error: String(error) })
   const ledgers = new Actors<LedgerActor>(
-    { folder: join(dataDir, 'ledgers'), create: (_, sql) => new LedgerActor({ ...ports, sql }) },
+    {
+      folder: join(dataDir, 'ledgers'),
+      create: (_, sql) => new LedgerActor({ ...ports, sql, sleep }),
+    },
     limits,
   )
   const organisations: Actors<OrganisationActor> = new Actors(
@@ -245,7 +248,7 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
       agentHeardAt: () => own()?.heardAt() ?? null,
       watched: () => own()?.watched() ?? false,
       publish: (events) => own()?.publish(events),
-      sleep: (ms) => hold(new Promise((resolve) => setTimeout(resolve, ms))),
+      sleep: (ms) => hold(sleep(ms)),
       defer: (work) => void hold(work).catch((error: unknown) => logFailure(id, error)),
       async erase() {
         own()?.close(linkClose.fenced, 'The session was deleted')
@@ -281,3 +284,5 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
     if (!closing) log('error', 'Work of an actor failed', { id, error: String(error) })
   }
 }
+
+const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))

@@ -106,15 +106,15 @@ test('[EVT1] who begins to watch gets what is committed from then on, however lo
 
 /** A sender whose pauses end when the test says so. `onAppend` is what happens while a batch is on its way. */
 function setUpSender(onAppend: () => void = () => {}) {
-  const { kernel, sql } = setUp()
+  const { kernel, sql, armed } = setUp()
   const bursts: number[][] = []
   const deferred: Promise<unknown>[] = []
-  const pauses: (() => void)[] = []
+  const pauses: { ms: number; end: () => void }[] = []
   Object.assign(kernel.ports, {
     host: {
       ...kernel.ports.host,
       defer: (work: Promise<unknown>) => void deferred.push(work),
-      sleep: () => new Promise<void>((resolve) => pauses.push(resolve)),
+      sleep: (ms: number) => new Promise<void>((end) => pauses.push({ ms, end })),
     },
     ledger: () => ({
       append: async ({ rows }: LedgerAppend) => {
@@ -127,11 +127,12 @@ function setUpSender(onAppend: () => void = () => {}) {
   const sender = new Outbox(kernel)
   kernel.enter([sender], new Set(Object.keys(sender.deadlines)))
   const add = (kind: string) => kernel.commit((sql, now) => addToOutbox(sql, now, kind, {}))
+  const settle = () => new Promise((resolve) => setImmediate(resolve))
   const pause = async () => {
-    pauses.shift()?.()
-    await new Promise((resolve) => setImmediate(resolve))
+    pauses.pop()?.end()
+    await settle()
   }
-  return { sql, sender, bursts, deferred, add, pause }
+  return { kernel, sql, armed, sender, bursts, deferred, pauses, add, pause, settle }
 }
 
 test('[OUT7] what is written while a burst is under way goes with the next one', async () => {
@@ -157,19 +158,92 @@ test('[OUT7] what is written while a burst is under way goes with the next one',
   expect([bursts.slice(2), hasUnsentOutbox(sql)]).toEqual([[[5], [6], [7]], false])
 })
 
-test('[OUT13] calls alone are gathered for five pauses, and go at once with anything else', async () => {
-  const { bursts, add, pause } = setUpSender()
+test('[OUT13] calls alone are gathered for a second, and leave within 200 ms of anything else', async () => {
+  const { bursts, pauses, add, pause, settle } = setUpSender()
+  const pending = () => pauses.map(({ ms }) => ms)
   add('call')
-  for (let n = 0; n < 4; n += 1) await pause()
   add('call')
-  expect(bursts).toEqual([])
+  await settle()
+  expect([pending(), bursts]).toEqual([[1000], []])
   await pause()
   expect(bursts).toEqual([[1, 2]])
   add('call')
-  await pause()
+  await settle()
   add('session')
+  await settle()
+  // The second is not waited for any more.
+  expect(pending()).toEqual([1000, 200])
   await pause()
   expect(bursts.slice(1)).toEqual([[3, 4]])
+  pauses.length = 0
+  add('session')
+  expect(pending()).toEqual([200])
+})
+
+test('[OUT13] a commit of calls alone hurries nobody, one with anything else does', async () => {
+  const { kernel, sql, pauses, settle } = setUpSender()
+  const before = { ...sql }
+  let looks = 0
+  sql.all = (statement, ...values) => {
+    if (statement.includes('from outbox where')) looks += 1
+    return before.all(statement, ...values)
+  }
+  const begin = (id: string) =>
+    `insert into calls (tool, tool_call_id, operation_id, args, args_hash, state, generation, attempts, started_at)
+     values ('verify', '${id}', '${id}', '{}', '', 'pending', 1, 1, 1)`
+  kernel.commit((sql) => sql.run(begin('a')))
+  kernel.commit((sql) => sql.run(begin('b')))
+  await settle()
+  // Calls come often: only the first of them looks what there is to send.
+  expect([pauses.map(({ ms }) => ms), looks]).toEqual([[1000], 1])
+  kernel.commit((sql, now) => {
+    sql.run(begin('c'))
+    sql.run(`update session set title = 'x'`)
+    addToOutbox(sql, now, 'session', {})
+  })
+  await settle()
+  expect(pauses.map(({ ms }) => ms)).toEqual([1000, 200])
+})
+
+test('[OUT4] once all is sent the alarm is for the question an hour later, and for the next row it is early again', async () => {
+  const { armed, sql, deferred, pauses, add, pause } = setUpSender()
+  add('call')
+  await pause()
+  await deferred.shift()
+  const names = () =>
+    sql.all<{ name: string }>('select name from deadlines').map(({ name }) => name)
+  const hour = 60 * 60_000
+  expect([armed, names()]).toEqual([[1000 + safetyNetMs, 1000 + hour], ['outbox.verify']])
+  pauses.length = 0
+  add('call')
+  expect(armed.at(-1)).toBe(1000 + safetyNetMs)
+  expect(names().toSorted()).toEqual(['outbox', 'outbox.verify'])
+})
+
+test('[OUT2] what is not sent keeps its deadline', async () => {
+  const { sql, deferred, kernel, add, pause } = setUpSender(() => {
+    throw new Error('away')
+  })
+  Object.assign(kernel.ports, { log: () => undefined })
+  add('call')
+  await pause()
+  await deferred.shift()
+  expect(sql.all('select name from deadlines')).toEqual([{ name: 'outbox' }])
+})
+
+test('[OUT7] if a pause fails, the sender is not stuck: the next row is gathered anew', async () => {
+  const { pauses, kernel, bursts, deferred, add, pause } = setUpSender()
+  const before = { ...kernel.ports.host }
+  kernel.ports.host.sleep = () => Promise.reject(new Error('no timers'))
+  Object.assign(kernel.ports, { log: () => undefined })
+  add('call')
+  await deferred.shift()
+  Object.assign(kernel.ports.host, before)
+  expect(pauses).toEqual([])
+  kernel.ports.now = () => 10_000
+  add('call')
+  await pause()
+  expect(bursts).toEqual([[1, 2]])
 })
 
 writesSuite('memory', async (work) => work(memorySql()))

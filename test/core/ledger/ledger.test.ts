@@ -94,6 +94,80 @@ describe('writing', () => {
     expect(writes).toBe(2)
   })
 
+  test('[OUT14] batches of one shard begin 100 ms apart, and what comes meanwhile travels together', async () => {
+    let now = 1000
+    const pauses: number[] = []
+    const sleep = async (ms: number) => {
+      pauses.push(ms)
+      now += ms
+      if (pauses.length === 2) throw new Error('no timers')
+    }
+    ledger = new LedgerActor({
+      sql: memorySql(),
+      db: watched,
+      now: () => now,
+      log: () => {},
+      sleep,
+    })
+    const ids = Array.from({ length: 4 }, (_, n) => `${sessionId}_${n}`)
+    await append(0, [call(1, 'a', 'settled')])
+    expect([pauses, writes]).toEqual([[], 1])
+    now += 30
+    await Promise.all(ids.map((id) => append(0, [call(1, 'a', 'settled')], id)))
+    expect([pauses, writes]).toEqual([[70], 2])
+    // A pause that fails holds nobody up.
+    now += 99
+    expect(await append(1, [call(2, 'b', 'settled')])).toBe(2)
+    expect(pauses).toEqual([70, 1])
+    now += 100
+    await append(2, [call(3, 'c', 'settled')])
+    // Nor does a clock that was put back.
+    now -= 500
+    await append(3, [call(4, 'd', 'settled')])
+    expect([pauses, writes]).toEqual([[70, 1], 5])
+  })
+
+  test('[OUT1] calls of many sessions in one batch keep their owners, beside rows of other kinds', async () => {
+    const [erased, other] = [`${sessionId}_erased`, `${sessionId}_other`]
+    await append(0, [{ seq: 1, kind: 'session.erased', payload: '{}', createdAt: 1 }], erased)
+    const first = append(0, [call(1, 'z', 'settled')], `${sessionId}_first`)
+    const orgOf = async (id: string) =>
+      (
+        await libsql
+          .db()
+          .all<{ organisation_id: string }>(
+            'select organisation_id from session_tool_invocations where session_id = ?',
+            id,
+          )
+      ).map((row) => row.organisation_id)
+    const rows = [call(1, 'a', 'pending'), call(2, 'a', 'settled')]
+    const before = writes
+    await Promise.all([
+      first,
+      append(0, rows),
+      ledger.append({ sessionId: other, organisationId: 'org_2', after: 0, rows }),
+      append(1, [call(2, 'late', 'settled')], erased),
+      append(
+        0,
+        [{ seq: 1, kind: 'dead-letter.closed', payload: '{"seq":1}', createdAt: 1 }],
+        `${sessionId}_k`,
+      ),
+    ])
+    expect(writes - before).toBe(2)
+    expect([await stored(), await stored(other), await stored(erased)]).toEqual([
+      ['a settled 2'],
+      ['a settled 2'],
+      [],
+    ])
+    expect([await orgOf(sessionId), await orgOf(other)]).toEqual([[organisationId], ['org_2']])
+    expect([
+      await mark(),
+      await mark(other),
+      await mark(erased),
+      await mark(`${sessionId}_k`),
+    ]).toEqual([2, 2, 2, 1])
+  })
+
   test('[OUT3] the same rows again, also out of order, give the same result', async () => {
     const rows = [
       call(1, 'a', 'pending'),

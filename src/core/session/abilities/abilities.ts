@@ -327,13 +327,22 @@ export class Abilities implements RoomOf<AbilitiesApi> {
         await this.#kernel.openSecrets()
         await this.#secrets.open()
         await this.#budget.spend((sql, now, headroom) => this.#moves.advance(sql, now, headroom))
-        await this.#kernel.crash('ability.moved')
       } while (this.#isStale)
     } catch (error) {
-      this.#kernel.ports.log('error', 'An execution could not be moved', { error: String(error) })
-      this.#kernel.commit((sql, now) => setDeadline(sql, 'ability', now + tryAgainMs))
+      this.#putOff(error)
     } finally {
       this.#isMoving = false
+    }
+  }
+
+  /** Nobody waits for a move, so what fails is not thrown: it comes back by its deadline, or with the next commit. */
+  #putOff(reason: unknown): void {
+    const { log } = this.#kernel.ports
+    log('error', 'An execution could not be moved', { error: String(reason) })
+    try {
+      this.#kernel.commit((sql, now) => setDeadline(sql, 'ability', now + tryAgainMs))
+    } catch (error) {
+      log('error', 'And could not be put off', { error: String(error) })
     }
   }
 

@@ -62,7 +62,9 @@ export class Gate implements RoomOf<GateApi> {
       // While the organisation was asked the sandbox may have been replaced.
       if (this.#kernel.session().generation !== generation) return
       const turn = this.#policy.askingTurn()
-      const asker = { generation, turnId, runId: turnId && runOfTurn(sql, turnId) }
+      const isOfTurn = turn !== null && turn.id === turnId
+      const runId = isOfTurn ? turn.runId : turnId && runOfTurn(sql, turnId)
+      const asker = { generation, turnId, runId }
       const answer = receiveQuestion(sql, now, question, asker, () =>
         this.#policy.decideQuestion(sql, now, arrivedAt, question, ofTurn(turn, turnId), headroom),
       )

@@ -38,6 +38,8 @@ export class SessionPolicy {
   #changes: ReadonlySet<string> | undefined
   #phases: PhaseStates | undefined
   #terms: AttemptTerms | null | undefined
+  #enclosure: { generation: number; level: Enclosure } | undefined
+  #contractTools: readonly string[] | undefined
   #turn: AskingTurn | null = null
   #turnState = -1
 
@@ -52,6 +54,7 @@ export class SessionPolicy {
     this.#changes = undefined
     this.#phases = undefined
     this.#terms = undefined
+    this.#enclosure = undefined
   }
 
   /** The document that counts, if there is one. */
@@ -133,13 +136,12 @@ export class SessionPolicy {
   #requestOf(question: Question): PermissionRequest {
     const { tool, input, subagent = null } = question
     const agent = this.agents()?.agent.name ?? question.agent ?? null
-    const { tools } = this.#kernel.ports
-    const contractTools = tools
+    this.#contractTools ??= this.#kernel.ports.tools
       .filter(({ definition }) => definition.needs === undefined)
       .map(({ definition }) => toolFileName(definition))
     const context = this.context(agent, subagent)
     const request = requestOfTool({
-      ...{ tool, input, contractTools, ownTools: this.#ownTools() },
+      ...{ tool, input, contractTools: this.#contractTools, ownTools: this.#ownTools() },
       ...context,
     })
     const real = (question.realPaths ?? []).filter((path) => !request.paths.includes(path))
@@ -193,8 +195,12 @@ export class SessionPolicy {
 
   /** What no sandbox of this generation has said is not claimed. */
   enclosure(): Enclosure {
-    const { sql } = this.#kernel.ports
-    return loadEnclosure(sql, this.#kernel.session().generation)?.level ?? 'none'
+    const { generation } = this.#kernel.session()
+    if (this.#enclosure?.generation !== generation) {
+      const level = loadEnclosure(this.#kernel.ports.sql, generation)?.level ?? 'none'
+      this.#enclosure = { generation, level }
+    }
+    return this.#enclosure.level
   }
 
   /** Changes whose phases rules of the document wait for. */

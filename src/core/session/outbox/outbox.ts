@@ -6,13 +6,15 @@ import { clearDeadline, clearTakenDeadline, setDeadline } from '../../actor/dead
 import { describeCalls } from '../calls/rows.ts'
 import {
   hasUnsentOutbox,
+  keepOutboxPromise,
   outboxIdentity,
-  lastOutboxSeq,
   nextOutboxVerification,
   outboxLag,
+  outboxReach,
   outboxWatermark,
   setOutboxWatermark,
   unsentOutbox,
+  unsentOutboxKinds,
 } from '../../actor/outbox.ts'
 import type { LedgerAnswer, OutboxRow } from '../../ports.ts'
 import { describeTimeline, headText } from '../runs/timeline.ts'
@@ -23,6 +25,8 @@ import { describeUploadSweeps } from '../calls/uploads.ts'
 const gatherMs = 200
 /** If all of them are calls: these are only for the record, and most of what a lone call costs is its sending. */
 const gatherCallsMs = 1000
+/** What a commit writes that begins or ends calls and nothing else. */
+const callTables: ReadonlySet<string> = new Set(['calls', 'outbox', 'events', 'deadlines'])
 
 /**
  * Sends the outbox to the ledger, in order, one batch at a time. A commit that has written a row wakes it, and rows of
@@ -34,6 +38,8 @@ export class Outbox implements Room {
   #sending = false
   #failures = 0
   #notBefore = 0
+  /** While calls are gathered: something else has come that should not wait so long. */
+  #hurry: (() => void) | null = null
 
   constructor(kernel: SessionKernel) {
     this.#kernel = kernel
@@ -46,21 +52,32 @@ export class Outbox implements Room {
 
   readonly written = (tables: Written): void => {
     // The mark alone moves back if libSQL has lost rows.
-    if (tables.has('outbox') || tables.has('outbox_mark')) this.#wake()
+    if (!tables.has('outbox') && !tables.has('outbox_mark')) return
+    if (this.#hurry === null) this.#wake()
+    else if (!isOfCalls(tables)) this.#hurryOn()
   }
 
-  #wake(): void {
+  /** What is to be sent, if that could be asked. */
+  #wake(): ReturnType<typeof unsentOutboxKinds> | undefined {
     const { ports } = this.#kernel
-    if (this.#sending || ports.now() < this.#notBefore) return
-    if (!this.#kernel.created || !hasUnsentOutbox(ports.sql)) return
+    if (this.#sending || ports.now() < this.#notBefore || !this.#kernel.created) return undefined
+    const kinds = unsentOutboxKinds(ports.sql, 'call')
+    if (kinds === 'none') return kinds
     this.#sending = true
-    ports.host.defer(this.#gatherAndSend())
+    ports.host.defer(this.#gatherAndSend(kinds === 'only'))
+    return kinds
   }
 
-  async #gatherAndSend(): Promise<void> {
+  /** Something else than calls may have come. */
+  #hurryOn(): void {
+    if (this.#kernel.created && unsentOutboxKinds(this.#kernel.ports.sql, 'call') === 'only') return
+    this.#hurry?.()
+  }
+
+  async #gatherAndSend(onlyCalls: boolean): Promise<void> {
     try {
-      await this.#gather()
-      await this.#sendAll(this.#newest())
+      await this.#gather(onlyCalls)
+      await this.#sendBurst()
       this.#failures = 0
       this.#kernel.outboxWaits = null
     } catch (error) {
@@ -69,41 +86,62 @@ export class Outbox implements Room {
       this.#sending = false
     }
     // What was committed while the last batch was on its way.
-    this.#wake()
+    if (this.#wake() === 'none') this.#keepPromise()
   }
 
-  async #gather(): Promise<void> {
-    const { sql, host } = this.#kernel.ports
-    for (let waitedMs = 0; waitedMs < gatherCallsMs; waitedMs += gatherMs) {
-      await host.sleep(gatherMs)
-      if (!this.#kernel.created || hasUnsentOutbox(sql, 'call')) return
+  /** All is sent, so the alarm need not look. Joins the commit that moved the mark. */
+  #keepPromise(): void {
+    const { sql, now } = this.#kernel.ports
+    try {
+      keepOutboxPromise(sql, now())
+      this.#kernel.armNext()
+    } catch {
+      // Then it looks.
+    }
+  }
+
+  async #gather(onlyCalls: boolean): Promise<void> {
+    const { host } = this.#kernel.ports
+    if (!onlyCalls) return host.sleep(gatherMs)
+    const others = new Promise<void>((resolve) => (this.#hurry = resolve))
+    try {
+      await Promise.race([host.sleep(gatherCallsMs), others.then(() => host.sleep(gatherMs))])
+    } finally {
+      this.#hurry = null
     }
   }
 
   /** What comes meanwhile and is newer travels with the next burst: a busy session would send row by row. */
-  async #sendAll(newest = Infinity): Promise<void> {
-    while (this.#kernel.created && outboxWatermark(this.#kernel.ports.sql) < newest) {
+  async #sendBurst(): Promise<void> {
+    if (!this.#kernel.created) return
+    const { watermark, newest } = outboxReach(this.#kernel.ports.sql)
+    await this.#sendUpTo(newest, watermark)
+  }
+
+  async #sendAll(): Promise<void> {
+    if (this.#kernel.created)
+      await this.#sendUpTo(Infinity, outboxWatermark(this.#kernel.ports.sql))
+  }
+
+  async #sendUpTo(newest: number, from: number): Promise<void> {
+    for (let mark = from; this.#kernel.created && mark < newest;) {
       const rows = this.#unsent()
       if (rows.length === 0) return
-      await this.#append(rows)
+      mark = await this.#append(rows, mark)
     }
   }
 
-  #newest(): number {
-    return this.#kernel.created ? lastOutboxSeq(this.#kernel.ports.sql) : 0
-  }
-
-  #unsent() {
+  #unsent(): OutboxRow[] {
     const { sql } = this.#kernel.ports
     const describe = (rows: OutboxRow[]) =>
       describeUploadSweeps(sql, describeTimeline(sql, describeCalls(sql, rows)))
-    return this.#kernel.created ? unsentOutbox(sql, describe) : []
+    return unsentOutbox(sql, describe)
   }
 
-  async #append(rows: ReturnType<typeof unsentOutbox>): Promise<void> {
+  /** `after` is the mark as it is now; answers the next one. */
+  async #append(rows: OutboxRow[], after: number): Promise<number> {
     const { ports } = this.#kernel
     const session = this.#kernel.session()
-    const after = outboxWatermark(ports.sql)
     await this.#kernel.crash('outbox.before-send')
     const answer = await ports.ledger(session.id).append({
       sessionId: session.id,
@@ -121,20 +159,18 @@ export class Outbox implements Room {
       })
     const opening = answer.refused.length > 0 ? this.#kernel.openSecrets() : undefined
     if (opening) await opening
-    if (!this.#kernel.created) return
-    // A mere question may be answered after rows that were sent meanwhile: only a loss moves the mark back.
-    const mark = stored < after ? stored : Math.max(stored, outboxWatermark(ports.sql))
-    this.#store({ ...answer, stored: mark })
+    return this.#kernel.created ? this.#store(answer, after) : after
   }
 
   /** Not through a commit: nobody need hear of it, and it would wake this very sender. */
-  #store({ stored, refused }: LedgerAnswer): void {
+  #store({ stored, refused }: LedgerAnswer, after: number): number {
     const { sql, now } = this.#kernel.ports
-    if (refused.length === 0) return setOutboxWatermark(sql, now(), stored)
+    if (refused.length === 0) return setOutboxWatermark(sql, now(), stored, after)
     const shown = refused.map((row) => ({ ...row, error: this.#kernel.redact(row.error) }))
-    sql.transaction(() => {
-      keepDeadLetters(sql, { stored, refused: shown })
-      setOutboxWatermark(sql, now(), stored)
+    return sql.transaction(() => {
+      const mark = stored < after ? stored : Math.max(stored, outboxWatermark(sql))
+      keepDeadLetters(sql, { stored: mark, refused: shown })
+      return setOutboxWatermark(sql, now(), mark)
     })
   }
 
@@ -155,7 +191,7 @@ export class Outbox implements Room {
     this.#notBefore = 0
     if (!this.#sending && hasUnsentOutbox(this.#kernel.ports.sql)) {
       this.#sending = true
-      await this.#gatherAndSend()
+      await this.#gatherAndSend(false)
     }
     if (outboxLag(this.#kernel.ports.sql, 0).pending > 0) return
     this.#kernel.commit((sql, now) => {
@@ -173,12 +209,14 @@ export class Outbox implements Room {
 
   /** How far libSQL is, and which rows it has refused. */
   async ask(): Promise<void> {
-    await this.#append([])
+    await this.#append([], outboxWatermark(this.#kernel.ports.sql))
   }
 
   /** Everything is in libSQL, or this throws. */
   readonly drain = (): Promise<void> => this.#sendAll()
 }
+
+const isOfCalls = (tables: Written) => tables.has('calls') && tables.isSubsetOf(callTables)
 
 /** An entry of a timeline travels with the signature of the head that it is. */
 function signHead(row: OutboxRow, sign: (text: string) => string): OutboxRow {

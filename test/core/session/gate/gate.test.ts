@@ -95,6 +95,22 @@ test('[POL31] [POL32] a question of a tool is judged as closely, and its record 
   for (const { enclosure } of records) expect(enclosure).toBe('none')
 })
 
+test('[POL32] a record has the enclosure that the agent said last, and none before it has', async () => {
+  const says = (level: 'full' | 'uid') =>
+    world.receive({
+      ...{ t: 'ready', bootMs: 1, opencodeVersion: '1', enforces: [] },
+      enclosure: { level, how: 'test', why: '' },
+    } as never)
+  await world.ask('read')
+  await says('full')
+  await world.ask('read')
+  await world.ask('read')
+  await says('uid')
+  await world.ask('read')
+  const records = await decisions()
+  expect(records.map(({ enclosure }) => enclosure)).toEqual(['none', 'full', 'full', 'uid'])
+})
+
 test('[GATE11] what is asked while nothing may run is denied by the state, without a policy', async () => {
   await world.actor.api.self.abort(testCaller, '')
   await world.ask('read')

@@ -1,0 +1,101 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import type { Stack } from '../local/stack/stack.ts'
+import { baseCall, call, createTarget, createTargets, type Target } from './calls.ts'
+import { type Load, run } from './load.ts'
+import { median, type Row } from './table.ts'
+
+const rounds = 3
+/** Rows that wait for their burst belong to the calls that have written them. */
+const settleMs = 2000
+
+interface Side {
+  stack: Stack
+  make: Load['make']
+  settleMs: number
+}
+
+/**
+ * The time of the processor that workerd takes per request, ours and the baseline by turns. It says less than a latency,
+ * but a busy machine hardly changes it.
+ */
+export async function measureProcessor(stack: Stack, base: Stack): Promise<Row[]> {
+  const all = await createTargets(stack, 1000)
+  const rows: Row[] = []
+  const measure = async (
+    name: string,
+    shape: Pick<Load, 'clients' | 'requests'>,
+    sides: Load['make'][],
+  ) => {
+    const [ours, theirs] = sides as [Load['make'], Load['make']]
+    rows.push(
+      await compare(
+        name,
+        shape,
+        { stack, make: ours, settleMs },
+        { stack: base, make: theirs, settleMs: 200 },
+      ),
+    )
+  }
+  for (const [sessions, clients, requests] of [
+    [1, 1, 1000],
+    [1, 32, 3000],
+    [64, 1, 1000],
+    [1000, 1, 1000],
+  ] as const)
+    await measure(
+      `first call, ${clients} client(s), ${sessions} session(s)`,
+      { clients, requests },
+      [
+        (k) => call(all[k % sessions] as Target, `processor-${fresh++}`),
+        (k) => baseCall(`o${k % sessions}`, `processor-${fresh++}`),
+      ],
+    )
+  const target = await createTarget(stack)
+  const again = (k: number) => `again-${k % 100}`
+  await run(base.url, { clients: 1, requests: 100, make: (k) => baseCall('again', again(k)) })
+  for (const clients of [1, 32])
+    await measure(
+      `replay, ${clients} client(s)`,
+      { clients, requests: clients === 1 ? 1500 : 4000 },
+      [(k) => call(target, again(k)), (k) => baseCall('again', again(k), 'read')],
+    )
+  return rows
+}
+
+let fresh = 0
+
+async function compare(
+  name: string,
+  shape: Pick<Load, 'clients' | 'requests'>,
+  ours: Side,
+  theirs: Side,
+): Promise<Row> {
+  const times: { ours: number[]; base: number[] } = { ours: [], base: [] }
+  for (let n = 0; n <= rounds; n++) {
+    times.base.push(await perRequest(theirs, shape))
+    times.ours.push(await perRequest(ours, shape))
+  }
+  // The first round of each has made its objects and compiled its code.
+  return {
+    measure: `processor, ${name}`,
+    ours: median(times.ours.slice(1)),
+    base: median(times.base.slice(1)),
+    unit: 'ms',
+  }
+}
+
+async function perRequest(side: Side, shape: Pick<Load, 'clients' | 'requests'>): Promise<number> {
+  const before = processorMs(side.stack.worker.pid())
+  await run(side.stack.url, { ...shape, make: side.make })
+  await new Promise((resolve) => setTimeout(resolve, side.settleMs))
+  return (processorMs(side.stack.worker.pid()) - before) / shape.requests
+}
+
+/** Of all threads that live now. */
+export function processorMs(pid: number): number {
+  const tasks = readdirSync(`/proc/${pid}/task`)
+  const ns = tasks.map((task) =>
+    Number(readFileSync(`/proc/${pid}/task/${task}/schedstat`, 'utf8').split(' ')[0]),
+  )
+  return ns.reduce((sum, each) => sum + each, 0) / 1e6
+}
