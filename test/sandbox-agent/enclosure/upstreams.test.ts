@@ -40,7 +40,7 @@ describe.each(kinds)('in an enclosure made by %s', (kind) => {
   const commands = (real: string): Record<string, string> => ({
     curl: 'curl -sS "$ADDRESS/hello"',
     git: `git clone -q ${real}/repo.git cloned && cat cloned/README.md`,
-    push: 'cd cloned && echo more >>README.md && git -c user.name=a -c user.email=a@b commit -qam two && git push -q 2>&1 | grep -c "403\\|denied\\|forbid"',
+    push: 'cd cloned && echo more >>README.md && git -c user.name=a -c user.email=a@b commit -qam two && git push -q origin HEAD:two && echo pushed',
     npm: `npm install --no-audit --no-fund left >/dev/null && node -p "require('left')"`,
     'npm scope': 'npm config get @team:registry',
     denied: 'curl -s "$GANTRY_UPSTREAM_DENIED_TEST/hello"',
@@ -94,8 +94,8 @@ describe.each(kinds)('in an enclosure made by %s', (kind) => {
     },
   )
 
-  test('[WALL20] a push goes there, too: the server itself refuses it', () => {
-    expect(said.get('push')).toMatch(/^[1-9]/)
+  test('[WALL20] a push goes there, too', () => {
+    expect(said.get('push')).toBe('pushed')
     expect(packages.asked).toContain('/repo.git/info/refs?service=git-receive-pack')
   })
 

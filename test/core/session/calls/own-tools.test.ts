@@ -87,12 +87,14 @@ describe('a session that has what a tool needs', () => {
 
 describe('a session without it', () => {
   test.each([{ equipment: [] }, { equipment: ['abilities'] as Equipment[] }])(
-    "[TOOL16] with $equipment has the contract's tools and no other",
+    "[TOOL16] with $equipment has the contract's tools, what that brings, and no other",
     async ({ equipment }) => {
       const world = await begin(equipment)
       const { files, absent, toolIds } = await manifestOf(world)
       const scratch = contractTools.filter(({ modes }) => modes.includes('scratch'))
-      expect(toolIds).toEqual(scratch.map(toolFileName))
+      const brought = toolIds.filter((id) => id.startsWith('ability_'))
+      expect(brought).toHaveLength(equipment.length === 0 ? 0 : 6)
+      expect(toolIds.filter((id) => !brought.includes(id))).toEqual(scratch.map(toolFileName))
       expect(files.filter(({ path }) => path.includes(file))).toEqual([])
       for (const { path, content } of files)
         expect([path, content.includes('memory.look')]).toEqual([path, false])
