@@ -40,6 +40,8 @@ import { Supervisor } from './opencode/supervisor.ts'
 import { Token } from './link/token.ts'
 import { uploadText, uploadFile } from './link/upload.ts'
 import { Upstreams } from './gate/upstreams.ts'
+import { StreamLog } from './workspace/stream-log.ts'
+import { Permissions } from './turn/permissions.ts'
 import { Turns } from './turn/turns.ts'
 import { maxPayloadBytes, Uplink } from './link/uplink.ts'
 
@@ -65,6 +67,8 @@ export class Agent {
   /** Runs git and the like over the sandbox's files. */
   readonly #reader: Reader
   readonly #changes: Changes
+  readonly #permissions: Permissions
+  readonly #streamLog = new StreamLog()
   readonly #turns: Turns
   readonly #executor: Executor
   readonly #commands: Commands
@@ -145,14 +149,17 @@ export class Agent {
       },
       onEvent: (event) => {
         this.#names.hear(event)
+        this.#permissions.hear(event)
         this.#turns.hear(event)
       },
       onDied: () => this.#turns.opencodeDied(),
       onFailed: (reason) => this.#fail(reason),
     })
     this.#changes = new Changes(this.#memory, this.#supervisor, this.#reader.run, this.#marks())
+    this.#permissions = new Permissions(this.#gate, () => this.#supervisor.opencode())
     this.#turns = new Turns({
-      emit: this.#changes.emitTo(this.#uplink.emit),
+      emit: this.#streamLog.tee(this.#changes.emitTo(this.#uplink.emit)),
+      beginAttempt: ({ logFile }) => this.#beginAttempt(logFile),
       gate: this.#gate,
       memory: this.#memory,
       opencode: () => this.#supervisor.opencode(),
@@ -326,6 +333,17 @@ export class Agent {
     await crashPoint('evidence.collected')
     await uploadText(this.#plane.evidence(body.collectId), text)
     return { bytes: Buffer.byteLength(text), next }
+  }
+
+  /** Its log is no work of the agent's: it is in no diff. */
+  #beginAttempt(logFile: string | null): void {
+    if (logFile === null) return
+    const { workspace } = this.#supervisor.layout
+    const opened = this.#streamLog.open(logFile, { workspace, owner: this.#supervisor.owner })
+    if ('problem' in opened) return this.#uplink.emit('agent.notice', { message: opened.problem })
+    const path = `${workspace}/${opened.folder}`
+    const { copies } = this.#memory.value
+    if (!copies.includes(path)) this.#memory.save({ copies: [...copies, path] })
   }
 
   async #beforePrompt(): Promise<void> {

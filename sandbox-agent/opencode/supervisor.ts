@@ -20,7 +20,7 @@ import { NotEnclosed, OpenCode, type OpenCodeEvent } from './opencode.ts'
 import { findMarked, killMarked, type Marked } from '../marked-processes.ts'
 import { shorten } from '../shorten.ts'
 import { takeSkills } from '../workspace/skills.ts'
-import { applyWorkspaceManifest } from '../workspace/workspace.ts'
+import { applyWorkspaceManifest, writeFixtures } from '../workspace/workspace.ts'
 
 const maxDeaths = 5
 const deathsWithinMs = 5 * 60_000
@@ -120,6 +120,8 @@ export class Supervisor {
   async start(manifest: Manifest): Promise<void> {
     this.#manifest = this.#withSkills(manifest)
     this.#enclosures = this.#chooseEnclosures(manifest)
+    // Once: from the base on what the workspace has is the session's work.
+    if (this.#options.memory.value.baseTree === null) writeFixtures(manifest, this.owner)
     this.#apply()
     await crashPoint('manifest.applied')
     await this.#start(false)

@@ -54,16 +54,26 @@ export interface Prompts {
   messageIds: string[]
 }
 
-/** The one session of OpenCode that all turns share. */
+export interface PermissionRule {
+  permission: string
+  pattern: string
+  action: 'allow' | 'ask' | 'deny'
+}
+
+/** The one session of OpenCode that all turns share. `permission`: rules of its own, the last that fits counts. */
 export async function openOpencodeSession(
   opencode: OpenCode,
   memory: Memory,
   title: string,
+  permission?: readonly PermissionRule[],
 ): Promise<string> {
   const known = memory.value.opencodeSessionId
   if (known !== null && (await opencode.request('GET', `/session/${known}`)) !== null) return known
   // With a title of its own, OpenCode does not ask the model for one.
-  const created = (await opencode.request('POST', '/session', { title })) as { id: string }
+  const created = (await opencode.request('POST', '/session', {
+    title,
+    ...(permission && { permission }),
+  })) as { id: string }
   memory.save({ opencodeSessionId: created.id })
   return created.id
 }

@@ -10,6 +10,7 @@ import { BetweenTurns } from './between-turns.ts'
 import { log, messageOf, sleep } from '../log.ts'
 import { idleLossNotice, noticeParts } from './notice.ts'
 import { type OpenCode, type OpenCodeEvent, Refused } from '../opencode/opencode.ts'
+import { askingRules } from './permissions.ts'
 import type { ToldParts } from '../memory/spool.ts'
 import { knowsMessage, openOpencodeSession } from '../opencode/transcript.ts'
 import { type TurnOptions, WorkingTurn } from './working-turn.ts'
@@ -18,6 +19,8 @@ interface TurnsOptions extends TurnOptions {
   /** Right before a prompt: the manifest is verified, and OpenCode restarted if it may have loaded something else. */
   beforePrompt: () => Promise<void>
   title: string
+  /** The session is an attempt of an eval run. */
+  beginAttempt?: (attempt: NonNullable<Prompt['attempt']>) => void
 }
 
 type Prompt = CommandBody<'prompt'>
@@ -174,8 +177,10 @@ export class Turns {
   async #prepare(body: Prompt): Promise<{ opencode: OpenCode; sessionId: string } | null> {
     const { memory, title, beforePrompt } = this.#options
     await beforePrompt()
+    if (body.attempt) this.#options.beginAttempt?.(body.attempt)
     const opencode = await this.#answering()
-    const sessionId = await openOpencodeSession(opencode, memory, title)
+    const asks = body.attempt === undefined ? undefined : askingRules
+    const sessionId = await openOpencodeSession(opencode, memory, title, asks)
     if (await knowsMessage(opencode, sessionId, body.messageId)) return null
     return { opencode, sessionId }
   }

@@ -31,7 +31,8 @@ export interface Owner {
   gid: number
 }
 
-const { O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants
+const { O_APPEND, O_CREAT, O_DIRECTORY, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } =
+  constants
 const onLinux = process.platform === 'linux'
 
 export class Folder {
@@ -159,6 +160,20 @@ export class Folder {
       throw error
     } finally {
       closeSync(fd)
+    }
+  }
+
+  /** A descriptor that writes at the end of the file, which is made if there is none; never through a symlink. */
+  append(name: string, mode: number, owner: Owner | undefined): number {
+    const flags = O_CREAT | O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK
+    const fd = openSync(this.#at(name), flags, mode)
+    try {
+      if (!fstatSync(fd).isFile()) throw new Error('it is no regular file')
+      if (owner) fchownSync(fd, owner.uid, owner.gid)
+      return fd
+    } catch (error) {
+      closeSync(fd)
+      throw error
     }
   }
 

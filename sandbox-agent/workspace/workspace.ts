@@ -50,6 +50,21 @@ export function applyWorkspaceManifest(manifest: Manifest, options: ApplyOptions
   }
 }
 
+/** The files of an eval case, over what is there: they are what its work begins with. */
+export function writeFixtures({ layout, fixtures = [] }: Manifest, owner: Owner | undefined): void {
+  for (const { path, text } of fixtures) {
+    const names = path.split('/')
+    if (names.some((name) => ['', '.', '..', '.git'].includes(name)))
+      throw new Error(`Cannot write "${path}": it is not inside the workspace`)
+    clearTheWay(layout.workspace, names.slice(0, -1))
+    inFolder(layout.workspace, names.slice(0, -1), owner, (folder) => {
+      const name = names.at(-1) as string
+      if (folder.stat(name)?.isDirectory()) folder.remove(name)
+      folder.write(name, text, 0o644, owner)
+    })
+  }
+}
+
 interface Location {
   root: string
   folders: string[]

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { GateDecision, GateRule } from './eval-compare.ts'
 import { ResultRow } from './eval-result.ts'
 import { EvalCaseId, EvalFiles, EvalProblem, maxRepetitions } from './eval-suite.ts'
 import { TargetName } from './eval-target.ts'
@@ -148,6 +149,32 @@ export const EvalEvent = z.object({
   data: z.record(z.string(), z.unknown()).describe('What it has depends on its kind'),
 })
 export type EvalEvent = z.infer<typeof EvalEvent>
+
+/** Which run of a suite later ones are held against, and by which rule. One for each project and suite. */
+export const EvalBaselinePut = z.strictObject({
+  evalRunId: EvalRunId,
+  target: TargetName.optional().describe('Needed if the run has several'),
+  rule: GateRule.prefault({}),
+})
+export type EvalBaselinePut = z.infer<typeof EvalBaselinePut>
+
+export const EvalBaseline = z.object({
+  project: z.string(),
+  dataset: z.string(),
+  evalRunId: EvalRunId,
+  target: z.string(),
+  rule: GateRule,
+  setBy: z.string(),
+  setAt: z.number(),
+})
+export type EvalBaseline = z.infer<typeof EvalBaseline>
+
+export const EvalGate = GateDecision.extend({
+  evalRunId: EvalRunId,
+  hash: z.string().nullable().describe('Of the run: what a promotion records'),
+  baselineRunId: EvalRunId,
+})
+export type EvalGate = z.infer<typeof EvalGate>
 
 export const EvalRunListQuery = PageQuery.extend({
   project: z.string().max(64).optional(),

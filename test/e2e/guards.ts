@@ -21,6 +21,7 @@ const obeyed: readonly string[] = [
   'GET /v1/approvals',
   'GET /v1/changes/:change/workflow',
   'GET /v1/configurations',
+  'GET /v1/evals/baselines',
   'GET /v1/evals/runs',
   'POST /v1/evals/runs',
   'GET /v1/models',
@@ -230,7 +231,7 @@ const importedChange = JSON.stringify({
 const emptySide = { runId: 'a', target: 't', suiteDigest: 'd', cases: [], rows: [] }
 
 /** A body that would be taken, so that a refusal is the guard's. */
-function goodBody({ configurationId, sessionId }: GuardKit, path: string): string {
+function goodBody({ configurationId, evalRunId, sessionId }: GuardKit, path: string): string {
   if (path.endsWith('/tools/:toolName')) return '{"tool_call_id":"guard","args":{}}'
   if (path.endsWith('/skills') && path.includes('runId'))
     return JSON.stringify({ skillId: `skl_${'0'.repeat(20)}`, outcome: 'helped' })
@@ -243,6 +244,7 @@ function goodBody({ configurationId, sessionId }: GuardKit, path: string): strin
   if (path === '/v1/abilities/validate') return '{"source":""}'
   if (path === '/v1/evals/compare')
     return JSON.stringify({ baseline: emptySide, candidate: emptySide })
+  if (path === '/v1/evals/baselines') return JSON.stringify({ evalRunId })
   if (path === '/v1/evals/runs') return JSON.stringify(evalFiles(['a'], { a: '4' }))
   if (path === '/v1/evals/validate') return '{"files":[{"path":"a.yaml","content":""}]}'
   if (path.endsWith('/runs')) return '{"intent":"i"}'

@@ -159,6 +159,7 @@ const operationIds = `
   setE2bCredentials setKillSwitch setModalCredentials setSecret storeShippedAgents submitEnvValues
   submitSkillProposal tellWorkspaceAbilities testWebhook updateConfiguration updateMemory
   updateSessionPolicy uploadArtifact validateAbility validateEvals verifyRun
+  compareEvalRuns getEvalBaseline getEvalGate putEvalBaseline
 `
 
 test('[API12] every operation has an id of its own, and the ids stay as they are', () => {

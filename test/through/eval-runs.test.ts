@@ -219,4 +219,39 @@ describe('an eval run of recorded answers', () => {
     expect([status, json.error.code]).toEqual([403, 'forbidden'])
     expect(json.error.message).toContain('scope "approve"')
   })
+
+  test('[EVR23] [EVR24] a comparison, a baseline and its gate', async () => {
+    const ids = Array.from({ length: 12 }, (_, n) => `case-${n}`)
+    const answers = (wrong: number) =>
+      Object.fromEntries(ids.map((id, n) => [id, n < wrong ? '5' : '4']))
+    const [good, worse] = [
+      await begin({ ...evalFiles(ids, answers(0)), project: 'gated' }),
+      await begin({ ...evalFiles(ids, answers(9)), project: 'gated' }),
+    ]
+    expect(await host().refusal('PUT', '/v1/evals/baselines', { evalRunId: good.id })).toEqual([
+      409,
+      'wrong_state',
+    ])
+    await host().live(6000)
+    expect(await host().refusal('GET', `${at}/${worse.id}/gate`)).toEqual([404, 'not_found'])
+    const baseline = { project: 'gated', dataset: 'sums', evalRunId: good.id, target: 'recorded' }
+    expect(await host().ok('PUT', '/v1/evals/baselines', { evalRunId: good.id })).toMatchObject(
+      baseline,
+    )
+    const found = await host().ok('GET', '/v1/evals/baselines?project=gated&dataset=sums')
+    expect(found).toMatchObject(baseline)
+    const gate = await host().ok('GET', `${at}/${worse.id}/gate`)
+    expect(gate).toMatchObject({ outcome: 'fail', hash: (await view(worse.id)).hash })
+    expect((await host().ok('GET', `${at}/${good.id}/gate`)).outcome).toBe('pass')
+    const compared = await host().ok('GET', `${at}/${worse.id}/comparison?baseline=${good.id}`)
+    expect(compared.comparison).toMatchObject({ comparable: true, score: { verdict: 'worse' } })
+    const stranger = (await host().app.makeKey(await host().app.makeOrganisation(), 'admin')).secret
+    for (const path of ['gate', `comparison?baseline=${good.id}`])
+      expect(await host().refusal('GET', `${at}/${worse.id}/${path}`, undefined, stranger)).toEqual(
+        [404, 'not_found'],
+      )
+    await host().call('DELETE', `${at}/${good.id}`)
+    await host().live(6000)
+    expect((await host().ok('GET', `${at}/${worse.id}/gate`)).outcome).not.toBe('pass')
+  })
 })

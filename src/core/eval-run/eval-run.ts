@@ -40,7 +40,7 @@ export type EvalRunApi = ApiOf<ReturnType<typeof createRooms>>
 
 function createRooms(kernel: EvalRunKernel) {
   const outbox = new LedgerSender(kernel, () => kernel.run())
-  const providers = new Providers()
+  const providers = new Providers(kernel)
   return {
     runs: new Runs(kernel),
     attempts: new Attempts(kernel, providers, new Judging(kernel, providers)),

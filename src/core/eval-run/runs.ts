@@ -24,9 +24,18 @@ export interface EvalRunsApi {
   view(caller: Caller): Promise<EvalRun>
   /** All of them, with their results as far as they have one. */
   attempts(caller: Caller, page: Page): Promise<Listed<EvalAttempt>>
+  /** Which cases were planned for which target, in their order. */
+  planned(caller: Caller): Promise<PlannedCase[]>
   /** What follows number `after`; if nothing does, as soon as something does, or after `waitMs`. */
   events(caller: Caller, after: number, limit: number, waitMs: number): Promise<EvalEvent[]>
   cancel(caller: Caller, reason: string): Promise<EvalRun>
+}
+
+export interface PlannedCase {
+  id: string
+  target: string
+  repetitions: number
+  required: boolean
 }
 
 /** The run as its callers see it: made once, shown, followed, cancelled. */
@@ -64,6 +73,17 @@ export class Runs implements RoomOf<EvalRunsApi> {
     const last = items.at(-1)?.n
     const { total } = countEvalAttempts(sql)
     return { items, next: last === undefined || last >= total ? null : last }
+  }
+
+  async planned(caller: Caller): Promise<PlannedCase[]> {
+    ownEvalRun(this.#kernel, caller)
+    return this.#kernel.ports.sql
+      .all<Omit<PlannedCase, 'required'> & { required: number }>(
+        `select case_id as id, target, count(*) as repetitions,
+           (select coalesce(body ->> '$.required', 0) from cases where id = case_id) as required
+         from attempts group by case_id, target order by min(n)`,
+      )
+      .map((row) => ({ ...row, required: row.required === 1 }))
   }
 
   events(caller: Caller, after: number, limit: number, waitMs: number): Promise<EvalEvent[]> {

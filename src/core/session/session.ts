@@ -18,6 +18,7 @@ import { Changes } from './changes/changes.ts'
 import { Commands } from './commands/commands.ts'
 import { planSession } from './create.ts'
 import { EnvValues } from './env/env.ts'
+import { Evals } from './evals/evals.ts'
 import { Evidence } from './evidence/evidence.ts'
 import { Gate } from './gate/gate.ts'
 import { SessionPolicy } from './gate/policy.ts'
@@ -167,6 +168,7 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
     }),
     approvals: new Approvals(kernel, gate),
     operations,
+    evals: new Evals(kernel, policy, operations),
     abilities,
     gate,
     phases: new Phases(kernel, policy),

@@ -52,13 +52,15 @@ export async function createEvalRun(
 /** What asks would be answered in the caller's name, without anybody seeing it. */
 function mustMayApprove({ scopes = [] }: Caller, targets: readonly Target[]): void {
   const approving = targets.find(
-    (target) => target.provider === 'opencode' && target.permissions !== 'reject',
+    (target) =>
+      target.provider === 'cli' ||
+      (target.provider === 'opencode' && target.permissions !== 'reject'),
   )
   if (!approving || scopes.includes('approve') || scopes.includes('admin')) return
   throw new AppError(
     'forbidden',
     `Target "${approving.name}" approves what its attempts ask for: this needs an API key with scope "approve"`,
-    [{ path: 'targets', message: 'Set permissions to "reject", or use such a key' }],
+    [{ path: 'targets', message: 'Use such a key, or for OpenCode set permissions to "reject"' }],
   )
 }
 

@@ -9,6 +9,7 @@ import { changeRoutes } from './changes.ts'
 import { configurationRoutes } from './configurations.ts'
 import { deadLetterRoutes } from './dead-letters.ts'
 import { envRoutes } from './env.ts'
+import { evalResultRoutes } from './eval-results.ts'
 import { evalRunRoutes } from './eval-runs.ts'
 import { eventRoutes } from './events.ts'
 import { evalRoutes } from './evals.ts'
@@ -54,6 +55,7 @@ export const routes: Route[] = [
     ...exportRoutes,
     ...evalRoutes,
     ...evalRunRoutes,
+    ...evalResultRoutes,
   ],
   ...[...budgetRoutes, ...usageRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],

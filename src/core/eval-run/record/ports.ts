@@ -1,5 +1,5 @@
 import type { Session, SessionCreate } from '../../../contract/session.ts'
-import type { AttemptTerms } from '../../session/evals/terms.ts'
+import type { AttemptTerms } from '../../session/record/attempt-terms.ts'
 import type { Clock, Crypto, Ledger, Log, Sql } from '../../ports.ts'
 import type { SessionApi } from '../../session/session.ts'
 import type { Caller } from '../../session/record/caller.ts'
@@ -21,7 +21,7 @@ export interface EvalRunHost {
 /** What an attempt asks of its session. */
 export type AttemptSession = Pick<
   SessionApi,
-  'self' | 'turns' | 'log' | 'operations' | 'changes' | 'evidence' | 'runs' | 'budget' | 'approvals'
+  'self' | 'turns' | 'log' | 'operations' | 'changes' | 'evidence' | 'evals' | 'budget'
 >
 
 export interface EvalRunPorts {

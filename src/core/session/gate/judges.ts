@@ -163,8 +163,12 @@ function canBeAsked(given: Case, before: Judgement | null): Judgement | null {
 /** Nobody is asked in an attempt of an eval run: equal questions get equal answers, at once. */
 function targetAnswers(given: Case, before: Judgement | null): Judgement | null {
   const { permissions, asksItself } = given
-  if (before?.decision !== 'ask' || (permissions === null && !asksItself)) return before
-  const answer = permissions ?? 'reject'
+  if (before === null || (permissions === null && !asksItself)) return before
+  return answeredByTarget(before, permissions ?? 'reject')
+}
+
+export function answeredByTarget(before: Judgement, answer: TargetPermissions): Judgement {
+  if (before.decision !== 'ask') return before
   const decision = answer === 'reject' ? ('deny' as const) : ('allow' as const)
   const reason = `${before.reason}; the target of the eval run answers: ${answer}`
   return { ...before, decision, reason, rule: `${evalRule}${answer}` }

@@ -13,7 +13,7 @@ import {
 } from '../../policy/permission-request.ts'
 import type { Sql } from '../../ports.ts'
 import { mustApproval } from '../approvals/rows.ts'
-import { byGrant, type Judgement } from '../gate/judges.ts'
+import { answeredByTarget, byGrant, type Judgement } from '../gate/judges.ts'
 import { keptRecord, type SessionPolicy } from '../gate/policy.ts'
 import { type Asked, remembered } from '../gate/remembered.ts'
 import type { RunRow } from '../runs/run.ts'
@@ -47,8 +47,10 @@ export function judgeOperation(
       ? (step?.grant ?? findRememberedOperation(sql, now, operation, plan, asked))
       : null
   const by = tightened === evaluated ? 'policy' : 'state'
-  const decision: Judgement =
+  const judged: Judgement =
     granted === null ? { by, grant: null, ...tightened } : byGrant(tightened, granted)
+  const attempt = session.terms()
+  const decision = attempt === null ? judged : answeredByTarget(judged, attempt.permissions)
   const record = keptRecord({
     request,
     overrides: null,

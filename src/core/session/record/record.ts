@@ -21,7 +21,7 @@ import type { SystemPromptMode } from '../../../contract/prompts.ts'
 import type { EnvFile } from '../../../contract/tools/save-env-files.ts'
 import type { Policy } from '../../../contract/policy.ts'
 import type { Pin } from '../pins/pins.ts'
-import type { AttemptTerms } from '../evals/terms.ts'
+import type { AttemptTerms } from './attempt-terms.ts'
 import type { SealedValue } from './secrets.ts'
 
 export interface SessionRecord {

@@ -183,11 +183,13 @@ export const open = `status not in ('completed', 'failed', 'blocked', 'cancelled
 export const reviewWorkflow = 'gantry-review'
 /** That of an execution of an ability: only its own turns belong to it. */
 export const abilityWorkflow = 'gantry-ability'
+/** Of the run in which an eval attempt is evaluated. */
+export const evalWorkflow = 'gantry-eval'
 
 /** The newest that has not ended. */
 export function openRun(sql: Sql): RunRow | undefined {
   return sql.all<RunRow>(
-    `select * from runs where ${open} and coalesce(workflow, '') not in ('${reviewWorkflow}', '${abilityWorkflow}')
+    `select * from runs where ${open} and coalesce(workflow, '') not in ('${reviewWorkflow}', '${abilityWorkflow}', '${evalWorkflow}')
        order by n desc limit 1`,
   )[0]
 }

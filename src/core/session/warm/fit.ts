@@ -6,7 +6,7 @@ import { saveBudget } from '../budget/spending.ts'
 import { listPins, withoutContent } from '../pins/pins.ts'
 import type { CreateSession } from '../record/record.ts'
 import { appendEvent } from '../log/events.ts'
-import { saveAttemptTerms } from '../evals/terms.ts'
+import { saveAttemptTerms } from '../record/attempt-terms.ts'
 import { savePolicy } from '../gate/policy-row.ts'
 import {
   equipmentOf,

@@ -1,0 +1,246 @@
+import { errorCodeOf } from '../../../contract/error.ts'
+import type { EvaluatorAnswer, EvaluatorRequest } from '../../../contract/eval-request.ts'
+import type { CliTarget, OpencodeTarget } from '../../../contract/eval-target.ts'
+import type { EvalCase } from '../../../contract/eval-suite.ts'
+import type { OperationRecord } from '../../../contract/operation.ts'
+import { SessionCreate } from '../../../contract/session.ts'
+import { parsePolicy } from '../../policy/document.ts'
+import { policyFrom } from '../../policy/sandbox-default.ts'
+import type { AttemptCommand } from '../../session/evals/evals.ts'
+import type { AttemptTerms } from '../../session/record/attempt-terms.ts'
+import { tellEvalEvent } from '../record/events.ts'
+import type { EvalRunKernel } from '../record/kernel.ts'
+import type { AttemptSession } from '../record/ports.ts'
+import { logFileName } from './log-name.ts'
+import { promptOf } from './prompt.ts'
+import type { Given } from './provider.ts'
+
+type SandboxTarget = OpencodeTarget | CliTarget
+
+/** How long one look at an operation lasts: well within the lease of a deadline. */
+const lookMs = 5000
+
+/**
+ * The session that an attempt works in, and what its evaluators look for there. An attempt has one of its own, so it has a
+ * workspace that nobody else ever sees. Made under a key of run, number and try: after a crash it is the same one.
+ */
+export class AttemptSandbox {
+  readonly #kernel: EvalRunKernel
+
+  constructor(kernel: EvalRunKernel) {
+    this.#kernel = kernel
+  }
+
+  session(id: string): AttemptSession {
+    return this.#kernel.ports.session(id)
+  }
+
+  /** Makes the session, and publishes where its log will be before anything begins. */
+  async begin(given: Given<SandboxTarget>): Promise<string> {
+    const { run, attempt, target, evalCase } = given
+    if (attempt.session_id !== null) return attempt.session_id
+    const terms = termsOf(given)
+    const input = SessionCreate.parse(sessionOf(given))
+    const key = keyOf(given, 'session')
+    const { id } = await this.#kernel.ports.beginSession(run.caller, input, terms, key)
+    this.#kernel.commit((sql, now) => {
+      sql.run('update attempts set session_id = ? where n = ?', id, attempt.n)
+      if (terms.logFile === null) return
+      const url = `${this.#kernel.ports.config.publicUrl}/v1/sessions/${id}/events`
+      const about = { evalCaseId: evalCase.id, attempt: attempt.attempt, url }
+      const entry = { filePath: terms.logFile, targetName: target.name, ...about }
+      tellEvalEvent(sql, now, 'log.published', entry, `log ${terms.logFile}`)
+    })
+    return id
+  }
+
+  async spentMicros({ run, attempt }: Given): Promise<number> {
+    if (attempt.session_id === null) return 0
+    const { used } = await this.session(attempt.session_id).budget.view(run.caller)
+    return Math.round(used.moneyUsd * 1_000_000)
+  }
+
+  async workspace({ run, attempt }: Given): Promise<string | null> {
+    if (attempt.session_id === null) return null
+    return (await this.session(attempt.session_id).evals.facts(run.caller)).workspace
+  }
+
+  async abort({ run, attempt }: Given, reason: string): Promise<void> {
+    if (attempt.session_id === null) return
+    await this.session(attempt.session_id)
+      .self.abort(run.caller, reason)
+      .catch((error: unknown) => {
+        if (errorCodeOf(error) === undefined) throw error
+      })
+  }
+
+  async find(given: Given, request: EvaluatorRequest): Promise<EvaluatorAnswer | 'later'> {
+    const { run, attempt } = given
+    if (attempt.session_id === null) return failed('The attempt has no sandbox')
+    const session = this.session(attempt.session_id)
+    try {
+      switch (request.kind) {
+        case 'files':
+          return await this.#files(given, session, request)
+        case 'command':
+          return await this.#command(given, session, request)
+        case 'code_judge':
+          return await this.#command(given, session, request)
+        case 'changes': {
+          const { files } = await session.changes.diff(run.caller)
+          return { kind: 'changes', paths: files.map(({ path }) => path) }
+        }
+        case 'policy': {
+          const { denied, bypassed } = await session.evals.facts(run.caller)
+          return { kind: 'policy', denied, bypassed }
+        }
+        default:
+          return failed(`Nobody finds out "${request.kind}" in a sandbox`)
+      }
+    } catch (error) {
+      // What the session refuses it will refuse again.
+      if (errorCodeOf(error) === undefined) throw error
+      return failed(error instanceof Error ? error.message : String(error))
+    }
+  }
+
+  async #files(
+    given: Given,
+    session: AttemptSession,
+    { id, paths }: Extract<EvaluatorRequest, { kind: 'files' }>,
+  ): Promise<EvaluatorAnswer | 'later'> {
+    const files: Extract<EvaluatorAnswer, { kind: 'files' }>['files'] = []
+    for (const [at, path] of paths.entries()) {
+      const key = keyOf(given, `${id} ${at}`)
+      const operationId = await session.evals.read(given.run.caller, path, key)
+      const ended = await this.#look(given, session, operationId)
+      if (ended === null) return 'later'
+      const report = ended.attempts.at(-1)?.report
+      const exists = report?.status === 'succeeded'
+      files.push({ path, exists, text: exists && !report.truncated ? report.output : null })
+    }
+    return { kind: 'files', files }
+  }
+
+  async #command(
+    given: Given,
+    session: AttemptSession,
+    request: Extract<EvaluatorRequest, { kind: 'command' | 'code_judge' }>,
+  ): Promise<EvaluatorAnswer | 'later'> {
+    const { command, timeoutSeconds } = request
+    const asked =
+      request.kind === 'code_judge'
+        ? {
+            command: `printf '%s' "$EVAL_INPUT" | { ${command}\n}`,
+            environment: { EVAL_INPUT: request.input },
+          }
+        : { command, ...(request.cwd !== undefined && { cwd: request.cwd }) }
+    const ran = await this.run(given, request.id, { ...asked, timeoutMs: timeoutSeconds * 1000 })
+    if (ran === 'later' || ran.kind === 'failed') return ran
+    return { ...ran, kind: request.kind }
+  }
+
+  /** A command in the attempt's workspace, once. */
+  async run(
+    given: Given,
+    name: string,
+    command: AttemptCommand,
+  ): Promise<
+    | 'later'
+    | Extract<EvaluatorAnswer, { kind: 'failed' }>
+    | Extract<EvaluatorAnswer, { kind: 'command' }>
+  > {
+    const session = this.session(given.attempt.session_id ?? '')
+    const operationId = await session.evals.run(given.run.caller, command, keyOf(given, name))
+    const ended = await this.#look(given, session, operationId)
+    if (ended === null) return 'later'
+    const attempt = ended.attempts.at(-1)
+    if (attempt === undefined) return failed(`Refused: ${ended.reason}`)
+    const { report } = attempt
+    if (report === null) return failed(attempt.reason ?? 'Nobody knows how it ended')
+    const timedOut = /time[d ]*(?:out|limit)|too long/i.test(report.error ?? '')
+    if (report.exitCode === null && !timedOut) return failed(report.error ?? 'It was ended')
+    const { output: stdout, exitCode } = report
+    return { kind: 'command', exitCode, timedOut, stdout, stderr: report.error ?? '' }
+  }
+
+  /** Null: it still moves. */
+  async #look(
+    { run }: Given,
+    session: AttemptSession,
+    operationId: string,
+  ): Promise<OperationRecord | null> {
+    const operation = await session.operations.get(run.caller, operationId, lookMs)
+    const active = operation.attempts.find(({ status }) => status === 'reserved')
+    return active?.suspectSince === null ? null : operation
+  }
+}
+
+export const cliPromptFile = '.agentv/cli/prompt'
+
+const failed = (message: string): Extract<EvaluatorAnswer, { kind: 'failed' }> => ({
+  kind: 'failed',
+  message,
+})
+
+/** What belongs to one try of one attempt: a later try is another. */
+export const keyOf = ({ run, attempt }: Given, what: string): string =>
+  `eval ${run.id} ${attempt.n}.${attempt.attempt} ${what}`.slice(0, 200)
+
+function termsOf({ run, attempt, target, evalCase }: Given<SandboxTarget>): AttemptTerms {
+  const isLogged = target.provider === 'opencode' && target.streamLogs && run.streamLogs
+  const name = logFileName({
+    ...{ runId: run.id, n: attempt.n, attempt: attempt.attempt, target: target.name },
+    ...{ caseId: evalCase.id, startedAt: attempt.started_at ?? run.createdAt },
+  })
+  return {
+    evalRunId: run.id,
+    // The command of a cli target is what is evaluated: whoever started the run may approve it.
+    permissions: target.provider === 'opencode' ? target.permissions : 'once',
+    secrets: target.secrets,
+    policy: target.provider === 'opencode' ? policyOf(target) : null,
+    files: [
+      ...(evalCase.workspace?.files ?? []),
+      ...(target.provider === 'cli' ? [{ path: cliPromptFile, text: promptOf(evalCase) }] : []),
+    ],
+    logFile: isLogged ? `${target.logDir.replace(/\/+$/, '')}/${name}` : null,
+  }
+}
+
+function policyOf({ policy, name }: OpencodeTarget): AttemptTerms['policy'] {
+  if (policy === undefined) return null
+  const parsed = parsePolicy(policy, 'yaml')
+  if ('errors' in parsed)
+    throw new TypeError(
+      `The policy of target '${name}' cannot be read: ${parsed.errors[0]?.message}`,
+    )
+  return policyFrom(parsed.policy, 1)
+}
+
+function sessionOf({ run, attempt, target, evalCase }: Given<SandboxTarget>) {
+  const { repository, configurationId } = evalCase.workspace ?? {}
+  const budget = { moneyUsd: attempt.reserved_micros / 1_000_000 }
+  return {
+    project: run.project,
+    title: titleOf(evalCase, target),
+    idleTimeoutSeconds: null,
+    replacement: 'manual',
+    ...(target.sandbox !== undefined && { sandbox: target.sandbox }),
+    ...(repository !== undefined && { repository }),
+    ...(configurationId !== undefined && { configurationId }),
+    ...(run.budget.moneyUsd !== undefined && { budget }),
+    ...(target.provider === 'opencode' && modelOf(target)),
+  }
+}
+
+const titleOf = ({ id }: EvalCase, { name }: SandboxTarget): string =>
+  `Eval ${id} (${name})`.slice(0, 200).toWellFormed()
+
+const modelOf = (target: OpencodeTarget) => ({
+  ...(target.model !== undefined && { model: target.model }),
+  ...(target.reasoningEffort !== undefined && { reasoningEffort: target.reasoningEffort }),
+  ...(target.agent !== undefined && { agent: { name: target.agent } }),
+  ...(target.profile !== undefined && { profile: { name: target.profile } }),
+  ...(target.systemPrompt !== undefined && { system_prompt: target.systemPrompt }),
+  ...(target.skills !== undefined && { skills: target.skills }),
+})

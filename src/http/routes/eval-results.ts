@@ -1,0 +1,144 @@
+import { z } from '@hono/zod-openapi'
+import { EvalCompared, type GateDecision } from '../../contract/eval-compare.ts'
+import { EvalBaseline, EvalBaselinePut, EvalGate } from '../../contract/eval-run.ts'
+import { AppError, errorCodeOf } from '../../contract/error.ts'
+import { EvalRunId, Text } from '../../contract/ids.ts'
+import { compareSides } from '../../core/evals/compare/compare.ts'
+import { decidePromotion } from '../../core/evals/compare/gate.ts'
+import {
+  findEvalBaseline,
+  noEvalBaseline,
+  putEvalBaseline,
+} from '../../core/registry/eval-baselines.ts'
+import { mustMayUseProject } from '../../core/registry/place.ts'
+import type { Caller } from '../../core/session/record/caller.ts'
+import { loadEvalSides, sideOf } from '../../core/verbs/eval-sides.ts'
+import type { AppDeps } from '../kit/deps.ts'
+import { evalRunOf, evalRunsOf } from '../kit/evals/eval-run-of.ts'
+import { ok, route } from '../kit/route.ts'
+
+const tag = 'evals'
+const limitedKeys = 'obeyed'
+const RunParam = z.object({ evalRunId: EvalRunId })
+const target = Text(100, 1).optional().describe('Needed if the run has several')
+
+export const evalResultRoutes = [
+  route({
+    id: 'compareEvalRuns',
+    method: 'get',
+    path: '/v1/evals/runs/{evalRunId}/comparison',
+    summary: 'Compare an eval run with another one of the same suite, case by case',
+    tag,
+    guard: 'read',
+    limitedKeys,
+    params: RunParam,
+    query: z.strictObject({
+      baseline: EvalRunId,
+      target,
+      seed: z.coerce
+        .number()
+        .int()
+        .min(0)
+        .max(2 ** 32 - 1)
+        .default(1),
+    }),
+    answers: ok(EvalCompared, 'What differs, and what is shown'),
+    refuses: ['not_found', 'unprocessable', 'not_configured'],
+    async answer({ deps, caller, params, query: { baseline, target: name, seed } }) {
+      const after = await sidesOf(deps, caller, params.evalRunId)
+      const before = await sidesOf(deps, caller, baseline)
+      const candidate = sideOf(after.sides, name)
+      return {
+        comparison: compareSides(sideOf(before.sides, name), candidate, { seed }),
+        gate: null,
+      }
+    },
+  }),
+
+  route({
+    id: 'putEvalBaseline',
+    method: 'put',
+    path: '/v1/evals/baselines',
+    summary:
+      'Say which run of a suite later ones of its project are held against, and by which rule',
+    tag,
+    guard: 'admin',
+    body: EvalBaselinePut,
+    answers: ok(EvalBaseline, 'The baseline'),
+    refuses: ['not_found', 'wrong_state', 'unprocessable', 'not_configured'],
+    async answer({ deps, caller, body }) {
+      const { run, sides } = await sidesOf(deps, caller, body.evalRunId)
+      if (run.status !== 'completed')
+        throw new AppError(
+          'wrong_state',
+          `Cannot use run "${run.id}" as a baseline: it is ${run.status}`,
+        )
+      const { project, dataset } = run
+      const baseline = {
+        ...{ project, dataset, evalRunId: run.id, target: sideOf(sides, body.target).target },
+        ...{ rule: body.rule, setBy: caller.keyId, setAt: deps.now() },
+      }
+      await putEvalBaseline(deps.db(), caller.organisationId, baseline)
+      return baseline
+    },
+  }),
+
+  route({
+    id: 'getEvalBaseline',
+    method: 'get',
+    path: '/v1/evals/baselines',
+    summary: 'Get the baseline of a suite in a project',
+    tag,
+    guard: 'read',
+    limitedKeys,
+    query: z.strictObject({ project: Text(64, 1).default('default'), dataset: Text(200, 1) }),
+    answers: ok(EvalBaseline, 'The baseline'),
+    refuses: ['not_found', 'forbidden', 'not_configured'],
+    async answer({ deps, caller, query: { project, dataset } }) {
+      evalRunsOf(deps)
+      mustMayUseProject(caller, project)
+      const found = await findEvalBaseline(deps.db(), caller.organisationId, project, dataset)
+      if (!found) throw noEvalBaseline(project, dataset)
+      return found
+    },
+  }),
+
+  route({
+    id: 'getEvalGate',
+    method: 'get',
+    path: '/v1/evals/runs/{evalRunId}/gate',
+    summary:
+      'Whether a run is good enough to promote what it has tried, by the rule of its baseline',
+    description: 'Never a pass while the run has not ended, or where results say too little.',
+    tag,
+    guard: 'read',
+    limitedKeys,
+    params: RunParam,
+    query: z.strictObject({ target }),
+    answers: ok(EvalGate, 'The decision, with its reasons and the hash of the run'),
+    refuses: ['not_found', 'unprocessable', 'not_configured'],
+    async answer({ deps, caller, params, query }) {
+      const { run, sides } = await sidesOf(deps, caller, params.evalRunId)
+      const { project, dataset } = run
+      const found = await findEvalBaseline(deps.db(), caller.organisationId, project, dataset)
+      if (!found) throw noEvalBaseline(project, dataset)
+      const before = await sidesOf(deps, caller, found.evalRunId).catch(unlessGone)
+      const baseline = before && sideOf(before.sides, found.target)
+      const decided = decidePromotion(found.rule, sideOf(sides, query.target), baseline)
+      const gate: GateDecision =
+        run.status === 'completed'
+          ? decided
+          : { outcome: 'inconclusive', reasons: [`The run is ${run.status}`, ...decided.reasons] }
+      return { ...gate, evalRunId: run.id, hash: run.hash, baselineRunId: found.evalRunId }
+    },
+  }),
+]
+
+const sidesOf = async (deps: AppDeps, caller: Caller, id: string) =>
+  loadEvalSides(await evalRunOf(deps, id), caller)
+
+/** A baseline whose run was deleted has nothing to compare with. */
+function unlessGone(error: unknown): null {
+  if (errorCodeOf(error) !== 'not_found') throw error
+  return null
+}
