@@ -2,13 +2,14 @@ import { AppError } from '../../../contract/error.ts'
 import type { Operation } from '../../../contract/operation.ts'
 import { onceByKey } from '../../actor/keys.ts'
 import type { RoomOf } from '../../actor/room.ts'
+import type { RunHistory } from '../../evals/files/from-run.ts'
 import type { Sql } from '../../ports.ts'
 import type { SessionPolicy } from '../gate/policy.ts'
 import type { Operations } from '../operations/operations.ts'
 import type { Caller } from '../record/caller.ts'
-import { callerSession, mustBeOpen } from '../record/guards.ts'
+import { callerSession, enterSession, mustBeOpen } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { createRun, evalWorkflow, ownedId } from '../runs/run.ts'
+import { createRun, evalWorkflow, mustRun, ownedId } from '../runs/run.ts'
 
 /** What its eval run must know of an attempt, beside its turn and its events. */
 export interface AttemptFacts {
@@ -36,6 +37,8 @@ export interface EvalsApi {
   run(caller: Caller, command: AttemptCommand, key: string): Promise<string>
   /** Reads a file of the workspace. */
   read(caller: Caller, path: string, key: string): Promise<string>
+  /** Of any run: what an eval case is made of. Without the secrets that are known now. */
+  history(caller: Caller, runId: string): Promise<RunHistory>
 }
 
 /** The session as an attempt of an eval run: what came of its questions, and what its evaluators have it do. */
@@ -63,6 +66,28 @@ export class Evals implements RoomOf<EvalsApi> {
       denied: refusals(sql, 'gate.decided', `data ->> '$.decision' = 'deny'`),
       bypassed: refusals(sql, 'gate.bypassed', 'true'),
     }
+  }
+
+  async history(caller: Caller, runId: string): Promise<RunHistory> {
+    await enterSession(this.#kernel, caller)
+    const { sql } = this.#kernel.ports
+    const { n } = mustRun(sql, runId)
+    const turns = sql.all<{ prompt: string; text: string | null }>(
+      'select prompt, text from turns where run_id = ? order by n limit 100',
+      runId,
+    )
+    const verified = sql.all<{ command: string }>(
+      `select distinct data ->> '$.command' as command from run_events
+       where run_id = ? and kind = 'verification.ended' and json_extract(data, '$.passed') is 1
+         and json_type(data, '$.command') = 'text' and length(data ->> '$.command') between 1 and 32768 limit 20`,
+      runId,
+    )
+    return this.#kernel.hide({
+      prompts: turns.map(({ prompt }) => prompt),
+      answer: turns.at(-1)?.text ?? null,
+      commands: verified.map(({ command }) => command),
+      isFirst: sql.all('select 1 from runs where n < ? limit 1', n).length === 0,
+    })
   }
 
   async run(caller: Caller, given: AttemptCommand, key: string): Promise<string> {
