@@ -1,4 +1,5 @@
 import { DurableObject } from 'cloudflare:workers'
+import { createAskModel } from '../src/adapters/ask-model.ts'
 import { EvalRunActor } from '../src/core/eval-run/eval-run.ts'
 import { attemptSessions } from '../src/core/verbs/create-session.ts'
 import { type Env, organisationApi, boundParts, sessionApi, ledgerOf } from './bindings.ts'
@@ -29,6 +30,7 @@ export class EvalObject extends DurableObject<Env> {
         },
         now: () => Date.now(),
         session,
+        askModel: createAskModel({ ...parts.config, organisation }),
         beginSession: attemptSessions({ ...parts, session, organisation }),
         ledger: (id) => ledgerOf(env, id),
         config: parts.sessionConfig,

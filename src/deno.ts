@@ -31,6 +31,7 @@ function start(tools: readonly GatewayTool[]): void {
     ...parts,
     config: parts.sessionConfig,
     creation: parts.config,
+    vendors: parts.config,
     now,
     tools,
     dataDir,

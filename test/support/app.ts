@@ -1,6 +1,7 @@
 import { SessionSockets } from '../../src/hosts/deno/sockets.ts'
 import { linkClose } from '../../src/contract/link.ts'
 import { Firewall } from '../../src/contract/limits.ts'
+import { createAskModel } from '../../src/adapters/ask-model.ts'
 import { modelRows } from '../../src/contract/models.ts'
 import { createBlobs } from '../../src/adapters/blobs.ts'
 import { createDirectory, type DirectoryOptions } from '../../src/adapters/sandboxes/directory.ts'
@@ -237,6 +238,13 @@ export function createTestApp({
       crypto,
       ledger: () => ledger,
       session: (sessionId) => session(sessionId).api,
+      askModel: clock.watched({
+        ask: createAskModel({
+          models: models ?? { anthropic: null, litellm: null },
+          extraModels: [],
+          organisation: (organisationId) => organisation(organisationId).api,
+        }),
+      }).ask,
       beginSession: attemptSessions({
         ...{ db, crypto, ids, warm, config: { ...config, localRepositories } },
         session: (sessionId) => session(sessionId).api,

@@ -12,6 +12,8 @@ import {
   ledgerShards,
   sumLedgerStatus,
 } from '../../core/ledger/ledger.ts'
+import { createAskModel } from '../../adapters/ask-model.ts'
+import type { Config } from '../../config.ts'
 import { EvalRunActor, type EvalRunApi } from '../../core/eval-run/eval-run.ts'
 import type { OrganisationApi } from '../../core/organisation/organisation.ts'
 import { OrganisationActor } from '../../core/organisation/organisation.ts'
@@ -40,6 +42,8 @@ interface LocalSessionsOptions extends Omit<
   ids: CreateSessionPorts['ids']
   /** Of sessions that attempts of eval runs make. */
   creation: CreateSessionPorts['config']
+  /** Where eval runs ask models. Absent: nowhere. */
+  vendors?: Pick<Config, 'models' | 'extraModels'>
 }
 
 export interface LocalSessions {
@@ -64,8 +68,10 @@ interface LinkEvents {
   closed(): void
 }
 
+const noVendors = { models: { anthropic: null, litellm: null }, extraModels: [] }
+
 export function createLocalSessions(options: LocalSessionsOptions): LocalSessions {
-  const { dataDir, limits = actorLimits, creation, ...ports } = options
+  const { dataDir, limits = actorLimits, creation, vendors = noVendors, ...ports } = options
   const { now, log } = ports
   const index = new WakeIndex(dataDir)
   const sockets = new Map<string, SessionSockets>()
@@ -141,6 +147,7 @@ export function createLocalSessions(options: LocalSessionsOptions): LocalSession
             },
           },
           session: sessionApi,
+          askModel: createAskModel({ ...vendors, organisation: organisationApi }),
           beginSession: attemptSessions({
             ...ports,
             config: creation,

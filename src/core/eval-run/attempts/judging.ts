@@ -3,6 +3,7 @@ import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import { requestsOf } from '../../evals/evaluators/score.ts'
 import { withoutRoot } from '../../evals/response/answer.ts'
 import { scoredRow } from '../../evals/results/rows.ts'
+import { loadTarget } from '../record/record.ts'
 import { attemptFindings, loadEvalAttempt, attemptResponse } from '../record/attempts.ts'
 import type { Given } from '../providers/provider.ts'
 import type { Providers } from '../providers/providers.ts'
@@ -60,8 +61,30 @@ export class Judging {
   async #find(given: Given, request: EvaluatorRequest): Promise<EvaluatorAnswer | 'later'> {
     const { target } = given
     const provider = this.#providers.of(target)
+    if (request.kind === 'model') return this.#ask(given, request)
     if (provider.find) return provider.find(given, request)
     const message = `A target of provider "${target.provider}" has no sandbox to look into`
     return { kind: 'failed', message }
+  }
+
+  /** By the judge that the evaluator or the target names: a model, and never the one that is judged. */
+  async #ask(
+    given: Given,
+    { id, target: named, system, prompt }: Extract<EvaluatorRequest, { kind: 'model' }>,
+  ): Promise<EvaluatorAnswer | 'later'> {
+    const { target } = given
+    const name = named ?? target.judgeTarget
+    const failed = (message: string) => ({ kind: 'failed' as const, message })
+    if (name === undefined)
+      return failed(`Target "${target.name}" has no judge: name an http target as judge_target`)
+    const judge = loadTarget(this.#kernel.ports.sql, name)
+    if (judge?.provider !== 'http') return failed(`The judge "${name}" is no http target`)
+    if (judge.name === target.name) return failed(`Target "${name}" cannot judge itself`)
+    const used = (await this.#providers.of(target).spentMicros?.(given)) ?? 0
+    const asked = { system, prompt }
+    const answer = await this.#providers.calls.look(given, `judge ${id}`, judge, asked, used)
+    if (answer === 'later') return 'later'
+    if (answer.kind === 'failed') return failed(`The judge "${name}" failed: ${answer.error}`)
+    return { kind: 'model', text: answer.text }
   }
 }

@@ -1,5 +1,6 @@
 import type { Session, SessionCreate } from '../../../contract/session.ts'
 import type { AttemptTerms } from '../../session/record/attempt-terms.ts'
+import type { AskModel } from './ask-model.ts'
 import type { Clock, Crypto, Ledger, Log, Sql } from '../../ports.ts'
 import type { SessionApi } from '../../session/session.ts'
 import type { Caller } from '../../session/record/caller.ts'
@@ -38,6 +39,7 @@ export interface EvalRunPorts {
     terms: AttemptTerms,
     key: string,
   ): Promise<Session>
+  askModel: AskModel
   config: { publicUrl: string; retentionMs: number }
   log: Log
 }
