@@ -148,6 +148,7 @@ export const AbilityPlan = z.object({
   approval: AbilitySettings.shape.approval.unwrap(),
   parallel: z.boolean(),
   inputs: z.record(z.string(), z.unknown()).describe('With defaults; secret ones are masked'),
+  guides: z.array(z.string()).describe('Files of hooks/before that its agents are given'),
   steps: z.array(PlannedStep),
 })
 export type AbilityPlan = z.infer<typeof AbilityPlan>

@@ -40,6 +40,10 @@ export function priorContext(priors: readonly PriorOutput[]): string {
   return `## Context from prior steps\n\n${texts.join('\n\n')}\n\n---\n\n`
 }
 
+/** What an ability's folder tells all who work on its steps. */
+export const guideText = (guide: string | undefined): string =>
+  guide === undefined || guide === '' ? '' : `## Before you begin\n\n${guide}\n\n---\n\n`
+
 /** A path of the workspace is named for the agent to read; anything else is text. */
 const isPath = (text: string): boolean =>
   /^\.{0,2}\/?[\w.@-]+(\/[\w.@*-]+)*\/?$/.test(text) && /[./]/.test(text)

@@ -19,7 +19,11 @@ import { readScript } from './script-slots.ts'
 import { checkCondition, readCondition } from './when.ts'
 
 /** An ability that was read: it has a name, and everything that can be checked without other rows holds. */
-export type Ability = AbilityDocument & { name: string }
+export type Ability = AbilityDocument & {
+  name: string
+  /** Texts of its folder for those who work on its steps. Absent: only the file was read. */
+  guide?: string
+}
 
 export type ParsedAbility = { ability: Ability; warnings: string[] } | { errors: AbilityProblem[] }
 

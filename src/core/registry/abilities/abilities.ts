@@ -9,6 +9,7 @@ import type {
 import { type Ability, parseAbility } from '../../abilities/definition.ts'
 import type { Crypto, Db } from '../../ports.ts'
 import { readFolder } from './folder.ts'
+import { withHookFiles } from './hook-files.ts'
 
 /**
  * Abilities that a team has stored: of the whole organisation or of one project, each in versions that never change. Files
@@ -237,7 +238,7 @@ async function runnableOf(
   hash: string,
 ): Promise<RunnableAbility | null> {
   const rows = await db.all<{ path: string; content: string | null }>(
-    `select path, case path when ? then content end as content from ability_files
+    `select path, case when path = ? or path like 'hooks/before/%.md' then content end as content from ability_files
      where organisation_id = ? and hash = ? order by path`,
     ...[mainPath, organisationId, hash],
   )
@@ -245,7 +246,7 @@ async function runnableOf(
   const parsed = parseAbility(main?.content ?? '', `${name}/${mainPath}`)
   if ('errors' in parsed) return null
   // Its stored name counts: the file may have none of its own.
-  const definition = { ...parsed.ability, name }
+  const definition = withHookFiles({ ...parsed.ability, name }, rows)
   return { name, version, hash, definition, files: rows.map(({ path }) => path) }
 }
 

@@ -9,6 +9,7 @@ import type { AbilityPut } from '../../../contract/stored-ability.ts'
 import { byteLength } from '../../../contract/byte-length.ts'
 import { type Ability, parseAbility } from '../../abilities/definition.ts'
 import type { Crypto } from '../../ports.ts'
+import { hookWarnings } from './hook-files.ts'
 
 /** The folder of an ability, read: what is stored, pinned and approved is its hash. */
 export interface AbilityFolder {
@@ -41,7 +42,8 @@ export async function readFolder(
   if ('errors' in parsed) throw refused(parsed.errors.map(detailOf))
   const sorted = files.toSorted((a, b) => (a.path < b.path ? -1 : 1))
   const hash = await folderHash(sorted, crypto)
-  return { ...parsed, mainPath: main.path, files: sorted, hash }
+  const warnings = [...parsed.warnings, ...hookWarnings(sorted)]
+  return { ...parsed, warnings, mainPath: main.path, files: sorted, hash }
 }
 
 async function folderHash(

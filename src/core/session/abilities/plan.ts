@@ -3,6 +3,7 @@ import type { AbilityPlan, PlannedStep } from '../../../contract/execution.ts'
 import { fillText } from '../../abilities/placeholders.ts'
 import { type Condition, holds, readCondition } from '../../abilities/when.ts'
 import type { Sql } from '../../ports.ts'
+import { isGuide } from '../../registry/abilities/hook-files.ts'
 import {
   type AbilityCopy,
   type ExecutionRow,
@@ -28,6 +29,7 @@ export function planExecution(
     ...{ ability: ability.name, version: ability.version, hash: ability.hash, planHash },
     ...{ enforcement: settings.enforcement, approval: settings.approval },
     ...{ parallel: settings.parallel, inputs: { ...inputs } },
+    guides: ability.files.filter(isGuide),
     steps: moving.steps.map((row) => planStep(moving, row, scripts, start.nested)),
   }
 }

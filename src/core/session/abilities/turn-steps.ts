@@ -2,6 +2,7 @@ import type { AbilityStep } from '../../../contract/ability.ts'
 import {
   agentPrompt,
   goOnText,
+  guideText,
   keptOutput,
   type PriorOutput,
   skillPrompt,
@@ -63,21 +64,22 @@ export class TurnSteps implements StepWork {
   }
 
   #promptOf(moving: Moving, step: AbilityStep): Prompt | ReturnType<typeof refused> | null {
-    const { sql, filling } = moving
+    const { sql, filling, copy } = moving
+    const guide = guideText(copy.definition.guide)
     const priors = priorsOf(moving, step.needs)
     if (step.type === 'agent') {
       const agents = pinnedAgents(sql)
       const names = agents && [agents.agent, ...agents.subagents].map(({ name }) => name)
       if (names !== null && !names.includes(step.agent))
         return refused(`Agent '${step.agent}' is not available in this session`)
-      return { text: agentPrompt(step, filling, priors), agent: step.agent }
+      return { text: guide + agentPrompt(step, filling, priors), agent: step.agent }
     }
     if (step.type !== 'skill') return null
     const skill = givenSkills(sql).find(({ name }) => name === step.skill)
     // One that is a file of the workspace may not have been read.
     if (!skill || skill.path !== undefined)
       return refused(`Skill '${step.skill}' is not available in this session`)
-    return { text: skillPrompt(step, skill.content, filling, priors), agent: null }
+    return { text: guide + skillPrompt(step, skill.content, filling, priors), agent: null }
   }
 
   #queue({ sql, now }: Moving, { run_id: runId }: ExecutionRow, { text, agent }: Prompt): string {

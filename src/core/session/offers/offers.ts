@@ -7,6 +7,7 @@ import { AppError } from '../../../contract/error.ts'
 import { OfferedAbility } from '../../../contract/offered-ability.ts'
 import type { RoomOf } from '../../actor/room.ts'
 import { findRunnable } from '../../registry/abilities/abilities.ts'
+import { withHookFiles } from '../../registry/abilities/hook-files.ts'
 import type { Commands } from '../commands/commands.ts'
 import type { AbilityCopy } from '../executions/rows.ts'
 import type { Caller, SandboxCaller } from '../record/caller.ts'
@@ -84,10 +85,12 @@ export class Offers implements RoomOf<OffersApi> {
     const { settings } = definition
     const { trustProjectConfig: trusts } = this.#kernel.session()
     const approval = trusts ? settings.approval : ('plan' as const)
+    const files = folderOf(sql, hash)
+    const own = { ...definition, name, settings: { ...settings, approval } }
     return {
       ...{ name, version: null, hash },
-      definition: { ...definition, name, settings: { ...settings, approval } },
-      files: folderOf(sql, hash).map((file) => file.path),
+      definition: withHookFiles(own, files),
+      files: files.map(({ path: one }) => one),
     }
   }
 
