@@ -66,12 +66,12 @@ test('[EVR1] [EVR4] [EVR13] [EVR17] [EVR18] [EVR22] twelve cases on four workers
   )
   expect(byId.get('slow')?.result?.error).toBe('OpenCode timed out after 4s')
   expect(byId.get('nowhere')?.result?.error).toMatch(/provider "e2b"/)
-  // No directory was seen by two attempts: each found its own file and nothing else.
+  // No directory was seen by two attempts: each found its own file and the settings of its OpenCode.
   const worked = first!.filter(({ result }) => result?.score === 1)
   for (const { result } of worked)
     expect([result?.eval_id, String(result?.tool_calls?.[0]?.output).trim()]).toEqual([
       result?.eval_id,
-      'given.txt',
+      'given.txt\nopencode.json',
     ])
   const sessions = first!.flatMap(({ sessionId }) => sessionId ?? [])
   expect(new Set(sessions).size).toBe(sessions.length)

@@ -1,4 +1,4 @@
-import { HostSession, type Host } from './host.ts'
+import { type Host, HostSession } from './host.ts'
 
 const at = '/v1/evals/runs'
 // Tests look at many shapes, as JSON.parse gives them.

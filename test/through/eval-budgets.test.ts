@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { attemptsOn, type Item } from '../support/eval-attempts-kit.ts'
-import { HostSession, useHost } from '../support/host.ts'
+import { type HostSession, useHost } from '../support/host.ts'
 
 const host = useHost()
 const { begin, attempts, sessionOf, finish, result } = attemptsOn(host)
