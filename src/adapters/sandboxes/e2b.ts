@@ -7,7 +7,7 @@ import {
   type E2bTimeouts,
   unavailable,
 } from './e2b-api.ts'
-import { faultOfEnd } from './git-fault.ts'
+import { gitFaultOfEnd } from './git-fault.ts'
 import { checkE2b } from './e2b-check.ts'
 import { createEnvd } from './e2b-envd.ts'
 import { e2bInfo, newMetadata, organisationMetadata, sessionMetadata } from './e2b-labels.ts'
@@ -186,7 +186,7 @@ function stateIn(stdout: string): Pick<SandboxInfo, 'state' | 'reason' | 'fault'
   if (state === 'running') return { state, reason: null }
   if (state === 'preparing') return { state: 'queued', reason: null }
   if (state === 'exited')
-    return { state, ...faultOfEnd(`The agent ended:\n${words.join('\n')}`.trim()) }
+    return { state, ...gitFaultOfEnd(`The agent ended:\n${words.join('\n')}`.trim()) }
   throw unavailable('The sandbox at E2B does not answer as expected')
 }
 

@@ -53,7 +53,7 @@ function launchFault(reason: string): GitFault | null {
 }
 
 /** Why a remote sandbox has ended, and whose fault it was. */
-export function faultOfEnd(reason: string): { reason: string; fault: SandboxFault | null } {
+export function gitFaultOfEnd(reason: string): { reason: string; fault: SandboxFault | null } {
   const found = launchFault(reason)
   return { reason: withHint(reason, found), fault: found?.fault ?? null }
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { AppError, errorCodeOf } from '../../contract/error.ts'
 import type { ProviderCheck, SandboxInfo, SandboxProvider } from '../../core/ports.ts'
-import { faultOfEnd } from './git-fault.ts'
+import { gitFaultOfEnd } from './git-fault.ts'
 import { createModalApp, type ModalApp, ModalTrouble } from './modal-app.ts'
 import { launchInput, launchScript, statusScript } from './remote-launch.ts'
 import { remoteImage, remoteLayout } from './remote-layout.ts'
@@ -74,7 +74,9 @@ touch ${stateDir}/restored
 `
 
 const withFault = (info: SandboxInfo): SandboxInfo =>
-  info.state === 'exited' && info.reason !== null ? { ...info, ...faultOfEnd(info.reason) } : info
+  info.state === 'exited' && info.reason !== null
+    ? { ...info, ...gitFaultOfEnd(info.reason) }
+    : info
 
 /** The image that a session names itself is its user's to correct; the deployment's own is not. */
 const ofImage =
