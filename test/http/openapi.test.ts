@@ -148,7 +148,7 @@ const operationIds = `
   listProviders listRunApprovals listRunChanges listRunEvents listRuns listSecrets
   listSessionAbilities listSessionApprovals listSessionDeadLetters listSessionRuns listSessions
   listShippedAgents listSkillChanges listSkillProposals listSkillUsage listSkillVersions
-  listSkills listSubagents listTurns listUsage listWebhooks mergeAttempt openLink optionsUpstream
+  listSkills listSubagents listTurns listUsage listWebhooks makeEvalCase mergeAttempt openLink optionsUpstream
   patchUpstream planAbility planOperation postUpstream preflightOperation proposeSkill putAbility
   putAgent putBudget putDeploymentToSleep putEvidence putLimits putPolicy putProfile
   putSessionBudget putSettings putSkill putUpstream readFromModelVendor rejectRunChanges
