@@ -42,14 +42,14 @@ export function attemptsOn(host: () => Host) {
   }
 
   /** The session of an attempt, once its agent has the prompt. */
-  const sessionOf = async (runId: string, n = 0): Promise<AttemptSession> => {
+  const sessionOf = async (runId: string, n = 0, sent: object = {}): Promise<AttemptSession> => {
     await host().live(100)
     const { sessionId } = (await attempts(runId))[n]!
     const session = new HostSession(host(), sessionId)
     await session.meet()
     await host().live(100)
     const [prompt] = session.agent.commands('prompt')
-    session.agent.result(prompt!.id, { sent: true })
+    session.agent.result(prompt!.id, { sent: true, ...sent })
     await host().live(100)
     return Object.assign(session, { turnId: prompt!.body.turnId })
   }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { attemptsOn, type Item, partOf } from '../support/eval-attempts-kit.ts'
+import { ChangeScene, edit } from '../support/changes-kit.ts'
 import { HostSession, useHost } from '../support/host.ts'
 
 const host = useHost()
@@ -209,6 +210,51 @@ describe('an attempt of OpenCode', () => {
       ['file', 1],
       ['scope', 0],
       ['kept', 1],
+    ])
+  })
+})
+
+describe('whether the changes of an attempt are proven', () => {
+  const evaluators = [{ name: 'proof', type: 'evidence' }]
+  const steps = [edit('a.txt', 'one\n', 'one', 'two')]
+
+  /** Its tools have run and its turn has ended; the agent is asked for what it has found. */
+  async function worked(): Promise<{ runId: string; scene: ChangeScene }> {
+    const run = await begin({ cases: [{ execution: { evaluators } }] })
+    const session = await sessionOf(run.id, 0, { opencodeSessionId: 'ses_oc' })
+    const turn = await host().ok('GET', `/v1/turns/${session.turnId}`)
+    const scene = await new ChangeScene(session, turn, steps).tell()
+    await host().live(5000)
+    return { runId: run.id, scene }
+  }
+
+  async function judged(runId: string, scene: ChangeScene, paths: string[]): Promise<Item> {
+    for (let looks = 0; looks < 20 && (await result(runId)) === null; looks += 1) {
+      for (const { id } of scene.session.agent.commands('diff'))
+        scene.session.agent.result(id, { patch: '', files: paths.map(changed), truncated: false })
+      await host().live(1000)
+    }
+    return result(runId)
+  }
+
+  test('[EVR25] it is scored once they are collected: all are proven', async () => {
+    const { runId, scene } = await worked()
+    expect(await result(runId)).toBeNull()
+    await scene.collect()
+    expect(await judged(runId, scene, ['a.txt'])).toMatchObject({
+      score: 1,
+      hits: ['a.txt is proven'],
+    })
+  })
+
+  test('[EVR25] a file that no tool is known to have changed, and one without proof, are misses', async () => {
+    const { runId, scene } = await worked()
+    await scene.collect(scene.bundle({ files: [], windows: [], reads: [] }))
+    const { score, misses } = await judged(runId, scene, ['a.txt', 'b.txt'])
+    expect(score).toBe(0)
+    expect(misses).toEqual([
+      expect.stringMatching(/^a\.txt is not proven: ./),
+      'b.txt is not proven: No tool is known to have changed it',
     ])
   })
 })

@@ -29,7 +29,7 @@ async function read({ path, content }: { path: string; content: string }) {
 }
 
 describe('a case of a run', () => {
-  test('[EVR25] asks its prompts in its repository and expects what it has left and verified', async () => {
+  test('[EVR26] asks its prompts in its repository and expects what it has left and verified', async () => {
     const repository = { url: 'https://git.example/x.git', ref: 'main' }
     const scene = await ChangeScene.begin(host(), steps, { repository })
     const { runId } = scene.turn
@@ -65,7 +65,7 @@ describe('a case of a run', () => {
     })
   })
 
-  test('[EVR25] of a workspace without a repository begins with the files as they were', async () => {
+  test('[EVR26] of a workspace without a repository begins with the files as they were', async () => {
     const scene = await ended()
     const made = await host().ok('POST', at, { runId: scene.turn.runId })
     expect((await read(made)).workspace).toEqual({
@@ -73,7 +73,7 @@ describe('a case of a run', () => {
     })
   })
 
-  test('[EVR26] a run that has not ended is refused, with what to do', async () => {
+  test('[EVR27] a run that has not ended is refused, with what to do', async () => {
     const session = await host().begin()
     const { runId } = await session.prompt()
     const { status, json } = await host().call('POST', at, { runId })
@@ -81,7 +81,7 @@ describe('a case of a run', () => {
     expect(json.error.message).toContain(`it is running. Wait until it has ended, or end it by`)
   })
 
-  test('[EVR26] strangers, limited keys and made-up ids find no run', async () => {
+  test('[EVR27] strangers, limited keys and made-up ids find no run', async () => {
     const { turn } = await ended({ project: 'alpha' })
     const stranger = (await host().app.makeKey(await host().app.makeOrganisation(), 'admin')).secret
     const limits = { scopes: ['read'], limits: { projects: ['beta'] } }
@@ -98,7 +98,7 @@ describe('a case of a run', () => {
     expect(await host().refusal('POST', at, missing)).toEqual([404, 'not_found'])
   })
 
-  test('[EVR26] nothing secret is in it: neither in messages nor in files', async () => {
+  test('[EVR27] nothing secret is in it: neither in messages nor in files', async () => {
     const token = `ghp_${'A1b2C3d4E5'.repeat(4).slice(0, 36)}`
     const session = await host().begin()
     const run = await host().ok('POST', `${session.at}/runs`, { intent: 'both' })

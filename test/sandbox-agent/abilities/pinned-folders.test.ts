@@ -118,6 +118,15 @@ describe('a script of an ability', () => {
     expect(report).not.toHaveProperty('found')
   })
 
+  it('[ABL40] runs from the folder that is here, if its command was made for another sandbox', async () => {
+    const { run, root } = runner()
+    const told = `/gone/abilities/${hash.slice(0, 32)}`
+    const environment = { ABILITY_DIR: told }
+    const report = await run(`sh ${told}/scripts/hello.sh you`, { ability: hash, environment })
+    const folder = join(root, 'config/abilities', hash.slice(0, 32))
+    expect(report).toMatchObject({ output: `hello you from ${folder}\n`, exitCode: 0 })
+  })
+
   it('[ABX6] cannot write into its folder', async (context) => {
     const { run, executor } = runner()
     unless((await executor.enforces()).includes('network'), context, 'namespaces')
