@@ -56,6 +56,16 @@ export class PinnedFolders {
 /** The control plane names it so, too. */
 export const folderName = (hash: string): string => hash.slice(0, 32)
 
+/**
+ * A command that was made for the sandbox before this one names the folder that was there: here it names the one that is.
+ * Both are plain words for a shell, or nothing is changed.
+ */
+export function movedTo(command: string, told: string | undefined, real: string): string {
+  const isPlain = (path: string) => /^\/[\w@.+/-]+$/.test(path)
+  if (told === undefined || told === real || !isPlain(told) || !isPlain(real)) return command
+  return command.replaceAll(`${told}/`, () => `${real}/`)
+}
+
 /** What is uploaded has no mode; whatever is in it may be a script. */
 function write(folder: string, { path, content }: AbilityFile): void {
   const whole = join(folder, path)

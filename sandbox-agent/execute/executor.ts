@@ -35,6 +35,7 @@ import {
   type Repository,
 } from './git/repository.ts'
 import { type Run, runEnclosed } from './run/run.ts'
+import { movedTo } from '../abilities/pinned-folders.ts'
 
 interface ExecutorOptions {
   /** The agent's own: what was begun and how it ended. */
@@ -296,13 +297,16 @@ function runOf(
   site: Site,
   { held, stop, abilityDir }: Means,
 ): Omit<Run, 'folder'> {
+  const { command = '', environment } = operation
   return {
-    ...{ held, stop, site, attemptId, plan, command: operation.command ?? '' },
+    ...{ held, stop, site, attemptId, plan },
+    command:
+      abilityDir === undefined ? command : movedTo(command, environment?.ABILITY_DIR, abilityDir),
     environment: {
       PATH: site.path,
       HOME: site.home,
       LANG: 'C.UTF-8',
-      ...operation.environment,
+      ...environment,
       ...(abilityDir !== undefined && { ABILITY_DIR: abilityDir }),
     },
     apart: operation.streams === 'apart',

@@ -61,20 +61,25 @@ test('[EVR1] [EVR4] [EVR13] [EVR17] [EVR18] [EVR22] twelve cases on four workers
       1,
       undefined,
     ])
-  expect(byId.get('blocked')?.result?.error).toMatch(/^OpenCode permission was blocked: /)
+  expect(byId.get('blocked')?.result?.error).toMatch(
+    /^OpenCode permission was blocked: .*sudo ls.* permissions of target 'oc' to once or always/,
+  )
   expect(byId.get('slow')?.result?.error).toBe('OpenCode timed out after 4s')
   expect(byId.get('nowhere')?.result?.error).toMatch(/provider "e2b"/)
-  // No directory was seen by two attempts: each found its own file and nothing else.
-  const listed = first!.flatMap(({ result }) => result?.tool_calls?.[0]?.output ?? [])
-  expect(listed.filter((output) => JSON.stringify(output).includes('mine.txt'))).toEqual([])
+  // No directory was seen by two attempts: each found its own file and the settings of its OpenCode.
+  const worked = first!.filter(({ result }) => result?.score === 1)
+  for (const { result } of worked)
+    expect([result?.eval_id, String(result?.tool_calls?.[0]?.output).trim()]).toEqual([
+      result?.eval_id,
+      'given.txt\nopencode.json',
+    ])
   const sessions = first!.flatMap(({ sessionId }) => sessionId ?? [])
   expect(new Set(sessions).size).toBe(sessions.length)
   const warned = (await evalEvents(stack(), runs[0]!.id)).filter(
     ({ kind }) => kind === 'attempt.warned',
   )
-  expect(warned.some(({ data }) => String(data['message']).includes('Cannot write the log'))).toBe(
-    true,
-  )
+  const unlogged = warned.filter(({ data }) => String(data['message']).includes('the log'))
+  expect(unlogged.map(({ data }) => data['evalCaseId'])).toEqual(['unlogged'])
   const quiet = (await evalEvents(stack(), runs[1]!.id)).filter(
     ({ kind }) => kind === 'attempt.warned',
   )

@@ -24,9 +24,10 @@ const store = (project: string, name: string, more = '') =>
   })
 
 /** As the sandbox finds it. */
-function found(path: string, source: string, script = 'echo one') {
+function found(path: string, source: string, script = 'echo one', hooks: string[] = []) {
   const files = [
     { path: 'ability.yaml', content: source },
+    ...hooks.map((hook) => ({ path: hook, content: 'true' })),
     { path: 'scripts/one.sh', content: script },
   ]
   const hashed = files.map((file) => ({ path: file.path, sha256: sha256(file.content) }))
@@ -277,11 +278,11 @@ describe('abilities of the workspace', () => {
     expect(folder.files).toEqual(files)
   })
 
-  test('[ABX8] with trust in the repository it counts first and needs nobody', async () => {
+  test('[ABX8] [ABL37] with trust in the repository it counts first and needs nobody; files of its hooks run', async () => {
     const project = newProject()
     await store(project, 'deploy')
     const session = await host().begin({ project, abilities: true, trustProjectConfig: true })
-    const { one, files } = found('deploy', yamlOf('deploy'))
+    const { one, files } = found('deploy', yamlOf('deploy'), 'echo one', ['hooks/before/a.sh'])
     await tell(session, { found: [one], problems: [] })
     expect(await offered(session)).toMatchObject([
       { name: 'deploy', source: 'workspace', needsApproval: false },
@@ -295,7 +296,11 @@ describe('abilities of the workspace', () => {
     session.agent.result(id)
     expect((await running).json).toMatchObject({ version: null, hash: one.hash, waitsFor: [] })
     await host().live()
-    expect(session.agent.commands('execute')).toHaveLength(1)
+    const { operation } = await session.agent.execute({ exitCode: 0 })
+    expect(operation.command).toMatch(/^sh .*\/hooks\/before\/a\.sh$/)
+    await host().live()
+    const [, step] = session.agent.commands('execute')
+    expect(step?.body.operation.command).toMatch(/\/scripts\/one\.sh$/)
   })
 
   test('[ABX8] one that changes before it is copied is refused', async () => {

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { type HostSession, useHost } from '../support/host.ts'
+import { report } from '../support/run-world.ts'
 
 // What an ability's folder, skills, several approvers and a budget add to its execution, through the product.
 
@@ -86,4 +87,83 @@ steps: [{ id: a, agent: build, prompt: Work }]
     ),
   )
   expect(await settled(id)).toMatchObject({ status: 'completed', progress: '1/1' })
+})
+
+const store = (yaml: string) =>
+  host().ok('PUT', '/v1/abilities', { files: [{ path: 'a.yaml', content: yaml }] })
+
+test('[ABL19] [ABL37] a skill step in a session that has the skill is a turn with its text and its inputs', async () => {
+  const { id: skill } = await host().ok('PUT', '/v1/skills', { name: 'tidy', description: 'd' })
+  const source = { kind: 'inline', content: 'Tidy up.' }
+  await host().ok('POST', `/v1/skills/${skill}/versions`, { source, activate: true })
+  const content = `
+name: tidies
+description: d
+steps:
+  - { id: a, skill: tidy, inputs: { where: src } }
+  - { id: b, run: 'echo {{steps.a.output}}' }
+`
+  const files = [
+    { path: 'ability.yaml', content },
+    { path: 'hooks/before/rules.md', content: 'Be kind.' },
+  ]
+  await host().ok('PUT', '/v1/abilities', { files })
+  const session = await host().begin({ skills: ['tidy'] })
+  const { id } = await execute(session, 'tidies')
+  const { text } = await answerTurn(session, { text: 'tidied' })
+  expect(text).toBe(
+    '## Before you begin\n\n### hooks/before/rules.md\n\nBe kind.\n\n---\n\n' +
+      '## Skill: tidy\n\nTidy up.\n\n## Inputs\n\n- where: src\n\n## Your task\n\nDo what the skill says.\n',
+  )
+  const { operation } = await session.agent.execute({ exitCode: 0 })
+  expect(operation.command).toBe("echo 'tidied'")
+  expect((await settled(id)).status).toBe('completed')
+})
+
+test('[ABL38] an approval step with a quorum waits until so many people have approved; one says no for all', async () => {
+  await store(
+    '{ name: two-people, description: d, steps: [{ id: a, type: approval, prompt: "OK?", quorum: 2 }, { id: b, run: "true" }] }',
+  )
+  const session = await host().begin()
+  const people = [await host().newApprover('grace'), await host().newApprover('linus')]
+  const vote = async (id: string, person: string, resolution: string) => {
+    const [{ approvalId }] = (await settled(id)).waitsFor
+    return host().call('POST', `/v1/approvals/${approvalId}/resolve`, { resolution }, person)
+  }
+  const { id } = await execute(session, 'two-people')
+  expect((await vote(id, people[0]!, 'approved')).json).toMatchObject({ state: 'pending' })
+  await vote(id, people[0]!, 'approved')
+  expect((await settled(id)).waitsFor).toMatchObject([{ stepId: 'a' }])
+  expect(session.agent.commands('execute')).toEqual([])
+  expect((await vote(id, people[1]!, 'approved')).json).toMatchObject({ state: 'approved' })
+  await host().live()
+  await session.agent.execute({ exitCode: 0 })
+  expect((await settled(id)).status).toBe('completed')
+  const again = await execute(session, 'two-people')
+  await vote(again.id, people[0]!, 'approved')
+  await vote(again.id, people[1]!, 'rejected')
+  const rejected = await settled(again.id)
+  expect(rejected).toMatchObject({ status: 'failed', pendingSteps: ['b'] })
+  expect(rejected.error).toMatch(/^Step 'a' failed: Rejected/)
+})
+
+test('[ABL39] with a spent budget no step begins; the execution waits, and goes on when it is raised', async () => {
+  await store(
+    '{ name: costly, description: d, steps: [{ id: a, run: "echo 1" }, { id: b, run: "echo 2" }] }',
+  )
+  const session = await host().begin({ budget: { wallSeconds: 3600 } })
+  const { id, runId } = await execute(session, 'costly')
+  await host().live()
+  const running = await session.agent.command('execute')
+  await host().ok('PUT', `${session.at}/budget`, { toolCalls: 0 })
+  session.agent.result(running.id, report({ exitCode: 0 }))
+  const waiting = await settled(id)
+  expect(waiting).toMatchObject({ status: 'running', progress: '1/2', completedSteps: ['a'] })
+  await host().live(600_000)
+  expect(session.agent.commands('execute')).toHaveLength(1)
+  expect((await host().ok('GET', `/v1/runs/${runId}`)).run.reason).toBe('budget')
+  await host().ok('PUT', `${session.at}/budget`, { toolCalls: 9 })
+  await host().live()
+  await session.agent.execute({ exitCode: 0 })
+  expect(await settled(id)).toMatchObject({ status: 'completed', progress: '2/2' })
 })

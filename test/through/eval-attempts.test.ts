@@ -1,70 +1,11 @@
 import { describe, expect, test } from 'vitest'
+import { attemptsOn, type Item, partOf } from '../support/eval-attempts-kit.ts'
+import { ChangeScene, edit } from '../support/changes-kit.ts'
 import { HostSession, useHost } from '../support/host.ts'
 
 const host = useHost()
 const at = '/v1/evals/runs'
-// Tests look at many shapes, as JSON.parse gives them.
-type Item = ReturnType<typeof JSON.parse>
-
-interface Wanted {
-  cases?: Item[]
-  target?: Item
-  run?: Item
-}
-
-/** One case, unless others are given, for one target of OpenCode. */
-const begin = ({ cases = [{}], target = {}, run = {} }: Wanted = {}) =>
-  host().ok('POST', at, {
-    suite: 's.json',
-    targets: 't.json',
-    files: [
-      { path: 's.json', content: JSON.stringify({ dataset: 'd', evalcases: cases.map(caseOf) }) },
-      {
-        path: 't.json',
-        content: JSON.stringify({ targets: [{ name: 'oc', provider: 'opencode', ...target }] }),
-      },
-    ],
-    ...run,
-  })
-
-const caseOf = (own: Item, at: number) => ({
-  id: `c${at}`,
-  expected_outcome: 'done',
-  input_messages: [{ role: 'user', content: 'Write hello' }],
-  execution: { evaluators: [{ name: 'says', type: 'contains', value: 'hello' }] },
-  ...own,
-})
-
-const attempts = async (id: string): Promise<Item[]> =>
-  (await host().ok('GET', `${at}/${id}/attempts`)).items
-const events = async (id: string, kind: string): Promise<Item[]> => {
-  const { items } = await host().ok('GET', `${at}/${id}/events?limit=500`)
-  return items.filter((event: Item) => event['kind'] === kind).map((event: Item) => event['data'])
-}
-
-/** The session of an attempt, once its agent has the prompt. */
-async function sessionOf(runId: string, n = 0): Promise<HostSession & { turnId: string }> {
-  await host().live(100)
-  const { sessionId } = (await attempts(runId))[n]!
-  const session = new HostSession(host(), sessionId)
-  await session.meet()
-  await host().live(100)
-  const [prompt] = session.agent.commands('prompt')
-  session.agent.result(prompt!.id, { sent: true })
-  await host().live(100)
-  return Object.assign(session, { turnId: prompt!.body.turnId })
-}
-
-const part = (turnId: string) => ({ turnId, sessionId: 'oc1', messageId: 'm', partId: 'p' })
-
-async function finish(session: HostSession & { turnId: string }, text = 'hello'): Promise<void> {
-  const { agent, turnId } = session
-  agent.emit('message.text', { ...part(turnId), text, reasoning: false })
-  agent.endTurn(turnId, { text })
-  await host().live(10_000)
-}
-
-const result = async (id: string, n = 0): Promise<Item> => (await attempts(id))[n]!['result']
+const { begin, attempts, events, sessionOf, finish, result } = attemptsOn(host)
 
 describe('an attempt of OpenCode', () => {
   test('[EVR12] is one turn of a session of its own, whose transcript is scored and which is closed', async () => {
@@ -74,7 +15,7 @@ describe('an attempt of OpenCode', () => {
     expect(prompt!.body).toMatchObject({ text: 'Write hello', steer: false })
     expect((await session.view()).title).toBe('Eval c0 (oc)')
     const { agent, turnId } = session
-    const call = { ...part(turnId), tool: 'write', callId: 'call_1', input: { filePath: 'a' } }
+    const call = { ...partOf(turnId), tool: 'write', callId: 'call_1', input: { filePath: 'a' } }
     agent.emit('tool.started', call)
     agent.emit('tool.completed', {
       ...call,
@@ -251,7 +192,7 @@ describe('an attempt of OpenCode', () => {
     const run = await begin({ cases: [{ execution: { evaluators } }] })
     const session = await sessionOf(run.id)
     const { agent } = session
-    agent.emit('message.text', { ...part(session.turnId), text: 'hello', reasoning: false })
+    agent.emit('message.text', { ...partOf(session.turnId), text: 'hello', reasoning: false })
     agent.endTurn(session.turnId, { text: 'hello' })
     await host().live(5000)
     for (let looks = 0; looks < 20 && (await result(run.id)) === null; looks += 1) {
@@ -269,6 +210,51 @@ describe('an attempt of OpenCode', () => {
       ['file', 1],
       ['scope', 0],
       ['kept', 1],
+    ])
+  })
+})
+
+describe('whether the changes of an attempt are proven', () => {
+  const evaluators = [{ name: 'proof', type: 'evidence' }]
+  const steps = [edit('a.txt', 'one\n', 'one', 'two')]
+
+  /** Its tools have run and its turn has ended; the agent is asked for what it has found. */
+  async function worked(): Promise<{ runId: string; scene: ChangeScene }> {
+    const run = await begin({ cases: [{ execution: { evaluators } }] })
+    const session = await sessionOf(run.id, 0, { opencodeSessionId: 'ses_oc' })
+    const turn = await host().ok('GET', `/v1/turns/${session.turnId}`)
+    const scene = await new ChangeScene(session, turn, steps).tell()
+    await host().live(5000)
+    return { runId: run.id, scene }
+  }
+
+  async function judged(runId: string, scene: ChangeScene, paths: string[]): Promise<Item> {
+    for (let looks = 0; looks < 20 && (await result(runId)) === null; looks += 1) {
+      for (const { id } of scene.session.agent.commands('diff'))
+        scene.session.agent.result(id, { patch: '', files: paths.map(changed), truncated: false })
+      await host().live(1000)
+    }
+    return result(runId)
+  }
+
+  test('[EVR25] it is scored once they are collected: all are proven', async () => {
+    const { runId, scene } = await worked()
+    expect(await result(runId)).toBeNull()
+    await scene.collect()
+    expect(await judged(runId, scene, ['a.txt'])).toMatchObject({
+      score: 1,
+      hits: ['a.txt is proven'],
+    })
+  })
+
+  test('[EVR25] a file that no tool is known to have changed, and one without proof, are misses', async () => {
+    const { runId, scene } = await worked()
+    await scene.collect(scene.bundle({ files: [], windows: [], reads: [] }))
+    const { score, misses } = await judged(runId, scene, ['a.txt', 'b.txt'])
+    expect(score).toBe(0)
+    expect(misses).toEqual([
+      expect.stringMatching(/^a\.txt is not proven: ./),
+      'b.txt is not proven: No tool is known to have changed it',
     ])
   })
 })

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { PinnedFolders } from '../../../sandbox-agent/abilities/pinned-folders.ts'
+import { movedTo, PinnedFolders } from '../../../sandbox-agent/abilities/pinned-folders.ts'
 import { type AbilityFile, folderHashText } from '../../../src/contract/ability-folder.ts'
 import { sha256 } from '../../support/changes-kit.ts'
 import { unless } from '../../support/needs.ts'
@@ -118,6 +118,15 @@ describe('a script of an ability', () => {
     expect(report).not.toHaveProperty('found')
   })
 
+  it('[ABL40] runs from the folder that is here, if its command was made for another sandbox', async () => {
+    const { run, root } = runner()
+    const told = `/gone/abilities/${hash.slice(0, 32)}`
+    const environment = { ABILITY_DIR: told }
+    const report = await run(`sh ${told}/scripts/hello.sh you`, { ability: hash, environment })
+    const folder = join(root, 'config/abilities', hash.slice(0, 32))
+    expect(report).toMatchObject({ output: `hello you from ${folder}\n`, exitCode: 0 })
+  })
+
   it('[ABX6] cannot write into its folder', async (context) => {
     const { run, executor } = runner()
     unless((await executor.enforces()).includes('network'), context, 'namespaces')
@@ -154,4 +163,18 @@ describe('a script of an ability', () => {
     expect(mixed.output).toBe('out\nerr\n')
     expect(mixed).not.toHaveProperty('stderr')
   })
+})
+
+it.each([
+  [
+    'sh /one/abilities/ab/x.sh && /one/abilities/ab/y',
+    'sh /two/abilities/ab/x.sh && /two/abilities/ab/y',
+  ],
+  ['sh /one/abilities/abc/x.sh', 'sh /one/abilities/abc/x.sh'],
+  ['echo 1', 'echo 1'],
+])('[ABL40] a command for another sandbox names the folder of this one: %s', (command, moved) => {
+  expect(movedTo(command, '/one/abilities/ab', '/two/abilities/ab')).toBe(moved)
+  expect(movedTo(command, '/one/abilities/ab', '/one/abilities/ab')).toBe(command)
+  expect(movedTo(command, '/one/abilities/ab', '/two; rm/ab')).toBe(command)
+  expect(movedTo(command, undefined, '/two/abilities/ab')).toBe(command)
 })

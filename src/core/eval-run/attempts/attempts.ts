@@ -14,6 +14,7 @@ import { endEvalRun, attemptShare, stopEvalRun } from './run-end.ts'
 import type { Judging } from './judging.ts'
 import {
   type AttemptRow,
+  hasAttemptsUnderWay,
   hasOpenAttempts,
   loadEvalAttempt,
   nextPending,
@@ -53,11 +54,13 @@ export class Attempts implements Room {
     const run = this.#kernel.run()
     if (!hasOpenAttempts(sql)) return endEvalRun(sql, now, this.#kernel.ports.config.retentionMs)
     if (run.status !== 'running') return
-    for (const row of nextPending(sql, run.workers)) {
-      const share = attemptShare(sql, run)
-      if (share === 0) return stopEvalRun(sql, now, 'stopped', "The run's budget is spent")
-      begin(sql, now, row, share)
-    }
+    const rows = nextPending(sql, run.workers)
+    if (rows.length === 0) return
+    const share = attemptShare(sql, run, rows.length)
+    if (share !== 0) for (const row of rows) begin(sql, now, row, share)
+    // Those that run keep what they were given, and may leave some of it.
+    else if (!hasAttemptsUnderWay(sql))
+      stopEvalRun(sql, now, 'stopped', "The run's budget is spent")
   }
 
   async #step(n: number, failures: number): Promise<void> {

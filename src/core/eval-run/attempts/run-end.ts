@@ -12,16 +12,18 @@ import { loadEvalRun, type EvalRunRecord, evalRunTargets } from '../record/recor
 const micros = 1_000_000
 
 /**
- * Inside a commit. What an attempt that begins now may use, in millionths: what is left, shared among the workers that
- * could begin beside it, so that all together never use more than the run has. Null: there is no limit; 0: nothing is left.
+ * Inside a commit. What one of so many attempts that begin now may use, in millionths: an equal part of what is neither
+ * spent nor kept for those that run, so that all together never use more than the run has. Null: there is no limit.
  */
-export function attemptShare(sql: Sql, { budget, workers }: EvalRunRecord): number | null {
+export function attemptShare(
+  sql: Sql,
+  { budget }: EvalRunRecord,
+  beginning: number,
+): number | null {
   if (budget.moneyUsd === undefined) return null
-  const { spentMicros, reservedMicros, total, pending, done } = countEvalAttempts(sql)
+  const { spentMicros, reservedMicros } = countEvalAttempts(sql)
   const left = Math.floor(budget.moneyUsd * micros) - spentMicros - reservedMicros
-  const running = total - pending - done
-  const beside = Math.max(1, Math.min(workers - running, pending))
-  return Math.max(0, Math.floor(left / beside))
+  return Math.max(0, Math.floor(left / beginning))
 }
 
 /** Inside a commit: nothing more is begun; what runs is given up by its own deadline. */

@@ -1,3 +1,4 @@
+import type { FileReview, RunChanges } from '../../../contract/change-ledger.ts'
 import { errorCodeOf } from '../../../contract/error.ts'
 import type { EvaluatorAnswer, EvaluatorRequest } from '../../../contract/eval-request.ts'
 import type { CliTarget, OpencodeTarget } from '../../../contract/eval-target.ts'
@@ -94,6 +95,8 @@ export class AttemptSandbox {
           const { denied, bypassed } = await session.evals.facts(run.caller)
           return { kind: 'policy', denied, bypassed }
         }
+        case 'evidence':
+          return await this.#proofs(given, session)
         default:
           return failed(`Nobody finds out "${request.kind}" in a sandbox`)
       }
@@ -101,6 +104,38 @@ export class AttemptSandbox {
       // What the session refuses it will refuse again.
       if (errorCodeOf(error) === undefined) throw error
       return failed(error instanceof Error ? error.message : String(error))
+    }
+  }
+
+  /** A file that differs and that no tool is known to have changed is not proven either. */
+  async #proofs(
+    { run, attempt }: Given,
+    session: AttemptSession,
+  ): Promise<EvaluatorAnswer | 'later'> {
+    if (attempt.turn_id === null) return failed('Only changes of OpenCode can be proven')
+    const { runId } = await session.turns.get(run.caller, attempt.turn_id)
+    if (runId === null) return failed('The attempt has no run')
+    const reviews: FileReview[] = []
+    for (let after: number | null = 0; after !== null;) {
+      const page: RunChanges = await session.evidence.list(run.caller, runId, { after, limit: 100 })
+      if (page.collects.some(({ state }) => state === 'asked')) return 'later'
+      reviews.push(...page.files)
+      after = page.nextCursor === null ? null : Number(page.nextCursor)
+    }
+    const known = new Set(reviews.map(({ path }) => path))
+    const { files } = await session.changes.diff(run.caller)
+    const unknown = files.filter(({ path }) => !known.has(path))
+    return {
+      kind: 'evidence',
+      changes: [
+        ...reviews.map(({ path, rejectable, reasons }) => ({
+          ...{ path, proven: rejectable },
+          ...(reasons.length > 0 && { reason: reasons.join('; ') }),
+        })),
+        ...unknown.map(({ path }) => ({
+          ...{ path, proven: false, reason: 'No tool is known to have changed it' },
+        })),
+      ],
     }
   }
 

@@ -60,6 +60,9 @@ export function nextPending(sql: Sql, workers: number): AttemptRow[] {
 export const hasOpenAttempts = (sql: Sql): boolean =>
   sql.all(`select 1 from attempts where state <> 'done' limit 1`).length > 0
 
+export const hasAttemptsUnderWay = (sql: Sql): boolean =>
+  sql.all(`select 1 from attempts where ${underWay} limit 1`).length > 0
+
 export interface Counted {
   total: number
   pending: number
