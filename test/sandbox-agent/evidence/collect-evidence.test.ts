@@ -12,7 +12,12 @@ const textOf = (text: string) => ({
   mode: '100644',
 })
 const unavailable = (code: string) => ({ state: 'unavailable', code })
-const codes = ({ failures }: { failures: { code: string }[] }) => failures.map(({ code }) => code)
+interface Failed {
+  failures: { code: string }[]
+}
+/** On a busy machine a read may be slow, and says so: that is shown by its own test. */
+const failuresOf = ({ failures }: Failed) => failures.filter(({ code }) => code !== 'read-slow')
+const codes = (bundle: Failed) => failuresOf(bundle).map(({ code }) => code)
 
 describe('what a collect brings', () => {
   test('[CHG1] messages, tool parts, steps with their trees, and both sides of what is unresolved', async () => {
@@ -23,7 +28,7 @@ describe('what a collect brings', () => {
     const { bundle, next } = await store.collect()
 
     expect(next).toBeNull()
-    expect(bundle.failures).toEqual([])
+    expect(failuresOf(bundle)).toEqual([])
     expect(bundle.capability).toMatchObject({
       schema: { supported: true },
       writeAheadFile: 'read',
@@ -227,7 +232,7 @@ describe('what cannot be had is named', () => {
     store.step([{ tool: 'apply_patch', input: { patchText: '' }, metadata, files: after }])
     const { bundle } = await store.collect()
     expect(bundle.files).toHaveLength(100)
-    expect(bundle.failures).toMatchObject([{ code: 'file-limit', path: 'f100' }])
+    expect(failuresOf(bundle)).toMatchObject([{ code: 'file-limit', path: 'f100' }])
   })
 
   test('[CHG3] an aborted step, a row that is no JSON, and a part without a call', async () => {
@@ -239,7 +244,7 @@ describe('what cannot be had is named', () => {
     const { bundle } = await store.collect()
     expect(bundle.windows).toMatchObject([{ to: null, finishOrder: null }])
     expect(bundle.parts).toMatchObject([{ tool: 'edit', status: 'completed' }])
-    expect(bundle.failures).toEqual([
+    expect(failuresOf(bundle)).toEqual([
       { code: 'malformed-row', partId: broken, windowId: null, path: null },
       { code: 'malformed-row', partId: nameless, windowId: null, path: null },
       { code: 'incomplete-window', windowId: bundle.windows[0]?.id, partId: null, path: null },
@@ -367,7 +372,7 @@ describe('what cannot be had is named', () => {
         : runHeld(openlyHeld(undefined), program, args, options)
     })
     const [first, second] = bundle.windows
-    expect(codes(bundle)).toEqual(['read-timeout', 'read-slow'])
+    expect(bundle.failures.map(({ code }) => code)).toEqual(['read-timeout', 'read-slow'])
     expect(bundle.reads).toMatchObject([
       { windowId: first?.id, timedOut: true, bytes: 0 },
       { windowId: second?.id, timedOut: false },
