@@ -53,7 +53,7 @@ const destructive: readonly string[] = [
 
 /** Ids that lead to a session. */
 const ofSession =
-  /:(session|turn|run|approval|operation|attempt|execution)Id|^\/v1\/abilities\/:name\/plan$/
+  /:(session|turn|run|approval|operation|attempt|execution)Id|^\/v1\/(abilities\/:name\/plan|evals\/from-run)$/
 
 /** How keys are refused whose limits the session in the path is outside of. */
 function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
@@ -231,7 +231,10 @@ const importedChange = JSON.stringify({
 const emptySide = { runId: 'a', target: 't', suiteDigest: 'd', cases: [], rows: [] }
 
 /** A body that would be taken, so that a refusal is the guard's. */
-function goodBody({ configurationId, evalRunId, sessionId }: GuardKit, path: string): string {
+function goodBody(
+  { configurationId, evalRunId, runId, sessionId }: GuardKit,
+  path: string,
+): string {
   if (path.endsWith('/tools/:toolName')) return '{"tool_call_id":"guard","args":{}}'
   if (path.endsWith('/skills') && path.includes('runId'))
     return JSON.stringify({ skillId: `skl_${'0'.repeat(20)}`, outcome: 'helped' })
@@ -242,6 +245,7 @@ function goodBody({ configurationId, evalRunId, sessionId }: GuardKit, path: str
   if (path.endsWith('/executions')) return '{"ability":"a"}'
   if (path.endsWith('executionId/resume')) return '{"stepId":"a","answer":"stop"}'
   if (path === '/v1/abilities/validate') return '{"source":""}'
+  if (path === '/v1/evals/from-run') return JSON.stringify({ runId })
   if (path === '/v1/evals/compare')
     return JSON.stringify({ baseline: emptySide, candidate: emptySide })
   if (path === '/v1/evals/baselines') return JSON.stringify({ evalRunId })
