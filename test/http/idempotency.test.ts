@@ -77,6 +77,7 @@ const posts: Record<string, string> = {
   '/v1/abilities/validate': 'writes nothing',
   '/v1/evals/validate': 'writes nothing',
   '/v1/evals/compare': 'writes nothing',
+  '/v1/evals/from-run': 'writes nothing',
   '/v1/evidence/evaluate': 'writes nothing',
   '/v1/policies/check': 'writes nothing',
   '/v1/policies/replay': 'writes nothing',
