@@ -155,11 +155,6 @@ export class Kernel<Ports extends KernelPorts> implements AlarmOwner {
     this.#deadlinesWritten = false
   }
 
-  /** For whoever has changed deadlines outside of a commit, because nobody else need hear of it. */
-  armNext(): void {
-    this.#arm()
-  }
-
   /** The next commit looks at the deadlines again. */
   armAt(at: number): void {
     this.ports.host.arm(at)

@@ -148,14 +148,6 @@ function prune(sql: Sql, before: number, watermark: number): void {
   )
 }
 
-/** All is sent. The deadline of the sending becomes that of the question, an hour later, whether libSQL still has all. */
-export function keepOutboxPromise(sql: Sql, now: number): void {
-  sql.run(
-    `update or replace deadlines set name = 'outbox.verify', at = ?, attempt = 0, runner = null where name = 'outbox'`,
-    nextOutboxVerification(now),
-  )
-}
-
 export function nextOutboxVerification(now: number): number {
   return now + keepSentMs
 }

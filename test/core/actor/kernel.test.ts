@@ -106,7 +106,7 @@ test('[EVT1] who begins to watch gets what is committed from then on, however lo
 
 /** A sender whose pauses end when the test says so. `onAppend` is what happens while a batch is on its way. */
 function setUpSender(onAppend: () => void = () => {}) {
-  const { kernel, sql, armed } = setUp()
+  const { kernel, sql } = setUp()
   const bursts: number[][] = []
   const deferred: Promise<unknown>[] = []
   const pauses: { ms: number; end: () => void }[] = []
@@ -132,7 +132,7 @@ function setUpSender(onAppend: () => void = () => {}) {
     pauses.pop()?.end()
     await settle()
   }
-  return { kernel, sql, armed, sender, bursts, deferred, pauses, add, pause, settle }
+  return { kernel, sql, sender, bursts, deferred, pauses, add, pause, settle }
 }
 
 test('[OUT7] what is written while a burst is under way goes with the next one', async () => {
@@ -203,21 +203,6 @@ test('[OUT13] a commit of calls alone hurries nobody, one with anything else doe
   })
   await settle()
   expect(pauses.map(({ ms }) => ms)).toEqual([1000, 200])
-})
-
-test('[OUT4] once all is sent the alarm is for the question an hour later, and for the next row it is early again', async () => {
-  const { armed, sql, deferred, pauses, add, pause } = setUpSender()
-  add('call')
-  await pause()
-  await deferred.shift()
-  const names = () =>
-    sql.all<{ name: string }>('select name from deadlines').map(({ name }) => name)
-  const hour = 60 * 60_000
-  expect([armed, names()]).toEqual([[1000 + safetyNetMs, 1000 + hour], ['outbox.verify']])
-  pauses.length = 0
-  add('call')
-  expect(armed.at(-1)).toBe(1000 + safetyNetMs)
-  expect(names().toSorted()).toEqual(['outbox', 'outbox.verify'])
 })
 
 test('[OUT2] what is not sent keeps its deadline', async () => {

@@ -163,7 +163,7 @@ echo "$# processes, still here"`
     const place = makePlace(kind)
     place.order.boot.limits = { processes: 60, memoryMb: 300 }
     // Six of 100 MB, each far below what one may have.
-    const hog = `'${process.execPath}' -e 'Buffer.alloc(1e8, 1); setTimeout(() => console.log("held"), 5000)'`
+    const hog = `'${process.execPath}' -e 'const kept = Buffer.alloc(1e8, 1); setTimeout(() => console.log(kept.length > 0 ? "held" : ""), 3000)'`
     const script = `exec 2>&1; for n in 1 2 3 4 5 6; do ${hog} & done; wait; echo over`
     const { output, report } = await run(kind, { ...place.order, script })
     await place.remove()

@@ -6,7 +6,6 @@ import { clearDeadline, clearTakenDeadline, setDeadline } from '../../actor/dead
 import { describeCalls } from '../calls/rows.ts'
 import {
   hasUnsentOutbox,
-  keepOutboxPromise,
   outboxIdentity,
   nextOutboxVerification,
   outboxLag,
@@ -57,15 +56,13 @@ export class Outbox implements Room {
     else if (!isOfCalls(tables)) this.#hurryOn()
   }
 
-  /** What is to be sent, if that could be asked. */
-  #wake(): ReturnType<typeof unsentOutboxKinds> | undefined {
+  #wake(): void {
     const { ports } = this.#kernel
-    if (this.#sending || ports.now() < this.#notBefore || !this.#kernel.created) return undefined
+    if (this.#sending || ports.now() < this.#notBefore || !this.#kernel.created) return
     const kinds = unsentOutboxKinds(ports.sql, 'call')
-    if (kinds === 'none') return kinds
+    if (kinds === 'none') return
     this.#sending = true
     ports.host.defer(this.#gatherAndSend(kinds === 'only'))
-    return kinds
   }
 
   /** Something else than calls may have come. */
@@ -86,18 +83,7 @@ export class Outbox implements Room {
       this.#sending = false
     }
     // What was committed while the last batch was on its way.
-    if (this.#wake() === 'none') this.#keepPromise()
-  }
-
-  /** All is sent, so the alarm need not look. Joins the commit that moved the mark. */
-  #keepPromise(): void {
-    const { sql, now } = this.#kernel.ports
-    try {
-      keepOutboxPromise(sql, now())
-      this.#kernel.armNext()
-    } catch {
-      // Then it looks.
-    }
+    this.#wake()
   }
 
   async #gather(onlyCalls: boolean): Promise<void> {
