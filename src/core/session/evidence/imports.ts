@@ -6,7 +6,7 @@ import { exactDigest } from '../../evidence/texts/exact.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 
 /** Events of other agents, as they are. What only the engine may say is not taken from a caller. */
-export function checkImport(
+export function checkEvidenceImport(
   kernel: SessionKernel,
   runId: string,
   { changes }: ChangeImport,
