@@ -47,6 +47,7 @@ describe('reading an ability', () => {
         enforcement: 'strict',
         on_failure: 'stop',
         approval: 'none',
+        network: false,
       },
     })
     expect(found.steps[4]).toMatchObject({ id: 'deploy', needs: ['approve'], env: {} })
