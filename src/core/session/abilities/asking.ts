@@ -1,7 +1,7 @@
 import type { ApprovalState } from '../../../contract/approval.ts'
 import { canonicalJson } from '../../../contract/canonical.ts'
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
-import { fillText } from '../../abilities/placeholders.ts'
+import { fillPlaceholders } from '../../abilities/placeholders.ts'
 import type { Outcome } from '../../abilities/script-result.ts'
 import { hashText } from '../../hash.ts'
 import type { Sql } from '../../ports.ts'
@@ -49,7 +49,7 @@ export class Asking implements StepWork {
     if (step?.type !== 'approval') return refused('It is no approval')
     const { execution, filling, sql, now } = moving
     const subject = this.open(sql, now, {
-      ...{ execution, stepId: row.id, prompt: fillText(step.prompt, filling).trim() },
+      ...{ execution, stepId: row.id, prompt: fillPlaceholders(step.prompt, filling).trim() },
       options: step.options?.map(({ label, value }) => ({ label, value })) ?? null,
       timeoutMs: timeoutOf(step),
       quorum: step.quorum ?? null,

@@ -1,7 +1,7 @@
 import type { InputValues } from '../../../contract/ability.ts'
 import { checkInputs } from '../../abilities/inputs.ts'
 import { hasStepEnded } from '../../abilities/engine.ts'
-import { fillText, type Filling, placeholdersOf } from '../../abilities/placeholders.ts'
+import { fillPlaceholders, type Filling, placeholdersOf } from '../../abilities/placeholders.ts'
 import type { Outcome } from '../../abilities/script-result.ts'
 import type { Sql } from '../../ports.ts'
 import {
@@ -134,7 +134,7 @@ function fillValue(value: unknown, filling: Filling): unknown {
     const isWhole = only?.text === value.trim() && only.reference.kind === 'input'
     return isWhole && only.reference.kind === 'input'
       ? filling.inputs[only.reference.name]
-      : fillText(value, filling)
+      : fillPlaceholders(value, filling)
   }
   if (Array.isArray(value)) return value.map((one) => fillValue(one, filling))
   return typeof value === 'object' && value !== null

@@ -1,6 +1,11 @@
 import type { Answer } from '../../../contract/ask.ts'
 import type { StepAnswer } from '../../../contract/execution.ts'
-import { afterFailure, type ExecutionCause, knownSteps, nextAct } from '../../abilities/engine.ts'
+import {
+  engineAfterFailure,
+  type ExecutionCause,
+  engineSteps,
+  nextEngineAct,
+} from '../../abilities/engine.ts'
 import type { Outcome } from '../../abilities/script-result.ts'
 import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
@@ -114,7 +119,7 @@ export class Moves {
   #moving(sql: Sql, now: number, execution: ExecutionRow): Moving {
     const steps = stepRows(sql, execution.id)
     const inputs = JSON.parse(execution.inputs) as Record<string, unknown>
-    const filling = { inputs, steps: knownSteps(standsOf(steps)), ask: execution.words }
+    const filling = { inputs, steps: engineSteps(standsOf(steps)), ask: execution.words }
     const secrets = this.#parts.secrets(execution.id)
     return { sql, now, execution, copy: this.#copyOf(sql, execution), steps, filling, secrets }
   }
@@ -179,7 +184,7 @@ export class Moves {
 
   #go(moving: Moving, headroom: Headroom): 'moved' | 'short' | null {
     const { sql, now, execution, copy, steps, filling, secrets } = moving
-    const act = nextAct(copy.definition, standsOf(steps), { ...filling.inputs, ...secrets })
+    const act = nextEngineAct(copy.definition, standsOf(steps), { ...filling.inputs, ...secrets })
     if (act === null) return null
     if (act.do === 'end') {
       const cause = act.status === 'completed' ? 'complete' : 'fail'
@@ -236,7 +241,7 @@ function settle(moving: Moving, step: StepRow, outcome: Outcome): void {
       stopWaiting(sql, now, execution.run_id, waitOf(execution, step), 'It has ended after all')
     return
   }
-  const next = afterFailure(outcome.failure, failurePolicy(moving, step))
+  const next = engineAfterFailure(outcome.failure, failurePolicy(moving, step))
   changeStep(sql, now, execution, step, next, { ...change, error: outcome.error })
   if (next !== 'ask') return
   const why = `Step '${step.id}' of '${execution.ability}' asks: ${outcome.error}`

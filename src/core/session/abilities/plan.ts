@@ -1,7 +1,7 @@
 import type { AbilityStep } from '../../../contract/ability.ts'
 import type { AbilityPlan, PlannedStep } from '../../../contract/execution.ts'
-import { fillText } from '../../abilities/placeholders.ts'
-import { type Condition, holds, readCondition } from '../../abilities/when.ts'
+import { fillPlaceholders } from '../../abilities/placeholders.ts'
+import { type Condition, conditionHolds, readCondition } from '../../abilities/conditions.ts'
 import type { Sql } from '../../ports.ts'
 import { isGuide } from '../../registry/abilities/hook-files.ts'
 import {
@@ -99,8 +99,8 @@ function planStep(
 }
 
 function whatOf({ filling }: Moving, step: AbilityStep): string {
-  if (step.type === 'agent') return `${step.agent}: ${fillText(step.prompt, filling)}`
-  if (step.type === 'approval') return fillText(step.prompt, filling)
+  if (step.type === 'agent') return `${step.agent}: ${fillPlaceholders(step.prompt, filling)}`
+  if (step.type === 'approval') return fillPlaceholders(step.prompt, filling)
   if (step.type === 'skill') return step.skill
   return step.type === 'workflow' ? step.workflow : step.run
 }
@@ -111,7 +111,7 @@ function willRun({ filling, secrets }: Moving, step: AbilityStep | undefined): P
   if ('problem' in read) return 'no'
   if (speaksOfSteps(read.condition)) return 'depends'
   const inputs = { ...filling.inputs, ...secrets }
-  return holds(read.condition, { inputs, steps: {} }) ? 'yes' : 'no'
+  return conditionHolds(read.condition, { inputs, steps: {} }) ? 'yes' : 'no'
 }
 
 function speaksOfSteps(condition: Condition): boolean {

@@ -1,12 +1,12 @@
 import type { ScriptStep } from '../../../contract/ability.ts'
 import type { IsolationPlan, Operation } from '../../../contract/operation.ts'
 import type { Decision } from '../../../contract/permission.ts'
-import { fillText } from '../../abilities/placeholders.ts'
-import { cutText } from '../../abilities/outputs.ts'
+import { fillPlaceholders } from '../../abilities/placeholders.ts'
+import { cutOutput } from '../../abilities/outputs.ts'
 import { pinPaths } from '../../abilities/pinned-paths.ts'
 import { byteLength } from '../../../contract/byte-length.ts'
-import { judgeScript, type Outcome } from '../../abilities/script-result.ts'
-import { fillScript, readScript } from '../../abilities/script-slots.ts'
+import { judgeScriptResult, type Outcome } from '../../abilities/script-result.ts'
+import { fillScriptSlots, readScriptSlots } from '../../abilities/script-slots.ts'
 import { mustApproval } from '../approvals/rows.ts'
 import { abilityFolder } from '../executions/folder.ts'
 import type { StepRow } from '../executions/rows.ts'
@@ -76,9 +76,9 @@ export class Scripts implements StepWork {
   /** What would run now, with every value in its place. */
   operationOf(moving: Moving, row: StepRow): { operation: Operation } | { problem: string } {
     const step = scriptOf(moving, row)
-    const read = readScript(step.run)
+    const read = readScriptSlots(step.run)
     if ('problems' in read) return { problem: read.problems.join('. ') }
-    const filled = fillScript(read, moving.filling, new Map(secretNames(moving)))
+    const filled = fillScriptSlots(read, moving.filling, new Map(secretNames(moving)))
     if ('problem' in filled) return filled
     const operation: Operation = {
       category: 'shell',
@@ -105,7 +105,7 @@ export class Scripts implements StepWork {
     const inputs = { ...filling.inputs, ...secrets }
     const own = Object.entries(env).map(([name, text]) => [
       name,
-      fillText(text, { ...filling, inputs }),
+      fillPlaceholders(text, { ...filling, inputs }),
     ])
     const hidden = secretNames(moving).map(([name, variable]) => [variable, asText(inputs[name])])
     return {
@@ -135,7 +135,7 @@ export class Scripts implements StepWork {
     }
     if (attempt.status === 'abandoned')
       return { ok: false, failure: 'failed', error: `Abandoned: ${attempt.reason ?? ''}` }
-    if (attempt.report) return judgeScript(scriptOf(moving, row), attempt.report)
+    if (attempt.report) return judgeScriptResult(scriptOf(moving, row), attempt.report)
     if (attempt.suspectSince === null) return null
     const error = `It may or may not have run: ${attempt.reason ?? 'no result in time'}`
     return { ok: false, failure: 'unknown', error }
@@ -196,4 +196,4 @@ function outputsJson(steps: readonly StepRow[]): string {
   return '{}'
 }
 
-const cut = (text: string | null, most: number) => (text === null ? null : cutText(text, most))
+const cut = (text: string | null, most: number) => (text === null ? null : cutOutput(text, most))

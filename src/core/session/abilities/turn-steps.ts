@@ -1,12 +1,12 @@
 import type { AbilityStep } from '../../../contract/ability.ts'
+import { keptOutput } from '../../abilities/outputs.ts'
 import {
-  agentPrompt,
-  goOnText,
-  guideText,
-  keptOutput,
+  agentStepPrompt,
+  goOnPrompt,
+  guidePrompt,
   type PriorOutput,
-  skillPrompt,
-} from '../../abilities/context.ts'
+  skillStepPrompt,
+} from '../../abilities/step-prompts.ts'
 import { hasStepEnded } from '../../abilities/engine.ts'
 import type { Outcome } from '../../abilities/script-result.ts'
 import { type ExecutionRow, saveStep, type StepRow } from '../executions/rows.ts'
@@ -65,21 +65,21 @@ export class TurnSteps implements StepWork {
 
   #promptOf(moving: Moving, step: AbilityStep): Prompt | ReturnType<typeof refused> | null {
     const { sql, filling, copy } = moving
-    const guide = guideText(copy.definition.guide)
+    const guide = guidePrompt(copy.definition.guide)
     const priors = priorsOf(moving, step.needs)
     if (step.type === 'agent') {
       const agents = pinnedAgents(sql)
       const names = agents && [agents.agent, ...agents.subagents].map(({ name }) => name)
       if (names !== null && !names.includes(step.agent))
         return refused(`Agent '${step.agent}' is not available in this session`)
-      return { text: guide + agentPrompt(step, filling, priors), agent: step.agent }
+      return { text: guide + agentStepPrompt(step, filling, priors), agent: step.agent }
     }
     if (step.type !== 'skill') return null
     const skill = givenSkills(sql).find(({ name }) => name === step.skill)
     // One that is a file of the workspace may not have been read.
     if (!skill || skill.path !== undefined)
       return refused(`Skill '${step.skill}' is not available in this session`)
-    return { text: guide + skillPrompt(step, skill.content, filling, priors), agent: null }
+    return { text: guide + skillStepPrompt(step, skill.content, filling, priors), agent: null }
   }
 
   #queue({ sql, now }: Moving, { run_id: runId }: ExecutionRow, { text, agent }: Prompt): string {
@@ -139,7 +139,7 @@ export class TurnSteps implements StepWork {
     const step = definitionOf(moving, row)
     const agent = step?.type === 'agent' ? step.agent : null
     row.nudges += 1
-    row.subject = this.#queue(moving, moving.execution, { text: goOnText(row.id), agent })
+    row.subject = this.#queue(moving, moving.execution, { text: goOnPrompt(row.id), agent })
     row.deadline_at = moving.now + queuePatienceMs
     saveStep(moving.sql, row)
     return null

@@ -15,7 +15,7 @@ import type {
 import type { ChangeEvent, ProvenChange } from '../../../contract/change.ts'
 import { onceByKey } from '../../actor/keys.ts'
 import type { RoomOf } from '../../actor/room.ts'
-import { fingerprintOf } from '../../evidence/safety.ts'
+import { safetyFingerprint } from '../../evidence/safety.ts'
 import type { Sql } from '../../ports.ts'
 import type { SessionBudget } from '../budget/budget.ts'
 import { loadPlace } from '../gate/policy-row.ts'
@@ -135,7 +135,7 @@ export class Evidence implements RoomOf<EvidenceApi> {
       nextCursor: next < files.length ? String(next) : null,
       warnings: warningsOf(files.length, rows, mismatches),
       mismatches,
-      fingerprint: fingerprintOf(rows.map(({ event }) => JSON.parse(event) as ChangeEvent)),
+      fingerprint: safetyFingerprint(rows.map(({ event }) => JSON.parse(event) as ChangeEvent)),
       collects: collectsOf(sql, run.id),
     }
   }

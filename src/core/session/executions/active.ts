@@ -1,5 +1,5 @@
 import type { AbilityEnforcement } from '../../../contract/ability.ts'
-import { strictestOf } from '../../abilities/enforcement.ts'
+import { strictestEnforcement } from '../../abilities/enforcement.ts'
 import type { StepState } from '../../../contract/execution.ts'
 import type { Sql } from '../../ports.ts'
 import {
@@ -46,7 +46,7 @@ export function activeStep(sql: Sql): ActiveAbility | null {
   const execution = chain.at(-1) ?? top
   const { id: executionId, ability } = execution
   const copy = findCopy(sql, execution.hash, ability)
-  const level = strictestOf(chain.map((one) => ownLevel(sql, one)))
+  const level = strictestEnforcement(chain.map((one) => ownLevel(sql, one)))
   const definitions = new Map(copy?.definition.steps.map((step) => [step.id, step]))
   const steps = movingSteps(sql, executionId).map((row): ActiveStep => {
     const step = row.part === 'step' ? definitions.get(row.id) : undefined
@@ -73,4 +73,4 @@ const ownLevel = (sql: Sql, { hash, ability }: ExecutionRow): AbilityEnforcement
 
 /** Of an execution without a parent, with all that it has called. */
 export const levelOf = (sql: Sql, execution: ExecutionRow): AbilityEnforcement =>
-  strictestOf(chainFrom(sql, execution).map((one) => ownLevel(sql, one)))
+  strictestEnforcement(chainFrom(sql, execution).map((one) => ownLevel(sql, one)))

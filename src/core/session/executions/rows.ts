@@ -10,7 +10,7 @@ import {
   type Part,
   type StepCause,
 } from '../../abilities/engine.ts'
-import { orderSteps } from '../../abilities/graph.ts'
+import { orderStepGraph } from '../../abilities/graph.ts'
 import type { Sql } from '../../ports.ts'
 import { appendEvent } from '../log/events.ts'
 import { recordOnRun } from '../runs/run.ts'
@@ -115,7 +115,7 @@ export function insertExecution(sql: Sql, now: number, row: NewExecution, abilit
 export function stepsOfAbility({ hooks, steps }: Ability): Pick<StepRow, 'id' | 'part' | 'type'>[] {
   const hooksOf = (part: 'before' | 'after') =>
     hooks[part].map((_, at) => ({ id: `hooks.${part}.${at}`, part, type: 'script' as const }))
-  const ordered = orderSteps(steps) ?? steps
+  const ordered = orderStepGraph(steps) ?? steps
   return [
     ...hooksOf('before'),
     ...ordered.map(({ id, type }) => ({ id, part: 'step' as const, type })),

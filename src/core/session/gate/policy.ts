@@ -14,7 +14,7 @@ import {
 } from '../../policy/permission-request.ts'
 import { effectivePolicy } from '../../policy/sandbox-default.ts'
 import type { Sql } from '../../ports.ts'
-import { abilityRefusal } from '../../abilities/enforcement.ts'
+import { enforcementRefusal } from '../../abilities/enforcement.ts'
 import { type ActiveAbility, activeStep } from '../executions/active.ts'
 import { hideSecretLike } from '../../redaction/redaction.ts'
 import { type Headroom, spendingHeadroom } from '../budget/spending.ts'
@@ -100,7 +100,7 @@ export class SessionPolicy {
       ...{ sql, now, turn, request, policy, misnamed: question.misnamed === true },
       ...{ enclosure: this.enclosure(), refusedAgent: agentRefusal(agents, question), overrides },
       phases: this.phases(),
-      refusedByAbility: abilityRefusal(ability, asked),
+      refusedByAbility: enforcementRefusal(ability, asked),
       permissions: this.terms()?.permissions ?? null,
       asksItself: question.tool === permissionTool,
       connectsTo: question.tool === egressTool ? (request.hosts[0] ?? null) : null,

@@ -1,5 +1,5 @@
 import type { AbilityFile, FoundAbilities, FoundAbility } from '../../../contract/ability-folder.ts'
-import { type Ability, parseAbility } from '../../abilities/definition.ts'
+import { type Ability, parseAbilityDefinition } from '../../abilities/definition.ts'
 import type { Sql } from '../../ports.ts'
 
 /** What the sandbox has found in the workspace, as it was read here. */
@@ -33,7 +33,7 @@ export function saveFoundAbilities(sql: Sql, now: number, told: FoundAbilities):
 const maxProblems = 20
 
 function readFound({ path, main, source, hash }: FoundAbility): WorkspaceAbility {
-  const parsed = parseAbility(source, path === main ? path : `${path}/${main}`)
+  const parsed = parseAbilityDefinition(source, path === main ? path : `${path}/${main}`)
   if ('ability' in parsed) return { path, main, hash, definition: parsed.ability, problems: [] }
   const problems = parsed.errors
     .slice(0, maxProblems)
