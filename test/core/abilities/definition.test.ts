@@ -50,6 +50,7 @@ describe('reading an ability', () => {
         enforcement: 'strict',
         on_failure: 'stop',
         approval: 'none',
+        network: false,
       },
     })
     expect(found.steps[4]).toMatchObject({ id: 'deploy', needs: ['approve'], env: {} })

@@ -189,7 +189,7 @@ export class Abilities implements RoomOf<AbilitiesApi> {
     const asked = cancelAskedFor(sql, execution.id)
     if (asked?.state === 'pending') return asked.id
     return this.#asking.open(sql, now, {
-      ...{ execution, stepId: cancelStep, options: null, quorum: 1, timeoutMs: planPatienceMs },
+      ...{ execution, stepId: cancelStep, options: null, quorum: null, timeoutMs: planPatienceMs },
       prompt: `The agent asks to cancel it: ${reason}`,
     })
   }
@@ -252,7 +252,7 @@ export class Abilities implements RoomOf<AbilitiesApi> {
     const execution = this.#must(id)
     if (execution.state !== 'planned') return
     const approvalId = this.#asking.open(sql, now, {
-      ...{ execution, stepId: null, options: null, quorum: 1, timeoutMs: planPatienceMs },
+      ...{ execution, stepId: null, options: null, quorum: null, timeoutMs: planPatienceMs },
       prompt: `Run ${execution.ability} with ${execution.inputs}`,
     })
     sql.run('update executions set plan_approval_id = ? where id = ?', approvalId, id)

@@ -27,12 +27,13 @@ export interface AbilityQuestion {
   prompt: string
   options: { label: string; value: string }[] | null
   timeoutMs: number
-  quorum: number
+  /** So many others than whoever started it; null: anybody's word is enough. */
+  quorum: number | null
 }
 
 /**
  * Approvals of abilities: of a step whose author wants a person's word, and of a whole plan. They are approvals like any
- * other, bound to the hash of the plan, so that whoever started the execution cannot give them and time rejects them.
+ * other, bound to the hash of the plan, so that time rejects them, and a quorum is one of other people than its starter.
  */
 export class Asking implements StepWork {
   readonly #policy: SessionPolicy
@@ -51,7 +52,7 @@ export class Asking implements StepWork {
       ...{ execution, stepId: row.id, prompt: fillPlaceholders(step.prompt, filling).trim() },
       options: step.options?.map(({ label, value }) => ({ label, value })) ?? null,
       timeoutMs: stepTimeout(step),
-      quorum: step.quorum ?? 1,
+      quorum: step.quorum ?? null,
     })
     return { subject, deadlineAt: null }
   }
@@ -74,7 +75,8 @@ export class Asking implements StepWork {
       ...decision,
     })
     openApproval(sql, now, {
-      ...{ id, runId: execution.run_id, kind: 'ability', asker: stepAsker(execution) },
+      ...{ id, runId: execution.run_id, kind: 'ability' },
+      asker: stepAsker(execution, quorum === null ? 'anybody' : 'others'),
       subject: stepId === null ? executionId : `${executionId}/${stepId}`,
       title: titleOf(ability, stepId, prompt),
       operation,
@@ -82,7 +84,7 @@ export class Asking implements StepWork {
       ...{ decisionSeq, decision, resumable: false },
       terms: {
         timeoutSeconds: Math.max(1, Math.ceil(timeoutMs / 1000)),
-        ...{ group: null, quorum, escalate: null },
+        ...{ group: null, quorum: quorum ?? 1, escalate: null },
       },
     })
     return id

@@ -80,6 +80,7 @@ function planStep(
     timeoutMs: stepTimeout(step),
     what: step === undefined ? '' : whatOf(moving, step),
     ...{ decision: null, asks: row.type === 'approval', reason: null, isolation: null },
+    network: null,
     ...{ notEnforced: [], notPinned: [], problem: null },
   }
   if (step?.type === 'workflow' && !Object.hasOwn(nested, step.workflow))
@@ -93,7 +94,7 @@ function planStep(
     ...{ what: command, decision, reason, notPinned, notEnforced: plan.notEnforced },
     // Whoever approves the plan has answered for its scripts.
     asks: decision === 'ask' && settings.approval !== 'plan',
-    isolation: plan.strategy,
+    ...{ isolation: plan.strategy, network: plan.network },
   }
 }
 

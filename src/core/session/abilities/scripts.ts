@@ -95,7 +95,7 @@ export class Scripts implements StepWork {
       environment: this.#environment(moving, step),
       risks: [],
       timeoutMs: step.timeoutMs,
-      network: false,
+      network: step.network,
     }
     return { operation }
   }
@@ -166,16 +166,20 @@ export interface Foreseen {
   notPinned: string[]
 }
 
-type Script = Pick<ScriptStep, 'id' | 'run' | 'cwd' | 'env' | 'validation'> & { timeoutMs: number }
+type Script = Pick<ScriptStep, 'id' | 'run' | 'cwd' | 'env' | 'validation'> & {
+  timeoutMs: number
+  network: boolean
+}
 
 /** A hook is a script with nothing but its command. */
 function scriptOf(moving: Moving, row: StepRow): Script {
   const step = stepDefinition(moving, row)
   const timeoutMs = stepTimeout(step)
-  if (step?.type === 'script') return { ...step, timeoutMs }
+  const { network } = moving.copy.definition.settings
+  if (step?.type === 'script') return { ...step, timeoutMs, network: step.network ?? network }
   const part = row.part === 'before' ? 'before' : 'after'
   const run = moving.copy.definition.hooks[part][Number(row.id.split('.')[2])] ?? ''
-  return { id: row.id, run, cwd: undefined, env: {}, validation: undefined, timeoutMs }
+  return { id: row.id, run, cwd: undefined, env: {}, validation: undefined, timeoutMs, network }
 }
 
 /** Each output is cut until all of them fit. */

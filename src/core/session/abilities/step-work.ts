@@ -60,10 +60,15 @@ export const stepOutputs = (steps: readonly StepRow[]) =>
       .map(({ id, state, output, error }) => [id, { status: state, output, error }]),
   )
 
-/** Who asks for approvals of this execution: whoever started it, who can then not approve it. */
-export function stepAsker({ starter }: Pick<ExecutionRow, 'starter'>): ApprovalAsker {
+/**
+ * Who asks for approvals of this execution: the ability, as the sandbox does for its agent, so whoever started it may
+ * answer. For others alone it is whoever started it, who can then not approve it.
+ */
+export function stepAsker(
+  { id, starter }: Pick<ExecutionRow, 'id' | 'starter'>,
+  whose: 'anybody' | 'others' = 'anybody',
+): ApprovalAsker {
   const by = JSON.parse(starter) as Starter
-  return by.kind === 'key'
-    ? askerOf(by)
-    : { kind: 'sandbox', id: String(by.generation), owner: null }
+  if (by.kind === 'sandbox') return { kind: 'sandbox', id: String(by.generation), owner: null }
+  return whose === 'others' ? askerOf(by) : { kind: 'ability', id, owner: by.owner }
 }

@@ -85,7 +85,7 @@ export class Approvals implements RoomOf<ApprovalsApi> {
   /** An agent that can read a key would answer itself. Whoever runs the deployment may accept that. */
   #mustHaveWalls({ id, asker_kind }: ApprovalRow): void {
     const isAccepted = this.#kernel.ports.config.unwalledApprovals === 'accept'
-    if (isAccepted || asker_kind !== 'sandbox' || this.#asker.enclosure() !== 'none') return
+    if (isAccepted || asker_kind === 'key' || this.#asker.enclosure() !== 'none') return
     const advice = 'give its sandbox one, or set GANTRY_UNWALLED_APPROVALS=accept'
     throw new AppError(
       'forbidden',

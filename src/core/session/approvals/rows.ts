@@ -28,7 +28,7 @@ export interface ApprovalRow {
   run_id: string
   kind: Approval['kind']
   state: ApprovalState
-  asker_kind: 'sandbox' | 'key'
+  asker_kind: 'sandbox' | 'ability' | 'key'
   asker_id: string
   asker_owner: string | null
   asker_counts_as: string | null
@@ -59,7 +59,7 @@ export interface ApprovalRow {
 
 /** Who wants to know. */
 export interface ApprovalAsker {
-  kind: 'sandbox' | 'key'
+  kind: 'sandbox' | 'ability' | 'key'
   id: string
   owner: string | null
   countsAs?: string | null

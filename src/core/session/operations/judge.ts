@@ -38,7 +38,7 @@ export function judgeOperation(
   const request =
     step === null ? requestOfOperation(operation, context) : requestOfStep(operation, context, step)
   const evaluated = evaluatePermission(request, policy, stateOf(session))
-  const plan = planOf(session, request, operation, evaluated)
+  const plan = planOf(session, request, operation, evaluated, step !== null)
   const held = mustAsk(plan) ? tighten(evaluated, plan) : evaluated
   const tightened = step?.checkpoint === true ? checkpoint(held) : held
   const asked = { runId: run.id, terms: ruleApprovalTerms(policy, tightened.rule) }
@@ -129,9 +129,10 @@ function planOf(
   request: PermissionRequest,
   { timeoutMs, network }: Operation,
   decision: PermissionDecision,
+  inPlace = false,
 ): IsolationPlan {
   const { enforces: enforceable } = session.place()
-  return planIsolation(request, { enforceable, decision, timeoutMs, network })
+  return planIsolation(request, { enforceable, decision, timeoutMs, network, inPlace })
 }
 
 /** What the sandbox cannot hold it to is for a person to accept. */
