@@ -12,22 +12,22 @@ import {
   evidenceLimits,
   maxBundleParts,
 } from '../../src/contract/evidence.ts'
-import { type Place, unresolvedPaths } from '../../src/contract/evidence-paths.ts'
+import { type Place, unresolvedEvidencePaths } from '../../src/contract/evidence-paths.ts'
 import type { CommandBody } from '../../src/contract/link.ts'
 import { isFrozen } from './frozen.ts'
 import { readHistory, type Rows } from './history.ts'
 import {
-  failure,
+  historyFailure,
   firstHistoryPage,
   neighbourOf,
   historyNeighbours,
   type Page,
   historySchema,
   tellHistoryRows,
-  untilIncomplete,
+  completeHistoryRows,
 } from './history-rows.ts'
-import { findStores, type FoundStores, type StorePlace } from './snapshot-store.ts'
-import { readWindow, TextBudget } from './window-files.ts'
+import { findSnapshotStores, type FoundStores, type StorePlace } from './snapshot-store.ts'
+import { readWindowFiles, TextBudget } from './window-files.ts'
 
 export interface CollectSite extends Omit<StorePlace, 'dataDir'> {
   home: string
@@ -52,8 +52,8 @@ export async function collectEvidence(
   const place = { ...site, dataDir: join(site.home, '.local', 'share', 'opencode') }
   const history = await readHistory(place, { ...body, maxMessages })
   const bundle = emptyBundle(history.writeAheadFile)
-  const stop = (code: Parameters<typeof failure>[0]): Collected => {
-    bundle.failures.push(failure(code))
+  const stop = (code: Parameters<typeof historyFailure>[0]): Collected => {
+    bundle.failures.push(historyFailure(code))
     return { bundle, next: null }
   }
   if (!history.ok) return stop('history-unreadable')
@@ -65,13 +65,13 @@ export async function collectEvidence(
   bundle.capability.session = own
   const isRunning = body.until !== undefined
   const told = tellHistoryRows(rows.messages, rows.parts)
-  const page = firstHistoryPage(isRunning ? untilIncomplete(told) : told, limitsOf(body))
+  const page = firstHistoryPage(isRunning ? completeHistoryRows(told) : told, limitsOf(body))
   addPage(bundle, own, page, rows)
   bundle.capability.formatted = await site.formatted()
   bundle.capability.frozen = isFrozen(place.dataDir, bundle.messages[0]?.createdAt ?? 0)
   if (isWorkspace(site.workspace, own)) {
     if (body.maxWindows > 0) await readWindows(place, bundle, own)
-  } else bundle.failures.push(failure('workspace-mismatch'))
+  } else bundle.failures.push(historyFailure('workspace-mismatch'))
   const last = bundle.messages.at(-1)?.id ?? null
   if (isRunning) return { bundle, next: last }
   const isFull = page.next === null && rows.messages.length === maxMessages
@@ -129,7 +129,7 @@ async function readWindows(
   bundle: EvidenceBundle,
   own: Identity,
 ): Promise<void> {
-  const stores = findStores(place.dataDir, own)
+  const stores = findSnapshotStores(place.dataDir, own)
   bundle.capability.store = { state: stores.state, fingerprint: stores.fingerprint }
   const budget = new TextBudget()
   for (const window of bundle.windows) {
@@ -145,7 +145,7 @@ function pathsOf(
   window: EvidenceWindow,
 ): string[] {
   const { messageId, startOrder, finishOrder } = window
-  return unresolvedPaths(
+  return unresolvedEvidencePaths(
     own,
     parts.filter(
       (part) =>
@@ -169,13 +169,13 @@ interface Reading {
 async function readOne({ place, bundle, stores, budget, window, paths }: Reading): Promise<void> {
   const windowId = window.id
   if (window.from === null || window.to === null)
-    return void bundle.failures.push(failure('incomplete-window', { windowId }))
+    return void bundle.failures.push(historyFailure('incomplete-window', { windowId }))
   if (stores.state !== 'found')
-    return void bundle.failures.push(failure(`snapshot-store-${stores.state}`, { windowId }))
+    return void bundle.failures.push(historyFailure(`snapshot-store-${stores.state}`, { windowId }))
   if (bundle.reads.length >= evidenceLimits.readsPerCollect)
-    return void bundle.failures.push(failure('read-limit', { windowId }))
+    return void bundle.failures.push(historyFailure('read-limit', { windowId }))
   const { from, to } = window
-  const read = await readWindow(place, stores, { ...window, from, to, paths }, budget)
+  const read = await readWindowFiles(place, stores, { ...window, from, to, paths }, budget)
   window.changed = read.changed
   bundle.files.push(...read.files)
   bundle.failures.push(...read.failures)

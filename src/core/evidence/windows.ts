@@ -8,7 +8,7 @@ import type {
   NeighbourPart,
   SeenStep,
 } from '../../contract/evidence.ts'
-import { isMutatingTool, touchedPaths } from '../../contract/evidence-paths.ts'
+import { isMutatingTool, touchedEvidencePaths } from '../../contract/evidence-paths.ts'
 import type { Place } from '../../contract/evidence-paths.ts'
 import type { Candidate } from './candidate.ts'
 import { groupBy } from './group-by.ts'
@@ -87,7 +87,7 @@ export class Company {
   readonly #beside = new Map<string, boolean>()
 
   constructor({ parts, neighbours }: EvidenceBundle, place: Place) {
-    const known = parts.map((part) => ({ ...part, paths: touchedPaths(place, part) }))
+    const known = parts.map((part) => ({ ...part, paths: touchedEvidencePaths(place, part) }))
     for (const part of known) this.#noteInside(part)
     for (const { tool, messageId } of neighbours)
       if (!readers.has(tool)) this.#opaque.add(messageId)
