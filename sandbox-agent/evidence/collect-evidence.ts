@@ -26,6 +26,7 @@ import {
   tellHistoryRows,
   untilIncomplete,
 } from './history-rows.ts'
+import { StoreObjects } from './snapshot-objects.ts'
 import { findStores, type FoundStores, type StorePlace } from './snapshot-store.ts'
 import { readWindow, TextBudget } from './window-files.ts'
 
@@ -132,10 +133,12 @@ async function readWindows(
   const stores = findStores(place.dataDir, own)
   bundle.capability.store = { state: stores.state, fingerprint: stores.fingerprint }
   const budget = new TextBudget()
+  const objects = new StoreObjects(place)
   for (const window of bundle.windows) {
     const paths = pathsOf(bundle, own, window)
-    if (paths.length > 0) await readOne({ place, bundle, stores, budget, window, paths })
+    if (paths.length > 0) await readOne({ objects, bundle, stores, budget, window, paths })
   }
+  objects.close()
 }
 
 /** Nothing is read for a window in which nothing is unresolved. */
@@ -158,7 +161,7 @@ function pathsOf(
 }
 
 interface Reading {
-  place: StorePlace
+  objects: StoreObjects
   bundle: EvidenceBundle
   stores: FoundStores
   budget: TextBudget
@@ -166,7 +169,7 @@ interface Reading {
   paths: string[]
 }
 
-async function readOne({ place, bundle, stores, budget, window, paths }: Reading): Promise<void> {
+async function readOne({ objects, bundle, stores, budget, window, paths }: Reading): Promise<void> {
   const windowId = window.id
   if (window.from === null || window.to === null)
     return void bundle.failures.push(failure('incomplete-window', { windowId }))
@@ -175,7 +178,7 @@ async function readOne({ place, bundle, stores, budget, window, paths }: Reading
   if (bundle.reads.length >= evidenceLimits.readsPerCollect)
     return void bundle.failures.push(failure('read-limit', { windowId }))
   const { from, to } = window
-  const read = await readWindow(place, stores, { ...window, from, to, paths }, budget)
+  const read = await readWindow(objects, stores, { ...window, from, to, paths }, budget)
   window.changed = read.changed
   bundle.files.push(...read.files)
   bundle.failures.push(...read.failures)
