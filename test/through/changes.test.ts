@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { rankOf } from '../../src/core/session/evidence/events.ts'
+import { evidenceEventRank } from '../../src/core/session/evidence/events.ts'
 import type { ChangeEvent } from '../../src/contract/change.ts'
 import { ChangeScene, edit, sha256, side, type Step } from '../support/changes-kit.ts'
 import { useHost } from '../support/host.ts'
@@ -781,7 +781,7 @@ describe('other agents', () => {
 
   test('[CHG10] evidence without a text never beats one that has it', () => {
     const of = (evidenceProof: string, hasText: boolean) =>
-      rankOf(event('r', { evidenceProof, before: hasText ? event('r').before : null }))
+      evidenceEventRank(event('r', { evidenceProof, before: hasText ? event('r').before : null }))
     const order = [
       of('metadata-only-fallback', false),
       of('opencode-snapshot', false),
