@@ -7,7 +7,7 @@ import {
   type TestUnaryExpression,
   type Word,
 } from 'unbash'
-import { parseScript } from '../policy/shell/words/parse.ts'
+import { parseShellScript } from '../policy/shell/words/parse.ts'
 import { type Filling, placeholdersOf, type Reference, placeholderValue } from './placeholders.ts'
 
 /**
@@ -43,7 +43,7 @@ export function readScriptSlots(source: string): ReadScript {
   const marker = freeMarker(source)
   const marks = placeholders.map((_, at) => `${marker}${at}z`)
   const texts = textsBetween(source, placeholders)
-  const script = parseScript(texts.reduce((all, text, at) => all + marks[at - 1] + text))
+  const script = parseShellScript(texts.reduce((all, text, at) => all + marks[at - 1] + text))
   if (script === null)
     return {
       problems:

@@ -15,7 +15,7 @@ import {
   PolicyScope,
   StoredPolicy,
 } from '../../contract/stored-policy.ts'
-import { builtinPolicyYaml } from '../../core/policy/sandbox-default.ts'
+import { builtinPolicyYaml } from '../../core/policy/builtin-policy.ts'
 import { checkPolicy } from '../../core/verbs/check-policy.ts'
 import {
   listPolicies,

@@ -5,8 +5,8 @@ import type { CliTarget, OpencodeTarget } from '../../../contract/eval-target.ts
 import type { EvalCase } from '../../../contract/eval-suite.ts'
 import type { OperationRecord } from '../../../contract/operation.ts'
 import { SessionCreate } from '../../../contract/session.ts'
-import { parsePolicy } from '../../policy/document.ts'
-import { policyFrom } from '../../policy/sandbox-default.ts'
+import { parsePolicyDocument } from '../../policy/document.ts'
+import { policyFromBuiltin } from '../../policy/builtin-policy.ts'
 import type { AttemptCommand } from '../../session/evals/evals.ts'
 import type { AttemptTerms } from '../../session/record/attempt-terms.ts'
 import { tellEvalEvent } from '../record/events.ts'
@@ -246,12 +246,12 @@ function termsOf({ run, attempt, target, evalCase }: Given<SandboxTarget>): Atte
 
 function policyOf({ policy, name }: OpencodeTarget): AttemptTerms['policy'] {
   if (policy === undefined) return null
-  const parsed = parsePolicy(policy, 'yaml')
+  const parsed = parsePolicyDocument(policy, 'yaml')
   if ('errors' in parsed)
     throw new TypeError(
       `The policy of target '${name}' cannot be read: ${parsed.errors[0]?.message}`,
     )
-  return policyFrom(parsed.policy, 1)
+  return policyFromBuiltin(parsed.policy, 1)
 }
 
 function sessionOf({ run, attempt, target, evalCase }: Given<SandboxTarget>) {

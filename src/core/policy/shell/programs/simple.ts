@@ -1,7 +1,7 @@
 import { type Arg, literalArg, textOf } from '../words/arg.ts'
 import { ambiguous, type Finding, type Nested } from '../words/finding.ts'
 import { gitUse } from './git.ts'
-import { findsAll, showsFound } from '../words/found.ts'
+import { isAllFound, showsFound } from '../words/found.ts'
 import { isInterpreterPath, isProgramPath, isSystemPath, locate } from '../words/locate.ts'
 import { isNetworkProgram, networkUse } from './network.ts'
 import { asOperand, isText, operandPaths, operandUses } from '../words/operands.ts'
@@ -62,7 +62,7 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
         ...glued.findings,
         ...checked.findings,
       ],
-      paths: [...programPath(name, at), ...located.paths, ...glued.paths, ...opened.paths],
+      paths: [...simpleProgramPath(name, at), ...located.paths, ...glued.paths, ...opened.paths],
       hosts: network?.hosts ?? [],
       secret,
     },
@@ -96,7 +96,7 @@ function readGit(name: Arg, args: readonly Arg[], at: Situation): Simple {
         ...riskFindings('git', args, at.fed),
         ...parts.flatMap(({ findings }) => findings),
       ],
-      paths: [...programPath(name, at), ...parts.flatMap(({ paths }) => paths)],
+      paths: [...simpleProgramPath(name, at), ...parts.flatMap(({ paths }) => paths)],
       hosts: use.hosts,
       secret: use.secret ? 'It prints a credential' : null,
     },
@@ -109,7 +109,7 @@ const shownName = (program: string, name: Arg): Arg =>
   isProgramPath(name.value) ? literalArg(program) : name
 
 /** Programs of the system are not paths of the request; others are read when they run. */
-export function programPath(name: Arg, { around, isInside }: Situation): SegmentPath[] {
+export function simpleProgramPath(name: Arg, { around, isInside }: Situation): SegmentPath[] {
   if (!name.value.includes('/') && !name.value.startsWith('~')) return []
   return locate(name, around, isInside)
     .paths.filter((path) => !isProgramPath(path))
@@ -157,7 +157,7 @@ function shownFindings(program: string, { args, nested }: ReturnType<typeof find
   const shown = nested.some(
     (part) => part.kind === 'command' && showsFound(part.words.map(({ value }) => value)),
   )
-  return program === 'find' && shown && findsAll(args.map(({ value }) => value))
+  return program === 'find' && shown && isAllFound(args.map(({ value }) => value))
     ? [ambiguous('It takes in the whole workspace, and its files of secrets')]
     : []
 }

@@ -1,7 +1,7 @@
 const findNames = /^-(?:i?name|i?path|i?wholename|i?regex)$/
 
 /** Whether `find` with these arguments finds every file of the folder where it starts. */
-export function findsAll(args: readonly string[]): boolean {
+export function isAllFound(args: readonly string[]): boolean {
   const start = args.findIndex((arg) => /^[-(!]/.test(arg))
   const folders = start < 0 ? args : args.slice(0, start)
   const isWhole = folders.length === 0 || folders.some((folder) => /^[./*]*$/.test(folder))
