@@ -376,6 +376,25 @@ describe('modes', () => {
     expect((await scene.changes()).collects.at(-1)).toMatchObject({ outcome: 'duplicates-only' })
   })
 
+  test('[CHG4] [CHG8] backfills at once ask once, and none gets more than the deployment has', async () => {
+    const scene = await ChangeScene.begin(host(), [cheer])
+    await scene.tell()
+    await scene.collect()
+    const modes = ['single-change', 'single-change', 'single-change', 'full'] as const
+    const answers = await Promise.all(modes.map((mode) => scene.backfill({ mode })))
+    const asked = answers.flatMap(({ collects }) => collects as { id: string; mode: string }[])
+    expect(asked.map(({ mode }) => mode)).toEqual(['single-change'])
+    expect(answers.flatMap(({ skipped }) => skipped as { outcome: string }[])).toHaveLength(3)
+    await host().live()
+    await scene.collect()
+    const { files, collects } = await scene.changes()
+    expect(files[0]?.events).toHaveLength(1)
+    expect(collects.map(({ mode, outcome }) => [mode, outcome])).toEqual([
+      ['full', 'imported'],
+      ['single-change', 'duplicates-only'],
+    ])
+  })
+
   test('[CHG8] shadow imports exactly what off imports, and counts what it would prove', async () => {
     const found: Record<string, object> = {}
     for (const mode of ['off', 'shadow', 'full'] as const) {
@@ -703,6 +722,12 @@ describe('other agents', () => {
         { event: event(runId, { sourceRuntime: 'OpenCode' }), beforeContent: '' },
         'changes.0.event.sourceProvider',
       ],
+      ...[' opencode', 'Open Code', '\u200bopencode', 'ｏｐｅｎcode', 'open-code'].map(
+        (sourceProvider): [object, string] => [
+          { event: event(runId, { sourceProvider }), beforeContent: '' },
+          'changes.0.event.sourceProvider',
+        ],
+      ),
       [
         {
           event: event(runId, { sourceImportKey: 'opencode\0ses_oc\0prt_1\0a.txt' }),
