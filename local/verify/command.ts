@@ -50,6 +50,7 @@ const signatures: Record<Verified['signature'], string> = {
   holds: 'holds',
   fails: 'DOES NOT HOLD: these bytes are not what this key has signed',
   'unknown-key': 'DOES NOT HOLD: none of the given keys has signed it',
+  unreadable: 'was NOT CHECKED: the file does not begin with a signed envelope',
   unchecked: 'was NOT CHECKED: give the keys of the deployment with --keys',
 }
 

@@ -28,8 +28,11 @@ import { attestationBytes, keyThumbprint } from '../../src/adapters/attestation-
 export interface Verified {
   /** What was checked beside the signature: of a statement alone nothing more. */
   kind: 'bundle' | 'excerpt' | 'statement'
-  /** unchecked: no key was given. unknown-key: none of those that were given has signed it. */
-  signature: 'holds' | 'fails' | 'unknown-key' | 'unchecked'
+  /**
+   * unchecked: no key was given. unknown-key: none of those that were given has signed it. unreadable: there is no
+   * envelope whose signature could be checked.
+   */
+  signature: 'holds' | 'fails' | 'unknown-key' | 'unchecked' | 'unreadable'
   keyId: string | null
   /** The first thing that does not hold; null: the verdict holds. */
   problem: { line: number; what: string } | null
@@ -51,7 +54,7 @@ export async function verifyBundle(
 ): Promise<Verified> {
   const result: Verified = {
     kind: 'bundle',
-    signature: 'unchecked',
+    signature: keys.length === 0 ? 'unchecked' : 'unreadable',
     keyId: null,
     problem: null,
     run: null,

@@ -83,8 +83,9 @@ describe('what does not', () => {
     ]
     for (const line of changes) {
       const { signature: said, problem } = await verify(joined(lines.with(0, line)))
-      expect([line, said, problem?.line]).toEqual([line, 'unchecked', 1])
+      expect([line, said, problem?.line]).toEqual([line, 'unreadable', 1])
     }
+    expect((await verifyBundle('no envelope\n', [])).signature).toBe('unchecked')
   })
 
   test('[EXP5] the lines of another run under this run’s statement', async () => {
@@ -339,6 +340,13 @@ describe('[EXP9] npm run verify', () => {
       'Verdict DOES NOT HOLD, first at line 4: Timeline entry 3 is not what was signed',
     )
     expect((await run(['a.jsonl', '--keys', 'keys.json'], files)).code).toBe(2)
+    expect(await runWith({ 'a.jsonl': 'no envelope\n', 'keys.json': set })).toEqual({
+      code: 1,
+      said: [
+        'Signature was NOT CHECKED: the file does not begin with a signed envelope',
+        'Verdict DOES NOT HOLD, first at line 1: Not JSON',
+      ],
+    })
     for (const args of [[], ['a', 'b'], ['a', '--keys']])
       expect(await run(args, files)).toMatchObject({
         code: 2,
