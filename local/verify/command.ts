@@ -10,7 +10,10 @@ interface World {
 const usage = 'Usage: npm run verify -- FILE [--keys URL|FILE]'
 
 /** 0: signature and verdict hold. 1: one of them does not. 2: it could not be checked. */
-export async function runVerify(args: readonly string[], { say, ...rest }: World): Promise<number> {
+export async function runVerifyCommand(
+  args: readonly string[],
+  { say, ...rest }: World,
+): Promise<number> {
   const world = { ...rest, say: (line: string) => say(printable(line)) }
   const at = args.indexOf('--keys')
   const from = at === -1 ? null : args[at + 1]
