@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'vitest'
 import { createAttestationKeys } from '../../../src/adapters/attestation-keys.ts'
 import type { ChangeEvent } from '../../../src/contract/change.ts'
+import { statementType } from '../../../src/contract/export.ts'
 import type { RunContent, StoredChange } from '../../../src/core/export/bundle.ts'
 import { hashText } from '../../../src/core/hash.ts'
 import { runVerifyCommand } from '../../../local/verify/command.ts'
@@ -299,7 +300,8 @@ describe('[EXP9] npm run verify', () => {
     )
     const [statement] = [JSON.parse(Buffer.from(payloadOf(lines[0]), 'base64').toString())]
     const slsa = {
-      ...{ _type: statement._type, subject: statement.subject },
+      _type: statementType,
+      subject: statement.subject,
       predicateType: 'https://slsa.dev/provenance/v1',
       predicate: {
         buildDefinition: {
