@@ -1,5 +1,6 @@
 import type { Category, PermissionRequest, Risk } from '../../contract/permission.ts'
 import { isInside, isSecretPath, isSessionPath } from './matching/paths.ts'
+import { searchTools } from './permission-request.ts'
 import type { Act, Rules } from './rules.ts'
 import { isStrange } from './shell/words/parse.ts'
 import type { Segment, SegmentPath } from './shell/words/segment.ts'
@@ -74,7 +75,7 @@ function baseOf(request: PermissionRequest): Whole {
 
 /** Their paths may be patterns; for all other tools these are ordinary letters. */
 const isSearch = ({ command, tool }: PermissionRequest): boolean =>
-  command === null && (tool === 'glob' || tool === 'grep')
+  command === null && searchTools.has(tool)
 
 /** Only what says where it reads or writes can be held to the workspace. */
 function unclearWhy({ category, paths, hosts }: PermissionRequest): string {

@@ -9,7 +9,7 @@ import { isRisky, riskFindings } from './risks.ts'
 import { checkKnown } from '../known/check.ts'
 import { secretWhy } from './secrets.ts'
 import type { Situation } from './situation.ts'
-import { sweepFindings } from './sweeps.ts'
+import { sweep } from './sweeps.ts'
 import type { Segment, SegmentPath } from '../words/segment.ts'
 import { isCodeOption, runOfShell } from './shells.ts'
 
@@ -35,6 +35,7 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
     isOwn,
     isReadAsCode: (option) => isCodeOption(program, option),
   })
+  const swept = sweep(program, found.args, at)
   const glued = locateSimpleArgs('', checked.glued, at)
   const opened = locateSimpleArgs(
     '',
@@ -51,7 +52,7 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
       category: secret ? 'secrets' : network ? 'network' : 'shell',
       findings: [
         ...riskFindings(program, args, at.fed),
-        ...sweepFindings(program, found.args, at),
+        ...swept.findings,
         ...shownFindings(program, found),
         ...fedFindings(program, at),
         ...(run?.findings ?? []),
@@ -62,7 +63,13 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
         ...glued.findings,
         ...checked.findings,
       ],
-      paths: [...programPath(name, at), ...located.paths, ...glued.paths, ...opened.paths],
+      paths: [
+        ...programPath(name, at),
+        ...located.paths,
+        ...glued.paths,
+        ...opened.paths,
+        ...swept.paths,
+      ],
       hosts: network?.hosts ?? [],
       secret,
     },
@@ -86,6 +93,7 @@ function readGit(name: Arg, args: readonly Arg[], at: Situation): Simple {
     locateSimpleArgs('git', before, at),
     locateSimpleArgs(`git ${sub?.value ?? ''}`, rest, there),
     locateSimpleArgs('git', inTrees, there),
+    { findings: [], paths: sub && packsTree.has(sub.value) ? sweep('rg', rest, there).paths : [] },
   ]
   return {
     segment: {
@@ -103,6 +111,9 @@ function readGit(name: Arg, args: readonly Arg[], at: Situation): Simple {
     nested: use.nested,
   }
 }
+
+/** They show or pack files of the tree whose names they are not given. */
+const packsTree = new Set(['grep', 'archive'])
 
 /** `/bin/rm` is `rm` to a pattern; `./rm` is not. */
 const shownName = (program: string, name: Arg): Arg =>
