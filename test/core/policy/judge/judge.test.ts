@@ -313,6 +313,22 @@ describe('[POL33] a deny on a path or a host counts what may be it', () => {
     expect(decideTool(tool, input, sealed).decision).toBe('allow')
   })
 
+  test("an edit of git's own files asks, as a command that writes them does", () => {
+    const input = { filePath: '.git/config', content: 'x' }
+    for (const enclosure of ['none', 'full'] as const)
+      expect(
+        evaluatePermission(toolRequest('write', input), sandboxDefault, { enclosure }),
+      ).toMatchObject({ decision: 'ask', reason: expect.stringContaining("git's own files") })
+    expect(decideTool('read', { filePath: '.git/config' }).decision).toBe('allow')
+    for (const command of ['cat .git/config', 'rm .git/index.lock', 'sed -n p .git/config'])
+      expect(decide(command, 'none').decision).toBe('allow')
+  })
+
+  test('what a patch writes is seen only when it runs', () => {
+    expect(decideTool('bash', { command: 'git apply x.patch' }, sealed).decision).toBe('deny')
+    expect(decide('git apply x.patch', 'none').decision).toBe('allow')
+  })
+
   test('a rule about edits alone leaves searches alone', () => {
     const document = policyOf([
       { match: { category: ['read', 'edit', 'shell'] }, decision: 'allow' },

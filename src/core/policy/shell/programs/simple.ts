@@ -1,3 +1,4 @@
+import { isGitFile } from '../../matching/paths.ts'
 import { type Arg, literalArg, textOf } from '../words/arg.ts'
 import { ambiguous, type Finding, type Nested } from '../words/finding.ts'
 import { gitUse } from './git.ts'
@@ -53,6 +54,7 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
       findings: [
         ...riskFindings(program, args, at.fed),
         ...swept.findings,
+        ...gitFileFindings(program, found.args, located.paths),
         ...shownFindings(program, found),
         ...fedFindings(program, at),
         ...(run?.findings ?? []),
@@ -77,6 +79,25 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
   }
 }
 
+const writers = /^(?:tee|cp|mv|ln|install|touch|rm|chmod|rsync|dd|truncate|unlink)$/
+const editors = /^(?:g?sed|perl|ruby)$/
+
+/** What git keeps there decides what its commands do; a lock that was left behind does not. */
+function gitFileFindings(
+  program: string,
+  args: readonly Arg[],
+  paths: readonly SegmentPath[],
+): Finding[] {
+  const edits =
+    editors.test(program) && args.some(({ value }) => /^(?:-\w*i|--in-place)/.test(value))
+  const copies = /^(?:cp|rsync|install)$/.test(program)
+  const changes = ({ path, read }: SegmentPath) =>
+    isGitFile(path) && !path.endsWith('.lock') && !(read && copies)
+  return (edits || writers.test(program)) && paths.some(changes)
+    ? [ambiguous("It changes git's own files")]
+    : []
+}
+
 /** Names that come from somewhere else may be of any file. */
 const fedFindings = (program: string, { fed, listed }: Situation): Finding[] =>
   fed && !listed && !isText(program) ? [ambiguous('Nobody sees which files it is given')] : []
@@ -93,7 +114,13 @@ function readGit(name: Arg, args: readonly Arg[], at: Situation): Simple {
     locateSimpleArgs('git', before, at),
     locateSimpleArgs(`git ${sub?.value ?? ''}`, rest, there),
     locateSimpleArgs('git', inTrees, there),
-    { findings: [], paths: sub && packsTree.has(sub.value) ? sweep('rg', rest, there).paths : [] },
+    {
+      findings: [],
+      paths: [
+        ...(sub && packsTree.has(sub.value) ? sweep('rg', rest, there).paths : []),
+        ...(sub && writesUnseen.has(sub.value) ? [anyPath] : []),
+      ],
+    },
   ]
   return {
     segment: {
@@ -114,6 +141,9 @@ function readGit(name: Arg, args: readonly Arg[], at: Situation): Simple {
 
 /** They show or pack files of the tree whose names they are not given. */
 const packsTree = new Set(['grep', 'archive'])
+/** The patch says which files they write. */
+const writesUnseen = new Set(['apply', 'am'])
+const anyPath: SegmentPath = { path: '/', read: false, kind: 'any' }
 
 /** `/bin/rm` is `rm` to a pattern; `./rm` is not. */
 const shownName = (program: string, name: Arg): Arg =>

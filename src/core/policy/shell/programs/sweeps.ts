@@ -1,7 +1,8 @@
 import { type Arg, hole } from '../words/arg.ts'
 import { ambiguous, type Finding } from '../words/finding.ts'
 import { locate } from '../words/locate.ts'
-import { hasFlag, optionSet, type Parsed, parseOptions } from '../words/options.ts'
+import { narrows } from '../words/found.ts'
+import { hasFlag, optionSet, type Parsed, parseOptions, valuesOf } from '../words/options.ts'
 import { asFile } from '../words/operands.ts'
 import type { SegmentPath } from '../words/segment.ts'
 import type { Situation } from './situation.ts'
@@ -23,8 +24,10 @@ const here: Arg = {
 }
 const orHere = (operands: readonly Arg[]): readonly Arg[] =>
   operands.length > 0 ? operands : [here]
-const narrows = (args: readonly Arg[]): boolean =>
-  args.some(({ value }) => /^--include=\*?[\w.*-]*\.\w{1,6}$/.test(value) && !value.includes(hole))
+const included = (args: readonly Arg[]): boolean => {
+  const patterns = args.flatMap(({ value }) => /^--include=(.*)$/s.exec(value)?.[1] ?? [])
+  return patterns.length > 0 && patterns.every((one) => !one.includes(hole) && narrows(one))
+}
 
 const all = (folders: readonly Arg[]): Swept => ({ folders, hidden: true })
 const operandsOf = ({ operands }: Parsed): Swept => all(operands)
@@ -34,16 +37,20 @@ const behindPattern = ({ operands, flags }: Parsed): readonly Arg[] =>
 const grep: Sweep = (parsed, args) =>
   hasFlag(parsed, 'r', 'R') ||
   parsed.flags.has('--recursive') ||
-  parsed.flags.has('--dereference-recursive')
-    ? { folders: behindPattern(parsed), hidden: !narrows(args) }
+  parsed.flags.has('--dereference-recursive') ||
+  valuesOf(parsed, 'd', 'directories').some(({ value }) => value !== 'skip')
+    ? { folders: behindPattern(parsed), hidden: !included(args) }
     : null
 const copies: Sweep = (parsed) =>
   hasFlag(parsed, 'r', 'R', 'a', '--recursive', '--archive') ? operandsOf(parsed) : null
 const unfiltered = ['u', '--hidden', '--no-ignore', '--unrestricted', '.', '--no-ignore-vcs']
 const rg: Sweep = (parsed) => ({
   folders: behindPattern(parsed),
-  hidden: hasFlag(parsed, ...unfiltered),
+  hidden:
+    hasFlag(parsed, ...unfiltered) ||
+    valuesOf(parsed, 'g', 'glob', 'iglob').some(({ value }) => /(?:^|[/{,!])[.[?]/.test(value)),
 })
+const packed: Sweep = (parsed) => (hasFlag(parsed, 'r', '--recursive') ? operandsOf(parsed) : null)
 /** What it finds is named, or given to another command. */
 const found: Sweep = (_, args) => {
   const at = args.findIndex(({ value }) => /^[-!(]/.test(value))
@@ -56,7 +63,7 @@ const sweeps: Record<string, Sweep> = {
   egrep: grep,
   fgrep: grep,
   zgrep: grep,
-  rgrep: (parsed, args) => ({ folders: behindPattern(parsed), hidden: !narrows(args) }),
+  rgrep: (parsed, args) => ({ folders: behindPattern(parsed), hidden: !included(args) }),
   rg,
   ag: (parsed) => ({
     folders: behindPattern(parsed),
@@ -75,9 +82,13 @@ const sweeps: Record<string, Sweep> = {
   rsync: copies,
   diff: (parsed) => (hasFlag(parsed, 'r', '--recursive') ? operandsOf(parsed) : null),
   find: found,
+  gzip: packed,
+  xz: packed,
+  zstd: packed,
+  pigz: packed,
 }
 const values = optionSet(
-  'e f A B C m d D t T g G j M r glob type include exclude exclude-dir file C directory I X',
+  'e f A B C m d D t T g G j M r glob iglob type include exclude exclude-dir directories file C directory I X',
 )
 const packValues = optionSet(
   'f C X T b exclude file directory exclude-from transform strip-components',
