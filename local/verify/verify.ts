@@ -18,12 +18,12 @@ import {
   Statement,
 } from '../../src/contract/export.ts'
 import { isReviewSafe } from '../../src/core/evidence/safety.ts'
-import { digestOf } from '../../src/core/evidence/texts/exact.ts'
+import { exactDigest } from '../../src/core/evidence/texts/exact.ts'
 import { merkleLeaf, merkleRootFrom, MerkleTree } from '../../src/core/export/merkle.ts'
 import { hashText } from '../../src/core/hash.ts'
 import { TimelineChecker } from '../../src/core/session/runs/verify.ts'
 import { bytesFromBase64, bytesToBase64 } from '../../src/adapters/base64.ts'
-import { attestationBytes, keyThumbprint } from '../../src/adapters/attestation-keys.ts'
+import { attestationBytes, attestationThumbprint } from '../../src/adapters/attestation-keys.ts'
 
 export interface Verified {
   /** unchecked: no key was given. unknown-key: none of those that were given has signed it. */
@@ -133,7 +133,7 @@ async function checkSignature(
 
 /** The id is computed: what a key set calls its keys does not count. */
 async function keyById(keys: readonly PublicKey[], id: string): Promise<PublicKey | null> {
-  for (const key of keys) if ((await keyThumbprint(key)) === id) return key
+  for (const key of keys) if ((await attestationThumbprint(key)) === id) return key
   return null
 }
 
@@ -259,7 +259,7 @@ function checkChanges(
   const texts = new Map<string, number>()
   for (const [at, record] of records.entries()) {
     if (record.type !== 'text') continue
-    const { sha256, sizeBytes } = digestOf(record.text)
+    const { sha256, sizeBytes } = exactDigest(record.text)
     if (sha256 !== record.sha256) throw new Problem(at + 2, 'A text that has not its hash')
     texts.set(sha256, sizeBytes)
   }
