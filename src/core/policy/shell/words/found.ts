@@ -1,4 +1,4 @@
-import { namesSecret } from '../../../../contract/secret-paths.ts'
+import { namesSecretPath } from '../../../../contract/secret-paths.ts'
 import { globWithoutBrackets, matchesText, textGlob } from '../../matching/text-globs.ts'
 
 const findNames = /^-i?name$/
@@ -9,7 +9,7 @@ export function narrows(pattern: string): boolean {
   const isSecret = ['.env', '.envrc', '.netrc', 'x.key', 'x.p12', 'x.pfx', 'x.jks'].some((secret) =>
     matchesText(textGlob(name), secret),
   )
-  return /[\w*-]\.\w{1,6}$/.test(name) && !isSecret && !namesSecret(`/${name}`)
+  return /[\w*-]\.\w{1,6}$/.test(name) && !isSecret && !namesSecretPath(`/${name}`)
 }
 
 /** What is not meant, or what is done besides. */
