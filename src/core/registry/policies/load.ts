@@ -1,5 +1,6 @@
 import type { Policy } from '../../../contract/policy.ts'
 import type { StoredPolicy } from '../../../contract/stored-policy.ts'
+import { ruleApprovalTerms } from '../../policy/rules.ts'
 import type { Db } from '../../ports.ts'
 import { mustParseStored } from './document.ts'
 import { findNewestPolicy } from './policies.ts'
@@ -24,6 +25,16 @@ export async function loadPolicyFor(
   )
   const stored = found.find((one) => one !== null && !one.removed)
   return stored ? loadedOf(stored) : null
+}
+
+/** Who must approve what belongs to a project and no rule names. */
+export async function loadApprovalTerms(
+  db: Db,
+  organisationId: string,
+  project: string,
+): Promise<{ quorum: number; group: string[] | null }> {
+  const loaded = await loadPolicyFor(db, organisationId, project)
+  return loaded ? ruleApprovalTerms(loaded.policy, '') : { quorum: 1, group: null }
 }
 
 function loadedOf(stored: StoredPolicy): LoadedPolicy {
