@@ -2,7 +2,7 @@ import { errorCodeOf } from '../../contract/error.ts'
 import type { GateDecision } from '../../contract/eval-compare.ts'
 import type { EvalBaseline, EvalGate } from '../../contract/eval-run.ts'
 import type { EvalRunApi } from '../eval-run/eval-run.ts'
-import { decidePromotion } from '../evals/compare/gate.ts'
+import { decidePromotion } from '../evals/compare/promotion.ts'
 import type { Caller } from '../session/record/caller.ts'
 import { loadEvalSides, sideOf } from './eval-sides.ts'
 
