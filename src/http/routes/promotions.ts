@@ -15,7 +15,7 @@ import {
 } from '../../core/registry/evals/promotions.ts'
 import { askForPromotion } from '../../core/verbs/promote-revision.ts'
 import { promotionPorts } from '../kit/evals/eval-run-of.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 import { datedPage } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
 
@@ -50,7 +50,7 @@ export const promotionRoutes = [
     guard: 'read',
     limitedKeys,
     query: PromotionListQuery,
-    answers: ok(listOf(PromotionRow), 'One page'),
+    answers: ok(listSchema(PromotionRow), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       datedPage(query, (before, limit) =>

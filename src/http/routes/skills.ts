@@ -36,7 +36,7 @@ import { promotionPorts } from '../kit/evals/eval-run-of.ts'
 import { params } from '../kit/openapi.ts'
 import { type Cursor, datedPage, pageBy, readPageNumber } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas, usageSchemas)
 
@@ -77,7 +77,7 @@ export const skillRoutes = [
     guard: 'read',
     limitedKeys: 'obeyed',
     query: SkillQuery,
-    answers: ok(listOf(Skill), 'One page'),
+    answers: ok(listSchema(Skill), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       datedPage(query, (before, limit) => listSkills(deps.db(), caller, query, { limit, before })),
@@ -152,7 +152,7 @@ export const skillRoutes = [
     limitedKeys: 'obeyed',
     params: params.skill,
     query: PageQuery,
-    answers: ok(listOf(SkillVersion), 'One page'),
+    answers: ok(listSchema(SkillVersion), 'One page'),
     refuses: ['invalid_request', 'not_found'],
     async answer({ deps, caller, params, query }) {
       const skill = await loadSkill(deps.db(), caller, params.skillId)
@@ -252,7 +252,7 @@ export const skillRoutes = [
     limitedKeys: 'obeyed',
     params: params.skill,
     query: PageQuery,
-    answers: ok(listOf(SkillUsage), 'One page'),
+    answers: ok(listSchema(SkillUsage), 'One page'),
     refuses: ['invalid_request', 'not_found'],
     async answer({ deps, caller, params: { skillId }, query }) {
       await loadSkill(deps.db(), caller, skillId)
@@ -286,7 +286,7 @@ export const skillRoutes = [
     limitedKeys: 'obeyed',
     params: params.skill,
     query: PageQuery,
-    answers: ok(listOf(SkillChange), 'One page'),
+    answers: ok(listSchema(SkillChange), 'One page'),
     refuses: ['invalid_request', 'not_found'],
     async answer({ deps, caller, params: { skillId }, query }) {
       await loadSkill(deps.db(), caller, skillId)
