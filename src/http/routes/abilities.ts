@@ -5,6 +5,7 @@ import * as folderSchemas from '../../contract/ability-folder.ts'
 import { maxAbilityFolderBytes } from '../../contract/ability-folder.ts'
 import * as storedSchemas from '../../contract/stored-ability.ts'
 import {
+  AbilityCheckQuery,
   AbilityListQuery,
   AbilityPut,
   AbilityPutResult,
@@ -12,13 +13,14 @@ import {
   AbilityScope,
   StoredAbility,
 } from '../../contract/stored-ability.ts'
-import { checkAbilityDefinition } from '../../core/abilities/definition.ts'
 import {
   listAbilities,
   listAbilityVersions,
   loadAbility,
   putAbility,
   removeAbility,
+  validateAbility,
+  withCheck,
 } from '../../core/registry/abilities/abilities.ts'
 import { mustMayUseProject } from '../../core/registry/place.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
@@ -55,7 +57,7 @@ export const abilityRoutes = [
     body: AbilityCheck,
     answers: ok(AbilityChecked, 'Whether it can run, and what is wrong'),
     refuses: [],
-    answer: async ({ body }) => checkAbilityDefinition(body),
+    answer: ({ deps, caller, body }) => validateAbility(deps.db(), ownerOf(caller, body), body),
   }),
 
   route({
@@ -81,13 +83,19 @@ export const abilityRoutes = [
     tag,
     guard: 'read',
     limitedKeys: 'obeyed',
-    query: AbilityListQuery,
+    query: AbilityCheckQuery,
     answers: ok(listOf(AbilityRow), 'One page'),
     refuses: ['invalid_request'],
-    answer: ({ deps, caller, query }) =>
-      pageBy(query, nameCursor, (after, limit) =>
-        listAbilities(deps.db(), ownerOf(caller, query), { limit, after }),
-      ),
+    answer: async ({ deps, caller, query }) => {
+      const owner = ownerOf(caller, query)
+      const page = await pageBy(query, nameCursor, (after, limit) =>
+        listAbilities(deps.db(), owner, { limit, after }),
+      )
+      if (query.validate === 'false') return page
+      const items: AbilityRow[] = []
+      for (const row of page.items) items.push(await withCheck(deps.db(), owner, row))
+      return { ...page, items }
+    },
   }),
 
   route({
