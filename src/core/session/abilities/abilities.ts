@@ -98,6 +98,8 @@ export class Abilities implements RoomOf<AbilitiesApi> {
   readonly #waiters = new Waiters()
   #isMoving = false
   #isStale = false
+  /** What its own move has written is still to be told. */
+  #hasMoved = false
 
   constructor(kernel: SessionKernel, neighbours: Neighbours) {
     const { operations, policy, budget, stopRun } = neighbours
@@ -306,7 +308,9 @@ export class Abilities implements RoomOf<AbilitiesApi> {
   readonly written = (tables: Written): void => {
     if (!moved.some((table) => tables.has(table))) return
     this.#waiters.wake()
-    this.goOn()
+    // Of what a move writes and of what others write meanwhile one is not looked at; whichever it is, a look follows.
+    if (this.#hasMoved) this.#hasMoved = false
+    else this.goOn()
   }
 
   /** There may be something to do. */
@@ -326,12 +330,16 @@ export class Abilities implements RoomOf<AbilitiesApi> {
         this.#isStale = false
         await this.#kernel.openSecrets()
         await this.#secrets.open()
-        await this.#budget.spend((sql, now, headroom) => this.#moves.advance(sql, now, headroom))
+        await this.#budget.spend((sql, now, headroom) => {
+          this.#hasMoved = this.#moves.advance(sql, now, headroom)
+        })
+        this.#hasMoved = false
       } while (this.#isStale)
     } catch (error) {
       this.#putOff(error)
     } finally {
       this.#isMoving = false
+      this.#hasMoved = false
     }
   }
 
