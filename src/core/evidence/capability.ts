@@ -5,9 +5,14 @@ import { hashText } from '../hash.ts'
 import type { ProofDelivery } from './candidate.ts'
 
 /** Of the history alone: without it not even tool parts can be believed. */
-export function historyCapabilityFault({ capability }: EvidenceBundle): DiagnosticCode | null {
+export function historyCapabilityFault({
+  capability,
+  failures,
+}: EvidenceBundle): DiagnosticCode | null {
   if (!capability.schema.supported) return 'sqlite-schema-unsupported'
-  return capability.writeAheadFile === 'unreadable' ? 'history-unreadable' : null
+  if (capability.writeAheadFile === 'unreadable') return 'history-unreadable'
+  // A tool that was left out may have written any file.
+  return failures.some(({ code }) => code === 'part-limit') ? 'part-limit' : null
 }
 
 export function capabilityFault(

@@ -98,15 +98,15 @@ class Engine {
     const { bundle, delivery } = input
     this.#input = input
     this.place = candidatePlace(bundle, delivery)
-    this.#company = new Company(bundle, this.place)
+    this.#company = new Company(bundle, this.place, delivery.seenParts)
     this.#steps = new ToldSteps(delivery.seenSteps)
     this.#seen = groupBy(delivery.seenParts, ({ id }) => id)
+    const history = historyCapabilityFault(bundle)
     this.#candidates = markExactToolparts(candidatesOf(bundle, delivery), {
       bundle,
       company: this.#company,
       derived: this.#derived,
-      isBelieved: (candidate) =>
-        historyCapabilityFault(bundle) === null && this.#attributionFault(candidate) === null,
+      isBelieved: (candidate) => history === null && this.#attributionFault(candidate) === null,
     })
     this.#byKey = groupBy(this.#candidates, ({ key }) => key)
   }

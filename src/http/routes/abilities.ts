@@ -22,10 +22,10 @@ import {
   validateAbility,
   withCheck,
 } from '../../core/registry/abilities/abilities.ts'
-import { mustMayUseProject } from '../../core/registry/place.ts'
+import { mustMayUsePlace } from '../../core/registry/place.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
 import { allowLargerBody } from '../kit/body.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 import { type Cursor, pageBy, readPageNumber } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
 
@@ -84,7 +84,7 @@ export const abilityRoutes = [
     guard: 'read',
     limitedKeys: 'obeyed',
     query: AbilityCheckQuery,
-    answers: ok(listOf(AbilityRow), 'One page'),
+    answers: ok(listSchema(AbilityRow), 'One page'),
     refuses: ['invalid_request'],
     answer: async ({ deps, caller, query }) => {
       const owner = ownerOf(caller, query)
@@ -124,7 +124,7 @@ export const abilityRoutes = [
     limitedKeys: 'obeyed',
     params: NameParam,
     query: AbilityListQuery,
-    answers: ok(listOf(AbilityRow), 'One page'),
+    answers: ok(listSchema(AbilityRow), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, params: { name }, query }) =>
       pageBy(query, versionCursor, (before, limit) =>
@@ -150,7 +150,7 @@ export const abilityRoutes = [
 
 /** Those of the organisation are for everybody; those of a project for keys that may use it. */
 function ownerOf(caller: Caller, { project }: { project?: string | undefined }) {
-  if (project !== undefined) mustMayUseProject(caller, project)
+  if (project !== undefined) mustMayUsePlace(caller, project)
   return { organisationId: caller.organisationId, project: project ?? null }
 }
 

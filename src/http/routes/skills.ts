@@ -26,19 +26,21 @@ import {
   listSkillVersions,
   loadSkill,
   mustFindSkillVersion,
-} from '../../core/registry/skills/rows.ts'
-import { listSkills, putSkill, viewSkill } from '../../core/registry/skills/skills.ts'
+  listSkills,
+  putSkill,
+  viewSkill,
+} from '../../core/registry/skills/skills.ts'
 import {
   addSkillVersion,
   changeVersionState,
   rollBackVersion,
 } from '../../core/registry/skills/versions.ts'
 import { listSkillUsage } from '../../core/registry/skills/usage.ts'
-import { resolveSkills, skillPayload } from '../../core/verbs/resolve-skills.ts'
+import { resolveSkills, resolvedSkillPayload } from '../../core/verbs/resolve-skills.ts'
 import { params } from '../kit/openapi.ts'
 import { type Cursor, datedPage, pageBy, readPageNumber } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas, usageSchemas)
 
@@ -79,7 +81,7 @@ export const skillRoutes = [
     guard: 'read',
     limitedKeys: 'obeyed',
     query: SkillQuery,
-    answers: ok(listOf(Skill), 'One page'),
+    answers: ok(listSchema(Skill), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       datedPage(query, (before, limit) => listSkills(deps.db(), caller, query, { limit, before })),
@@ -110,7 +112,7 @@ export const skillRoutes = [
     body: SkillPayloadAsk,
     answers: ok(SkillPayload, 'Texts, or why there is none'),
     refuses: ['forbidden', 'not_found'],
-    answer: ({ deps, caller, body }) => skillPayload(deps, caller, body),
+    answer: ({ deps, caller, body }) => resolvedSkillPayload(deps, caller, body),
   }),
 
   route({
@@ -154,7 +156,7 @@ export const skillRoutes = [
     limitedKeys: 'obeyed',
     params: params.skill,
     query: PageQuery,
-    answers: ok(listOf(SkillVersion), 'One page'),
+    answers: ok(listSchema(SkillVersion), 'One page'),
     refuses: ['invalid_request', 'not_found'],
     async answer({ deps, caller, params, query }) {
       const skill = await loadSkill(deps.db(), caller, params.skillId)
@@ -254,7 +256,7 @@ export const skillRoutes = [
     limitedKeys: 'obeyed',
     params: params.skill,
     query: PageQuery,
-    answers: ok(listOf(SkillUsage), 'One page'),
+    answers: ok(listSchema(SkillUsage), 'One page'),
     refuses: ['invalid_request', 'not_found'],
     async answer({ deps, caller, params: { skillId }, query }) {
       await loadSkill(deps.db(), caller, skillId)
@@ -288,7 +290,7 @@ export const skillRoutes = [
     limitedKeys: 'obeyed',
     params: params.skill,
     query: PageQuery,
-    answers: ok(listOf(SkillChange), 'One page'),
+    answers: ok(listSchema(SkillChange), 'One page'),
     refuses: ['invalid_request', 'not_found'],
     async answer({ deps, caller, params: { skillId }, query }) {
       await loadSkill(deps.db(), caller, skillId)

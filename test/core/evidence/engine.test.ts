@@ -42,11 +42,29 @@ const text = (value: string): EvidenceFile['before'] => ({
 })
 
 describe('off', () => {
+  test('[CHG18] a history that is not whole makes nothing exact, in any mode', () => {
+    const made = fixture({
+      parts: [write('new\n', { exists: false })],
+      capability: { formatted: [] },
+      snapshotFiles: [file(null, 'new\n')],
+    })
+    const whole = fixtureBundle(made)
+    const left = { code: 'part-limit' as const, windowId: null, path: null, partId: null }
+    for (const mode of ['off', 'shadow', 'full'] as const) {
+      const proofs = [whole, { ...whole, failures: [left] }].map(
+        (bundle) =>
+          proveChanges({ bundle, delivery: fixtureDelivery(made), mode }).changes[0]?.event
+            .evidenceProof,
+      )
+      expect([mode, ...proofs]).toEqual([mode, 'toolpart-chain', 'metadata-only-fallback'])
+    }
+  })
+
   test('[EVD11] looks at no window, no file and no read', () => {
     const made = fixture()
     const bundle = new Proxy(fixtureBundle(made), {
       get(target, name) {
-        if (['windows', 'files', 'reads', 'failures'].includes(String(name)))
+        if (['windows', 'files', 'reads'].includes(String(name)))
           throw new Error(`Off has read ${String(name)}`)
         return Reflect.get(target, name) as unknown
       },

@@ -8,16 +8,16 @@ import type { Sql } from '../../ports.ts'
 import { mustApproval, openApproval } from '../approvals/rows.ts'
 import type { ExecutionRow, StepRow } from '../executions/rows.ts'
 import type { SessionPolicy } from '../gate/policy.ts'
-import { recordOnRun } from '../runs/run.ts'
+import { recordOnRun } from '../runs/rows.ts'
 import {
-  askerOfExecution,
+  stepAsker,
   type Begun,
-  definitionOf,
+  stepDefinition,
   type Moving,
-  refused,
+  stepRefused,
   type StepWork,
-  timeoutOf,
-} from './moving.ts'
+  stepTimeout,
+} from './step-work.ts'
 
 /** What a person is asked on behalf of an ability. */
 export interface AbilityQuestion {
@@ -45,13 +45,13 @@ export class Asking implements StepWork {
   }
 
   begin(moving: Moving, row: StepRow): Begun {
-    const step = definitionOf(moving, row)
-    if (step?.type !== 'approval') return refused('It is no approval')
+    const step = stepDefinition(moving, row)
+    if (step?.type !== 'approval') return stepRefused('It is no approval')
     const { execution, filling, sql, now } = moving
     const subject = this.open(sql, now, {
       ...{ execution, stepId: row.id, prompt: fillPlaceholders(step.prompt, filling).trim() },
       options: step.options?.map(({ label, value }) => ({ label, value })) ?? null,
-      timeoutMs: timeoutOf(step),
+      timeoutMs: stepTimeout(step),
       quorum: step.quorum ?? null,
     })
     return { subject, deadlineAt: null }
@@ -61,7 +61,7 @@ export class Asking implements StepWork {
     const { state, option, resolution_reason: why } = mustApproval(sql, subject ?? '')
     if (state === 'pending') return null
     if (state === 'approved') return { ok: true, output: option ?? 'Approved' }
-    return { ...refused(`Rejected: ${why ?? state}`), output: option ?? 'Rejected' }
+    return { ...stepRefused(`Rejected: ${why ?? state}`), output: option ?? 'Rejected' }
   }
 
   /** Inside a commit: the approval's id. */
@@ -76,7 +76,7 @@ export class Asking implements StepWork {
     })
     openApproval(sql, now, {
       ...{ id, runId: execution.run_id, kind: 'ability' },
-      asker: askerOfExecution(execution, quorum === null ? 'anybody' : 'others'),
+      asker: stepAsker(execution, quorum === null ? 'anybody' : 'others'),
       subject: stepId === null ? executionId : `${executionId}/${stepId}`,
       title: titleOf(ability, stepId, prompt),
       operation,

@@ -8,7 +8,7 @@ import { byteLength } from '../../../contract/byte-length.ts'
 import { judgeScriptResult, type Outcome } from '../../abilities/script-result.ts'
 import { fillScriptSlots, readScriptSlots } from '../../abilities/script-slots.ts'
 import { mustApproval } from '../approvals/rows.ts'
-import { abilityFolder } from '../executions/folder.ts'
+import { executionFolder } from '../executions/folder.ts'
 import type { StepRow } from '../executions/rows.ts'
 import type { SessionPolicy } from '../gate/policy.ts'
 import { abandonAttempt, attemptsOfOperation } from '../operations/attempts.ts'
@@ -16,15 +16,15 @@ import type { StepOfAbility } from '../operations/judge.ts'
 import type { Operations } from '../operations/operations.ts'
 import { mustOperation, secretPrefix } from '../operations/rows.ts'
 import {
-  askerOfExecution,
+  stepAsker,
   type Begun,
-  definitionOf,
+  stepDefinition,
   type Moving,
-  outputsOf,
-  refused,
+  stepOutputs,
+  stepRefused,
   type StepWork,
-  timeoutOf,
-} from './moving.ts'
+  stepTimeout,
+} from './step-work.ts'
 
 /** In one variable of a process there is room for 128 KiB. */
 const maxOutputsJson = 100_000
@@ -45,9 +45,9 @@ export class Scripts implements StepWork {
 
   begin(moving: Moving, row: StepRow): Begun {
     const made = this.operationOf(moving, row)
-    if ('problem' in made) return refused(made.problem)
+    if ('problem' in made) return stepRefused(made.problem)
     const { sql, now, execution } = moving
-    const subject = this.#operations.start(sql, now, askerOfExecution(execution), {
+    const subject = this.#operations.start(sql, now, stepAsker(execution), {
       runId: execution.run_id,
       operation: made.operation,
       step: this.#stepOf(moving),
@@ -118,7 +118,7 @@ export class Scripts implements StepWork {
   }
 
   #folder(hash: string): string {
-    return abilityFolder(this.#policy.place().layout, hash)
+    return executionFolder(this.#policy.place().layout, hash)
   }
 
   look(moving: Moving, row: StepRow): Outcome | null {
@@ -126,11 +126,11 @@ export class Scripts implements StepWork {
     const operation = mustOperation(sql, row.subject ?? '')
     const attempt = attemptsOfOperation(sql, operation.id).at(-1)
     if (attempt === undefined) {
-      if (operation.decision === 'deny') return refused(`Denied by policy: ${operation.reason}`)
+      if (operation.decision === 'deny') return stepRefused(`Denied by policy: ${operation.reason}`)
       const { state, resolution_reason: why } = mustApproval(sql, operation.approval_id ?? '')
       if (state === 'approved') this.#operations.startApproved(sql, now, operation.id)
       return state === 'rejected' || state === 'cancelled'
-        ? refused(`Rejected: ${why ?? state}`)
+        ? stepRefused(`Rejected: ${why ?? state}`)
         : null
     }
     if (attempt.status === 'abandoned')
@@ -173,8 +173,8 @@ type Script = Pick<ScriptStep, 'id' | 'run' | 'cwd' | 'env' | 'validation'> & {
 
 /** A hook is a script with nothing but its command. */
 function scriptOf(moving: Moving, row: StepRow): Script {
-  const step = definitionOf(moving, row)
-  const timeoutMs = timeoutOf(step)
+  const step = stepDefinition(moving, row)
+  const timeoutMs = stepTimeout(step)
   const { network } = moving.copy.definition.settings
   if (step?.type === 'script') return { ...step, timeoutMs, network: step.network ?? network }
   const part = row.part === 'before' ? 'before' : 'after'
@@ -184,7 +184,7 @@ function scriptOf(moving: Moving, row: StepRow): Script {
 
 /** Each output is cut until all of them fit. */
 function outputsJson(steps: readonly StepRow[]): string {
-  const outputs = outputsOf(steps)
+  const outputs = stepOutputs(steps)
   for (let most = 50_000; most > 50; most = Math.floor(most / 2)) {
     const shorter = Object.entries(outputs).map(([id, one]) => [
       id,

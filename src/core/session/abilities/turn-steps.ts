@@ -10,12 +10,12 @@ import {
 import { hasStepEnded } from '../../abilities/engine.ts'
 import type { Outcome } from '../../abilities/script-result.ts'
 import type { Sql } from '../../ports.ts'
-import { type ExecutionRow, saveStep, type StepRow } from '../executions/rows.ts'
+import { type ExecutionRow, saveExecutionStep, type StepRow } from '../executions/rows.ts'
 import { denyOpenQuestions } from '../gate/questions.ts'
 import { wakeSandbox } from '../generations/sandbox-start.ts'
 import { pinnedAgents } from '../pins/agents.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { givenSkills } from '../skills/texts.ts'
+import { givenSkillTexts } from '../skills/texts.ts'
 import { abortRunning } from '../turns/aborts.ts'
 import {
   addTurn,
@@ -27,12 +27,12 @@ import {
 } from '../turns/rows.ts'
 import {
   type Begun,
-  definitionOf,
+  stepDefinition,
   type Moving,
-  refused,
+  stepRefused,
   type StepWork,
-  timeoutOf,
-} from './moving.ts'
+  stepTimeout,
+} from './step-work.ts'
 
 /** How often an agent that ends without a word is told to go on. */
 const maxNudges = 3
@@ -52,24 +52,24 @@ export class TurnSteps implements StepWork {
   }
 
   begin(moving: Moving, row: StepRow): Begun {
-    const step = definitionOf(moving, row)
+    const step = stepDefinition(moving, row)
     const prompt = step === undefined ? null : this.#promptOf(moving, step)
-    if (prompt === null) return refused('It is no step of an agent')
+    if (prompt === null) return stepRefused('It is no step of an agent')
     if ('ok' in prompt) return prompt
     const { provider, sandboxState } = this.#kernel.session()
-    if (provider === 'none') return refused('This session has no sandbox')
+    if (provider === 'none') return stepRefused('This session has no sandbox')
     if (sandboxState === 'failed' || sandboxState === 'lost')
-      return refused(`The sandbox is ${sandboxState}`)
+      return stepRefused(`The sandbox is ${sandboxState}`)
     const subject = this.#queue(moving, moving.execution, prompt)
     return { subject, deadlineAt: moving.now + queuePatienceMs }
   }
 
-  #promptOf(moving: Moving, step: AbilityStep): Prompt | ReturnType<typeof refused> | null {
+  #promptOf(moving: Moving, step: AbilityStep): Prompt | ReturnType<typeof stepRefused> | null {
     const { sql, filling, copy } = moving
     const guide = guidePrompt(copy.definition.guide)
     const priors = priorsOf(moving, step.needs)
     const missing = missingInSession(sql, step)
-    if (missing !== null) return refused(missing)
+    if (missing !== null) return stepRefused(missing)
     if (step.type === 'agent')
       return { text: guide + agentStepPrompt(step, filling, priors), agent: step.agent }
     const skill = step.type === 'skill' ? findGivenSkill(sql, step.skill) : undefined
@@ -90,8 +90,8 @@ export class TurnSteps implements StepWork {
   look(moving: Moving, row: StepRow): Outcome | null {
     const { sql, now } = moving
     const turn = loadTurn(sql, this.#kernel.session().id, row.subject ?? '')
-    const step = definitionOf(moving, row)
-    const timeoutMs = timeoutOf(step)
+    const step = stepDefinition(moving, row)
+    const timeoutMs = stepTimeout(step)
     switch (turn.state) {
       case 'queued':
         return null
@@ -102,7 +102,7 @@ export class TurnSteps implements StepWork {
           ? this.#nudge(moving, row)
           : { ok: true, output: keptOutput(turn.text ?? '', summarizeOf(step)) }
       case 'aborted':
-        return refused(`The turn was aborted: ${turn.reason ?? ''}`)
+        return stepRefused(`The turn was aborted: ${turn.reason ?? ''}`)
       default:
         return {
           ...{ ok: false, failure: 'failed' },
@@ -120,7 +120,7 @@ export class TurnSteps implements StepWork {
       }
     if (row.deadline_at === overdueAt || row.state !== 'running') return null
     row.deadline_at = overdueAt
-    saveStep(sql, row)
+    saveExecutionStep(sql, row)
     return null
   }
 
@@ -131,12 +131,12 @@ export class TurnSteps implements StepWork {
         ...{ ok: false, failure: 'silent' },
         error: `The agent was told ${maxNudges} times to go on, and has not said what came of it`,
       }
-    const step = definitionOf(moving, row)
+    const step = stepDefinition(moving, row)
     const agent = step?.type === 'agent' ? step.agent : null
     row.nudges += 1
     row.subject = this.#queue(moving, moving.execution, { text: goOnPrompt(row.id), agent })
     row.deadline_at = moving.now + queuePatienceMs
-    saveStep(moving.sql, row)
+    saveExecutionStep(moving.sql, row)
     return null
   }
 
@@ -164,7 +164,7 @@ export function missingInSession(sql: Sql, step: AbilityStep): string | null {
 
 /** One that is a file of the workspace may not have been read. */
 const findGivenSkill = (sql: Sql, name: string) =>
-  givenSkills(sql).find((skill) => skill.name === name && skill.path === undefined)
+  givenSkillTexts(sql).find((skill) => skill.name === name && skill.path === undefined)
 
 interface Prompt {
   text: string

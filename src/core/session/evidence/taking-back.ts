@@ -103,7 +103,7 @@ const hunksIn = ({ path }: FileReview, { before, after }: Pair): TextHunk[] =>
   hunksOf(path, before, after)
 
 /** For a reviewer. */
-export function describeHunks(file: FileReview, taken: TakenBack, texts: Texts): FileHunks {
+export function hunksToTakeBack(file: FileReview, taken: TakenBack, texts: Texts): FileHunks {
   const { path, rejectable } = file
   const pair = textsOf(file, texts)
   if (!rejectable || pair === null) {

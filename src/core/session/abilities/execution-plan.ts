@@ -8,11 +8,11 @@ import {
   type AbilityCopy,
   type ExecutionRow,
   type StepRow,
-  stepsOfAbility,
+  executionStepsOf,
 } from '../executions/rows.ts'
-import { definitionOf, type Moving, timeoutOf } from './moving.ts'
+import { stepDefinition, type Moving, stepTimeout } from './step-work.ts'
 import type { Scripts } from './scripts.ts'
-import type { NewStart } from './start.ts'
+import type { NewStart } from './execution-start.ts'
 import { missingInSession } from './turn-steps.ts'
 
 /** What an execution with these inputs would do. Decides nothing and writes nothing. */
@@ -58,7 +58,7 @@ function imagined(
 }
 
 const rowsOf = ({ definition }: AbilityCopy): StepRow[] =>
-  stepsOfAbility(definition).map((step, position) => ({
+  executionStepsOf(definition).map((step, position) => ({
     ...{ ...step, execution_id: '', position, state: 'pending', tries: 0, nudges: 0 },
     ...{ subject: null, output: null, error: null, exit_code: null, stops: 0 },
     ...{ deadline_at: null, started_at: null, ended_at: null },
@@ -70,7 +70,7 @@ function planStep(
   scripts: Scripts,
   nested: Readonly<Record<string, string>>,
 ): PlannedStep {
-  const step = definitionOf(moving, row)
+  const step = stepDefinition(moving, row)
   const { settings } = moving.copy.definition
   const hookPolicy = row.part === 'after' ? 'continue' : 'stop'
   const base: PlannedStep = {
@@ -78,7 +78,7 @@ function planStep(
     ...{ description: step?.description ?? null, when: step?.when ?? null },
     runs: willRun(moving, step),
     onFailure: row.part === 'step' ? (step?.on_failure ?? settings.on_failure) : hookPolicy,
-    timeoutMs: timeoutOf(step),
+    timeoutMs: stepTimeout(step),
     what: step === undefined ? '' : whatOf(moving, step),
     ...{ decision: null, asks: row.type === 'approval', reason: null, isolation: null },
     network: null,
