@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { runVerify } from './command.ts'
+import { runVerifyCommand } from './command.ts'
 
-process.exitCode = await runVerify(process.argv.slice(2), {
+process.exitCode = await runVerifyCommand(process.argv.slice(2), {
   say: (line) => console.log(line),
-  read: (path) => readFileSync(resolve(cwd(), path), 'utf8'),
+  read: (path) => readFileSync(resolve(cwd(), path)),
   fetch: (url) => fetch(url),
 })
 

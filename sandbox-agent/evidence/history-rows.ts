@@ -9,7 +9,11 @@ import type {
   EvidenceWindow,
   NeighbourPart,
 } from '../../src/contract/evidence.ts'
-import { isMutatingTool, type Place, touchedPaths } from '../../src/contract/evidence-paths.ts'
+import {
+  isMutatingTool,
+  type Place,
+  touchedEvidencePaths,
+} from '../../src/contract/evidence-paths.ts'
 import type { Row } from './history.ts'
 
 const needed: Record<string, readonly string[]> = {
@@ -41,7 +45,7 @@ const isTime = (value: unknown): value is number =>
 const timeOf = (value: unknown): number | null => (isTime(value) ? value : null)
 const flagOf = (value: unknown): boolean | null => (value === 1 ? true : value === 0 ? false : null)
 
-export const failure = (
+export const historyFailure = (
   code: EvidenceFailure['code'],
   of: Partial<Omit<EvidenceFailure, 'code'>> = {},
 ): EvidenceFailure => ({ code, windowId: null, path: null, partId: null, ...of })
@@ -58,7 +62,7 @@ export function tellHistoryRows(messages: readonly Row[], parts: readonly Row[])
   for (const row of messages) {
     const message = messageOf(row)
     if (message) told.messages.push(message)
-    else told.failures.push(failure('malformed-row'))
+    else told.failures.push(historyFailure('malformed-row'))
   }
   for (const [messageId, rows] of Map.groupBy(parts, (row) => row['messageId'])) {
     if (!isId(messageId)) continue
@@ -69,14 +73,31 @@ export function tellHistoryRows(messages: readonly Row[], parts: readonly Row[])
       const part = partOf(row)
       const partId = isId(row['id']) ? row['id'] : null
       if (part) told.parts.push(part)
-      else told.failures.push(failure('malformed-row', { partId }))
+      else told.failures.push(historyFailure('malformed-row', { partId }))
     }
   }
   return told
 }
 
+/** Rows of whole messages: if the limit has cut one, it and those after it wait for the next page, but for the first. */
+export function wholeMessages(
+  messages: readonly Row[],
+  parts: readonly Row[],
+  most: number,
+): { messages: readonly Row[]; parts: readonly Row[]; cut: 'none' | 'after' | 'inside' } {
+  if (parts.length <= most) return { messages, parts, cut: 'none' }
+  const last = parts[most]?.['messageId']
+  const at = messages.findIndex(({ id }) => id === last)
+  const isKept = at < 1
+  return {
+    messages: messages.slice(0, isKept ? 1 : at),
+    parts: parts.slice(0, most).filter(({ messageId }) => isKept || messageId !== last),
+    cut: isKept ? 'inside' : 'after',
+  }
+}
+
 /** Of a turn that still runs: what comes before the first message that is not done. What is after it waits. */
-export function untilIncomplete(told: Told): Told {
+export function completeHistoryRows(told: Told): Told {
   const end = told.messages.findIndex(({ completedAt }) => completedAt === null)
   if (end === -1) return told
   const messages = told.messages.slice(0, end)
@@ -177,12 +198,20 @@ export const neighbourOf =
   (place: Place) =>
   (part: EvidencePart): NeighbourPart => {
     const { id, messageId, sessionId, tool, startedAt, endedAt } = part
-    return { id, messageId, sessionId, tool, startedAt, endedAt, paths: touchedPaths(place, part) }
+    return {
+      id,
+      messageId,
+      sessionId,
+      tool,
+      startedAt,
+      endedAt,
+      paths: touchedEvidencePaths(place, part),
+    }
   }
 
 export interface Page {
   told: Told
-  /** Of messages that the next page begins with; they may have run beside those of this one. */
+  /** Of messages that the next page begins with, as far as they may have run beside those of this one. */
   leftOut: EvidencePart[]
   /** The last message of this page, if there are more. */
   next: string | null
@@ -203,13 +232,14 @@ export function firstHistoryPage(told: Told, most: { windows: number; parts: num
   }
   const isTaken = ({ messageId }: { messageId: string }) => taken.has(messageId)
   const messages = told.messages.filter(({ id }) => taken.has(id))
+  const until = Math.max(...messages.map(({ completedAt }) => completedAt ?? Infinity))
   return {
     told: {
       ...{ messages, failures: told.failures },
       parts: told.parts.filter(isTaken),
       windows: told.windows.filter(isTaken),
     },
-    leftOut: told.parts.filter((part) => !isTaken(part)),
+    leftOut: told.parts.filter((part) => !isTaken(part) && (part.startedAt ?? 0) <= until),
     next: messages.length < told.messages.length ? (messages.at(-1)?.id ?? null) : null,
   }
 }

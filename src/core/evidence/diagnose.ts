@@ -8,10 +8,10 @@ import {
   evidenceLimits,
   type ProofMode,
 } from '../../contract/evidence.ts'
-import { isMutatingTool, type Place, touchedPaths } from '../../contract/evidence-paths.ts'
+import { isMutatingTool, type Place, touchedEvidencePaths } from '../../contract/evidence-paths.ts'
 import { groupBy } from './group-by.ts'
 import type { Ended } from './states.ts'
-import { escapeName } from './texts/exact.ts'
+import { escapeExactName } from './texts/exact.ts'
 import { isReader } from './windows.ts'
 
 interface Told {
@@ -37,7 +37,7 @@ const remark = (
 ): Diagnostic => ({
   code,
   partId: at.partId ?? null,
-  path: at.path == null ? null : escapeName(at.path),
+  path: at.path == null ? null : escapeExactName(at.path),
   windowId: at.windowId ?? null,
 })
 
@@ -73,7 +73,7 @@ function extraPaths({ bundle, place }: Told): Diagnostic[] {
   const named = new Map(
     [...groupBy(bundle.parts, ({ messageId }) => messageId)].map(([messageId, parts]) => [
       messageId,
-      new Set(parts.flatMap((part) => touchedPaths(place, part))),
+      new Set(parts.flatMap((part) => touchedEvidencePaths(place, part))),
     ]),
   )
   const extra: Diagnostic[] = []

@@ -1,16 +1,16 @@
 import { appendEvent } from './log/events.ts'
 import { AppError } from '../../contract/error.ts'
 import { deriveMode } from '../../contract/mode.ts'
-import { type Model, parseModel, reasoningOptions } from '../../contract/models.ts'
+import { type Model, parseModel, modelReasoningOptions } from '../../contract/models.ts'
 import type { ProviderName } from '../../contract/session.ts'
 import type { CreateSession } from './record/record.ts'
 import type { Crypto, Sql } from '../ports.ts'
-import { ownedId } from './runs/run.ts'
-import { saveBudget } from './budget/spending.ts'
+import { ownedId } from './runs/rows.ts'
+import { saveSpendingLimits } from './budget/spending.ts'
 import { saveAttemptTerms } from './record/attempt-terms.ts'
 import { budgetMustHavePrice } from './budget/budget.ts'
-import { savePolicy } from './gate/policy-row.ts'
-import { agentsIn, modelIn, modelsOfSubagents } from './pins/agents.ts'
+import { savePolicyRow } from './gate/policy-row.ts'
+import { agentsInPins, modelIn, modelsOfSubagents } from './pins/agents.ts'
 import { mustBeFewPins, savePins } from './pins/pins.ts'
 import { startAutomationRun } from './automation/automation.ts'
 import type { SessionKernel } from './record/kernel.ts'
@@ -33,12 +33,12 @@ export async function commitNewSession(
     const { title, provider } = plan
     appendEvent(sql, now, 'session.created', { project: kernel.session().project, title, provider })
     saveEnvSecrets(sql, now, create.secrets ?? [])
-    savePolicy(sql, create.policy ?? null)
+    savePolicyRow(sql, create.policy ?? null)
     savePins(sql, now, plan.pins)
     if (create.attempt) saveAttemptTerms(sql, create.attempt)
     if (plan.mode === 'automation') startAutomation(sql, now, create, ports.crypto)
     // After the run, which waits for it if it is nothing.
-    if (create.input.budget) saveBudget(sql, now, create.input.budget, create.keyId)
+    if (create.input.budget) saveSpendingLimits(sql, now, create.input.budget, create.keyId)
     if (plan.provider !== 'none') startSandbox(sql, now)
   })
   await kernel.crash('session.created')
@@ -62,7 +62,7 @@ export async function planSession(ports: SessionPorts, create: CreateSession): P
   const mode = deriveMode({ configurationId: configuration?.id ?? null, sessionType, clientType })
   if (configuration === null) refuseWithoutConfiguration(create)
   const model = chooseModel(ports, create)
-  reasoningOptions(model, input.reasoningEffort ?? null)
+  modelReasoningOptions(model, input.reasoningEffort ?? null)
   mustHavePrices(ports, create, model)
   mustBeFewPins(create.pins ?? [])
   const repository = await sealRepository(ports, create)
@@ -92,7 +92,7 @@ function mustHavePrices(
   { input, pins = [] }: CreateSession,
   own: Model,
 ): void {
-  const others = modelsOfSubagents(agentsIn(pins)).map(
+  const others = modelsOfSubagents(agentsInPins(pins)).map(
     (id) => parseModel(id, ports.config.models).id,
   )
   for (const id of [own.id, ...others]) budgetMustHavePrice({ ports }, id, input.budget ?? {})

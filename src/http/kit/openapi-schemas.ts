@@ -1,7 +1,7 @@
 /**
  * Gives schemas their names in the OpenAPI document, in place, because the contract knows nothing but zod. The routes of
- * a noun name what its file of the contract exports with `nameSchemas`, a body of their own with `named`, lists with
- * `listOf`; kit/openapi.ts makes the document with `hoistedSchemas`.
+ * a noun name what its file of the contract exports with `nameSchemas`, a body of their own with `namedSchema`, lists with
+ * `listSchema`; kit/openapi.ts makes the document with `hoistedSchemas`.
  */
 import { z } from '@hono/zod-openapi'
 import { ErrorBody } from '../../contract/error.ts'
@@ -32,7 +32,7 @@ export function prepareDocument(): void {
 }
 
 /** The same schema has one name, wherever it is exported again. A list of it gets its own, too. */
-export function named<S extends z.ZodType>(name: string, schema: S): S {
+export function namedSchema<S extends z.ZodType>(name: string, schema: S): S {
   beforeDocument(() => giveName(name, schema))
   return schema
 }
@@ -53,10 +53,10 @@ export function nameSchemas(...modules: Record<string, unknown>[]): void {
   })
 }
 
-named('Error', ErrorBody)
+namedSchema('Error', ErrorBody)
 
 /** One page of a list, named after what is in it. */
-export function listOf<S extends z.ZodType>(item: S): ReturnType<typeof page<S>> {
+export function listSchema<S extends z.ZodType>(item: S): ReturnType<typeof page<S>> {
   const known = lists.get(item) as ReturnType<typeof page<S>> | undefined
   if (known) return known
   const list = page(item)
@@ -65,13 +65,13 @@ export function listOf<S extends z.ZodType>(item: S): ReturnType<typeof page<S>>
 }
 
 /** As callers get them, with what each kind has: that of `session.created` is called SessionCreatedEvent. */
-export const SessionEvent = named('SessionEvent', eventUnion())
+export const SessionEvent = namedSchema('SessionEvent', eventUnion())
 
 function eventUnion() {
   const { seq, at } = StoredEvent.shape
   const kinds = Object.entries(eventKinds)
   const schemas = kinds.map(([kind, data]) =>
-    named(eventName(kind), z.object({ seq, at, kind: z.literal(kind), data })),
+    namedSchema(eventName(kind), z.object({ seq, at, kind: z.literal(kind), data })),
   )
   const mapping = Object.fromEntries(kinds.map(([kind]) => [kind, schemasPath + eventName(kind)]))
   return z

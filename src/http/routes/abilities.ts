@@ -12,18 +12,19 @@ import {
   AbilityScope,
   StoredAbility,
 } from '../../contract/stored-ability.ts'
-import { checkAbility } from '../../core/abilities/definition.ts'
+import { checkAbilityDefinition } from '../../core/abilities/definition.ts'
 import {
   listAbilities,
   listAbilityVersions,
   loadAbility,
-  putAbility,
   removeAbility,
 } from '../../core/registry/abilities/abilities.ts'
-import { mustMayUseProject } from '../../core/registry/place.ts'
+import { mustMayUsePlace } from '../../core/registry/place.ts'
+import { releaseAbility } from '../../core/verbs/release-ability.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
 import { allowLargerBody } from '../kit/body.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { promotionPorts } from '../kit/evals/eval-run-of.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 import { type Cursor, pageBy, readPageNumber } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
 
@@ -55,7 +56,7 @@ export const abilityRoutes = [
     body: AbilityCheck,
     answers: ok(AbilityChecked, 'Whether it can run, and what is wrong'),
     refuses: [],
-    answer: async ({ body }) => checkAbility(body),
+    answer: async ({ body }) => checkAbilityDefinition(body),
   }),
 
   route({
@@ -68,9 +69,8 @@ export const abilityRoutes = [
     guard: 'admin',
     body: AbilityPut,
     answers: ok(AbilityPutResult, 'The newest version, and what is probably a mistake'),
-    refuses: ['wrong_state', 'unprocessable'],
-    answer: ({ deps, caller, body }) =>
-      putAbility({ db: deps.db(), crypto: deps.crypto, now: deps.now() }, caller, body),
+    refuses: ['wrong_state', 'unprocessable', 'not_promoted', 'not_configured'],
+    answer: ({ deps, caller, body }) => releaseAbility(promotionPorts(deps), caller, body),
   }),
 
   route({
@@ -82,7 +82,7 @@ export const abilityRoutes = [
     guard: 'read',
     limitedKeys: 'obeyed',
     query: AbilityListQuery,
-    answers: ok(listOf(AbilityRow), 'One page'),
+    answers: ok(listSchema(AbilityRow), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       pageBy(query, nameCursor, (after, limit) =>
@@ -116,7 +116,7 @@ export const abilityRoutes = [
     limitedKeys: 'obeyed',
     params: NameParam,
     query: AbilityListQuery,
-    answers: ok(listOf(AbilityRow), 'One page'),
+    answers: ok(listSchema(AbilityRow), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, params: { name }, query }) =>
       pageBy(query, versionCursor, (before, limit) =>
@@ -142,7 +142,7 @@ export const abilityRoutes = [
 
 /** Those of the organisation are for everybody; those of a project for keys that may use it. */
 function ownerOf(caller: Caller, { project }: { project?: string | undefined }) {
-  if (project !== undefined) mustMayUseProject(caller, project)
+  if (project !== undefined) mustMayUsePlace(caller, project)
   return { organisationId: caller.organisationId, project: project ?? null }
 }
 

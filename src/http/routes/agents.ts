@@ -21,8 +21,8 @@ import {
 import { AgentId } from '../../contract/ids.ts'
 import { PageQuery } from '../../contract/page.ts'
 import { RegistryPlace } from '../../contract/registry-scope.ts'
-import { archiveAgent, storeShippedAgents } from '../../core/registry/agents/agents.ts'
 import {
+  archiveAgent,
   type AgentFilter,
   listAgents,
   listAgentRevisions,
@@ -30,17 +30,19 @@ import {
   loadAgentByName,
   loadAgentRevision,
   type Reader,
-} from '../../core/registry/agents/read.ts'
+} from '../../core/registry/agents/agents.ts'
 import { loadAgentResolution } from '../../core/registry/agents/resolution.ts'
+import { mustMayUsePlace } from '../../core/registry/place.ts'
 import { shippedAgents } from '../../core/registry/agents/shipped.ts'
-import { mustMayUseProject, placeOf } from '../../core/registry/place.ts'
-import { putAgent } from '../../core/verbs/put-agent.ts'
+
+import { putAgent, putShippedAgents } from '../../core/verbs/put-agent.ts'
+import { promotionPorts } from '../kit/evals/eval-run-of.ts'
 import type { AppDeps } from '../kit/deps.ts'
 import { type Cursor, numberedPage, pageBy } from '../kit/paging.ts'
 import { params } from '../kit/openapi.ts'
 import { activateAgent } from '../../core/verbs/activate-agent.ts'
 import { created, ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas, resolveSchemas, activationSchemas)
 
@@ -80,8 +82,8 @@ export const agentRoutes = [
     limitedKeys: 'obeyed',
     body: AgentPut,
     answers: ok(Agent, 'The agent as it is now'),
-    refuses: ['forbidden', 'wrong_state', 'unprocessable'],
-    answer: ({ deps, caller, body }) => putAgent(deps, caller, body),
+    refuses: ['forbidden', 'wrong_state', 'unprocessable', 'not_promoted', 'not_configured'],
+    answer: ({ deps, caller, body }) => putAgent(promotionPorts(deps), caller, body),
   }),
 
   route({
@@ -93,7 +95,7 @@ export const agentRoutes = [
     guard: 'read',
     limitedKeys: 'obeyed',
     query: ListQuery,
-    answers: ok(listOf(AgentRow), 'One page'),
+    answers: ok(listSchema(AgentRow), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query: { archived, ...query } }) =>
       page(deps, caller, { ...query, archived: archived === 'true' }, query),
@@ -111,7 +113,7 @@ export const agentRoutes = [
     answers: ok(AgentResolution, 'Who may have it, and who not'),
     refuses: ['forbidden'],
     answer({ deps, caller, body }) {
-      mustMayUseProject(caller, body.project)
+      mustMayUsePlace(caller, body.project)
       return loadAgentResolution(deps.db(), caller, body)
     },
   }),
@@ -160,13 +162,10 @@ export const agentRoutes = [
     body: AgentPlace,
     bodyMayBeMissing: true,
     answers: ok(StoredAgents, 'The agents of these names as they are now'),
-    refuses: ['forbidden', 'wrong_state'],
-    async answer({ deps, caller, body }) {
-      mustMayUseProject(caller, body.project)
-      const { crypto, now } = deps
-      const wanted = { place: placeOf(caller, body), keyId: caller.keyId }
-      return { items: await storeShippedAgents(deps.db(), crypto, now(), wanted) }
-    },
+    refuses: ['forbidden', 'wrong_state', 'not_promoted', 'not_configured'],
+    answer: async ({ deps, caller, body }) => ({
+      items: await putShippedAgents(promotionPorts(deps), caller, body),
+    }),
   }),
 
   route({
@@ -209,7 +208,7 @@ export const agentRoutes = [
     limitedKeys: 'obeyed',
     params: agentParams,
     query: PageQuery,
-    answers: ok(listOf(AgentRow), 'One page'),
+    answers: ok(listSchema(AgentRow), 'One page'),
     refuses: ['not_found', 'invalid_request'],
     async answer({ deps, caller, params, query }) {
       const { id: parentId } = await loadAgentById(deps.db(), caller, params.agentId)
@@ -227,7 +226,7 @@ export const agentRoutes = [
     limitedKeys: 'obeyed',
     params: agentParams,
     query: PageQuery,
-    answers: ok(listOf(AgentRevision), 'One page'),
+    answers: ok(listSchema(AgentRevision), 'One page'),
     refuses: ['not_found', 'invalid_request'],
     async answer({ deps, caller, params, query }) {
       const { id } = await loadAgentById(deps.db(), caller, params.agentId)

@@ -13,8 +13,8 @@ import {
   ExecutionResume,
 } from '../../contract/execution.ts'
 import { PageQuery } from '../../contract/page.ts'
-import { executeAbility, planAbility } from '../../core/verbs/execute-ability.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { executeAbility, planAbilityToExecute } from '../../core/verbs/execute-ability.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 import { params } from '../kit/openapi.ts'
 import { numberedPage } from '../kit/paging.ts'
 import { created, ok, route } from '../kit/route.ts'
@@ -66,7 +66,7 @@ export const executionRoutes = [
     answer: async ({ deps, caller, params: { name }, body: { sessionId, ...request } }) => {
       if (!(await deps.ids.check(sessionId)))
         throw new AppError('not_found', 'There is no such session')
-      return planAbility(deps.session(sessionId), caller, { ...request, ability: name })
+      return planAbilityToExecute(deps.session(sessionId), caller, { ...request, ability: name })
     },
   }),
 
@@ -79,7 +79,7 @@ export const executionRoutes = [
     guard: 'read',
     params: params.session,
     query: PageQuery,
-    answers: ok(listOf(Execution), 'One page'),
+    answers: ok(listSchema(Execution), 'One page'),
     refuses: ['not_found'],
     answer: ({ session, caller, query }) =>
       numberedPage(query, (page) => session.abilities.list(caller, page)),

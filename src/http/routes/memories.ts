@@ -19,15 +19,16 @@ import {
   loadMemory,
   removeMemory,
   updateMemory,
+  listMemories,
+  listMemoryRevisions,
 } from '../../core/registry/memories/memories.ts'
-import { listMemories, listMemoryRevisions } from '../../core/registry/memories/rows.ts'
 import { searchMemories } from '../../core/registry/memories/search.ts'
-import { mustMayUseProject, placeOf } from '../../core/registry/place.ts'
+import { mustMayUsePlace, placeOf } from '../../core/registry/place.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
 import { createMemory } from '../../core/verbs/create-memory.ts'
 import { type Cursor, datedPage, pageBy, readPageNumber } from '../kit/paging.ts'
 import { created, gone, ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 
@@ -51,7 +52,7 @@ export const memoryRoutes = [
     location: ({ id }) => `/v1/memories/${id}`,
     refuses: ['forbidden', 'key_conflict', 'unprocessable'],
     answer({ deps, caller, body, idempotencyKey }) {
-      mustMayUseProject(caller, body.project)
+      mustMayUsePlace(caller, body.project)
       return createMemory(deps, caller, body, idempotencyKey)
     },
   }),
@@ -65,7 +66,7 @@ export const memoryRoutes = [
     guard: 'read',
     limitedKeys,
     query: MemoryListQuery,
-    answers: ok(listOf(Memory), 'One page'),
+    answers: ok(listSchema(Memory), 'One page'),
     refuses: ['invalid_request', 'forbidden'],
     answer({ deps, caller, query }) {
       const place = placeFor(caller, query)
@@ -170,7 +171,7 @@ export const memoryRoutes = [
     limitedKeys,
     params,
     query: PageQuery,
-    answers: ok(listOf(MemoryRevision), 'One page'),
+    answers: ok(listSchema(MemoryRevision), 'One page'),
     refuses: ['invalid_request', 'not_found'],
     async answer({ deps, caller, params: { memoryId }, query }) {
       const { id } = await loadMemory(deps.db(), caller, memoryId)
@@ -182,7 +183,7 @@ export const memoryRoutes = [
 ]
 
 function placeFor(caller: Caller, place: { project: string; scope: RegistryScope }) {
-  mustMayUseProject(caller, place.project)
+  mustMayUsePlace(caller, place.project)
   return placeOf(caller, place)
 }
 

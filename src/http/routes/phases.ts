@@ -23,21 +23,19 @@ import {
   loadPhaseReadiness,
   loadPhaseStatus,
   type Saver,
-  shown,
-} from '../../core/registry/phases/phases.ts'
-import {
+  shownPhase,
   type ChangeKey,
   listPhaseChanges,
   listPhaseRevisions,
-} from '../../core/registry/phases/rows.ts'
+} from '../../core/registry/phases/phases.ts'
 import { workflowOf } from '../../core/registry/phases/rules.ts'
-import { mustMayUseProject } from '../../core/registry/place.ts'
+import { mustMayUsePlace } from '../../core/registry/place.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
 import { importPhaseArtifacts, savePhaseArtifact } from '../../core/verbs/save-phase-artifact.ts'
 import { errorDetail, invalidRequestError } from '../kit/errors.ts'
 import { type Cursor, pageBy, readPageNumber } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 
@@ -69,7 +67,7 @@ export const phaseRoutes = [
     guard: 'read',
     limitedKeys: 'obeyed',
     query: ChangePage,
-    answers: ok(listOf(ChangeRow), 'One page'),
+    answers: ok(listSchema(ChangeRow), 'One page'),
     refuses: ['invalid_request', 'forbidden'],
     answer: ({ deps, caller, query }) =>
       pageBy(query, changeCursor, (after, limit) =>
@@ -89,7 +87,7 @@ export const phaseRoutes = [
     answers: ok(PhaseImported, 'What happened to each, in order'),
     refuses: ['forbidden', 'unprocessable'],
     answer({ deps, caller, body }) {
-      mustMayUseProject(caller, body.project)
+      mustMayUsePlace(caller, body.project)
       return importPhaseArtifacts(deps, saverOf(caller), body)
     },
   }),
@@ -141,7 +139,7 @@ export const phaseRoutes = [
     answers: ok(PhaseArtifact, 'The newest revision'),
     refuses: ['invalid_request', 'forbidden', 'wrong_state'],
     answer({ deps, caller, params, body }) {
-      mustMayUseProject(caller, body.project)
+      mustMayUsePlace(caller, body.project)
       return savePhaseArtifact(deps, saverOf(caller), read(PhaseNames, params), body)
     },
   }),
@@ -179,14 +177,14 @@ export const phaseRoutes = [
     limitedKeys: 'obeyed',
     params: PhaseParams,
     query: ChangePage,
-    answers: ok(listOf(PhaseArtifact), 'One page'),
+    answers: ok(listSchema(PhaseArtifact), 'One page'),
     refuses: ['invalid_request', 'forbidden'],
     async answer({ deps, caller, params, query }) {
       const { change, phase } = read(PhaseNames, params)
       const key = keyOf(caller, query, change)
       return await pageBy(query, revisionCursor, async (before, limit) => {
         const rows = await listPhaseRevisions(deps.db(), key, phase, { limit, before })
-        return rows.map((row) => shown(key, row))
+        return rows.map((row) => shownPhase(key, row))
       })
     },
   }),
@@ -238,7 +236,7 @@ function read<S extends z.ZodType>(schema: S, names: unknown): z.output<S> {
 }
 
 function keyOf(caller: Caller, { project }: { project: string }, change: string): ChangeKey {
-  mustMayUseProject(caller, project)
+  mustMayUsePlace(caller, project)
   return { organisationId: caller.organisationId, project, change }
 }
 

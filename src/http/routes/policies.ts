@@ -21,15 +21,22 @@ import {
   listPolicies,
   listPolicyVersions,
   loadPolicyVersion,
-  putPolicy,
   removePolicy,
 } from '../../core/registry/policies/policies.ts'
+import { releasePolicy } from '../../core/verbs/release-policy.ts'
 import { replayPolicy } from '../../core/verbs/replay-policy.ts'
 import { updateSessionPolicy } from '../../core/verbs/update-session-policy.ts'
+import { promotionPorts } from '../kit/evals/eval-run-of.ts'
 import { params } from '../kit/openapi.ts'
 import { type Cursor, pageBy, readPageNumber } from '../kit/paging.ts'
 import { ok, rawRoute, route } from '../kit/route.ts'
-import { beforeDocument, listOf, nameSchemas, named, schemasPath } from '../kit/openapi-schemas.ts'
+import {
+  beforeDocument,
+  listSchema,
+  nameSchemas,
+  namedSchema,
+  schemasPath,
+} from '../kit/openapi-schemas.ts'
 
 nameSchemas(
   permissionSchemas,
@@ -58,7 +65,7 @@ const VersionParam = z.object({
     .min(1)
     .max(2 ** 31),
 })
-const SessionPolicy = named(
+const SessionPolicy = namedSchema(
   'SessionPolicy',
   z.object({
     name: z.string(),
@@ -81,8 +88,8 @@ export const policyRoutes = [
     guard: 'admin',
     body: PolicyPut,
     answers: ok(PolicyPutResult, 'The newest version, and what people will notice'),
-    refuses: ['wrong_state', 'unprocessable'],
-    answer: ({ deps, caller, body }) => putPolicy(deps.db(), deps.now(), caller, body),
+    refuses: ['wrong_state', 'unprocessable', 'not_promoted', 'not_configured'],
+    answer: ({ deps, caller, body }) => releasePolicy(promotionPorts(deps), caller, body),
   }),
 
   route({
@@ -93,7 +100,7 @@ export const policyRoutes = [
     tag,
     guard: 'read',
     query: PageQuery,
-    answers: ok(listOf(PolicyRow), 'One page'),
+    answers: ok(listSchema(PolicyRow), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       pageBy(query, projectCursor, (after, limit) =>
@@ -109,7 +116,7 @@ export const policyRoutes = [
     tag,
     guard: 'read',
     query: VersionsQuery,
-    answers: ok(listOf(PolicyRow), 'One page'),
+    answers: ok(listSchema(PolicyRow), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       pageBy(query, versionCursor, (before, limit) =>

@@ -14,9 +14,10 @@ import {
   loadProfileByName,
 } from '../../core/registry/agents/profiles.ts'
 import { putProfile } from '../../core/verbs/put-profile.ts'
+import { promotionPorts } from '../kit/evals/eval-run-of.ts'
 import { type Cursor, numberedPage, pageBy } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 
@@ -48,8 +49,8 @@ export const profileRoutes = [
     limitedKeys: 'obeyed',
     body: ProfilePut,
     answers: ok(Profile, 'The profile as it is now'),
-    refuses: ['forbidden', 'unprocessable'],
-    answer: ({ deps, caller, body }) => putProfile(deps, caller, body),
+    refuses: ['forbidden', 'unprocessable', 'not_promoted', 'not_configured'],
+    answer: ({ deps, caller, body }) => putProfile(promotionPorts(deps), caller, body),
   }),
 
   route({
@@ -61,7 +62,7 @@ export const profileRoutes = [
     guard: 'read',
     limitedKeys: 'obeyed',
     query: ListQuery,
-    answers: ok(listOf(Profile), 'One page'),
+    answers: ok(listSchema(Profile), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query: { project = null, scope = null, ...query } }) =>
       pageBy(query, byName, (after, limit) =>
@@ -109,7 +110,7 @@ export const profileRoutes = [
     limitedKeys: 'obeyed',
     params: profileParams,
     query: PageQuery,
-    answers: ok(listOf(ProfileRevision), 'One page'),
+    answers: ok(listSchema(ProfileRevision), 'One page'),
     refuses: ['not_found', 'invalid_request'],
     async answer({ deps, caller, params, query }) {
       const { id } = await loadProfile(deps.db(), caller, params.profileId)

@@ -26,19 +26,17 @@ import {
   listSkillVersions,
   loadSkill,
   mustFindSkillVersion,
-} from '../../core/registry/skills/rows.ts'
+} from '../../core/registry/skills/skills.ts'
 import { listSkills, putSkill, viewSkill } from '../../core/registry/skills/skills.ts'
-import {
-  addSkillVersion,
-  changeVersionState,
-  rollBackVersion,
-} from '../../core/registry/skills/versions.ts'
+import { rollBackVersion } from '../../core/registry/skills/versions.ts'
 import { listSkillUsage } from '../../core/registry/skills/usage.ts'
-import { resolveSkills, skillPayload } from '../../core/verbs/resolve-skills.ts'
+import { releaseSkillDraft, releaseSkillVersion } from '../../core/verbs/release-skill.ts'
+import { resolvedSkillPayload, resolveSkills } from '../../core/verbs/resolve-skills.ts'
+import { promotionPorts } from '../kit/evals/eval-run-of.ts'
 import { params } from '../kit/openapi.ts'
 import { type Cursor, datedPage, pageBy, readPageNumber } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas, usageSchemas)
 
@@ -79,7 +77,7 @@ export const skillRoutes = [
     guard: 'read',
     limitedKeys: 'obeyed',
     query: SkillQuery,
-    answers: ok(listOf(Skill), 'One page'),
+    answers: ok(listSchema(Skill), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       datedPage(query, (before, limit) => listSkills(deps.db(), caller, query, { limit, before })),
@@ -110,7 +108,7 @@ export const skillRoutes = [
     body: SkillPayloadAsk,
     answers: ok(SkillPayload, 'Texts, or why there is none'),
     refuses: ['forbidden', 'not_found'],
-    answer: ({ deps, caller, body }) => skillPayload(deps, caller, body),
+    answer: ({ deps, caller, body }) => resolvedSkillPayload(deps, caller, body),
   }),
 
   route({
@@ -139,9 +137,9 @@ export const skillRoutes = [
     params: params.skill,
     body: SkillVersionAdd,
     answers: ok(SkillVersion, 'The version'),
-    refuses: ['forbidden', 'not_found', 'unprocessable'],
+    refuses: ['forbidden', 'not_found', 'unprocessable', 'not_promoted', 'not_configured'],
     answer: ({ deps, caller, params, body }) =>
-      addSkillVersion(deps.db(), deps.crypto, deps.now(), caller, params.skillId, body),
+      releaseSkillVersion(promotionPorts(deps), caller, params.skillId, body),
   }),
 
   route({
@@ -154,7 +152,7 @@ export const skillRoutes = [
     limitedKeys: 'obeyed',
     params: params.skill,
     query: PageQuery,
-    answers: ok(listOf(SkillVersion), 'One page'),
+    answers: ok(listSchema(SkillVersion), 'One page'),
     refuses: ['invalid_request', 'not_found'],
     async answer({ deps, caller, params, query }) {
       const skill = await loadSkill(deps.db(), caller, params.skillId)
@@ -192,9 +190,9 @@ export const skillRoutes = [
     params: OneVersion,
     body: SkillStateChange,
     answers: ok(SkillVersion, 'The version'),
-    refuses: ['forbidden', 'not_found', 'wrong_state'],
+    refuses: ['forbidden', 'not_found', 'wrong_state', 'not_promoted', 'not_configured'],
     answer: ({ deps, caller, params, body }) =>
-      changeVersionState(deps.db(), deps.now(), caller, params, body),
+      releaseSkillDraft(promotionPorts(deps), caller, params, body),
   }),
 
   route({
@@ -254,7 +252,7 @@ export const skillRoutes = [
     limitedKeys: 'obeyed',
     params: params.skill,
     query: PageQuery,
-    answers: ok(listOf(SkillUsage), 'One page'),
+    answers: ok(listSchema(SkillUsage), 'One page'),
     refuses: ['invalid_request', 'not_found'],
     async answer({ deps, caller, params: { skillId }, query }) {
       await loadSkill(deps.db(), caller, skillId)
@@ -288,7 +286,7 @@ export const skillRoutes = [
     limitedKeys: 'obeyed',
     params: params.skill,
     query: PageQuery,
-    answers: ok(listOf(SkillChange), 'One page'),
+    answers: ok(listSchema(SkillChange), 'One page'),
     refuses: ['invalid_request', 'not_found'],
     async answer({ deps, caller, params: { skillId }, query }) {
       await loadSkill(deps.db(), caller, skillId)

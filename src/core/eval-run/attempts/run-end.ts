@@ -1,10 +1,11 @@
 import { canonicalJson } from '../../../contract/canonical.ts'
 import type { EvalRunStatus } from '../../../contract/eval-run.ts'
+import type { RegistryRevision } from '../../../contract/promotion.ts'
 import { clearDeadline, ensureDeadline, setDeadline } from '../../actor/deadlines.ts'
 import { addToOutbox } from '../../actor/outbox.ts'
 import { hashText } from '../../hash.ts'
 import type { Sql } from '../../ports.ts'
-import { endWithError } from './ending.ts'
+import { endAttemptWithError } from './ending.ts'
 import { type AttemptRow, countEvalAttempts, hasOpenAttempts } from '../record/attempts.ts'
 import { tellEvalEvent } from '../record/events.ts'
 import { loadEvalRun, type EvalRunRecord, evalRunTargets } from '../record/record.ts'
@@ -38,7 +39,7 @@ export function stopEvalRun(
   for (const row of sql.all<AttemptRow>(
     `select * from attempts where state <> 'done' order by n`,
   )) {
-    if (row.state === 'pending') endWithError(sql, now, row, reason)
+    if (row.state === 'pending') endAttemptWithError(sql, now, row, reason)
     else setDeadline(sql, `attempt:${row.n}`, now)
   }
   setDeadline(sql, 'plan', now)
@@ -63,6 +64,15 @@ function hashOf(sql: Sql, { digest }: EvalRunRecord): string {
   return hashText(canonicalJson([digest, ...lines]))
 }
 
+/** What every session of a target began with: an attempt without one has failed, and counts as that. */
+function triedByAll(sql: Sql): (RegistryRevision & { target: string })[] {
+  return sql.all<RegistryRevision & { target: string }>(
+    `select target, one.value ->> '$.kind' as kind, one.value ->> '$.name' as name, one.value ->> '$.sha256' as sha256
+     from attempts as a, json_each(a.tried) as one group by 1, 2, 3, 4
+     having count(distinct a.n) = (select count(*) from attempts where target = a.target and session_id is not null)`,
+  )
+}
+
 /** How the run stands, on its way to libSQL. */
 export function projectEvalRun(sql: Sql, now: number): void {
   const run = loadEvalRun(sql)
@@ -81,6 +91,7 @@ export function projectEvalRun(sql: Sql, now: number): void {
     errors,
     score,
     hash: run.hash,
+    tried: JSON.stringify(triedByAll(sql)),
     createdAt: run.createdAt,
     endedAt: run.endedAt,
   })

@@ -4,7 +4,9 @@ import type { EvaluatorAnswer, EvaluatorRequest } from '../../../contract/eval-r
 import type { CliTarget, OpencodeTarget } from '../../../contract/eval-target.ts'
 import type { EvalCase } from '../../../contract/eval-suite.ts'
 import type { OperationRecord } from '../../../contract/operation.ts'
+import type { RegistryRevision } from '../../../contract/promotion.ts'
 import { SessionCreate } from '../../../contract/session.ts'
+import { hashText } from '../../hash.ts'
 import { parsePolicy } from '../../policy/document.ts'
 import { policyFrom } from '../../policy/sandbox-default.ts'
 import type { AttemptCommand } from '../../session/evals/evals.ts'
@@ -12,8 +14,8 @@ import type { AttemptTerms } from '../../session/record/attempt-terms.ts'
 import { tellEvalEvent } from '../record/events.ts'
 import type { EvalRunKernel } from '../record/kernel.ts'
 import type { AttemptSession } from '../record/ports.ts'
-import { logFileName } from './log-name.ts'
-import { promptOf } from './prompt.ts'
+import { providerLogName } from './log-name.ts'
+import { providerPrompt } from './prompt.ts'
 import type { Given } from './provider.ts'
 
 type SandboxTarget = OpencodeTarget | CliTarget
@@ -43,9 +45,13 @@ export class AttemptSandbox {
     const terms = termsOf(given)
     const input = SessionCreate.parse(sessionOf(given))
     const key = keyOf(given, 'session')
-    const { id } = await this.#kernel.ports.beginSession(run.caller, input, terms, key)
+    const { id, tried } = await this.#kernel.ports.beginSession(run.caller, input, terms, key)
+    const all = [...tried, ...triedPolicy(given)]
     this.#kernel.commit((sql, now) => {
-      sql.run('update attempts set session_id = ? where n = ?', id, attempt.n)
+      sql.run(
+        'update attempts set session_id = ?, tried = ? where n = ?',
+        ...[id, JSON.stringify(all), attempt.n],
+      )
       if (terms.logFile === null) return
       const url = `${this.#kernel.ports.config.publicUrl}/v1/sessions/${id}/events`
       const about = { evalCaseId: evalCase.id, attempt: attempt.attempt, url }
@@ -224,7 +230,7 @@ export const keyOf = ({ run, attempt }: Given, what: string): string =>
 
 function termsOf({ run, attempt, target, evalCase }: Given<SandboxTarget>): AttemptTerms {
   const isLogged = target.provider === 'opencode' && target.streamLogs && run.streamLogs
-  const name = logFileName({
+  const name = providerLogName({
     ...{ runId: run.id, n: attempt.n, attempt: attempt.attempt, target: target.name },
     ...{ caseId: evalCase.id, startedAt: attempt.started_at ?? run.createdAt },
   })
@@ -236,11 +242,19 @@ function termsOf({ run, attempt, target, evalCase }: Given<SandboxTarget>): Atte
     policy: target.provider === 'opencode' ? policyOf(target) : null,
     files: [
       ...(evalCase.workspace?.files ?? []),
-      ...(target.provider === 'cli' ? [{ path: cliPromptFile, text: promptOf(evalCase) }] : []),
+      ...(target.provider === 'cli'
+        ? [{ path: cliPromptFile, text: providerPrompt(evalCase) }]
+        : []),
     ],
     logFile: isLogged ? `${target.logDir.replace(/\/+$/, '')}/${name}` : null,
   }
 }
+
+/** The text itself: what is stored as a policy later is the same one if it is the same text. */
+const triedPolicy = ({ target }: Given<SandboxTarget>): RegistryRevision[] =>
+  target.provider === 'opencode' && target.policy !== undefined
+    ? [{ kind: 'policy', name: policyOf(target)?.name ?? '', sha256: hashText(target.policy) }]
+    : []
 
 function policyOf({ policy, name }: OpencodeTarget): AttemptTerms['policy'] {
   if (policy === undefined) return null
@@ -278,4 +292,5 @@ const modelOf = (target: OpencodeTarget) => ({
   ...(target.profile !== undefined && { profile: { name: target.profile } }),
   ...(target.systemPrompt !== undefined && { system_prompt: target.systemPrompt }),
   ...(target.skills !== undefined && { skills: target.skills }),
+  ...(target.ability !== undefined && { abilities: [target.ability] }),
 })

@@ -1,4 +1,4 @@
-import { namesSecret, secretFileNames } from '../../../contract/secret-paths.ts'
+import { namesSecretPath, secretFileNames } from '../../../contract/secret-paths.ts'
 import { matchesText, textGlob, globWithoutBrackets } from './text-globs.ts'
 
 /** Paths are text here: nothing is looked up. The sandbox compares real paths before it acts. */
@@ -37,6 +37,9 @@ export const isSessionPath = (path: string, { sessionPaths }: Boundary): boolean
 export const isInside = (path: string, boundary: Boundary): boolean =>
   isWithin(path, boundary.workspaceRoot) || isSessionPath(path, boundary)
 
+/** Settings, hooks and records of git. */
+export const isGitFile = (path: string): boolean => /\/\.git(?:\/|$)/.test(path)
+
 /** What a pattern for hidden files is most likely after. */
 const hiddenSecrets = ['.env', '.env.local', '.envrc', '.netrc', '.ssh', '.aws', '.gnupg']
 
@@ -67,5 +70,5 @@ const fits = (pattern: string, name: string): boolean =>
 export function isSecretPath(path: string): boolean {
   const lower = path.toLowerCase()
   if (/[*?[{]/.test(lower) && lower.split('/').some(mayNameSecret)) return true
-  return namesSecret(path)
+  return namesSecretPath(path)
 }

@@ -1,9 +1,15 @@
-import type { CallState, ToolResult } from '../../../contract/tool.ts'
+import type { CallState, ToolResult, ToolCall } from '../../../contract/tool.ts'
 import { isName, nameInOutbox } from '../../actor/outbox.ts'
 import type { OutboxRow, Sql } from '../../ports.ts'
 import { hashText } from '../../hash.ts'
 import { appendEvent } from '../log/events.ts'
-import { recordEvidence, recordEvidenceBegun, recordEvidenceError, runOfCall } from './evidence.ts'
+import {
+  recordCallEvidence,
+  recordCallEvidenceBegun,
+  recordCallEvidenceError,
+  runOfCallEvidence,
+} from './evidence.ts'
+import { nextPageStart, pageOf } from '../../actor/paging.ts'
 
 /** What a callback finds when it arrives. Every branch is a row of the table in SPEC.md, area CALL. */
 export type Begin =
@@ -85,7 +91,7 @@ const isSent = (row: Pick<CallRow, 'args' | 'args_hash'>, sent: string): boolean
 /** Undefined if the id is known. One statement decides, since most ids are new. */
 function startCall(sql: Sql, now: number, input: BeginInput): Begin | undefined {
   const { tool, toolCallId, operationId } = input
-  const runId = runOfCall(sql, tool)
+  const runId = runOfCallEvidence(sql, tool)
   const inserted = sql.all(
     `insert into calls (tool, tool_call_id, operation_id, args, args_hash, state, runner, generation, attempts, started_at, run_id)
      values (?, ?, ?, ?, ?, 'pending', ?, ?, 1, ?, ?) on conflict do nothing returning n`,
@@ -100,7 +106,7 @@ function startCall(sql: Sql, now: number, input: BeginInput): Begin | undefined 
     runId,
   )
   if (inserted.length === 0) return undefined
-  if (runId !== null) recordEvidenceBegun(sql, now, { tool, toolCallId, operationId, runId })
+  if (runId !== null) recordCallEvidenceBegun(sql, now, { tool, toolCallId, operationId, runId })
   return announceStart(sql, now, {
     tool,
     tool_call_id: toolCallId,
@@ -239,13 +245,13 @@ function endCall(
 function tellRun(
   sql: Sql,
   now: number,
-  { tool, toolCallId, runId, operationId }: Parameters<typeof recordEvidence>[2],
+  { tool, toolCallId, runId, operationId }: Parameters<typeof recordCallEvidence>[2],
   end: End,
 ): void {
   const call = { tool, toolCallId, runId, operationId }
-  if (end.response === null) recordEvidenceError(sql, now, call, end.error ?? '')
+  if (end.response === null) recordCallEvidenceError(sql, now, call, end.error ?? '')
   else
-    recordEvidence(sql, now, call, {
+    recordCallEvidence(sql, now, call, {
       success: end.success === true,
       reason: reasonOf(end),
       data: (JSON.parse(end.response) as ToolResult).data,
@@ -323,3 +329,39 @@ function payloadOf(row: CallRow) {
     completedAt: settledAt,
   }
 }
+
+export function listCalls(
+  sql: Sql,
+  page: { limit: number; after: number | null },
+): { items: ToolCall[]; next: number | null } {
+  const size = 'length(args) + coalesce(length(response), 0)'
+  const rows = pageOf<CallRow>(sql, { table: 'calls', size }, page)
+  return { items: rows.map(toToolCall), next: nextPageStart(sql, 'calls', rows) }
+}
+
+function toToolCall(row: CallRow): ToolCall {
+  return {
+    tool: row.tool,
+    toolCallId: row.tool_call_id,
+    operationId: row.operation_id,
+    state: row.state,
+    generation: row.generation,
+    attempts: row.attempts,
+    conflicts: row.conflicts,
+    args: JSON.parse(row.args) as unknown,
+    response: row.response === null ? null : (JSON.parse(row.response) as ToolResult),
+    error: row.error,
+    startedAt: row.started_at,
+    settledAt: row.settled_at,
+  }
+}
+
+export function countActiveCalls(sql: Sql): number {
+  return (
+    sql.all<{ c: number }>(`select count(*) as c from calls where state = 'pending'`)[0]?.c ?? 0
+  )
+}
+
+/** Asked for by sandboxes before this one: nobody of them can ask again. */
+export const pendingCallsBefore = (sql: Sql, generation: number): CallRow[] =>
+  sql.all(`select * from calls where state = 'pending' and generation < ? order by n`, generation)

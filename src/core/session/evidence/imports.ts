@@ -1,12 +1,12 @@
 import type { ChangeImport } from '../../../contract/change-ledger.ts'
 import { acceptedProofs, type ChangeEvent, type ProvenChange } from '../../../contract/change.ts'
 import { AppError } from '../../../contract/error.ts'
-import { relativePathOf } from '../../../contract/evidence-paths.ts'
-import { digestOf } from '../../evidence/texts/exact.ts'
+import { evidencePathOf } from '../../../contract/evidence-paths.ts'
+import { exactDigest } from '../../evidence/texts/exact.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 
 /** Events of other agents, as they are. What only the engine may say is not taken from a caller. */
-export function checkImport(
+export function checkEvidenceImport(
   kernel: SessionKernel,
   runId: string,
   { changes }: ChangeImport,
@@ -20,7 +20,7 @@ export function checkImport(
     const claim = foreignClaim(event)
     if (claim) throw refuse(...claim)
     if (event.taskId !== runId) throw refuse('taskId', `It must be "${runId}"`)
-    if (relativePathOf(anywhere, event.relativePath) !== event.relativePath)
+    if (evidencePathOf(anywhere, event.relativePath) !== event.relativePath)
       throw refuse('relativePath', 'It must name a file below the workspace, with "/" and as it is')
     checkSide(event.before, beforeContent, (message) => refuse('before', message))
     checkSide(event.after, afterContent, (message) => refuse('after', message))
@@ -32,9 +32,16 @@ export function checkImport(
 const anywhere = { worktree: '/w', directory: '/w' }
 const ownProofs: readonly string[] = acceptedProofs.filter((proof) => proof !== 'toolpart-chain')
 
+/** As a reader sees it: without blanks, signs that are not shown, and other forms of the same letters. */
+const lettersOf = (word: string) =>
+  word
+    .normalize('NFKC')
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}]/gu, '')
+
 /** What only the engine says of OpenCode's changes, by which it would pass for one of them or hide one. */
 function foreignClaim(event: ChangeEvent): [field: string, message: string] | null {
-  const isOwn = (word: string | null) => word !== null && word.toLowerCase().startsWith('opencode')
+  const isOwn = (word: string | null) => word !== null && lettersOf(word).startsWith('opencode')
   const collected = "OpenCode's changes are collected from the sandbox"
   if ([event.sourceProvider, event.source, event.sourceRuntime].some(isOwn))
     return ['sourceProvider', collected]
@@ -56,7 +63,7 @@ function checkSide(
   if ((ref === null) !== (content === null))
     throw refuse('A reference needs its text, and a text its reference')
   if (ref === null || content === null) return
-  const { sha256, sizeBytes } = digestOf(content)
+  const { sha256, sizeBytes } = exactDigest(content)
   if (ref.sha256 !== sha256) throw refuse('The hash is not that of the text')
   if (ref.sizeBytes !== sizeBytes) throw refuse('The size is not that of the text')
 }

@@ -12,14 +12,14 @@ import {
 import type { EventData } from '../../../contract/events.ts'
 import { maxReportedMs } from '../../../contract/reported.ts'
 import type { ModelPrice } from '../../../contract/model-table.ts'
-import { isLongerThan } from '../../../contract/byte-length.ts'
+import { isByteLengthOver } from '../../../contract/byte-length.ts'
 import type { ExecutionReport } from '../../../contract/operation.ts'
 import { maxQueuedTurns } from '../../../contract/turn.ts'
 import type { Sql } from '../../ports.ts'
 import type { Operations } from '../operations/operations.ts'
 import { operationReport } from '../operations/reports.ts'
-import { ownedId } from '../runs/run.ts'
-import { runOfPrompt } from '../turns/run-turns.ts'
+import { ownedId } from '../runs/rows.ts'
+import { runOfTurnPrompt } from '../turns/run-turns.ts'
 import { endWorktreeStep, worktreeStepResult } from '../operations/worktrees.ts'
 import { denyOpenQuestions } from '../gate/questions.ts'
 import { Deltas } from '../log/deltas.ts'
@@ -28,18 +28,18 @@ import { finishCommand, loadCommand } from '../commands/rows.ts'
 import { ackedEventSeq, appendEvent, newAgentEvents, storeAgentEvent } from '../log/events.ts'
 import type { Evidence } from '../evidence/evidence.ts'
 import type { Gate } from '../gate/gate.ts'
-import { followEvent, gateBypassed } from './agent-events.ts'
+import { followAgentEvent, followGateBypass } from './agent-events.ts'
 import { noteTold } from '../generations/generations.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { parseMessage } from './message.ts'
-import { breakSandbox } from '../steps/lose-sandbox.ts'
+import { loseBrokenSandbox } from '../steps/lose-sandbox.ts'
 import { isLive, loadSession } from '../record/record.ts'
-import { linkLost } from '../generations/pulse.ts'
-import { agentCalled, nowReady } from '../steps/agent-ready.ts'
+import { pulseLost } from '../generations/pulse.ts'
+import { agentHello, agentNowReady } from '../steps/agent-ready.ts'
 import { parsePlausible } from '../log/plausible.ts'
 import { isOver } from '../record/record.ts'
 import { changeSandbox } from '../generations/sandbox-states.ts'
-import { watchTurnSilence, turnPromptTaken } from '../turns/silence.ts'
+import { watchTurnSilence, endTurnSilence } from '../turns/silence.ts'
 import {
   addTurn,
   countQueuedTurns,
@@ -104,7 +104,7 @@ export class Link {
         reason: 'This sandbox has been replaced or its session closed',
       }
     }
-    if (isLongerThan(text, maxLinkMessageBytes))
+    if (isByteLengthOver(text, maxLinkMessageBytes))
       return { code: linkClose.refused, reason: 'Message too large' }
     const message = parseMessage(text, this.#kernel)
     if (!message) return { code: linkClose.refused, reason: 'Not a message of this protocol' }
@@ -156,7 +156,7 @@ export class Link {
     this.#commands.linkOpened()
     this.#kernel.commit((sql, now) => {
       appendEvent(sql, now, 'link.connected', { generation, agent: hello.agent })
-      agentCalled(sql, now, generation, hello.ready)
+      agentHello(sql, now, generation, hello.ready)
     })
     await this.#kernel.crash('link.greeted')
     return null
@@ -166,7 +166,7 @@ export class Link {
     this.#kernel.commit((sql, now) => {
       this.#gate.saveEnforcement(sql, ready.enforces ?? [])
       this.#gate.saveEnclosure(sql, generation, ready.enclosure)
-      if (changeSandbox(sql, now, 'ready', null)) nowReady(sql, now, generation)
+      if (changeSandbox(sql, now, 'ready', null)) agentNowReady(sql, now, generation)
     })
     const { id } = this.#kernel.session()
     this.#kernel.ports.log('info', 'Sandbox ready', {
@@ -183,7 +183,7 @@ export class Link {
   }
 
   #failed(reason: string): void {
-    this.#kernel.commit((sql, now) => this.#kernel.answer(breakSandbox(sql, now, reason)))
+    this.#kernel.commit((sql, now) => this.#kernel.answer(loseBrokenSandbox(sql, now, reason)))
     this.#kernel.ports.host.closeAgent(linkClose.fenced, 'This sandbox has been given up')
   }
 
@@ -196,8 +196,8 @@ export class Link {
         const shown = withoutLateEnd(sql, this.#deltas.redact(item))
         const event = storeAgentEvent(sql, now, generation, shown)
         if (event.kind === 'gate.bypassed')
-          this.#kernel.answer(gateBypassed(sql, now, generation, event.data as Bypass))
-        else if (followEvent(sql, now, event, price)) {
+          this.#kernel.answer(followGateBypass(sql, now, generation, event.data as Bypass))
+        else if (followAgentEvent(sql, now, event, price)) {
           this.#turnEnded(sql, now, generation)
           this.#evidence.turnEnded(sql, now, String(event.data['turnId']))
         } else if (event.kind === 'step.finished')
@@ -243,7 +243,7 @@ export class Link {
       if (command.kind === 'prompt' && ok) {
         noteTold(sql, generation, now)
         noteTurnDelivered(sql, command.id, (parsed.data as Sent).opencodeSessionId)
-        if (runningTurn(sql)?.id === command.id) turnPromptTaken(sql, now, parsed.data)
+        if (runningTurn(sql)?.id === command.id) endTurnSilence(sql, now, parsed.data)
       }
       // A prompt that could not be handed to OpenCode has no agent event to end its turn.
       if (command.kind === 'prompt' && !ok) {
@@ -269,7 +269,7 @@ export class Link {
     const { crypto } = this.#kernel.ports
     addTurn(sql, now, {
       id: turnIdOf(id, crypto.random(8)),
-      runId: runOfPrompt(sql, now, {
+      runId: runOfTurnPrompt(sql, now, {
         runId: null,
         freshRunId: ownedId('run', id, crypto.random(8)),
         text: prompt,
@@ -296,7 +296,7 @@ export class Link {
   closed(generation: number): void {
     if (!this.#kernel.created || this.#kernel.ports.host.agentConnected()) return
     if (!this.#speaks(generation)) return
-    this.#kernel.commit(linkLost)
+    this.#kernel.commit(pulseLost)
   }
 }
 

@@ -12,14 +12,19 @@ import { clearDeadline, hurryDeadline } from '../../actor/deadlines.ts'
 import { addToOutbox } from '../../actor/outbox.ts'
 import { nextPageStart, pageOf } from '../../actor/paging.ts'
 import type { Sql } from '../../ports.ts'
-import { isBlocked, spentReasons, startBudgetClock, stopBudgetClock } from '../budget/spending.ts'
+import {
+  isBlocked,
+  spentReasons,
+  startSpendingClock,
+  stopSpendingClock,
+} from '../budget/spending.ts'
 import { loadAttemptTerms } from '../record/attempt-terms.ts'
 import { noteTurnEnded, noteTurnStarted } from './run-turns.ts'
 import { addCommand, finishCommand, steerPrefix } from '../commands/rows.ts'
 import { appendEvent } from '../log/events.ts'
-import { abilityNotice } from '../executions/notice.ts'
-import { proposalNotice } from '../offers/proposals.ts'
-import { noticeOf } from '../generations/notice.ts'
+import { executionNotice } from '../executions/notice.ts'
+import { offerProposalNotice } from '../offers/proposals.ts'
+import { generationNotice } from '../generations/notice.ts'
 import { unwatchTurnSilence, watchTurnSilence } from './silence.ts'
 
 interface TurnRow {
@@ -83,7 +88,7 @@ export function steerTurn(
 ): string | null {
   const running = runningTurn(sql)
   if (!running || running.abort_requested) return null
-  const notice = abilityNotice(sql) ?? proposalNotice(sql, now, steer.input.text)
+  const notice = executionNotice(sql) ?? offerProposalNotice(sql, now, steer.input.text)
   addCommand(sql, now, {
     id: `${steerPrefix}${steer.messageSuffix}`,
     generation: steer.generation,
@@ -109,8 +114,8 @@ export function startNextTurn(sql: Sql, now: number, generation: number): void {
   const next = sql.all<TurnRow>(`select * from turns where state = 'queued' order by n limit 1`)[0]
   if (!next) return
   const notices = [
-    noticeOf(sql, now, generation),
-    abilityNotice(sql) ?? proposalNotice(sql, now, next.prompt),
+    generationNotice(sql, now, generation),
+    executionNotice(sql) ?? offerProposalNotice(sql, now, next.prompt),
   ].filter((one) => one !== null)
   sql.run(`update turns set state = 'running', started_at = ? where n = ?`, now, next.n)
   addCommand(sql, now, {
@@ -127,7 +132,7 @@ export function startNextTurn(sql: Sql, now: number, generation: number): void {
   watchTurnSilence(sql, now)
   appendEvent(sql, now, 'turn.started', { turnId: next.id, prompt: next.prompt })
   noteTurnStarted(sql, now, next.run_id, next.id)
-  startBudgetClock(sql, now)
+  startSpendingClock(sql, now)
   projectTurn(sql, now, next.id)
 }
 
@@ -166,7 +171,7 @@ export function endTurn(sql: Sql, now: number, end: TurnEnd): boolean {
   hurryDeadline(sql, 'close', now)
   // A prompt that has not been delivered by now must not start OpenCode any more.
   finishCommand(sql, end.turnId, false, 'The turn has ended')
-  stopBudgetClock(sql, now)
+  stopSpendingClock(sql, now)
   noteTurnEnded(sql, now, row.run_id, { id: row.id, state: end.state, reason: end.reason })
   projectTurn(sql, now, end.turnId)
   return true

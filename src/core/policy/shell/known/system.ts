@@ -1,7 +1,7 @@
-import { readTable } from './table.ts'
+import { readKnownTable } from './table.ts'
 
 /** Shell builtins and programs that tell about the machine, or look for files. */
-export const system = readTable(`: true false|||
+export const system = readKnownTable(`: true false|||
 [ test|abcdefghkLNOprstuwxzGSnov!|n|eq ne lt le gt ge nt ot ef
 cd pushd popd dirs|LPenlpv||
 pwd|LP||
@@ -24,7 +24,7 @@ alias unalias|pa||
 getopts|||
 let|||
 times|||
-date|uRI|dfrsI|date iso-8601 rfc-3339 rfc-2822 utc universal reference
+date|uRI|drI|date iso-8601 rfc-3339 rfc-2822 utc universal reference
 sleep usleep|||
 uname arch|amnprsvio||all kernel-name machine
 hostname|fisdAIy||fqdn short

@@ -8,7 +8,7 @@ import { appendEvent } from '../log/events.ts'
 import { listPins } from '../pins/pins.ts'
 import { loadSession } from '../record/record.ts'
 import { addDelivery } from '../webhooks/deliveries.ts'
-import { appendRunEvent } from './timeline.ts'
+import { appendToTimeline } from './timeline.ts'
 import { endCause, hasEnded, nextRunStatus, type RunCause } from './transitions.ts'
 
 export interface RunRow {
@@ -43,7 +43,7 @@ const shownIntent = 4000
 export const ownedId = (prefix: string, sessionId: string, suffix: string): string =>
   `${prefix}_${sessionId.slice(4)}${suffix}`
 
-export function createRun(
+export function insertRun(
   sql: Sql,
   now: number,
   id: string,
@@ -79,7 +79,7 @@ export function createRun(
 /** Who works in it. The memories that the session began with are read by its first run. */
 function recordGiven(sql: Sql, now: number, id: string): void {
   const pins = listPins(sql)
-  for (const pin of pins.filter(({ kind }) => kind === 'agent')) recordAgent(sql, now, id, pin)
+  for (const pin of pins.filter(({ kind }) => kind === 'agent')) recordAgentOnRun(sql, now, id, pin)
   if (sql.all('select 1 from runs limit 2').length > 1) return
   const memories = pins.filter(({ kind }) => kind === 'memory')
   if (memories.length === 0) return
@@ -92,7 +92,7 @@ function recordGiven(sql: Sql, now: number, id: string): void {
 }
 
 /** A registered agent begins to work, or is sent by the one that does. */
-export function recordAgent(sql: Sql, now: number, runId: string, pin: SessionPin): void {
+export function recordAgentOnRun(sql: Sql, now: number, runId: string, pin: SessionPin): void {
   const { kind: mode, id: agentId, name, revision, sha256 } = pin
   recordOnRun(sql, now, runId, 'agent.invoked', { mode, agentId, name, revision, sha256 })
 }
@@ -156,7 +156,7 @@ export function recordOnRun(
   kind: RunEventKind,
   data: Record<string, unknown>,
 ): number {
-  return appendRunEvent(sql, now, runId, kind, data)
+  return appendToTimeline(sql, now, runId, kind, data)
 }
 
 export function findRun(sql: Sql, runId: string): RunRow | undefined {
