@@ -1,6 +1,6 @@
 import { Hono } from 'hono'
 import { expect, test } from 'vitest'
-import { GroupedRouter } from '../../src/http/kit/router.ts'
+import { GroupedRouter } from '../../src/http/router.ts'
 
 const text = async (app: Hono, path: string) => (await app.request(path)).text()
 
