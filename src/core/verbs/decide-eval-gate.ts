@@ -4,7 +4,7 @@ import type { EvalBaseline, EvalGate } from '../../contract/eval-run.ts'
 import type { EvalRunApi } from '../eval-run/eval-run.ts'
 import { decidePromotion } from '../evals/compare/promotion.ts'
 import type { Caller } from '../session/record/caller.ts'
-import { loadEvalSides, sideOf } from './eval-sides.ts'
+import { loadEvalSides, evalSideOf } from './eval-sides.ts'
 
 /** Refuses a made-up id, and all of them in a deployment that has no objects for eval runs. */
 export type EvalRunOf = (id: string) => Promise<Pick<EvalRunApi, 'runs'>>
@@ -19,8 +19,8 @@ export async function decideEvalGate(
   const { run, sides } = await loadEvalSides(await evalRun(candidate.evalRunId), caller)
   // A baseline whose run was deleted has nothing to compare with.
   const before = await loadSides(evalRun, caller, found.evalRunId).catch(unlessGone)
-  const baseline = before && sideOf(before.sides, found.target)
-  const decided = decidePromotion(found.rule, sideOf(sides, candidate.target), baseline)
+  const baseline = before && evalSideOf(before.sides, found.target)
+  const decided = decidePromotion(found.rule, evalSideOf(sides, candidate.target), baseline)
   const gate: GateDecision =
     run.status === 'completed'
       ? decided

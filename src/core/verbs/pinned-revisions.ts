@@ -3,7 +3,7 @@ import type { SessionPin } from '../../contract/pin.ts'
 import type { PromotionKind, RegistryRevision } from '../../contract/promotion.ts'
 import type { Db } from '../ports.ts'
 import { pinnedAbilityHash } from '../registry/abilities/abilities.ts'
-import { findSkillVersion } from '../registry/skills/rows.ts'
+import { findSkillVersion } from '../registry/skills/skills.ts'
 
 const kinds: Partial<Record<SessionPin['kind'], PromotionKind>> = {
   ...{ agent: 'agent', subagent: 'agent', profile: 'profile', skill: 'skill', ability: 'ability' },

@@ -4,7 +4,7 @@ import type { Promotion, PromotionAsk, RegistryRevision } from '../../contract/p
 import type { Clock, Crypto, Db } from '../ports.ts'
 import { findEvalBaseline, findGuards, noEvalBaseline } from '../registry/evals/eval-baselines.ts'
 import { findRunThatTried } from '../registry/evals/eval-runs.ts'
-import { mustMayUseProject } from '../registry/place.ts'
+import { mustMayUsePlace } from '../registry/place.ts'
 import {
   askPromotion,
   isPromoted,
@@ -100,7 +100,7 @@ export async function askForPromotion(
   caller: Caller,
   { project, dataset, reason, ...revision }: PromotionAsk,
 ): Promise<Promotion> {
-  mustMayUseProject(caller, project)
+  mustMayUsePlace(caller, project)
   const db = ports.db()
   const guard = await findEvalBaseline(db, caller.organisationId, project, dataset)
   if (guard === null) throw noEvalBaseline(project, dataset)

@@ -4,9 +4,9 @@ import { AppError } from '../../contract/error.ts'
 import { modelRows, parseModel } from '../../contract/models.ts'
 import type { Crypto } from '../ports.ts'
 import { storeAgent, storeShippedAgents } from '../registry/agents/agents.ts'
-import { findAgent } from '../registry/agents/read.ts'
+import { findAgent } from '../registry/agents/agents.ts'
 import { shippedAgents } from '../registry/agents/shipped.ts'
-import { mustMayUseProject, type Place, placeOf } from '../registry/place.ts'
+import { mustMayUsePlace, type Place, placeOf } from '../registry/place.ts'
 import type { Caller } from '../session/record/caller.ts'
 import { mustBePromoted, type PromotionPorts } from './promote-revision.ts'
 
@@ -21,7 +21,7 @@ export async function putAgent(
   caller: Caller,
   input: AgentPut,
 ): Promise<Agent> {
-  mustMayUseProject(caller, input.project)
+  mustMayUsePlace(caller, input.project)
   mustMayLoosen(caller, input)
   const { project, scope, name, model: wanted, ...rest } = input
   const models = modelRows(ports.config.extraModels)
@@ -56,7 +56,7 @@ export async function putShippedAgents(
   caller: Caller,
   wanted: AgentPlace,
 ): Promise<Agent[]> {
-  mustMayUseProject(caller, wanted.project)
+  mustMayUsePlace(caller, wanted.project)
   const place = placeOf(caller, wanted)
   for (const { name, definition } of shippedAgents) {
     const isThere = (await findAgent(ports.db(), place, name)) !== null

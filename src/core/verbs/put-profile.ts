@@ -2,7 +2,7 @@ import { canonicalJson } from '../../contract/canonical.ts'
 import { AppError, type ErrorDetail } from '../../contract/error.ts'
 import { findModel, modelRows, nearestModels } from '../../contract/models.ts'
 import type { Profile, ProfileDefinition, ProfilePut } from '../../contract/profile.ts'
-import { mustMayUseProject, placeOf } from '../registry/place.ts'
+import { mustMayUsePlace, placeOf } from '../registry/place.ts'
 import { findProfile, storeProfile } from '../registry/agents/profiles.ts'
 import type { Caller } from '../session/record/caller.ts'
 import { mustBePromoted } from './promote-revision.ts'
@@ -14,7 +14,7 @@ export async function putProfile(
   caller: Caller,
   { project, scope, name, ...given }: ProfilePut,
 ): Promise<Profile> {
-  mustMayUseProject(caller, project)
+  mustMayUsePlace(caller, project)
   const definition = withModelIds(given, ports.config.extraModels)
   const place = placeOf(caller, { project, scope })
   if (scope === 'project')

@@ -1,7 +1,7 @@
 import type { AbilityPut, AbilityPutResult } from '../../contract/stored-ability.ts'
 import type { Crypto } from '../ports.ts'
 import { newestAbilityHash, putAbility } from '../registry/abilities/abilities.ts'
-import { readFolder } from '../registry/abilities/folder.ts'
+import { readAbilityFolder } from '../registry/abilities/folder.ts'
 import type { Caller } from '../session/record/caller.ts'
 import { mustBePromoted, type PromotionPorts } from './promote-revision.ts'
 
@@ -15,7 +15,7 @@ export async function releaseAbility(
   caller: Caller,
   put: AbilityPut,
 ): Promise<AbilityPutResult> {
-  const { ability, hash } = await readFolder(put, ports.crypto)
+  const { ability, hash } = await readAbilityFolder(put, ports.crypto)
   const owner = { organisationId: caller.organisationId, project: put.project ?? null }
   await mustBePromoted(ports, caller, {
     ...{ kind: 'ability', project: owner.project, name: ability.name, sha256: hash },

@@ -1,6 +1,6 @@
 import type { PolicyPut, PolicyPutResult } from '../../contract/stored-policy.ts'
 import { hashText } from '../hash.ts'
-import { mustParsePolicy } from '../registry/policies/document.ts'
+import { mustParsePolicy } from '../registry/policies/policies.ts'
 import { findNewestPolicy, putPolicy } from '../registry/policies/policies.ts'
 import type { Caller } from '../session/record/caller.ts'
 import { mustBePromoted, type PromotionPorts } from './promote-revision.ts'

@@ -8,12 +8,12 @@ import type {
 import type { Crypto } from '../ports.ts'
 import { applyProposal } from '../registry/skills/proposal-acts.ts'
 import { viewProposal } from '../registry/skills/proposals.ts'
-import { findSkillVersion, loadSkill, mustFindSkillVersion } from '../registry/skills/rows.ts'
+import { findSkillVersion, loadSkill, mustFindSkillVersion } from '../registry/skills/skills.ts'
 import {
   addSkillVersion,
   changeVersionState,
   mustMayActivateVersion,
-  skillSaying,
+  checkedSkillVersion,
   type VersionCaller,
 } from '../registry/skills/versions.ts'
 import type { Caller } from '../session/record/caller.ts'
@@ -39,7 +39,11 @@ export async function releaseSkillVersion(
   if (input.activate) {
     const skill = await loadSkill(db, caller, skillId)
     const { description = skill.description, compatibility, source } = input
-    const { sha256 } = await skillSaying(ports.crypto, { description, compatibility, source })
+    const { sha256 } = await checkedSkillVersion(ports.crypto, {
+      description,
+      compatibility,
+      source,
+    })
     await mustBePromotedSkill(ports, caller, skill, sha256)
   }
   return await addSkillVersion(db, ports.crypto, ports.now(), caller, skillId, input)

@@ -21,8 +21,8 @@ import {
 import { AgentId } from '../../contract/ids.ts'
 import { PageQuery } from '../../contract/page.ts'
 import { RegistryPlace } from '../../contract/registry-scope.ts'
-import { archiveAgent } from '../../core/registry/agents/agents.ts'
 import {
+  archiveAgent,
   type AgentFilter,
   listAgents,
   listAgentRevisions,
@@ -30,9 +30,9 @@ import {
   loadAgentByName,
   loadAgentRevision,
   type Reader,
-} from '../../core/registry/agents/read.ts'
+} from '../../core/registry/agents/agents.ts'
 import { loadAgentResolution } from '../../core/registry/agents/resolution.ts'
-import { mustMayUseProject } from '../../core/registry/place.ts'
+import { mustMayUsePlace } from '../../core/registry/place.ts'
 import { shippedAgents } from '../../core/registry/agents/shipped.ts'
 
 import { putAgent, putShippedAgents } from '../../core/verbs/put-agent.ts'
@@ -113,7 +113,7 @@ export const agentRoutes = [
     answers: ok(AgentResolution, 'Who may have it, and who not'),
     refuses: ['forbidden'],
     answer({ deps, caller, body }) {
-      mustMayUseProject(caller, body.project)
+      mustMayUsePlace(caller, body.project)
       return loadAgentResolution(deps.db(), caller, body)
     },
   }),

@@ -9,10 +9,10 @@ import {
   noEvalBaseline,
   putEvalBaseline,
 } from '../../core/registry/evals/eval-baselines.ts'
-import { mustMayUseProject } from '../../core/registry/place.ts'
+import { mustMayUsePlace } from '../../core/registry/place.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
 import { decideEvalGate } from '../../core/verbs/decide-eval-gate.ts'
-import { loadEvalSides, sideOf } from '../../core/verbs/eval-sides.ts'
+import { loadEvalSides, evalSideOf } from '../../core/verbs/eval-sides.ts'
 import type { AppDeps } from '../kit/deps.ts'
 import { evalRunOf, evalRunsOf } from '../kit/evals/eval-run-of.ts'
 import { ok, route } from '../kit/route.ts'
@@ -47,9 +47,9 @@ export const evalResultRoutes = [
     async answer({ deps, caller, params, query: { baseline, target: name, seed } }) {
       const after = await sidesOf(deps, caller, params.evalRunId)
       const before = await sidesOf(deps, caller, baseline)
-      const candidate = sideOf(after.sides, name)
+      const candidate = evalSideOf(after.sides, name)
       return {
-        comparison: compareSides(sideOf(before.sides, name), candidate, { seed }),
+        comparison: compareSides(evalSideOf(before.sides, name), candidate, { seed }),
         gate: null,
       }
     },
@@ -80,7 +80,7 @@ export const evalResultRoutes = [
           dataset,
           digest,
           evalRunId: run.id,
-          target: sideOf(sides, body.target).target,
+          target: evalSideOf(sides, body.target).target,
         },
         ...{ rule: body.rule, gates: body.gates, setBy: caller.keyId, setAt: deps.now() },
       }
@@ -104,7 +104,7 @@ export const evalResultRoutes = [
     refuses: ['not_found', 'forbidden', 'not_configured'],
     async answer({ deps, caller, query: { project, dataset } }) {
       evalRunsOf(deps)
-      mustMayUseProject(caller, project)
+      mustMayUsePlace(caller, project)
       const found = await findEvalBaseline(deps.db(), caller.organisationId, project, dataset)
       if (!found) throw noEvalBaseline(project, dataset)
       return found

@@ -26,12 +26,12 @@ import {
   listSkillVersions,
   loadSkill,
   mustFindSkillVersion,
-} from '../../core/registry/skills/rows.ts'
+} from '../../core/registry/skills/skills.ts'
 import { listSkills, putSkill, viewSkill } from '../../core/registry/skills/skills.ts'
 import { rollBackVersion } from '../../core/registry/skills/versions.ts'
 import { listSkillUsage } from '../../core/registry/skills/usage.ts'
 import { releaseSkillDraft, releaseSkillVersion } from '../../core/verbs/release-skill.ts'
-import { resolveSkills, skillPayload } from '../../core/verbs/resolve-skills.ts'
+import { resolvedSkillPayload, resolveSkills } from '../../core/verbs/resolve-skills.ts'
 import { promotionPorts } from '../kit/evals/eval-run-of.ts'
 import { params } from '../kit/openapi.ts'
 import { type Cursor, datedPage, pageBy, readPageNumber } from '../kit/paging.ts'
@@ -108,7 +108,7 @@ export const skillRoutes = [
     body: SkillPayloadAsk,
     answers: ok(SkillPayload, 'Texts, or why there is none'),
     refuses: ['forbidden', 'not_found'],
-    answer: ({ deps, caller, body }) => skillPayload(deps, caller, body),
+    answer: ({ deps, caller, body }) => resolvedSkillPayload(deps, caller, body),
   }),
 
   route({

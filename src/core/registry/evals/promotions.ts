@@ -11,7 +11,7 @@ import type {
 import type { Crypto, Db, DbStatement } from '../../ports.ts'
 import { auditValues } from '../audit.ts'
 import { limitValues, type ListCaller, mayUseProject } from '../place.ts'
-import { loadApprovalTerms } from '../policies/load.ts'
+import { loadApprovalTerms } from '../policies/policies.ts'
 
 /**
  * Which revisions may be released, suite by suite: one row for each revision, project and suite, made by a run that is
