@@ -6,7 +6,6 @@ import { measureAbilities } from './abilities.ts'
 import { measureCollecting } from './collecting.ts'
 import { measureCalls, measureGrowth, measureReplay } from './calls.ts'
 import { measureEveryday } from './everyday.ts'
-import { measureEvalOverhead } from './eval-overhead.ts'
 import { measureEvals } from './evals.ts'
 import { measureEvents } from './events.ts'
 import { measureEvidence } from './evidence.ts'
@@ -56,7 +55,7 @@ const groups: Record<string, Measure> = {
   memory: (_, folder) => measureMemory(join(folder, 'memory')),
   start: (_, folder) => measureStart(join(folder, 'start')),
   everyday: (_, folder) => measureEveryday(join(folder, 'everyday')),
-  evals: async (_, folder) => [...measureEvals(), await measureEvalOverhead(join(folder, 'evals'))],
+  evals: async () => measureEvals(),
   evidence: async () => measureEvidence(),
   abilities: () => measureAbilities(),
   collecting: (_, folder) => measureCollecting(join(folder, 'collecting')),
