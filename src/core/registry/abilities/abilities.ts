@@ -15,19 +15,13 @@ import {
 import type { Crypto, Db } from '../../ports.ts'
 import { readAbilityFolder } from './folder.ts'
 import { withHookFiles } from './hook-files.ts'
-import { missingNames } from './named.ts'
+import { type AbilityOwner, missingNames } from './named.ts'
 
 /**
  * Abilities that a team has stored: of the whole organisation or of one project, each in versions that never change. Files
  * are written first, by the hash of their folder, and a version last: a version that is listed is whole, and a put that
  * was cut off left nothing that counts.
  */
-
-/** Whose ability: one project's, or (null) the whole organisation's. */
-export interface AbilityOwner {
-  organisationId: string
-  project: string | null
-}
 
 interface Row {
   project: string

@@ -2,7 +2,12 @@ import type { AbilityStep } from '../../../contract/ability.ts'
 import { openCodeAgents } from '../../../contract/agent.ts'
 import type { Ability } from '../../abilities/definition.ts'
 import type { Db } from '../../ports.ts'
-import type { AbilityOwner } from './abilities.ts'
+
+/** Whose ability: one project's, or (null) the whole organisation's. */
+export interface AbilityOwner {
+  organisationId: string
+  project: string | null
+}
 
 /**
  * What the steps of an ability name and neither its project nor the organisation has. It may come later, and agents may
