@@ -106,11 +106,19 @@ export async function loadPhaseReadiness(
   return phaseReadiness(key, phase, await presentPhases(db, key))
 }
 
+/** `memberId` and `owner` are those as whom the key counts, `keyMemberId` is whose it is. */
+interface Approver {
+  keyId: string
+  keyMemberId: string
+  memberId: string
+  owner: string
+}
+
 /** Bound to the hash of what was read, and void for every later revision. Who saved it does not approve it. */
 export async function approvePhaseArtifact(
   db: Db,
   now: number,
-  caller: { keyId: string; memberId: string; owner: string },
+  { keyMemberId, ...caller }: Approver,
   key: ChangeKey,
   phase: Phase,
   { sha256, decision, reason }: Omit<PhaseApprove, 'project'>,
@@ -118,7 +126,8 @@ export async function approvePhaseArtifact(
   const found = await findPhaseArtifact(db, key, phase, null)
   if (!found) throw noArtifact(key, phase)
   const what = `"${topicKey(key.change, phase)}"`
-  if (decision === 'approved' && found.memberId === caller.memberId)
+  const savers = [found.memberId, found.keyMemberId]
+  if (decision === 'approved' && [caller.memberId, keyMemberId].some((id) => savers.includes(id)))
     throw new AppError('forbidden', `Cannot approve ${what}: you have saved it yourself`)
   const made = await savePhaseApproval(db, now, key, phase, { sha256, decision, reason, ...caller })
   if (made) return made

@@ -131,15 +131,27 @@ export async function openPhaseSessions(
   return rows.map(({ id }) => id)
 }
 
+interface FoundArtifact extends ArtifactRow {
+  content: string
+  /** As whom the key counted that has saved it. */
+  memberId: string
+  /** Whose key it is; null: a session has saved it. */
+  keyMemberId: string | null
+  newest: number
+}
+
 /** Null revision: the newest. */
 export async function findPhaseArtifact(
   db: Db,
   key: ChangeKey,
   phase: Phase,
   revision: number | null,
-): Promise<(ArtifactRow & { content: string; memberId: string; newest: number }) | null> {
-  const [row] = await db.all<ArtifactRow & { content: string; memberId: string; newest: number }>(
+): Promise<FoundArtifact | null> {
+  const [row] = await db.all<FoundArtifact>(
     `select ${columns}, content, member_id as memberId,
+       (select members.id from api_keys as own join members
+        on members.organisation_id = own.organisation_id and members.name = own.owner
+        where own.id = saved_by) as keyMemberId,
        (select max(revision) from phase_artifacts where ${ofPhase}) as newest
      from phase_artifacts where ${ofPhase} and (?5 is null or revision = ?5) order by revision desc limit 1`,
     ...[...keyOf(key), phase, revision],
