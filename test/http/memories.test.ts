@@ -265,6 +265,21 @@ describe('a search', () => {
     expect(json.items.map(({ title }: { title: string }) => title)).toContain('Papaya')
   })
 
+  test.each(['İstanbul', 'I\u0307stanbul', 'résumé', 're\u0301sume\u0301', 'RESUME', 'x\u0302y'])(
+    '[MEM4] %j is found with its accents or without, however they are written',
+    async (word) => {
+      const where = { project: 'accents' }
+      const bare = word.normalize('NFD').replaceAll(/\p{M}/gu, '')
+      const title = `${word} ${Math.trunc(word.length * 7)}`
+      await make(title, `about ${word.normalize('NFD')}`, where)
+      for (const query of [word, word.normalize('NFD'), word.normalize('NFC'), bare])
+        expect([query, await titles(query, '&project=accents')]).toEqual([
+          query,
+          expect.arrayContaining([title]),
+        ])
+    },
+  )
+
   test.each(['*', '""', '()', ' - ', '…', '😀'])('[MEM6] %j has no word', async (query) => {
     const request = `${path}/search?query=${encodeURIComponent(query)}`
     const { status, json } = await app.call('GET', request, key)

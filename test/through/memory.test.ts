@@ -144,9 +144,23 @@ describe('a session that names memory', () => {
     expect((await given({})).toSorted()).toEqual(['Apples', 'Figs', 'Small'])
     expect(await given({ query: 'figs' })).toEqual(['Figs', 'Small'])
     expect(await given({ query: 'figs', maxTokens: 1000 })).toEqual(['Small'])
-    expect(await given({ query: 'figs', maxTokens: 5 })).toEqual(['Small'])
-    expect(await given({ query: 'figs', maxTokens: 4 })).toEqual([])
+    // With its headings: 195 characters.
+    expect(await given({ query: 'figs', maxTokens: 49 })).toEqual(['Small'])
+    expect(await given({ query: 'figs', maxTokens: 48 })).toEqual([])
     expect(await given({ maxTokens: 0 })).toEqual([])
+  })
+
+  test('[MEM9] many small ones with their headings are no more than its tokens', async () => {
+    const project = newProject()
+    for (let n = 0; n < 30; n += 1) await remember(project, `t${n}`, 'x')
+    const memory = { scopes: ['project'], maxTokens: 200 }
+    const session = await host().begin({ project, memory })
+    const [, told = ''] =
+      /(# What is remembered[^]*?)(?=\n# )/.exec(session.file('instructions.md')) ?? []
+    const { pins } = await session.view()
+    expect(pins.length).toBeGreaterThan(5)
+    expect(told.split('\n## ').length - 1).toBe(pins.length)
+    expect(told.length).toBeLessThanOrEqual(800)
   })
 
   test('[MEM9] keeps what it began with, whatever becomes of the memory', async () => {

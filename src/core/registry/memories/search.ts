@@ -46,9 +46,9 @@ interface Row extends Omit<MemoryHit, 'snippet'> {
   length: number
 }
 
-/** Letters and digits only: nothing of what remains can be syntax. */
+/** Letters with their accents, and digits: nothing of what remains can be syntax. */
 export function searchWords(query: string): string[] {
-  const found = query.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []
+  const found = query.toLowerCase().match(/[\p{L}\p{N}][\p{L}\p{N}\p{M}]*/gu) ?? []
   const words = [...new Set(found)].slice(0, maxWords)
   if (words.length > 0) return words
   throw new AppError('invalid_request', 'Invalid query: there is no word in it', [
