@@ -64,5 +64,7 @@ const pinOf = (
   { id, title, revision, scope, type, content }: Memory,
 ): Promise<Pin> => {
   const given = JSON.stringify({ scope, type, title, content })
-  return pinFor(crypto, { kind: 'memory', id, name: title, revision, content: given })
+  // Pins are seen by whoever sees the session.
+  const name = scope === 'personal' ? id : title
+  return pinFor(crypto, { kind: 'memory', id, name, revision, content: given })
 }
