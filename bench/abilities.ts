@@ -1,6 +1,6 @@
 import { parse } from 'yaml'
 import { ExecutionCreate } from '../src/contract/execution.ts'
-import { parseAbility } from '../src/core/abilities/definition.ts'
+import { parseAbilityDefinition } from '../src/core/abilities/definition.ts'
 import type { AbilityCopy } from '../src/core/session/executions/rows.ts'
 import { RunWorld } from '../test/support/run-world.ts'
 import { testCaller } from '../test/support/session.ts'
@@ -68,7 +68,7 @@ function measureReading(): Row {
   const ours: number[] = []
   const bare: number[] = []
   for (let round = 0; round <= rounds; round += 1) {
-    const one = timed(() => parseAbility(text, null))
+    const one = timed(() => parseAbilityDefinition(text, null))
     const other = timed(() => parse(text) as unknown)
     if (round > 0) ours.push(one)
     if (round > 0) bare.push(other)
@@ -85,7 +85,7 @@ function abilityOf(count: number): string {
 }
 
 function copyOf(yaml: string): AbilityCopy {
-  const parsed = parseAbility(yaml, null)
+  const parsed = parseAbilityDefinition(yaml, null)
   if ('errors' in parsed) throw new Error('The ability cannot be read')
   return { name: 'bench', version: 1, hash: '0'.repeat(64), definition: parsed.ability, files: [] }
 }

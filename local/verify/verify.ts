@@ -18,7 +18,7 @@ import {
   Statement,
 } from '../../src/contract/export.ts'
 import { isReviewSafe } from '../../src/core/evidence/safety.ts'
-import { digestOf } from '../../src/core/evidence/texts/exact.ts'
+import { exactDigest } from '../../src/core/evidence/texts/exact.ts'
 import { merkleLeaf, merkleRootFrom, MerkleTree } from '../../src/core/export/merkle.ts'
 import { hashText } from '../../src/core/hash.ts'
 import { TimelineChecker } from '../../src/core/session/runs/verify.ts'
@@ -259,7 +259,7 @@ function checkChanges(
   const texts = new Map<string, number>()
   for (const [at, record] of records.entries()) {
     if (record.type !== 'text') continue
-    const { sha256, sizeBytes } = digestOf(record.text)
+    const { sha256, sizeBytes } = exactDigest(record.text)
     if (sha256 !== record.sha256) throw new Problem(at + 2, 'A text that has not its hash')
     texts.set(sha256, sizeBytes)
   }

@@ -3,6 +3,7 @@
 // OpenCode may have written (git, SQLite), since whoever wrote a repository or a database may have written a trap.
 
 import { type ChildProcess, spawn } from 'node:child_process'
+import type { Writable } from 'node:stream'
 import { kill } from '../marked-processes.ts'
 import type { Owner } from '../workspace/folder.ts'
 
@@ -65,10 +66,18 @@ export interface RunOptions {
   /** All of it, beside what `runHeld` adds so that git has one configuration everywhere; what this says of git counts. */
   environment: Record<string, string>
   input?: string | Buffer
+  /** Instead of `input`: whoever writes to it while it runs, and hears what it prints, of which nothing is kept then. */
+  talk?: Talk
   /** Of its standard output. What prints more is ended, or, with `beyond`, counted to its end. */
   maxBytes: number
   beyond?: 'count' | undefined
   timeoutMs: number
+}
+
+export interface Talk {
+  /** Once for each start; `kill` ends it at once. */
+  begin(stdin: Writable, kill: () => void): void
+  hear(chunk: Buffer): void
 }
 
 export interface Ran {
@@ -99,7 +108,7 @@ export function runHeld(
   args: readonly string[],
   options: RunOptions,
 ): Promise<Ran> {
-  const { folder = '/', environment, input = '', maxBytes } = options
+  const { folder = '/', environment, input = '', maxBytes, talk } = options
   const { file, args: line, owner } = held.commandLine(folder, program, args)
   return new Promise((resolve, reject) => {
     const env = { ...gitEnvironment, ...environment }
@@ -110,7 +119,8 @@ export function runHeld(
     let bytes = 0
     let errors = ''
     child.stdout.on('data', (chunk: Buffer) => {
-      if (bytes < maxBytes) chunks.push(chunk)
+      if (talk) talk.hear(chunk)
+      else if (bytes < maxBytes) chunks.push(chunk)
       bytes += chunk.length
       if (bytes > maxBytes && options.beyond === undefined) end()
     })
@@ -118,7 +128,8 @@ export function runHeld(
       errors = (errors + chunk.toString('utf8')).slice(-maxErrorBytes)
     })
     child.stdin.on('error', () => undefined) // it may end without reading everything
-    child.stdin.end(input)
+    if (talk) talk.begin(child.stdin, end)
+    else child.stdin.end(input)
     child.on('error', reject)
     child.on('exit', end) // what it left behind would hold its pipes open
     child.on('close', (code) => {

@@ -10,12 +10,13 @@ import {
   type EvidenceBundle,
   type EvidenceWindow,
   evidenceLimits,
+  maxBundleMessages,
   maxBundleParts,
 } from '../../src/contract/evidence.ts'
 import { type Place, unresolvedPaths } from '../../src/contract/evidence-paths.ts'
 import type { CommandBody } from '../../src/contract/link.ts'
 import { isFrozen } from './frozen.ts'
-import { readHistory, type Rows } from './history.ts'
+import { maxPartRows, readHistory, readPartNames, type Rows } from './history.ts'
 import {
   failure,
   firstHistoryPage,
@@ -25,7 +26,9 @@ import {
   historySchema,
   tellHistoryRows,
   untilIncomplete,
+  wholeMessages,
 } from './history-rows.ts'
+import { StoreObjects } from './snapshot-objects.ts'
 import { findStores, type FoundStores, type StorePlace } from './snapshot-store.ts'
 import { readWindow, TextBudget } from './window-files.ts'
 
@@ -64,9 +67,11 @@ export async function collectEvidence(
   if (!own || !rows.messages || !rows.parts) return stop('session-identity-missing')
   bundle.capability.session = own
   const isRunning = body.until !== undefined
-  const told = tellHistoryRows(rows.messages, rows.parts)
+  const whole = wholeMessages(rows.messages, rows.parts, maxPartRows)
+  const told = tellHistoryRows(whole.messages, whole.parts)
   const page = firstHistoryPage(isRunning ? untilIncomplete(told) : told, limitsOf(body))
   addPage(bundle, own, page, rows)
+  if (whole.cut === 'inside' || bundle.parts.length > maxBundleParts) await cutPage(place, bundle)
   bundle.capability.formatted = await site.formatted()
   bundle.capability.frozen = isFrozen(place.dataDir, bundle.messages[0]?.createdAt ?? 0)
   if (isWorkspace(site.workspace, own)) {
@@ -74,7 +79,8 @@ export async function collectEvidence(
   } else bundle.failures.push(failure('workspace-mismatch'))
   const last = bundle.messages.at(-1)?.id ?? null
   if (isRunning) return { bundle, next: last }
-  const isFull = page.next === null && rows.messages.length === maxMessages
+  const isFull =
+    page.next === null && (whole.cut !== 'none' || rows.messages.length === maxMessages)
   return { bundle, next: isFull ? last : page.next }
 }
 
@@ -109,14 +115,29 @@ function sessionOf({ session }: Rows): Identity | null {
   return { id, projectId, directory, worktree, vcs: isName(vcs) ? vcs : null }
 }
 
-function addPage(bundle: EvidenceBundle, own: Identity, { told, leftOut }: Page, rows: Rows): void {
-  const { messages, parts, windows, failures } = told
+function addPage(bundle: EvidenceBundle, own: Identity, page: Page, rows: Rows): void {
+  const { messages, parts, windows, failures } = page.told
   Object.assign(bundle, { messages, parts, windows })
   bundle.failures.push(...failures)
-  bundle.neighbours = [
+  const beside = [
     ...historyNeighbours(own, rows.neighbours ?? []),
-    ...leftOut.map(neighbourOf(own)),
-  ].slice(0, maxBundleParts)
+    ...page.leftOut.map(neighbourOf(own)),
+  ]
+  bundle.neighbours = beside.slice(0, maxBundleParts)
+  // What ran beside is not known whole, so nobody knows what else may have written a file.
+  if (beside.length > maxBundleParts) bundle.failures.push(failure('part-limit'))
+}
+
+/** One message alone has more than a bundle holds: what is left out is named, and nothing of it can be proven. */
+async function cutPage(place: StorePlace, bundle: EvidenceBundle): Promise<void> {
+  const [message] = bundle.messages
+  bundle.parts = bundle.parts.slice(0, maxBundleParts)
+  bundle.windows = bundle.windows.slice(0, maxBundleMessages)
+  bundle.failures.push(failure('part-limit'))
+  const known = new Set(bundle.parts.map(({ id }) => id))
+  const names = message ? await readPartNames(place, message.id) : []
+  for (const partId of names)
+    if (!known.has(partId)) bundle.failures.push(failure('part-limit', { partId }))
 }
 
 /** By its name, or by where it really is: a temporary folder may be reached by a symlink. */
@@ -132,10 +153,12 @@ async function readWindows(
   const stores = findStores(place.dataDir, own)
   bundle.capability.store = { state: stores.state, fingerprint: stores.fingerprint }
   const budget = new TextBudget()
+  const objects = new StoreObjects(place)
   for (const window of bundle.windows) {
     const paths = pathsOf(bundle, own, window)
-    if (paths.length > 0) await readOne({ place, bundle, stores, budget, window, paths })
+    if (paths.length > 0) await readOne({ objects, bundle, stores, budget, window, paths })
   }
+  objects.close()
 }
 
 /** Nothing is read for a window in which nothing is unresolved. */
@@ -158,7 +181,7 @@ function pathsOf(
 }
 
 interface Reading {
-  place: StorePlace
+  objects: StoreObjects
   bundle: EvidenceBundle
   stores: FoundStores
   budget: TextBudget
@@ -166,7 +189,7 @@ interface Reading {
   paths: string[]
 }
 
-async function readOne({ place, bundle, stores, budget, window, paths }: Reading): Promise<void> {
+async function readOne({ objects, bundle, stores, budget, window, paths }: Reading): Promise<void> {
   const windowId = window.id
   if (window.from === null || window.to === null)
     return void bundle.failures.push(failure('incomplete-window', { windowId }))
@@ -175,7 +198,7 @@ async function readOne({ place, bundle, stores, budget, window, paths }: Reading
   if (bundle.reads.length >= evidenceLimits.readsPerCollect)
     return void bundle.failures.push(failure('read-limit', { windowId }))
   const { from, to } = window
-  const read = await readWindow(place, stores, { ...window, from, to, paths }, budget)
+  const read = await readWindow(objects, stores, { ...window, from, to, paths }, budget)
   window.changed = read.changed
   bundle.files.push(...read.files)
   bundle.failures.push(...read.failures)

@@ -75,6 +75,23 @@ export function tellHistoryRows(messages: readonly Row[], parts: readonly Row[])
   return told
 }
 
+/** Rows of whole messages: if the limit has cut one, it and those after it wait for the next page, but for the first. */
+export function wholeMessages(
+  messages: readonly Row[],
+  parts: readonly Row[],
+  most: number,
+): { messages: readonly Row[]; parts: readonly Row[]; cut: 'none' | 'after' | 'inside' } {
+  if (parts.length <= most) return { messages, parts, cut: 'none' }
+  const last = parts[most]?.['messageId']
+  const at = messages.findIndex(({ id }) => id === last)
+  const isKept = at < 1
+  return {
+    messages: messages.slice(0, isKept ? 1 : at),
+    parts: parts.slice(0, most).filter(({ messageId }) => isKept || messageId !== last),
+    cut: isKept ? 'inside' : 'after',
+  }
+}
+
 /** Of a turn that still runs: what comes before the first message that is not done. What is after it waits. */
 export function untilIncomplete(told: Told): Told {
   const end = told.messages.findIndex(({ completedAt }) => completedAt === null)
@@ -182,7 +199,7 @@ export const neighbourOf =
 
 export interface Page {
   told: Told
-  /** Of messages that the next page begins with; they may have run beside those of this one. */
+  /** Of messages that the next page begins with, as far as they may have run beside those of this one. */
   leftOut: EvidencePart[]
   /** The last message of this page, if there are more. */
   next: string | null
@@ -203,13 +220,14 @@ export function firstHistoryPage(told: Told, most: { windows: number; parts: num
   }
   const isTaken = ({ messageId }: { messageId: string }) => taken.has(messageId)
   const messages = told.messages.filter(({ id }) => taken.has(id))
+  const until = Math.max(...messages.map(({ completedAt }) => completedAt ?? Infinity))
   return {
     told: {
       ...{ messages, failures: told.failures },
       parts: told.parts.filter(isTaken),
       windows: told.windows.filter(isTaken),
     },
-    leftOut: told.parts.filter((part) => !isTaken(part)),
+    leftOut: told.parts.filter((part) => !isTaken(part) && (part.startedAt ?? 0) <= until),
     next: messages.length < told.messages.length ? (messages.at(-1)?.id ?? null) : null,
   }
 }

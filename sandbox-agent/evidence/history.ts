@@ -3,7 +3,7 @@
 // what comes back is checked here row by row, so that a row that cannot be read harms no other.
 
 import { join } from 'node:path'
-import { evidenceLimits } from '../../src/contract/evidence.ts'
+import { evidenceLimits, maxBundleParts } from '../../src/contract/evidence.ts'
 import type { Run } from '../enclosure/reader.ts'
 import { Folder } from '../workspace/folder.ts'
 
@@ -35,7 +35,10 @@ export type History =
 const maxOutputBytes = 24 * 1024 * 1024
 /** Of one part's input. A longer one is left out; the snapshot may still show what it did. */
 const maxInputCharacters = 2 * evidenceLimits.bytesPerFile
-const maxParts = 2000
+/** Of the page. One row more is asked for: it tells that there are more. */
+export const maxPartRows = 2 * maxBundleParts
+/** Of a message that has more parts than a bundle may hold; only their names are told. */
+const maxPartNames = 5000
 /** How the program ends if it must not read the write-ahead file. */
 const unreadableCode = 3
 
@@ -45,18 +48,29 @@ export async function readHistory(
 ): Promise<History> {
   const writeAheadFile = lookAtWriteAheadFile(place.dataDir)
   if (writeAheadFile === 'unreadable') return { ok: false, writeAheadFile }
-  const { run, environment, dataDir } = place
-  const asked = { path: join(dataDir, 'opencode.db'), ...question, queries: queriesOf(question) }
-  const args = ['--no-warnings', '-e', program]
-  const ran = await run(process.execPath, args, {
-    environment,
-    input: JSON.stringify(asked),
-    maxBytes: maxOutputBytes,
-    timeoutMs: evidenceLimits.readMs,
-  }).catch(() => null)
+  const ran = await ask(place, queriesOf(question))
   if (ran?.code === unreadableCode) return { ok: false, writeAheadFile: 'unreadable' }
   if (ran?.code !== 0) return { ok: false, writeAheadFile }
   return { ok: true, writeAheadFile, rows: JSON.parse(ran.output.toString('utf8')) as Rows }
+}
+
+/** The names of the tool parts of one message. Only for a message that has too many for a bundle. */
+export async function readPartNames(place: HistoryPlace, messageId: string): Promise<string[]> {
+  const sql = `select t.id from part t where t.message_id = ?1 and ${field('t', 'type')} = 'tool'
+    order by t.id limit ${maxPartNames}`
+  const ran = await ask(place, [['names', sql, [messageId]]])
+  if (ran?.code !== 0) return []
+  const { names } = JSON.parse(ran.output.toString('utf8')) as { names: Row[] | null }
+  return (names ?? []).map(({ id }) => String(id))
+}
+
+function ask({ run, environment, dataDir }: HistoryPlace, queries: unknown[][]) {
+  return run(process.execPath, ['--no-warnings', '-e', program], {
+    environment,
+    input: JSON.stringify({ path: join(dataDir, 'opencode.db'), queries }),
+    maxBytes: maxOutputBytes,
+    timeoutMs: evidenceLimits.readMs,
+  }).catch(() => null)
 }
 
 const magic = [0x37_7f_06_82, 0x37_7f_06_83]
@@ -100,8 +114,11 @@ const tables = `'session', 'message', 'part', 'project'`
 const field = (alias: string, path: string) =>
   `case when json_valid(${alias}.data) then json_extract(${alias}.data, '$.${path}') end`
 
-/** Messages that answer the turn's prompts, and those of the sub-agents that they sent, while they were sent. */
-const turnMessages = `prompts as (select value as id from json_each(?1)),
+/**
+ * Messages that answer the turn's prompts, and those of the sub-agents that they sent, while they were sent. Kept for the
+ * queries after it in a table that only this connection has.
+ */
+const pageOfTurn = `create temp table page as with recursive prompts as (select value as id from json_each(?1)),
   turn(id) as (
     select m.id from message m join message u on u.session_id = m.session_id
     where u.id in (select id from prompts) and ${field('m', 'role')} = 'assistant'
@@ -122,7 +139,8 @@ const turnMessages = `prompts as (select value as id from json_each(?1)),
       and (?4 is null or (m.time_created, m.id) <=
         (select time_created, id from message where id = ?4))
     order by m.time_created, m.id limit ?3
-  )`
+  )
+  select * from page`
 
 function queriesOf({ messageIds, after, maxMessages, until }: HistoryQuestion): unknown[][] {
   const values = [JSON.stringify(messageIds), after, maxMessages, until ?? null]
@@ -140,38 +158,38 @@ function queriesOf({ messageIds, after, maxMessages, until }: HistoryQuestion): 
        where u.id in (select value from json_each(?1)) limit 2`,
       values.slice(0, 1),
     ],
+    ['page', pageOfTurn, values],
     [
       'messages',
-      `with recursive ${turnMessages}
-       select m.id, m.session_id as sessionId, ${field('m', 'parentID')} as parentId,
+      `select m.id, m.session_id as sessionId, ${field('m', 'parentID')} as parentId,
          ${field('m', 'agent')} as agent, m.time_created as createdAt,
          ${field('m', 'time.completed')} as completedAt
        from page join message m using (id) order by m.time_created, m.id`,
-      values,
+      [],
     ],
     [
       'parts',
-      `with recursive ${turnMessages}, numbered as (
+      `with numbered as (
          select t.*, row_number() over (partition by t.message_id order by t.id) - 1 as place
          from page join part t on t.message_id = page.id)
        select n.id, n.message_id as messageId, n.session_id as sessionId, n.place,
          json_valid(n.data) as valid, ${field('n', 'type')} as type, ${field('n', 'snapshot')} as snapshot,
-         ${toolFields('n')} from numbered n
+         ${toolFields('n')} from numbered n join message m on m.id = n.message_id
        where valid = 0 or type in ('tool', 'step-start', 'step-finish')
-       order by n.message_id, n.place limit ${2 * maxParts}`,
-      values,
+       order by m.time_created, m.id, n.place limit ${maxPartRows + 1}`,
+      [],
     ],
     [
       'neighbours',
-      `with recursive ${turnMessages}, span as (
+      `with span as (
          select min(t.time_created) as since, max(t.time_updated) as until
          from page join part t on t.message_id = page.id)
        select t.id, t.message_id as messageId, t.session_id as sessionId, ${toolFields('t')}
        from span, part t
        where t.time_created <= span.until and t.time_updated >= span.since
          and t.message_id not in (select id from page) and ${field('t', 'type')} = 'tool'
-       order by t.id limit ${maxParts}`,
-      values,
+       order by t.id limit ${maxBundleParts + 1}`,
+      [],
     ],
   ]
 }

@@ -7,11 +7,9 @@ import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import type { DiagnosticCode } from '../../src/contract/evidence.ts'
 import { Folder } from '../workspace/folder.ts'
-import type { Run } from '../enclosure/reader.ts'
+import type { ObjectAnswer, StoreObjects, StoreProgram } from './snapshot-objects.ts'
 
-export interface StorePlace {
-  run: Run
-  environment: Record<string, string>
+export interface StorePlace extends StoreProgram {
   /** OpenCode's own folder of data. */
   dataDir: string
 }
@@ -125,139 +123,191 @@ function fingerprintOf(path: string): string {
   return `git-trees:${version}:${format}:${shares ? 'alternates' : 'alone'}`
 }
 
-const settings = [
-  'core.quotePath=false',
-  'core.fsmonitor=false',
-  'core.hooksPath=/dev/null',
-].flatMap((setting) => ['-c', setting])
-/** Nothing is fetched or replaced, and a name is a name. */
-const environment = {
-  GIT_NO_LAZY_FETCH: '1',
-  GIT_NO_REPLACE_OBJECTS: '1',
-  GIT_LITERAL_PATHSPECS: '1',
-  GIT_OPTIONAL_LOCKS: '0',
-}
-
 export interface Entry {
   mode: string
-  type: string
+  type: 'blob' | 'tree' | 'commit'
   hash: string
+  /** Null: it is no blob, or the store does not have it. */
   size: number | null
 }
 
-/** One after the other until the time is up; from then on nothing is read. */
+type Tree = Map<string, Omit<Entry, 'size'>>
+/** Two versions of one folder; null: there is none on that side. */
+interface Pair {
+  prefix: string
+  from: string | null
+  to: string | null
+}
+
+const maxPathBytes = 4096
+
+/** One question after the other until the time is up; from then on nothing is read. */
 export class StoreReading {
-  readonly #place: StorePlace
+  readonly #objects: StoreObjects
   readonly #endsAt: number
   timedOut = false
 
-  constructor(place: StorePlace, timeoutMs: number) {
-    this.#place = place
+  constructor(objects: StoreObjects, timeoutMs: number) {
+    this.#objects = objects
     this.#endsAt = performance.now() + timeoutMs
   }
 
   /** The first of these stores that has all of these trees. */
   async storeWith(stores: readonly string[], trees: readonly string[]): Promise<string | null> {
     for (const store of stores) {
-      const said = await this.#git(store, ['cat-file', '--batch-check'], 10_000, trees)
-      const lines = said?.toString('utf8').trim().split('\n') ?? []
-      if (lines.length === trees.length && lines.every((line) => / tree \d+$/.test(line)))
-        return store
+      const said = await this.#ask('sizes', store, trees)
+      if (said?.every((each) => typeof each === 'object' && each.type === 'tree')) return store
+      this.#objects.leave(store)
     }
     return null
   }
 
-  /** By path, of those that are in the tree; null: the tree cannot be read. */
+  /** By path, of those that are in the tree; null: the tree, or one below it, cannot be read. */
   async entries(
     store: string,
     tree: string,
     paths: readonly string[],
   ): Promise<Map<string, Entry> | null> {
-    const args = ['ls-tree', '-z', '-l', '--full-tree', tree, '--', ...paths]
-    const said = await this.#git(store, args, 16 * 1024 * 1024)
-    return said && parseEntries(said)
+    const found = new Map<string, Omit<Entry, 'size'>>()
+    let level = paths.map((path) => ({ path, names: bytesOf(path).split('/'), tree }))
+    while (level.length > 0) {
+      const trees = await this.#trees(
+        store,
+        level.map((each) => each.tree),
+      )
+      if (!trees) return null
+      level = level.flatMap(({ path, names: [name = '', ...names], tree: within }) => {
+        const entry = trees.get(within)?.get(name)
+        if (entry && names.length === 0) found.set(path, entry)
+        return entry?.type === 'tree' && names.length > 0 ? [{ path, names, tree: entry.hash }] : []
+      })
+    }
+    return this.#sized(store, found)
+  }
+
+  async #sized(
+    store: string,
+    found: Map<string, Omit<Entry, 'size'>>,
+  ): Promise<Map<string, Entry> | null> {
+    const hashes = unique([...found.values()].filter(isBlob).map(({ hash }) => hash))
+    const said = await this.#ask('sizes', store, hashes)
+    if (!said) return null
+    const sizes = new Map(
+      said.map((each, at) => [hashes[at], typeof each === 'object' ? each.size : null]),
+    )
+    return new Map(
+      [...found].map(([path, entry]) => [path, { ...entry, size: sizes.get(entry.hash) ?? null }]),
+    )
   }
 
   /** Paths that differ between two trees, at most so many. Null: they cannot be compared. */
   async changed(store: string, from: string, to: string, most: number): Promise<string[] | null> {
-    const args = ['diff-tree', '-r', '-z', '--name-only', '--no-renames', from, to]
-    const said = await this.#git(store, args, 16 * 1024 * 1024)
-    if (!said) return null
-    const names = said.toString('utf8').split('\0').slice(0, -1)
-    return names.filter((name) => name.length <= 4096 && name !== '').slice(0, most)
+    const names: string[] = []
+    let level: Pair[] = from === to ? [] : [{ prefix: '', from, to }]
+    while (level.length > 0 && names.length < most) {
+      const hashes = level.flatMap((pair) => [pair.from, pair.to]).filter((hash) => hash !== null)
+      const trees = await this.#trees(store, hashes)
+      if (!trees) return null
+      const below = level.map((pair) => differences(pair, trees))
+      names.push(...below.flatMap((each) => each.names))
+      // Each folder that differs has a file that does: more of them are not needed.
+      level = below.flatMap((each) => each.folders).slice(0, most)
+    }
+    return names
+      .map((name) => Buffer.from(name, 'latin1').toString('utf8'))
+      .filter((name) => name.length <= maxPathBytes)
+      .sort()
+      .slice(0, most)
   }
 
   /** Contents by hash. One that is missing or is not what its hash says has a code. */
   async contents(
     store: string,
     hashes: readonly string[],
-    bytes: number,
   ): Promise<Map<string, Buffer | DiagnosticCode> | null> {
-    if (hashes.length === 0) return new Map()
-    const most = bytes + hashes.length * 200
-    const said = await this.#git(store, ['cat-file', '--batch'], most, hashes)
-    return said && parseContents(said, hashes)
+    const said = await this.#ask('contents', store, hashes)
+    return said && new Map(said.map((each, at) => [hashes[at] as string, contentOf(each)]))
   }
 
-  async #git(
+  /** All of these, or null. What is not there may not be taken for an empty folder. */
+  async #trees(store: string, hashes: readonly string[]): Promise<Map<string, Tree> | null> {
+    const asked = unique(hashes)
+    const said = await this.#ask('contents', store, asked)
+    if (!said) return null
+    const trees = new Map<string, Tree>()
+    for (const [at, each] of said.entries()) {
+      const hash = asked[at] as string
+      const tree = typeof each === 'object' && each.type === 'tree' && parseTree(each.content, hash)
+      if (!tree) return null
+      trees.set(hash, tree)
+    }
+    return trees
+  }
+
+  async #ask(
+    what: 'sizes' | 'contents',
     store: string,
-    args: readonly string[],
-    maxBytes: number,
-    lines: readonly string[] = [],
-  ): Promise<Buffer | null> {
+    hashes: readonly string[],
+  ): Promise<ObjectAnswer[] | null> {
     const timeoutMs = Math.floor(this.#endsAt - performance.now())
     if (timeoutMs <= 0) this.timedOut = true
     if (this.timedOut) return null
-    const ran = await this.#place
-      .run('git', [`--git-dir=${store}`, ...settings, ...args], {
-        environment: { ...this.#place.environment, ...environment },
-        input: lines.map((line) => `${line}\n`).join(''),
-        maxBytes,
-        timeoutMs,
-      })
-      .catch(() => null)
-    if (ran?.code === 0) return ran.output
-    if (performance.now() >= this.#endsAt) this.timedOut = true
-    return null
+    const said = await this.#objects[what](store, hashes, timeoutMs)
+    if (said === null && performance.now() >= this.#endsAt - 1) this.timedOut = true
+    return said
   }
 }
 
-/** "mode type hash size\tpath", each ended by NUL. */
-function parseEntries(output: Buffer): Map<string, Entry> {
-  const found = new Map<string, Entry>()
-  for (const record of output.toString('utf8').split('\0').slice(0, -1)) {
-    const tab = record.indexOf('\t')
-    const [mode = '', type = '', hash = '', size = ''] = record.slice(0, tab).split(/ +/)
-    found.set(record.slice(tab + 1), {
-      ...{ mode, type, hash },
-      size: /^\d+$/.test(size) ? Number(size) : null,
-    })
-  }
-  return found
+const unique = (hashes: readonly string[]): string[] => [...new Set(hashes)]
+const isBlob = ({ type }: { type: string }) => type === 'blob'
+/** Names in trees are bytes. Two that differ in bytes alone are two names. */
+const bytesOf = (name: string): string => Buffer.from(name, 'utf8').toString('latin1')
+
+const contentOf = (answer: ObjectAnswer): Buffer | DiagnosticCode => {
+  if (answer === 'missing') return 'object-missing'
+  if (answer === 'unreadable' || answer.type !== 'blob' || answer.content === null)
+    return 'object-unreadable'
+  return answer.content
 }
 
-/** "hash type size\n", the bytes, a line feed; or "hash missing\n". Bytes that their hash does not name are not used. */
-function parseContents(
-  output: Buffer,
-  hashes: readonly string[],
-): Map<string, Buffer | DiagnosticCode> {
-  const found = new Map<string, Buffer | DiagnosticCode>()
+/** "mode name\0" and the hash in bytes, for each entry. Null: it is cut off, or has a name twice. */
+function parseTree(content: Buffer | null, own: string): Tree | null {
+  const hashBytes = own.length / 2
+  const tree: Tree = new Map()
   let at = 0
-  for (const hash of hashes) {
-    const end = output.indexOf(10, at)
-    if (end === -1) break
-    const [, type, size] = output.toString('utf8', at, end).split(' ')
-    at = end + 1
-    if (type === 'missing' || size === undefined) {
-      found.set(hash, 'object-missing')
-      continue
-    }
-    const content = output.subarray(at, at + Number(size))
-    at += Number(size) + 1
-    found.set(hash, blobHash(content) === hash ? content : 'object-unreadable')
+  while (content && at < content.length) {
+    const [blank, end] = [content.indexOf(32, at), content.indexOf(0, at)]
+    const next = end + 1 + hashBytes
+    if (blank === -1 || end < blank || next > content.length) return null
+    const name = content.toString('latin1', blank + 1, end)
+    if (tree.has(name)) return null
+    const mode = content.toString('latin1', at, blank).padStart(6, '0')
+    tree.set(name, { mode, type: typeOf(mode), hash: content.toString('hex', end + 1, next) })
+    at = next
   }
-  return found
+  return content && tree
 }
 
-const blobHash = (content: Buffer): string =>
-  createHash('sha1').update(`blob ${content.length}\0`).update(content).digest('hex')
+const typeOf = (mode: string): Entry['type'] =>
+  mode === '040000' ? 'tree' : mode === '160000' ? 'commit' : 'blob'
+
+/** What differs right here, and the folders to look into for more. */
+function differences(
+  { prefix, from, to }: Pair,
+  trees: Map<string, Tree>,
+): { names: string[]; folders: Pair[] } {
+  const sides = [from, to].map((hash) => (hash === null ? undefined : trees.get(hash)))
+  const [was, is] = sides
+  const names: string[] = []
+  const folders: Pair[] = []
+  for (const name of new Set(sides.flatMap((tree) => [...(tree?.keys() ?? [])]))) {
+    const [before, after] = [was?.get(name), is?.get(name)]
+    if (before?.hash === after?.hash && before?.mode === after?.mode) continue
+    const path = prefix + name
+    const folder = (entry: typeof before) => (entry?.type === 'tree' ? entry.hash : null)
+    const pair = { prefix: `${path}/`, from: folder(before), to: folder(after) }
+    if ([before, after].some((entry) => entry && entry.type !== 'tree')) names.push(path)
+    if ((pair.from ?? pair.to) !== null && path.length <= maxPathBytes) folders.push(pair)
+  }
+  return { names, folders }
+}

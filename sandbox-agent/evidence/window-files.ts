@@ -12,7 +12,8 @@ import {
   evidenceLimits,
 } from '../../src/contract/evidence.ts'
 import { failure } from './history-rows.ts'
-import { type Entry, type FoundStores, type StorePlace, StoreReading } from './snapshot-store.ts'
+import type { StoreObjects } from './snapshot-objects.ts'
+import { type Entry, type FoundStores, StoreReading } from './snapshot-store.ts'
 
 /** How many bytes of texts this collect may still hold. */
 export class TextBudget {
@@ -36,13 +37,13 @@ interface WindowRead {
 const maxChanged = 1000
 
 export async function readWindow(
-  place: StorePlace,
+  objects: StoreObjects,
   stores: Extract<FoundStores, { state: 'found' }>,
   step: Step,
   budget: TextBudget,
 ): Promise<WindowRead> {
   const startedAt = performance.now()
-  const reading = new StoreReading(place, evidenceLimits.readMs)
+  const reading = new StoreReading(objects, evidenceLimits.readMs)
   const before = budget.left
   const read = await readFiles(reading, stores, step, budget)
   const elapsedMs = Math.round(performance.now() - startedAt)
@@ -73,12 +74,10 @@ async function readFiles(
   }
   const paths = step.paths.slice(0, evidenceLimits.filesPerRead)
   const beyond = step.paths.slice(evidenceLimits.filesPerRead)
-  const [before, after, changed] = await Promise.all([
-    reading.entries(store, from, paths),
-    reading.entries(store, to, paths),
-    reading.changed(store, from, to, maxChanged),
-  ])
+  const before = await reading.entries(store, from, paths)
+  const after = before && (await reading.entries(store, to, paths))
   if (!before || !after) return nothing('object-missing')
+  const changed = await reading.changed(store, from, to, maxChanged)
   const sides = new Sides(reading, store, budget)
   const files = await sides.read(paths.map((path) => [path, before.get(path), after.get(path)]))
   if (files === null) return nothing('object-unreadable')
@@ -107,13 +106,10 @@ class Sides {
   /** Null: nothing could be fetched. */
   async read(found: readonly Found[]): Promise<Sided[] | null> {
     const planned = found.map(([path, ...sides]) => ({ path, sides: this.#plan(sides) }))
-    const wanted = new Map(
-      planned.flatMap(({ sides }) =>
-        sides.flatMap((side) => ('hash' in side ? [[side.hash, side.size ?? 0] as const] : [])),
-      ),
+    const wanted = planned.flatMap(({ sides }) =>
+      sides.flatMap((side) => ('hash' in side ? [side.hash] : [])),
     )
-    const bytes = [...wanted.values()].reduce((sum, size) => sum + size, 0)
-    const contents = await this.#reading.contents(this.#store, [...wanted.keys()], bytes)
+    const contents = await this.#reading.contents(this.#store, [...new Set(wanted)])
     if (!contents) return null
     const sideOf = (planned: EvidenceSide | Entry): EvidenceSide =>
       'state' in planned ? planned : textSide(planned, contents.get(planned.hash))

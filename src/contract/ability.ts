@@ -102,6 +102,10 @@ export const ScriptStep = own({
     stderr_contains: Text(4096, 1).optional(),
     file_exists: Text(1000, 1).optional(),
   }).optional(),
+  network: z
+    .boolean()
+    .optional()
+    .describe('It needs the network, though its command does not show it; absent: as the settings'),
 })
 export type ScriptStep = z.infer<typeof ScriptStep>
 
@@ -134,7 +138,13 @@ export const ApprovalStep = own({
     .min(1)
     .max(20)
     .optional(),
-  quorum: z.number().int().min(1).max(20).optional(),
+  quorum: z
+    .number()
+    .int()
+    .min(1)
+    .max(20)
+    .optional()
+    .describe('So many people, none of them who started it; absent: anybody'),
 })
 export type ApprovalStep = z.infer<typeof ApprovalStep>
 
@@ -161,6 +171,7 @@ export const AbilitySettings = own({
   enforcement: AbilityEnforcement.default('strict'),
   on_failure: OnFailure.default('stop'),
   approval: z.enum(['plan', 'checkpoint', 'none']).default('none'),
+  network: z.boolean().default(false).describe('Its scripts and hooks need the network'),
 })
 export type AbilitySettings = z.infer<typeof AbilitySettings>
 

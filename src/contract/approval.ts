@@ -39,9 +39,9 @@ export const Approval = z.object({
     ),
   state: ApprovalState,
   asker: z.object({
-    kind: z.enum(['sandbox', 'key']),
-    id: z.string().describe('The generation of the sandbox, or the key'),
-    owner: z.string().nullable(),
+    kind: z.enum(['sandbox', 'ability', 'key']),
+    id: z.string().describe('The generation of the sandbox, the execution, or the key'),
+    owner: z.string().nullable().describe('Of the key, or of that which has started the execution'),
   }),
   subject: z.string().describe('The question or the operation that it is about'),
   title: z.string().describe('The tool, or category and operation, and what it is about'),

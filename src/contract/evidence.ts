@@ -63,6 +63,7 @@ export const diagnosticCodes = [
   // What this session's store can show
   'sqlite-schema-unsupported',
   'history-unreadable',
+  'part-limit',
   'session-identity-missing',
   'workspace-mismatch',
   'snapshot-window-missing',

@@ -131,6 +131,7 @@ export const PlannedStep = z.object({
   asks: z.boolean().describe('A person will be asked'),
   reason: z.string().nullable(),
   isolation: Strategy.nullable().describe('Of a script'),
+  network: z.boolean().nullable().describe('Of a script: whether it can reach the network'),
   notEnforced: z.array(z.string()),
   notPinned: z
     .array(z.string())

@@ -6,7 +6,7 @@ import { AskId, AttemptId } from './ids.ts'
 import { DiffReport } from './diff.ts'
 import { EnclosureReport } from './enclosure.ts'
 import { DiscardReport, Enforcement, ExecutionReport } from './operation.ts'
-import { IsolationPlan, MergeReport, Operation } from './operation.ts'
+import { IsolationPlan, MergeReport, SentOperation } from './operation.ts'
 
 /** Spoken by this release, newest first. An agent one version older works. 2 adds `alive`. */
 export const linkProtocols = [2, 1] as const
@@ -85,7 +85,7 @@ export const commandKinds = {
   },
   /** One attempt at an operation. Begun once, however often it is delivered: what was begun and not ended is `unknown`. */
   execute: {
-    body: z.object({ attemptId: AttemptId, operation: Operation, plan: IsolationPlan }),
+    body: z.object({ attemptId: AttemptId, operation: SentOperation, plan: IsolationPlan }),
     result: ExecutionReport,
   },
   /** Ends the attempt if it runs, and if it was not begun, for good. Its own result says how it ended. */

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterAll, expect } from 'vitest'
 import { compareSides } from '../../src/core/evals/compare/compare.ts'
-import { renderHtml } from '../../src/core/evals/reports/html.ts'
-import { renderJunit } from '../../src/core/evals/reports/junit.ts'
+import { renderHtmlReport } from '../../src/core/evals/reports/html.ts'
+import { renderJunitReport } from '../../src/core/evals/reports/junit.ts'
 import { axePath, hasBrowser, launchBrowser, type Page } from '../../tools/browser/browser.ts'
 import { rowOf, sideOf } from '../core/evals/rows.ts'
 import { needing } from '../support/needs.ts'
@@ -45,7 +45,7 @@ async function withPage(html: string, look: (page: Page, asked: string[]) => Pro
 }
 
 inBrowser('[EVAL42] a browser shows the report, asks for nothing else and runs nothing of it', () =>
-  withPage(renderHtml(report), async (page, asked) => {
+  withPage(renderHtmlReport(report), async (page, asked) => {
     expect(asked).toHaveLength(1)
     expect(await page.evaluate('document.scripts.length + document.images.length')).toBe(0)
     const shown = await page.evaluate<string[]>(
@@ -58,7 +58,7 @@ inBrowser('[EVAL42] a browser shows the report, asks for nothing else and runs n
 )
 
 inBrowser('[EVAL42] the keyboard reaches the cases, filters them and opens them', () =>
-  withPage(renderHtml(report), async (page) => {
+  withPage(renderHtmlReport(report), async (page) => {
     const focused = () =>
       page.evaluate<string>(
         'document.activeElement.id || document.activeElement.textContent.trim()',
@@ -87,7 +87,7 @@ inBrowser('[EVAL42] the keyboard reaches the cases, filters them and opens them'
 )
 
 inBrowser('[EVAL42] axe finds nothing in it', () =>
-  withPage(renderHtml(report), async (page) => {
+  withPage(renderHtmlReport(report), async (page) => {
     await page.evaluate(readFileSync(axePath, 'utf8'))
     const found = await page.evaluate<{ id: string }[]>(
       'axe.run(document).then(({ violations }) => violations.map(({ id, nodes }) => ({ id, html: nodes[0].html })))',
@@ -98,7 +98,7 @@ inBrowser('[EVAL42] axe finds nothing in it', () =>
 
 inBrowser("[EVAL40] a browser's XML parser reads JUnit", () =>
   withPage('<title>x</title>', async (page) => {
-    const xml = JSON.stringify(renderJunit(report))
+    const xml = JSON.stringify(renderJunitReport(report))
     const parsed = await page.evaluate<[number, number]>(
       `(() => { const read = new DOMParser().parseFromString(${xml}, 'application/xml'); return [read.querySelectorAll('parsererror').length, read.querySelectorAll('testcase').length] })()`,
     )

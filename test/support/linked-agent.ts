@@ -1,6 +1,11 @@
 import { createHash } from 'node:crypto'
 import type { AgentEventKind } from '../../src/contract/agent-events.ts'
-import type { CommandBody, CommandKind, UpMessage } from '../../src/contract/link.ts'
+import {
+  commandKinds,
+  type CommandBody,
+  type CommandKind,
+  type UpMessage,
+} from '../../src/contract/link.ts'
 import { Enforcement } from '../../src/contract/operation.ts'
 import { agentEvent, question, TestAgent } from './agent.ts'
 import { report } from './run-world.ts'
@@ -60,7 +65,8 @@ export class LinkedAgent extends TestAgent {
       'command',
       (message) => message.kind === kind && !this.#answered.has(message.id),
     )
-    return { id, body: body as CommandBody<K> }
+    // As the agent reads it: what it would refuse does not run.
+    return { id, body: commandKinds[kind].body.parse(body) as CommandBody<K> }
   }
 
   readonly #answered = new Set<string>()

@@ -191,10 +191,119 @@ steps:
   })
 })
 
+test('[ABL16] what a script may take and what it is given reaches the sandbox: a day, and long outputs', async () => {
+  await store(
+    '{ name: long, description: d, steps: [{ id: a, run: "cat big", timeout: 24h }, { id: b, run: "echo {{steps.a.output}}", timeout: 50ms }] }',
+  )
+  const session = await host().begin()
+  const { id } = await execute(session, 'long')
+  await host().live()
+  const output = 'x'.repeat(40_000)
+  const first = await session.agent.execute({ output, exitCode: 0 })
+  expect(first.plan.limits.timeoutMs).toBe(86_400_000)
+  await host().live()
+  const { operation } = await session.agent.execute({ exitCode: 0 })
+  expect([operation.command, operation.timeoutMs]).toEqual([`echo '${output}'`, 50])
+  expect((await settled(id)).status).toBe('completed')
+})
+
+test('[ABL42] [ABL43] a script works on the workspace, without the network unless it shows or says that it needs it', async () => {
+  await store(`
+name: places
+description: d
+settings: { approval: plan }
+hooks: { before: ['./hook.sh'] }
+steps:
+  - { id: wipe, run: rm -rf build }
+  - { id: commit, run: git commit -am x }
+  - { id: quiet, run: ./deploy.sh }
+  - { id: shown, run: 'curl https://example.com' }
+  - { id: said, run: ./deploy.sh, network: true }
+`)
+  await store(`
+name: all-online
+description: d
+settings: { network: true }
+hooks: { after: ['./hook.sh'] }
+steps: [{ id: a, run: ./deploy.sh }, { id: b, run: ./deploy.sh, network: false }]
+`)
+  const session = await host().begin()
+  const planned = async (name: string) => {
+    const { steps } = await ask('POST', `/v1/abilities/${name}/plan`, { sessionId: session.id })
+    return steps.map((step: Record<string, unknown>) => [
+      ...[step['stepId'], step['isolation'], step['network'], step['decision']],
+    ])
+  }
+  const here = 'process-sandbox'
+  expect(await planned('places')).toEqual([
+    ['hooks.before.0', here, false, 'allow'],
+    ['wipe', here, false, 'ask'],
+    ['commit', here, false, 'allow'],
+    ['quiet', here, false, 'allow'],
+    ['shown', here, true, 'ask'],
+    ['said', here, true, 'ask'],
+  ])
+  expect(await planned('all-online')).toEqual([
+    ['a', here, true, 'ask'],
+    ['b', here, false, 'allow'],
+    ['hooks.after.0', here, true, 'ask'],
+  ])
+  const { id } = await execute(session, 'places')
+  const [{ approvalId }] = (await settled(id)).waitsFor
+  await host().ok('POST', `/v1/approvals/${approvalId}/resolve`, { resolution: 'approved' })
+  const ran: unknown[] = []
+  for (let script = 0; script < 6; script += 1) {
+    await host().live()
+    const { plan } = await session.agent.execute({ exitCode: 0 })
+    ran.push([plan.strategy, plan.network, plan.enforce.includes('network')])
+  }
+  const offline = [here, false, true]
+  const online = [here, true, false]
+  expect(ran).toEqual([offline, offline, offline, offline, online, online])
+  expect((await settled(id)).status).toBe('completed')
+})
+
 describe('approvals', () => {
   const approver = () => host().newApprover(`approver-${Math.floor(Math.random() * 1e9)}`)
 
-  test('[ABL21] an approval step blocks what comes after it; whoever started the execution cannot approve it', async () => {
+  test('[ABL41] whoever started an execution may answer its steps, its scripts and its plan; a quorum that is written counts others', async () => {
+    await store(`
+name: alone
+description: One person
+settings: { approval: plan }
+steps:
+  - { id: ask, type: approval, prompt: 'Ship it?' }
+  - { id: call, workflow: alone/inner }
+  - { id: two, type: approval, prompt: 'Really?', quorum: 1 }
+`)
+    await store(
+      '{ name: alone/inner, description: d, steps: [{ id: wipe, run: "rm -rf build" }, { id: sure, type: approval, prompt: "Sure?" }] }',
+    )
+    const session = await host().begin()
+    const { id } = await execute(session, 'alone')
+    const asked: unknown[] = []
+    const approve = async (execution: string, key?: string) => {
+      const [{ approvalId }] = (await settled(execution)).waitsFor
+      const { asker } = await host().ok('GET', `/v1/approvals/${approvalId}`)
+      asked.push([asker.kind, asker.id === execution])
+      const path = `/v1/approvals/${approvalId}/resolve`
+      return (await host().call('POST', path, { resolution: 'approved' }, key)).status
+    }
+    expect([await approve(id), await approve(id)]).toEqual([200, 200])
+    const child = (await settled(id)).steps[1].subject
+    expect(await approve(child)).toBe(200)
+    await host().live()
+    await session.agent.execute({ exitCode: 0 })
+    expect(await approve(child)).toBe(200)
+    expect(await approve(id)).toBe(403)
+    expect(await approve(id, await approver())).toBe(200)
+    expect((await settled(id)).status).toBe('completed')
+    const byAbility = ['ability', true]
+    const byKey = ['key', false]
+    expect(asked).toEqual([...Array.from({ length: 4 }, () => byAbility), byKey, byKey])
+  })
+
+  test('[ABL21] an approval step blocks what comes after it, and its options are what it offers', async () => {
     await store(`
 name: ship
 description: Ship
@@ -213,7 +322,6 @@ steps:
     const [{ approvalId }] = record.waitsFor
     const resolve = (body: object, key?: string) =>
       host().call('POST', `/v1/approvals/${approvalId}/resolve`, body, key)
-    expect((await resolve({ resolution: 'approved' })).status).toBe(403)
     const other = await approver()
     expect((await resolve({ resolution: 'approved', option: 'red' }, other)).status).toBe(422)
     expect((await resolve({ resolution: 'approved', option: 'rejected' }, other)).status).toBe(422)
@@ -561,7 +669,7 @@ steps:
       ),
       ...{ runs: 'yes', notPinned: ['tools/theirs.sh'], isolation: 'process-sandbox' },
     },
-    { what: 'rm -rf "<output of a>"', decision: 'ask', asks: true, isolation: 'git-worktree' },
+    { what: 'rm -rf "<output of a>"', decision: 'ask', asks: true, isolation: 'process-sandbox' },
     { what: 'Go [secret]?', runs: 'no', asks: true, decision: null },
     { runs: 'depends', problem: "Nested ability 'unheard-of' not found" },
   ])

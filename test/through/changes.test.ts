@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { rankOf } from '../../src/core/session/evidence/events.ts'
+import { evidenceEventRank } from '../../src/core/session/evidence/events.ts'
 import type { ChangeEvent } from '../../src/contract/change.ts'
 import { ChangeScene, edit, sha256, side, type Step } from '../support/changes-kit.ts'
 import { useHost } from '../support/host.ts'
@@ -552,6 +552,66 @@ describe('out of band', () => {
     expect((await scene.changes()).mismatches).toBe(1)
   })
 
+  test('[EVD14] a tool that came over the link and was taken out of the records, or called a reader there, still counts', async () => {
+    const proven = async (tool: string, inRecords: string | null) => {
+      const scene = await ChangeScene.begin(host(), [cheer])
+      await scene.tellTools()
+      const { messageId } = scene.bundle().parts[0]!
+      const own = { sessionId: 'ses_oc', messageId, partId: 'prt_beside', callId: 'call_beside' }
+      const data = { ...own, tool, turnId: scene.turn.id, agent: 'build', input: {} }
+      scene.session.agent.emit('tool.started', data)
+      const end = { title: '', output: '', truncated: false, durationMs: 1 }
+      scene.session.agent.emit('tool.completed', { ...data, ...end })
+      await scene.tellEnd()
+      const bundle = scene.bundle()
+      const [part] = bundle.parts
+      const beside = { ...part!, id: 'prt_beside', callId: 'call_beside', input: null }
+      const parts = inRecords ? [part!, { ...beside, order: 3, tool: inRecords }] : [part!]
+      await scene.collect({ ...bundle, parts })
+      const { files, collects } = await scene.changes()
+      const codes = collects[0]?.diagnostics.map(({ code }) => code) ?? []
+      return [files[0]?.rejectable, codes.includes('opaque-tool-in-window')]
+    }
+    expect(await proven('read', 'read')).toEqual([true, false])
+    expect(await proven('read', null)).toEqual([true, false])
+    expect(await proven('bash', null)).toEqual([false, true])
+    expect(await proven('bash', 'read')).toEqual([false, true])
+    expect(await proven('write', null)).toEqual([false, true])
+  })
+
+  test('[CHG18] what a collect could not hold is named: nothing of it is proven, and nothing counts as gone', async () => {
+    const created = {
+      ...{ tool: 'write' as const, path: 'new.txt', exists: false, before: null, after: 'new\n' },
+      input: { filePath: 'new.txt', content: 'new\n' },
+    }
+    const scene = await ChangeScene.begin(host(), [cheer, created, again])
+    await scene.tell()
+    const bundle = scene.page(0, 2)
+    const left = { code: 'part-limit' as const, windowId: null, path: null, partId: null }
+    await scene.collect({ ...bundle, failures: [left] }, bundle.messages[1]?.id ?? null)
+    await scene.collect(scene.page(2, 3))
+    const { files, mismatches, collects } = await scene.changes()
+    expect(mismatches).toBe(0)
+    const events = files.map(({ path, events }) => [
+      path,
+      events.map(({ event }) => event.evidenceProof),
+    ])
+    expect(events).toEqual([
+      ['a.txt', ['metadata-only-fallback', 'opencode-snapshot']],
+      ['new.txt', ['metadata-only-fallback']],
+    ])
+    expect(collects.map(({ outcome }) => outcome)).toEqual(['manual-only', 'imported'])
+    expect(collects[0]?.statistics?.skippedByReason).toEqual({ 'part-limit': 2 })
+    expect(collects[0]?.diagnostics.map(({ code }) => code)).toContain('part-limit')
+    const beyond = await ChangeScene.begin(host(), [cheer, again])
+    await beyond.tell()
+    const whole = beyond.bundle()
+    const [kept, gone] = whole.parts
+    const failures = [left, { ...left, partId: gone!.id }]
+    await beyond.collect({ ...whole, parts: [kept!], failures })
+    expect((await beyond.changes()).mismatches).toBe(0)
+  })
+
   test('[CHG9] what came over the link and is in the records agrees', async () => {
     const scene = await ChangeScene.begin(host(), [cheer, { tool: 'bash', path: 'a.txt' }])
     await scene.tell()
@@ -721,7 +781,7 @@ describe('other agents', () => {
 
   test('[CHG10] evidence without a text never beats one that has it', () => {
     const of = (evidenceProof: string, hasText: boolean) =>
-      rankOf(event('r', { evidenceProof, before: hasText ? event('r').before : null }))
+      evidenceEventRank(event('r', { evidenceProof, before: hasText ? event('r').before : null }))
     const order = [
       of('metadata-only-fallback', false),
       of('opencode-snapshot', false),

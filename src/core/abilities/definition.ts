@@ -11,12 +11,12 @@ import {
 } from '../../contract/ability.ts'
 import { type DocumentPath, parseDocument, type Report } from '../documents.ts'
 import { parseDuration } from './durations.ts'
-import { allNeeds, findCycle, orderSteps } from './graph.ts'
-import { checkValue } from './inputs.ts'
+import { graphNeeds, findGraphCycle, orderStepGraph } from './graph.ts'
+import { checkInputValue } from './inputs.ts'
 import { readPattern } from './patterns.ts'
 import { placeholdersOf } from './placeholders.ts'
-import { readScript } from './script-slots.ts'
-import { checkCondition, readCondition } from './when.ts'
+import { readScriptSlots } from './script-slots.ts'
+import { checkCondition, readCondition } from './conditions.ts'
 
 /** An ability that was read: it has a name, and everything that can be checked without other rows holds. */
 export type Ability = AbilityDocument & {
@@ -34,7 +34,7 @@ type Tell = (path: DocumentPath, code: AbilityProblemCode, message: string) => v
  * A file as a team wrote it, or every mistake in it with its place. Without a name of its own it is called by its path
  * below `abilities/`. Reads no other row.
  */
-export function parseAbility(source: string, path: string | null): ParsedAbility {
+export function parseAbilityDefinition(source: string, path: string | null): ParsedAbility {
   const parsed = parseDocument(source, 'yaml', {
     schema: z.preprocess(withTypes, AbilityDocument),
     maxBytes: maxAbilityBytes,
@@ -46,18 +46,18 @@ export function parseAbility(source: string, path: string | null): ParsedAbility
         ({ code = 'SCHEMA_ERROR', ...error }) => ({ ...error, code }) as AbilityProblem,
       ),
     }
-  const name = parsed.value.name ?? nameOfPath(path ?? '') ?? ''
+  const name = parsed.value.name ?? definitionNameOfPath(path ?? '') ?? ''
   const ability = { ...parsed.value, name }
   return { ability, warnings: warningsOf(ability) }
 }
 
 /** Everything that can be said of a file without running it. */
-export function checkAbility({ source, path }: AbilityCheck): AbilityChecked {
-  const parsed = parseAbility(source, path ?? null)
+export function checkAbilityDefinition({ source, path }: AbilityCheck): AbilityChecked {
+  const parsed = parseAbilityDefinition(source, path ?? null)
   if ('errors' in parsed)
     return { valid: false, errors: parsed.errors, warnings: [], ability: null }
   const { name, ...definition } = parsed.ability
-  const order = orderSteps(definition.steps)?.map(({ id }) => id) ?? []
+  const order = orderStepGraph(definition.steps)?.map(({ id }) => id) ?? []
   return {
     valid: true,
     errors: [],
@@ -67,7 +67,7 @@ export function checkAbility({ source, path }: AbilityCheck): AbilityChecked {
 }
 
 /** `.opencode/abilities/deploy/production/ability.yaml` is deploy/production; a flat file is called like the file. */
-export function nameOfPath(path: string): string | null {
+export function definitionNameOfPath(path: string): string | null {
   const below = path.replaceAll('\\', '/').replace(/^(.*\/)?abilities\//, '')
   const name = below.replace(/(^|\/)ability\.ya?ml$/, '').replace(/\.ya?ml$/, '')
   return AbilityName.safeParse(name).success ? name : null
@@ -94,7 +94,7 @@ const isObject = (given: unknown): given is Record<string, unknown> =>
 
 function checkMeaning(ability: AbilityDocument, path: string | null, report: Report): void {
   const tell: Tell = (at, code, message) => report(at, message, code)
-  if (ability.name === undefined && nameOfPath(path ?? '') === null)
+  if (ability.name === undefined && definitionNameOfPath(path ?? '') === null)
     tell(['name'], 'SCHEMA_ERROR', 'Required: the path of the file gives no name')
   checkTriggers(ability, tell)
   checkInputSpecs(ability, tell)
@@ -119,7 +119,7 @@ function checkInputSpecs({ inputs }: AbilityDocument, tell: Tell): void {
   for (const [name, input] of Object.entries(inputs)) {
     if (input.pattern !== undefined) checkPattern(['inputs', name, 'pattern'], input.pattern, tell)
     if (input.default === undefined || input.default === null) continue
-    const wrong = checkValue(input, input.default)
+    const wrong = checkInputValue(input, input.default)
     if (wrong !== null) tell(['inputs', name, 'default'], 'INVALID_DEFAULT', wrong[1])
   }
 }
@@ -147,7 +147,7 @@ function checkGraph({ steps }: AbilityDocument, tell: Tell): void {
     for (const [index, need] of needs.entries())
       if (!ids.has(need))
         tell(['steps', at, 'needs', index], 'MISSING_DEPENDENCY', `There is no step "${need}"`)
-  const cycle = findCycle(steps)
+  const cycle = findGraphCycle(steps)
   if (cycle !== null) {
     const at = steps.findIndex(({ id }) => id === cycle[0])
     tell(
@@ -160,7 +160,7 @@ function checkGraph({ steps }: AbilityDocument, tell: Tell): void {
 
 function checkConditions(ability: AbilityDocument, tell: Tell): void {
   const { steps, inputs } = ability
-  const order = orderSteps(steps)?.map(({ id }) => id) ?? []
+  const order = orderStepGraph(steps)?.map(({ id }) => id) ?? []
   const all = new Set(steps.map(({ id }) => id))
   for (const [at, { id, when }] of steps.entries()) {
     if (when === undefined) continue
@@ -178,7 +178,7 @@ function checkConditions(ability: AbilityDocument, tell: Tell): void {
 
 function checkScripts({ steps, hooks }: AbilityDocument, tell: Tell): void {
   const check = (path: DocumentPath, script: string) => {
-    const read = readScript(script)
+    const read = readScriptSlots(script)
     if ('problems' in read)
       for (const problem of read.problems) tell(path, 'UNSAFE_PLACEHOLDER', problem)
   }
@@ -190,7 +190,7 @@ function checkScripts({ steps, hooks }: AbilityDocument, tell: Tell): void {
 
 /** A placeholder names an input that there is, or a step that has ended by then; other texts in braces stay as they are. */
 function checkPlaceholders(ability: AbilityDocument, tell: Tell): void {
-  const order = orderSteps(ability.steps)?.map(({ id }) => id) ?? []
+  const order = orderStepGraph(ability.steps)?.map(({ id }) => id) ?? []
   const check = (path: DocumentPath, given: unknown, before: ReadonlySet<string>) => {
     for (const { path: at, text } of textsIn(given, path))
       for (const { reference, text: written } of placeholdersOf(text)) {
@@ -216,7 +216,7 @@ const endedBefore = (
   order: readonly string[],
   id: string,
 ): ReadonlySet<string> =>
-  settings.parallel ? allNeeds(steps, id) : new Set(order.slice(0, order.indexOf(id)))
+  settings.parallel ? graphNeeds(steps, id) : new Set(order.slice(0, order.indexOf(id)))
 
 function textsIn(given: unknown, path: DocumentPath): { path: DocumentPath; text: string }[] {
   if (typeof given === 'string') return [{ path, text: given }]

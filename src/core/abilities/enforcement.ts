@@ -46,16 +46,19 @@ const harmlessTools: ReadonlySet<string> = new Set([
 ])
 
 /** Why the tool may not be used now; null: the ability has nothing against it. */
-export function abilityRefusal(active: EnforcedAbility | null, asked: AskedTool): string | null {
+export function enforcementRefusal(
+  active: EnforcedAbility | null,
+  asked: AskedTool,
+): string | null {
   if (active === null || active.level === 'loose') return null
   const tool = asked.tool.replaceAll('.', '_')
   if (readingTools.has(tool)) return null
   if (active.level === 'normal' && harmlessTools.has(tool)) return null
   const own = active.steps.find((step) => worksOn(step, asked))
-  if (own === undefined) return `${whatRuns(active)}: ${whatToDo(active)}`
+  if (own === undefined) return `${describeEnforced(active)}: ${whatToDo(active)}`
   const { tools } = own
   if (tools === null || tools.includes(tool) || isWayOut(tool, tools)) return null
-  return `${whatRuns(active)}, which has only ${tools.join(', ') || 'no tools'}: ${whatToDo(active)}`
+  return `${describeEnforced(active)}, which has only ${tools.join(', ') || 'no tools'}: ${whatToDo(active)}`
 }
 
 /** Only the turn of the step itself; one that still runs beside it has no part in it. */
@@ -67,7 +70,7 @@ const isWayOut = (tool: string, tools: readonly string[]): boolean =>
   tool === egressTool && tools.some((one) => one === 'bash' || one === 'webfetch')
 
 /** For whoever is refused, and for every message while it runs. */
-export function whatRuns({ ability, steps, progress }: EnforcedAbility): string {
+export function describeEnforced({ ability, steps, progress }: EnforcedAbility): string {
   const named = steps.map(({ id, type }) => `"${id}" (${type})`).join(' and ')
   const place = steps.length === 0 ? 'between two steps' : `at step ${named}`
   return `The ability "${ability}" is ${place}, ${progress} steps done`
@@ -87,5 +90,5 @@ function whatToDo({ level, steps }: EnforcedAbility): string {
 const strictness: readonly AbilityEnforcement[] = ['loose', 'normal', 'strict']
 
 /** Of an ability and those that have called it. */
-export const strictestOf = (levels: readonly AbilityEnforcement[]): AbilityEnforcement =>
+export const strictestEnforcement = (levels: readonly AbilityEnforcement[]): AbilityEnforcement =>
   strictness[Math.max(0, ...levels.map((level) => strictness.indexOf(level)))] ?? 'strict'

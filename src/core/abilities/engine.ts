@@ -1,7 +1,7 @@
 import type { AbilityStep, OnFailure, StepStatus } from '../../contract/ability.ts'
 import type { StepAnswer, StepState } from '../../contract/execution.ts'
 import type { Ability } from './definition.ts'
-import { type Known, holds, readCondition } from './when.ts'
+import { type Known, conditionHolds, readCondition } from './conditions.ts'
 
 /**
  * What an execution does next, decided from how its steps stand and from nothing else. It promises that no step begins
@@ -41,13 +41,13 @@ const isMoving = (state: StepState): boolean => state === 'running' || state ===
  * The next thing to do; null: there is something to wait for. Called again after each, until it is null or an end. The
  * stands are in the order in which steps run: hooks before, steps, hooks after.
  */
-export function nextAct(
+export function nextEngineAct(
   ability: Ability,
   stands: readonly StepStand[],
   inputs: Known['inputs'],
 ): Act | null {
   const stopped = stands.find(({ stops }) => stops)
-  if (stopped) return { do: 'end', status: 'failed', error: reasonOf(stopped) }
+  if (stopped) return { do: 'end', status: 'failed', error: engineFailure(stopped) }
   const before = nextHook(stands, 'before')
   if (before !== 'done') return before
   const step = nextStep(ability, stands, inputs)
@@ -56,7 +56,7 @@ export function nextAct(
   return after === 'done' ? { do: 'end', status: 'completed', error: null } : after
 }
 
-export const reasonOf = ({ id, error }: Pick<StepStand, 'id' | 'error'>): string =>
+export const engineFailure = ({ id, error }: Pick<StepStand, 'id' | 'error'>): string =>
   `Step '${id}' failed${error === null ? '' : `: ${error}`}`
 
 function nextHook(stands: readonly StepStand[], part: Part): Act | null | 'done' {
@@ -84,7 +84,7 @@ function nextStep(
     : left[0]
   if (!next || !isReady(next)) return null
   const when = steps.get(next.id)?.when
-  return isWanted(when, { inputs, steps: knownSteps(stands) })
+  return isWanted(when, { inputs, steps: engineSteps(stands) })
     ? { do: 'start', id: next.id }
     : { do: 'skip', id: next.id, why: `Its condition does not hold: ${when ?? ''}` }
 }
@@ -102,11 +102,11 @@ const usesTurns = ({ type }: StepStand): boolean =>
 function isWanted(when: string | undefined, known: Known): boolean {
   if (when === undefined) return true
   const read = readCondition(when)
-  return 'condition' in read && holds(read.condition, known)
+  return 'condition' in read && conditionHolds(read.condition, known)
 }
 
 /** What conditions and placeholders know of steps that have ended. */
-export function knownSteps(stands: readonly StepStand[]): Known['steps'] {
+export function engineSteps(stands: readonly StepStand[]): Known['steps'] {
   const ended = stands.flatMap(({ id, part, state, output }) =>
     part === 'step' && hasStepEnded(state)
       ? [[id, { status: state, output: output ?? '' }] as const]
@@ -125,7 +125,7 @@ export type Failure = 'failed' | 'timeout' | 'refused' | 'unknown' | 'silent'
 export type AfterFailure = 'retry' | 'ask' | 'continue' | 'stop'
 
 /** What becomes of a step that has failed, by what its author says. `tries` counts this one. */
-export function afterFailure(
+export function engineAfterFailure(
   failure: Failure,
   { onFailure, maxRetries, tries }: { onFailure: OnFailure; maxRetries: number; tries: number },
 ): AfterFailure {

@@ -6,7 +6,7 @@ type Node = Pick<AbilityStep, 'id' | 'needs'>
  * The order in which steps run one after the other: what a step needs comes before it, and of what could run next the one
  * that is written first. Null: there is a cycle.
  */
-export function orderSteps<S extends Node>(steps: readonly S[]): S[] | null {
+export function orderStepGraph<S extends Node>(steps: readonly S[]): S[] | null {
   const waiting = new Map(steps.map((step) => [step.id, new Set(step.needs)]))
   const neededBy = new Map<string, string[]>(steps.map(({ id }) => [id, []]))
   for (const { id, needs } of steps) for (const need of new Set(needs)) neededBy.get(need)?.push(id)
@@ -34,7 +34,7 @@ function takeSmallest(numbers: number[]): number {
 }
 
 /** Such as [a, b, a]; null: none. Needs that name no step are left to others. */
-export function findCycle(steps: readonly Node[]): string[] | null {
+export function findGraphCycle(steps: readonly Node[]): string[] | null {
   const needsOf = new Map(steps.map(({ id, needs }) => [id, needs]))
   const done = new Set<string>()
   for (const { id } of steps) {
@@ -73,7 +73,7 @@ function cycleFrom(
 }
 
 /** All that must have ended before a step begins, also by way of others. */
-export function allNeeds(steps: readonly Node[], id: string): Set<string> {
+export function graphNeeds(steps: readonly Node[], id: string): Set<string> {
   const needsOf = new Map(steps.map((step) => [step.id, step.needs]))
   const found = new Set<string>()
   const left = [...(needsOf.get(id) ?? [])]

@@ -25,7 +25,7 @@ export function checkInputs(
       if (input.required) wrong.push(problem(name, 'MISSING_INPUT', `Required: ${kindOf(input)}`))
       continue
     }
-    const found = checkValue(input, value)
+    const found = checkInputValue(input, value)
     if (found === null) values[name] = value
     else wrong.push(problem(name, ...found))
   }
@@ -43,7 +43,10 @@ const kindOf = ({ type, description }: AbilityInput): string =>
   description === undefined ? type : `${type}, ${description}`
 
 /** The value itself is in no message: it may be a secret. */
-export function checkValue(input: AbilityInput, value: unknown): [InputProblemCode, string] | null {
+export function checkInputValue(
+  input: AbilityInput,
+  value: unknown,
+): [InputProblemCode, string] | null {
   const type = Array.isArray(value) ? 'array' : typeof value
   if (type !== input.type) return ['TYPE_MISMATCH', `Expected ${input.type}, not ${type}`]
   if (input.enum && !input.enum.some((one) => canonicalJson(one) === canonicalJson(value)))

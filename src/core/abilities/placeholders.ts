@@ -37,7 +37,7 @@ export interface Filling {
 }
 
 /** An input without a value is the empty text; a step that has not run has no output. */
-export function valueText(reference: Reference, { inputs, steps, ask }: Filling): string {
+export function placeholderValue(reference: Reference, { inputs, steps, ask }: Filling): string {
   if (reference.kind === 'ask') return ask
   if (reference.kind === 'output') return steps[reference.step]?.output.trim() ?? ''
   const value = Object.hasOwn(inputs, reference.name) ? inputs[reference.name] : null
@@ -46,11 +46,11 @@ export function valueText(reference: Reference, { inputs, steps, ask }: Filling)
 }
 
 /** For texts that no program reads as code: prompts, contexts, values of the environment, inputs of other abilities. */
-export function fillText(text: string, filling: Filling): string {
+export function fillPlaceholders(text: string, filling: Filling): string {
   let from = 0
   let filled = ''
   for (const { reference, text: written, at } of placeholdersOf(text)) {
-    filled += text.slice(from, at) + valueText(reference, filling)
+    filled += text.slice(from, at) + placeholderValue(reference, filling)
     from = at + written.length
   }
   return filled + text.slice(from)

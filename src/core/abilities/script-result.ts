@@ -1,7 +1,7 @@
 import type { ScriptStep } from '../../contract/ability.ts'
 import type { ExecutionReport } from '../../contract/operation.ts'
 import type { Failure } from './engine.ts'
-import { cutText } from './outputs.ts'
+import { cutOutput } from './outputs.ts'
 
 /** How a step went. */
 export type Outcome =
@@ -15,12 +15,12 @@ const maxStoredOutput = 200_000
  * What the sandbox reports of a script, against what its author expects. Without a word of the author an exit code other
  * than 0 is a failure.
  */
-export function judgeScript(
+export function judgeScriptResult(
   { id, validation, timeoutMs }: Pick<ScriptStep, 'id' | 'validation'> & { timeoutMs: number },
   report: ExecutionReport,
 ): Outcome {
   const { exitCode, stderr = '' } = report
-  const output = cutText(report.output.trim() === '' ? stderr : report.output, maxStoredOutput)
+  const output = cutOutput(report.output.trim() === '' ? stderr : report.output, maxStoredOutput)
   const failed = (failure: Failure, error: string): Outcome => ({
     ...{ ok: false, failure, error, output, exitCode },
   })

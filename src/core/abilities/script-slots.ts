@@ -8,7 +8,7 @@ import {
   type Word,
 } from 'unbash'
 import { parseScript } from '../policy/shell/words/parse.ts'
-import { type Filling, placeholdersOf, type Reference, valueText } from './placeholders.ts'
+import { type Filling, placeholdersOf, type Reference, placeholderValue } from './placeholders.ts'
 
 /**
  * Values in shell scripts. Each placeholder is put in by the quoting at its place, so that the value arrives as it is and
@@ -38,7 +38,7 @@ export interface SlottedScript {
 
 export type ReadScript = SlottedScript | { problems: string[] }
 
-export function readScript(source: string): ReadScript {
+export function readScriptSlots(source: string): ReadScript {
   const placeholders = placeholdersOf(source)
   const marker = freeMarker(source)
   const marks = placeholders.map((_, at) => `${marker}${at}z`)
@@ -309,7 +309,7 @@ export type SecretVariables = ReadonlyMap<string, string>
  * Puts the values in. A value that its place cannot hold is refused: it would not arrive as it is. Secret inputs are named
  * by their variables, so that the script can be shown.
  */
-export function fillScript(
+export function fillScriptSlots(
   { texts, slots }: SlottedScript,
   filling: Filling,
   secrets: SecretVariables = new Map(),
@@ -326,7 +326,7 @@ export function fillScript(
       script += named + (texts[at + 1] ?? '')
       continue
     }
-    const value = valueText(reference, filling)
+    const value = placeholderValue(reference, filling)
     if (value.includes('\u0000') || !value.isWellFormed())
       return {
         problem: `Cannot fill ${text}: the value has characters that no program can be given`,
@@ -371,6 +371,6 @@ function keepsEnd(
   const marked = texts.join('\u0001').split('\n')
   let filled = texts[0] ?? ''
   for (const [at, { reference, quoting }] of slots.entries())
-    filled += quoted(valueText(reference, filling), quoting) + (texts[at + 1] ?? '')
+    filled += quoted(placeholderValue(reference, filling), quoting) + (texts[at + 1] ?? '')
   return count(filled.split('\n')) <= count(marked)
 }

@@ -11,7 +11,7 @@ import {
   evidenceLimits as limits,
 } from '../../contract/evidence.ts'
 import { groupBy } from './group-by.ts'
-import { digestOf, type Digest, isPlainText } from './texts/exact.ts'
+import { exactDigest, type Digest, isPlainText } from './texts/exact.ts'
 
 export interface Text {
   text: string
@@ -170,7 +170,7 @@ function readSide(side: EvidenceSide): { ok: true; side: Text | null } | ReturnT
 
 function readText(side: EvidenceSide & { state: 'text' }) {
   if (!isPlainText(side.text)) return no('binary')
-  const digest = digestOf(side.text)
+  const digest = exactDigest(side.text)
   return digest.sha256 === side.sha256 && digest.sizeBytes === side.sizeBytes
     ? ({ ok: true, side: { text: side.text, digest } } as const)
     : no('content-hash-mismatch')

@@ -13,7 +13,7 @@ import { isMutatingTool, namedPaths, relativePathOf } from '../../contract/evide
 import type { MutatingTool, Place } from '../../contract/evidence-paths.ts'
 import { hashText } from '../hash.ts'
 import { groupBy } from './group-by.ts'
-import { escapeName } from './texts/exact.ts'
+import { escapeExactName } from './texts/exact.ts'
 import { parsePatch, type PatchAct } from './texts/patch.ts'
 import { createdWarning, pathWarning, unprovenWarnings } from './warnings.ts'
 
@@ -41,7 +41,7 @@ export interface Candidate {
   exact: boolean
 }
 
-export const keyOf = (sessionId: string, partId: string, path: string): string =>
+export const candidateKey = (sessionId: string, partId: string, path: string): string =>
   ['opencode', sessionId, partId, path].join('\u0000')
 
 export function candidatePlace({ capability }: EvidenceBundle, delivery: ProofDelivery): Place {
@@ -58,7 +58,7 @@ export function candidatesOf(bundle: EvidenceBundle, delivery: ProofDelivery): C
       ? candidatesOfPart({ part, tool: part.tool, place, delivery, messages })
       : [],
   )
-  return made.sort(byOrder).map((candidate, seq) => numbered(candidate, seq))
+  return made.sort(compareCandidates).map((candidate, seq) => numbered(candidate, seq))
 }
 
 /** A message that is there twice is not known. */
@@ -89,7 +89,7 @@ function candidatesOfPart(of: PartPlace): Candidate[] {
   const named = new Map(namedPaths(part).map((name) => [pathOf(place, name).shown, name]))
   return [...named].map(([shown, name]) => {
     const { path } = pathOf(place, name)
-    const key = keyOf(part.sessionId, part.id, shown)
+    const key = candidateKey(part.sessionId, part.id, shown)
     const event = unprovenEvent({ ...of, message, session, path, shown, name, key })
     const change = { event, beforeContent: null, afterContent: null }
     return { part, tool, message, session, path, key, change, patch, exact: false }
@@ -117,7 +117,7 @@ function patchActs({ input }: EvidencePart, place: Place): Map<string, PatchAct[
 
 function pathOf(place: Place, name: string) {
   const path = relativePathOf(place, name)
-  return { path, shown: path ?? escapeName(name) }
+  return { path, shown: path ?? escapeExactName(name) }
 }
 
 const numbered = (candidate: Candidate, executionSeq: number): Candidate => {
@@ -125,7 +125,7 @@ const numbered = (candidate: Candidate, executionSeq: number): Candidate => {
   return { ...candidate, change: { ...change, event: { ...change.event, executionSeq } } }
 }
 
-export function byOrder(a: Candidate, b: Candidate): number {
+export function compareCandidates(a: Candidate, b: Candidate): number {
   return (
     (a.message?.createdAt ?? 0) - (b.message?.createdAt ?? 0) ||
     compare(a.part.messageId, b.part.messageId) ||
@@ -150,7 +150,7 @@ function unprovenEvent(of: EventPlace): ChangeEvent {
   const operation = operationOf(part, name)
   return {
     schemaVersion: 1,
-    eventId: eventIdOf(key, 'metadata-only-fallback'),
+    eventId: candidateEventId(key, 'metadata-only-fallback'),
     taskId: delivery.runId,
     taskRef: delivery.runId,
     taskRefKind: 'canonical',
@@ -163,7 +163,7 @@ function unprovenEvent(of: EventPlace): ChangeEvent {
     operation,
     confidence: 'medium',
     workspaceRoot: delivery.workspaceRoot,
-    filePath: escapeName(name),
+    filePath: escapeExactName(name),
     relativePath: shown,
     timestamp: new Date(part.endedAt ?? part.startedAt ?? message?.createdAt ?? 0).toISOString(),
     toolStatus: part.status,
@@ -197,7 +197,7 @@ function unprovenEvent(of: EventPlace): ChangeEvent {
 }
 
 /** The same for the same evidence, so that an import that is repeated is noticed. */
-export const eventIdOf = (key: string, ...evidence: (string | null)[]): string =>
+export const candidateEventId = (key: string, ...evidence: (string | null)[]): string =>
   `evt_${hashText(JSON.stringify([key, ...evidence])).slice(0, 40)}`
 
 const sideState = (exists: boolean, unavailableReason: string) =>

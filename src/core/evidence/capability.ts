@@ -5,9 +5,14 @@ import { hashText } from '../hash.ts'
 import type { ProofDelivery } from './candidate.ts'
 
 /** Of the history alone: without it not even tool parts can be believed. */
-export function historyFault({ capability }: EvidenceBundle): DiagnosticCode | null {
+export function historyCapabilityFault({
+  capability,
+  failures,
+}: EvidenceBundle): DiagnosticCode | null {
   if (!capability.schema.supported) return 'sqlite-schema-unsupported'
-  return capability.writeAheadFile === 'unreadable' ? 'history-unreadable' : null
+  if (capability.writeAheadFile === 'unreadable') return 'history-unreadable'
+  // A tool that was left out may have written any file.
+  return failures.some(({ code }) => code === 'part-limit') ? 'part-limit' : null
 }
 
 export function capabilityFault(
@@ -15,7 +20,7 @@ export function capabilityFault(
   delivery: ProofDelivery,
 ): DiagnosticCode | null {
   const { session, store, frozen } = bundle.capability
-  const history = historyFault(bundle)
+  const history = historyCapabilityFault(bundle)
   if (history) return history
   if (!session || session.vcs !== 'git') return 'session-identity-missing'
   if (!isSameFolder(session.worktree, delivery.workspaceRoot)) return 'workspace-mismatch'
@@ -32,5 +37,5 @@ const isSameFolder = (a: string, b: string) => withoutSlash(a) === withoutSlash(
 const withoutSlash = (path: string) => path.replace(/\/+$/, '')
 
 /** Kept with each proof: if OpenCode changes its shape, it can be told which proofs were read from the old one. */
-export const shapeFingerprint = ({ capability }: EvidenceBundle): string =>
+export const capabilityFingerprint = ({ capability }: EvidenceBundle): string =>
   hashText(JSON.stringify([capability.schema.fingerprint, capability.store.fingerprint]))

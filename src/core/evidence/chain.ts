@@ -6,8 +6,8 @@ import type { DiagnosticCode } from '../../contract/evidence.ts'
 import type { Anchor, Text } from './anchors.ts'
 import type { Candidate } from './candidate.ts'
 import type { DerivedTexts } from './texts/derived.ts'
-import { digestOf } from './texts/exact.ts'
-import { type Act, reverseAct } from './transition.ts'
+import { exactDigest } from './texts/exact.ts'
+import { type Act, reverseTransition } from './transition.ts'
 
 export interface Link {
   candidate: Candidate
@@ -23,8 +23,12 @@ export type ChainWalk = { ok: true; steps: Step[] } | { ok: false; reason: Diagn
 const no = (reason: DiagnosticCode) => ({ ok: false, reason }) as const
 
 /** `links` are in order. The steps are those of changes that were not exact before. */
-export function walkBack(links: readonly Link[], anchor: Anchor, derived: DerivedTexts): ChainWalk {
-  const order = orderFault(links.map(({ candidate }) => candidate))
+export function walkChain(
+  links: readonly Link[],
+  anchor: Anchor,
+  derived: DerivedTexts,
+): ChainWalk {
+  const order = chainOrderFault(links.map(({ candidate }) => candidate))
   if (order) return no(order)
   if (anchor.after === null) return no('no-after-anchor')
   const steps: Step[] = []
@@ -42,7 +46,7 @@ export function walkBack(links: readonly Link[], anchor: Anchor, derived: Derive
 }
 
 /** One message, one session, different keys, and an order that the times do not contradict. */
-export function orderFault(chain: readonly Candidate[]): DiagnosticCode | null {
+export function chainOrderFault(chain: readonly Candidate[]): DiagnosticCode | null {
   const distinct = (of: (candidate: Candidate) => unknown) => new Set(chain.map(of)).size
   if (distinct(({ key }) => key) !== chain.length) return 'duplicate-import-key'
   if (distinct(({ part }) => part.messageId) > 1) return 'path-chain-ambiguous'
@@ -58,9 +62,9 @@ type Back = Pick<Step, 'before' | 'proof'>
 function stepBack({ candidate, act }: Link, cursor: Text, oldest: Anchor | null): Back | null {
   if (candidate.exact) return stepBackExact(candidate, cursor)
   if (act.type === 'edit' || act.type === 'update') {
-    const text = reverseAct(act, cursor.text)
+    const text = reverseTransition(act, cursor.text)
     const proof = act.type === 'edit' ? 'inverse-edit-chain' : 'inverse-apply-patch-chain'
-    return text === null ? null : { before: { text, digest: digestOf(text) }, proof }
+    return text === null ? null : { before: { text, digest: exactDigest(text) }, proof }
   }
   return oldest ? stepBackWhole(act, cursor, oldest) : null
 }
@@ -69,7 +73,7 @@ function stepBackExact({ change }: Candidate, cursor: Text): Back | null {
   if (change.afterContent !== cursor.text) return null
   const { beforeContent: text } = change
   return {
-    before: text === null ? null : { text, digest: digestOf(text) },
+    before: text === null ? null : { text, digest: exactDigest(text) },
     proof: 'opencode-snapshot',
   }
 }

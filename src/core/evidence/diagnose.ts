@@ -11,7 +11,7 @@ import {
 import { isMutatingTool, type Place, touchedPaths } from '../../contract/evidence-paths.ts'
 import { groupBy } from './group-by.ts'
 import type { Ended } from './states.ts'
-import { escapeName } from './texts/exact.ts'
+import { escapeExactName } from './texts/exact.ts'
 import { isReader } from './windows.ts'
 
 interface Told {
@@ -37,7 +37,7 @@ const remark = (
 ): Diagnostic => ({
   code,
   partId: at.partId ?? null,
-  path: at.path == null ? null : escapeName(at.path),
+  path: at.path == null ? null : escapeExactName(at.path),
   windowId: at.windowId ?? null,
 })
 

@@ -19,8 +19,8 @@ import type { Place } from '../../contract/evidence-paths.ts'
 import { Anchors } from './anchors.ts'
 import { attributionFault, type SeenParts } from './attribution.ts'
 import { type Candidate, candidatesOf, candidatePlace, type ProofDelivery } from './candidate.ts'
-import { capabilityFault, historyFault, shapeFingerprint } from './capability.ts'
-import { type Link, walkBack } from './chain.ts'
+import { capabilityFault, historyCapabilityFault, capabilityFingerprint } from './capability.ts'
+import { type Link, walkChain } from './chain.ts'
 import { diagnose } from './diagnose.ts'
 import {
   type Ended,
@@ -32,10 +32,10 @@ import {
   upgradeOne,
   type Verified,
 } from './states.ts'
-import { countProof } from './statistics.ts'
-import { markExact } from './toolparts.ts'
-import { readAct, verifyTransition } from './transition.ts'
-import { holdsAfterwards, type Proven } from './upgrade.ts'
+import { proofStatistics } from './statistics.ts'
+import { markExactToolparts } from './toolparts.ts'
+import { readTransitionAct, verifyTransition } from './transition.ts'
+import { upgradeHolds, type Proven } from './upgrade.ts'
 import { Company, matchWindow, ToldSteps, type WindowMatch, Windows } from './windows.ts'
 import { DerivedTexts } from './texts/derived.ts'
 import { groupBy } from './group-by.ts'
@@ -66,7 +66,7 @@ export function proveChanges(input: ProofInput): ProofResult {
     changes,
     decisions,
     diagnostics: diagnose({ bundle, mode, place: engine.place, ends }),
-    statistics: countProof({ mode, bundle, decisions, changes }),
+    statistics: proofStatistics({ mode, bundle, decisions, changes }),
   }
 }
 
@@ -98,15 +98,15 @@ class Engine {
     const { bundle, delivery } = input
     this.#input = input
     this.place = candidatePlace(bundle, delivery)
-    this.#company = new Company(bundle, this.place)
+    this.#company = new Company(bundle, this.place, delivery.seenParts)
     this.#steps = new ToldSteps(delivery.seenSteps)
     this.#seen = groupBy(delivery.seenParts, ({ id }) => id)
-    this.#candidates = markExact(candidatesOf(bundle, delivery), {
+    const history = historyCapabilityFault(bundle)
+    this.#candidates = markExactToolparts(candidatesOf(bundle, delivery), {
       bundle,
       company: this.#company,
       derived: this.#derived,
-      isBelieved: (candidate) =>
-        historyFault(bundle) === null && this.#attributionFault(candidate) === null,
+      isBelieved: (candidate) => history === null && this.#attributionFault(candidate) === null,
     })
     this.#byKey = groupBy(this.#candidates, ({ key }) => key)
   }
@@ -194,7 +194,7 @@ class Engine {
       return 'path-chain-ambiguous'
     const links: Link[] = []
     for (const { candidate } of group) {
-      const reading = readAct(candidate)
+      const reading = readTransitionAct(candidate)
       if (!reading.ok) return reading.reason
       links.push({ candidate, act: reading.act })
     }
@@ -211,7 +211,7 @@ class Engine {
     const { from, to } = window
     const snapshot = {
       id: `${from ?? ''}..${to ?? ''}`,
-      shape: shapeFingerprint(this.#input.bundle),
+      shape: capabilityFingerprint(this.#input.bundle),
     }
     const verified = (candidate: Candidate, proven: Omit<Proven, 'snapshot'>): Verified => ({
       state: 'transition-verified',
@@ -229,7 +229,7 @@ class Engine {
         { ...verified(candidate, { operation, ...anchor, proof: 'opencode-snapshot' }), remark },
       ]
     }
-    const walk = walkBack(links, anchor, this.#derived)
+    const walk = walkChain(links, anchor, this.#derived)
     if (!walk.ok) return walk.reason
     return walk.steps.map(({ candidate, before, after, proof }) =>
       verified(candidate, { operation: before ? 'modify' : 'create', before, after, proof }),
@@ -255,7 +255,7 @@ function upgradeAll(
   const upgraded = verified.map((it) => upgradeOne(it, mode !== 'shadow'))
   const isWhole =
     upgraded.length === requested.length &&
-    upgraded.every(({ candidate, change }) => holdsAfterwards(candidate.change, change))
+    upgraded.every(({ candidate, change }) => upgradeHolds(candidate.change, change))
   return isWhole ? upgraded : null
 }
 

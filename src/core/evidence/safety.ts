@@ -13,13 +13,13 @@ import { hashText } from '../hash.ts'
 const isKnown = (state: ContentState) => (state.unavailableReason ?? '') === ''
 const isAbsent = (state: ContentState) => state.exists === false && isKnown(state)
 
-export const isProvenCreate = ({ beforeState, before, after, afterState }: ChangeEvent): boolean =>
+export const isSafeCreate = ({ beforeState, before, after, afterState }: ChangeEvent): boolean =>
   isAbsent(beforeState) && before === null && after !== null && matches(after, afterState)
 
-export const isProvenModify = ({ before, beforeState, after, afterState }: ChangeEvent): boolean =>
+export const isSafeModify = ({ before, beforeState, after, afterState }: ChangeEvent): boolean =>
   before !== null && matches(before, beforeState) && after !== null && matches(after, afterState)
 
-export const isProvenDelete = ({ before, beforeState, after, afterState }: ChangeEvent): boolean =>
+export const isSafeDelete = ({ before, beforeState, after, afterState }: ChangeEvent): boolean =>
   before !== null && matches(before, beforeState) && after === null && isAbsent(afterState)
 
 const matches = (ref: { sha256: string; sizeBytes: number }, state: ContentState) =>
@@ -29,9 +29,9 @@ const matches = (ref: { sha256: string; sizeBytes: number }, state: ContentState
   state.sizeBytes === ref.sizeBytes
 
 const provenBy: Record<ChangeOperation, (event: ChangeEvent) => boolean> = {
-  create: isProvenCreate,
-  modify: isProvenModify,
-  delete: isProvenDelete,
+  create: isSafeCreate,
+  modify: isSafeModify,
+  delete: isSafeDelete,
 }
 
 /** An unknown proof is unsafe, whatever it sounds like. */
@@ -40,7 +40,7 @@ export const isReviewSafe = (event: ChangeEvent): boolean =>
   provenBy[event.operation](event)
 
 /** What a reader of the ledger would notice, without any content: equal fingerprints, equal reviews. */
-export function fingerprintOf(events: readonly ChangeEvent[]): string {
+export function safetyFingerprint(events: readonly ChangeEvent[]): string {
   const seen = events.map((event) => ({
     taskId: event.taskId,
     relativePath: event.relativePath,

@@ -8,7 +8,7 @@ import type { DiagnosticCode, EvidenceWindow } from '../../contract/evidence.ts'
 import type { Anchor } from './anchors.ts'
 import type { Candidate } from './candidate.ts'
 import type { Link } from './chain.ts'
-import { type Proven, upgrade } from './upgrade.ts'
+import { type Proven, upgradeProof } from './upgrade.ts'
 
 export interface Requested {
   state: 'snapshot-requested'
@@ -57,7 +57,7 @@ export const upgradeOne = (verified: Verified, applied: boolean): Upgraded => ({
   state: 'upgraded',
   candidate: verified.candidate,
   window: verified.window,
-  change: upgrade(verified.candidate, verified.proven),
+  change: upgradeProof(verified.candidate, verified.proven),
   proof: verified.proven.proof,
   remark: verified.remark,
   applied,

@@ -9,7 +9,7 @@ interface Counted {
 }
 
 /** Counts, times and codes: nothing of any content. */
-export function countProof({ mode, bundle, decisions, changes }: Counted): ProofStatistics {
+export function proofStatistics({ mode, bundle, decisions, changes }: Counted): ProofStatistics {
   const proven = decisions.filter(({ type }) => type === 'upgraded')
   const skipped = decisions.flatMap((it) => (it.type === 'skipped' ? [it.reason] : []))
   const failed = skipped.filter((reason) => reason !== 'already-exact')

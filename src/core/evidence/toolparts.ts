@@ -7,10 +7,10 @@ import { isWholeCreate } from '../../contract/evidence-paths.ts'
 import type { Text } from './anchors.ts'
 import type { Candidate } from './candidate.ts'
 import type { DerivedTexts } from './texts/derived.ts'
-import { orderFault } from './chain.ts'
-import { digestOf, isPlainText } from './texts/exact.ts'
-import { applyAct, readAct } from './transition.ts'
-import { upgrade } from './upgrade.ts'
+import { chainOrderFault } from './chain.ts'
+import { exactDigest, isPlainText } from './texts/exact.ts'
+import { applyTransition, readTransitionAct } from './transition.ts'
+import { upgradeProof } from './upgrade.ts'
 import { groupBy } from './group-by.ts'
 import type { Company } from './windows.ts'
 
@@ -22,7 +22,10 @@ export interface ExactRules {
   isBelieved: (candidate: Candidate) => boolean
 }
 
-export function markExact(candidates: readonly Candidate[], rules: ExactRules): Candidate[] {
+export function markExactToolparts(
+  candidates: readonly Candidate[],
+  rules: ExactRules,
+): Candidate[] {
   const exact = new Map<Candidate, Candidate>()
   for (const chain of chainsOf(candidates))
     for (const [from, to] of exactOf(chain, rules)) exact.set(from, to)
@@ -41,7 +44,7 @@ function exactOf(chain: Candidate[], rules: ExactRules): [Candidate, Candidate][
   const [first] = chain
   const { bundle, company, isBelieved } = rules
   if (!first || !isWholeCreate(first.part, bundle.capability.formatted)) return []
-  if (orderFault(chain) || !chain.every(isBelieved)) return []
+  if (chainOrderFault(chain) || !chain.every(isBelieved)) return []
   return company.isClouded(first) ? [] : stepsFrom(chain, rules)
 }
 
@@ -53,16 +56,16 @@ function stepsFrom(chain: Candidate[], { derived }: ExactRules): [Candidate, Can
     if (!after || (before !== null && !derived.take(after.text))) break
     const operation = before === null ? 'create' : 'modify'
     const proven = { operation, before, after, proof: 'toolpart-chain', snapshot: null } as const
-    steps.push([candidate, { ...candidate, exact: true, change: upgrade(candidate, proven) }])
+    steps.push([candidate, { ...candidate, exact: true, change: upgradeProof(candidate, proven) }])
     before = after
   }
   return steps
 }
 
 function nextText(candidate: Candidate, before: Text | null): Text | null {
-  const reading = readAct(candidate)
-  const text = reading.ok ? applyAct(reading.act, before?.text ?? null) : null
+  const reading = readTransitionAct(candidate)
+  const text = reading.ok ? applyTransition(reading.act, before?.text ?? null) : null
   if (text === null || text === before?.text || !isPlainText(text)) return null
-  const digest = digestOf(text)
+  const digest = exactDigest(text)
   return digest.sizeBytes <= evidenceLimits.bytesPerFile ? { text, digest } : null
 }

@@ -6,8 +6,8 @@ import type { DiagnosticCode } from '../../contract/evidence.ts'
 import type { MutatingTool } from '../../contract/evidence-paths.ts'
 import type { Anchor } from './anchors.ts'
 import type { Candidate } from './candidate.ts'
-import { applyHunks, type PatchAct, reverseHunks } from './texts/patch.ts'
-import { occurrences, replaceOnly } from './texts/exact.ts'
+import { applyPatchHunks, type PatchAct, reversePatchHunks } from './texts/patch.ts'
+import { exactOccurrences, replaceExact } from './texts/exact.ts'
 
 /** What the tool was told to do to this path. */
 export type Act =
@@ -18,7 +18,8 @@ export type Act =
 export type ActReading = { ok: true; act: Act } | { ok: false; reason: DiagnosticCode }
 const no = (reason: DiagnosticCode) => ({ ok: false, reason }) as const
 
-export const readAct = (candidate: Candidate): ActReading => readers[candidate.tool](candidate)
+export const readTransitionAct = (candidate: Candidate): ActReading =>
+  readers[candidate.tool](candidate)
 
 const readers: Record<MutatingTool, (candidate: Candidate) => ActReading> = {
   write: readWrite,
@@ -69,7 +70,7 @@ const yes = (operation: ChangeOperation, remark: DiagnosticCode | null = null): 
 /** One change alone between two trees. */
 export function verifyTransition(act: Act, anchor: Anchor): Verdict {
   if (act.type === 'write') return verifyWrite(act, anchor)
-  if (operationOf(anchor) !== intended[act.type]) return no('operation-mismatch')
+  if (transitionOperation(anchor) !== intended[act.type]) return no('operation-mismatch')
   if (act.type === 'edit') return verifyEdit(act, anchor)
   if (act.type === 'update') return verifyUpdate(act, anchor)
   if (act.type === 'delete') return yes('delete')
@@ -83,12 +84,12 @@ const intended: Record<Exclude<Act['type'], 'write'>, ChangeOperation> = {
   delete: 'delete',
 }
 
-export const operationOf = ({ before, after }: Anchor): ChangeOperation =>
+export const transitionOperation = ({ before, after }: Anchor): ChangeOperation =>
   before === null ? 'create' : after === null ? 'delete' : 'modify'
 
 function verifyWrite({ content, existed }: Act & { type: 'write' }, anchor: Anchor): Verdict {
   const { before, after } = anchor
-  const operation = operationOf(anchor)
+  const operation = transitionOperation(anchor)
   // What the tool has seen itself must agree; if it has not said, the trees may tell that the file is new.
   if (operation === 'delete' || after === null) return no('operation-mismatch')
   if (existed !== null && existed !== (operation === 'modify')) return no('operation-mismatch')
@@ -102,34 +103,34 @@ function verifyEdit(
   { before, after }: Anchor,
 ): Verdict {
   const text = before?.text ?? ''
-  if (occurrences(text, oldString) === 2) return no('edit-ambiguous')
-  return replaceOnly(text, oldString, newString) === after?.text
+  if (exactOccurrences(text, oldString) === 2) return no('edit-ambiguous')
+  return replaceExact(text, oldString, newString) === after?.text
     ? yes('modify')
     : no('toolpart-after-mismatch')
 }
 
 function verifyUpdate({ hunks }: Act & { type: 'update' }, { before, after }: Anchor): Verdict {
-  const applied = applyHunks(before?.text ?? '', hunks)
+  const applied = applyPatchHunks(before?.text ?? '', hunks)
   if (applied === null) return no('patch-ambiguous')
   return applied === after?.text ? yes('modify') : no('toolpart-after-mismatch')
 }
 
 /** The text before this act, told from the text after it; null unless there is exactly one. */
-export function reverseAct(act: Act, after: string): string | null {
-  if (act.type === 'update') return reverseHunks(after, act.hunks)
+export function reverseTransition(act: Act, after: string): string | null {
+  if (act.type === 'update') return reversePatchHunks(after, act.hunks)
   if (act.type !== 'edit') return null
-  const before = replaceOnly(after, act.newString, act.oldString)
-  return before !== null && replaceOnly(before, act.oldString, act.newString) === after
+  const before = replaceExact(after, act.newString, act.oldString)
+  return before !== null && replaceExact(before, act.oldString, act.newString) === after
     ? before
     : null
 }
 
 /** The text after this act, told from the text before it (null: no file); null unless there is exactly one. */
-export function applyAct(act: Act, before: string | null): string | null {
+export function applyTransition(act: Act, before: string | null): string | null {
   if (act.type === 'write') return act.content
   if (act.type === 'add') return before === null ? act.content : null
   if (before === null || act.type === 'delete') return null
   return act.type === 'edit'
-    ? replaceOnly(before, act.oldString, act.newString)
-    : applyHunks(before, act.hunks)
+    ? replaceExact(before, act.oldString, act.newString)
+    : applyPatchHunks(before, act.hunks)
 }

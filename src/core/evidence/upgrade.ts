@@ -9,9 +9,9 @@ import type {
   ProvenChange,
 } from '../../contract/change.ts'
 import type { Text } from './anchors.ts'
-import { type Candidate, eventIdOf } from './candidate.ts'
+import { type Candidate, candidateEventId } from './candidate.ts'
 import { isReviewSafe } from './safety.ts'
-import { absentState, changedLines, refOf, stateOf } from './texts/exact.ts'
+import { absentState, exactChangedLines, exactRef, exactState } from './texts/exact.ts'
 import { isResolvedByProof } from './warnings.ts'
 
 export interface Proven {
@@ -23,18 +23,24 @@ export interface Proven {
   snapshot: { id: string; shape: string } | null
 }
 
-export function upgrade({ change, key }: Candidate, proven: Proven): ProvenChange {
+export function upgradeProof({ change, key }: Candidate, proven: Proven): ProvenChange {
   const { before, after, snapshot } = proven
-  const lines = changedLines(before?.text ?? '', after?.text ?? '')
+  const lines = exactChangedLines(before?.text ?? '', after?.text ?? '')
   const event: ChangeEvent = {
     ...change.event,
-    eventId: eventIdOf(key, proven.proof, hashOf(before), hashOf(after), snapshot?.id ?? null),
+    eventId: candidateEventId(
+      key,
+      proven.proof,
+      hashOf(before),
+      hashOf(after),
+      snapshot?.id ?? null,
+    ),
     operation: proven.operation,
     confidence: confidenceOf(proven),
-    before: before && refOf(before.digest),
-    after: after && refOf(after.digest),
-    beforeState: before ? stateOf(before.digest) : absentState,
-    afterState: after ? stateOf(after.digest) : absentState,
+    before: before && exactRef(before.digest),
+    after: after && exactRef(after.digest),
+    beforeState: before ? exactState(before.digest) : absentState,
+    afterState: after ? exactState(after.digest) : absentState,
     linesAdded: lines.added,
     linesRemoved: lines.removed,
     evidenceProof: proven.proof,
@@ -56,7 +62,7 @@ const kept = [
 ] as (keyof ChangeEvent)[]
 
 /** A mistake in this folder must not become a proof. */
-export function holdsAfterwards(original: ProvenChange, upgraded: ProvenChange): boolean {
+export function upgradeHolds(original: ProvenChange, upgraded: ProvenChange): boolean {
   const { event, beforeContent, afterContent } = upgraded
   return (
     kept.every((field) => event[field] === original.event[field]) &&

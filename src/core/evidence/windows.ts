@@ -6,6 +6,7 @@ import type {
   EvidencePart,
   EvidenceWindow,
   NeighbourPart,
+  SeenPart,
   SeenStep,
 } from '../../contract/evidence.ts'
 import { isMutatingTool, touchedPaths } from '../../contract/evidence-paths.ts'
@@ -76,6 +77,7 @@ export const isReader = (tool: string): boolean => readers.has(tool)
 /**
  * Whether something else may have written the same file between the two trees: a shell or an unknown tool in the window,
  * a part that did not complete, or another session that worked at the same time. The trees cannot tell whose step it was.
+ * What came over the link counts also if whoever works in the sandbox has taken it out of the records.
  */
 export class Company {
   /** Messages in which a tool ran that may have written any file. */
@@ -86,9 +88,10 @@ export class Company {
   readonly #anywhere: NeighbourPart[]
   readonly #beside = new Map<string, boolean>()
 
-  constructor({ parts, neighbours }: EvidenceBundle, place: Place) {
+  constructor({ parts, neighbours }: EvidenceBundle, place: Place, seenParts: readonly SeenPart[]) {
     const known = parts.map((part) => ({ ...part, paths: touchedPaths(place, part) }))
     for (const part of known) this.#noteInside(part)
+    this.#noteMissing(seenParts, parts)
     for (const { tool, messageId } of neighbours)
       if (!readers.has(tool)) this.#opaque.add(messageId)
     // A sub-agent's own parts stand for what it did, so the `task` that waits for it does not count.
@@ -114,6 +117,13 @@ export class Company {
     if (mayWriteAnything(part)) this.#opaque.add(messageId)
     else if (status !== 'completed')
       for (const path of paths) this.#unfinished.add(placeKey(messageId, path))
+  }
+
+  /** A tool that the link has told and that the records do not have, or call another, ran all the same. */
+  #noteMissing(seenParts: readonly SeenPart[], parts: readonly EvidencePart[]): void {
+    const tools = new Map(parts.map(({ id, tool }) => [id, tool]))
+    for (const { id, tool, messageId } of seenParts)
+      if (!readers.has(tool) && tools.get(id) !== tool) this.#opaque.add(messageId)
   }
 
   isClouded(candidate: Candidate): boolean {

@@ -2,7 +2,7 @@
 
 import type { ChangeEvent } from '../../contract/change.ts'
 import { isReviewSafe } from '../evidence/safety.ts'
-import { changedLines, linesOf } from '../evidence/texts/exact.ts'
+import { exactChangedLines, exactLines } from '../evidence/texts/exact.ts'
 
 export interface Range {
   first: number
@@ -40,8 +40,9 @@ function authorsOf(
       known = null
       continue
     }
-    const was = known === (event.before?.sha256 ?? null) ? authors : linesOf(before).map(() => null)
-    const { first, removed, added } = changedLines(before, after)
+    const was =
+      known === (event.before?.sha256 ?? null) ? authors : exactLines(before).map(() => null)
+    const { first, removed, added } = exactChangedLines(before, after)
     authors = was.toSpliced(first - 1, removed, ...Array<string>(added).fill(event.memberName))
     known = event.after?.sha256 ?? null
   }

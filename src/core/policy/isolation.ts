@@ -17,6 +17,8 @@ interface PlanOptions {
   timeoutMs?: number | undefined
   /** The caller says that it needs the network. */
   network?: boolean | undefined
+  /** A command that works on the workspace as the agent's own would, not on a branch of it. */
+  inPlace?: boolean | undefined
 }
 
 const memoryBytes = 1024 ** 3
@@ -66,12 +68,12 @@ const usesNetwork = ({ category, host }: Step): boolean => category === 'network
 function strategyOf(
   { category, command, operation }: PermissionRequest,
   steps: readonly Step[],
-  { decision }: PlanOptions,
+  { decision, inPlace = false }: PlanOptions,
 ): Strategy {
   const has = (risk: Step['risks'][number]) => steps.some(({ risks }) => risks.includes(risk))
   if (decision?.decision === 'deny') return 'denied'
   if (steps.some((step) => step.category === 'external-directory')) return 'denied'
-  if (has('privileged')) return 'process-sandbox'
+  if (inPlace || has('privileged')) return 'process-sandbox'
   // It compares before it writes, which is worth something only where the others write.
   if (operation === 'revert-file') return 'workspace'
   if (category === 'edit' || category === 'git') return 'git-worktree'

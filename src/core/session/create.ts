@@ -5,12 +5,12 @@ import { type Model, parseModel, reasoningOptions } from '../../contract/models.
 import type { ProviderName } from '../../contract/session.ts'
 import type { CreateSession } from './record/record.ts'
 import type { Crypto, Sql } from '../ports.ts'
-import { ownedId } from './runs/run.ts'
+import { ownedId } from './runs/rows.ts'
 import { saveBudget } from './budget/spending.ts'
 import { saveAttemptTerms } from './record/attempt-terms.ts'
 import { budgetMustHavePrice } from './budget/budget.ts'
-import { savePolicy } from './gate/policy-row.ts'
-import { agentsIn, modelIn, modelsOfSubagents } from './pins/agents.ts'
+import { savePolicyRow } from './gate/policy-row.ts'
+import { agentsInPins, modelIn, modelsOfSubagents } from './pins/agents.ts'
 import { mustBeFewPins, savePins } from './pins/pins.ts'
 import { startAutomationRun } from './automation/automation.ts'
 import type { SessionKernel } from './record/kernel.ts'
@@ -33,7 +33,7 @@ export async function commitNewSession(
     const { title, provider } = plan
     appendEvent(sql, now, 'session.created', { project: kernel.session().project, title, provider })
     saveEnvSecrets(sql, now, create.secrets ?? [])
-    savePolicy(sql, create.policy ?? null)
+    savePolicyRow(sql, create.policy ?? null)
     savePins(sql, now, plan.pins)
     if (create.attempt) saveAttemptTerms(sql, create.attempt)
     if (plan.mode === 'automation') startAutomation(sql, now, create, ports.crypto)
@@ -92,7 +92,7 @@ function mustHavePrices(
   { input, pins = [] }: CreateSession,
   own: Model,
 ): void {
-  const others = modelsOfSubagents(agentsIn(pins)).map(
+  const others = modelsOfSubagents(agentsInPins(pins)).map(
     (id) => parseModel(id, ports.config.models).id,
   )
   for (const id of [own.id, ...others]) budgetMustHavePrice({ ports }, id, input.budget ?? {})

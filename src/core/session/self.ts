@@ -2,7 +2,7 @@ import type { Session } from '../../contract/session.ts'
 import type { RoomOf } from '../actor/room.ts'
 import { commitNewSession } from './create.ts'
 import type { Caller } from './record/caller.ts'
-import { callerSession, ownSession, type SessionCaller } from './record/guards.ts'
+import { guardSession, guardOwnSession, type SessionCaller } from './record/guards.ts'
 import type { SessionKernel } from './record/kernel.ts'
 import type { CreateSession } from './record/record.ts'
 import { closeSession } from './steps/close.ts'
@@ -56,19 +56,19 @@ export class Self implements RoomOf<SelfApi> {
   }
 
   async view(caller: SessionCaller): Promise<Session> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     return viewSession(this.#kernel)
   }
 
   async close(caller: Caller, reason: string): Promise<Session> {
     await this.#kernel.openSecrets()
-    ownSession(this.#kernel, caller, 'close the session')
+    guardOwnSession(this.#kernel, caller, 'close the session')
     closeSession(this.#kernel, this.#kernel.hide(reason))
     return viewSession(this.#kernel)
   }
 
   async mayErase(caller: Caller): Promise<void> {
-    ownSession(this.#kernel, caller, 'delete the session')
+    guardOwnSession(this.#kernel, caller, 'delete the session')
   }
 
   async erase(caller: Caller): Promise<void> {

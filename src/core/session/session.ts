@@ -10,8 +10,7 @@ import { completeAutomationRun, decideAutomationRun } from './automation/automat
 import { SessionBudget } from './budget/budget.ts'
 import { followBudget } from './budget/spending.ts'
 import { Calls } from './calls/calls.ts'
-import { countActiveCalls } from './calls/list.ts'
-import { abandonCalls } from './calls/rows.ts'
+import { countActiveCalls, abandonCalls } from './calls/rows.ts'
 import type { GatewayTool } from './calls/tools/tool.ts'
 import { Uploads } from './calls/uploads.ts'
 import { Changes } from './changes/changes.ts'
@@ -33,7 +32,7 @@ import { Operations } from './operations/operations.ts'
 import { Offers } from './offers/offers.ts'
 import { Letters } from './outbox/letters.ts'
 import { Outbox } from './outbox/outbox.ts'
-import { callerSession, type SessionCaller } from './record/guards.ts'
+import { guardSession, type SessionCaller } from './record/guards.ts'
 import { SessionKernel } from './record/kernel.ts'
 import type { SessionPorts } from './record/ports.ts'
 import { Phases } from './phases/phases.ts'
@@ -89,7 +88,7 @@ export class SessionActor {
 
   /** Throws unless the session is the caller's. */
   checkWatcher(caller: SessionCaller): void {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
   }
 
   /** What is committed from now on is published; what was before is for the watcher to read. */

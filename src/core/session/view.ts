@@ -7,11 +7,11 @@ import type {
 } from '../../contract/ids.ts'
 import type { Session } from '../../contract/session.ts'
 import { countLetters } from '../actor/dead-letters.ts'
-import { countActiveCalls } from './calls/list.ts'
+import { countActiveCalls } from './calls/rows.ts'
 import { outboxLag } from '../actor/outbox.ts'
 import type { Sql } from '../ports.ts'
 import { loadAutomationRun } from './automation/automation.ts'
-import { loadEnclosure } from './gate/policy-row.ts'
+import { loadPolicyEnclosure } from './gate/policy-row.ts'
 import { lastEventSeq } from './log/events.ts'
 import { loadGeneration } from './generations/generations.ts'
 import type { SessionKernel } from './record/kernel.ts'
@@ -42,7 +42,7 @@ export function viewSession({ ports: { sql, now, host }, outboxWaits }: SessionK
       failures: start.failures,
       retryAt: start.retryAt,
       endsAt: loadGeneration(sql, record.generation)?.endsAt ?? null,
-      enclosure: loadEnclosure(sql, record.generation),
+      enclosure: loadPolicyEnclosure(sql, record.generation),
     },
     idleTimeoutSeconds: record.idleTimeoutSeconds,
     replacement: record.replacement,

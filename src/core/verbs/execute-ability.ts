@@ -1,5 +1,5 @@
 import type { AbilityPlan, Execution, ExecutionCreate } from '../../contract/execution.ts'
-import { withCalled } from '../session/abilities/called.ts'
+import { withCalledAbilities } from '../session/abilities/called-abilities.ts'
 import type { Caller } from '../session/record/caller.ts'
 import type { SessionApi } from '../session/session.ts'
 
@@ -26,4 +26,4 @@ export async function planAbility(
 }
 
 const abilityFor = (session: Session, caller: Caller, create: ExecutionCreate) =>
-  withCalled((name, version) => session.offers.find(caller, name, version), create)
+  withCalledAbilities((name, version) => session.offers.find(caller, name, version), create)

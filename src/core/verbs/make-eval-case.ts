@@ -3,7 +3,7 @@ import { AppError } from '../../contract/error.ts'
 import type { EvalFromRun, EvalFromRunMade } from '../../contract/eval-from-run.ts'
 import { type Run, RunEnd } from '../../contract/run.ts'
 import { checkEvalFiles } from '../evals/files/check.ts'
-import { type CaseParts, writeEvalCase } from '../evals/files/from-run.ts'
+import { type CaseParts, evalCaseFromRun } from '../evals/files/from-run.ts'
 import type { Blobs } from '../ports.ts'
 import { hideSecretLike } from '../redaction/redaction.ts'
 import type { Caller } from '../session/record/caller.ts'
@@ -32,7 +32,7 @@ export async function makeEvalCase(
   const files = await allFiles(session, caller, run.id)
   const texts = await textsOf(ports, caller, files)
   const parts: CaseParts = { asked, run, repository, configurationId, history, files, texts }
-  const { content, notes } = writeEvalCase(parts)
+  const { content, notes } = evalCaseFromRun(parts)
   const path = `${run.id}.yaml`
   const { problems } = checkEvalFiles({ files: [{ path, content }], suite: path, variables: {} })
   return { path, content, problems, notes }

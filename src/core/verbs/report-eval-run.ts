@@ -4,22 +4,30 @@ import type { EvalReportQuery } from '../../contract/eval-report.ts'
 import type { EvalAttempt } from '../../contract/eval-run.ts'
 import type { EvalRunApi } from '../eval-run/eval-run.ts'
 import { compareSides } from '../evals/compare/compare.ts'
-import { renderHtml } from '../evals/reports/html.ts'
-import { renderJunit } from '../evals/reports/junit.ts'
-import { renderMarkdown } from '../evals/reports/markdown.ts'
-import { renderJsonl, type Report } from '../evals/reports/report.ts'
+import { renderHtmlReport } from '../evals/reports/html.ts'
+import { renderJunitReport } from '../evals/reports/junit.ts'
+import { renderMarkdownReport } from '../evals/reports/markdown.ts'
+import { renderJsonlReport, type Report } from '../evals/reports/report.ts'
 import type { Caller } from '../session/record/caller.ts'
 
 type Runs = Pick<EvalRunApi, 'runs'>
 
 const forms = {
-  html: { contentType: 'text/html; charset=utf-8', ending: 'html', render: renderHtml },
-  junit: { contentType: 'application/xml; charset=utf-8', ending: 'xml', render: renderJunit },
-  markdown: { contentType: 'text/markdown; charset=utf-8', ending: 'md', render: renderMarkdown },
+  html: { contentType: 'text/html; charset=utf-8', ending: 'html', render: renderHtmlReport },
+  junit: {
+    contentType: 'application/xml; charset=utf-8',
+    ending: 'xml',
+    render: renderJunitReport,
+  },
+  markdown: {
+    contentType: 'text/markdown; charset=utf-8',
+    ending: 'md',
+    render: renderMarkdownReport,
+  },
   jsonl: {
     contentType: 'application/jsonl; charset=utf-8',
     ending: 'jsonl',
-    render: ({ sides }: Report) => renderJsonl(sides.flatMap(({ rows }) => rows)),
+    render: ({ sides }: Report) => renderJsonlReport(sides.flatMap(({ rows }) => rows)),
   },
 } as const
 

@@ -12,7 +12,7 @@ import {
   AbilityScope,
   StoredAbility,
 } from '../../contract/stored-ability.ts'
-import { checkAbility } from '../../core/abilities/definition.ts'
+import { checkAbilityDefinition } from '../../core/abilities/definition.ts'
 import {
   listAbilities,
   listAbilityVersions,
@@ -55,7 +55,7 @@ export const abilityRoutes = [
     body: AbilityCheck,
     answers: ok(AbilityChecked, 'Whether it can run, and what is wrong'),
     refuses: [],
-    answer: async ({ body }) => checkAbility(body),
+    answer: async ({ body }) => checkAbilityDefinition(body),
   }),
 
   route({

@@ -4,7 +4,7 @@ import { EvalBaseline, EvalBaselinePut, EvalGate } from '../../contract/eval-run
 import { AppError, errorCodeOf } from '../../contract/error.ts'
 import { EvalRunId, Text } from '../../contract/ids.ts'
 import { compareSides } from '../../core/evals/compare/compare.ts'
-import { decidePromotion } from '../../core/evals/compare/gate.ts'
+import { decidePromotion } from '../../core/evals/compare/promotion.ts'
 import {
   findEvalBaseline,
   noEvalBaseline,

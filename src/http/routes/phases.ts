@@ -23,7 +23,7 @@ import {
   loadPhaseReadiness,
   loadPhaseStatus,
   type Saver,
-  shown,
+  shownPhase,
 } from '../../core/registry/phases/phases.ts'
 import {
   type ChangeKey,
@@ -186,7 +186,7 @@ export const phaseRoutes = [
       const key = keyOf(caller, query, change)
       return await pageBy(query, revisionCursor, async (before, limit) => {
         const rows = await listPhaseRevisions(deps.db(), key, phase, { limit, before })
-        return rows.map((row) => shown(key, row))
+        return rows.map((row) => shownPhase(key, row))
       })
     },
   }),

@@ -1,18 +1,21 @@
 import { describe, expect, test } from 'vitest'
 import type { AbilityProblem } from '../../../src/contract/ability.ts'
-import { nameOfPath, parseAbility } from '../../../src/core/abilities/definition.ts'
+import {
+  definitionNameOfPath,
+  parseAbilityDefinition,
+} from '../../../src/core/abilities/definition.ts'
 
 const step = (more = '') => `  - id: a\n    type: script\n    run: "true"\n${more}`
 const ability = (steps: string, more = '') => `name: x\ndescription: d\n${more}steps:\n${steps}`
 
 function problems(source: string, path: string | null = null): AbilityProblem[] {
-  const parsed = parseAbility(source, path)
+  const parsed = parseAbilityDefinition(source, path)
   if ('ability' in parsed) throw new Error('It was read')
   return parsed.errors
 }
 
 function read(source: string, path: string | null = null) {
-  const parsed = parseAbility(source, path)
+  const parsed = parseAbilityDefinition(source, path)
   if ('errors' in parsed) throw new Error(JSON.stringify(parsed.errors))
   return parsed
 }
@@ -47,6 +50,7 @@ describe('reading an ability', () => {
         enforcement: 'strict',
         on_failure: 'stop',
         approval: 'none',
+        network: false,
       },
     })
     expect(found.steps[4]).toMatchObject({ id: 'deploy', needs: ['approve'], env: {} })
@@ -234,7 +238,7 @@ describe('reading an ability', () => {
   })
 
   test('[ABL3] a cycle is shown with arrows', () => {
-    const parsed = parseAbility(
+    const parsed = parseAbilityDefinition(
       ability(
         ['a', 'b', 'c']
           .map((id, at) => `  - { id: ${id}, run: x, needs: [${['b', 'c', 'a'][at]}] }\n`)
@@ -273,7 +277,7 @@ describe('reading an ability', () => {
     ['Deploy/ability.yaml', null],
     ['', null],
   ])('[ABL5] %s is called %s', (path, name) => {
-    expect(nameOfPath(path)).toBe(name)
+    expect(definitionNameOfPath(path)).toBe(name)
   })
 
   test('[ABL5] a file without a name is called by its path, and a name of its own wins', () => {

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import type { AbilityEnforcement } from '../../../src/contract/ability.ts'
 import {
-  abilityRefusal,
+  enforcementRefusal,
   type EnforcedAbility,
   type EnforcedStep,
-  strictestOf,
+  strictestEnforcement,
 } from '../../../src/core/abilities/enforcement.ts'
 
 const turn = 'trn_own'
@@ -78,7 +78,7 @@ describe('what an ability lets an agent do', () => {
       Object.keys(table).map((tool) => {
         const row = (level: AbilityEnforcement) =>
           situations.map(([, step]) =>
-            abilityRefusal(activeAt(level, step), { tool, turnId: turn }) === null ? '.' : 'x',
+            enforcementRefusal(activeAt(level, step), { tool, turnId: turn }) === null ? '.' : 'x',
           )
         return [tool, `${row('strict').join('')} ${row('normal').join('')}`]
       }),
@@ -90,19 +90,21 @@ describe('what an ability lets an agent do', () => {
   it('[ABX1] is advice only where the ability is loose, and nothing where none runs', () => {
     for (const tool of Object.keys(table)) {
       for (const [, step] of situations)
-        expect(abilityRefusal(activeAt('loose', step), { tool, turnId: turn })).toBeNull()
-      expect(abilityRefusal(null, { tool, turnId: turn })).toBeNull()
+        expect(enforcementRefusal(activeAt('loose', step), { tool, turnId: turn })).toBeNull()
+      expect(enforcementRefusal(null, { tool, turnId: turn })).toBeNull()
     }
   })
 
   it('[ABX1] a question of no turn has no part in an agent step that waits for its own', () => {
     const step = stepOf('agent')
-    expect(abilityRefusal(activeAt('strict', step), { tool: 'bash', turnId: null })).not.toBeNull()
+    expect(
+      enforcementRefusal(activeAt('strict', step), { tool: 'bash', turnId: null }),
+    ).not.toBeNull()
   })
 
   it('[ABX2] tells what runs, what works meanwhile, and how to leave', () => {
     const at = (step: EnforcedStep | null, level: AbilityEnforcement = 'strict') =>
-      abilityRefusal(activeAt(level, step), { tool: 'write', turnId: turn })
+      enforcementRefusal(activeAt(level, step), { tool: 'write', turnId: turn })
     expect(at(stepOf('script'))).toBe(
       'The ability "deploy" is at step "one" (script), 1/3 steps done: only reading and status tools work until it is over. End your turn or look with ability_status; ability_cancel asks a person to end it',
     )
@@ -117,8 +119,8 @@ describe('what an ability lets an agent do', () => {
   it('[ABX1] of steps that run together the one whose turn asks decides', () => {
     const steps = [stepOf('script'), stepOf('agent', { id: 'two', turnId: turn, tools: ['bash'] })]
     const active = { ...activeAt('strict', null), steps }
-    expect(abilityRefusal(active, { tool: 'bash', turnId: turn })).toBeNull()
-    expect(abilityRefusal(active, { tool: 'bash', turnId: 'trn_other' })).toContain(
+    expect(enforcementRefusal(active, { tool: 'bash', turnId: turn })).toBeNull()
+    expect(enforcementRefusal(active, { tool: 'bash', turnId: 'trn_other' })).toContain(
       'at step "one" (script) and "two" (agent)',
     )
   })
@@ -129,6 +131,6 @@ describe('what an ability lets an agent do', () => {
     [['strict', 'loose'], 'strict'],
     [['normal', 'loose', 'strict'], 'strict'],
   ])('[ABX1] of %j together %s counts', (levels, strictest) => {
-    expect(strictestOf(levels)).toBe(strictest)
+    expect(strictestEnforcement(levels)).toBe(strictest)
   })
 })

@@ -1,24 +1,24 @@
 import { describe, expect, test } from 'vitest'
 import type { OnFailure } from '../../../src/contract/ability.ts'
 import type { StepState } from '../../../src/contract/execution.ts'
-import { type Ability, parseAbility } from '../../../src/core/abilities/definition.ts'
+import { type Ability, parseAbilityDefinition } from '../../../src/core/abilities/definition.ts'
 import {
-  afterFailure,
+  engineAfterFailure,
   type ExecutionCause,
   type ExecutionState,
   type Failure,
   hasStepEnded,
-  nextAct,
+  nextEngineAct,
   nextExecutionState,
   nextStepState,
   type StepCause,
   type StepStand,
 } from '../../../src/core/abilities/engine.ts'
-import { orderSteps } from '../../../src/core/abilities/graph.ts'
+import { orderStepGraph } from '../../../src/core/abilities/graph.ts'
 import { random as randomBy, seedsOf } from '../../support/random.ts'
 
 const abilityOf = (yaml: string): Ability => {
-  const parsed = parseAbility(yaml, null)
+  const parsed = parseAbilityDefinition(yaml, null)
   if ('errors' in parsed) throw new Error(JSON.stringify(parsed.errors))
   return parsed.ability
 }
@@ -27,7 +27,7 @@ const abilityOf = (yaml: string): Ability => {
 const standsOf = ({ steps, hooks }: Ability, states: Record<string, StepState> = {}) =>
   [
     ...hooks.before.map((_, at) => ({ id: `hooks.before.${at}`, part: 'before', type: 'script' })),
-    ...(orderSteps(steps) ?? []).map(({ id, type }) => ({ id, part: 'step', type })),
+    ...(orderStepGraph(steps) ?? []).map(({ id, type }) => ({ id, part: 'step', type })),
     ...hooks.after.map((_, at) => ({ id: `hooks.after.${at}`, part: 'after', type: 'script' })),
   ].map(
     (one) =>
@@ -97,13 +97,13 @@ describe('[ABL25][ABL26] what becomes of a step that has failed', () => {
     ['silent', 'retry', 1, 'ask'],
   ]
   test.each(rows)('%s with %s at try %i: %s', (failure, onFailure, tries, expected) => {
-    expect(afterFailure(failure, { onFailure, maxRetries: 2, tries })).toBe(expected)
+    expect(engineAfterFailure(failure, { onFailure, maxRetries: 2, tries })).toBe(expected)
   })
 
   test('a step that is to be tried again is so at least once', () => {
     const retry = { onFailure: 'retry', maxRetries: 0 } as const
-    expect(afterFailure('failed', { ...retry, tries: 1 })).toBe('retry')
-    expect(afterFailure('failed', { ...retry, tries: 2 })).toBe('stop')
+    expect(engineAfterFailure('failed', { ...retry, tries: 1 })).toBe('retry')
+    expect(engineAfterFailure('failed', { ...retry, tries: 2 })).toBe('stop')
   })
 })
 
@@ -112,11 +112,14 @@ describe('what comes next', () => {
     '{ name: a, description: d, steps: [{ id: c, run: x, needs: [b] }, { id: b, run: x, needs: [a] }, { id: a, run: x }] }',
   )
   test('[ABL16] one after the other, in the order of their needs', () => {
-    expect(nextAct(three, standsOf(three), {})).toEqual({ do: 'start', id: 'a' })
-    expect(nextAct(three, standsOf(three, { a: 'running' }), {})).toBeNull()
-    expect(nextAct(three, standsOf(three, { a: 'asking' }), {})).toBeNull()
+    expect(nextEngineAct(three, standsOf(three), {})).toEqual({ do: 'start', id: 'a' })
+    expect(nextEngineAct(three, standsOf(three, { a: 'running' }), {})).toBeNull()
+    expect(nextEngineAct(three, standsOf(three, { a: 'asking' }), {})).toBeNull()
     for (const state of ['completed', 'failed', 'skipped'] as const)
-      expect(nextAct(three, standsOf(three, { a: state }), {})).toEqual({ do: 'start', id: 'b' })
+      expect(nextEngineAct(three, standsOf(three, { a: state }), {})).toEqual({
+        do: 'start',
+        id: 'b',
+      })
   })
 
   test('[ABL31] with parallel: scripts and approvals begin together, what uses the conversation one at a time', () => {
@@ -125,15 +128,15 @@ describe('what comes next', () => {
     )
     const states: Record<string, StepState> = {}
     const begun: string[] = []
-    for (let act = nextAct(many, standsOf(many), {}); act?.do === 'start';) {
+    for (let act = nextEngineAct(many, standsOf(many), {}); act?.do === 'start';) {
       begun.push(act.id)
       states[act.id] = 'running'
-      act = nextAct(many, standsOf(many, states), {})
+      act = nextEngineAct(many, standsOf(many, states), {})
     }
     expect(begun).toEqual(['g1', 's', 'q'])
     const later = { ...states, g1: 'completed', s: 'failed' } as const
-    expect(nextAct(many, standsOf(many, later), {})).toEqual({ do: 'start', id: 'g2' })
-    expect(nextAct(many, standsOf(many, { ...later, g2: 'running' }), {})).toEqual({
+    expect(nextEngineAct(many, standsOf(many, later), {})).toEqual({ do: 'start', id: 'g2' })
+    expect(nextEngineAct(many, standsOf(many, { ...later, g2: 'running' }), {})).toEqual({
       ...{ do: 'start', id: 'after' },
     })
   })
@@ -146,8 +149,8 @@ describe('what comes next', () => {
     const running = Object.fromEntries(
       Array.from({ length: 8 }, (_, at) => [`s${at}`, 'running']),
     ) as Record<string, StepState>
-    expect(nextAct(many, standsOf(many, running), {})).toBeNull()
-    expect(nextAct(many, standsOf(many, { ...running, s0: 'completed' }), {})).toEqual({
+    expect(nextEngineAct(many, standsOf(many, running), {})).toBeNull()
+    expect(nextEngineAct(many, standsOf(many, { ...running, s0: 'completed' }), {})).toEqual({
       ...{ do: 'start', id: 's8' },
     })
   })
@@ -178,7 +181,7 @@ function play(seed: number): string[] {
       told.push('end cancelled')
       break
     }
-    const act = nextAct(ability, stands, { yes: random() < 0.5 })
+    const act = nextEngineAct(ability, stands, { yes: random() < 0.5 })
     if (act?.do === 'end') {
       expect(stands.every(({ state: one, stops }) => !stops || one === 'failed')).toBe(true)
       if (act.status === 'completed')
@@ -209,7 +212,7 @@ function play(seed: number): string[] {
         ? pick(['answer.retry', 'answer.continue', 'answer.skip', 'answer.stop'] as const)
         : random() < 0.6
           ? 'complete'
-          : afterFailure(pick(['failed', 'timeout', 'refused', 'unknown'] as const), {
+          : engineAfterFailure(pick(['failed', 'timeout', 'refused', 'unknown'] as const), {
               ...{ onFailure, maxRetries: 1, tries: tries.get(stand.id) ?? 1 },
             })
     stand.state = nextStepState(stand.state, cause)!

@@ -1,11 +1,15 @@
 import { describe, expect, test } from 'vitest'
 import { AbilityInput, type InputValues, type StepStatus } from '../../../src/contract/ability.ts'
 import { parseDuration } from '../../../src/core/abilities/durations.ts'
-import { allNeeds, findCycle, orderSteps } from '../../../src/core/abilities/graph.ts'
+import { graphNeeds, findGraphCycle, orderStepGraph } from '../../../src/core/abilities/graph.ts'
 import { checkInputs } from '../../../src/core/abilities/inputs.ts'
 import { readPattern } from '../../../src/core/abilities/patterns.ts'
-import { fillText } from '../../../src/core/abilities/placeholders.ts'
-import { checkCondition, holds, readCondition } from '../../../src/core/abilities/when.ts'
+import { fillPlaceholders } from '../../../src/core/abilities/placeholders.ts'
+import {
+  checkCondition,
+  conditionHolds,
+  readCondition,
+} from '../../../src/core/abilities/conditions.ts'
 import { random } from '../../support/random.ts'
 
 describe('conditions', () => {
@@ -61,7 +65,7 @@ describe('conditions', () => {
   ])('[ABL9] %s is %s', (source, expected) => {
     const read = readCondition(source)
     expect(read).toHaveProperty('condition')
-    expect('condition' in read && holds(read.condition, known)).toBe(expected)
+    expect('condition' in read && conditionHolds(read.condition, known)).toBe(expected)
   })
 
   test.each([
@@ -189,13 +193,13 @@ test('[ABL10] values are put into texts as they are, and other braces stay', () 
     steps: { 'unit-tests': { status: 'completed' as const, output: '\n out \n' } },
     ask: 'please',
   }
-  expect(fillText('{{inputs.a}}|{{ inputs.n }}|{{inputs.list}}|{{inputs.h-y}}', filling)).toBe(
-    '$& {{inputs.b}}|3|[1,"x"]|h',
-  )
-  expect(fillText('{{steps.unit-tests.output}}|{{steps.none.output}}|{{input}}', filling)).toBe(
-    'out||please',
-  )
-  expect(fillText('{{other}} {{ inputs }} {inputs.a} {{inputs.none}}', filling)).toBe(
+  expect(
+    fillPlaceholders('{{inputs.a}}|{{ inputs.n }}|{{inputs.list}}|{{inputs.h-y}}', filling),
+  ).toBe('$& {{inputs.b}}|3|[1,"x"]|h')
+  expect(
+    fillPlaceholders('{{steps.unit-tests.output}}|{{steps.none.output}}|{{input}}', filling),
+  ).toBe('out||please')
+  expect(fillPlaceholders('{{other}} {{ inputs }} {inputs.a} {{inputs.none}}', filling)).toBe(
     '{{other}} {{ inputs }} {inputs.a} ',
   )
 })
@@ -205,13 +209,13 @@ describe('order', () => {
   const ids = (steps: { id: string }[] | null) => steps?.map(({ id }) => id).join(' ')
 
   test('[ABL11] what is needed comes first, then what is written first', () => {
-    expect(ids(orderSteps([node('a'), node('b'), node('c')]))).toBe('a b c')
-    expect(ids(orderSteps([node('a', 'c'), node('b'), node('c')]))).toBe('b c a')
-    expect(ids(orderSteps([node('d', 'b', 'c'), node('b', 'a'), node('c', 'a'), node('a')]))).toBe(
-      'a b c d',
-    )
-    expect(orderSteps([node('a', 'b'), node('b', 'a')])).toBeNull()
-    expect([...allNeeds([node('a'), node('b', 'a'), node('c', 'b')], 'c')].toSorted()).toEqual([
+    expect(ids(orderStepGraph([node('a'), node('b'), node('c')]))).toBe('a b c')
+    expect(ids(orderStepGraph([node('a', 'c'), node('b'), node('c')]))).toBe('b c a')
+    expect(
+      ids(orderStepGraph([node('d', 'b', 'c'), node('b', 'a'), node('c', 'a'), node('a')])),
+    ).toBe('a b c d')
+    expect(orderStepGraph([node('a', 'b'), node('b', 'a')])).toBeNull()
+    expect([...graphNeeds([node('a'), node('b', 'a'), node('c', 'b')], 'c')].toSorted()).toEqual([
       'a',
       'b',
     ])
@@ -225,8 +229,8 @@ describe('order', () => {
       const steps = Array.from({ length: count }, (_, at) =>
         node(`s${at}`, ...new Set(Array.from({ length: below(3) }, () => `s${below(count)}`))),
       )
-      const order = orderSteps(steps)
-      expect(order === null).toBe(findCycle(steps) !== null)
+      const order = orderStepGraph(steps)
+      expect(order === null).toBe(findGraphCycle(steps) !== null)
       const place = new Map(order?.map(({ id }, at) => [id, at]))
       for (const { id, needs } of order ?? [])
         for (const need of needs) expect(place.get(need)).toBeLessThan(place.get(id) ?? -1)

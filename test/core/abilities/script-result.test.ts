@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { judgeScript } from '../../../src/core/abilities/script-result.ts'
+import { judgeScriptResult } from '../../../src/core/abilities/script-result.ts'
 import { pinPaths } from '../../../src/core/abilities/pinned-paths.ts'
 import { report } from '../../support/run-world.ts'
 
-type Validation = Parameters<typeof judgeScript>[0]['validation']
+type Validation = Parameters<typeof judgeScriptResult>[0]['validation']
 
 test.each<[string, Validation, Parameters<typeof report>[0], string | null]>([
   ['no rule, 0', undefined, { exitCode: 0 }, null],
@@ -40,13 +40,13 @@ test.each<[string, Validation, Parameters<typeof report>[0], string | null]>([
     'It used 2 GB',
   ],
 ])('[ABL35] %s', (_, validation, change, error) => {
-  const outcome = judgeScript({ id: 's', validation, timeoutMs: 1000 }, report(change))
+  const outcome = judgeScriptResult({ id: 's', validation, timeoutMs: 1000 }, report(change))
   expect(outcome.ok ? null : outcome.error).toBe(error)
 })
 
 test('[ABL16] the output is standard output, or standard error where that is empty', () => {
   const outputOf = (change: object) =>
-    judgeScript({ id: 's', validation: undefined, timeoutMs: 1000 }, report(change)).output
+    judgeScriptResult({ id: 's', validation: undefined, timeoutMs: 1000 }, report(change)).output
   expect(outputOf({ output: 'out', stderr: 'err' })).toBe('out')
   expect(outputOf({ output: '\n', stderr: 'err' })).toBe('err')
 })

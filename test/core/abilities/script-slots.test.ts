@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { fillScript, readScript } from '../../../src/core/abilities/script-slots.ts'
+import { fillScriptSlots, readScriptSlots } from '../../../src/core/abilities/script-slots.ts'
 
 let folder = ''
 beforeAll(() => {
@@ -16,9 +16,9 @@ afterAll(() => {
 const filling = (value: string) => ({ inputs: { x: value }, steps: {}, ask: '' })
 
 function fill(source: string, value: string): string {
-  const read = readScript(source)
+  const read = readScriptSlots(source)
   if ('problems' in read) throw new Error(read.problems.join('; '))
-  const filled = fillScript(read, filling(value))
+  const filled = fillScriptSlots(read, filling(value))
   if ('problem' in filled) throw new Error(filled.problem)
   return filled.script
 }
@@ -207,29 +207,29 @@ describe('values in scripts', () => {
     ['the name of a here-document', 'cat <<{{inputs.x}}\na\n{{inputs.x}}\n'],
     ['a script that cannot be read', 'echo "{{inputs.x}}'],
   ])('[ABL12] %s is no place for a value', (_, source) => {
-    expect(readScript(source)).toHaveProperty('problems')
+    expect(readScriptSlots(source)).toHaveProperty('problems')
   })
 
   test('[ABL12] a value that would end its here-document is refused, as is one with NUL', () => {
-    const document = readScript("cat <<'EOF'\n{{inputs.x}}\nEOF\n")
-    const tabs = readScript('cat <<-EOF\n{{inputs.x}}\n\tEOF\n')
-    const joined = readScript("cat <<'EOF'\nEO{{inputs.x}}\nEOF\n")
-    const plain = readScript('echo {{inputs.x}}')
+    const document = readScriptSlots("cat <<'EOF'\n{{inputs.x}}\nEOF\n")
+    const tabs = readScriptSlots('cat <<-EOF\n{{inputs.x}}\n\tEOF\n')
+    const joined = readScriptSlots("cat <<'EOF'\nEO{{inputs.x}}\nEOF\n")
+    const plain = readScriptSlots('echo {{inputs.x}}')
     if ('problems' in document || 'problems' in tabs || 'problems' in joined || 'problems' in plain)
       throw new Error('Not read')
     for (const value of ['EOF', 'a\nEOF', 'a\nEOF\ntouch x', 'EOF\n'])
-      expect(fillScript(document, filling(value))).toHaveProperty('problem')
+      expect(fillScriptSlots(document, filling(value))).toHaveProperty('problem')
     for (const value of ['a\n\t\tEOF\nb', 'EOF'])
-      expect(fillScript(tabs, filling(value))).toHaveProperty('problem')
-    expect(fillScript(joined, filling('F'))).toHaveProperty('problem')
-    expect(fillScript(joined, filling('G'))).toHaveProperty('script')
-    expect(fillScript(plain, filling('a\u0000b'))).toHaveProperty('problem')
+      expect(fillScriptSlots(tabs, filling(value))).toHaveProperty('problem')
+    expect(fillScriptSlots(joined, filling('F'))).toHaveProperty('problem')
+    expect(fillScriptSlots(joined, filling('G'))).toHaveProperty('script')
+    expect(fillScriptSlots(plain, filling('a\u0000b'))).toHaveProperty('problem')
   })
 
   test('[ABL12] texts in braces that name nothing stay, and a script without placeholders is never changed', () => {
     const source = 'echo {{other}} ${a[0]} `x` {{ inputs }} # {{x}}'
     expect(fill(source, 'v')).toBe(source)
-    const broken = readScript('echo "')
+    const broken = readScriptSlots('echo "')
     expect(broken).toEqual({ problems: [] })
   })
 })

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import type { Session } from '../../../src/contract/session.ts'
 import {
-  blockedError,
-  startError,
-  timeoutError,
+  providerBlockedError,
+  providerStartError,
+  providerTimeoutError,
 } from '../../../src/core/eval-run/providers/errors.ts'
 
 const look = 'Look at the sandbox provider "e2b" (POST /v1/providers/e2b/check).'
@@ -43,12 +43,12 @@ test.each([
   [null, `OpenCode could not be started: the sandbox is failed. ${look}`],
 ])('[EVR18] %s: the attempt says what failed and what to change', (reason, error) => {
   const sandbox = { state: 'failed', reason, provider: 'e2b' }
-  expect(startError({ sandbox } as Session)).toBe(error)
+  expect(providerStartError({ sandbox } as Session)).toBe(error)
 })
 
 test('[EVR17] [EVR14] a time-out and a blocked permission are named in the same style', () => {
-  expect(timeoutError('OpenCode', 4)).toBe('OpenCode timed out after 4s')
-  expect(blockedError('bash: sudo ls', 'Runs as root', 'oc')).toBe(
+  expect(providerTimeoutError('OpenCode', 4)).toBe('OpenCode timed out after 4s')
+  expect(providerBlockedError('bash: sudo ls', 'Runs as root', 'oc')).toBe(
     "OpenCode permission was blocked: bash: sudo ls (Runs as root). Set permissions of target 'oc' to once or always to allow it.",
   )
 })

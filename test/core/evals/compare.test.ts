@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { type Comparison, GateRule } from '../../../src/contract/eval-compare.ts'
 import { compareSides } from '../../../src/core/evals/compare/compare.ts'
-import { decidePromotion } from '../../../src/core/evals/compare/gate.ts'
+import { decidePromotion } from '../../../src/core/evals/compare/promotion.ts'
 import { summarise } from '../../../src/core/evals/compare/sides.ts'
 import { random } from '../../support/random.ts'
 import { rowOf, sideOf } from './rows.ts'

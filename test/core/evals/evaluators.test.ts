@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import type { EvaluatorAnswer } from '../../../src/contract/eval-request.ts'
 import { LeafEvaluator } from '../../../src/contract/eval-evaluator.ts'
-import { schemaMistakes } from '../../../src/core/evals/evaluators/json-schema.ts'
-import { requestsOf } from '../../../src/core/evals/evaluators/score.ts'
+import { jsonSchemaMistakes } from '../../../src/core/evals/evaluators/json-schema.ts'
+import { scoreRequests } from '../../../src/core/evals/evaluators/score.ts'
 import { answered, caseWith, scoreOf } from './subject.ts'
 
 const hit = (...hits: string[]) => ({ score: 1, hits, misses: [] })
@@ -194,7 +194,7 @@ describe('[EVAL11] json_schema', () => {
     [{ properties: { a: false } }, { a: 1 }, 'answer.a: must not be there'],
   ])('%j refuses %j', (schema, answer, message) => {
     expect(fits(schema, answer)).toEqual(miss(message))
-    expect(schemaMistakes(schema)).toEqual([])
+    expect(jsonSchemaMistakes(schema)).toEqual([])
   })
 
   test.each([
@@ -237,7 +237,7 @@ describe('[EVAL11] json_schema', () => {
     [{ required: 'a' }, ['required']],
     [{ items: [{}] }, ['items']],
   ])('what is not understood is named: %j', (schema, path) => {
-    expect(schemaMistakes(schema).map((mistake) => mistake.path)).toEqual([path])
+    expect(jsonSchemaMistakes(schema).map((mistake) => mistake.path)).toEqual([path])
   })
 })
 
@@ -370,7 +370,7 @@ describe('[EVAL12] what was found out in the workspace', () => {
     [{ type: 'evidence' }, { kind: 'evidence' }],
   ])('%j asks for %j, under its name', (config, request) => {
     const evaluator = LeafEvaluator.parse({ name: 'e', ...config })
-    expect(requestsOf({ case: caseWith([evaluator]), response: answered('x') })).toEqual([
+    expect(scoreRequests({ case: caseWith([evaluator]), response: answered('x') })).toEqual([
       { id: 'e', ...request },
     ])
   })
@@ -380,7 +380,7 @@ describe('[EVAL12] what was found out in the workspace', () => {
     const keys = { latency: ['threshold'], contains: ['value'], tool_trajectory: ['mode'] }[type]
     const config = Object.fromEntries(Object.entries(rest).filter(([key]) => keys?.includes(key)))
     const evaluator = LeafEvaluator.parse({ name: 'e', type, ...config })
-    expect(requestsOf({ case: caseWith([evaluator]), response: answered('x') })).toEqual([])
+    expect(scoreRequests({ case: caseWith([evaluator]), response: answered('x') })).toEqual([])
   })
 
   test('patterns of files tell capitals apart, and long values are shown in part', () => {

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { root } from '../../../local/binaries.ts'
 import { GateRule } from '../../../src/contract/eval-compare.ts'
 import { compareSides } from '../../../src/core/evals/compare/compare.ts'
-import { decidePromotion } from '../../../src/core/evals/compare/gate.ts'
+import { decidePromotion } from '../../../src/core/evals/compare/promotion.ts'
 import { checkEvalFiles } from '../../../src/core/evals/files/check.ts'
 import { replayed } from './replayed.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { EvaluatorConfig } from '../../../src/contract/eval-evaluator.ts'
-import { requestsOf, scoreCase } from '../../../src/core/evals/evaluators/score.ts'
+import { scoreRequests, scoreCase } from '../../../src/core/evals/evaluators/score.ts'
 import { answered, caseWith } from './subject.ts'
 
 const llm = EvaluatorConfig.parse({ type: 'llm_judge', name: 'judge', prompt: 'Be fair' })
@@ -17,7 +17,7 @@ const rubric = EvaluatorConfig.parse({
 /** Asks, and lets the judge say this. */
 function judge(config: EvaluatorConfig, answer: string, text: (prompt: string) => string) {
   const subject = { case: caseWith([config]), response: answered(answer, [{ tool: 'bash' }]) }
-  const [request] = requestsOf(subject)
+  const [request] = scoreRequests(subject)
   if (request?.kind !== 'model') throw new Error('Expected a request to a model')
   const scored = scoreCase(subject, {
     [request.id]: { kind: 'model', text: text(request.prompt) },
@@ -192,7 +192,7 @@ describe('[EVAL16] a judge that is a program', () => {
     })
 
   test('gets the case and the answer as JSON; users’ keys keep their case', () => {
-    const [request] = requestsOf(subject)
+    const [request] = scoreRequests(subject)
     expect(request).toMatchObject({
       id: 'code',
       kind: 'code_judge',

@@ -1,8 +1,8 @@
 import type { EvalSide } from '../../../src/contract/eval-compare.ts'
 import type { EvalSuite } from '../../../src/contract/eval-suite.ts'
 import type { Target } from '../../../src/contract/eval-target.ts'
-import { digestOf } from '../../../src/core/evals/files/suite.ts'
-import { errorRow, scoredRow } from '../../../src/core/evals/results/rows.ts'
+import { suiteFileDigest } from '../../../src/core/evals/files/suite.ts'
+import { errorResultRow, scoredResultRow } from '../../../src/core/evals/results/rows.ts'
 
 /** Scores the recorded answers of a target, without any run. */
 export function replayed(suite: EvalSuite, target: Target | undefined, runId: string): EvalSide {
@@ -10,7 +10,7 @@ export function replayed(suite: EvalSuite, target: Target | undefined, runId: st
   return {
     runId,
     target: target.name,
-    suiteDigest: digestOf(suite),
+    suiteDigest: suiteFileDigest(suite),
     cases: suite.cases.map(({ id, repetitions, required }) => ({ id, repetitions, required })),
     rows: suite.cases.map((each) => {
       const attempted = {
@@ -19,8 +19,8 @@ export function replayed(suite: EvalSuite, target: Target | undefined, runId: st
       }
       const response = target.responses[each.id]?.[0]
       return response === undefined
-        ? errorRow(attempted, 'Nothing was recorded')
-        : scoredRow(attempted, response, {})
+        ? errorResultRow(attempted, 'Nothing was recorded')
+        : scoredResultRow(attempted, response, {})
     }),
   }
 }

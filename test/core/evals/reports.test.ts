@@ -1,10 +1,10 @@
 import { spawnSync } from 'node:child_process'
 import { describe, expect, test } from 'vitest'
 import { compareSides } from '../../../src/core/evals/compare/compare.ts'
-import { renderHtml } from '../../../src/core/evals/reports/html.ts'
-import { escapeXml, renderJunit } from '../../../src/core/evals/reports/junit.ts'
-import { renderMarkdown } from '../../../src/core/evals/reports/markdown.ts'
-import { renderJsonl } from '../../../src/core/evals/reports/report.ts'
+import { renderHtmlReport } from '../../../src/core/evals/reports/html.ts'
+import { escapeXml, renderJunitReport } from '../../../src/core/evals/reports/junit.ts'
+import { renderMarkdownReport } from '../../../src/core/evals/reports/markdown.ts'
+import { renderJsonlReport } from '../../../src/core/evals/reports/report.ts'
 import { needing } from '../../support/needs.ts'
 import { rowOf, sideOf } from './rows.ts'
 
@@ -40,7 +40,7 @@ const report = {
 }
 
 test('[EVAL39] JSONL has one row per line, as it is', () => {
-  const lines = renderJsonl(candidate.rows).split('\n')
+  const lines = renderJsonlReport(candidate.rows).split('\n')
   expect(lines.pop()).toBe('')
   expect(lines.map((line) => JSON.parse(line))).toEqual(candidate.rows)
 })
@@ -63,7 +63,7 @@ print(json.dumps(plain(tree.fromstring(sys.stdin.buffer.read()))))
   needing(hasPython, 'python3')(
     '[EVAL40] is read by an XML parser, whatever is in the texts',
     () => {
-      const read = spawnSync('python3', ['-c', readXml], { input: renderJunit(report) })
+      const read = spawnSync('python3', ['-c', readXml], { input: renderJunitReport(report) })
       expect(read.stderr.toString()).toBe('')
       const top = JSON.parse(read.stdout.toString()) as Node
       expect([top.tag, top.at['tests'], top.at['failures'], top.at['errors']]).toEqual([
@@ -95,12 +95,12 @@ print(json.dumps(plain(tree.fromstring(sys.stdin.buffer.read()))))
     expect(escapeXml('a\u0008\u000b\ufffe\udc00<&>"\'😀\n\t')).toBe(
       'a\\u0008\\u000b\\ufffe\\udc00&lt;&amp;&gt;&quot;&apos;😀\n\t',
     )
-    expect(renderJunit({ dataset: 'a\nb', sides: [] })).toContain('name="a&#10;b"')
+    expect(renderJunitReport({ dataset: 'a\nb', sides: [] })).toContain('name="a&#10;b"')
   })
 })
 
 describe('[EVAL41] the Markdown summary', () => {
-  const text = renderMarkdown(report)
+  const text = renderMarkdownReport(report)
   test('has the numbers, the gate, what was shown and the regressions with links', () => {
     expect(text).toContain('| agent | 5 | 1 (20 %) | 0.380 | 2 |')
     expect(text).toContain('**Gate: fail.** Because ')
@@ -115,14 +115,14 @@ describe('[EVAL41] the Markdown summary', () => {
   })
   test('says so if all is well', () => {
     const good = { dataset: 'd', sides: [baseline], comparison: compareSides(baseline, baseline) }
-    expect(renderMarkdown(good)).toContain('Every attempt passed.')
-    expect(renderMarkdown(good)).toContain('No difference is shown.')
-    expect(renderMarkdown(good)).toContain('No case got worse.')
+    expect(renderMarkdownReport(good)).toContain('Every attempt passed.')
+    expect(renderMarkdownReport(good)).toContain('No difference is shown.')
+    expect(renderMarkdownReport(good)).toContain('No case got worse.')
   })
 })
 
 describe('[EVAL42] the HTML report', () => {
-  const html = renderHtml(report)
+  const html = renderHtmlReport(report)
   test('runs no script, asks for nothing, and holds what users wrote as text', () => {
     expect(html).toContain("default-src 'none'")
     expect(html).not.toMatch(/<script|<link|<img|<iframe|src=|url\(|@import|"javascript:/)

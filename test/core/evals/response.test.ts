@@ -1,5 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import { answerOf, traceOf, withoutRoot } from '../../../src/core/evals/response/answer.ts'
+import {
+  responseAnswer,
+  responseTrace,
+  responseWithoutRoot,
+} from '../../../src/core/evals/response/answer.ts'
 import {
   type OpencodePart,
   responseOfEvents,
@@ -117,7 +121,7 @@ describe('[EVAL1] the messages of OpenCode', () => {
   })
 
   test('[EVAL3] errored calls are counted, and names of tools keep their case in every field', () => {
-    expect(traceOf(response)).toEqual({
+    expect(responseTrace(response)).toEqual({
       event_count: 4,
       tool_names: ['bash', 'grep', 'noInput', 'readFile'],
       tool_calls_by_name: { readFile: 1, bash: 1, grep: 1, noInput: 1 },
@@ -227,7 +231,7 @@ describe('[EVAL3] what is graded', () => {
       { outputMessages: [...said('a').outputMessages, { role: 'tool', content: 'b' }] },
       'a',
     ],
-  ])('is %s', (_, response, answer) => expect(answerOf(response)).toBe(answer))
+  ])('is %s', (_, response, answer) => expect(responseAnswer(response)).toBe(answer))
 })
 
 test('[EVAL4] the root of the workspace is written as $WORKSPACE, and nothing that only begins like it', () => {
@@ -235,9 +239,9 @@ test('[EVAL4] the root of the workspace is written as $WORKSPACE, and nothing th
     answer: 'in /w/a1/src, /w/a1, /w/a10 and "/w/a1"',
     calls: [{ input: { path: '/w/a1', n: 1, none: null } }],
   }
-  expect(withoutRoot(given, '/w/a1/')).toEqual({
+  expect(responseWithoutRoot(given, '/w/a1/')).toEqual({
     answer: 'in $WORKSPACE/src, $WORKSPACE, /w/a10 and "$WORKSPACE"',
     calls: [{ input: { path: '$WORKSPACE', n: 1, none: null } }],
   })
-  expect(withoutRoot('/a', '/')).toBe('/a')
+  expect(responseWithoutRoot('/a', '/')).toBe('/a')
 })

@@ -1,6 +1,6 @@
 import type { EvalSide } from '../../../src/contract/eval-compare.ts'
 import type { ResultRow } from '../../../src/contract/eval-result.ts'
-import { verdictOf } from '../../../src/core/evals/evaluators/scored.ts'
+import { scoredVerdict } from '../../../src/core/evals/evaluators/scored.ts'
 
 export const rowOf = (id: string, score: number, rest: Partial<ResultRow> = {}): ResultRow => ({
   timestamp: '2026-11-18T00:00:00.000Z',
@@ -9,7 +9,7 @@ export const rowOf = (id: string, score: number, rest: Partial<ResultRow> = {}):
   target: 'agent',
   attempt: 0,
   score,
-  verdict: verdictOf(score),
+  verdict: scoredVerdict(score),
   hits: [],
   misses: score < 1 ? ['Something is missing'] : [],
   candidate_answer: 'answer',
@@ -20,7 +20,7 @@ export const rowOf = (id: string, score: number, rest: Partial<ResultRow> = {}):
       score,
       weight: 1,
       required: false,
-      verdict: verdictOf(score),
+      verdict: scoredVerdict(score),
       hits: [],
       misses: [],
     },

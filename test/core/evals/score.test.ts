@@ -1,9 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import { EvaluatorConfig } from '../../../src/contract/eval-evaluator.ts'
 import { ResultRow } from '../../../src/contract/eval-result.ts'
-import { requestsOf, scoreCase } from '../../../src/core/evals/evaluators/score.ts'
-import { verdictOf } from '../../../src/core/evals/evaluators/scored.ts'
-import { errorRow, isTimeoutLike, scoredRow } from '../../../src/core/evals/results/rows.ts'
+import { scoreRequests, scoreCase } from '../../../src/core/evals/evaluators/score.ts'
+import { scoredVerdict } from '../../../src/core/evals/evaluators/scored.ts'
+import {
+  errorResultRow,
+  isTimeoutLike,
+  scoredResultRow,
+} from '../../../src/core/evals/results/rows.ts'
 import { answered, caseWith } from './subject.ts'
 
 const contains = (name: string, value: string[], rest: object = {}) =>
@@ -18,7 +22,7 @@ test.each([
   [0.6, 'borderline'],
   [0.599999999, 'fail'],
   [0, 'fail'],
-])('[EVAL17] %d is %s', (given, verdict) => expect(verdictOf(given)).toBe(verdict))
+])('[EVAL17] %d is %s', (given, verdict) => expect(scoredVerdict(given)).toBe(verdict))
 
 describe('[EVAL17] the score of a case', () => {
   test('is the weighted mean of its evaluators, whose sentences say whose they are', () => {
@@ -46,7 +50,7 @@ describe('[EVAL17] the score of a case', () => {
     const tenths = Array.from({ length: 10 }, (_, at) =>
       contains(`e${at}`, [at < 8 ? 'a' : 'x'], { weight: 0.1 }),
     )
-    expect(verdictOf(score(tenths).score)).toBe('pass')
+    expect(scoredVerdict(score(tenths).score)).toBe('pass')
   })
 
   test('is 0 if a required evaluator does not pass', () => {
@@ -88,7 +92,7 @@ describe('[EVAL19] a composite', () => {
 
   test('is the weighted mean of its parts, which are shown', () => {
     const subject = { case: caseWith([composite()]), response: answered('abc') }
-    expect(requestsOf(subject).map(({ id }) => id)).toEqual(['all/tests'])
+    expect(scoreRequests(subject).map(({ id }) => id)).toEqual(['all/tests'])
     const [result] = scoreCase(subject, { 'all/tests': ended }).results
     expect(result).toMatchObject({ name: 'all', type: 'composite', score: 0.75 })
     expect(result?.evaluator_results?.map((part) => [part.name, part.score])).toEqual([
@@ -118,7 +122,7 @@ describe('[EVAL20] result rows', () => {
 
   test('of an answer', () => {
     const response = answered('abc', [{ tool: 'knowledgeSearch', input: { maxResults: 3 } }])
-    const row = scoredRow(attempted, response, {})
+    const row = scoredResultRow(attempted, response, {})
     expect(ResultRow.parse(row)).toEqual(row)
     expect(row).toMatchObject({
       eval_id: 'case',
@@ -140,7 +144,7 @@ describe('[EVAL20] result rows', () => {
   })
 
   test('of an error', () => {
-    const row = errorRow(attempted, 'OpenCode timed out after 600s')
+    const row = errorResultRow(attempted, 'OpenCode timed out after 600s')
     expect(ResultRow.parse(row)).toEqual(row)
     expect(row).toMatchObject({
       score: 0,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { intervalOf } from '../../../src/core/evals/statistics/interval.ts'
+import { confidenceInterval } from '../../../src/core/evals/statistics/interval.ts'
 import { mcnemar } from '../../../src/core/evals/statistics/mcnemar.ts'
 import { passAtK, passPowK } from '../../../src/core/evals/statistics/repetitions.ts'
 import {
@@ -58,7 +58,7 @@ describe('[EVAL33] the interval of a mean difference', () => {
 
   test('below 30 cases is by t: worked out by hand', () => {
     // Mean 0.2, deviations 0.8, -0.2, -0.2, -0.2, -0.2: variance 0.2, standard error 0.2, t(4) 2.776445.
-    const interval = intervalOf([1, 0, 0, 0, 0], at)
+    const interval = confidenceInterval([1, 0, 0, 0, 0], at)
     expect(interval).toMatchObject({ method: 't', confidence: 0.95 })
     expect(interval?.low).toBeCloseTo(0.2 - 2.776445 * 0.2, 5)
     expect(interval?.high).toBeCloseTo(0.2 + 2.776445 * 0.2, 5)
@@ -67,25 +67,25 @@ describe('[EVAL33] the interval of a mean difference', () => {
   test('from 30 cases on is by a bootstrap, near to what t says, and repeatable by its seed', () => {
     const next = random(7)
     const differences = Array.from({ length: 200 }, () => next() - 0.4)
-    const interval = intervalOf(differences, at)
+    const interval = confidenceInterval(differences, at)
     expect(interval?.method).toBe('bootstrap')
-    expect(intervalOf(differences, at)).toEqual(interval)
-    expect(intervalOf(differences, { ...at, seed: 2 })).not.toEqual(interval)
+    expect(confidenceInterval(differences, at)).toEqual(interval)
+    expect(confidenceInterval(differences, { ...at, seed: 2 })).not.toEqual(interval)
     const mean = differences.reduce((sum, value) => sum + value, 0) / 200
     const spread = Math.sqrt(differences.reduce((sum, value) => sum + (value - mean) ** 2, 0) / 199)
     const half = (1.972 * spread) / Math.sqrt(200)
     expect(Math.abs((interval?.low ?? 0) - (mean - half))).toBeLessThan(half / 10)
     expect(Math.abs((interval?.high ?? 0) - (mean + half))).toBeLessThan(half / 10)
-    const narrow = intervalOf(differences, { ...at, confidence: 0.8 })
+    const narrow = confidenceInterval(differences, { ...at, confidence: 0.8 })
     expect(narrow?.low).toBeGreaterThan(interval?.low ?? 0)
   })
 
   test('of equal differences is a point, and of one case there is none', () => {
-    expect(intervalOf(Array(40).fill(0), at)).toMatchObject({ low: 0, high: 0 })
-    expect(intervalOf(Array(10).fill(0.5), at)).toMatchObject({ low: 0.5, high: 0.5 })
-    expect(intervalOf([-1, 0], at)).toMatchObject({ low: -1, high: 1 })
-    expect(intervalOf([1], at)).toBeNull()
-    expect(intervalOf([], at)).toBeNull()
+    expect(confidenceInterval(Array(40).fill(0), at)).toMatchObject({ low: 0, high: 0 })
+    expect(confidenceInterval(Array(10).fill(0.5), at)).toMatchObject({ low: 0.5, high: 0.5 })
+    expect(confidenceInterval([-1, 0], at)).toMatchObject({ low: -1, high: 1 })
+    expect(confidenceInterval([1], at)).toBeNull()
+    expect(confidenceInterval([], at)).toBeNull()
   })
 
   test.each([10, 20, 29, 30, 40])(
@@ -96,7 +96,7 @@ describe('[EVAL33] the interval of a mean difference', () => {
       let held = 0
       for (let trial = 0; trial < trials; trial += 1) {
         const differences = Array.from({ length: count }, () => next() + next() + next() - 1.5)
-        const interval = intervalOf(differences, {
+        const interval = confidenceInterval(differences, {
           confidence: 0.95,
           seed: trial,
           draws: 2000 * count,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { EvalSuite } from '../../../src/contract/eval-suite.ts'
 import { checkEvalFiles } from '../../../src/core/evals/files/check.ts'
-import { digestOf } from '../../../src/core/evals/files/suite.ts'
+import { suiteFileDigest } from '../../../src/core/evals/files/suite.ts'
 
 const check = (content: string, others: Record<string, string> = {}, path = 'evals/demo.yaml') =>
   checkEvalFiles({
@@ -120,9 +120,9 @@ tests:
   test('the digest is about what is asked and expected, not about the description', () => {
     const { suite } = check(good, { 'evals/data/numbers.txt': '1' })
     if (suite === null) throw new Error('Expected a suite')
-    expect(digestOf({ ...suite, description: 'Other' })).toBe(digestOf(suite))
-    expect(digestOf({ ...suite, dataset: 'Other' })).not.toBe(digestOf(suite))
-    expect(check(good, { 'evals/data/numbers.txt': '2' }).digest).not.toBe(digestOf(suite))
+    expect(suiteFileDigest({ ...suite, description: 'Other' })).toBe(suiteFileDigest(suite))
+    expect(suiteFileDigest({ ...suite, dataset: 'Other' })).not.toBe(suiteFileDigest(suite))
+    expect(check(good, { 'evals/data/numbers.txt': '2' }).digest).not.toBe(suiteFileDigest(suite))
   })
 })
 

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'vitest'
 import type { ChangeEvent } from '../../../src/contract/change.ts'
 import { evaluateFixture } from '../../../src/core/evidence/dry-run/evaluate.ts'
-import { fingerprintOf, isReviewSafe } from '../../../src/core/evidence/safety.ts'
+import { safetyFingerprint, isReviewSafe } from '../../../src/core/evidence/safety.ts'
 import {
   edit,
   file,
@@ -129,10 +129,10 @@ describe('review safety', () => {
 
   test('[EVD10] a fingerprint tells what a reviewer would notice, and holds no content', () => {
     const event = proven()
-    const base = fingerprintOf([event])
-    expect(fingerprintOf([{ ...event, oldString: 'x', eventId: 'evt_2', executionSeq: 7 }])).toBe(
-      base,
-    )
+    const base = safetyFingerprint([event])
+    expect(
+      safetyFingerprint([{ ...event, oldString: 'x', eventId: 'evt_2', executionSeq: 7 }]),
+    ).toBe(base)
     for (const over of [
       { warnings: ['x'] },
       { evidenceProof: 'x' },
@@ -142,9 +142,9 @@ describe('review safety', () => {
       { sourceImportKey: 'x' },
       { after: null },
     ] as Partial<ChangeEvent>[])
-      expect(fingerprintOf([{ ...event, ...over }])).not.toBe(base)
+      expect(safetyFingerprint([{ ...event, ...over }])).not.toBe(base)
     const two = { ...event, relativePath: 'b' }
-    expect(fingerprintOf([two, event])).toBe(fingerprintOf([event, two]))
+    expect(safetyFingerprint([two, event])).toBe(safetyFingerprint([event, two]))
   })
 })
 

@@ -9,8 +9,8 @@ import {
 } from '../../../src/contract/evidence.ts'
 import { fixtureBundle, fixtureDelivery } from '../../../src/core/evidence/dry-run/fixture.ts'
 import { proveChanges } from '../../../src/core/evidence/prove.ts'
-import { digestOf } from '../../../src/core/evidence/texts/exact.ts'
-import { holdsAfterwards } from '../../../src/core/evidence/upgrade.ts'
+import { exactDigest } from '../../../src/core/evidence/texts/exact.ts'
+import { upgradeHolds } from '../../../src/core/evidence/upgrade.ts'
 import { isResolvedByProof } from '../../../src/core/evidence/warnings.ts'
 import {
   edit,
@@ -37,16 +37,34 @@ const reasonsOf = (...args: Parameters<typeof prove>) =>
 const text = (value: string): EvidenceFile['before'] => ({
   state: 'text',
   text: value,
-  ...digestOf(value),
+  ...exactDigest(value),
   mode: '100644',
 })
 
 describe('off', () => {
+  test('[CHG18] a history that is not whole makes nothing exact, in any mode', () => {
+    const made = fixture({
+      parts: [write('new\n', { exists: false })],
+      capability: { formatted: [] },
+      snapshotFiles: [file(null, 'new\n')],
+    })
+    const whole = fixtureBundle(made)
+    const left = { code: 'part-limit' as const, windowId: null, path: null, partId: null }
+    for (const mode of ['off', 'shadow', 'full'] as const) {
+      const proofs = [whole, { ...whole, failures: [left] }].map(
+        (bundle) =>
+          proveChanges({ bundle, delivery: fixtureDelivery(made), mode }).changes[0]?.event
+            .evidenceProof,
+      )
+      expect([mode, ...proofs]).toEqual([mode, 'toolpart-chain', 'metadata-only-fallback'])
+    }
+  })
+
   test('[EVD11] looks at no window, no file and no read', () => {
     const made = fixture()
     const bundle = new Proxy(fixtureBundle(made), {
       get(target, name) {
-        if (['windows', 'files', 'reads', 'failures'].includes(String(name)))
+        if (['windows', 'files', 'reads'].includes(String(name)))
           throw new Error(`Off has read ${String(name)}`)
         return Reflect.get(target, name) as unknown
       },
@@ -138,7 +156,7 @@ describe('what a bundle claims', () => {
   test.each<[string, Change, string]>([
     [
       'a text that has not its hash',
-      changeFile({ before: { ...text('x'), ...digestOf('y') } }),
+      changeFile({ before: { ...text('x'), ...exactDigest('y') } }),
       'content-hash-mismatch',
     ],
     [
@@ -501,17 +519,17 @@ describe('after the proof', () => {
   test('[EVD16] an upgrade that is about something else than its original does not hold', () => {
     const [a, b] = [original(), upgraded()]
     if (!a || !b) throw new Error('No change')
-    expect(holdsAfterwards(a, b)).toBe(true)
+    expect(upgradeHolds(a, b)).toBe(true)
     for (const over of [
       ...['sourceImportKey', 'taskId', 'sessionId', 'memberName', 'sourcePartId'],
       ...['sourceMessageId', 'relativePath', 'evidenceProof'],
     ])
-      expect([over, holdsAfterwards(a, { ...b, event: { ...b.event, [over]: 'x' } })]).toEqual([
+      expect([over, upgradeHolds(a, { ...b, event: { ...b.event, [over]: 'x' } })]).toEqual([
         over,
         false,
       ])
-    expect(holdsAfterwards(a, { ...b, beforeContent: null })).toBe(false)
-    expect(holdsAfterwards(a, { ...b, afterContent: null })).toBe(false)
+    expect(upgradeHolds(a, { ...b, beforeContent: null })).toBe(false)
+    expect(upgradeHolds(a, { ...b, afterContent: null })).toBe(false)
   })
 
   test('[EVD17] five known warnings go, and nothing that sounds like them', () => {

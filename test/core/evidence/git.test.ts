@@ -15,7 +15,7 @@ import {
 import type { ProofDelivery } from '../../../src/core/evidence/candidate.ts'
 import { fixtureBundle, fixtureDelivery } from '../../../src/core/evidence/dry-run/fixture.ts'
 import { proveChanges } from '../../../src/core/evidence/prove.ts'
-import { digestOf } from '../../../src/core/evidence/texts/exact.ts'
+import { exactDigest } from '../../../src/core/evidence/texts/exact.ts'
 import { hashText } from '../../../src/core/hash.ts'
 import { fixture } from '../../support/proof-fixtures.ts'
 import { random as seeded, seedsOf } from '../../support/random.ts'
@@ -44,7 +44,9 @@ function show(tree: string, path: string): string | null {
   return text
 }
 const sideOf = (text: string | null): EvidenceSide =>
-  text === null ? { state: 'absent' } : { state: 'text', text, ...digestOf(text), mode: '100644' }
+  text === null
+    ? { state: 'absent' }
+    : { state: 'text', text, ...exactDigest(text), mode: '100644' }
 
 interface Story {
   bundle: EvidenceBundle

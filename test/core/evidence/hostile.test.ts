@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { EvidenceBundle, type EvidencePart } from '../../../src/contract/evidence.ts'
 import { fixtureBundle, fixtureDelivery } from '../../../src/core/evidence/dry-run/fixture.ts'
 import { proveChanges } from '../../../src/core/evidence/prove.ts'
-import { applyHunks, parsePatch } from '../../../src/core/evidence/texts/patch.ts'
+import { applyPatchHunks, parsePatch } from '../../../src/core/evidence/texts/patch.ts'
 import { edit, file, fixture, write } from '../../support/proof-fixtures.ts'
 
 const repeat = <T>(count: number, make: (nth: number) => T): T[] =>
@@ -76,10 +76,12 @@ describe('[EVD21] a bundle at every limit is decided on in seconds', () => {
     const [act] = parsePatch(patch) ?? []
     if (act?.type !== 'update') throw new Error('It is an update')
     expect(
-      secondsOf(() => expect(applyHunks(lines.join('\n'), act.hunks)).toBeNull()),
+      secondsOf(() => expect(applyPatchHunks(lines.join('\n'), act.hunks)).toBeNull()),
     ).toBeLessThan(2)
     const many = repeat(3000, () => act.hunks[0]!)
-    expect(secondsOf(() => expect(applyHunks(lines.join('\n'), many)).toBeNull())).toBeLessThan(2)
+    expect(
+      secondsOf(() => expect(applyPatchHunks(lines.join('\n'), many)).toBeNull()),
+    ).toBeLessThan(2)
   })
 })
 

@@ -2,12 +2,17 @@
 
 import { describe, expect, test } from 'vitest'
 import { evaluateFixture } from '../../../src/core/evidence/dry-run/evaluate.ts'
-import { changedLines, escapeName, linesOf, refOf } from '../../../src/core/evidence/texts/exact.ts'
 import {
-  applyHunks,
+  exactChangedLines,
+  escapeExactName,
+  exactLines,
+  exactRef,
+} from '../../../src/core/evidence/texts/exact.ts'
+import {
+  applyPatchHunks,
   type Hunk,
   parsePatch,
-  reverseHunks,
+  reversePatchHunks,
 } from '../../../src/core/evidence/texts/patch.ts'
 import {
   edit,
@@ -29,19 +34,19 @@ describe('lines', () => {
     ['a', 'a\n', { first: 1, removed: 1, added: 1 }],
     ['a\n', 'a\n', { first: 2, removed: 0, added: 0 }],
   ])('[EVD5] from %j to %j', (before, after, lines) => {
-    expect(changedLines(before, after)).toEqual(lines)
+    expect(exactChangedLines(before, after)).toEqual(lines)
   })
 
   test('[EVD5] a text is its lines, and the empty one has none', () => {
-    expect(linesOf('a\n\nb')).toEqual(['a\n', '\n', 'b'])
-    expect(linesOf('')).toEqual([])
-    expect(refOf({ sha256: 'ab', sizeBytes: 2 }).blobRef).toBe('sha256:ab')
+    expect(exactLines('a\n\nb')).toEqual(['a\n', '\n', 'b'])
+    expect(exactLines('')).toEqual([])
+    expect(exactRef({ sha256: 'ab', sizeBytes: 2 }).blobRef).toBe('sha256:ab')
   })
 
   test('[EVD18] a name is shown without control characters, and not at any length', () => {
-    expect(escapeName('a\u0000\n\u009fb')).toBe('a\\u0000\\u000a\\u009fb')
-    expect(escapeName('x'.repeat(301))).toBe(`${'x'.repeat(300)}…`)
-    expect(escapeName('\ud800').isWellFormed()).toBe(true)
+    expect(escapeExactName('a\u0000\n\u009fb')).toBe('a\\u0000\\u000a\\u009fb')
+    expect(escapeExactName('x'.repeat(301))).toBe(`${'x'.repeat(300)}…`)
+    expect(escapeExactName('\ud800').isWellFormed()).toBe(true)
   })
 })
 
@@ -74,15 +79,15 @@ describe('hunks', () => {
     ['at the end, and it is', 'a\nb\n', [hunk('b', 'B', true)], 'a\nB\n'],
     ['at the end, and it is not', 'a\nb\n', [hunk('a', 'A', true)], null],
   ])('[EVD5] %s', (_, text, hunks, after) => {
-    expect(applyHunks(text, hunks)).toBe(after)
+    expect(applyPatchHunks(text, hunks)).toBe(after)
   })
 
   test('[EVD7] backwards they lead to one text, or to none', () => {
-    expect(reverseHunks('a\nB\n', [hunk('b', 'B')])).toBe('a\nb\n')
-    expect(reverseHunks('B\nB\n', [hunk('b', 'B')])).toBeNull()
-    expect(reverseHunks('a\n', [hunk('b', '')])).toBeNull()
-    expect(reverseHunks('b\nB\n', [hunk('b', 'B')])).toBeNull()
-    expect(reverseHunks('a\nB', [hunk('b', 'B')])).toBeNull()
+    expect(reversePatchHunks('a\nB\n', [hunk('b', 'B')])).toBe('a\nb\n')
+    expect(reversePatchHunks('B\nB\n', [hunk('b', 'B')])).toBeNull()
+    expect(reversePatchHunks('a\n', [hunk('b', '')])).toBeNull()
+    expect(reversePatchHunks('b\nB\n', [hunk('b', 'B')])).toBeNull()
+    expect(reversePatchHunks('a\nB', [hunk('b', 'B')])).toBeNull()
   })
 
   test.each([

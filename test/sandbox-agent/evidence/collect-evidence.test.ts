@@ -4,6 +4,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, test } from 'vitest'
 import { bundleText } from '../../../sandbox-agent/evidence/bundle-text.ts'
 import { openlyHeld, runHeld } from '../../../sandbox-agent/enclosure/held.ts'
+import type { EvidenceFailure } from '../../../src/contract/evidence.ts'
 import { edit, sha256, Store, write } from './store-kit.ts'
 
 const mebibyte = 1024 * 1024
@@ -159,6 +160,95 @@ describe('what a collect brings', () => {
     expect(bundle.neighbours).toMatchObject([
       { messageId: other, sessionId: 'ses_other', tool: 'write', paths: ['a.txt'] },
     ])
+  })
+})
+
+describe('a history that is longer than one bundle', () => {
+  const parts = (store: Store, message: string, count: number, session?: string) => {
+    const state = { status: 'completed', input: {}, metadata: {}, time: { start: 1, end: 2 } }
+    store.db.exec('begin')
+    const ids = Array.from({ length: count }, (_, n) =>
+      store.addPart(message, { type: 'tool', tool: 'read', callID: `c${n}`, state }, session),
+    )
+    store.db.exec('commit')
+    return ids
+  }
+  const pages = async (store: Store) => {
+    const bundles: Awaited<ReturnType<Store['collect']>>['bundle'][] = []
+    let after: string | null = null
+    do {
+      const { bundle, next } = await store.collect({ after })
+      bundles.push(bundle)
+      after = next
+    } while (after !== null)
+    return bundles
+  }
+
+  test('[CHG18] comes on several pages, each message whole and once, however many rows it has', async () => {
+    const store = new Store().begin()
+    const told: string[] = []
+    // The ids go down while the time goes up: whoever pages by ids loses some.
+    for (const id of ['msg_d', 'msg_c', 'msg_b', 'msg_a']) {
+      store.addMessage(id, { role: 'assistant', parentID: 'msg_prompt', time: { completed: 1 } })
+      told.push(...parts(store, id, 1500))
+    }
+    store.write('a.txt', '1\n')
+    const last = store.step([edit('a.txt', '1', '2', '2\n')])
+    const bundles = await pages(store)
+    const found = bundles.flatMap((bundle) => bundle.parts.map(({ id }) => id))
+    expect(found.slice(0, told.length)).toEqual(told)
+    expect(found).toHaveLength(told.length + 1)
+    expect(bundles.flatMap(codes)).toEqual([])
+    expect(bundles.at(-1)?.messages.map(({ id }) => id)).toContain(last)
+    expect(bundles.at(-1)?.files).toMatchObject([{ after: textOf('2\n') }])
+  })
+
+  test.each([2300, 4500])(
+    '[CHG18] a message of %i tool parts is cut, says so, and the next one is reached',
+    async (count) => {
+      const store = new Store().begin()
+      store.write('a.txt', '1\n')
+      const large = store.step([edit('a.txt', '1', '2', '2\n')])
+      const told = parts(store, large, count)
+      const next = store.step([edit('a.txt', '2', '3', '3\n')])
+      const [first, second, ...more] = await pages(store)
+      expect(more).toEqual([])
+      expect(first?.parts).toHaveLength(2000)
+      const failures = failuresOf(first!) as EvidenceFailure[]
+      expect(new Set(failures.map(({ code }) => code))).toEqual(new Set(['part-limit']))
+      // Every part that is not here is named: it was not taken away.
+      const left = told.slice(1999)
+      expect(failures.map(({ partId }) => partId)).toEqual([null, ...left])
+      expect(second?.messages.map(({ id }) => id)).toEqual([next])
+      expect(codes(second!)).toEqual([])
+    },
+  )
+
+  test('[CHG18] a message whose rows are no tools and too many is cut, too', async () => {
+    const store = new Store().begin()
+    const message = store.step([write('a.txt', 'one\n', false)])
+    store.db.exec('begin')
+    for (let n = 0; n < 4100; n += 1) store.addPart(message, { type: 'step-start' })
+    store.db.exec('commit')
+    const [bundle, ...more] = await pages(store)
+    expect(more.map(({ messages }) => messages)).toEqual([[]])
+    expect(bundle?.parts.map(({ tool }) => tool)).toEqual(['write'])
+    expect(codes(bundle!)).toContain('part-limit')
+  })
+
+  test('[CHG18] more tools beside it than a bundle holds are said to be cut', async () => {
+    const store = new Store().begin()
+    store.addSession('ses_other', null)
+    store.write('a.txt', '1\n')
+    const own = store.step([edit('a.txt', '1', '2', '2\n')])
+    const other = store.addMessage('msg_other', { role: 'assistant' }, 'ses_other')
+    parts(store, other, 2001, 'ses_other')
+    store.db.exec(`update part set time_created = 0, time_updated = 9999999999999
+      where message_id = '${other}'`)
+    const { bundle } = await store.collect()
+    expect(bundle.messages.map(({ id }) => id)).toEqual([own])
+    expect(bundle.neighbours).toHaveLength(2000)
+    expect(codes(bundle)).toEqual(['part-limit'])
   })
 })
 

@@ -20,6 +20,7 @@ const schema = [
      time_updated integer not null, data text not null)`,
   `create table part (id text primary key, message_id text not null, session_id text not null,
      time_created integer not null, time_updated integer not null, data text not null)`,
+  'create index part_message_id_id_idx on part (message_id, id)',
 ]
 
 interface Tool {

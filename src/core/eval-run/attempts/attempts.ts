@@ -3,13 +3,13 @@ import type { ProviderResponse } from '../../../contract/eval-response.ts'
 import { clearDeadline, clearTakenDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { Room } from '../../actor/room.ts'
 import type { Sql } from '../../ports.ts'
-import { withoutRoot } from '../../evals/response/answer.ts'
+import { responseWithoutRoot } from '../../evals/response/answer.ts'
 import { tellEvalEvent } from '../record/events.ts'
 import type { Given, Progress } from '../providers/provider.ts'
 import type { Providers } from '../providers/providers.ts'
 import type { EvalRunKernel } from '../record/kernel.ts'
-import { loadCase, loadTarget } from '../record/record.ts'
-import { endWithError, leaveSession } from './ending.ts'
+import { loadEvalRunCase, loadEvalRunTarget } from '../record/record.ts'
+import { endAttemptWithError, leaveAttemptSession } from './ending.ts'
 import { endEvalRun, attemptShare, stopEvalRun } from './run-end.ts'
 import type { Judging } from './judging.ts'
 import {
@@ -17,7 +17,7 @@ import {
   hasAttemptsUnderWay,
   hasOpenAttempts,
   loadEvalAttempt,
-  nextPending,
+  nextPendingAttempt,
   attemptSubject,
 } from '../record/attempts.ts'
 
@@ -54,7 +54,7 @@ export class Attempts implements Room {
     const run = this.#kernel.run()
     if (!hasOpenAttempts(sql)) return endEvalRun(sql, now, this.#kernel.ports.config.retentionMs)
     if (run.status !== 'running') return
-    const rows = nextPending(sql, run.workers)
+    const rows = nextPendingAttempt(sql, run.workers)
     if (rows.length === 0) return
     const share = attemptShare(sql, run, rows.length)
     if (share !== 0) for (const row of rows) begin(sql, now, row, share)
@@ -82,9 +82,14 @@ export class Attempts implements Room {
 
   #given(attempt: AttemptRow): Given {
     const { sql } = this.#kernel.ports
-    const target = loadTarget(sql, attempt.target)
+    const target = loadEvalRunTarget(sql, attempt.target)
     if (target === null) throw new Error(`The run has no target "${attempt.target}"`)
-    return { run: this.#kernel.run(), target, evalCase: loadCase(sql, attempt.case_id), attempt }
+    return {
+      run: this.#kernel.run(),
+      target,
+      evalCase: loadEvalRunCase(sql, attempt.case_id),
+      attempt,
+    }
   }
 
   async #work(row: AttemptRow): Promise<void> {
@@ -98,9 +103,9 @@ export class Attempts implements Room {
       return this.#kernel.commit((sql) => setDeadline(sql, `attempt:${row.n}`, progress.at))
     const root = (await provider.workspace?.(current)) ?? ''
     if (progress.kind === 'answered')
-      return this.#answered(row.n, withoutRoot(progress.response, root))
+      return this.#answered(row.n, responseWithoutRoot(progress.response, root))
     const spent = (await provider.spentMicros?.(current)) ?? 0
-    this.#fail(current.attempt, withoutRoot(progress, root), spent)
+    this.#fail(current.attempt, responseWithoutRoot(progress, root), spent)
   }
 
   #answered(n: number, response: ProviderResponse): void {
@@ -121,7 +126,7 @@ export class Attempts implements Room {
       clearDeadline(sql, `attempt:${row.n}`)
       if (failed.isTimeout && row.attempt < target.maxRetries)
         return beginAnew(sql, now, row, failed.error, spentMicros)
-      endWithError(sql, now, row, failed.error, spentMicros)
+      endAttemptWithError(sql, now, row, failed.error, spentMicros)
     })
   }
 
@@ -134,7 +139,7 @@ export class Attempts implements Room {
     const spent = (await provider.spentMicros?.(given)) ?? 0
     this.#kernel.commit((sql, now) => {
       clearDeadline(sql, `attempt:${row.n}`)
-      endWithError(sql, now, row, reason, spent)
+      endAttemptWithError(sql, now, row, reason, spent)
     })
   }
 
@@ -175,7 +180,7 @@ function beginAnew(
   reason: string,
   spentMicros: number,
 ): void {
-  leaveSession(sql, now, row)
+  leaveAttemptSession(sql, now, row)
   sql.run(
     `update attempts set state = 'pending', attempt = attempt + 1, session_id = null, turn_id = null, due_at = null,
        reserved_micros = 0, spent_micros = spent_micros + ? where n = ?`,

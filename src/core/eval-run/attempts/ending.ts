@@ -2,13 +2,13 @@ import type { ResultRow } from '../../../contract/eval-result.ts'
 import { setDeadline } from '../../actor/deadlines.ts'
 import { addToOutbox } from '../../actor/outbox.ts'
 import type { Sql } from '../../ports.ts'
-import { type Attempted, errorRow } from '../../evals/results/rows.ts'
+import { type Attempted, errorResultRow } from '../../evals/results/rows.ts'
 import { tellEvalEvent } from '../record/events.ts'
-import { loadCase, loadEvalRun } from '../record/record.ts'
+import { loadEvalRunCase, loadEvalRun } from '../record/record.ts'
 import { type AttemptRow, attemptSubject } from '../record/attempts.ts'
 
 /** Inside a commit. The one place where an attempt ends: it has its result, and is never begun again. */
-export function endEvalAttempt(
+export function endAttempt(
   sql: Sql,
   now: number,
   row: AttemptRow,
@@ -45,22 +45,22 @@ export function endEvalAttempt(
     row: JSON.stringify(result),
     createdAt: now,
   })
-  leaveSession(sql, now, row)
+  leaveAttemptSession(sql, now, row)
   setDeadline(sql, 'plan', now)
 }
 
 /** Its session is closed, and deleted with the run. */
-export function leaveSession(sql: Sql, now: number, { n, session_id }: AttemptRow): void {
+export function leaveAttemptSession(sql: Sql, now: number, { n, session_id }: AttemptRow): void {
   if (session_id === null) return
   sql.run('insert or ignore into sessions (id, n) values (?, ?)', session_id, n)
   setDeadline(sql, 'close', now)
 }
 
 /** Which attempt a result is about. */
-export function attemptedOf(sql: Sql, now: number, row: AttemptRow): Attempted {
+export function endedAttempt(sql: Sql, now: number, row: AttemptRow): Attempted {
   const { dataset } = loadEvalRun(sql)
   return {
-    case: loadCase(sql, row.case_id),
+    case: loadEvalRunCase(sql, row.case_id),
     dataset,
     target: row.target,
     attempt: row.repetition,
@@ -70,12 +70,12 @@ export function attemptedOf(sql: Sql, now: number, row: AttemptRow): Attempted {
 }
 
 /** Inside a commit: it gave nothing to score. */
-export function endWithError(
+export function endAttemptWithError(
   sql: Sql,
   now: number,
   row: AttemptRow,
   error: string,
   spentMicros = 0,
 ): void {
-  endEvalAttempt(sql, now, row, errorRow(attemptedOf(sql, now, row), error), spentMicros)
+  endAttempt(sql, now, row, errorResultRow(endedAttempt(sql, now, row), error), spentMicros)
 }

@@ -1,14 +1,14 @@
 import type { EvaluatorAnswer, EvaluatorRequest } from '../../../contract/eval-request.ts'
 import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
-import { requestsOf } from '../../evals/evaluators/score.ts'
-import { withoutRoot } from '../../evals/response/answer.ts'
-import { scoredRow } from '../../evals/results/rows.ts'
-import { loadTarget } from '../record/record.ts'
+import { scoreRequests } from '../../evals/evaluators/score.ts'
+import { responseWithoutRoot } from '../../evals/response/answer.ts'
+import { scoredResultRow } from '../../evals/results/rows.ts'
+import { loadEvalRunTarget } from '../record/record.ts'
 import { attemptFindings, loadEvalAttempt, attemptResponse } from '../record/attempts.ts'
 import type { Given } from '../providers/provider.ts'
 import type { Providers } from '../providers/providers.ts'
 import type { EvalRunKernel } from '../record/kernel.ts'
-import { attemptedOf, endEvalAttempt } from './ending.ts'
+import { endedAttempt, endAttempt } from './ending.ts'
 
 /** How soon it is looked whether a finding is there. */
 const againMs = 250
@@ -31,12 +31,12 @@ export class Judging {
     const response = attemptResponse(attempt) ?? { outputMessages: [] }
     const findings = attemptFindings(attempt)
     const provider = this.#providers.of(target)
-    for (const request of requestsOf({ case: evalCase, response })) {
+    for (const request of scoreRequests({ case: evalCase, response })) {
       if (Object.hasOwn(findings, request.id)) continue
       const found = await this.#find(given, request)
       if (found === 'later') return this.#lookAgain(attempt.n)
       const root = (await provider.workspace?.(given)) ?? ''
-      findings[request.id] = withoutRoot(found, root)
+      findings[request.id] = responseWithoutRoot(found, root)
       this.#kernel.commit((sql) =>
         sql.run(
           `update attempts set findings = ? where n = ? and state = 'judging'`,
@@ -49,8 +49,8 @@ export class Judging {
     this.#kernel.commit((sql, now) => {
       clearDeadline(sql, `attempt:${attempt.n}`)
       const row = loadEvalAttempt(sql, attempt.n)
-      const result = scoredRow(attemptedOf(sql, now, row), response, findings)
-      endEvalAttempt(sql, now, row, result, spent)
+      const result = scoredResultRow(endedAttempt(sql, now, row), response, findings)
+      endAttempt(sql, now, row, result, spent)
     })
   }
 
@@ -77,7 +77,7 @@ export class Judging {
     const failed = (message: string) => ({ kind: 'failed' as const, message })
     if (name === undefined)
       return failed(`Target "${target.name}" has no judge: name an http target as judge_target`)
-    const judge = loadTarget(this.#kernel.ports.sql, name)
+    const judge = loadEvalRunTarget(this.#kernel.ports.sql, name)
     if (judge?.provider !== 'http') return failed(`The judge "${name}" is no http target`)
     if (judge.name === target.name) return failed(`Target "${name}" cannot judge itself`)
     const used = (await this.#providers.of(target).spentMicros?.(given)) ?? 0

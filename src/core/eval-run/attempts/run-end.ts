@@ -4,7 +4,7 @@ import { clearDeadline, ensureDeadline, setDeadline } from '../../actor/deadline
 import { addToOutbox } from '../../actor/outbox.ts'
 import { hashText } from '../../hash.ts'
 import type { Sql } from '../../ports.ts'
-import { endWithError } from './ending.ts'
+import { endAttemptWithError } from './ending.ts'
 import { type AttemptRow, countEvalAttempts, hasOpenAttempts } from '../record/attempts.ts'
 import { tellEvalEvent } from '../record/events.ts'
 import { loadEvalRun, type EvalRunRecord, evalRunTargets } from '../record/record.ts'
@@ -38,7 +38,7 @@ export function stopEvalRun(
   for (const row of sql.all<AttemptRow>(
     `select * from attempts where state <> 'done' order by n`,
   )) {
-    if (row.state === 'pending') endWithError(sql, now, row, reason)
+    if (row.state === 'pending') endAttemptWithError(sql, now, row, reason)
     else setDeadline(sql, `attempt:${row.n}`, now)
   }
   setDeadline(sql, 'plan', now)

@@ -1,6 +1,6 @@
 import type { CliTarget } from '../../../contract/eval-target.ts'
 import type { EvalRunKernel } from '../record/kernel.ts'
-import { startError, timeoutError } from './errors.ts'
+import { providerStartError, providerTimeoutError } from './errors.ts'
 import type { Given, Progress, Provider } from './provider.ts'
 import { type AttemptSandbox, cliPromptFile } from './sandboxed.ts'
 
@@ -31,7 +31,7 @@ export class Cli implements Provider<CliTarget> {
     const { run, target } = given
     const session = await this.#sandbox.session(sessionId).self.view(run.caller)
     const { state } = session.sandbox
-    if (state === 'failed' || state === 'lost') return failure(startError(session))
+    if (state === 'failed' || state === 'lost') return failure(providerStartError(session))
     if (state !== 'ready') return this.#later()
     const begun = { ...given, attempt: { ...given.attempt, session_id: sessionId } }
     const ran = await this.#sandbox.run(begun, 'cli', {
@@ -43,7 +43,11 @@ export class Cli implements Provider<CliTarget> {
     if (ran === 'later') return this.#later()
     if (ran.kind === 'failed') return failure(`CLI could not be run: ${ran.message}`)
     if (ran.timedOut)
-      return { kind: 'failed', error: timeoutError('CLI', target.timeoutSeconds), isTimeout: true }
+      return {
+        kind: 'failed',
+        error: providerTimeoutError('CLI', target.timeoutSeconds),
+        isTimeout: true,
+      }
     if (ran.exitCode !== 0)
       return failure(
         `CLI exited with code ${ran.exitCode}: ${(ran.stderr || ran.stdout).slice(-2000)}`,

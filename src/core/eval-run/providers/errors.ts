@@ -1,7 +1,7 @@
 import type { Session } from '../../../contract/session.ts'
 
 /** Why OpenCode could not be started or reached, and what to do about it. */
-export function startError(session: Session): string {
+export function providerStartError(session: Session): string {
   const { state, reason, provider } = session.sandbox
   const why = (reason ?? `the sandbox is ${state}`).replace(/\.$/, '')
   const missing = /spawn (\S+) ENOENT|(\S*opencode\S*): (?:command )?not found/i.exec(why)
@@ -13,8 +13,8 @@ export function startError(session: Session): string {
   return `OpenCode could not be started: ${why}. ${look}`
 }
 
-export const timeoutError = (what: string, seconds: number): string =>
+export const providerTimeoutError = (what: string, seconds: number): string =>
   `${what} timed out after ${seconds}s`
 
-export const blockedError = (title: string, reason: string, target: string): string =>
+export const providerBlockedError = (title: string, reason: string, target: string): string =>
   `OpenCode permission was blocked: ${title} (${reason}). Set permissions of target '${target}' to once or always to allow it.`

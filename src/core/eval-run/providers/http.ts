@@ -1,7 +1,7 @@
 import type { HttpTarget } from '../../../contract/eval-target.ts'
 import type { EvalRunKernel } from '../record/kernel.ts'
 import type { ModelCalls } from './model-calls.ts'
-import { promptOf } from './prompt.ts'
+import { providerPrompt } from './prompt.ts'
 import type { Given, Progress, Provider } from './provider.ts'
 
 const againMs = 250
@@ -19,7 +19,7 @@ export class Http implements Provider<HttpTarget> {
   async work(given: Given<HttpTarget>): Promise<Progress> {
     const { target, evalCase, attempt } = given
     const { now } = this.#kernel.ports
-    const asked = { system: target.systemPrompt ?? null, prompt: promptOf(evalCase) }
+    const asked = { system: target.systemPrompt ?? null, prompt: providerPrompt(evalCase) }
     const answer = await this.#calls.look(given, 'target', target, asked, 0)
     if (answer === 'later') return { kind: 'later', at: now() + againMs }
     if (answer.kind === 'failed')

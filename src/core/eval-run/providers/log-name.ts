@@ -3,7 +3,7 @@ import { hashText } from '../../hash.ts'
 const safe = (text: string): string => text.replaceAll(/[^A-Za-z0-9._-]/g, '_').slice(0, 80)
 
 /** `<time>_<target>_<case>[_attempt-N]_<8 hex>.log`: always the same for one try of one attempt. */
-export function logFileName(of: {
+export function providerLogName(of: {
   runId: string
   n: number
   attempt: number

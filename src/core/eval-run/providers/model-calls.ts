@@ -4,7 +4,7 @@ import { bytesOf } from '../../hash.ts'
 import type { ModelAnswer, ModelQuestion } from '../record/ask-model.ts'
 import { loadEvalAttempt } from '../record/attempts.ts'
 import type { EvalRunKernel } from '../record/kernel.ts'
-import { timeoutError } from './errors.ts'
+import { providerTimeoutError } from './errors.ts'
 import type { Given } from './provider.ts'
 
 /** How long one look lasts: well within the lease of a deadline. */
@@ -87,7 +87,10 @@ export class ModelCalls {
     const answer = await this.#kernel.ports.askModel(organisationId, question)
     this.#charge(n, (answer.costMicros ?? most) - most, isLimited)
     if (answer.kind === 'answered' || !answer.isTimeout) return answer
-    return { ...answer, error: timeoutError(`Model "${target.model}"`, target.timeoutSeconds) }
+    return {
+      ...answer,
+      error: providerTimeoutError(`Model "${target.model}"`, target.timeoutSeconds),
+    }
   }
 
   /** From what is set aside for it to what it has used. What has a result is not touched. */

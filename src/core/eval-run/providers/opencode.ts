@@ -6,8 +6,8 @@ import { responseOfEvents } from '../../evals/response/opencode.ts'
 import type { EvalRunKernel } from '../record/kernel.ts'
 import { tellEvalEvent } from '../record/events.ts'
 import { attemptSubject } from '../record/attempts.ts'
-import { blockedError, startError, timeoutError } from './errors.ts'
-import { promptOf } from './prompt.ts'
+import { providerBlockedError, providerStartError, providerTimeoutError } from './errors.ts'
+import { providerPrompt } from './prompt.ts'
 import type { Given, Progress, Provider } from './provider.ts'
 import { type AttemptSandbox, keyOf } from './sandboxed.ts'
 
@@ -46,14 +46,14 @@ export class Opencode implements Provider<OpencodeTarget> {
     const { blocked } = await session.evals.facts(given.run.caller)
     if (blocked) {
       if (!hasEnded(turn)) await this.#sandbox.abort(given, 'The eval target rejected a permission')
-      return failure(blockedError(blocked.title, blocked.reason, given.target.name))
+      return failure(providerBlockedError(blocked.title, blocked.reason, given.target.name))
     }
     if (hasEnded(turn)) return this.#ended(given, turn)
     return turn.state === 'running' ? this.#running(given, turn) : this.#queued(given)
   }
 
   async #prompt(given: Given<OpencodeTarget>, sessionId: string): Promise<string> {
-    const prompt = { text: promptOf(given.evalCase), steer: false }
+    const prompt = { text: providerPrompt(given.evalCase), steer: false }
     const { turns } = this.#sandbox.session(sessionId)
     const { id } = await turns.prompt(given.run.caller, prompt, keyOf(given, 'prompt'))
     this.#kernel.commit((sql) =>
@@ -70,7 +70,9 @@ export class Opencode implements Provider<OpencodeTarget> {
   async #queued({ run, attempt }: Given<OpencodeTarget>): Promise<Progress> {
     const session = await this.#sandbox.session(attempt.session_id ?? '').self.view(run.caller)
     const { state } = session.sandbox
-    return state === 'failed' || state === 'lost' ? failure(startError(session)) : this.#later()
+    return state === 'failed' || state === 'lost'
+      ? failure(providerStartError(session))
+      : this.#later()
   }
 
   async #running(given: Given<OpencodeTarget>, { startedAt }: Turn): Promise<Progress> {
@@ -78,7 +80,11 @@ export class Opencode implements Provider<OpencodeTarget> {
     const dueAt = (startedAt ?? this.#kernel.ports.now()) + timeoutSeconds * 1000
     if (this.#kernel.ports.now() < dueAt) return this.#later()
     await this.#sandbox.abort(given, 'The eval attempt took too long')
-    return { kind: 'failed', error: timeoutError('OpenCode', timeoutSeconds), isTimeout: true }
+    return {
+      kind: 'failed',
+      error: providerTimeoutError('OpenCode', timeoutSeconds),
+      isTimeout: true,
+    }
   }
 
   async #ended(given: Given<OpencodeTarget>, turn: Turn): Promise<Progress> {
@@ -87,7 +93,7 @@ export class Opencode implements Provider<OpencodeTarget> {
     if (turn.state !== 'completed') {
       const view = await this.#sandbox.session(sessionId).self.view(run.caller)
       const isGone = view.sandbox.state === 'failed' || view.sandbox.state === 'lost'
-      if (isGone && turn.startedAt === null) return failure(startError(view))
+      if (isGone && turn.startedAt === null) return failure(providerStartError(view))
       return failure(`OpenCode turn was ${turn.state}: ${turn.reason ?? 'no reason given'}`)
     }
     const events = await this.#events(given, sessionId)

@@ -1,15 +1,15 @@
 import type { EvalCase, EvalMessage } from '../../../contract/eval-suite.ts'
 
 /** What a target is asked: the text of a lone message of a user, or the conversation with who says what. */
-export function promptOf({ inputMessages }: Pick<EvalCase, 'inputMessages'>): string {
+export function providerPrompt({ inputMessages }: Pick<EvalCase, 'inputMessages'>): string {
   const [only] = inputMessages
-  if (only && inputMessages.length === 1) return contentText(only.content)
+  if (only && inputMessages.length === 1) return providerPromptText(only.content)
   return inputMessages
-    .map(({ role, content }) => `@[${role}]:\n${contentText(content)}`)
+    .map(({ role, content }) => `@[${role}]:\n${providerPromptText(content)}`)
     .join('\n\n')
 }
 
-export function contentText(content: EvalMessage['content']): string {
+export function providerPromptText(content: EvalMessage['content']): string {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return JSON.stringify(content)
   return content

@@ -12,8 +12,8 @@ import type { AttemptTerms } from '../../session/record/attempt-terms.ts'
 import { tellEvalEvent } from '../record/events.ts'
 import type { EvalRunKernel } from '../record/kernel.ts'
 import type { AttemptSession } from '../record/ports.ts'
-import { logFileName } from './log-name.ts'
-import { promptOf } from './prompt.ts'
+import { providerLogName } from './log-name.ts'
+import { providerPrompt } from './prompt.ts'
 import type { Given } from './provider.ts'
 
 type SandboxTarget = OpencodeTarget | CliTarget
@@ -224,7 +224,7 @@ export const keyOf = ({ run, attempt }: Given, what: string): string =>
 
 function termsOf({ run, attempt, target, evalCase }: Given<SandboxTarget>): AttemptTerms {
   const isLogged = target.provider === 'opencode' && target.streamLogs && run.streamLogs
-  const name = logFileName({
+  const name = providerLogName({
     ...{ runId: run.id, n: attempt.n, attempt: attempt.attempt, target: target.name },
     ...{ caseId: evalCase.id, startedAt: attempt.started_at ?? run.createdAt },
   })
@@ -236,7 +236,9 @@ function termsOf({ run, attempt, target, evalCase }: Given<SandboxTarget>): Atte
     policy: target.provider === 'opencode' ? policyOf(target) : null,
     files: [
       ...(evalCase.workspace?.files ?? []),
-      ...(target.provider === 'cli' ? [{ path: cliPromptFile, text: promptOf(evalCase) }] : []),
+      ...(target.provider === 'cli'
+        ? [{ path: cliPromptFile, text: providerPrompt(evalCase) }]
+        : []),
     ],
     logFile: isLogged ? `${target.logDir.replace(/\/+$/, '')}/${name}` : null,
   }

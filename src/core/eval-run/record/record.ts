@@ -132,12 +132,12 @@ export function evalRunTargets(sql: Sql): string[] {
     .map(({ name }) => name)
 }
 
-export function loadTarget(sql: Sql, name: string): Target | null {
+export function loadEvalRunTarget(sql: Sql, name: string): Target | null {
   const [row] = sql.all<{ body: string }>('select body from targets where name = ?', name)
   return row ? (JSON.parse(row.body) as Target) : null
 }
 
-export function loadCase(sql: Sql, id: string): EvalCase {
+export function loadEvalRunCase(sql: Sql, id: string): EvalCase {
   const [row] = sql.all<{ body: string }>('select body from cases where id = ?', id)
   if (!row) throw new Error(`The run has no case "${id}"`)
   return JSON.parse(row.body) as EvalCase

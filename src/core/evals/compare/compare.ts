@@ -6,9 +6,9 @@ import type {
   PassComparison,
   ScoreComparison,
 } from '../../../contract/eval-compare.ts'
-import { intervalOf, maxDraws } from '../statistics/interval.ts'
+import { confidenceInterval, maxDraws } from '../statistics/interval.ts'
 import { mcnemar } from '../statistics/mcnemar.ts'
-import { type CaseTrials, isPassed, summaryOf, trialsOf } from './sides.ts'
+import { type CaseTrials, isPassedTrial, summaryOfSide, trialsOfSide } from './sides.ts'
 
 /**
  * Two runs of one suite, case by case. A difference is said to be one only if it is shown: by the interval of the mean
@@ -44,11 +44,11 @@ export function compareSides(
     )
   return {
     comparable: true,
-    baseline: summaryOf(
+    baseline: summaryOfSide(
       baseline,
       pairs.map(({ before }) => before),
     ),
-    candidate: summaryOf(
+    candidate: summaryOfSide(
       candidate,
       pairs.map(({ after }) => after),
     ),
@@ -80,8 +80,8 @@ interface Pair {
 
 /** By case; one that only a side has planned is not in the other's suite. */
 function pairsOf(baseline: EvalSide, candidate: EvalSide): Pair[] {
-  const after = trialsOf(candidate)
-  return [...trialsOf(baseline).values()].flatMap((before) => {
+  const after = trialsOfSide(candidate)
+  return [...trialsOfSide(baseline).values()].flatMap((before) => {
     const other = after.get(before.id)
     return other === undefined ? [] : [{ before, after: other }]
   })
@@ -95,7 +95,7 @@ function compareScores(
   const differences = scores.map(([before, after]) => rounded(after - before))
   const mean = (values: readonly number[]) =>
     values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length)
-  const interval = intervalOf(differences, { confidence, seed, draws })
+  const interval = confidenceInterval(differences, { confidence, seed, draws })
   return {
     baseline: rounded(mean(scores.map(([before]) => before))),
     candidate: rounded(mean(scores.map(([, after]) => after))),
@@ -118,8 +118,9 @@ function verdictOf(cases: number, interval: ScoreComparison['interval']): Compar
 
 function comparePasses(pairs: readonly Pair[]): PassComparison {
   const count = (before: boolean, after: boolean) =>
-    pairs.filter((pair) => isPassed(pair.before) === before && isPassed(pair.after) === after)
-      .length
+    pairs.filter(
+      (pair) => isPassedTrial(pair.before) === before && isPassedTrial(pair.after) === after,
+    ).length
   const [onlyBaseline, onlyCandidate] = [count(true, false), count(false, true)]
   const pValue = rounded(mcnemar(onlyBaseline, onlyCandidate))
   const isShown = pValue < 1 - confidence
@@ -139,7 +140,7 @@ function casesOf(pairs: readonly Pair[], required: ReadonlySet<string>): CaseCom
   return pairs
     .map(({ before, after }): CaseComparison => {
       const difference = rounded(after.score - before.score)
-      const step = Number(isPassed(after)) - Number(isPassed(before)) || difference
+      const step = Number(isPassedTrial(after)) - Number(isPassedTrial(before)) || difference
       return {
         evalId: before.id,
         required: required.has(before.id),
@@ -163,7 +164,7 @@ const rank = { regression: 0, improvement: 1, same: 2 } as const
 
 const caseSide = (trial: CaseTrials): CaseComparison['baseline'] => ({
   score: trial.score,
-  passed: isPassed(trial),
+  passed: isPassedTrial(trial),
   error: trial.worst?.error ?? (trial.missing > 0 ? 'There is no result' : null),
   transcript: trial.worst?.transcript ?? null,
 })

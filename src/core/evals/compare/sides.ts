@@ -18,10 +18,11 @@ export interface CaseTrials {
 }
 
 /** More than half. */
-export const isPassed = ({ passes, repetitions }: CaseTrials): boolean => passes * 2 > repetitions
+export const isPassedTrial = ({ passes, repetitions }: CaseTrials): boolean =>
+  passes * 2 > repetitions
 
 /** By case, in the order of the plan. Rows of cases or repetitions that were not planned are no results of this run. */
-export function trialsOf(side: EvalSide): Map<string, CaseTrials> {
+export function trialsOfSide(side: EvalSide): Map<string, CaseTrials> {
   const planned = new Map(
     side.cases.map(({ id, repetitions }) => [
       id,
@@ -63,7 +64,7 @@ function trialOf(id: string, repetitions: number, rows: readonly ResultRow[]): C
 
 const badness = ({ error, score }: ResultRow): number => (error === undefined ? 1 - score : 2)
 
-export function summaryOf(side: EvalSide, trials: readonly CaseTrials[]): SideSummary {
+export function summaryOfSide(side: EvalSide, trials: readonly CaseTrials[]): SideSummary {
   const mean = (of: (trial: CaseTrials) => number) =>
     trials.length === 0 ? 0 : trials.reduce((sum, trial) => sum + of(trial), 0) / trials.length
   // What every case has had as often.
@@ -74,7 +75,7 @@ export function summaryOf(side: EvalSide, trials: readonly CaseTrials[]): SideSu
     target: side.target,
     cases: trials.length,
     score: roundScore(mean(({ score }) => score)),
-    passed: trials.filter(isPassed).length,
+    passed: trials.filter(isPassedTrial).length,
     errors: trials.reduce((sum, { errors }) => sum + errors, 0),
     missing: trials.reduce((sum, { missing }) => sum + missing, 0),
     passAtK: ks.map((k) => mean(({ repetitions, passes }) => passAtK(repetitions, passes, k))),
@@ -84,4 +85,4 @@ export function summaryOf(side: EvalSide, trials: readonly CaseTrials[]): SideSu
 
 /** What can be said of one run alone. */
 export const summarise = (side: EvalSide): SideSummary =>
-  summaryOf(side, [...trialsOf(side).values()])
+  summaryOfSide(side, [...trialsOfSide(side).values()])

@@ -6,7 +6,7 @@ export const isEqual = (one: unknown, other: unknown): boolean =>
   (one === undefined) === (other === undefined)
 
 /** The keys that `expected` names are deeply equal in `given`; further keys are not looked at. */
-export function hasAll(given: unknown, expected: Record<string, unknown>): boolean {
+export function hasEqualKeys(given: unknown, expected: Record<string, unknown>): boolean {
   if (typeof given !== 'object' || given === null || Array.isArray(given)) return false
   return Object.entries(expected).every(
     ([key, value]) =>

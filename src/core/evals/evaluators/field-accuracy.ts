@@ -1,18 +1,18 @@
 import type { FieldAccuracy, FieldMatch } from '../../../contract/eval-evaluator.ts'
-import { answerOf } from '../response/answer.ts'
+import { jsonOfAnswer, responseAnswer } from '../response/answer.ts'
 import { isEqual, isRecord } from './equality.ts'
-import { missed, roundScore, type Scored, shown, type Subject } from './scored.ts'
+import { scoredMiss, roundScore, type Scored, scoredText, type Subject } from './scored.ts'
 
 /** Fields of a JSON answer against those of the last expected message. */
 export function scoreFieldAccuracy(
   { fields, aggregation }: FieldAccuracy,
   { case: { expectedMessages }, response }: Subject,
 ): Scored {
-  const expected = jsonOf(expectedMessages.at(-1)?.content)
+  const expected = jsonOfAnswer(expectedMessages.at(-1)?.content)
   if (!isRecord(expected) && !Array.isArray(expected))
-    return missed('No expected data: the last of expected_messages has no object')
-  const answer = jsonOf(answerOf(response))
-  if (!isRecord(answer) && !Array.isArray(answer)) return missed('The answer is no JSON object')
+    return scoredMiss('No expected data: the last of expected_messages has no object')
+  const answer = jsonOfAnswer(responseAnswer(response))
+  if (!isRecord(answer) && !Array.isArray(answer)) return scoredMiss('The answer is no JSON object')
   const hits: string[] = []
   const misses: string[] = []
   let reached = 0
@@ -24,7 +24,7 @@ export function scoreFieldAccuracy(
     const problem = problemOf(field, wanted, given)
     possible += field.weight
     if (problem === null) reached += field.weight
-    if (problem === null) hits.push(`${field.path}: ${shown(given)}`)
+    if (problem === null) hits.push(`${field.path}: ${scoredText(given)}`)
     else misses.push(`${field.path}: ${problem}`)
   }
   const share = possible === 0 ? 0 : roundScore(reached / possible)
@@ -35,9 +35,9 @@ export function scoreFieldAccuracy(
 
 function problemOf(field: FieldMatch, wanted: unknown, given: unknown): string | null {
   if (wanted === undefined) return 'the expected data has no such field'
-  if (given === undefined) return `expected ${shown(wanted)}, the answer has no such field`
+  if (given === undefined) return `expected ${scoredText(wanted)}, the answer has no such field`
   if (fits(field, wanted, given)) return null
-  return `expected ${shown(wanted)}, got ${shown(given)}`
+  return `expected ${scoredText(wanted)}, got ${scoredText(given)}`
 }
 
 function fits(
@@ -95,17 +95,4 @@ function at(given: unknown, path: string): unknown {
         : undefined,
     given,
   )
-}
-
-/** The whole text, or the one block of code that it has: agents like to put JSON into one. */
-export function jsonOf(given: unknown): unknown {
-  if (typeof given !== 'string') return given
-  const blocks = [...given.matchAll(/```(?:json)?\s*\n([\s\S]*?)\n\s*```/g)]
-  for (const text of [given, ...(blocks.length === 1 ? [blocks[0]?.[1] ?? ''] : [])])
-    try {
-      return JSON.parse(text)
-    } catch {
-      // The next one, or none.
-    }
-  return undefined
 }

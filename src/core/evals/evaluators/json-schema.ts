@@ -1,6 +1,8 @@
+import type { MatchesSchema } from '../../../contract/eval-evaluator.ts'
 import { readPattern, type ReadPattern } from '../../abilities/patterns.ts'
+import { jsonOfAnswer, responseAnswer } from '../response/answer.ts'
 import { isEqual, isRecord } from './equality.ts'
-import { shown } from './scored.ts'
+import { type Scored, scoredMiss, scoredText, type Subject } from './scored.ts'
 
 /**
  * The part of JSON Schema (2020-12) that says what one value is: no references, no formats, patterns in RE2 syntax.
@@ -32,7 +34,7 @@ const number =
   (value, limit, at) =>
     typeof value !== 'number' || holds(value, Number(limit))
       ? []
-      : [`${at}: ${shown(value)} is not ${words} ${Number(limit)}`]
+      : [`${at}: ${scoredText(value)} is not ${words} ${Number(limit)}`]
 
 /** Of a text in characters, not in UTF-16 units. */
 const sizeOf = (value: unknown): number | null =>
@@ -52,14 +54,14 @@ const checks: Record<string, Check> = {
     const names = Array.isArray(limit) ? limit.map(String) : [String(limit)]
     return names.some((name) => types[name]?.(value))
       ? []
-      : [`${at}: ${shown(value)} is not ${names.join(' or ')}`]
+      : [`${at}: ${scoredText(value)} is not ${names.join(' or ')}`]
   },
   const: (value, limit, at) =>
-    isEqual(value, limit) ? [] : [`${at}: ${shown(value)} is not ${shown(limit)}`],
+    isEqual(value, limit) ? [] : [`${at}: ${scoredText(value)} is not ${scoredText(limit)}`],
   enum: (value, limit, at) =>
     (limit as unknown[]).some((each) => isEqual(value, each))
       ? []
-      : [`${at}: ${shown(value)} is none of ${shown(limit)}`],
+      : [`${at}: ${scoredText(value)} is none of ${scoredText(limit)}`],
   minimum: number((value, limit) => value >= limit, 'at least'),
   maximum: number((value, limit) => value <= limit, 'at most'),
   exclusiveMinimum: number((value, limit) => value > limit, 'more than'),
@@ -78,7 +80,7 @@ const checks: Record<string, Check> = {
     const read = readPattern(String(limit))
     return typeof value !== 'string' || ('pattern' in read && read.pattern.test(value))
       ? []
-      : [`${at}: ${shown(value)} does not match ${shown(limit)}`]
+      : [`${at}: ${scoredText(value)} does not match ${scoredText(limit)}`]
   },
   uniqueItems: (value, limit, at) =>
     limit === true &&
@@ -88,7 +90,7 @@ const checks: Record<string, Check> = {
       : [],
   items: (value, limit, at) =>
     Array.isArray(value)
-      ? value.flatMap((item, index) => problemsOf(limit as Schema, item, `${at}[${index}]`))
+      ? value.flatMap((item, index) => jsonSchemaProblems(limit as Schema, item, `${at}[${index}]`))
       : [],
   required: (value, limit, at) =>
     isRecord(value)
@@ -99,7 +101,7 @@ const checks: Record<string, Check> = {
   properties: (value, limit, at) =>
     isRecord(value)
       ? Object.entries(limit as Record<string, Schema>).flatMap(([key, schema]) =>
-          Object.hasOwn(value, key) ? problemsOf(schema, value[key], `${at}.${key}`) : [],
+          Object.hasOwn(value, key) ? jsonSchemaProblems(schema, value[key], `${at}.${key}`) : [],
         )
       : [],
   additionalProperties: (value, limit, at, { properties }) =>
@@ -109,11 +111,11 @@ const checks: Record<string, Check> = {
           .flatMap((key) =>
             limit === false
               ? [`${at}: must not have ${key}`]
-              : problemsOf(limit as Schema, value[key], `${at}.${key}`),
+              : jsonSchemaProblems(limit as Schema, value[key], `${at}.${key}`),
           )
       : [],
   allOf: (value, limit, at) =>
-    (limit as Schema[]).flatMap((schema) => problemsOf(schema, value, at)),
+    (limit as Schema[]).flatMap((schema) => jsonSchemaProblems(schema, value, at)),
   anyOf: (value, limit, at) =>
     fitting(limit, value).length > 0 ? [] : [`${at}: fits none of anyOf`],
   oneOf: (value, limit, at) =>
@@ -121,14 +123,16 @@ const checks: Record<string, Check> = {
       ? []
       : [`${at}: fits ${fitting(limit, value).length} of oneOf`],
   not: (value, limit, at) =>
-    problemsOf(limit as Schema, value, at).length > 0 ? [] : [`${at}: fits what it must not`],
+    jsonSchemaProblems(limit as Schema, value, at).length > 0
+      ? []
+      : [`${at}: fits what it must not`],
 }
 
 const fitting = (schemas: unknown, value: unknown): Schema[] =>
-  (schemas as Schema[]).filter((schema) => problemsOf(schema, value).length === 0)
+  (schemas as Schema[]).filter((schema) => jsonSchemaProblems(schema, value).length === 0)
 
 /** One sentence per mistake of the value. The schema was read by `readSchema`. */
-export function problemsOf(schema: Schema, value: unknown, at = 'answer'): string[] {
+export function jsonSchemaProblems(schema: Schema, value: unknown, at = 'answer'): string[] {
   if (typeof schema === 'boolean') return schema ? [] : [`${at}: must not be there`]
   return Object.entries(schema).flatMap(
     ([keyword, limit]) => checks[keyword]?.(value, limit, at, schema) ?? [],
@@ -166,7 +170,7 @@ const forms: Record<string, (given: unknown) => boolean> = {
 }
 
 /** What is wrong with a schema, by path. */
-export function schemaMistakes(
+export function jsonSchemaMistakes(
   schema: unknown,
   read: (pattern: string) => ReadPattern = readPattern,
   path: readonly PropertyKey[] = [],
@@ -185,7 +189,7 @@ export function schemaMistakes(
       return 'problem' in pattern ? [{ path: here, message: pattern.problem }] : []
     }
     return innerSchemas(keyword, given).flatMap(([key, inner]) =>
-      schemaMistakes(inner, read, key === null ? here : [...here, key]),
+      jsonSchemaMistakes(inner, read, key === null ? here : [...here, key]),
     )
   })
 }
@@ -195,4 +199,13 @@ function innerSchemas(keyword: string, given: unknown): [PropertyKey | null, unk
   if (keyword === 'properties') return Object.entries(given as object)
   if (['allOf', 'anyOf', 'oneOf'].includes(keyword)) return [...(given as unknown[]).entries()]
   return []
+}
+
+export function scoreJsonSchema({ schema }: MatchesSchema, { response }: Subject): Scored {
+  const value = jsonOfAnswer(responseAnswer(response))
+  if (value === undefined) return scoredMiss('The answer is no JSON')
+  const problems = jsonSchemaProblems(schema, value)
+  return problems.length === 0
+    ? { score: 1, hits: ['The answer fits the schema'], misses: [] }
+    : { score: 0, hits: [], misses: problems.slice(0, 20) }
 }

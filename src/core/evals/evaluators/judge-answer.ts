@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { CodeJudge, RubricJudge } from '../../../contract/eval-evaluator.ts'
 import type { EvaluatorAnswer } from '../../../contract/eval-request.ts'
 import { parseDocument } from '../../documents.ts'
-import { missed, roundScore, type Scored } from './scored.ts'
+import { scoredMiss, roundScore, type Scored } from './scored.ts'
 import { lastLines } from './workspace.ts'
 
 /**
@@ -40,35 +40,35 @@ function read<T>(text: string, schema: z.ZodType<T>, who: string): { value: T } 
 
 function judged(text: string, who: string): Scored {
   const answer = read(text, Judged, who)
-  if ('miss' in answer) return missed(answer.miss)
+  if ('miss' in answer) return scoredMiss(answer.miss)
   const { score, hits, misses, reasoning } = answer.value
   return { score: roundScore(score), hits, misses, ...(reasoning !== '' && { reasoning }) }
 }
 
-export const scoreJudgement = (text: string): Scored => judged(text, 'judge')
+export const scoreLlmJudge = (text: string): Scored => judged(text, 'judge')
 
 export function scoreCodeJudge(
   { timeoutSeconds }: CodeJudge,
   answer: Extract<EvaluatorAnswer, { kind: 'code_judge' }>,
 ): Scored {
-  if (answer.timedOut) return missed(`The code judge timed out after ${timeoutSeconds}s`)
+  if (answer.timedOut) return scoredMiss(`The code judge timed out after ${timeoutSeconds}s`)
   if (answer.exitCode !== 0) {
     const said = lastLines(answer.stderr)
     const how = answer.exitCode === null ? 'was ended' : `exited with code ${answer.exitCode}`
-    return missed(`The code judge ${how}${said && `: ${said}`}`)
+    return scoredMiss(`The code judge ${how}${said && `: ${said}`}`)
   }
   return judged(answer.stdout, 'code judge')
 }
 
 /** Each rubric once, and no other. A required one that is not satisfied makes it 0. */
-export function scoreRubrics({ rubrics }: RubricJudge, text: string): Scored {
+export function scoreRubricJudge({ rubrics }: RubricJudge, text: string): Scored {
   const answer = read(text, Checked, 'judge')
-  if ('miss' in answer) return missed(answer.miss)
+  if ('miss' in answer) return scoredMiss(answer.miss)
   const { checks } = answer.value
   const ids = checks.map(({ id }) => id)
   const wanted = rubrics.map(({ id }) => id)
   if (ids.toSorted().join('\n') !== wanted.toSorted().join('\n'))
-    return missed(
+    return scoredMiss(
       `The judge gave no usable answer: its checks are not ${wanted.join(', ')}, each once`,
     )
   const hits: string[] = []

@@ -2,7 +2,7 @@ import type { CodeJudge, LlmJudge, RubricJudge } from '../../../contract/eval-ev
 import { canonicalJson } from '../../../contract/canonical.ts'
 import type { ContentBlock, EvalMessage } from '../../../contract/eval-suite.ts'
 import { hashText } from '../../hash.ts'
-import { answerOf, toolCallsOf, traceOf } from '../response/answer.ts'
+import { responseAnswer, responseToolCalls, responseTrace } from '../response/answer.ts'
 import type { Subject } from './scored.ts'
 
 /**
@@ -33,7 +33,7 @@ export function llmJudgePrompt({ prompt }: LlmJudge, subject: Subject): JudgePro
   }
 }
 
-export function rubricPrompt({ rubrics }: RubricJudge, subject: Subject): JudgePrompt {
+export function rubricJudgePrompt({ rubrics }: RubricJudge, subject: Subject): JudgePrompt {
   return {
     system,
     prompt: [
@@ -47,9 +47,9 @@ export function rubricPrompt({ rubrics }: RubricJudge, subject: Subject): JudgeP
 }
 
 function preamble({ case: evalCase, response }: Subject): string[] {
-  const answer = quoted(answerOf(response))
+  const answer = quoted(responseAnswer(response))
   const tools = quoted(
-    toolCallsOf(response).map(({ tool, error }) => (error ? { tool, error } : tool)),
+    responseToolCalls(response).map(({ tool, error }) => (error ? { tool, error } : tool)),
   )
   const id = hashText(canonicalJson([evalCase.id, evalCase.expectedOutcome, answer, tools])).slice(
     0,
@@ -60,11 +60,11 @@ function preamble({ case: evalCase, response }: Subject): string[] {
     `The id of data blocks is ${id}.`,
     '',
     'The task:',
-    ...evalCase.inputMessages.map((message) => `${message.role}: ${textOf(message)}`),
+    ...evalCase.inputMessages.map((message) => `${message.role}: ${judgePromptText(message)}`),
     '',
     'What was expected:',
     evalCase.expectedOutcome,
-    ...evalCase.expectedMessages.map((message) => `${message.role}: ${textOf(message)}`),
+    ...evalCase.expectedMessages.map((message) => `${message.role}: ${judgePromptText(message)}`),
     '',
     "The agent's answer:",
     ...block(answer),
@@ -82,7 +82,7 @@ const quoted = (given: unknown): string =>
   )
 
 /** The text of a message: blocks one after the other, an object as JSON. */
-export function textOf({ content }: EvalMessage): string {
+export function judgePromptText({ content }: EvalMessage): string {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return JSON.stringify(content)
   return content.map(blockText).join('\n')
@@ -98,8 +98,8 @@ export function codeJudgeInput(_: CodeJudge, { case: evalCase, response }: Subje
     expected_outcome: evalCase.expectedOutcome,
     input_messages: evalCase.inputMessages,
     expected_messages: evalCase.expectedMessages,
-    candidate_answer: answerOf(response),
-    tool_calls: toolCallsOf(response),
-    trace_summary: traceOf(response),
+    candidate_answer: responseAnswer(response),
+    tool_calls: responseToolCalls(response),
+    trace_summary: responseTrace(response),
   })
 }

@@ -1,27 +1,27 @@
 import type { Cost, Latency, TokenUsageLimit } from '../../../contract/eval-evaluator.ts'
-import { either, missed, type Scored, type Subject } from './scored.ts'
+import { scoredEither, scoredMiss, type Scored, type Subject } from './scored.ts'
 
 /** All or nothing; without a measurement there is nothing to be within. */
 
-export function scoreLatency({ threshold }: Latency, { response }: Subject): Scored {
+export function scoreLatencyLimit({ threshold }: Latency, { response }: Subject): Scored {
   const { durationMs } = response
-  if (durationMs === undefined) return missed('No duration available for evaluation')
+  if (durationMs === undefined) return scoredMiss('No duration available for evaluation')
   const says = (word: string) => `Took ${durationMs} ms, ${word} ${threshold} ms`
-  return either(durationMs <= threshold, says('at most'), says('more than'))
+  return scoredEither(durationMs <= threshold, says('at most'), says('more than'))
 }
 
-export function scoreCost({ budget }: Cost, { response }: Subject): Scored {
+export function scoreCostLimit({ budget }: Cost, { response }: Subject): Scored {
   const { costUsd } = response
-  if (costUsd === undefined) return missed('No cost available for evaluation')
+  if (costUsd === undefined) return scoredMiss('No cost available for evaluation')
   const says = (word: string) => `Cost ${dollars(costUsd)}, ${word} ${dollars(budget)}`
-  return either(costUsd <= budget, says('at most'), says('more than'))
+  return scoredEither(costUsd <= budget, says('at most'), says('more than'))
 }
 
 const dollars = (amount: number): string => `$${amount.toFixed(4)}`
 
-export function scoreTokenUsage(config: TokenUsageLimit, { response }: Subject): Scored {
+export function scoreTokenLimit(config: TokenUsageLimit, { response }: Subject): Scored {
   const usage = response.tokenUsage
-  if (usage === undefined) return missed('No token usage available for evaluation')
+  if (usage === undefined) return scoredMiss('No token usage available for evaluation')
   const total = usage.input + usage.output + (usage.cached ?? 0)
   const limits = [
     ['Total', total, config.maxTotal],

@@ -2,29 +2,35 @@ import type { EvaluatorConfig, LeafEvaluator } from '../../../contract/eval-eval
 import type { EvaluatorAnswer, EvaluatorRequest } from '../../../contract/eval-request.ts'
 import type { EvaluatorResult } from '../../../contract/eval-result.ts'
 import { scoreFieldAccuracy } from './field-accuracy.ts'
-import { scoreCodeJudge, scoreJudgement, scoreRubrics } from './judge-answer.ts'
-import { codeJudgeInput, type JudgePrompt, llmJudgePrompt, rubricPrompt } from './judge-prompt.ts'
-import { scoreCost, scoreLatency, scoreTokenUsage } from './limits.ts'
-import { missed, roundScore, type Scored, type Subject, verdictOf } from './scored.ts'
-import { scoreContains, scoreEquals, scoreJsonSchema, scoreRegex } from './texts.ts'
+import { scoreJsonSchema } from './json-schema.ts'
+import { scoreCodeJudge, scoreLlmJudge, scoreRubricJudge } from './judge-answer.ts'
+import {
+  codeJudgeInput,
+  type JudgePrompt,
+  llmJudgePrompt,
+  rubricJudgePrompt,
+} from './judge-prompt.ts'
+import { scoreCostLimit, scoreLatencyLimit, scoreTokenLimit } from './limits.ts'
+import { scoredMiss, roundScore, type Scored, type Subject, scoredVerdict } from './scored.ts'
+import { scoreTextContains, scoreTextEquals, scoreTextRegex } from './texts.ts'
 import { scoreToolTrajectory } from './tool-trajectory.ts'
 import {
-  scoreCommand,
-  scoreDiffScope,
-  scoreEvidence,
-  scoreFileExists,
-  scoreFileMatches,
-  scorePolicy,
+  scoreWorkspaceCommand,
+  scoreWorkspaceDiff,
+  scoreWorkspaceEvidence,
+  scoreWorkspaceFiles,
+  scoreWorkspaceFileText,
+  scoreWorkspacePolicy,
 } from './workspace.ts'
 
 /**
- * Scores attempts. Pure: `requestsOf` says what must be found out in the sandbox or by a model, and `scoreCase` scores the
+ * Scores attempts. Pure: `scoreRequests` says what must be found out in the sandbox or by a model, and `scoreCase` scores the
  * case, the response and the answers to these requests. Who runs attempts calls both; replays call them with no sandbox.
  */
 
 export type Answers = Readonly<Record<string, EvaluatorAnswer>>
 
-export function requestsOf(subject: Subject): EvaluatorRequest[] {
+export function scoreRequests(subject: Subject): EvaluatorRequest[] {
   return subject.case.evaluators.flatMap((config) =>
     config.type === 'composite'
       ? config.evaluators.flatMap((part) => requestOf(`${config.name}/${part.name}`, part, subject))
@@ -50,7 +56,7 @@ function requestOf(id: string, config: LeafEvaluator, subject: Subject): Evaluat
     case 'llm_judge':
       return [modelRequest(id, config.target, llmJudgePrompt(config, subject))]
     case 'rubric':
-      return [modelRequest(id, config.target, rubricPrompt(config, subject))]
+      return [modelRequest(id, config.target, rubricJudgePrompt(config, subject))]
     case 'diff_scope':
       return [{ id, kind: 'changes' }]
     case 'policy':
@@ -122,7 +128,7 @@ const resultOf = (
   score,
   weight,
   required,
-  verdict: verdictOf(score),
+  verdict: scoredVerdict(score),
   hits,
   misses,
   ...(reasoning !== undefined && { reasoning }),
@@ -146,7 +152,7 @@ function leafScore(id: string, config: LeafEvaluator, subject: Subject, answers:
     return scoreLeaf(id, config, subject, answers)
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
-    return missed(`Evaluator "${config.name}" failed: ${why}`)
+    return scoredMiss(`Evaluator "${config.name}" failed: ${why}`)
   }
 }
 
@@ -157,40 +163,40 @@ function scoreLeaf(id: string, config: LeafEvaluator, subject: Subject, answers:
     case 'field_accuracy':
       return scoreFieldAccuracy(config, subject)
     case 'latency':
-      return scoreLatency(config, subject)
+      return scoreLatencyLimit(config, subject)
     case 'cost':
-      return scoreCost(config, subject)
+      return scoreCostLimit(config, subject)
     case 'token_usage':
-      return scoreTokenUsage(config, subject)
+      return scoreTokenLimit(config, subject)
     case 'contains':
-      return scoreContains(config, subject)
+      return scoreTextContains(config, subject)
     case 'equals':
-      return scoreEquals(config, subject)
+      return scoreTextEquals(config, subject)
     case 'regex':
-      return scoreRegex(config, subject)
+      return scoreTextRegex(config, subject)
     case 'json_schema':
       return scoreJsonSchema(config, subject)
     case 'file_exists':
-      return scoreFileExists(config, answerTo(answers, id, 'files'))
+      return scoreWorkspaceFiles(config, answerTo(answers, id, 'files'))
     case 'file_matches':
-      return scoreFileMatches(config, answerTo(answers, id, 'files'))
+      return scoreWorkspaceFileText(config, answerTo(answers, id, 'files'))
     case 'command':
-      return scoreCommand(config, answerTo(answers, id, 'command'))
+      return scoreWorkspaceCommand(config, answerTo(answers, id, 'command'))
     case 'diff_scope':
-      return scoreDiffScope(config, answerTo(answers, id, 'changes'))
+      return scoreWorkspaceDiff(config, answerTo(answers, id, 'changes'))
     case 'policy':
-      return scorePolicy(config, answerTo(answers, id, 'policy'))
+      return scoreWorkspacePolicy(config, answerTo(answers, id, 'policy'))
     case 'evidence':
-      return scoreEvidence(config, answerTo(answers, id, 'evidence'))
+      return scoreWorkspaceEvidence(config, answerTo(answers, id, 'evidence'))
     case 'code_judge':
       return scoreCodeJudge(config, answerTo(answers, id, 'code_judge'))
     case 'llm_judge': {
       const { text } = answerTo(answers, id, 'model')
-      return recorded(scoreJudgement(text), llmJudgePrompt(config, subject), text)
+      return recorded(scoreLlmJudge(text), llmJudgePrompt(config, subject), text)
     }
     default: {
       const { text } = answerTo(answers, id, 'model')
-      return recorded(scoreRubrics(config, text), rubricPrompt(config, subject), text)
+      return recorded(scoreRubricJudge(config, text), rubricJudgePrompt(config, subject), text)
     }
   }
 }

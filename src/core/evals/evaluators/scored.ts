@@ -17,7 +17,7 @@ export interface Subject {
   response: ProviderResponse
 }
 
-export const missed = (miss: string, details?: Record<string, unknown>): Scored => ({
+export const scoredMiss = (miss: string, details?: Record<string, unknown>): Scored => ({
   score: 0,
   hits: [],
   misses: [miss],
@@ -25,11 +25,11 @@ export const missed = (miss: string, details?: Record<string, unknown>): Scored 
 })
 
 /** All or nothing. */
-export const either = (holds: boolean, hit: string, miss: string): Scored =>
-  holds ? { score: 1, hits: [hit], misses: [] } : missed(miss)
+export const scoredEither = (holds: boolean, hit: string, miss: string): Scored =>
+  holds ? { score: 1, hits: [hit], misses: [] } : scoredMiss(miss)
 
 /** One sentence per check; the score is the share of those that hold. */
-export function shareOf(checks: readonly { holds: boolean; says: string }[]): Scored {
+export function scoredShare(checks: readonly { holds: boolean; says: string }[]): Scored {
   const hits = checks.filter(({ holds }) => holds).map(({ says }) => says)
   const misses = checks.filter(({ holds }) => !holds).map(({ says }) => says)
   return { score: checks.length === 0 ? 0 : roundScore(hits.length / checks.length), hits, misses }
@@ -39,11 +39,11 @@ export function shareOf(checks: readonly { holds: boolean; says: string }[]): Sc
 export const roundScore = (score: number): number =>
   Math.min(1, Math.max(0, Math.round(score * 1e9) / 1e9))
 
-export const verdictOf = (score: number): EvalVerdict =>
+export const scoredVerdict = (score: number): EvalVerdict =>
   score >= passScore ? 'pass' : score >= borderlineScore ? 'borderline' : 'fail'
 
 /** Values in sentences are short. */
-export function shown(given: unknown): string {
+export function scoredText(given: unknown): string {
   const text = given === undefined ? 'nothing' : JSON.stringify(given)
   return text.length > 120 ? `${text.slice(0, 119)}…` : text
 }

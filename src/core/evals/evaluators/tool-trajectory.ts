@@ -1,14 +1,22 @@
 import type { ExpectedCall, ToolTrajectory } from '../../../contract/eval-evaluator.ts'
 import type { EvalToolCall } from '../../../contract/eval-response.ts'
-import { toolCallsOf } from '../response/answer.ts'
-import { hasAll, isEqual, isRecord } from './equality.ts'
-import { either, missed, roundScore, type Scored, shareOf, type Subject, times } from './scored.ts'
+import { responseToolCalls } from '../response/answer.ts'
+import { hasEqualKeys, isEqual, isRecord } from './equality.ts'
+import {
+  scoredEither,
+  scoredMiss,
+  roundScore,
+  type Scored,
+  scoredShare,
+  type Subject,
+  times,
+} from './scored.ts'
 
 /** Which tools were called, how often, in which order, with which arguments. */
 export function scoreToolTrajectory(config: ToolTrajectory, { response }: Subject): Scored {
   if (response.outputMessages.every(({ toolCalls }) => toolCalls === undefined))
-    return missed('No trace available for evaluation')
-  const calls = toolCallsOf(response)
+    return scoredMiss('No trace available for evaluation')
+  const calls = responseToolCalls(response)
   if (config.mode === 'any_order') return scoreMinimums(config.minimums, calls)
   return config.mode === 'in_order'
     ? scoreInOrder(config.expected, calls)
@@ -16,7 +24,7 @@ export function scoreToolTrajectory(config: ToolTrajectory, { response }: Subjec
 }
 
 function scoreMinimums(minimums: Record<string, number>, calls: readonly EvalToolCall[]): Scored {
-  return shareOf(
+  return scoredShare(
     Object.entries(minimums).map(([tool, least]) => {
       const count = calls.filter((call) => call.tool === tool).length
       return {
@@ -30,7 +38,7 @@ function scoreMinimums(minimums: Record<string, number>, calls: readonly EvalToo
 /** A call that does not fit is passed over; whoever is not found leaves the place to those who come after. */
 function scoreInOrder(expected: readonly ExpectedCall[], calls: readonly EvalToolCall[]): Scored {
   let from = 0
-  return shareOf(
+  return scoredShare(
     expected.map((wanted, at) => {
       const found = calls.findIndex(
         (call, index) => index >= from && problemOf(wanted, call) === null,
@@ -48,7 +56,7 @@ function scoreInOrder(expected: readonly ExpectedCall[], calls: readonly EvalToo
 
 function scoreExact(expected: readonly ExpectedCall[], calls: readonly EvalToolCall[]): Scored {
   if (expected.length === 0)
-    return either(
+    return scoredEither(
       calls.length === 0,
       'No tool was called, as expected',
       `Expected no tool calls, got ${calls.length}: ${calls.map(({ tool }) => tool).join(', ')}`,
@@ -65,7 +73,7 @@ function scoreExact(expected: readonly ExpectedCall[], calls: readonly EvalToolC
     holds: false,
     says: `Position ${expected.length + at + 1}: unexpected call of ${tool}`,
   }))
-  const scored = shareOf([...checks, ...surplus])
+  const scored = scoredShare([...checks, ...surplus])
   return {
     ...scored,
     score: roundScore(scored.hits.length / Math.max(expected.length, calls.length)),
@@ -81,9 +89,9 @@ function problemAt(wanted: ExpectedCall, call: EvalToolCall): string | null {
 /** Why a call is not the expected one; of the right tool it says what differs. */
 function problemOf({ tool, args, output }: ExpectedCall, call: EvalToolCall): string | null {
   if (call.tool !== tool) return 'by another name'
-  if (args !== undefined && args !== 'any' && !hasAll(call.input, args))
+  if (args !== undefined && args !== 'any' && !hasEqualKeys(call.input, args))
     return 'with other arguments'
   if (output === undefined || output === 'any') return null
-  const fits = isRecord(output) ? hasAll(call.output, output) : isEqual(call.output, output)
+  const fits = isRecord(output) ? hasEqualKeys(call.output, output) : isEqual(call.output, output)
   return fits ? null : 'with another output'
 }

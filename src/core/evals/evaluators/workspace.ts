@@ -8,16 +8,16 @@ import type {
 } from '../../../contract/eval-evaluator.ts'
 import type { EvaluatorAnswer } from '../../../contract/eval-request.ts'
 import { matchesPath, pathGlob } from '../../policy/matching/globs.ts'
-import { either, missed, type Scored, shareOf, shown } from './scored.ts'
-import { matched } from './texts.ts'
+import { scoredEither, scoredMiss, type Scored, scoredShare, scoredText } from './scored.ts'
+import { scoreTextMatch } from './texts.ts'
 
 /** Scores of what was found out in the attempt's own workspace and session. */
 
 type Answer<K extends EvaluatorAnswer['kind']> = Extract<EvaluatorAnswer, { kind: K }>
 
-export function scoreFileExists({ paths }: FileExists, { files }: Answer<'files'>): Scored {
+export function scoreWorkspaceFiles({ paths }: FileExists, { files }: Answer<'files'>): Scored {
   const there = new Set(files.filter(({ exists }) => exists).map(({ path }) => path))
-  return shareOf(
+  return scoredShare(
     paths.map((path) => {
       const holds = there.has(path)
       return { holds, says: `${path} ${holds ? 'exists' : 'does not exist'}` }
@@ -25,28 +25,28 @@ export function scoreFileExists({ paths }: FileExists, { files }: Answer<'files'
   )
 }
 
-export function scoreFileMatches(config: FileMatches, { files }: Answer<'files'>): Scored {
+export function scoreWorkspaceFileText(config: FileMatches, { files }: Answer<'files'>): Scored {
   const { path, pattern, contains, equals } = config
   const file = files.find((each) => each.path === path)
-  if (file?.exists !== true) return missed(`${path} does not exist`)
+  if (file?.exists !== true) return scoredMiss(`${path} does not exist`)
   const { text } = file
-  if (text === null) return missed(`${path} could not be read as text`)
+  if (text === null) return scoredMiss(`${path} could not be read as text`)
   const checks: Scored[] = []
-  if (pattern !== undefined) checks.push(matched(text, pattern, false, path))
+  if (pattern !== undefined) checks.push(scoreTextMatch(text, pattern, false, path))
   if (contains !== undefined)
     checks.push(
-      either(
+      scoredEither(
         text.includes(contains),
-        `${path} contains ${shown(contains)}`,
-        `${path} does not contain ${shown(contains)}`,
+        `${path} contains ${scoredText(contains)}`,
+        `${path} does not contain ${scoredText(contains)}`,
       ),
     )
   if (equals !== undefined)
     checks.push(
-      either(
+      scoredEither(
         text.trimEnd() === equals.trimEnd(),
         `${path} is as expected`,
-        `${path} is not as expected: ${shown(text)}`,
+        `${path} is not as expected: ${scoredText(text)}`,
       ),
     )
   return allOf(checks)
@@ -62,14 +62,15 @@ function allOf(checks: readonly Scored[]): Scored {
   }
 }
 
-export function scoreCommand(config: CommandExit, answer: Answer<'command'>): Scored {
+export function scoreWorkspaceCommand(config: CommandExit, answer: Answer<'command'>): Scored {
   const { command, exitCode, timeoutSeconds } = config
-  if (answer.timedOut) return missed(`${shown(command)} timed out after ${timeoutSeconds}s`)
+  if (answer.timedOut)
+    return scoredMiss(`${scoredText(command)} timed out after ${timeoutSeconds}s`)
   if (answer.exitCode === exitCode)
-    return { score: 1, hits: [`${shown(command)} exited with code ${exitCode}`], misses: [] }
+    return { score: 1, hits: [`${scoredText(command)} exited with code ${exitCode}`], misses: [] }
   const how = answer.exitCode === null ? 'was ended' : `exited with code ${answer.exitCode}`
   const said = lastLines(answer.stderr) || lastLines(answer.stdout)
-  return missed(`${shown(command)} ${how}, expected ${exitCode}${said && `: ${said}`}`)
+  return scoredMiss(`${scoredText(command)} ${how}, expected ${exitCode}${said && `: ${said}`}`)
 }
 
 export const lastLines = (text: string): string =>
@@ -77,9 +78,9 @@ export const lastLines = (text: string): string =>
 
 const root = '/workspace'
 
-export function scoreDiffScope(config: DiffScope, { paths }: Answer<'changes'>): Scored {
+export function scoreWorkspaceDiff(config: DiffScope, { paths }: Answer<'changes'>): Scored {
   if (paths.length === 0)
-    return either(!config.changesRequired, 'Nothing was changed', 'Nothing was changed')
+    return scoredEither(!config.changesRequired, 'Nothing was changed', 'Nothing was changed')
   const fits = (globs: readonly string[], path: string) =>
     globs.find((glob) => matchesPath(pathGlob(glob), `${root}/${path}`, { workspaceRoot: root }))
   const checks = paths.map((path) => {
@@ -92,11 +93,14 @@ export function scoreDiffScope(config: DiffScope, { paths }: Answer<'changes'>):
       says: allowed ? `${path} was changed` : `${path} was changed, outside of what is allowed`,
     }
   })
-  const { hits, misses } = shareOf(checks)
+  const { hits, misses } = scoredShare(checks)
   return { score: misses.length === 0 ? 1 : 0, hits, misses }
 }
 
-export function scorePolicy({ allowDenied }: PolicyKept, answer: Answer<'policy'>): Scored {
+export function scoreWorkspacePolicy(
+  { allowDenied }: PolicyKept,
+  answer: Answer<'policy'>,
+): Scored {
   const misses = [
     ...answer.bypassed.map(({ tool, reason }) => `${tool} ran past the gate: ${reason}`),
     ...answer.denied
@@ -108,9 +112,9 @@ export function scorePolicy({ allowDenied }: PolicyKept, answer: Answer<'policy'
     : { score: 0, hits: [], misses }
 }
 
-export function scoreEvidence(_: ChangesProven, { changes }: Answer<'evidence'>): Scored {
+export function scoreWorkspaceEvidence(_: ChangesProven, { changes }: Answer<'evidence'>): Scored {
   if (changes.length === 0) return { score: 1, hits: ['Nothing was changed'], misses: [] }
-  const { hits, misses } = shareOf(
+  const { hits, misses } = scoredShare(
     changes.map(({ path, proven, reason }) => ({
       holds: proven,
       says: proven ? `${path} is proven` : `${path} is not proven${reason ? `: ${reason}` : ''}`,

@@ -7,15 +7,17 @@ import type {
 import type { Target } from '../../../contract/eval-target.ts'
 import { Folder } from './folder.ts'
 import { maxProblems } from './reading.ts'
-import { digestOf, readSuite } from './suite.ts'
-import { readTargets } from './targets.ts'
+import { suiteFileDigest, readSuiteFile } from './suite.ts'
+import { readTargetsFile } from './targets.ts'
 
 /** Everything that can be said of eval files without running them. Whoever starts a run reads them by this, too. */
 export function checkEvalFiles({ files, suite, targets, variables }: EvalFiles): EvalChecked {
   const folder = new Folder(files)
-  const read = suite === undefined ? { suite: null, problems: [] } : readSuite(folder, suite)
+  const read = suite === undefined ? { suite: null, problems: [] } : readSuiteFile(folder, suite)
   const aimed =
-    targets === undefined ? { targets: [], problems: [] } : readTargets(folder, targets, variables)
+    targets === undefined
+      ? { targets: [], problems: [] }
+      : readTargetsFile(folder, targets, variables)
   const problems = [...read.problems, ...aimed.problems]
   if (
     read.suite !== null &&
@@ -30,7 +32,7 @@ export function checkEvalFiles({ files, suite, targets, variables }: EvalFiles):
     valid: problems.every(({ severity }) => severity !== 'error'),
     problems: problems.slice(0, maxProblems),
     suite: read.suite,
-    digest: read.suite === null ? null : digestOf(read.suite),
+    digest: read.suite === null ? null : suiteFileDigest(read.suite),
     targets: aimed.targets,
   }
 }

@@ -1,6 +1,6 @@
 import { EvaluatorConfig, LeafEvaluator } from '../../../contract/eval-evaluator.ts'
 import type { DocumentPath } from '../../documents.ts'
-import { schemaMistakes } from '../evaluators/json-schema.ts'
+import { jsonSchemaMistakes } from '../evaluators/json-schema.ts'
 import type { Folder } from './folder.ts'
 import { isRecord, type Names, type Reading, type Settings } from './reading.ts'
 
@@ -27,7 +27,7 @@ const settingNames: Record<string, Names> = {
   diff_scope: { allowed: 'allow', denied: 'deny' },
 }
 
-export function readEvaluators(
+export function readFileEvaluators(
   reading: Reading,
   folder: Folder,
   given: unknown,
@@ -84,7 +84,7 @@ function normalOf(
 ): Settings | null {
   // A sentence among the newer assertions is a rubric.
   if (typeof given === 'string')
-    return reading.from({ type: 'rubric', rubrics: rubricsOf(reading, [given], path) }, path)
+    return reading.from({ type: 'rubric', rubrics: evaluatorRubrics(reading, [given], path) }, path)
   const type = isRecord(given) ? typeOf(given['type']) : ''
   if (isRecord(given) && !types.has(type)) {
     reading.tell('error', [...path, 'type'], `Must be one of ${[...types].join(', ')}`)
@@ -119,7 +119,7 @@ function shape(reading: Reading, folder: Folder, settings: Settings): void {
       settings['schema'] ??= {}
       return
     case 'rubric':
-      settings['rubrics'] = rubricsOf(reading, settings['rubrics'], at('rubrics'))
+      settings['rubrics'] = evaluatorRubrics(reading, settings['rubrics'], at('rubrics'))
       return
     case 'code_judge':
       settings['command'] = commandOf(settings['command'])
@@ -147,7 +147,7 @@ function eachSettings(reading: Reading, given: unknown, path: DocumentPath, name
 }
 
 /** A sentence, or `{id, description, weight, required}`. */
-export function rubricsOf(reading: Reading, given: unknown, path: DocumentPath): unknown {
+export function evaluatorRubrics(reading: Reading, given: unknown, path: DocumentPath): unknown {
   if (!Array.isArray(given)) return given
   const rubrics = given.map((each: unknown, at) =>
     typeof each === 'string'
@@ -245,7 +245,7 @@ function checkMeaning(
       tell('', 'Needs pattern, contains or equals')
   }
   if (config.type === 'json_schema')
-    for (const { path: at, message } of schemaMistakes(config.schema, (source) =>
+    for (const { path: at, message } of jsonSchemaMistakes(config.schema, (source) =>
       folder.pattern(source),
     ))
       reading.tell('error', [...reading.pathOf(settings, 'schema'), ...at], message)

@@ -32,7 +32,7 @@ const maxEqualsLength = 100_000
 const maxTextsLength = maxEvalFileBytes / 4
 
 /** One case in the documented form. What could not be brought into it is named in the notes. Pure. */
-export function writeEvalCase(parts: CaseParts): { content: string; notes: string[] } {
+export function evalCaseFromRun(parts: CaseParts): { content: string; notes: string[] } {
   const { asked, run, history } = parts
   const notes: string[] = []
   if (run.status !== 'completed')

@@ -3,7 +3,7 @@ import type { Folder } from './folder.ts'
 import { isRecord, type Reading } from './reading.ts'
 
 /** Messages of a case: a text or an object alone is one message of the role that is usual there. */
-export function messagesOf(
+export function readCaseMessages(
   reading: Reading,
   folder: Folder,
   given: unknown,

@@ -172,7 +172,7 @@ export const locationOf = (path: DocumentPath): string =>
   )
 
 /** Opens a file, or says why it cannot be read. */
-export function openFile(
+export function openReading(
   filePath: string,
   text: string,
 ): { reading: Reading } | { problems: EvalProblem[] } {
@@ -193,7 +193,7 @@ export function openFile(
 }
 
 /** One reading per line that is not empty. A line that is no JSON is a problem of its own. */
-export function openLines(
+export function openLineReadings(
   filePath: string,
   text: string,
 ): { readings: Reading[]; problems: EvalProblem[] } {

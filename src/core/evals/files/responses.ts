@@ -1,18 +1,18 @@
 import type { DocumentPath } from '../../documents.ts'
 import type { Folder } from './folder.ts'
-import { isRecord, openLines, type Reading, type Settings } from './reading.ts'
+import { isRecord, openLineReadings, type Reading, type Settings } from './reading.ts'
 
 /**
  * The recorded answers of a replay target: in the file itself (`responses`, by case), or in a JSONL file (`trace`) whose
  * lines have an `eval_id`. A line may be a provider response or a result row of an earlier run.
  */
-export function readResponses(reading: Reading, folder: Folder, settings: Settings): void {
+export function readResponsesFile(reading: Reading, folder: Folder, settings: Settings): void {
   const { trace } = settings
   if (typeof trace === 'string' && settings['responses'] === undefined) {
     const path = reading.pathOf(settings, 'trace')
     const file = folder.find(reading.filePath, trace)
     if (file === null) return reading.tell('error', path, `There is no file "${trace}"`)
-    const { readings, problems } = openLines(file.path, file.text)
+    const { readings, problems } = openLineReadings(file.path, file.text)
     delete settings['trace']
     settings['responses'] = responsesOfLines(readings)
     for (const problem of [...problems, ...readings.flatMap((line) => line.problems)])

@@ -8,13 +8,13 @@ import {
 } from '../../../contract/eval-suite.ts'
 import type { DocumentPath } from '../../documents.ts'
 import { hashText } from '../../hash.ts'
-import { readEvaluators, rubricsOf } from './evaluators.ts'
+import { readFileEvaluators, evaluatorRubrics } from './evaluators.ts'
 import type { Folder } from './folder.ts'
-import { messagesOf } from './messages.ts'
+import { readCaseMessages } from './messages.ts'
 import {
   isRecord,
-  openFile,
-  openLines,
+  openReading,
+  openLineReadings,
   type Names,
   type Reading,
   type Settings,
@@ -61,14 +61,14 @@ const caseNames: Names = {
   trials: 'repetitions',
 }
 
-export function readSuite(folder: Folder, path: string): ReadSuite {
+export function readSuiteFile(folder: Folder, path: string): ReadSuite {
   const text = folder.text(path)
   if (text === null) return { suite: null, problems: [missingFile(path)] }
   const isLines = path.endsWith('.jsonl')
   const sidecar = isLines ? folder.text(path.replace(/\.jsonl$/, '.yaml')) : null
   const opened = isLines
-    ? openFile(path.replace(/\.jsonl$/, '.yaml'), sidecar ?? '{}')
-    : openFile(path, text)
+    ? openReading(path.replace(/\.jsonl$/, '.yaml'), sidecar ?? '{}')
+    : openReading(path, text)
   if ('problems' in opened) return { suite: null, problems: opened.problems }
   const { reading } = opened
   const settings = reading.settings(reading.value, [], suiteNames)
@@ -98,7 +98,7 @@ const missingFile = (filePath: string): EvalProblem => ({
 })
 
 /** Equal exactly if the suites ask and expect the same: a description does not count. */
-export const digestOf = (suite: EvalSuite): string =>
+export const suiteFileDigest = (suite: EvalSuite): string =>
   hashText(canonicalJson({ ...suite, description: undefined }))
 
 const forCases = new Set(['cases', 'evaluators', 'repetitions', 'workspace', 'execution'])
@@ -142,7 +142,7 @@ function evaluatorsIn(
   const holder = execution['evaluators'] === undefined ? settings : execution
   const given = holder['evaluators']
   if (given === undefined) return null
-  return readEvaluators(reading, folder, given, reading.pathOf(holder, 'evaluators'))
+  return readFileEvaluators(reading, folder, given, reading.pathOf(holder, 'evaluators'))
 }
 
 function readDefaults(reading: Reading, folder: Folder, settings: Settings): Defaults {
@@ -192,7 +192,7 @@ function readCases(
 /** One case, a list of them, or `{evalcases: […]}`. */
 function casesOfFile(folder: Folder, path: string, text: string, defaults: Defaults): CaseList {
   if (path.endsWith('.jsonl')) return casesOfLines(folder, path, text, defaults)
-  const opened = openFile(path, text)
+  const opened = openReading(path, text)
   if ('problems' in opened) return { cases: [], problems: opened.problems }
   const { reading } = opened
   const { value } = reading
@@ -208,7 +208,7 @@ function casesOfFile(folder: Folder, path: string, text: string, defaults: Defau
 }
 
 function casesOfLines(folder: Folder, path: string, text: string, defaults: Defaults): CaseList {
-  const { readings, problems } = openLines(path, text)
+  const { readings, problems } = openLineReadings(path, text)
   const cases = readings.map((reading) => readCase(reading, folder, reading.value, [], defaults))
   return {
     cases: cases.filter((each) => each !== null),
@@ -244,7 +244,13 @@ function readCase(
     ['expectedMessages', 'assistant'],
   ] as const)
     if (settings[key] !== undefined)
-      normal[key] = messagesOf(whole, folder, settings[key], whole.pathOf(settings, key), usual)
+      normal[key] = readCaseMessages(
+        whole,
+        folder,
+        settings[key],
+        whole.pathOf(settings, key),
+        usual,
+      )
   normal['evaluators'] = whole.from(
     [
       ...(rubric === null ? [] : [rubric]),
@@ -262,7 +268,7 @@ const usualJudge = EvaluatorConfig.parse({ type: 'llm_judge', name: 'llm_judge' 
 function rubricOf(reading: Reading, settings: Settings): EvaluatorConfig | null {
   if (settings['rubrics'] === undefined) return null
   const path = reading.pathOf(settings, 'rubrics')
-  const rubrics = rubricsOf(reading, settings['rubrics'], path)
+  const rubrics = evaluatorRubrics(reading, settings['rubrics'], path)
   return reading.parse(
     EvaluatorConfig,
     reading.from({ type: 'rubric', name: 'rubric', rubrics }, path),

@@ -2,8 +2,8 @@ import { type EvalProblem } from '../../../contract/eval-suite.ts'
 import { Target } from '../../../contract/eval-target.ts'
 import type { DocumentPath } from '../../documents.ts'
 import type { Folder } from './folder.ts'
-import { isRecord, openFile, type Names, type Reading, type Settings } from './reading.ts'
-import { readResponses } from './responses.ts'
+import { isRecord, openReading, type Names, type Reading, type Settings } from './reading.ts'
+import { readResponsesFile } from './responses.ts'
 
 /**
  * Reads a targets file. Settings may be spelled in snake_case or camelCase and may stand under `settings`; what is left
@@ -30,7 +30,7 @@ const numbers = new Set([
   'maxOutputTokens',
 ])
 
-export function readTargets(
+export function readTargetsFile(
   folder: Folder,
   path: string,
   variables: Readonly<Record<string, string>>,
@@ -48,7 +48,7 @@ export function readTargets(
         },
       ],
     }
-  const opened = openFile(path, text)
+  const opened = openReading(path, text)
   if ('problems' in opened) return { targets: [], problems: opened.problems }
   const { reading } = opened
   return { targets: targetsOf(reading, folder, variables), problems: reading.problems }
@@ -106,7 +106,7 @@ function readTarget(
   if (settings['permissions'] === true) settings['permissions'] = 'once'
   if (settings['permissions'] === false) settings['permissions'] = 'reject'
   for (const [key, value] of Object.entries(settings)) settings[key] = plain(key, value)
-  if (provider === 'replay') readResponses(reading, folder, settings)
+  if (provider === 'replay') readResponsesFile(reading, folder, settings)
   if (reading.errorCount > before) return null
   return reading.parse(Target, settings, path)
 }

@@ -4,13 +4,13 @@ import { summarise } from '../compare/sides.ts'
 import { safeAddress } from './markdown.ts'
 import {
   type Attempt,
-  attemptsOf,
-  nameOf,
+  reportAttempts,
+  reportName,
   percent,
   type Report,
   signed,
-  verdictSentence,
-  whyNot,
+  reportVerdict,
+  reportFailure,
 } from './report.ts'
 import { style } from './style.ts'
 
@@ -18,7 +18,7 @@ import { style } from './style.ts'
  * The whole report in one file: it asks for nothing else, runs no script, and says so to the browser. Cases are
  * disclosures, so that the keyboard opens them; what did not pass is on top and open.
  */
-export function renderHtml(report: Report): string {
+export function renderHtmlReport(report: Report): string {
   const { dataset, sides, comparison, gate } = report
   const title = `Evals: ${dataset}`
   return `<!doctype html>
@@ -73,7 +73,7 @@ function summaryTable(sides: readonly EvalSide[]): string {
 }
 
 function comparisonSection(comparison: NonNullable<Report['comparison']>): string {
-  const head = `<h2>Comparison</h2><p>${text(verdictSentence(comparison))}</p>`
+  const head = `<h2>Comparison</h2><p>${text(reportVerdict(comparison))}</p>`
   if (!comparison.comparable) return `<section aria-label="Comparison">${head}</section>`
   const evaluators = comparison.evaluators.map(
     ({ name, cases, difference, interval, verdict }) =>
@@ -106,9 +106,9 @@ function link(address: string, label: string): string {
 const maxCases = 1000
 
 function sideSection(side: EvalSide): string {
-  const attempts = attemptsOf(side)
-  const failed = attempts.filter((attempt) => whyNot(attempt) !== null)
-  const passed = attempts.filter((attempt) => whyNot(attempt) === null)
+  const attempts = reportAttempts(side)
+  const failed = attempts.filter((attempt) => reportFailure(attempt) !== null)
+  const passed = attempts.filter((attempt) => reportFailure(attempt) === null)
   const shown = [...failed, ...passed].slice(0, maxCases)
   const left = attempts.length - shown.length
   return `<h2>${text(side.target)}</h2>
@@ -117,10 +117,10 @@ ${left > 0 ? `<p>${left} more passed or are in the other outputs.</p>` : ''}`
 }
 
 function attemptBlock(attempt: Attempt): string {
-  const why = whyNot(attempt)
+  const why = reportFailure(attempt)
   const { row } = attempt
   const state = why === null ? 'pass' : why.kind === 'error' ? 'error' : (row?.verdict ?? 'fail')
-  return `<details class="case ${state}"${why === null ? '' : ' open'}><summary><span class="mark">${state}</span> ${text(nameOf(attempt))} <span class="score">${row === null ? '' : row.score.toFixed(3)}</span></summary>
+  return `<details class="case ${state}"${why === null ? '' : ' open'}><summary><span class="mark">${state}</span> ${text(reportName(attempt))} <span class="score">${row === null ? '' : row.score.toFixed(3)}</span></summary>
 ${why?.kind === 'error' ? `<p class="error">${text(shortened(why.message))}</p>` : ''}${row === null ? '' : rowBody(row)}</details>`
 }
 

@@ -1,8 +1,8 @@
 import type { EvalSide } from '../../../contract/eval-compare.ts'
-import { type Attempt, attemptsOf, nameOf, type Report, whyNot } from './report.ts'
+import { type Attempt, reportAttempts, reportName, type Report, reportFailure } from './report.ts'
 
 /** JUnit XML, as CI servers read it: a suite per target, a test case per attempt. */
-export function renderJunit({ dataset, sides }: Report): string {
+export function renderJunitReport({ dataset, sides }: Report): string {
   const suites = sides.map((side) => suiteOf(dataset, side))
   const total = (of: (suite: Suite) => number) => suites.reduce((sum, suite) => sum + of(suite), 0)
   return [
@@ -27,8 +27,9 @@ interface Suite {
 }
 
 function suiteOf(dataset: string, side: EvalSide): Suite {
-  const attempts = attemptsOf(side)
-  const count = (kind: string) => attempts.filter((each) => whyNot(each)?.kind === kind).length
+  const attempts = reportAttempts(side)
+  const count = (kind: string) =>
+    attempts.filter((each) => reportFailure(each)?.kind === kind).length
   const [failures, errors] = [count('failure'), count('error')]
   const name = `${dataset}.${side.target}`
   const head = attributes({ name, tests: attempts.length, failures, errors, skipped: 0 })
@@ -47,10 +48,10 @@ function suiteOf(dataset: string, side: EvalSide): Suite {
 function caseLines(classname: string, attempt: Attempt): string[] {
   const { row } = attempt
   const time = ((row?.trace_summary?.duration_ms ?? 0) / 1000).toFixed(3)
-  const why = whyNot(attempt)
+  const why = reportFailure(attempt)
   const said = row === null ? '' : row.candidate_answer.slice(0, maxText)
   return [
-    `    <testcase ${attributes({ classname, name: nameOf(attempt), time })}>`,
+    `    <testcase ${attributes({ classname, name: reportName(attempt), time })}>`,
     ...(why === null
       ? []
       : [

@@ -1,17 +1,17 @@
 import { summarise } from '../compare/sides.ts'
 import {
   type Attempt,
-  attemptsOf,
-  nameOf,
+  reportAttempts,
+  reportName,
   percent,
   type Report,
   signed,
-  verdictSentence,
-  whyNot,
+  reportVerdict,
+  reportFailure,
 } from './report.ts'
 
 /** A summary for a pull request or a job's page. What users and candidates wrote is shown as text, never as markup. */
-export function renderMarkdown(report: Report): string {
+export function renderMarkdownReport(report: Report): string {
   const { dataset, sides, comparison, gate } = report
   return [
     `## Evals: ${plain(dataset)}`,
@@ -26,7 +26,9 @@ export function renderMarkdown(report: Report): string {
     ...(gate ? [`**Gate: ${gate.outcome}.** ${gate.reasons.map(plain).join('. ')}.`, ''] : []),
     ...(comparison ? comparisonLines(comparison) : []),
     ...failureLines(
-      sides.flatMap((side) => attemptsOf(side).map((attempt) => ({ side: side.target, attempt }))),
+      sides.flatMap((side) =>
+        reportAttempts(side).map((attempt) => ({ side: side.target, attempt })),
+      ),
     ),
   ].join('\n')
 }
@@ -34,7 +36,7 @@ export function renderMarkdown(report: Report): string {
 const maxLines = 50
 
 function comparisonLines(comparison: NonNullable<Report['comparison']>): string[] {
-  const sentence = [plain(verdictSentence(comparison)), '']
+  const sentence = [plain(reportVerdict(comparison)), '']
   if (!comparison.comparable) return sentence
   const lost = comparison.cases.filter(({ change }) => change === 'regression')
   if (lost.length === 0) return [...sentence, 'No case got worse.', '']
@@ -68,7 +70,7 @@ const more = (count: number): string[] =>
   count > maxLines ? [`| … and ${count - maxLines} more | | | | |`] : []
 
 function failureLines(all: readonly { side: string; attempt: Attempt }[]): string[] {
-  const failed = all.filter(({ attempt }) => whyNot(attempt) !== null)
+  const failed = all.filter(({ attempt }) => reportFailure(attempt) !== null)
   if (failed.length === 0) return ['Every attempt passed.', '']
   return [
     `### Not passed (${failed.length})`,
@@ -79,7 +81,7 @@ function failureLines(all: readonly { side: string; attempt: Attempt }[]): strin
       .slice(0, maxLines)
       .map(
         ({ side, attempt }) =>
-          `| ${plain(nameOf(attempt))} | ${plain(side)} | ${plain(whyNot(attempt)?.message ?? '')} | ${plain(attempt.row?.misses[0] ?? '')} |`,
+          `| ${plain(reportName(attempt))} | ${plain(side)} | ${plain(reportFailure(attempt)?.message ?? '')} | ${plain(attempt.row?.misses[0] ?? '')} |`,
       ),
     ...(failed.length > maxLines ? [`| … and ${failed.length - maxLines} more | | | |`] : []),
     '',

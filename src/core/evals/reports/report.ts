@@ -17,7 +17,7 @@ export interface Attempt {
   row: ResultRow | null
 }
 
-export function attemptsOf({ cases, rows, target }: EvalSide): Attempt[] {
+export function reportAttempts({ cases, rows, target }: EvalSide): Attempt[] {
   const byAttempt = new Map<string, ResultRow>()
   for (const row of rows) {
     const key = `${row.attempt} ${row.eval_id}`
@@ -34,11 +34,13 @@ export function attemptsOf({ cases, rows, target }: EvalSide): Attempt[] {
 }
 
 /** People count from 1. */
-export const nameOf = ({ id, attempt, repetitions }: Attempt): string =>
+export const reportName = ({ id, attempt, repetitions }: Attempt): string =>
   repetitions === 1 ? id : `${id} (${attempt + 1} of ${repetitions})`
 
 /** Why it is not passed; null if it is. */
-export function whyNot({ row }: Attempt): { kind: 'error' | 'failure'; message: string } | null {
+export function reportFailure({
+  row,
+}: Attempt): { kind: 'error' | 'failure'; message: string } | null {
   if (row === null) return { kind: 'error', message: 'There is no result' }
   if (row.error !== undefined) return { kind: 'error', message: row.error }
   if (row.verdict === 'pass') return null
@@ -46,7 +48,7 @@ export function whyNot({ row }: Attempt): { kind: 'error' | 'failure'; message: 
 }
 
 /** A sentence for people on what a comparison has shown. */
-export function verdictSentence(comparison: Comparison): string {
+export function reportVerdict(comparison: Comparison): string {
   if (!comparison.comparable) return `Not compared. ${comparison.reason}.`
   const { score, passes } = comparison
   const words = {
@@ -69,5 +71,5 @@ export const percent = (part: number, whole: number): string =>
   whole === 0 ? '–' : `${Math.round((part / whole) * 1000) / 10} %`
 
 /** Result rows as they are: one line each. */
-export const renderJsonl = (rows: readonly ResultRow[]): string =>
+export const renderJsonlReport = (rows: readonly ResultRow[]): string =>
   rows.map((row) => `${JSON.stringify(row)}\n`).join('')

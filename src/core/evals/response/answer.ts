@@ -2,7 +2,7 @@ import type { EvalToolCall, ProviderResponse } from '../../../contract/eval-resp
 import type { TraceSummary } from '../../../contract/eval-result.ts'
 
 /** What is graded: the content of the last assistant message that has one; what is no text becomes JSON. */
-export function answerOf({ outputMessages }: ProviderResponse): string {
+export function responseAnswer({ outputMessages }: ProviderResponse): string {
   const last = outputMessages.findLast(
     ({ role, content }) =>
       role === 'assistant' && content !== undefined && content !== null && content !== '',
@@ -11,12 +11,12 @@ export function answerOf({ outputMessages }: ProviderResponse): string {
   return typeof content === 'string' ? content : JSON.stringify(content)
 }
 
-export const toolCallsOf = ({ outputMessages }: ProviderResponse): EvalToolCall[] =>
+export const responseToolCalls = ({ outputMessages }: ProviderResponse): EvalToolCall[] =>
   outputMessages.flatMap(({ toolCalls }) => toolCalls ?? [])
 
 /** Names of tools are users' words: they are keys here and stay as they are. */
-export function traceOf(response: ProviderResponse): TraceSummary {
-  const calls = toolCallsOf(response)
+export function responseTrace(response: ProviderResponse): TraceSummary {
+  const calls = responseToolCalls(response)
   const byName = new Map<string, number>()
   for (const { tool } of calls) byName.set(tool, (byName.get(tool) ?? 0) + 1)
   const { tokenUsage, costUsd, durationMs } = response
@@ -32,7 +32,7 @@ export function traceOf(response: ProviderResponse): TraceSummary {
 }
 
 /** The workspace is another folder in each attempt: results of two runs are equal only if it is not named in them. */
-export function withoutRoot<T>(given: T, root: string): T {
+export function responseWithoutRoot<T>(given: T, root: string): T {
   const trimmed = root.replace(/\/+$/, '')
   return trimmed === '' ? given : (replaceIn(given, trimmed) as T)
 }
@@ -53,3 +53,16 @@ const replaceRoot = (text: string, root: string): string =>
     .reduce(
       (before, after) => before + (/^[A-Za-z0-9_.-]/.test(after) ? root : '$WORKSPACE') + after,
     )
+
+/** The whole text, or the one block of code that it has: agents like to put JSON into one. */
+export function jsonOfAnswer(given: unknown): unknown {
+  if (typeof given !== 'string') return given
+  const blocks = [...given.matchAll(/```(?:json)?\s*\n([\s\S]*?)\n\s*```/g)]
+  for (const text of [given, ...(blocks.length === 1 ? [blocks[0]?.[1] ?? ''] : [])])
+    try {
+      return JSON.parse(text)
+    } catch {
+      // The next one, or none.
+    }
+  return undefined
+}

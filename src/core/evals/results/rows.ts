@@ -2,8 +2,8 @@ import type { ProviderResponse } from '../../../contract/eval-response.ts'
 import type { ResultRow } from '../../../contract/eval-result.ts'
 import type { EvalCase } from '../../../contract/eval-suite.ts'
 import { type Answers, scoreCase } from '../evaluators/score.ts'
-import { verdictOf } from '../evaluators/scored.ts'
-import { answerOf, toolCallsOf, traceOf } from '../response/answer.ts'
+import { scoredVerdict } from '../evaluators/scored.ts'
+import { responseAnswer, responseToolCalls, responseTrace } from '../response/answer.ts'
 
 /** Which attempt a row is about. */
 export interface Attempted {
@@ -17,7 +17,7 @@ export interface Attempted {
 }
 
 /** The row of an attempt that gave an answer. */
-export function scoredRow(
+export function scoredResultRow(
   attempted: Attempted,
   response: ProviderResponse,
   answers: Answers,
@@ -29,19 +29,19 @@ export function scoredRow(
   return {
     ...headOf(attempted),
     score,
-    verdict: verdictOf(score),
+    verdict: scoredVerdict(score),
     hits,
     misses,
-    candidate_answer: answerOf(response),
+    candidate_answer: responseAnswer(response),
     ...(reasoning !== undefined && { reasoning }),
     evaluator_results: results,
-    trace_summary: traceOf(response),
-    tool_calls: toolCallsOf(response),
+    trace_summary: responseTrace(response),
+    tool_calls: responseToolCalls(response),
   }
 }
 
 /** The row of an attempt that gave none: it failed to start, timed out, was blocked. */
-export const errorRow = (attempted: Attempted, error: string): ResultRow => ({
+export const errorResultRow = (attempted: Attempted, error: string): ResultRow => ({
   ...headOf(attempted),
   score: 0,
   verdict: 'fail',

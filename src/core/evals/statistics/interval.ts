@@ -11,7 +11,7 @@ const fewCases = 30
 /** With more draws than this there are fewer resamples, at least a tenth: a comparison must not stop everybody else. */
 export const maxDraws = 40_000_000
 
-export function intervalOf(
+export function confidenceInterval(
   differences: readonly number[],
   { confidence, seed, draws = maxDraws }: { confidence: number; seed: number; draws?: number },
 ): Interval | null {

@@ -2,8 +2,8 @@ import { type Diagnostic, type ProofDecision } from '../../../contract/change.ts
 import { type DiagnosticCode, lowerMode, type ProofMode } from '../../../contract/evidence.ts'
 import type { ProofEvaluation, SnapshotProofFixture } from '../../../contract/proof-fixture.ts'
 import { type ProofResult, proveChanges } from '../prove.ts'
-import { fingerprintOf } from '../safety.ts'
-import { escapeName } from '../texts/exact.ts'
+import { safetyFingerprint } from '../safety.ts'
+import { escapeExactName } from '../texts/exact.ts'
 import { fixtureBundle, fixtureDelivery } from './fixture.ts'
 
 /** What the rules say of a fixture. Nothing is stored and nothing is read but the fixture. */
@@ -27,7 +27,7 @@ export function evaluateFixture(fixture: SnapshotProofFixture, set: ProofMode): 
     diagnostics: [...told.diagnostics.map((each) => line(each, decisions)), ...ofDisk(fixture)],
     statistics,
     events,
-    fingerprint: fingerprintOf(events),
+    fingerprint: safetyFingerprint(events),
   }
   return { ...evaluation, asExpected: isAsExpected(fixture, evaluation) }
 }
@@ -61,7 +61,7 @@ function line({ code, partId, path }: Diagnostic, decisions: readonly ProofDecis
   const isReason = decisions.some(
     (it) => it.type === 'skipped' && it.reason === code && it.partId === partId,
   )
-  const of = [partId, path].filter((it) => it !== null).map((it) => escapeName(it))
+  const of = [partId, path].filter((it) => it !== null).map((it) => escapeExactName(it))
   return `snapshot-upgrade${isReason ? '-skipped' : ''}/${code}: ${of.join(', ')}`
 }
 
@@ -70,7 +70,7 @@ const ofDisk = ({ snapshotFiles }: SnapshotProofFixture): string[] =>
     .filter(({ currentContent }) => currentContent !== undefined)
     .map(
       ({ relativePath }) =>
-        `snapshot-upgrade-skipped/current-disk-not-proof: ${escapeName(relativePath)}`,
+        `snapshot-upgrade-skipped/current-disk-not-proof: ${escapeExactName(relativePath)}`,
     )
 
 function isAsExpected(

@@ -16,7 +16,7 @@ import { namedByPatch } from '../../../contract/patch-headings.ts'
 import type { SnapshotProofFixture } from '../../../contract/proof-fixture.ts'
 import { hashText } from '../../hash.ts'
 import type { ProofDelivery } from '../candidate.ts'
-import { digestOf } from '../texts/exact.ts'
+import { exactDigest } from '../texts/exact.ts'
 
 type Fixture = SnapshotProofFixture
 type FixturePart = Fixture['parts'][number]
@@ -171,7 +171,7 @@ function sideOf(
   if (!exists) return { state: 'absent' }
   if (text === undefined || code !== undefined)
     return { state: 'unavailable', code: code ?? 'no-file-anchor' }
-  return { state: 'text', text, ...digestOf(text), mode }
+  return { state: 'text', text, ...exactDigest(text), mode }
 }
 
 export function fixtureDelivery(fixture: Fixture): ProofDelivery {

@@ -5,7 +5,7 @@ import { sha256 } from '@noble/hashes/sha2.js'
 import type { ContentRef, ContentState } from '../../../contract/change.ts'
 
 /** Overlapping ones too: "aa" is twice in "aaa", so nobody can say which was meant. Stops at the second. */
-export function occurrences(text: string, part: string): 0 | 1 | 2 {
+export function exactOccurrences(text: string, part: string): 0 | 1 | 2 {
   if (part === '') return 2
   const first = text.indexOf(part)
   if (first === -1) return 0
@@ -13,8 +13,8 @@ export function occurrences(text: string, part: string): 0 | 1 | 2 {
 }
 
 /** Literally: `$&` and `$$` are themselves. Null unless there is exactly one place. */
-export function replaceOnly(text: string, part: string, by: string): string | null {
-  if (occurrences(text, part) !== 1) return null
+export function replaceExact(text: string, part: string, by: string): string | null {
+  if (exactOccurrences(text, part) !== 1) return null
   const at = text.indexOf(part)
   return text.slice(0, at) + by + text.slice(at + part.length)
 }
@@ -24,17 +24,17 @@ export interface Digest {
   sizeBytes: number
 }
 
-export function digestOf(text: string): Digest {
+export function exactDigest(text: string): Digest {
   const bytes = utf8ToBytes(text)
   return { sha256: bytesToHex(sha256(bytes)), sizeBytes: bytes.length }
 }
 
-export const refOf = ({ sha256, sizeBytes }: Digest): ContentRef => ({
+export const exactRef = ({ sha256, sizeBytes }: Digest): ContentRef => ({
   sha256,
   sizeBytes,
   blobRef: `sha256:${sha256}`,
 })
-export const stateOf = ({ sha256, sizeBytes }: Digest): ContentState => ({
+export const exactState = ({ sha256, sizeBytes }: Digest): ContentState => ({
   exists: true,
   sha256,
   sizeBytes,
@@ -48,7 +48,7 @@ const binary = /[\u0000-\u0008\u000e-\u001f]/
 export const isPlainText = (text: string): boolean => text.isWellFormed() && !binary.test(text)
 
 /** For what is shown of a name: a control character becomes its number, and a long name its beginning. */
-export function escapeName(name: string): string {
+export function escapeExactName(name: string): string {
   const shown = name
     .toWellFormed()
     .replaceAll(/\p{Cc}/gu, (it) => `\\u${it.charCodeAt(0).toString(16).padStart(4, '0')}`)
@@ -56,8 +56,8 @@ export function escapeName(name: string): string {
 }
 
 /** Lines between the first and the last that differ: [first line, how many] of each side, counted from 1. */
-export function changedLines(before: string, after: string) {
-  const [a, b] = [linesOf(before), linesOf(after)]
+export function exactChangedLines(before: string, after: string) {
+  const [a, b] = [exactLines(before), exactLines(after)]
   const least = Math.min(a.length, b.length)
   let top = 0
   while (top < least && a[top] === b[top]) top += 1
@@ -67,7 +67,7 @@ export function changedLines(before: string, after: string) {
 }
 
 /** With their line feeds, so that a missing last one is a difference. */
-export function linesOf(text: string): string[] {
+export function exactLines(text: string): string[] {
   const lines = text.split(/(?<=\n)/)
   return lines.length === 1 && lines[0] === '' ? [] : lines
 }

@@ -3,7 +3,7 @@
 // hunks of a file would have one name, neither can be told apart, and neither is stable.
 
 import { hashText } from '../../hash.ts'
-import { linesOf } from './exact.ts'
+import { exactLines } from './exact.ts'
 
 export interface TextHunk {
   id: string
@@ -17,7 +17,7 @@ export interface TextHunk {
 const contextLines = 3
 
 export function hunksOf(path: string, before: string, after: string): TextHunk[] {
-  const [a, b] = [linesOf(before), linesOf(after)]
+  const [a, b] = [exactLines(before), exactLines(after)]
   const hunks = mergeClose(runsOf(a, b)).map(({ from, to, first, last }) => {
     const lead = a.slice(Math.max(0, from - contextLines), from)
     const trail = a.slice(to, to + contextLines)
@@ -40,7 +40,7 @@ export function withoutHunks(
   hunks: readonly TextHunk[],
   ids: ReadonlySet<string>,
 ): string {
-  const lines = linesOf(after)
+  const lines = exactLines(after)
   const result: string[] = []
   let done = 0
   for (const { id, before, after: now } of hunks) {

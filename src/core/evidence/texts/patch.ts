@@ -93,18 +93,18 @@ function addLine({ before, after }: Hunk, line: string): boolean {
 const changes = ({ before, after }: Hunk) => before.join('\n') !== after.join('\n')
 
 /** The text afterwards, or null if one of the hunks has not exactly one place, or they are out of order. */
-export function applyHunks(text: string, hunks: Hunk[]): string | null {
+export function applyPatchHunks(text: string, hunks: Hunk[]): string | null {
   const changed = replaceLines(fileLines(text), hunks)
   // OpenCode ends every file that it patches with a line feed.
   return changed === null ? null : textOf(changed)
 }
 
 /** The text before, or null if it cannot be told for sure: forwards again it must lead back here. */
-export function reverseHunks(text: string, hunks: Hunk[]): string | null {
+export function reversePatchHunks(text: string, hunks: Hunk[]): string | null {
   const back = hunks.map(({ before, after, atEnd }) => ({ before: after, after: before, atEnd }))
   const lines = replaceLines(fileLines(text), back)
   const earlier = lines === null ? null : textOf(lines)
-  return earlier !== null && applyHunks(earlier, hunks) === text ? earlier : null
+  return earlier !== null && applyPatchHunks(earlier, hunks) === text ? earlier : null
 }
 
 function fileLines(text: string): string[] {

@@ -6,7 +6,7 @@ import type {
   AbilityRow,
   StoredAbility,
 } from '../../../contract/stored-ability.ts'
-import { type Ability, parseAbility } from '../../abilities/definition.ts'
+import { type Ability, parseAbilityDefinition } from '../../abilities/definition.ts'
 import type { Crypto, Db } from '../../ports.ts'
 import { readFolder } from './folder.ts'
 import { withHookFiles } from './hook-files.ts'
@@ -191,7 +191,7 @@ async function withFiles(db: Db, organisationId: string, row: Row): Promise<Stor
   if (row.hash === null) return { ...rowOf(row), definition: null, files: [] }
   const files = await folderFiles(db, organisationId, row.hash)
   const main = files.find(({ path }) => path === row.main_path)
-  const parsed = parseAbility(main?.content ?? '', `${row.name}/${row.main_path}`)
+  const parsed = parseAbilityDefinition(main?.content ?? '', `${row.name}/${row.main_path}`)
   const definition = 'ability' in parsed ? parsed.ability : null
   return { ...rowOf(row), definition, files }
 }
@@ -243,7 +243,7 @@ async function runnableOf(
     ...[mainPath, organisationId, hash],
   )
   const main = rows.find(({ path }) => path === mainPath)
-  const parsed = parseAbility(main?.content ?? '', `${name}/${mainPath}`)
+  const parsed = parseAbilityDefinition(main?.content ?? '', `${name}/${mainPath}`)
   if ('errors' in parsed) return null
   // Its stored name counts: the file may have none of its own.
   const definition = withHookFiles({ ...parsed.ability, name }, rows)

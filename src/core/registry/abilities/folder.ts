@@ -7,7 +7,7 @@ import {
 } from '../../../contract/ability-folder.ts'
 import type { AbilityPut } from '../../../contract/stored-ability.ts'
 import { byteLength } from '../../../contract/byte-length.ts'
-import { type Ability, parseAbility } from '../../abilities/definition.ts'
+import { type Ability, parseAbilityDefinition } from '../../abilities/definition.ts'
 import type { Crypto } from '../../ports.ts'
 import { hookWarnings } from './hook-files.ts'
 
@@ -35,7 +35,7 @@ export async function readFolder(
     throw refused([
       { path: 'files', message: 'Needs "ability.yaml", or one file that ends with ".yaml"' },
     ])
-  const parsed = parseAbility(
+  const parsed = parseAbilityDefinition(
     main.content,
     [path, main.path].filter((part) => part !== '').join('/'),
   )

@@ -1,6 +1,6 @@
 import type { AbilityFile } from '../../../contract/ability-folder.ts'
 import type { Ability } from '../../abilities/definition.ts'
-import { cutText } from '../../abilities/outputs.ts'
+import { cutOutput } from '../../abilities/outputs.ts'
 
 /**
  * What lies in `hooks/before` and `hooks/after` of an ability's folder. Scripts are hooks like those of the YAML, after
@@ -29,7 +29,7 @@ export function withHookFiles(ability: Ability, files: readonly HookFile[]): Abi
       after: [...hooks.after, ...scriptsOf('after')],
     },
     // Always: a key of the file that is called so is nobody's.
-    guide: cutText(guides.join('\n\n'), maxGuide),
+    guide: cutOutput(guides.join('\n\n'), maxGuide),
   }
 }
 

@@ -53,10 +53,10 @@ export async function storePhaseArtifact(
   const artifact = await artifactOf(crypto, saver, { project, change, phase, content })
   const { sql, values } = savePhaseStatement(now, artifact, expectedRevision ?? null)
   const [made] = await db.all<ArtifactRow>(sql, ...values)
-  if (made) return shown(artifact, made)
+  if (made) return shownPhase(artifact, made)
   const found = await findPhaseArtifact(db, artifact, phase, null)
   const isSame = found?.sha256 === artifact.sha256
-  if (found && isSame) return shown(artifact, found)
+  if (found && isSame) return shownPhase(artifact, found)
   throw changedMeanwhile(artifact, phase, found?.revision ?? 0)
 }
 
@@ -70,7 +70,7 @@ async function artifactOf(
   return { organisationId, ...given, sha256, bytes, savedBy, memberId }
 }
 
-export const shown = ({ project, change }: ChangeKey, row: ArtifactRow): PhaseArtifact => ({
+export const shownPhase = ({ project, change }: ChangeKey, row: ArtifactRow): PhaseArtifact => ({
   ...{ project, change, phase: row.phase, topicKey: topicKey(change, row.phase) },
   ...{ revision: row.revision, sha256: row.sha256, bytes: row.bytes },
   ...{ savedBy: row.savedBy, createdAt: row.createdAt },
@@ -85,7 +85,7 @@ export async function loadPhaseArtifact(
   const found = await findPhaseArtifact(db, key, phase, revision)
   if (!found) throw noArtifact(key, phase)
   return {
-    ...shown(key, found),
+    ...shownPhase(key, found),
     content: found.content,
     isNewest: found.revision === found.newest,
     approvals: await listPhaseApprovals(db, key, phase, found.revision),

@@ -22,34 +22,39 @@ import {
   type ExecutionRow,
   findExecution,
   openExecutions,
-  saveCopy,
+  saveExecutionCopy,
   type Starter,
 } from '../executions/rows.ts'
-import { levelOf } from '../executions/active.ts'
+import { activeExecutionLevel } from '../executions/active.ts'
 import type { SessionPolicy } from '../gate/policy.ts'
 import type { Operations } from '../operations/operations.ts'
 import type { Caller, Listed, Page } from '../record/caller.ts'
-import { callerSession, enterSession, mustBeOpen } from '../record/guards.ts'
+import { guardSession, guardEntry, guardOpenSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { withdrawPersonalMemory } from '../record/record.ts'
-import { ownedId } from '../runs/run.ts'
+import { ownedId } from '../runs/rows.ts'
 import type { RunClose } from '../runs/runs.ts'
 import { Asking, cancelAskedFor, cancelStep } from './asking.ts'
 import { Children } from './children.ts'
 import { type ExecutionEnd, Moves } from './moves.ts'
-import { planExecution } from './plan.ts'
+import { planExecution } from './execution-plan.ts'
 import { Scripts } from './scripts.ts'
-import { saveSecrets, SecretInputs } from './secrets.ts'
+import { saveAbilitySecrets, SecretInputs } from './secrets.ts'
 import {
   maskInputs,
   type NewStart,
-  planHashOf,
-  readInputs,
+  executionStartHash,
+  executionStartInputs,
   secretsAmong,
   startExecution,
-} from './start.ts'
+} from './execution-start.ts'
 import { TurnSteps } from './turn-steps.ts'
-import { listExecutions, statusOf, toExecution, toRecord } from './view.ts'
+import {
+  viewExecutions,
+  viewExecutionStatus,
+  viewExecution,
+  viewExecutionRecord,
+} from './execution-view.ts'
 
 /** What an execution begins with: the ability as it is now, and those that its workflow steps may call. */
 export interface ExecutionGiven {
@@ -131,19 +136,19 @@ export class Abilities implements RoomOf<AbilitiesApi> {
   }
 
   async execute(caller: Caller, given: ExecutionGiven, key: string | null): Promise<Execution> {
-    await enterSession(this.#kernel, caller)
+    await guardEntry(this.#kernel, caller)
     const { keyId, memberId, owner, countsAs = null } = caller
     const starter: Starter = { kind: 'key', keyId, memberId, owner, countsAs }
     const prepared = await this.#prepare(given)
     const id = this.#kernel.commit((sql, now) =>
       onceByKey(sql, now, { scope: 'ability.execute', key, body: given.create }, () => {
-        const session = callerSession(this.#kernel, caller)
-        mustBeOpen(session)
+        const session = guardSession(this.#kernel, caller)
+        guardOpenSession(session)
         withdrawPersonalMemory(sql, session, caller)
         return this.#start(sql, now, starter, prepared)
       }),
     )
-    return toExecution(this.#kernel.ports.sql, this.#must(id))
+    return viewExecution(this.#kernel.ports.sql, this.#must(id))
   }
 
   /** By its tool, once per operation. */
@@ -156,11 +161,11 @@ export class Abilities implements RoomOf<AbilitiesApi> {
     const scope = { scope: 'ability.run', key: operationId, body: given.create }
     const id = this.#kernel.commit((sql, now) =>
       onceByKey(sql, now, scope, () => {
-        mustBeOpen(this.#kernel.session())
+        guardOpenSession(this.#kernel.session())
         return this.#start(sql, now, { kind: 'sandbox', generation }, prepared)
       }),
     )
-    return toExecution(this.#kernel.ports.sql, this.#must(id))
+    return viewExecution(this.#kernel.ports.sql, this.#must(id))
   }
 
   /** A strict one goes on until a person agrees; others end, and it is on record who ended them. Null: none runs. */
@@ -173,13 +178,13 @@ export class Abilities implements RoomOf<AbilitiesApi> {
     if (row === undefined || (id !== null && id !== row.id)) return null
     const why = this.#kernel.hide(reason)
     const approvalId = this.#kernel.commit((sql, now) => {
-      if (levelOf(sql, row) === 'strict') return this.#askToCancel(sql, now, row, why)
+      if (activeExecutionLevel(sql, row) === 'strict') return this.#askToCancel(sql, now, row, why)
       const error = `Cancelled by the agent: ${why}`
       const actor = `sandbox ${generation}`
       this.#moves.end(sql, now, row, { cause: 'cancel', error, actor, owner: null })
       return null
     })
-    return { execution: toExecution(this.#kernel.ports.sql, this.#must(row.id)), approvalId }
+    return { execution: viewExecution(this.#kernel.ports.sql, this.#must(row.id)), approvalId }
   }
 
   /** Asked again while nobody has answered, it is the same question. */
@@ -187,27 +192,27 @@ export class Abilities implements RoomOf<AbilitiesApi> {
     const asked = cancelAskedFor(sql, execution.id)
     if (asked?.state === 'pending') return asked.id
     return this.#asking.open(sql, now, {
-      ...{ execution, stepId: cancelStep, options: null, quorum: 1, timeoutMs: planPatienceMs },
+      ...{ execution, stepId: cancelStep, options: null, quorum: null, timeoutMs: planPatienceMs },
       prompt: `The agent asks to cancel it: ${reason}`,
     })
   }
 
   async plan(caller: Caller, given: ExecutionGiven): Promise<AbilityPlan> {
-    await enterSession(this.#kernel, caller)
+    await guardEntry(this.#kernel, caller)
     const prepared = await this.#prepare(given)
     const { sql, now } = this.#kernel.ports
-    const values = readInputs(given.ability.definition, given.create.inputs)
+    const values = executionStartInputs(given.ability.definition, given.create.inputs)
     const secrets = secretsAmong(given.ability.definition, values)
     return this.#kernel.hide(planExecution(sql, now(), prepared, this.#scripts, secrets))
   }
 
   /** What the caller has given, checked and with its secrets sealed. */
   async #prepare({ ability, nested, create }: ExecutionGiven): Promise<Prepared> {
-    const given = readInputs(ability.definition, create.inputs)
+    const given = executionStartInputs(ability.definition, create.inputs)
     const sealed = await this.#secrets.seal(secretsAmong(ability.definition, given))
     const hashes = Object.fromEntries([ability, ...nested].map(({ name, hash }) => [name, hash]))
     const inputs = this.#kernel.redact(maskInputs(ability.definition, given))
-    const planHash = planHashOf(ability, hashes, inputs)
+    const planHash = executionStartHash(ability, hashes, inputs)
     if (create.planHash !== undefined && create.planHash !== planHash)
       throw new AppError('wrong_state', 'The plan is another one by now', [
         { path: 'planHash', message: `It would be ${planHash}` },
@@ -231,13 +236,13 @@ export class Abilities implements RoomOf<AbilitiesApi> {
         { path: 'executionId', message: active.id },
       ])
     const { copies, sealed, ...start } = prepared
-    for (const copy of copies) saveCopy(sql, now, copy)
+    for (const copy of copies) saveExecutionCopy(sql, now, copy)
     const [id, runId] = [this.#newId('exe'), this.#newId('run')]
     startExecution(sql, now, {
       ...start,
       ...{ id, runId, starter: JSON.stringify(starter), parent: null },
     })
-    saveSecrets(sql, id, sealed)
+    saveAbilitySecrets(sql, id, sealed)
     if (Object.keys(sealed).length > 0) this.#kernel.secretsChanged()
     this.#askForPlan(sql, now, id)
     // Whatever happens to this instance: somebody looks after it.
@@ -250,33 +255,33 @@ export class Abilities implements RoomOf<AbilitiesApi> {
     const execution = this.#must(id)
     if (execution.state !== 'planned') return
     const approvalId = this.#asking.open(sql, now, {
-      ...{ execution, stepId: null, options: null, quorum: 1, timeoutMs: planPatienceMs },
+      ...{ execution, stepId: null, options: null, quorum: null, timeoutMs: planPatienceMs },
       prompt: `Run ${execution.ability} with ${execution.inputs}`,
     })
     sql.run('update executions set plan_approval_id = ? where id = ?', approvalId, id)
   }
 
   async status(caller: Caller): Promise<AbilityStatus> {
-    callerSession(this.#kernel, caller)
-    return statusOf(this.#kernel.ports.sql)
+    guardSession(this.#kernel, caller)
+    return viewExecutionStatus(this.#kernel.ports.sql)
   }
 
   async get(caller: Caller, id: string, waitMs: number): Promise<ExecutionRecord> {
     return this.#waiters.until(() => {
-      callerSession(this.#kernel, caller)
-      const value = toRecord(this.#kernel.ports.sql, this.#must(id))
+      guardSession(this.#kernel, caller)
+      const value = viewExecutionRecord(this.#kernel.ports.sql, this.#must(id))
       const stands = value.status !== 'running' || value.waitsFor.length > 0
       return { value, done: waitMs === 0 || stands }
     }, this.#kernel.ports.host.sleep(waitMs))
   }
 
   async list(caller: Caller, page: Page): Promise<Listed<Execution>> {
-    callerSession(this.#kernel, caller)
-    return listExecutions(this.#kernel.ports.sql, page)
+    guardSession(this.#kernel, caller)
+    return viewExecutions(this.#kernel.ports.sql, page)
   }
 
   async cancel(caller: Caller, id: string, { reason }: ExecutionCancel): Promise<Execution> {
-    await enterSession(this.#kernel, caller)
+    await guardEntry(this.#kernel, caller)
     const why = this.#kernel.hide(reason)
     this.#kernel.commit((sql, now) => {
       const row = this.#must(id)
@@ -288,11 +293,11 @@ export class Abilities implements RoomOf<AbilitiesApi> {
       if (!this.#moves.end(sql, now, row, end))
         throw new AppError('wrong_state', `Cannot cancel "${id}": it is ${row.state}`)
     })
-    return toExecution(this.#kernel.ports.sql, this.#must(id))
+    return viewExecution(this.#kernel.ports.sql, this.#must(id))
   }
 
   async resume(caller: Caller, id: string, resume: ExecutionResume): Promise<Execution> {
-    mustBeOpen(await enterSession(this.#kernel, caller))
+    guardOpenSession(await guardEntry(this.#kernel, caller))
     const { stepId, answer } = resume
     const reason = this.#kernel.hide(resume.reason)
     const why = `${answer} by ${caller.owner || caller.keyId}${reason === '' ? '' : `: ${reason}`}`
@@ -300,7 +305,7 @@ export class Abilities implements RoomOf<AbilitiesApi> {
       if (!this.#moves.answered(sql, now, this.#must(id), { stepId, answer, why }))
         throw new AppError('wrong_state', `Cannot resume "${id}": step "${stepId}" does not ask`)
     })
-    return toExecution(this.#kernel.ports.sql, this.#must(id))
+    return viewExecution(this.#kernel.ports.sql, this.#must(id))
   }
 
   readonly deadlines = { ability: () => this.#move() }

@@ -1,23 +1,23 @@
 import type { ApprovalState } from '../../../contract/approval.ts'
 import { canonicalJson } from '../../../contract/canonical.ts'
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
-import { fillText } from '../../abilities/placeholders.ts'
+import { fillPlaceholders } from '../../abilities/placeholders.ts'
 import type { Outcome } from '../../abilities/script-result.ts'
 import { hashText } from '../../hash.ts'
 import type { Sql } from '../../ports.ts'
 import { mustApproval, openApproval } from '../approvals/rows.ts'
 import type { ExecutionRow, StepRow } from '../executions/rows.ts'
 import type { SessionPolicy } from '../gate/policy.ts'
-import { recordOnRun } from '../runs/run.ts'
+import { recordOnRun } from '../runs/rows.ts'
 import {
-  askerOfExecution,
+  stepAsker,
   type Begun,
-  definitionOf,
+  stepDefinition,
   type Moving,
-  refused,
+  stepRefused,
   type StepWork,
-  timeoutOf,
-} from './moving.ts'
+  stepTimeout,
+} from './step-work.ts'
 
 /** What a person is asked on behalf of an ability. */
 export interface AbilityQuestion {
@@ -27,12 +27,13 @@ export interface AbilityQuestion {
   prompt: string
   options: { label: string; value: string }[] | null
   timeoutMs: number
-  quorum: number
+  /** So many others than whoever started it; null: anybody's word is enough. */
+  quorum: number | null
 }
 
 /**
  * Approvals of abilities: of a step whose author wants a person's word, and of a whole plan. They are approvals like any
- * other, bound to the hash of the plan, so that whoever started the execution cannot give them and time rejects them.
+ * other, bound to the hash of the plan, so that time rejects them, and a quorum is one of other people than its starter.
  */
 export class Asking implements StepWork {
   readonly #policy: SessionPolicy
@@ -44,14 +45,14 @@ export class Asking implements StepWork {
   }
 
   begin(moving: Moving, row: StepRow): Begun {
-    const step = definitionOf(moving, row)
-    if (step?.type !== 'approval') return refused('It is no approval')
+    const step = stepDefinition(moving, row)
+    if (step?.type !== 'approval') return stepRefused('It is no approval')
     const { execution, filling, sql, now } = moving
     const subject = this.open(sql, now, {
-      ...{ execution, stepId: row.id, prompt: fillText(step.prompt, filling).trim() },
+      ...{ execution, stepId: row.id, prompt: fillPlaceholders(step.prompt, filling).trim() },
       options: step.options?.map(({ label, value }) => ({ label, value })) ?? null,
-      timeoutMs: timeoutOf(step),
-      quorum: step.quorum ?? 1,
+      timeoutMs: stepTimeout(step),
+      quorum: step.quorum ?? null,
     })
     return { subject, deadlineAt: null }
   }
@@ -60,7 +61,7 @@ export class Asking implements StepWork {
     const { state, option, resolution_reason: why } = mustApproval(sql, subject ?? '')
     if (state === 'pending') return null
     if (state === 'approved') return { ok: true, output: option ?? 'Approved' }
-    return { ...refused(`Rejected: ${why ?? state}`), output: option ?? 'Rejected' }
+    return { ...stepRefused(`Rejected: ${why ?? state}`), output: option ?? 'Rejected' }
   }
 
   /** Inside a commit: the approval's id. */
@@ -74,7 +75,8 @@ export class Asking implements StepWork {
       ...decision,
     })
     openApproval(sql, now, {
-      ...{ id, runId: execution.run_id, kind: 'ability', asker: askerOfExecution(execution) },
+      ...{ id, runId: execution.run_id, kind: 'ability' },
+      asker: stepAsker(execution, quorum === null ? 'anybody' : 'others'),
       subject: stepId === null ? executionId : `${executionId}/${stepId}`,
       title: titleOf(ability, stepId, prompt),
       operation,
@@ -82,7 +84,7 @@ export class Asking implements StepWork {
       ...{ decisionSeq, decision, resumable: false },
       terms: {
         timeoutSeconds: Math.max(1, Math.ceil(timeoutMs / 1000)),
-        ...{ group: null, quorum, escalate: null },
+        ...{ group: null, quorum: quorum ?? 1, escalate: null },
       },
     })
     return id

@@ -1,28 +1,34 @@
 import type { InputValues } from '../../../contract/ability.ts'
 import { checkInputs } from '../../abilities/inputs.ts'
 import { hasStepEnded } from '../../abilities/engine.ts'
-import { fillText, type Filling, placeholdersOf } from '../../abilities/placeholders.ts'
+import { fillPlaceholders, type Filling, placeholdersOf } from '../../abilities/placeholders.ts'
 import type { Outcome } from '../../abilities/script-result.ts'
 import type { Sql } from '../../ports.ts'
 import {
   type ExecutionRow,
-  findCopy,
+  findExecutionCopy,
   findExecution,
   type StepRow,
-  stepRows,
+  executionSteps,
 } from '../executions/rows.ts'
-import { mustRun } from '../runs/run.ts'
-import { stopWaiting, waitFor } from '../runs/waits.ts'
+import { mustRun } from '../runs/rows.ts'
+import { endRunWait, addRunWait } from '../runs/waits.ts'
 import {
   type Begun,
-  definitionOf,
+  stepDefinition,
   type Moving,
-  refused,
+  stepRefused,
   type StepWork,
-  timeoutOf,
-} from './moving.ts'
-import { saveSecrets, secretRows } from './secrets.ts'
-import { maskInputs, planHashOf, problemsText, startExecution, type NewStart } from './start.ts'
+  stepTimeout,
+} from './step-work.ts'
+import { saveAbilitySecrets, secretRows } from './secrets.ts'
+import {
+  maskInputs,
+  executionStartHash,
+  problemsText,
+  startExecution,
+  type NewStart,
+} from './execution-start.ts'
 
 interface ChildrenParts {
   newId: (prefix: 'exe' | 'run') => string
@@ -45,50 +51,53 @@ export class Children implements StepWork {
   }
 
   begin(moving: Moving, row: StepRow): Begun {
-    const step = definitionOf(moving, row)
-    if (step?.type !== 'workflow') return refused('It is no workflow')
+    const step = stepDefinition(moving, row)
+    if (step?.type !== 'workflow') return stepRefused('It is no workflow')
     const { sql, now, execution, filling, secrets } = moving
     const nested = JSON.parse(execution.nested) as Record<string, string>
     const hash = Object.hasOwn(nested, step.workflow) ? nested[step.workflow] : undefined
-    const copy = hash === undefined ? null : findCopy(sql, hash, step.workflow)
-    if (copy === null) return refused(`Nested ability '${step.workflow}' not found`)
+    const copy = hash === undefined ? null : findExecutionCopy(sql, hash, step.workflow)
+    if (copy === null) return stepRefused(`Nested ability '${step.workflow}' not found`)
     const chain = chainOf(sql, execution)
     if (chain.includes(copy.name))
-      return refused(`Abilities call each other: ${[...chain, copy.name].join(' → ')}`)
-    if (chain.length >= maxDepth) return refused(`More than ${maxDepth} abilities in each other`)
+      return stepRefused(`Abilities call each other: ${[...chain, copy.name].join(' → ')}`)
+    if (chain.length >= maxDepth)
+      return stepRefused(`More than ${maxDepth} abilities in each other`)
     const given = fillInputs(step.inputs, { ...filling, inputs: { ...filling.inputs, ...secrets } })
     const checked = checkInputs(copy.definition.inputs, given)
     if ('problems' in checked)
-      return refused(`Input validation failed: ${problemsText(checked.problems)}`)
+      return stepRefused(`Input validation failed: ${problemsText(checked.problems)}`)
     const passed = passedSecrets(step.inputs, Object.keys(secrets))
-    if (passed === null) return refused('A secret input is passed on alone: "{{inputs.NAME}}"')
+    if (passed === null) return stepRefused('A secret input is passed on alone: "{{inputs.NAME}}"')
     const inputs = maskInputs(copy.definition, checked.values, Object.keys(passed))
     const start: NewStart = {
       ...{ id: this.#parts.newId('exe'), runId: this.#parts.newId('run'), ability: copy, nested },
       ...{ inputs, words: execution.words, starter: execution.starter },
-      planHash: planHashOf(copy, nested, inputs),
+      planHash: executionStartHash(copy, nested, inputs),
       parent: { id: execution.id, stepId: row.id },
     }
     startExecution(sql, now, start)
     const sealed = new Map(secretRows(sql, execution.id).map((one) => [one.name, one.sealed]))
     const own = Object.entries(passed).map(([name, from]) => [name, sealed.get(from) ?? ''])
-    saveSecrets(sql, start.id, Object.fromEntries(own) as Record<string, string>)
+    saveAbilitySecrets(sql, start.id, Object.fromEntries(own) as Record<string, string>)
     this.#parts.begun(sql, now, start.id)
-    return { subject: start.id, deadlineAt: now + timeoutOf(step) }
+    return { subject: start.id, deadlineAt: now + stepTimeout(step) }
   }
 
   look({ sql, now, execution }: Moving, { subject }: StepRow): Outcome | null {
     const child = findExecution(sql, subject ?? '')
-    if (!child) return refused('Its execution is gone')
+    if (!child) return stepRefused('Its execution is gone')
     const { id, ability, state, error } = child
     const run = mustRun(sql, child.run_id)
     if (run.status === 'needs-human')
-      waitFor(sql, now, execution.run_id, id, `Ability ${ability} waits: ${run.reason ?? ''}`)
-    else stopWaiting(sql, now, execution.run_id, id, `Ability ${ability} goes on`)
+      addRunWait(sql, now, execution.run_id, id, `Ability ${ability} waits: ${run.reason ?? ''}`)
+    else endRunWait(sql, now, execution.run_id, id, `Ability ${ability} goes on`)
     if (state === 'completed') return { ok: true, output: lastOutput(sql, id) }
     if (state === 'failed')
       return { ok: false, failure: 'failed', error: `Ability '${ability}' failed: ${error ?? ''}` }
-    return state === 'cancelled' ? refused(`Ability '${ability}': ${error ?? 'cancelled'}`) : null
+    return state === 'cancelled'
+      ? stepRefused(`Ability '${ability}': ${error ?? 'cancelled'}`)
+      : null
   }
 
   letGo({ sql, now }: Moving, { subject }: StepRow, why: string): void {
@@ -134,7 +143,7 @@ function fillValue(value: unknown, filling: Filling): unknown {
     const isWhole = only?.text === value.trim() && only.reference.kind === 'input'
     return isWhole && only.reference.kind === 'input'
       ? filling.inputs[only.reference.name]
-      : fillText(value, filling)
+      : fillPlaceholders(value, filling)
   }
   if (Array.isArray(value)) return value.map((one) => fillValue(one, filling))
   return typeof value === 'object' && value !== null
@@ -144,7 +153,7 @@ function fillValue(value: unknown, filling: Filling): unknown {
 
 /** What the last of its steps that has completed has said. */
 function lastOutput(sql: Sql, executionId: string): string {
-  const done = stepRows(sql, executionId).filter(
+  const done = executionSteps(sql, executionId).filter(
     ({ part, state }) => part === 'step' && hasStepEnded(state) && state === 'completed',
   )
   return done.at(-1)?.output ?? ''

@@ -5,8 +5,8 @@ import type { Offers } from '../offers/offers.ts'
 import { offeredAbilities } from '../offers/offered.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import type { Abilities } from './abilities.ts'
-import { withCalled } from './called.ts'
-import { toRecord } from './view.ts'
+import { withCalledAbilities } from './called-abilities.ts'
+import { viewExecutionRecord } from './execution-view.ts'
 
 /** What the model may do about abilities in one call of a gateway tool. */
 export function abilitiesForModel(
@@ -24,10 +24,14 @@ export function abilitiesForModel(
       }
     },
     run: async (create) =>
-      abilities.runForModel(generation, operationId, await withCalled(offers.copyOf, create)),
+      abilities.runForModel(
+        generation,
+        operationId,
+        await withCalledAbilities(offers.copyOf, create),
+      ),
     status(id) {
       const row = id === null ? activeExecution(sql) : findExecution(sql, id)
-      return row === undefined ? null : toRecord(sql, row)
+      return row === undefined ? null : viewExecutionRecord(sql, row)
     },
     cancel: (id, reason) => abilities.cancelForModel(generation, id, reason),
   })

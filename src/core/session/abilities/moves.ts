@@ -1,6 +1,11 @@
 import type { Answer } from '../../../contract/ask.ts'
 import type { StepAnswer } from '../../../contract/execution.ts'
-import { afterFailure, type ExecutionCause, knownSteps, nextAct } from '../../abilities/engine.ts'
+import {
+  engineAfterFailure,
+  type ExecutionCause,
+  engineSteps,
+  nextEngineAct,
+} from '../../abilities/engine.ts'
 import type { Outcome } from '../../abilities/script-result.ts'
 import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
@@ -8,25 +13,25 @@ import { mustApproval } from '../approvals/rows.ts'
 import type { Headroom } from '../budget/spending.ts'
 import {
   type AbilityCopy,
-  applyToStep,
+  applyToExecutionStep,
   changeExecution,
-  changeStep,
-  childrenOf,
+  changeExecutionStep,
+  childExecutions,
   type ExecutionRow,
-  findCopy,
-  movingSteps,
+  findExecutionCopy,
+  movingExecutionSteps,
   openExecutions,
-  saveStep,
+  saveExecutionStep,
   type StepRow,
-  stepRows,
-  tellStep,
+  executionSteps,
+  tellExecutionStep,
 } from '../executions/rows.ts'
-import { mustRun } from '../runs/run.ts'
+import { mustRun } from '../runs/rows.ts'
 import type { RunClose } from '../runs/runs.ts'
 import { hasEnded } from '../runs/transitions.ts'
-import { stopWaiting, waitFor } from '../runs/waits.ts'
+import { endRunWait, addRunWait } from '../runs/waits.ts'
 import { cancelAskedFor } from './asking.ts'
-import { definitionOf, type Moving, standsOf, type StepWork } from './moving.ts'
+import { stepDefinition, type Moving, stepStands, type StepWork } from './step-work.ts'
 
 interface MovesParts {
   /** Ends a run, with all that is under way in it. */
@@ -83,8 +88,8 @@ export class Moves {
     this.#works[step.type].letGo?.(moving, step, why)
     const isAgain = answer === 'retry'
     const change = isAgain ? { output: null, error: null, exit_code: null, nudges: 0 } : {}
-    changeStep(sql, now, execution, step, `answer.${answer}`, change)
-    stopWaiting(sql, now, execution.run_id, waitOf(execution, step), why)
+    changeExecutionStep(sql, now, execution, step, `answer.${answer}`, change)
+    endRunWait(sql, now, execution.run_id, waitOf(execution, step), why)
     return true
   }
 
@@ -96,10 +101,10 @@ export class Moves {
     { cause, error, actor, owner }: ExecutionEnd,
   ): boolean {
     if (!changeExecution(sql, now, execution, cause, error)) return false
-    for (const child of childrenOf(sql, execution.id))
+    for (const child of childExecutions(sql, execution.id))
       this.end(sql, now, child, { cause: 'cancel', error, actor, owner })
-    for (const step of movingSteps(sql, execution.id))
-      changeStep(sql, now, execution, step, 'end', { error })
+    for (const step of movingExecutionSteps(sql, execution.id))
+      changeExecutionStep(sql, now, execution, step, 'end', { error })
     const status = ({ complete: 'completed', fail: 'failed', cancel: 'cancelled' } as const)[cause]
     if (!hasEnded(mustRun(sql, execution.run_id).status))
       this.#stop(sql, now, execution.run_id, { status, reason: error, actor, owner })
@@ -112,16 +117,16 @@ export class Moves {
   }
 
   #moving(sql: Sql, now: number, execution: ExecutionRow): Moving {
-    const steps = stepRows(sql, execution.id)
+    const steps = executionSteps(sql, execution.id)
     const inputs = JSON.parse(execution.inputs) as Record<string, unknown>
-    const filling = { inputs, steps: knownSteps(standsOf(steps)), ask: execution.words }
+    const filling = { inputs, steps: engineSteps(stepStands(steps)), ask: execution.words }
     const secrets = this.#parts.secrets(execution.id)
     return { sql, now, execution, copy: this.#copyOf(sql, execution), steps, filling, secrets }
   }
 
   #copyOf(sql: Sql, { hash, ability }: ExecutionRow): AbilityCopy {
     const key = `${hash} ${ability}`
-    const copy = this.#copies.get(key) ?? findCopy(sql, hash, ability)
+    const copy = this.#copies.get(key) ?? findExecutionCopy(sql, hash, ability)
     if (!copy) throw new Error(`The copy of "${ability}" is gone`)
     this.#copies.set(key, copy)
     return copy
@@ -179,7 +184,7 @@ export class Moves {
 
   #go(moving: Moving, headroom: Headroom): 'moved' | 'short' | null {
     const { sql, now, execution, copy, steps, filling, secrets } = moving
-    const act = nextAct(copy.definition, standsOf(steps), { ...filling.inputs, ...secrets })
+    const act = nextEngineAct(copy.definition, stepStands(steps), { ...filling.inputs, ...secrets })
     if (act === null) return null
     if (act.do === 'end') {
       const cause = act.status === 'completed' ? 'complete' : 'fail'
@@ -189,7 +194,9 @@ export class Moves {
     const step = steps.find(({ id }) => id === act.id)
     if (!step) throw new Error(`There is no step "${act.id}"`)
     if (act.do === 'skip')
-      return changeStep(sql, now, execution, step, 'skip', { error: act.why }) ? 'moved' : null
+      return changeExecutionStep(sql, now, execution, step, 'skip', { error: act.why })
+        ? 'moved'
+        : null
     if (headroom.reasons.length > 0) return 'short'
     this.#begin(moving, step)
     return 'moved'
@@ -199,14 +206,14 @@ export class Moves {
     const { sql, now, execution } = moving
     const again = { output: null, error: null, exit_code: null, nudges: 0 }
     // First: whatever it does finds the step at work.
-    applyToStep(sql, now, step, 'start', again)
+    applyToExecutionStep(sql, now, step, 'start', again)
     const begun = this.#works[step.type].begin(moving, step)
     if (!('ok' in begun)) {
       step.subject = begun.subject
       step.deadline_at = begun.deadlineAt
-      saveStep(sql, step)
+      saveExecutionStep(sql, step)
     }
-    tellStep(sql, now, execution, step)
+    tellExecutionStep(sql, now, execution, step)
     if ('ok' in begun) settle(moving, step, begun)
   }
 }
@@ -231,22 +238,22 @@ function settle(moving: Moving, step: StepRow, outcome: Outcome): void {
   const change = { output: outcome.output ?? null, exit_code: outcome.exitCode ?? null }
   if (outcome.ok) {
     const wasAsking = step.state === 'asking'
-    changeStep(sql, now, execution, step, 'complete', { ...change, error: null })
+    changeExecutionStep(sql, now, execution, step, 'complete', { ...change, error: null })
     if (wasAsking)
-      stopWaiting(sql, now, execution.run_id, waitOf(execution, step), 'It has ended after all')
+      endRunWait(sql, now, execution.run_id, waitOf(execution, step), 'It has ended after all')
     return
   }
-  const next = afterFailure(outcome.failure, failurePolicy(moving, step))
-  changeStep(sql, now, execution, step, next, { ...change, error: outcome.error })
+  const next = engineAfterFailure(outcome.failure, failurePolicy(moving, step))
+  changeExecutionStep(sql, now, execution, step, next, { ...change, error: outcome.error })
   if (next !== 'ask') return
   const why = `Step '${step.id}' of '${execution.ability}' asks: ${outcome.error}`
-  waitFor(sql, now, execution.run_id, waitOf(execution, step), why)
+  addRunWait(sql, now, execution.run_id, waitOf(execution, step), why)
 }
 
 /** A hook before the steps that fails ends all; one after them changes nothing. */
 function failurePolicy(moving: Moving, step: StepRow) {
   const { settings } = moving.copy.definition
-  const own = definitionOf(moving, step)
+  const own = stepDefinition(moving, step)
   const hook = step.part === 'after' ? 'continue' : 'stop'
   return {
     onFailure: step.part === 'step' ? (own?.on_failure ?? settings.on_failure) : hook,

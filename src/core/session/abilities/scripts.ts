@@ -1,14 +1,14 @@
 import type { ScriptStep } from '../../../contract/ability.ts'
 import type { IsolationPlan, Operation } from '../../../contract/operation.ts'
 import type { Decision } from '../../../contract/permission.ts'
-import { fillText } from '../../abilities/placeholders.ts'
-import { cutText } from '../../abilities/outputs.ts'
+import { fillPlaceholders } from '../../abilities/placeholders.ts'
+import { cutOutput } from '../../abilities/outputs.ts'
 import { pinPaths } from '../../abilities/pinned-paths.ts'
 import { byteLength } from '../../../contract/byte-length.ts'
-import { judgeScript, type Outcome } from '../../abilities/script-result.ts'
-import { fillScript, readScript } from '../../abilities/script-slots.ts'
+import { judgeScriptResult, type Outcome } from '../../abilities/script-result.ts'
+import { fillScriptSlots, readScriptSlots } from '../../abilities/script-slots.ts'
 import { mustApproval } from '../approvals/rows.ts'
-import { abilityFolder } from '../executions/folder.ts'
+import { executionFolder } from '../executions/folder.ts'
 import type { StepRow } from '../executions/rows.ts'
 import type { SessionPolicy } from '../gate/policy.ts'
 import { abandonAttempt, attemptsOfOperation } from '../operations/attempts.ts'
@@ -16,15 +16,15 @@ import type { StepOfAbility } from '../operations/judge.ts'
 import type { Operations } from '../operations/operations.ts'
 import { mustOperation, secretPrefix } from '../operations/rows.ts'
 import {
-  askerOfExecution,
+  stepAsker,
   type Begun,
-  definitionOf,
+  stepDefinition,
   type Moving,
-  outputsOf,
-  refused,
+  stepOutputs,
+  stepRefused,
   type StepWork,
-  timeoutOf,
-} from './moving.ts'
+  stepTimeout,
+} from './step-work.ts'
 
 /** In one variable of a process there is room for 128 KiB. */
 const maxOutputsJson = 100_000
@@ -45,9 +45,9 @@ export class Scripts implements StepWork {
 
   begin(moving: Moving, row: StepRow): Begun {
     const made = this.operationOf(moving, row)
-    if ('problem' in made) return refused(made.problem)
+    if ('problem' in made) return stepRefused(made.problem)
     const { sql, now, execution } = moving
-    const subject = this.#operations.start(sql, now, askerOfExecution(execution), {
+    const subject = this.#operations.start(sql, now, stepAsker(execution), {
       runId: execution.run_id,
       operation: made.operation,
       step: this.#stepOf(moving),
@@ -76,9 +76,9 @@ export class Scripts implements StepWork {
   /** What would run now, with every value in its place. */
   operationOf(moving: Moving, row: StepRow): { operation: Operation } | { problem: string } {
     const step = scriptOf(moving, row)
-    const read = readScript(step.run)
+    const read = readScriptSlots(step.run)
     if ('problems' in read) return { problem: read.problems.join('. ') }
-    const filled = fillScript(read, moving.filling, new Map(secretNames(moving)))
+    const filled = fillScriptSlots(read, moving.filling, new Map(secretNames(moving)))
     if ('problem' in filled) return filled
     const operation: Operation = {
       category: 'shell',
@@ -95,7 +95,7 @@ export class Scripts implements StepWork {
       environment: this.#environment(moving, step),
       risks: [],
       timeoutMs: step.timeoutMs,
-      network: false,
+      network: step.network,
     }
     return { operation }
   }
@@ -105,7 +105,7 @@ export class Scripts implements StepWork {
     const inputs = { ...filling.inputs, ...secrets }
     const own = Object.entries(env).map(([name, text]) => [
       name,
-      fillText(text, { ...filling, inputs }),
+      fillPlaceholders(text, { ...filling, inputs }),
     ])
     const hidden = secretNames(moving).map(([name, variable]) => [variable, asText(inputs[name])])
     return {
@@ -118,7 +118,7 @@ export class Scripts implements StepWork {
   }
 
   #folder(hash: string): string {
-    return abilityFolder(this.#policy.place().layout, hash)
+    return executionFolder(this.#policy.place().layout, hash)
   }
 
   look(moving: Moving, row: StepRow): Outcome | null {
@@ -126,16 +126,16 @@ export class Scripts implements StepWork {
     const operation = mustOperation(sql, row.subject ?? '')
     const attempt = attemptsOfOperation(sql, operation.id).at(-1)
     if (attempt === undefined) {
-      if (operation.decision === 'deny') return refused(`Denied by policy: ${operation.reason}`)
+      if (operation.decision === 'deny') return stepRefused(`Denied by policy: ${operation.reason}`)
       const { state, resolution_reason: why } = mustApproval(sql, operation.approval_id ?? '')
       if (state === 'approved') this.#operations.startApproved(sql, now, operation.id)
       return state === 'rejected' || state === 'cancelled'
-        ? refused(`Rejected: ${why ?? state}`)
+        ? stepRefused(`Rejected: ${why ?? state}`)
         : null
     }
     if (attempt.status === 'abandoned')
       return { ok: false, failure: 'failed', error: `Abandoned: ${attempt.reason ?? ''}` }
-    if (attempt.report) return judgeScript(scriptOf(moving, row), attempt.report)
+    if (attempt.report) return judgeScriptResult(scriptOf(moving, row), attempt.report)
     if (attempt.suspectSince === null) return null
     const error = `It may or may not have run: ${attempt.reason ?? 'no result in time'}`
     return { ok: false, failure: 'unknown', error }
@@ -166,21 +166,25 @@ export interface Foreseen {
   notPinned: string[]
 }
 
-type Script = Pick<ScriptStep, 'id' | 'run' | 'cwd' | 'env' | 'validation'> & { timeoutMs: number }
+type Script = Pick<ScriptStep, 'id' | 'run' | 'cwd' | 'env' | 'validation'> & {
+  timeoutMs: number
+  network: boolean
+}
 
 /** A hook is a script with nothing but its command. */
 function scriptOf(moving: Moving, row: StepRow): Script {
-  const step = definitionOf(moving, row)
-  const timeoutMs = timeoutOf(step)
-  if (step?.type === 'script') return { ...step, timeoutMs }
+  const step = stepDefinition(moving, row)
+  const timeoutMs = stepTimeout(step)
+  const { network } = moving.copy.definition.settings
+  if (step?.type === 'script') return { ...step, timeoutMs, network: step.network ?? network }
   const part = row.part === 'before' ? 'before' : 'after'
   const run = moving.copy.definition.hooks[part][Number(row.id.split('.')[2])] ?? ''
-  return { id: row.id, run, cwd: undefined, env: {}, validation: undefined, timeoutMs }
+  return { id: row.id, run, cwd: undefined, env: {}, validation: undefined, timeoutMs, network }
 }
 
 /** Each output is cut until all of them fit. */
 function outputsJson(steps: readonly StepRow[]): string {
-  const outputs = outputsOf(steps)
+  const outputs = stepOutputs(steps)
   for (let most = 50_000; most > 50; most = Math.floor(most / 2)) {
     const shorter = Object.entries(outputs).map(([id, one]) => [
       id,
@@ -192,4 +196,4 @@ function outputsJson(steps: readonly StepRow[]): string {
   return '{}'
 }
 
-const cut = (text: string | null, most: number) => (text === null ? null : cutText(text, most))
+const cut = (text: string | null, most: number) => (text === null ? null : cutOutput(text, most))

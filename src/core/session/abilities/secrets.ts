@@ -46,7 +46,7 @@ export const secretRows = (sql: Sql, executionId: string) =>
     executionId,
   )
 
-export function saveSecrets(
+export function saveAbilitySecrets(
   sql: Sql,
   executionId: string,
   sealed: Readonly<Record<string, string>>,

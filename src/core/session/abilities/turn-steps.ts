@@ -1,20 +1,20 @@
 import type { AbilityStep } from '../../../contract/ability.ts'
+import { keptOutput } from '../../abilities/outputs.ts'
 import {
-  agentPrompt,
-  goOnText,
-  guideText,
-  keptOutput,
+  agentStepPrompt,
+  goOnPrompt,
+  guidePrompt,
   type PriorOutput,
-  skillPrompt,
-} from '../../abilities/context.ts'
+  skillStepPrompt,
+} from '../../abilities/step-prompts.ts'
 import { hasStepEnded } from '../../abilities/engine.ts'
 import type { Outcome } from '../../abilities/script-result.ts'
-import { type ExecutionRow, saveStep, type StepRow } from '../executions/rows.ts'
+import { type ExecutionRow, saveExecutionStep, type StepRow } from '../executions/rows.ts'
 import { denyOpenQuestions } from '../gate/questions.ts'
 import { wakeSandbox } from '../generations/sandbox-start.ts'
 import { pinnedAgents } from '../pins/agents.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { givenSkills } from '../skills/texts.ts'
+import { givenSkillTexts } from '../skills/texts.ts'
 import { abortRunning } from '../turns/aborts.ts'
 import {
   addTurn,
@@ -26,12 +26,12 @@ import {
 } from '../turns/rows.ts'
 import {
   type Begun,
-  definitionOf,
+  stepDefinition,
   type Moving,
-  refused,
+  stepRefused,
   type StepWork,
-  timeoutOf,
-} from './moving.ts'
+  stepTimeout,
+} from './step-work.ts'
 
 /** How often an agent that ends without a word is told to go on. */
 const maxNudges = 3
@@ -51,35 +51,35 @@ export class TurnSteps implements StepWork {
   }
 
   begin(moving: Moving, row: StepRow): Begun {
-    const step = definitionOf(moving, row)
+    const step = stepDefinition(moving, row)
     const prompt = step === undefined ? null : this.#promptOf(moving, step)
-    if (prompt === null) return refused('It is no step of an agent')
+    if (prompt === null) return stepRefused('It is no step of an agent')
     if ('ok' in prompt) return prompt
     const { provider, sandboxState } = this.#kernel.session()
-    if (provider === 'none') return refused('This session has no sandbox')
+    if (provider === 'none') return stepRefused('This session has no sandbox')
     if (sandboxState === 'failed' || sandboxState === 'lost')
-      return refused(`The sandbox is ${sandboxState}`)
+      return stepRefused(`The sandbox is ${sandboxState}`)
     const subject = this.#queue(moving, moving.execution, prompt)
     return { subject, deadlineAt: moving.now + queuePatienceMs }
   }
 
-  #promptOf(moving: Moving, step: AbilityStep): Prompt | ReturnType<typeof refused> | null {
+  #promptOf(moving: Moving, step: AbilityStep): Prompt | ReturnType<typeof stepRefused> | null {
     const { sql, filling, copy } = moving
-    const guide = guideText(copy.definition.guide)
+    const guide = guidePrompt(copy.definition.guide)
     const priors = priorsOf(moving, step.needs)
     if (step.type === 'agent') {
       const agents = pinnedAgents(sql)
       const names = agents && [agents.agent, ...agents.subagents].map(({ name }) => name)
       if (names !== null && !names.includes(step.agent))
-        return refused(`Agent '${step.agent}' is not available in this session`)
-      return { text: guide + agentPrompt(step, filling, priors), agent: step.agent }
+        return stepRefused(`Agent '${step.agent}' is not available in this session`)
+      return { text: guide + agentStepPrompt(step, filling, priors), agent: step.agent }
     }
     if (step.type !== 'skill') return null
-    const skill = givenSkills(sql).find(({ name }) => name === step.skill)
+    const skill = givenSkillTexts(sql).find(({ name }) => name === step.skill)
     // One that is a file of the workspace may not have been read.
     if (!skill || skill.path !== undefined)
-      return refused(`Skill '${step.skill}' is not available in this session`)
-    return { text: guide + skillPrompt(step, skill.content, filling, priors), agent: null }
+      return stepRefused(`Skill '${step.skill}' is not available in this session`)
+    return { text: guide + skillStepPrompt(step, skill.content, filling, priors), agent: null }
   }
 
   #queue({ sql, now }: Moving, { run_id: runId }: ExecutionRow, { text, agent }: Prompt): string {
@@ -95,8 +95,8 @@ export class TurnSteps implements StepWork {
   look(moving: Moving, row: StepRow): Outcome | null {
     const { sql, now } = moving
     const turn = loadTurn(sql, this.#kernel.session().id, row.subject ?? '')
-    const step = definitionOf(moving, row)
-    const timeoutMs = timeoutOf(step)
+    const step = stepDefinition(moving, row)
+    const timeoutMs = stepTimeout(step)
     switch (turn.state) {
       case 'queued':
         return null
@@ -107,7 +107,7 @@ export class TurnSteps implements StepWork {
           ? this.#nudge(moving, row)
           : { ok: true, output: keptOutput(turn.text ?? '', summarizeOf(step)) }
       case 'aborted':
-        return refused(`The turn was aborted: ${turn.reason ?? ''}`)
+        return stepRefused(`The turn was aborted: ${turn.reason ?? ''}`)
       default:
         return {
           ...{ ok: false, failure: 'failed' },
@@ -125,7 +125,7 @@ export class TurnSteps implements StepWork {
       }
     if (row.deadline_at === overdueAt || row.state !== 'running') return null
     row.deadline_at = overdueAt
-    saveStep(sql, row)
+    saveExecutionStep(sql, row)
     return null
   }
 
@@ -136,12 +136,12 @@ export class TurnSteps implements StepWork {
         ...{ ok: false, failure: 'silent' },
         error: `The agent was told ${maxNudges} times to go on, and has not said what came of it`,
       }
-    const step = definitionOf(moving, row)
+    const step = stepDefinition(moving, row)
     const agent = step?.type === 'agent' ? step.agent : null
     row.nudges += 1
-    row.subject = this.#queue(moving, moving.execution, { text: goOnText(row.id), agent })
+    row.subject = this.#queue(moving, moving.execution, { text: goOnPrompt(row.id), agent })
     row.deadline_at = moving.now + queuePatienceMs
-    saveStep(moving.sql, row)
+    saveExecutionStep(moving.sql, row)
     return null
   }
 

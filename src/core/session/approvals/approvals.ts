@@ -13,10 +13,10 @@ import type { Approval, ApprovalResolve, ApprovalRevoke } from '../../../contrac
 import type { Enclosure } from '../../../contract/enclosure.ts'
 import { AppError } from '../../../contract/error.ts'
 import type { Caller } from '../record/caller.ts'
-import { callerSession } from '../record/guards.ts'
+import { guardSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { addGrant, endGrant } from './grants.ts'
-import { mustRun, recordOnRun } from '../runs/run.ts'
+import { mustRun, recordOnRun } from '../runs/rows.ts'
 import { voteOn } from './vote.ts'
 
 export interface ApprovalsApi {
@@ -52,21 +52,21 @@ export class Approvals implements RoomOf<ApprovalsApi> {
   }
 
   async list(caller: Caller, runId: string | null): Promise<Approval[]> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     const { sql } = this.#kernel.ports
     return listApprovals(sql, runId === null ? null : mustRun(sql, runId).id)
   }
 
   async get(caller: Caller, approvalId: string): Promise<Approval> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     const { sql } = this.#kernel.ports
     return toApproval(sql, mustApproval(sql, approvalId))
   }
 
   async resolve(caller: Caller, approvalId: string, sent: ApprovalResolve): Promise<Approval> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     await this.#kernel.openSecrets()
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     const vote = this.#kernel.hide(sent)
     // Time has decided, though its alarm is late.
     const { sql: store, now: clock } = this.#kernel.ports
@@ -85,7 +85,7 @@ export class Approvals implements RoomOf<ApprovalsApi> {
   /** An agent that can read a key would answer itself. Whoever runs the deployment may accept that. */
   #mustHaveWalls({ id, asker_kind }: ApprovalRow): void {
     const isAccepted = this.#kernel.ports.config.unwalledApprovals === 'accept'
-    if (isAccepted || asker_kind !== 'sandbox' || this.#asker.enclosure() !== 'none') return
+    if (isAccepted || asker_kind === 'key' || this.#asker.enclosure() !== 'none') return
     const advice = 'give its sandbox one, or set GANTRY_UNWALLED_APPROVALS=accept'
     throw new AppError(
       'forbidden',
@@ -95,9 +95,9 @@ export class Approvals implements RoomOf<ApprovalsApi> {
 
   /** What was remembered is asked about again from now on. What runs already is not stopped by it. */
   async revoke(caller: Caller, id: string, { reason }: ApprovalRevoke): Promise<Approval> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     await this.#kernel.openSecrets()
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     const { keyId: actor, owner } = caller
     const why = this.#kernel.hide(reason)
     return this.#kernel.commit((sql, now) => {

@@ -1,7 +1,7 @@
 import type { RunClose } from '../runs/runs.ts'
 import type { Sql } from '../../ports.ts'
 import { pendingApprovalsOfRun, settleApproval } from './rows.ts'
-import { endRun, openRuns } from '../runs/run.ts'
+import { endRun, openRuns } from '../runs/rows.ts'
 
 /** A run ends with nothing left to answer. */
 export function closeRun(sql: Sql, now: number, runId: string, end: RunClose): void {
@@ -16,7 +16,7 @@ export function closeRun(sql: Sql, now: number, runId: string, end: RunClose): v
   endRun(sql, now, runId, status, reason)
 }
 
-export function endOpenRuns(sql: Sql, now: number, reason: string): void {
+export function closeOpenRuns(sql: Sql, now: number, reason: string): void {
   for (const { id } of openRuns(sql))
     closeRun(sql, now, id, { status: 'cancelled', reason, actor: 'close', owner: null })
 }

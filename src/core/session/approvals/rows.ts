@@ -19,8 +19,8 @@ import { approvalDetails, approvalTitle } from './details.ts'
 import { grantOf } from './grants.ts'
 import { pageThatFits } from '../../actor/paging.ts'
 import { loadSession } from '../record/record.ts'
-import { mustRun, recordOnRun } from '../runs/run.ts'
-import { stopWaiting, waitFor } from '../runs/waits.ts'
+import { mustRun, recordOnRun } from '../runs/rows.ts'
+import { endRunWait, addRunWait } from '../runs/waits.ts'
 
 export interface ApprovalRow {
   n: number
@@ -28,7 +28,7 @@ export interface ApprovalRow {
   run_id: string
   kind: Approval['kind']
   state: ApprovalState
-  asker_kind: 'sandbox' | 'key'
+  asker_kind: 'sandbox' | 'ability' | 'key'
   asker_id: string
   asker_owner: string | null
   asker_counts_as: string | null
@@ -59,7 +59,7 @@ export interface ApprovalRow {
 
 /** Who wants to know. */
 export interface ApprovalAsker {
-  kind: 'sandbox' | 'key'
+  kind: 'sandbox' | 'ability' | 'key'
   id: string
   owner: string | null
   countsAs?: string | null
@@ -91,7 +91,7 @@ export function openApproval(sql: Sql, now: number, approval: NewApproval): Appr
     decisionSeq: row.decision_seq,
     deadlineAt: row.deadline_at,
   })
-  waitFor(sql, now, row.run_id, row.id, `Approval needed: ${row.title}`)
+  addRunWait(sql, now, row.run_id, row.id, `Approval needed: ${row.title}`)
   appendEvent(sql, now, 'approval.requested', {
     approvalId: row.id,
     runId: row.run_id,
@@ -105,7 +105,7 @@ export function openApproval(sql: Sql, now: number, approval: NewApproval): Appr
 }
 
 /** Nobody is asked: it is answered in the commit that asks, and only recorded. */
-export function recordAnswered(
+export function recordAnsweredApproval(
   sql: Sql,
   now: number,
   approval: NewApproval,
@@ -204,7 +204,7 @@ export function settleApproval(
     votes,
     remember,
   })
-  stopWaiting(sql, now, row.run_id, id, `${row.title} was ${state}`)
+  endRunWait(sql, now, row.run_id, id, `${row.title} was ${state}`)
   appendEvent(sql, now, 'approval.resolved', { approvalId: id, runId: row.run_id, state, actor })
   projectApproval(sql, now, id)
   armApprovals(sql)

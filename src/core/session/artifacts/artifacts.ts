@@ -1,7 +1,7 @@
 import type { Artifact } from '../../../contract/artifact.ts'
 import type { RoomOf } from '../../actor/room.ts'
 import type { Caller, Listed, Page } from '../record/caller.ts'
-import { callerSession } from '../record/guards.ts'
+import { guardSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { listArtifacts, loadArtifactRow } from './rows.ts'
 
@@ -20,12 +20,12 @@ export class Artifacts implements RoomOf<ArtifactsApi> {
   }
 
   async list(caller: Caller, page: Page): Promise<Listed<Artifact>> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     return listArtifacts(this.#kernel.ports.sql, page)
   }
 
   async get(caller: Caller, artifactId: string): Promise<Artifact> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     return loadArtifactRow(this.#kernel.ports.sql, artifactId)
   }
 }

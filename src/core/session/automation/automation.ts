@@ -9,7 +9,7 @@ import {
 } from '../calls/tools/completion.ts'
 import { addToOutbox } from '../../actor/outbox.ts'
 import type { Sql } from '../../ports.ts'
-import { createRun } from '../runs/run.ts'
+import { createRun } from '../runs/rows.ts'
 import type { Answer } from '../../../contract/ask.ts'
 import { appendEvent } from '../log/events.ts'
 import { sealRun } from '../steps/stop-run.ts'

@@ -28,7 +28,7 @@ import {
 import { correctBudget } from './corrections.ts'
 import type { Caller } from '../record/caller.ts'
 import { modelsOfSubagents, pinnedAgents } from '../pins/agents.ts'
-import { callerSession, enterSession, mustBeOpen } from '../record/guards.ts'
+import { guardSession, guardEntry, guardOpenSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { messageOf, outsideOrganisation } from '../record/outside.ts'
 import { onceByKey } from '../../actor/keys.ts'
@@ -82,13 +82,13 @@ export class SessionBudget implements RoomOf<BudgetApi> {
   }
 
   async view(caller: Caller): Promise<BudgetView> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     return viewBudget(this.#kernel.ports.sql, this.#kernel.ports.now())
   }
 
   async set(caller: Caller, limits: Budget): Promise<BudgetView> {
-    const session = callerSession(this.#kernel, caller)
-    mustBeOpen(session)
+    const session = guardSession(this.#kernel, caller)
+    guardOpenSession(session)
     const others = modelsOfSubagents(pinnedAgents(this.#kernel.ports.sql))
     for (const id of [session.model, ...others]) budgetMustHavePrice(this.#kernel, id, limits)
     this.#kernel.commit((sql, now) => saveBudget(sql, now, limits, caller.keyId))
@@ -97,11 +97,11 @@ export class SessionBudget implements RoomOf<BudgetApi> {
   }
 
   async correct(caller: Caller, sent: BudgetCorrect, key: string | null): Promise<CorrectedBudget> {
-    await enterSession(this.#kernel, caller)
+    await guardEntry(this.#kernel, caller)
     const correct = { ...sent, reason: this.#kernel.hide(sent.reason) }
     const made = this.#kernel.commit((sql, now) =>
       onceByKey(sql, now, { scope: 'budget.correct', key, body: sent }, () => {
-        mustBeOpen(callerSession(this.#kernel, caller))
+        guardOpenSession(guardSession(this.#kernel, caller))
         return JSON.stringify(correctBudget(sql, now, correct, caller.keyId))
       }),
     )

@@ -9,7 +9,7 @@ import type { Sql } from '../../ports.ts'
 import { appendEvent } from '../log/events.ts'
 import { loadSlice, saveSlice } from './slice.ts'
 import { followBudget, setBudgetUsed, usedAmounts } from './spending.ts'
-import { openRun, recordOnRun } from '../runs/run.ts'
+import { openRun, recordOnRun } from '../runs/rows.ts'
 
 /** What was counted is wrong, and a person says what is right. Runs that waited for it go on. */
 export function correctBudget(

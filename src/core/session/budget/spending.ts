@@ -13,8 +13,8 @@ import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
 import { appendEvent } from '../log/events.ts'
 import { sliceHasHeadroom, loadSlice, sliceOf, type SliceRow } from './slice.ts'
-import { open, openRun, recordOnRun } from '../runs/run.ts'
-import { stopWaiting, waitFor } from '../runs/waits.ts'
+import { open, openRun, recordOnRun } from '../runs/rows.ts'
+import { endRunWait, addRunWait } from '../runs/waits.ts'
 
 const warnAt = 0.8
 /** The name under which a run waits for it. */
@@ -248,7 +248,7 @@ function block(sql: Sql, now: number, row: BudgetRow, reason: string): void {
   }
   const runs = runsNotYet(sql, now, 'waiting')
   for (const { id } of runs) {
-    waitFor(sql, now, id, budgetWait, budgetWait)
+    addRunWait(sql, now, id, budgetWait, budgetWait)
     recordOnRun(sql, now, id, 'budget.spent', { reason })
   }
 }
@@ -261,7 +261,7 @@ function release(sql: Sql, now: number): void {
 
 function letRunsGoOn(sql: Sql, now: number): void {
   for (const { id } of runsNotYet(sql, now, 'going on'))
-    stopWaiting(sql, now, id, budgetWait, 'There is budget again')
+    endRunWait(sql, now, id, budgetWait, 'There is budget again')
 }
 
 /** So many runs change in one commit; the others follow by the alarm. */

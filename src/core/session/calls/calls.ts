@@ -6,7 +6,7 @@ import type { Written } from '../../actor/writes.ts'
 import type { ToolCall } from '../../../contract/tool.ts'
 import type { Caller, Listed, Page } from '../record/caller.ts'
 import { pinsOf } from '../pins/pins.ts'
-import { callerSession } from '../record/guards.ts'
+import { guardSession } from '../record/guards.ts'
 import { canonicalJson } from '../../../contract/canonical.ts'
 import { isLongerThan } from '../../../contract/byte-length.ts'
 import { AppError, errorCodeOf, errorTable } from '../../../contract/error.ts'
@@ -19,8 +19,9 @@ import {
   findCallAnswer,
   releaseCall,
   settleCall,
+  listCalls,
+  pendingCallsBefore,
 } from './rows.ts'
-import { listCalls, pendingBefore } from './list.ts'
 import type { CallContext, GatewayTool, ModelAbilities } from './tools/tool.ts'
 import type { LogFields, LogLevel } from '../../ports.ts'
 
@@ -36,7 +37,7 @@ import {
 } from './answers.ts'
 import { Gathering } from './gathering.ts'
 import type { Commands } from '../commands/commands.ts'
-import { sandboxSession } from '../record/guards.ts'
+import { guardSandboxSession } from '../record/guards.ts'
 import { envFilePath } from '../env/requests.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import type { SessionRecord } from '../record/record.ts'
@@ -108,13 +109,13 @@ export class Calls implements RoomOf<CallsApi> {
   }
 
   async list(caller: Caller, page: Page): Promise<Listed<ToolCall>> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     return listCalls(this.#kernel.ports.sql, page)
   }
 
   async call(sandbox: SandboxCaller, call: ToolCallInput): Promise<CallAnswer> {
     // A replaced sandbox is refused before anything is said of its request.
-    sandboxSession(this.#kernel, sandbox)
+    guardSandboxSession(this.#kernel, sandbox)
     const tool = this.#tools.find((item) => item.definition.name === call.tool)
     if (!tool) throw new AppError('unknown_tool', `Unknown tool: ${call.tool}`)
     const parsed = tool.definition.args.safeParse(call.args)
@@ -133,7 +134,7 @@ export class Calls implements RoomOf<CallsApi> {
     const waiting = this.#others()
     if (waiting) await waiting
     // After the wait: the session may have been closed or replaced meanwhile.
-    const session = sandboxSession(this.#kernel, sandbox)
+    const session = guardSandboxSession(this.#kernel, sandbox)
     const kept = this.#kernel.hide(parsed.success ? args : withoutUnfit(args, parsed.error))
     const key = `${call.tool}\n${call.toolCallId}`
     const begin = this.#kernel.commit((sql, now) =>
@@ -211,7 +212,7 @@ export class Calls implements RoomOf<CallsApi> {
   #dropFenced(): void {
     if (!this.#kernel.created) return
     const { generation } = this.#kernel.session()
-    const lost = pendingBefore(this.#kernel.ports.sql, generation).filter(
+    const lost = pendingCallsBefore(this.#kernel.ports.sql, generation).filter(
       ({ tool, tool_call_id }) =>
         !this.#running.has(`${tool}\n${tool_call_id}`) && !this.#mayComeAgain(tool),
     )

@@ -1,6 +1,6 @@
 import type { Sql } from '../../ports.ts'
 import type { ToolResult } from '../../../contract/tool.ts'
-import { findRun, openRun, recordOnRun } from '../runs/run.ts'
+import { findRun, openRun, recordOnRun } from '../runs/rows.ts'
 import { hasEnded } from '../runs/transitions.ts'
 import { snapshotIdOf } from './tools/snapshot-id.ts'
 

@@ -11,10 +11,10 @@ import type { Room } from '../../actor/room.ts'
 import type { OutboxRow, Sql } from '../../ports.ts'
 import { openCommands } from '../commands/rows.ts'
 import type { SandboxCaller } from '../record/caller.ts'
-import { openSandboxSession } from '../record/guards.ts'
+import { guardOpenSandbox } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { outsideOrganisation } from '../record/outside.ts'
-import { countActiveCalls } from './list.ts'
+import { countActiveCalls } from './rows.ts'
 
 const hourMs = 60 * 60_000
 /** What a sandbox has uploaded and nothing has named for so long is deleted. */
@@ -49,7 +49,7 @@ export class Uploads implements Room {
   /** Throws too_large with limit and use. Content that is counted already is let in again. */
   admit(sandbox: SandboxCaller, sha256: string, size: number): Promise<void> {
     return this.#inTurn(async () => {
-      openSandboxSession(this.#kernel, sandbox)
+      guardOpenSandbox(this.#kernel, sandbox)
       const isNew = this.#kernel.commit((sql, now) => countUpload(sql, now, sha256, size))
       const refusal = await this.#tell()
       if (refusal === null) return

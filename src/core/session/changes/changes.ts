@@ -5,7 +5,7 @@ import { loadDiff, saveDiff } from './diff.ts'
 import type { Caller } from '../record/caller.ts'
 import type { Commands } from '../commands/commands.ts'
 import { forgetCommand } from '../commands/rows.ts'
-import { callerSession } from '../record/guards.ts'
+import { guardSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { listPatches, loadPatch } from './patches.ts'
 
@@ -34,7 +34,7 @@ export class Changes implements RoomOf<ChangesApi> {
   /** From the sandbox if it can be asked now, else as it was at the end of the last turn. */
   async diff(caller: Caller): Promise<SessionDiff> {
     const { host, crypto, sql } = this.#kernel.ports
-    const { sandboxState, generation } = callerSession(this.#kernel, caller)
+    const { sandboxState, generation } = guardSession(this.#kernel, caller)
     if (sandboxState !== 'ready' || !host.agentConnected()) return loadDiff(sql)
     const commandId = `diff_${crypto.random(20)}`
     const asked = this.#commands.ask('diff', commandId, {}).catch(() => null)
@@ -48,12 +48,12 @@ export class Changes implements RoomOf<ChangesApi> {
   }
 
   async patches(caller: Caller): Promise<PatchRow[]> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     return listPatches(this.#kernel.ports.sql)
   }
 
   async patch(caller: Caller, turnId: string): Promise<PatchRow & { text: string }> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     return loadPatch(this.#kernel.ports.sql, turnId)
   }
 }

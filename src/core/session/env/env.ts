@@ -3,7 +3,7 @@ import type { RoomOf } from '../../actor/room.ts'
 import type { Listed } from '../record/caller.ts'
 import type { Caller, Page } from '../record/caller.ts'
 import type { Commands } from '../commands/commands.ts'
-import { callerSession, mustBeOpen } from '../record/guards.ts'
+import { guardSession, guardOpenSession } from '../record/guards.ts'
 import { listEnvRequests, answerEnvRequests } from './requests.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { envKeys, type SealedValue } from '../record/secrets.ts'
@@ -34,12 +34,12 @@ export class EnvValues implements RoomOf<EnvApi> {
   }
 
   async requests(caller: Caller, page: Page): Promise<Listed<EnvRequest>> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     return listEnvRequests(this.#kernel.ports.sql, page)
   }
 
   async keys(caller: Caller): Promise<string[]> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     return envKeys(this.#kernel.ports.sql)
   }
 
@@ -49,8 +49,8 @@ export class EnvValues implements RoomOf<EnvApi> {
     values: SealedValue[],
     replace = false,
   ): Promise<EnvSubmitted['sandbox']> {
-    const session = callerSession(this.#kernel, caller)
-    mustBeOpen(session)
+    const session = guardSession(this.#kernel, caller)
+    guardOpenSession(session)
     const { host, crypto } = this.#kernel.ports
     this.#kernel.commit((sql, now) => answerEnvRequests(sql, now, values, replace))
     this.#kernel.secretsChanged()

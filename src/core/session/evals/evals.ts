@@ -7,9 +7,9 @@ import type { Sql } from '../../ports.ts'
 import type { SessionPolicy } from '../gate/policy.ts'
 import type { Operations } from '../operations/operations.ts'
 import type { Caller } from '../record/caller.ts'
-import { callerSession, enterSession, mustBeOpen } from '../record/guards.ts'
+import { guardSession, guardEntry, guardOpenSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { createRun, evalWorkflow, mustRun, ownedId } from '../runs/run.ts'
+import { createRun, evalWorkflow, mustRun, ownedId } from '../runs/rows.ts'
 
 /** What its eval run must know of an attempt, beside its turn and its events. */
 export interface AttemptFacts {
@@ -55,7 +55,7 @@ export class Evals implements RoomOf<EvalsApi> {
   }
 
   async facts(caller: Caller): Promise<AttemptFacts> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     const { sql } = this.#kernel.ports
     const [blocked = null] = sql.all<{ title: string; reason: string }>(
       `select title, reason from approvals where kind = 'eval' and state = 'rejected' order by n limit 1`,
@@ -69,7 +69,7 @@ export class Evals implements RoomOf<EvalsApi> {
   }
 
   async history(caller: Caller, runId: string): Promise<RunHistory> {
-    await enterSession(this.#kernel, caller)
+    await guardEntry(this.#kernel, caller)
     const { sql } = this.#kernel.ports
     const { n } = mustRun(sql, runId)
     const turns = sql.all<{ prompt: string; text: string | null }>(
@@ -116,7 +116,7 @@ export class Evals implements RoomOf<EvalsApi> {
   }
 
   async #start(caller: Caller, key: string, body: unknown, operation: Operation): Promise<string> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     await this.#kernel.openSecrets()
     const { keyId, owner } = caller
     const folder = this.#policy.place().layout?.workspace
@@ -125,7 +125,7 @@ export class Evals implements RoomOf<EvalsApi> {
     const isCommand = operation.operation === 'run'
     return this.#kernel.commit((sql, now) =>
       onceByKey(sql, now, { scope: 'eval', key, body }, () => {
-        mustBeOpen(callerSession(this.#kernel, caller))
+        guardOpenSession(guardSession(this.#kernel, caller))
         return this.#operations.start(
           sql,
           now,

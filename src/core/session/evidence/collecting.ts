@@ -19,9 +19,9 @@ import { type ProofResult, proveChanges } from '../../evidence/prove.ts'
 import type { Sql } from '../../ports.ts'
 import { appendEvent } from '../log/events.ts'
 import type { Caller, SandboxCaller } from '../record/caller.ts'
-import { callerSession, mustBeOpen, openSandboxSession } from '../record/guards.ts'
+import { guardSession, guardOpenSession, guardOpenSandbox } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { mustRun, ownedId, recordOnRun } from '../runs/run.ts'
+import { mustRun, ownedId, recordOnRun } from '../runs/rows.ts'
 import {
   askCollect,
   type CollectRow,
@@ -31,17 +31,17 @@ import {
   isCollected,
   lastUntil,
   mustCollect,
-  noteReached,
+  noteCollectReached,
   reachedBy,
   storeCollect,
   toCollect,
 } from './collects.ts'
-import { type DeliveredTurn, deliveredTurn, deliveryOf } from './delivery.ts'
-import { importEvent } from './events.ts'
-import { hideSecrets } from './hidden.ts'
+import { type DeliveredTurn, turnDelivery, evidenceDelivery } from './delivery.ts'
+import { importEvidenceEvent } from './events.ts'
+import { hideEvidenceSecrets } from './hidden.ts'
 import { mismatchesOf } from './mismatch.ts'
-import { nameTexts, storeTexts } from './texts.ts'
-import { neverFound, noteFound, stepsToCollect } from './told.ts'
+import { nameEvidenceTexts, storeEvidenceTexts } from './texts.ts'
+import { toldNeverFound, noteToldFound, toldStepsToCollect } from './told.ts'
 
 type Result = { next: string | null } | { error: string }
 
@@ -61,7 +61,7 @@ export class Collecting {
 
   /** Inside the commit in which the agent has told the end of a turn. What is being read now goes on by its result. */
   readonly turnEnded = (sql: Sql, now: number, turnId: string): void => {
-    const turn = deliveredTurn(sql, turnId)
+    const turn = turnDelivery(sql, turnId)
     const { mode } = this.#kernel.ports.config.evidence
     if (turn?.opencodeSessionId && !isCollected(sql, turn.id, mode))
       this.#ask(sql, now, turn, mode, reachedBy(sql, turn.id, mode))
@@ -71,8 +71,8 @@ export class Collecting {
   readonly stepFinished = (sql: Sql, now: number, turnId: string | null): void => {
     const { mode } = this.#kernel.ports.config.evidence
     if (turnId === null || mode === 'off' || isBeingCollected(sql, turnId, mode)) return
-    const until = stepsToCollect(sql, turnId, lastUntil(sql, turnId, mode))
-    const turn = until === null ? null : deliveredTurn(sql, turnId)
+    const until = toldStepsToCollect(sql, turnId, lastUntil(sql, turnId, mode))
+    const turn = until === null ? null : turnDelivery(sql, turnId)
     if (until === null || !turn?.opencodeSessionId) return
     this.#ask(sql, now, turn, mode, reachedBy(sql, turnId, mode), until)
   }
@@ -84,8 +84,8 @@ export class Collecting {
     const error = 'error' in result ? result.error : 'Its bundle has not come'
     failCollect(sql, now, id, { outcome: 'transient-error', reason: this.#kernel.hide(error) })
     const next = 'next' in result && collect.state === 'stored' ? result.next : null
-    if (next !== null) noteReached(sql, id, next)
-    const turn = deliveredTurn(sql, collect.turn_id)
+    if (next !== null) noteCollectReached(sql, id, next)
+    const turn = turnDelivery(sql, collect.turn_id)
     if (!turn) return
     const { mode } = collect
     if (collect.until_message !== null) {
@@ -113,8 +113,8 @@ export class Collecting {
     input: BackfillCreate,
     key: string | null,
   ): Promise<Backfill> {
-    const session = callerSession(this.#kernel, caller)
-    mustBeOpen(session)
+    const session = guardSession(this.#kernel, caller)
+    guardOpenSession(session)
     const { config, sql } = this.#kernel.ports
     const mode = lowerMode(config.evidence.mode, input.mode)
     const made = this.#kernel.commit((sql, now) => {
@@ -130,7 +130,7 @@ export class Collecting {
   #askAll(sql: Sql, now: number, runId: string, turnId: string | null, mode: ProofMode): Asked {
     const asked: Asked = { ids: [], skipped: [] }
     for (const id of turnsOf(sql, runId, turnId)) {
-      const turn = deliveredTurn(sql, id)
+      const turn = turnDelivery(sql, id)
       const reason = this.#whyNot(sql, turn, mode)
       if (reason) asked.skipped.push({ turnId: id as never, ...reason })
       else if (turn) asked.ids.push(this.#ask(sql, now, turn, mode, reachedBy(sql, turn.id, mode)))
@@ -157,9 +157,9 @@ export class Collecting {
   }
 
   async takeBundle(sandbox: SandboxCaller, collectId: string, text: string): Promise<BundleAnswer> {
-    openSandboxSession(this.#kernel, sandbox)
+    guardOpenSandbox(this.#kernel, sandbox)
     await this.#kernel.openSecrets()
-    openSandboxSession(this.#kernel, sandbox)
+    guardOpenSandbox(this.#kernel, sandbox)
     const { sql } = this.#kernel.ports
     const collect = mustCollect(sql, collectId)
     if (collect.generation !== sandbox.generation)
@@ -167,16 +167,16 @@ export class Collecting {
     if (collect.state !== 'asked') return { accepted: false }
     const claimed = parseBundle(text)
     if (claimed === null) return this.#refuse(collectId)
-    const turn = deliveredTurn(sql, collect.turn_id) as DeliveredTurn
-    const bundle = hideSecrets(this.#kernel, claimed)
-    const delivery = deliveryOf(sql, turn)
+    const turn = turnDelivery(sql, collect.turn_id) as DeliveredTurn
+    const bundle = hideEvidenceSecrets(this.#kernel, claimed)
+    const delivery = evidenceDelivery(sql, turn)
     const proof = proveChanges({ bundle, delivery, mode: collect.mode })
-    await storeTexts(this.#kernel, proof.changes)
-    openSandboxSession(this.#kernel, sandbox)
+    await storeEvidenceTexts(this.#kernel, proof.changes)
+    guardOpenSandbox(this.#kernel, sandbox)
     return this.#kernel.commit((sql, now) => {
       if (mustCollect(sql, collectId).state !== 'asked') return { accepted: false }
       this.#tellMismatches(sql, now, collect, mismatchesOf(bundle, delivery))
-      noteFound(sql, partsIn(bundle))
+      noteToldFound(sql, partsIn(bundle))
       this.#store(sql, now, collect, bundle, proof)
       return { accepted: true }
     })
@@ -198,9 +198,9 @@ export class Collecting {
     { changes, statistics, diagnostics }: ProofResult,
   ): void {
     const { run_id: runId, turn_id: turnId } = collect
-    nameTexts(sql, now, changes)
+    nameEvidenceTexts(sql, now, changes)
     const imported = changes.filter(({ event }) =>
-      importEvent(sql, now, { runId, turnId, event }),
+      importEvidenceEvent(sql, now, { runId, turnId, event }),
     ).length
     const end = { candidates: changes.length, imported, statistics, diagnostics }
     storeCollect(sql, now, collect.id, { ...end, outcome: outcomeOf(bundle, changes, imported) })
@@ -225,7 +225,7 @@ export class Collecting {
 
   /** The turn is read to its end, and something that the link told as done was nowhere. */
   #tellNeverFound(sql: Sql, now: number, collect: CollectRow): void {
-    const gone = neverFound(sql, collect.turn_id).map((part) => ({
+    const gone = toldNeverFound(sql, collect.turn_id).map((part) => ({
       ...part,
       what: 'gone' as const,
     }))

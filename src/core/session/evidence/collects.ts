@@ -120,7 +120,7 @@ export const lastUntil = (sql: Sql, turnId: string, mode: ProofMode): string | n
     ?.until_message ?? null
 
 /** Inside the commit in which its result has come. */
-export function noteReached(sql: Sql, id: string, message: string | null): void {
+export function noteCollectReached(sql: Sql, id: string, message: string | null): void {
   sql.run('update collects set reached = ? where id = ?', message, id)
 }
 

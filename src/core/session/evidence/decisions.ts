@@ -21,7 +21,7 @@ export interface DecisionRow {
   created_at: number
 }
 
-export function addDecision(sql: Sql, row: Omit<DecisionRow, 'n'>): void {
+export function addEvidenceDecision(sql: Sql, row: Omit<DecisionRow, 'n'>): void {
   sql.run(
     `insert into change_decisions (run_id, path, about, decision, operation_id, hunks, actor, reason, created_at)
      values (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
@@ -39,7 +39,11 @@ export function addDecision(sql: Sql, row: Omit<DecisionRow, 'n'>): void {
 
 export const aboutOf = ({ events }: FileReview): string => events.at(-1)?.hash ?? ''
 
-export function lastDecision(sql: Sql, runId: string, file: FileReview): DecisionRow | undefined {
+export function lastEvidenceDecision(
+  sql: Sql,
+  runId: string,
+  file: FileReview,
+): DecisionRow | undefined {
   return sql.all<DecisionRow>(
     `select * from change_decisions where run_id = ? and path = ? and about = ? order by n desc limit 1`,
     runId,
@@ -52,7 +56,7 @@ export const withDecision =
   (sql: Sql, runId: string) =>
   (file: FileReview): FileReview => ({
     ...file,
-    decision: decisionOf(lastDecision(sql, runId, file)),
+    decision: decisionOf(lastEvidenceDecision(sql, runId, file)),
   })
 
 function decisionOf(row: DecisionRow | undefined): FileReview['decision'] {
@@ -71,7 +75,7 @@ export interface TakenBack {
 }
 
 /** What has been ordered about a file as it is. */
-export function takenBack(sql: Sql, runId: string, review: FileReview): TakenBack {
+export function fileDecisions(sql: Sql, runId: string, review: FileReview): TakenBack {
   const rows = sql.all<DecisionRow>(
     `select * from change_decisions where run_id = ? and path = ? and about = ?
        and decision = 'rejected' and operation_id is not null order by n`,
@@ -80,7 +84,7 @@ export function takenBack(sql: Sql, runId: string, review: FileReview): TakenBac
     aboutOf(review),
   )
   const all = rows.map(({ operation_id, hunks }) => ({
-    file: rejectedFile(sql, review.path, operation_id ?? ''),
+    file: rejectedByDecision(sql, review.path, operation_id ?? ''),
     hunks: hunks === null ? null : (JSON.parse(hunks) as string[]),
   }))
   const done = all.filter(({ file }) => file.state === 'applied')
@@ -93,7 +97,7 @@ export function takenBack(sql: Sql, runId: string, review: FileReview): TakenBac
 }
 
 /** How far an operation that takes a file back has come. */
-export function rejectedFile(sql: Sql, path: string, operationId: string): RejectedFile {
+export function rejectedByDecision(sql: Sql, path: string, operationId: string): RejectedFile {
   const operation = toOperation(sql, mustOperation(sql, operationId))
   const { id, approvalId } = operation
   return { path, operationId: id, approvalId, ...stateOf(sql, operation) }

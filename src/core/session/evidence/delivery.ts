@@ -1,7 +1,7 @@
 import type { CommandBody } from '../../../contract/link.ts'
 import type { DeliveredSession, DeliveryRecord } from '../../../contract/evidence.ts'
 import type { Sql } from '../../ports.ts'
-import { loadPlace } from '../gate/policy-row.ts'
+import { loadPolicyPlace } from '../gate/policy-row.ts'
 import { loadSession } from '../record/record.ts'
 import { type ToldPart, toldParts, toldSteps } from './told.ts'
 
@@ -25,7 +25,7 @@ interface TurnRow {
 }
 
 /** Null: it never reached a sandbox, or has no run. */
-export function deliveredTurn(sql: Sql, turnId: string): DeliveredTurn | null {
+export function turnDelivery(sql: Sql, turnId: string): DeliveredTurn | null {
   const [row] = sql.all<TurnRow>(
     `select turns.id, run_id, message_id, opencode_session_id,
        (select generation from commands where commands.id = turns.id) as generation
@@ -54,7 +54,7 @@ function steersOf(sql: Sql, turnId: string): string[] {
 }
 
 /** Everything in it is the session's own: its rows, and what came over the link while the turn ran. */
-export function deliveryOf(sql: Sql, turn: DeliveredTurn): DeliveryRecord {
+export function evidenceDelivery(sql: Sql, turn: DeliveredTurn): DeliveryRecord {
   const session = loadSession(sql)
   const told = toldParts(sql, turn.id)
   const sessions = sessionsOf(turn, told)
@@ -66,7 +66,7 @@ export function deliveryOf(sql: Sql, turn: DeliveredTurn): DeliveryRecord {
     sessionId: session.id as DeliveryRecord['sessionId'],
     generation: turn.generation,
     turnId: turn.id as DeliveryRecord['turnId'],
-    workspaceRoot: loadPlace(sql).layout?.workspace ?? '/',
+    workspaceRoot: loadPolicyPlace(sql).layout?.workspace ?? '/',
     sessions,
     seenParts: told,
     seenSteps: toldSteps(sql, turn.id),

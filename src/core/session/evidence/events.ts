@@ -3,7 +3,7 @@ import { addToOutbox } from '../../actor/outbox.ts'
 import { pageThatFits } from '../../actor/paging.ts'
 import { hashText } from '../../hash.ts'
 import type { Sql } from '../../ports.ts'
-import { recordOnRun } from '../runs/run.ts'
+import { recordOnRun } from '../runs/rows.ts'
 
 // The ledger of changes, append-only. One import key has at most one event of each rank, and the one of the highest rank
 // counts; importing the same again, or something weaker, adds nothing.
@@ -24,7 +24,7 @@ export interface EventRow {
 const hasText = ({ before, after }: ChangeEvent) => before !== null || after !== null
 
 /** How good its evidence is. Without a text it never beats one that has it. */
-export function rankOf(event: ChangeEvent): number {
+export function evidenceEventRank(event: ChangeEvent): number {
   const { evidenceProof } = event
   const isSnapshot = evidenceProof === 'opencode-snapshot'
   if (!hasText(event)) return isSnapshot ? 20 : 10
@@ -33,7 +33,7 @@ export function rankOf(event: ChangeEvent): number {
 }
 
 /** False: it is known already, or something better is. Inside a commit. */
-export function importEvent(
+export function importEvidenceEvent(
   sql: Sql,
   now: number,
   of: { runId: string; turnId: string | null; event: ChangeEvent },
@@ -41,7 +41,7 @@ export function importEvent(
   const { runId, turnId } = of
   const key = of.event.sourceImportKey
   const keyHash = key === null ? null : hashText(key)
-  const rank = rankOf(of.event)
+  const rank = evidenceEventRank(of.event)
   const known = keyHash === null ? undefined : bestOf(sql, runId, keyHash)
   if ((known && known.rank >= rank) || isThere(sql, runId, of.event.eventId)) return false
   const event = known ? { ...of.event, supersedesEventId: known.id } : of.event
@@ -113,13 +113,13 @@ function ledgerRow(row: EventRow): Record<string, unknown> {
 }
 
 /** All of them, anew. */
-export function projectEvents(sql: Sql, now: number): void {
+export function projectEvidenceEvents(sql: Sql, now: number): void {
   for (const row of sql.all<EventRow>('select * from change_events order by n'))
     addToOutbox(sql, now, 'change_event', ledgerRow(row))
 }
 
 /** Whether a change of the run has this text. */
-export function hasTextOf(sql: Sql, runId: string, sha256: string): boolean {
+export function hasEventText(sql: Sql, runId: string, sha256: string): boolean {
   const [row] = sql.all(
     `select 1 from change_events where run_id = ?1
        and ?2 in (json_extract(event, '$.before.sha256'), json_extract(event, '$.after.sha256')) limit 1`,
@@ -138,7 +138,7 @@ export interface StoredEvent {
 }
 
 /** In the order in which they were recorded. Empty only if there is nothing after `after`. */
-export function storedEvents(sql: Sql, runId: string, after: number): StoredEvent[] {
+export function storedEvidenceEvents(sql: Sql, runId: string, after: number): StoredEvent[] {
   const from = 'change_events where run_id = ? and n > ?'
   const query = { from, by: 'n', size: 'length(event)', limit: 1000 }
   return pageThatFits<EventRow>(sql, query, runId, after).map(({ n, id, hash, event }) => ({
@@ -147,7 +147,7 @@ export function storedEvents(sql: Sql, runId: string, after: number): StoredEven
 }
 
 /** Of each key the best one, in the order in which the key was first recorded; those without a key as they came. */
-export function countingEvents(sql: Sql, runId: string): EventRow[] {
+export function countingEvidenceEvents(sql: Sql, runId: string): EventRow[] {
   return sql.all<EventRow>(
     `with keys as (
        select coalesce(key_hash, id) as key, min(n) as first, max(rank) as best

@@ -15,23 +15,29 @@ import type {
 import type { ChangeEvent, ProvenChange } from '../../../contract/change.ts'
 import { onceByKey } from '../../actor/keys.ts'
 import type { RoomOf } from '../../actor/room.ts'
-import { fingerprintOf } from '../../evidence/safety.ts'
+import { safetyFingerprint } from '../../evidence/safety.ts'
 import type { Sql } from '../../ports.ts'
 import type { SessionBudget } from '../budget/budget.ts'
-import { loadPlace } from '../gate/policy-row.ts'
+import { loadPolicyPlace } from '../gate/policy-row.ts'
 import type { Operations } from '../operations/operations.ts'
 import type { Caller, Page, SandboxCaller } from '../record/caller.ts'
-import { callerSession, enterSession, mustBeOpen } from '../record/guards.ts'
+import { guardSession, guardEntry, guardOpenSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { mustRun } from '../runs/run.ts'
+import { mustRun } from '../runs/rows.ts'
 import { Collecting } from './collecting.ts'
 import { collectsOf } from './collects.ts'
 import { withDecision } from './decisions.ts'
-import { countingEvents, hasTextOf, importEvent, type StoredEvent, storedEvents } from './events.ts'
-import { checkImport } from './imports.ts'
-import { Rejecting, reviewSettled } from './rejecting.ts'
+import {
+  countingEvidenceEvents,
+  hasEventText,
+  importEvidenceEvent,
+  type StoredEvent,
+  storedEvidenceEvents,
+} from './events.ts'
+import { checkEvidenceImport } from './imports.ts'
+import { Rejecting, settleRejecting } from './rejecting.ts'
 import { reviewFiles } from './review.ts'
-import { nameTexts, storeTexts } from './texts.ts'
+import { nameEvidenceTexts, storeEvidenceTexts } from './texts.ts'
 
 export interface EvidenceApi {
   /** Of the sandbox: the bundle of one collect, as JSON. Sent again it changes nothing. */
@@ -96,7 +102,7 @@ export class Evidence implements RoomOf<EvidenceApi> {
   }
 
   /** Inside the commit in which an attempt of an operation has ended. */
-  readonly attemptEnded = reviewSettled
+  readonly attemptEnded = settleRejecting
 
   accept(caller: Caller, runId: string, input: ChangeReview, key: string | null) {
     return this.#rejecting.accept(caller, runId, input, key)
@@ -119,11 +125,11 @@ export class Evidence implements RoomOf<EvidenceApi> {
   }
 
   async list(caller: Caller, runId: string, page: Page): Promise<RunChanges> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     const { sql, config } = this.#kernel.ports
     const run = mustRun(sql, runId)
-    const rows = countingEvents(sql, run.id)
-    const files = reviewFiles(run.id, rows, loadPlace(sql).layout?.workspace ?? null)
+    const rows = countingEvidenceEvents(sql, run.id)
+    const files = reviewFiles(run.id, rows, loadPolicyPlace(sql).layout?.workspace ?? null)
     const from = page.after ?? 0
     const shown = fitting(files.slice(from, from + page.limit))
     const next = from + shown.length
@@ -135,21 +141,21 @@ export class Evidence implements RoomOf<EvidenceApi> {
       nextCursor: next < files.length ? String(next) : null,
       warnings: warningsOf(files.length, rows, mismatches),
       mismatches,
-      fingerprint: fingerprintOf(rows.map(({ event }) => JSON.parse(event) as ChangeEvent)),
+      fingerprint: safetyFingerprint(rows.map(({ event }) => JSON.parse(event) as ChangeEvent)),
       collects: collectsOf(sql, run.id),
     }
   }
 
   async stored(caller: Caller, runId: string, after: number): Promise<StoredEvent[]> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     const { sql } = this.#kernel.ports
-    return storedEvents(sql, mustRun(sql, runId).id, after)
+    return storedEvidenceEvents(sql, mustRun(sql, runId).id, after)
   }
 
   async checkText(caller: Caller, runId: string, sha256: string): Promise<void> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     const { sql } = this.#kernel.ports
-    if (!hasTextOf(sql, mustRun(sql, runId).id, sha256))
+    if (!hasEventText(sql, mustRun(sql, runId).id, sha256))
       throw new AppError('not_found', 'No change of this run has such a text')
   }
 
@@ -159,17 +165,17 @@ export class Evidence implements RoomOf<EvidenceApi> {
     input: ChangeImport,
     key: string | null,
   ): Promise<ChangeImported> {
-    await enterSession(this.#kernel, caller)
+    await guardEntry(this.#kernel, caller)
     mustRun(this.#kernel.ports.sql, runId)
-    const changes = checkImport(this.#kernel, runId, input)
-    await storeTexts(this.#kernel, changes)
+    const changes = checkEvidenceImport(this.#kernel, runId, input)
+    await storeEvidenceTexts(this.#kernel, changes)
     const made = this.#kernel.commit((sql, now) => {
-      mustBeOpen(this.#kernel.session())
+      guardOpenSession(this.#kernel.session())
       const request = { scope: 'run.import', key, body: [runId, input] }
       return onceByKey(sql, now, request, () => {
-        nameTexts(sql, now, changes)
+        nameEvidenceTexts(sql, now, changes)
         const isNew = ({ event }: ProvenChange) =>
-          importEvent(sql, now, { runId, turnId: null, event })
+          importEvidenceEvent(sql, now, { runId, turnId: null, event })
         return String(changes.filter(isNew).length)
       })
     })

@@ -6,7 +6,7 @@ import type { SessionKernel } from '../record/kernel.ts'
  * The bundle as it may be decided on and kept. A text that holds a secret is not there any more: with the secret replaced
  * it would not be the text that was, and could not be put back. An input that holds one is not whole.
  */
-export function hideSecrets(kernel: SessionKernel, bundle: EvidenceBundle): EvidenceBundle {
+export function hideEvidenceSecrets(kernel: SessionKernel, bundle: EvidenceBundle): EvidenceBundle {
   const hide = <T>(value: T): T => kernel.hide(value)
   const { files, parts, ...rest } = bundle
   return {

@@ -2,11 +2,11 @@ import type { ChangeImport } from '../../../contract/change-ledger.ts'
 import { acceptedProofs, type ChangeEvent, type ProvenChange } from '../../../contract/change.ts'
 import { AppError } from '../../../contract/error.ts'
 import { relativePathOf } from '../../../contract/evidence-paths.ts'
-import { digestOf } from '../../evidence/texts/exact.ts'
+import { exactDigest } from '../../evidence/texts/exact.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 
 /** Events of other agents, as they are. What only the engine may say is not taken from a caller. */
-export function checkImport(
+export function checkEvidenceImport(
   kernel: SessionKernel,
   runId: string,
   { changes }: ChangeImport,
@@ -56,7 +56,7 @@ function checkSide(
   if ((ref === null) !== (content === null))
     throw refuse('A reference needs its text, and a text its reference')
   if (ref === null || content === null) return
-  const { sha256, sizeBytes } = digestOf(content)
+  const { sha256, sizeBytes } = exactDigest(content)
   if (ref.sha256 !== sha256) throw refuse('The hash is not that of the text')
   if (ref.sizeBytes !== sizeBytes) throw refuse('The size is not that of the text')
 }

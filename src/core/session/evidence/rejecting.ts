@@ -15,16 +15,22 @@ import type { Sql } from '../../ports.ts'
 import { closeRun } from '../approvals/close-runs.ts'
 import type { SessionBudget } from '../budget/budget.ts'
 import { askerOf } from '../operations/decision.ts'
-import { loadPlace } from '../gate/policy-row.ts'
+import { loadPolicyPlace } from '../gate/policy-row.ts'
 import type { Operations } from '../operations/operations.ts'
 import type { Caller } from '../record/caller.ts'
-import { callerSession, enterSession, mustBeOpen } from '../record/guards.ts'
+import { guardSession, guardEntry, guardOpenSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { createRun, mustRun, ownedId, recordOnRun, reviewWorkflow } from '../runs/run.ts'
-import { aboutOf, addDecision, lastDecision, rejectedFile, takenBack } from './decisions.ts'
-import { countingEvents } from './events.ts'
+import { createRun, mustRun, ownedId, recordOnRun, reviewWorkflow } from '../runs/rows.ts'
+import {
+  aboutOf,
+  addEvidenceDecision,
+  lastEvidenceDecision,
+  rejectedByDecision,
+  fileDecisions,
+} from './decisions.ts'
+import { countingEvidenceEvents } from './events.ts'
 import { reviewFiles } from './review.ts'
-import { describeHunks, isTaking, maxTextBytes, takeBack, type Taking } from './taking-back.ts'
+import { hunksToTakeBack, isTaking, maxTextBytes, takeBack, type Taking } from './taking-back.ts'
 
 /**
  * Takes changes back, or records that they are accepted. Each file is one operation of a run of its own, decided by policy
@@ -43,13 +49,13 @@ export class Rejecting {
   }
 
   async accept(caller: Caller, runId: string, input: ChangeReview, key: string | null) {
-    await enterSession(this.#kernel, caller)
+    await guardEntry(this.#kernel, caller)
     const reason = this.#kernel.hide(input.reason)
     return this.#kernel.commit((sql, now): ChangesAccepted => {
       const made = onceByKey(sql, now, { scope: 'run.accept', key, body: [runId, input] }, () => {
         const files = chosen(sql, runId, input)
         for (const file of files) {
-          if (lastDecision(sql, runId, file)?.decision === 'accepted') continue
+          if (lastEvidenceDecision(sql, runId, file)?.decision === 'accepted') continue
           decide(sql, now, {
             runId,
             file,
@@ -72,12 +78,12 @@ export class Rejecting {
     input: ChangeReject,
     key: string | null,
   ): Promise<ChangesRejected> {
-    await enterSession(this.#kernel, caller)
+    await guardEntry(this.#kernel, caller)
     const { sql } = this.#kernel.ports
     const texts = await this.#loadTexts(caller, runId, chosen(sql, runId, input), input.hunks)
     const reason = this.#kernel.hide(input.reason)
     const made = await this.#budget.spend((sql, now) => {
-      mustBeOpen(callerSession(this.#kernel, caller))
+      guardOpenSession(guardSession(this.#kernel, caller))
       return onceByKey(sql, now, { scope: 'run.reject', key, body: [runId, input] }, () =>
         JSON.stringify(this.#plan(sql, now, { caller, runId, input, texts, reason })),
       )
@@ -87,18 +93,18 @@ export class Rejecting {
   }
 
   async hunks(caller: Caller, runId: string, path: string): Promise<FileHunks> {
-    await enterSession(this.#kernel, caller)
+    await guardEntry(this.#kernel, caller)
     const { sql } = this.#kernel.ports
     const files = chosen(sql, runId, { paths: [path] })
     const texts = await this.#loadTexts(caller, runId, files, [])
     const [file] = files as [FileReview]
-    return describeHunks(file, takenBack(sql, runId, file), texts)
+    return hunksToTakeBack(file, fileDecisions(sql, runId, file), texts)
   }
 
   #fileOf(file: RejectedFile): RejectedFile {
     const { path, operationId } = file
     if (operationId === null) return file
-    const { reason, ...now } = rejectedFile(this.#kernel.ports.sql, path, operationId)
+    const { reason, ...now } = rejectedByDecision(this.#kernel.ports.sql, path, operationId)
     return { ...now, reason: reason ?? (now.state === file.state ? file.reason : null) }
   }
 
@@ -112,7 +118,7 @@ export class Rejecting {
     const { ports } = this.#kernel
     const texts = new Map<string, string>()
     for (const file of files) {
-      const isPartly = hunks !== undefined || takenBack(ports.sql, runId, file).applied.size > 0
+      const isPartly = hunks !== undefined || fileDecisions(ports.sql, runId, file).applied.size > 0
       for (const ref of isPartly ? [file.before, file.after] : [file.before]) {
         if (!file.rejectable || !ref || ref.sizeBytes > maxTextBytes) continue
         const bytes = await ports.blobs().get(organisationId, ref.sha256)
@@ -126,14 +132,14 @@ export class Rejecting {
     const { runId, input, texts } = plan
     const files = chosen(sql, runId, input)
     const takings = files.map((file) =>
-      takeBack(file, input.hunks, takenBack(sql, runId, file), texts),
+      takeBack(file, input.hunks, fileDecisions(sql, runId, file), texts),
     )
     const review = takings.some(isTaking) ? this.#openRun(sql, now, runId) : null
     const planned = takings.map((taking, at): RejectedFile => {
       if (!isTaking(taking)) return taking
       const file = files[at] as FileReview
       const operationId = this.#start(sql, now, { ...plan, review: review ?? '', file, taking })
-      return rejectedFile(sql, file.path, operationId)
+      return rejectedByDecision(sql, file.path, operationId)
     })
     if (review !== null) endIfSettled(sql, now, review)
     return { runId: review as Planned['runId'], files: planned }
@@ -186,8 +192,8 @@ interface Planned {
 }
 
 function chosen(sql: Sql, runId: string, { paths }: Pick<ChangeReview, 'paths'>): FileReview[] {
-  const workspace = loadPlace(sql).layout?.workspace ?? null
-  const files = reviewFiles(runId, countingEvents(sql, mustRun(sql, runId).id), workspace)
+  const workspace = loadPolicyPlace(sql).layout?.workspace ?? null
+  const files = reviewFiles(runId, countingEvidenceEvents(sql, mustRun(sql, runId).id), workspace)
   if (paths === undefined) return files
   return paths.map((path) => {
     const file = files.find((each) => each.path === path)
@@ -212,7 +218,7 @@ interface Decided {
 function decide(sql: Sql, now: number, decided: Decided): void {
   const { runId, file, decision, operationId, hunks, caller, reason } = decided
   const { path } = file
-  addDecision(sql, {
+  addEvidenceDecision(sql, {
     ...{ run_id: runId, path, about: aboutOf(file), decision, operation_id: operationId, reason },
     ...{ hunks: hunks && JSON.stringify(hunks), actor: caller.keyId, created_at: now },
   })
@@ -223,7 +229,7 @@ function decide(sql: Sql, now: number, decided: Decided): void {
 }
 
 /** Inside the commit in which an attempt has ended. */
-export function reviewSettled(sql: Sql, now: number, attemptId: string): void {
+export function settleRejecting(sql: Sql, now: number, attemptId: string): void {
   const [row] = sql.all<{ id: string }>(
     `select runs.id from attempts join runs on runs.id = attempts.run_id
      where attempts.id = ? and workflow = ?`,

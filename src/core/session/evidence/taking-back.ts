@@ -3,7 +3,7 @@
 
 import type { FileHunks, FileReview, RejectedFile } from '../../../contract/change-ledger.ts'
 import { AppError } from '../../../contract/error.ts'
-import { digestOf } from '../../evidence/texts/exact.ts'
+import { exactDigest } from '../../evidence/texts/exact.ts'
 import { hunksOf, type TextHunk, withoutHunks } from '../../evidence/texts/hunks.ts'
 import type { TakenBack } from './decisions.ts'
 
@@ -54,7 +54,7 @@ function takeWhole(file: FileReview, { all, ...taken }: TakenBack, texts: Texts)
   const now = textsOf(file, texts)
   if (now === null) return manual(file, missing)
   const left = withoutHunks(now.after, hunksIn(file, now), taken.applied)
-  return { expect: digestOf(left).sha256, restore, content, hunks: null }
+  return { expect: exactDigest(left).sha256, restore, content, hunks: null }
 }
 
 function takeSome(
@@ -75,9 +75,9 @@ function takeSome(
   const [left, content] = [applied, new Set([...applied, ...asked])].map((ids) =>
     withoutHunks(now.after, hunks, ids),
   ) as [string, string]
-  const { sha256: restore, sizeBytes } = digestOf(content)
+  const { sha256: restore, sizeBytes } = exactDigest(content)
   if (sizeBytes > maxTextBytes) return manual(file, missing)
-  return { expect: digestOf(left).sha256, restore, content, hunks: [...asked] }
+  return { expect: exactDigest(left).sha256, restore, content, hunks: [...asked] }
 }
 
 function refuse(id: string): never {
@@ -103,7 +103,7 @@ const hunksIn = ({ path }: FileReview, { before, after }: Pair): TextHunk[] =>
   hunksOf(path, before, after)
 
 /** For a reviewer. */
-export function describeHunks(file: FileReview, taken: TakenBack, texts: Texts): FileHunks {
+export function hunksToTakeBack(file: FileReview, taken: TakenBack, texts: Texts): FileHunks {
   const { path, rejectable } = file
   const pair = textsOf(file, texts)
   if (!rejectable || pair === null) {

@@ -7,7 +7,7 @@ import type { SessionKernel } from '../record/kernel.ts'
 // The texts of changes: their bytes are blobs by hash, and the session names those that it holds.
 
 /** Before the commit that names them: a text that is named is there. */
-export async function storeTexts(
+export async function storeEvidenceTexts(
   kernel: SessionKernel,
   changes: readonly ProvenChange[],
 ): Promise<void> {
@@ -26,7 +26,7 @@ function textsOf(changes: readonly ProvenChange[]): Map<string, string> {
 }
 
 /** Inside the commit that stores their events. */
-export function nameTexts(sql: Sql, now: number, changes: readonly ProvenChange[]): void {
+export function nameEvidenceTexts(sql: Sql, now: number, changes: readonly ProvenChange[]): void {
   const refs = changes.flatMap(({ event }) => [event.before, event.after])
   for (const ref of refs) if (ref) nameText(sql, now, ref.sha256, ref.sizeBytes)
 }
@@ -39,7 +39,7 @@ function nameText(sql: Sql, now: number, sha256: string, size: number): void {
 }
 
 /** All of them, anew. */
-export function projectTexts(sql: Sql, now: number): void {
+export function projectEvidenceTexts(sql: Sql, now: number): void {
   const rows = sql.all<{ sha256: string }>(
     'select sha256, size, created_at as createdAt from change_texts order by sha256',
   )

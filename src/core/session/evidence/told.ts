@@ -72,7 +72,7 @@ export function toldSteps(sql: Sql, turnId: string): SeenStep[] {
 }
 
 /** Inside the commit that stores a bundle. */
-export function noteFound(sql: Sql, partIds: readonly string[]): void {
+export function noteToldFound(sql: Sql, partIds: readonly string[]): void {
   sql.run(
     'update told_parts set found = 1 where part_id in (select value from json_each(?))',
     JSON.stringify(partIds),
@@ -80,7 +80,7 @@ export function noteFound(sql: Sql, partIds: readonly string[]): void {
 }
 
 /** Changes that were told as done and that no bundle of the turn had. */
-export function neverFound(sql: Sql, turnId: string): { partId: string; tool: string }[] {
+export function toldNeverFound(sql: Sql, turnId: string): { partId: string; tool: string }[] {
   return sql.all<{ partId: string; tool: string }>(
     `select part_id as partId, tool from told_parts where turn_id = ? and found = 0 and ended = 'completed'
        and tool in (select value from json_each(?)) order by part_id limit 100`,
@@ -90,7 +90,7 @@ export function neverFound(sql: Sql, turnId: string): { partId: string; tool: st
 }
 
 /** The last step that was told, if steps that change files were told since `since` as often as one collect may read. */
-export function stepsToCollect(sql: Sql, turnId: string, since: string | null): string | null {
+export function toldStepsToCollect(sql: Sql, turnId: string, since: string | null): string | null {
   const [row] = sql.all<{ changing: number; last: string | null }>(
     `select count(*) as changing,
        (select message_id from told_steps where turn_id = ?1 order by n desc limit 1) as last

@@ -1,14 +1,14 @@
 import type { AbilityEnforcement } from '../../../contract/ability.ts'
-import { strictestOf } from '../../abilities/enforcement.ts'
+import { strictestEnforcement } from '../../abilities/enforcement.ts'
 import type { StepState } from '../../../contract/execution.ts'
 import type { Sql } from '../../ports.ts'
 import {
   activeExecution,
-  childrenOf,
+  childExecutions,
   type ExecutionRow,
-  findCopy,
-  movingSteps,
-  progressOf,
+  findExecutionCopy,
+  movingExecutionSteps,
+  executionProgress,
   type StepRow,
 } from './rows.ts'
 
@@ -39,16 +39,16 @@ export interface ActiveStep {
 }
 
 /** Null: no ability is at work in this session. One whose plan nobody has approved yet holds nobody to anything. */
-export function activeStep(sql: Sql): ActiveAbility | null {
+export function activeExecutionStep(sql: Sql): ActiveAbility | null {
   const top = activeExecution(sql)
   if (!top || top.state === 'planned') return null
   const chain = chainFrom(sql, top)
   const execution = chain.at(-1) ?? top
   const { id: executionId, ability } = execution
-  const copy = findCopy(sql, execution.hash, ability)
-  const level = strictestOf(chain.map((one) => ownLevel(sql, one)))
+  const copy = findExecutionCopy(sql, execution.hash, ability)
+  const level = strictestEnforcement(chain.map((one) => ownLevel(sql, one)))
   const definitions = new Map(copy?.definition.steps.map((step) => [step.id, step]))
-  const steps = movingSteps(sql, executionId).map((row): ActiveStep => {
+  const steps = movingExecutionSteps(sql, executionId).map((row): ActiveStep => {
     const step = row.part === 'step' ? definitions.get(row.id) : undefined
     const { id, type, state } = row
     return {
@@ -59,18 +59,18 @@ export function activeStep(sql: Sql): ActiveAbility | null {
       turnId: type === 'agent' || type === 'skill' ? row.subject : null,
     }
   })
-  return { executionId, ability, level, progress: progressOf(sql, executionId), steps }
+  return { executionId, ability, level, progress: executionProgress(sql, executionId), steps }
 }
 
 /** From this one to the one whose steps run. */
 function chainFrom(sql: Sql, execution: ExecutionRow): ExecutionRow[] {
-  const [child] = childrenOf(sql, execution.id)
+  const [child] = childExecutions(sql, execution.id)
   return child ? [execution, ...chainFrom(sql, child)] : [execution]
 }
 
 const ownLevel = (sql: Sql, { hash, ability }: ExecutionRow): AbilityEnforcement =>
-  findCopy(sql, hash, ability)?.definition.settings.enforcement ?? 'strict'
+  findExecutionCopy(sql, hash, ability)?.definition.settings.enforcement ?? 'strict'
 
 /** Of an execution without a parent, with all that it has called. */
-export const levelOf = (sql: Sql, execution: ExecutionRow): AbilityEnforcement =>
-  strictestOf(chainFrom(sql, execution).map((one) => ownLevel(sql, one)))
+export const activeExecutionLevel = (sql: Sql, execution: ExecutionRow): AbilityEnforcement =>
+  strictestEnforcement(chainFrom(sql, execution).map((one) => ownLevel(sql, one)))

@@ -1,5 +1,5 @@
 import type { Sql } from '../../ports.ts'
-import { activeStep, type ActiveStep } from './active.ts'
+import { activeExecutionStep, type ActiveStep } from './active.ts'
 
 const doing: Record<ActiveStep['type'], string> = {
   script: 'Gantry runs it. Wait for its end; tools that change something are refused until then.',
@@ -10,8 +10,8 @@ const doing: Record<ActiveStep['type'], string> = {
 }
 
 /** What goes with each message while an ability is at work; null: none is. */
-export function abilityNotice(sql: Sql): string | null {
-  const active = activeStep(sql)
+export function executionNotice(sql: Sql): string | null {
+  const active = activeExecutionStep(sql)
   if (!active) return null
   const { ability, progress, level, steps } = active
   return [

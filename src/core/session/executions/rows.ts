@@ -10,10 +10,10 @@ import {
   type Part,
   type StepCause,
 } from '../../abilities/engine.ts'
-import { orderSteps } from '../../abilities/graph.ts'
+import { orderStepGraph } from '../../abilities/graph.ts'
 import type { Sql } from '../../ports.ts'
 import { appendEvent } from '../log/events.ts'
-import { recordOnRun } from '../runs/run.ts'
+import { recordOnRun } from '../runs/rows.ts'
 
 /**
  * The rows of executions: which abilities are at work, and how each of their steps stands. A step and an execution change
@@ -96,7 +96,7 @@ export function insertExecution(sql: Sql, now: number, row: NewExecution, abilit
     ...[row.state, row.starter, row.inputs, row.words, row.plan_hash, row.deadline_at],
     ...[row.started_at, row.nested],
   )
-  for (const [position, { id, part, type }] of stepsOfAbility(ability).entries())
+  for (const [position, { id, part, type }] of executionStepsOf(ability).entries())
     sql.run(
       'insert into execution_steps (execution_id, position, id, part, type) values (?, ?, ?, ?, ?)',
       ...[row.id, position, id, part, type],
@@ -112,10 +112,13 @@ export function insertExecution(sql: Sql, now: number, row: NewExecution, abilit
 }
 
 /** In the order in which they run one after the other. */
-export function stepsOfAbility({ hooks, steps }: Ability): Pick<StepRow, 'id' | 'part' | 'type'>[] {
+export function executionStepsOf({
+  hooks,
+  steps,
+}: Ability): Pick<StepRow, 'id' | 'part' | 'type'>[] {
   const hooksOf = (part: 'before' | 'after') =>
     hooks[part].map((_, at) => ({ id: `hooks.${part}.${at}`, part, type: 'script' as const }))
-  const ordered = orderSteps(steps) ?? steps
+  const ordered = orderStepGraph(steps) ?? steps
   return [
     ...hooksOf('before'),
     ...ordered.map(({ id, type }) => ({ id, part: 'step' as const, type })),
@@ -123,7 +126,7 @@ export function stepsOfAbility({ hooks, steps }: Ability): Pick<StepRow, 'id' | 
   ]
 }
 
-export function saveCopy(sql: Sql, now: number, copy: AbilityCopy): void {
+export function saveExecutionCopy(sql: Sql, now: number, copy: AbilityCopy): void {
   sql.run(
     'insert or ignore into ability_copies values (?, ?, ?, ?, ?, ?)',
     ...[copy.hash, copy.name, copy.version],
@@ -131,7 +134,7 @@ export function saveCopy(sql: Sql, now: number, copy: AbilityCopy): void {
   )
 }
 
-export function findCopy(sql: Sql, hash: string, name: string): AbilityCopy | null {
+export function findExecutionCopy(sql: Sql, hash: string, name: string): AbilityCopy | null {
   const [row] = sql.all<{ version: number | null; definition: string; files: string }>(
     'select version, definition, files from ability_copies where hash = ? and name = ?',
     hash,
@@ -143,7 +146,7 @@ export function findCopy(sql: Sql, hash: string, name: string): AbilityCopy | nu
   return { name, hash, version, definition, files: JSON.parse(row.files) as string[] }
 }
 
-export const hasCopy = (sql: Sql, hash: string): boolean =>
+export const hasExecutionCopy = (sql: Sql, hash: string): boolean =>
   sql.all('select 1 from ability_copies where hash = ? limit 1', hash).length > 0
 
 const open = `state in ('planned', 'running')`
@@ -159,16 +162,16 @@ export const activeExecution = (sql: Sql): ExecutionRow | undefined =>
 export const findExecution = (sql: Sql, id: string): ExecutionRow | undefined =>
   sql.all<ExecutionRow>('select * from executions where id = ?', id)[0]
 
-export const childrenOf = (sql: Sql, id: string): ExecutionRow[] =>
+export const childExecutions = (sql: Sql, id: string): ExecutionRow[] =>
   sql.all<ExecutionRow>(`select * from executions where parent_id = ? and ${open} order by n`, id)
 
-export const stepRows = (sql: Sql, executionId: string): StepRow[] =>
+export const executionSteps = (sql: Sql, executionId: string): StepRow[] =>
   sql.all<StepRow>(
     'select * from execution_steps where execution_id = ? order by position',
     executionId,
   )
 
-export const movingSteps = (sql: Sql, executionId: string): StepRow[] =>
+export const movingExecutionSteps = (sql: Sql, executionId: string): StepRow[] =>
   sql.all<StepRow>(
     `select * from execution_steps where execution_id = ? and state in ('running', 'asking') order by position`,
     executionId,
@@ -179,7 +182,7 @@ type StepChange = Partial<
 >
 
 /** False where the cause means nothing in this state. The row is changed with it. */
-export function changeStep(
+export function changeExecutionStep(
   sql: Sql,
   now: number,
   execution: ExecutionRow,
@@ -187,13 +190,13 @@ export function changeStep(
   cause: StepCause,
   change: StepChange = {},
 ): boolean {
-  if (!applyToStep(sql, now, step, cause, change)) return false
-  tellStep(sql, now, execution, step)
+  if (!applyToExecutionStep(sql, now, step, cause, change)) return false
+  tellExecutionStep(sql, now, execution, step)
   return true
 }
 
 /** Without a word about it, for whoever has more to say. */
-export function applyToStep(
+export function applyToExecutionStep(
   sql: Sql,
   now: number,
   step: StepRow,
@@ -210,11 +213,11 @@ export function applyToStep(
   if (begins) step.started_at = now
   if (ends) step.ended_at = now
   if (state !== 'running') step.deadline_at = null
-  saveStep(sql, step)
+  saveExecutionStep(sql, step)
   return true
 }
 
-export function saveStep(sql: Sql, step: StepRow): void {
+export function saveExecutionStep(sql: Sql, step: StepRow): void {
   sql.run(
     `update execution_steps set state = ?, tries = ?, nudges = ?, subject = ?, output = ?, error = ?, exit_code = ?,
        stops = ?, deadline_at = ?, started_at = ?, ended_at = ? where execution_id = ? and position = ?`,
@@ -225,18 +228,23 @@ export function saveStep(sql: Sql, step: StepRow): void {
 }
 
 /** In the timeline and the log only what a step became; what it printed is read with the execution. */
-export function tellStep(sql: Sql, now: number, execution: ExecutionRow, step: StepRow): void {
+export function tellExecutionStep(
+  sql: Sql,
+  now: number,
+  execution: ExecutionRow,
+  step: StepRow,
+): void {
   const { id: stepId, state, subject, tries, exit_code: exitCode } = step
   if (state === 'pending') return
   const error = step.error === null ? null : step.error.slice(0, 2000).toWellFormed()
-  const progress = progressOf(sql, execution.id)
+  const progress = executionProgress(sql, execution.id)
   const told = { executionId: execution.id, stepId, status: state, error, progress }
   appendEvent(sql, now, 'ability.step', told)
   recordOnRun(sql, now, execution.run_id, 'ability.step', { ...told, subject, tries, exitCode })
 }
 
 /** Such as 2/5: hooks are not counted. */
-export function progressOf(sql: Sql, executionId: string): string {
+export function executionProgress(sql: Sql, executionId: string): string {
   const [row] = sql.all<{ ended: number; count: number }>(
     `select count(*) as count, coalesce(sum(state in ('completed', 'failed', 'skipped')), 0) as ended
      from execution_steps where execution_id = ? and part = 'step'`,
@@ -267,6 +275,9 @@ export function changeExecution(
   const { id: executionId, ability, run_id: runId } = execution
   const told = { executionId, ability, status: state, error }
   appendEvent(sql, now, 'ability.ended', told)
-  recordOnRun(sql, now, runId, 'ability.ended', { ...told, progress: progressOf(sql, executionId) })
+  recordOnRun(sql, now, runId, 'ability.ended', {
+    ...told,
+    progress: executionProgress(sql, executionId),
+  })
   return true
 }

@@ -17,7 +17,7 @@ interface Asked {
 }
 
 /** Why nobody of this session may ask that; null: they may. An agent sends its own subagents, and a subagent nobody. */
-export function agentRefusal(agents: PinnedAgents | null, asked: Asked): string | null {
+export function gateAgentRefusal(agents: PinnedAgents | null, asked: Asked): string | null {
   if (agents === null) return null
   const names = agents.subagents.map(({ name }) => name)
   const { tool, subagent } = asked
@@ -37,7 +37,7 @@ function sentTo({ input }: Asked): string | null {
 }
 
 /** The session's agent counts whatever the sandbox calls it. A subagent that is not told yet is held to what holds any. */
-export function overridesFor(
+export function agentOverrides(
   agents: PinnedAgents | null,
   subagent: string | undefined,
 ): PermissionRecord['overrides'] {

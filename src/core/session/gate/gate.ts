@@ -8,21 +8,26 @@ import { sandboxDefault } from '../../policy/sandbox-default.ts'
 import type { Sql } from '../../ports.ts'
 import type { ApprovalRow } from '../approvals/rows.ts'
 import {
-  answerApproved,
+  answerApprovedQuestion,
   decideParkedQuestions,
   denyParkedQuestions,
-  hasParked,
+  hasParkedQuestion,
   type Question,
   receiveQuestion,
 } from './questions.ts'
 import type { SessionBudget } from '../budget/budget.ts'
 import type { Caller } from '../record/caller.ts'
-import { callerSession, mustBeOpen } from '../record/guards.ts'
+import { guardSession, guardOpenSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { saveEnclosure, saveEnforcement, saveLayout, savePolicy } from './policy-row.ts'
+import {
+  savePolicyEnclosure,
+  savePolicyEnforcement,
+  savePolicyLayout,
+  savePolicyRow,
+} from './policy-row.ts'
 import type { AskingTurn } from './judges.ts'
 import type { SessionPolicy } from './policy.ts'
-import { runOfTurn } from '../runs/run.ts'
+import { runOfTurn } from '../runs/rows.ts'
 
 export interface GateApi {
   policy(caller: Caller): Promise<PolicyName>
@@ -75,7 +80,7 @@ export class Gate implements RoomOf<GateApi> {
 
   /** There may be budget again. What finds the session's slice used up waits for the next one. */
   readonly decideParked = (): void => {
-    if (!hasParked(this.#kernel.ports.sql)) return
+    if (!hasParkedQuestion(this.#kernel.ports.sql)) return
     this.#kernel.commit((sql, now) => {
       const turn = this.#policy.askingTurn()
       const decide = (question: Question, turnId: string | null) =>
@@ -94,7 +99,7 @@ export class Gate implements RoomOf<GateApi> {
 
   /** Inside the commit that resolves an approval: the question that waits for it learns of it. */
   readonly answered = (sql: Sql, now: number, approval: ApprovalRow): void => {
-    const answer = answerApproved(sql, now, approval)
+    const answer = answerApprovedQuestion(sql, now, approval)
     if (answer) this.#kernel.answer([answer])
   }
 
@@ -102,32 +107,32 @@ export class Gate implements RoomOf<GateApi> {
 
   /** From the next question on. What is parked was asked under the one before, and stays so. */
   async setPolicy(caller: Caller, policy: Policy | null): Promise<PolicyName> {
-    mustBeOpen(callerSession(this.#kernel, caller))
-    this.#kernel.commit((sql) => savePolicy(sql, policy))
+    guardOpenSession(guardSession(this.#kernel, caller))
+    this.#kernel.commit((sql) => savePolicyRow(sql, policy))
     this.#policy.changed()
     return this.policy(caller)
   }
 
   async policy(caller: Caller): Promise<PolicyName> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     const { name, version, builtin = 'none' } = this.#policy.document() ?? sandboxDefault
     return { name, version, extends: builtin }
   }
 
   /** Inside a commit. */
   readonly saveEnforcement = (sql: Sql, enforces: readonly Enforcement[]): void => {
-    saveEnforcement(sql, enforces)
+    savePolicyEnforcement(sql, enforces)
     this.#policy.changed()
   }
 
   /** Inside a commit. */
   readonly saveEnclosure = (sql: Sql, generation: number, report?: EnclosureReport): void => {
-    saveEnclosure(sql, generation, report ?? unsaidEnclosure)
+    savePolicyEnclosure(sql, generation, report ?? unsaidEnclosure)
     this.#policy.changed()
   }
 
   readonly placeIs = ({ layout }: Manifest): void => {
-    this.#kernel.commit((sql) => saveLayout(sql, layout))
+    this.#kernel.commit((sql) => savePolicyLayout(sql, layout))
     this.#policy.changed()
   }
 }

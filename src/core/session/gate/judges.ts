@@ -152,7 +152,7 @@ function approvedBefore(given: Case, before: Judgement | null): Judgement | null
   const terms = ruleApprovalTerms(policy, before.rule)
   const asked = { operationHash: given.operationHash(), runId: turn.runId, terms }
   const approvalId = findRemembered(sql, now, asked)
-  return approvalId === null ? before : byGrant(before, approvalId)
+  return approvalId === null ? before : judgeByGrant(before, approvalId)
 }
 
 function canBeAsked(given: Case, before: Judgement | null): Judgement | null {
@@ -164,10 +164,10 @@ function canBeAsked(given: Case, before: Judgement | null): Judgement | null {
 function targetAnswers(given: Case, before: Judgement | null): Judgement | null {
   const { permissions, asksItself } = given
   if (before === null || (permissions === null && !asksItself)) return before
-  return answeredByTarget(before, permissions ?? 'reject')
+  return judgeByTarget(before, permissions ?? 'reject')
 }
 
-export function answeredByTarget(before: Judgement, answer: TargetPermissions): Judgement {
+export function judgeByTarget(before: Judgement, answer: TargetPermissions): Judgement {
   if (before.decision !== 'ask') return before
   const decision = answer === 'reject' ? ('deny' as const) : ('allow' as const)
   const reason = `${before.reason}; the target of the eval run answers: ${answer}`
@@ -184,7 +184,7 @@ function denied({ policy, enclosure }: Case, reason: string): Judgement {
 }
 
 /** A remembered approval spares the question, and nothing else: what is denied stays denied. */
-export function byGrant(decided: PermissionDecision, approvalId: string): Judgement {
+export function judgeByGrant(decided: PermissionDecision, approvalId: string): Judgement {
   return {
     ...decided,
     by: 'grant',

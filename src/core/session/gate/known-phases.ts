@@ -11,8 +11,8 @@ export interface KnownChange {
 }
 
 /** Added to what is known: an answer of libSQL may be older than what the session was told meanwhile. */
-export function saveChange(sql: Sql, now: number, { change, present }: KnownChange): void {
-  const known = knownChanges(sql).get(change) ?? []
+export function saveKnownPhases(sql: Sql, now: number, { change, present }: KnownChange): void {
+  const known = knownPhases(sql).get(change) ?? []
   sql.run(
     `insert into known_changes (change, present, heard_at) values (?, ?, ?)
      on conflict (change) do update set present = excluded.present, heard_at = excluded.heard_at`,
@@ -20,7 +20,7 @@ export function saveChange(sql: Sql, now: number, { change, present }: KnownChan
   )
 }
 
-export function knownChanges(sql: Sql): Map<string, ReadonlySet<Phase>> {
+export function knownPhases(sql: Sql): Map<string, ReadonlySet<Phase>> {
   const rows = sql.all<{ change: string; present: string }>(
     'select change, present from known_changes',
   )
@@ -28,8 +28,8 @@ export function knownChanges(sql: Sql): Map<string, ReadonlySet<Phase>> {
 }
 
 /** Of every phase of the changes that it knows: what it lacks. */
-export function phaseStates(sql: Sql): PhaseStates {
-  const states = [...knownChanges(sql)].flatMap(([change, present]) =>
+export function knownPhaseStates(sql: Sql): PhaseStates {
+  const states = [...knownPhases(sql)].flatMap(([change, present]) =>
     phases.map((phase) => {
       const missing = missingFor(phase, present).map((one) => topicKey(change, one))
       return [topicKey(change, phase), missing] as const

@@ -4,26 +4,26 @@ import type { Enforcement } from '../../../contract/operation.ts'
 import type { Policy } from '../../../contract/policy.ts'
 import type { Sql } from '../../ports.ts'
 
-export function savePolicy(sql: Sql, policy: Policy | null): void {
+export function savePolicyRow(sql: Sql, policy: Policy | null): void {
   sql.run('delete from policy')
   if (policy) sql.run('insert into policy values (?)', JSON.stringify(policy))
 }
 
-export function saveLayout(sql: Sql, layout: Layout): void {
+export function savePolicyLayout(sql: Sql, layout: Layout): void {
   sql.run('update place set layout = ?', JSON.stringify(layout))
 }
 
-export function saveEnforcement(sql: Sql, enforces: readonly Enforcement[]): void {
+export function savePolicyEnforcement(sql: Sql, enforces: readonly Enforcement[]): void {
   sql.run('update place set enforces = ?', JSON.stringify(enforces))
 }
 
 /** With its generation: what the one before had says nothing of the next. */
-export function saveEnclosure(sql: Sql, generation: number, report: EnclosureReport): void {
+export function savePolicyEnclosure(sql: Sql, generation: number, report: EnclosureReport): void {
   sql.run('update place set enclosure = ?', JSON.stringify({ generation, report }))
 }
 
 /** Null: the sandbox of this generation has not said it. */
-export function loadEnclosure(sql: Sql, generation: number): EnclosureReport | null {
+export function loadPolicyEnclosure(sql: Sql, generation: number): EnclosureReport | null {
   const row = sql.all<{ enclosure: string | null }>('select enclosure from place')[0]
   const said = JSON.parse(row?.enclosure ?? 'null') as SaidEnclosure | null
   return said?.generation === generation ? said.report : null
@@ -34,7 +34,7 @@ interface SaidEnclosure {
   report: EnclosureReport
 }
 
-export function loadPolicy(sql: Sql): Policy | null {
+export function loadPolicyRow(sql: Sql): Policy | null {
   const row = sql.all<{ document: string }>('select document from policy')[0]
   return row ? (JSON.parse(row.document) as Policy) : null
 }
@@ -44,7 +44,7 @@ export interface Place {
   enforces: Enforcement[]
 }
 
-export function loadPlace(sql: Sql): Place {
+export function loadPolicyPlace(sql: Sql): Place {
   const row = sql.all<{ layout: string | null; enforces: string | null }>(
     'select layout, enforces from place',
   )[0]

@@ -14,20 +14,20 @@ import {
 } from '../../policy/permission-request.ts'
 import { effectivePolicy } from '../../policy/sandbox-default.ts'
 import type { Sql } from '../../ports.ts'
-import { abilityRefusal } from '../../abilities/enforcement.ts'
-import { type ActiveAbility, activeStep } from '../executions/active.ts'
+import { enforcementRefusal } from '../../abilities/enforcement.ts'
+import { type ActiveAbility, activeExecutionStep } from '../executions/active.ts'
 import { hideSecretLike } from '../../redaction/redaction.ts'
 import { type Headroom, spendingHeadroom } from '../budget/spending.ts'
 import { pinnedAgents, type PinnedAgents } from '../pins/agents.ts'
-import { agentRefusal, overridesFor } from './agents.ts'
+import { gateAgentRefusal, agentOverrides } from './agents.ts'
 import { type AskingTurn, judgeQuestion } from './judges.ts'
-import type { RunRow } from '../runs/run.ts'
+import type { RunRow } from '../runs/rows.ts'
 import { hasEnded } from '../runs/transitions.ts'
-import { hashOfQuestion, type Question, type Verdict } from './questions.ts'
+import { questionHash, type Question, type Verdict } from './questions.ts'
 import { type AttemptTerms, loadAttemptTerms } from '../record/attempt-terms.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { phaseStates } from './known-phases.ts'
-import { loadEnclosure, loadPlace, loadPolicy, type Place } from './policy-row.ts'
+import { knownPhaseStates } from './known-phases.ts'
+import { loadPolicyEnclosure, loadPolicyPlace, loadPolicyRow, type Place } from './policy-row.ts'
 
 /** What this session may do: its policy, its own gate lists, and where it is. Asked for every tool, so all is kept at hand. */
 export class SessionPolicy {
@@ -59,7 +59,7 @@ export class SessionPolicy {
 
   /** The document that counts, if there is one. */
   document(): Policy | null {
-    if (this.#policy === undefined) this.#policy = loadPolicy(this.#kernel.ports.sql)
+    if (this.#policy === undefined) this.#policy = loadPolicyRow(this.#kernel.ports.sql)
     return this.#policy
   }
 
@@ -93,21 +93,25 @@ export class SessionPolicy {
     const policy = this.effective('gate')
     const request = this.#requestOf(question)
     const agents = this.agents()
-    const ability = activeStep(sql)
-    const overrides = overridesFor(agents, question.subagent ?? stepAgent(ability, turn, agents))
+    const ability = activeExecutionStep(sql)
+    const overrides = agentOverrides(agents, question.subagent ?? stepAgent(ability, turn, agents))
     const asked = { tool: question.tool, turnId: turn?.id ?? null }
     const { by, grant, ...decision } = judgeQuestion({
       ...{ sql, now, turn, request, policy, misnamed: question.misnamed === true },
-      ...{ enclosure: this.enclosure(), refusedAgent: agentRefusal(agents, question), overrides },
+      ...{
+        enclosure: this.enclosure(),
+        refusedAgent: gateAgentRefusal(agents, question),
+        overrides,
+      },
       phases: this.phases(),
-      refusedByAbility: abilityRefusal(ability, asked),
+      refusedByAbility: enforcementRefusal(ability, asked),
       permissions: this.terms()?.permissions ?? null,
       asksItself: question.tool === permissionTool,
       connectsTo: question.tool === egressTool ? (request.hosts[0] ?? null) : null,
       repositoryHost: session.repositoryUrl === null ? null : hostOf(session.repositoryUrl),
-      operationHash: () => hashOfQuestion(question),
+      operationHash: () => questionHash(question),
     })
-    const record = keptRecord({
+    const record = policyRecord({
       by,
       grant,
       request,
@@ -197,7 +201,7 @@ export class SessionPolicy {
   enclosure(): Enclosure {
     const { generation } = this.#kernel.session()
     if (this.#enclosure?.generation !== generation) {
-      const level = loadEnclosure(this.#kernel.ports.sql, generation)?.level ?? 'none'
+      const level = loadPolicyEnclosure(this.#kernel.ports.sql, generation)?.level ?? 'none'
       this.#enclosure = { generation, level }
     }
     return this.#enclosure.level
@@ -213,12 +217,12 @@ export class SessionPolicy {
 
   /** Of those changes, as far as the session has heard. */
   phases(): PhaseStates {
-    this.#phases ??= this.changesNamed().size === 0 ? {} : phaseStates(this.#kernel.ports.sql)
+    this.#phases ??= this.changesNamed().size === 0 ? {} : knownPhaseStates(this.#kernel.ports.sql)
     return this.#phases
   }
 
   place(): Place {
-    this.#place ??= loadPlace(this.#kernel.ports.sql)
+    this.#place ??= loadPolicyPlace(this.#kernel.ports.sql)
     return this.#place
   }
 }
@@ -255,7 +259,7 @@ function whyNothingRuns({ reasons: [reason], isEnough }: Headroom): string | nul
 }
 
 /** Decided on as it was asked; kept without what looks like a key. */
-export function keptRecord(record: PermissionRecord): PermissionRecord {
+export function policyRecord(record: PermissionRecord): PermissionRecord {
   const kept = hideSecretLike(record)
   return kept.request === record.request ? kept : { ...kept, hidden: true }
 }

@@ -10,18 +10,18 @@ import {
   type ApprovalRow,
   type NewApproval,
   openApproval,
-  recordAnswered,
+  recordAnsweredApproval,
   pendingApproval,
   settleApproval,
 } from '../approvals/rows.ts'
 import { addGrant } from '../approvals/grants.ts'
 import { addSpending, spentReasons } from '../budget/spending.ts'
-import { ownedId, recordOnRun } from '../runs/run.ts'
+import { ownedId, recordOnRun } from '../runs/rows.ts'
 import { hashText } from '../../hash.ts'
 import { appendEvent } from '../log/events.ts'
 import { evalRule } from './judges.ts'
 import { loadSession } from '../record/record.ts'
-import { runOfTurn } from '../runs/run.ts'
+import { runOfTurn } from '../runs/rows.ts'
 
 interface AskRow {
   n: number
@@ -66,7 +66,7 @@ const budgetPatienceMs = 600_000
  * Where its paths really lead is part of it: behind a link there may be something else tomorrow. So is what is shown of an
  * input that is not shown in full, because nobody can compare its hash.
  */
-export function hashOfQuestion({ tool, input, inputHash, shortened, realPaths = [] }: Question) {
+export function questionHash({ tool, input, inputHash, shortened, realPaths = [] }: Question) {
   const shown = shortened === true ? [{ shown: canonicalJson(input ?? null) }] : []
   return hashText(JSON.stringify([tool, inputHash, ...realPaths.toSorted(), ...shown]))
 }
@@ -137,7 +137,7 @@ function parkForBudget(sql: Sql, question: Question): void {
 
 const parked = `asks where state = 'open' and input <> 'null'`
 
-export const hasParked = (sql: Sql): boolean =>
+export const hasParkedQuestion = (sql: Sql): boolean =>
   sql.all(`select 1 from ${parked} limit 1`).length > 0
 
 /** Each waits for its own time. */
@@ -164,7 +164,7 @@ export function decideParkedQuestions(
     return followVerdict(sql, now, question, asker, verdict) ?? []
   })
   armPatience(sql)
-  return { answers, short: hasParked(sql) && spentReasons(sql, now).length === 0 }
+  return { answers, short: hasParkedQuestion(sql) && spentReasons(sql, now).length === 0 }
 }
 
 /** Nobody has raised the budget in time. */
@@ -219,7 +219,7 @@ function recordEvalAnswer(
 ): void {
   const { decision, reason, rule } = verdict.record
   const isAllowed = decision === 'allow'
-  const row = recordAnswered(
+  const row = recordAnsweredApproval(
     sql,
     now,
     { ...approvalFor(sql, question, asker, verdict, decisionSeq), kind: 'eval' },
@@ -245,7 +245,7 @@ function approvalFor(
     subject: question.askId,
     title: question.tool,
     operation: { tool: question.tool, input: question.input ?? null },
-    operationHash: hashOfQuestion(question),
+    operationHash: questionHash(question),
     decisionSeq,
     decision: verdict.record,
     terms: verdict.terms,
@@ -308,7 +308,11 @@ function tellDecided(sql: Sql, now: number, asked: Asked, answer: Decided): void
 }
 
 /** A gate's approval has been resolved: its parked call learns of it. */
-export function answerApproved(sql: Sql, now: number, approval: ApprovalRow): Answer | null {
+export function answerApprovedQuestion(
+  sql: Sql,
+  now: number,
+  approval: ApprovalRow,
+): Answer | null {
   if (approval.kind !== 'gate' || approval.state === 'pending') return null
   return settleAsk(sql, now, approval.subject, {
     decision: approval.state === 'approved' ? 'allow' : 'deny',

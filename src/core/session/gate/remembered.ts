@@ -12,11 +12,11 @@ export interface Asked {
 
 /** The remembered approval that spares the question. */
 export function findRemembered(sql: Sql, now: number, asked: Asked): string | null {
-  return remembered(sql, now, asked)[0] ?? null
+  return allRemembered(sql, now, asked)[0] ?? null
 }
 
 /** Whoever approved it must still be one who may, alone: the session may have been moved to another policy since. */
-export function remembered(
+export function allRemembered(
   sql: Sql,
   now: number,
   { operationHash, runId, terms }: Asked,

@@ -6,7 +6,7 @@ const maxPromptLength = 300
 const maxTextLength = 700
 
 /** What a new sandbox is without, for people and for the model. */
-export function lossNoticeText({ since, anything }: Missing): string {
+export function generationNoticeText({ since, anything }: Missing): string {
   if (!anything) return 'Nothing of the workspace'
   const what = 'files, commits that were not pushed and uncommitted work'
   return since === null
@@ -18,7 +18,7 @@ export function lossNoticeText({ since, anything }: Missing): string {
  * For the first prompt that reaches this sandbox: the model has a new OpenCode without its conversation, and perhaps
  * other files than it left. Null if there was no conversation, or if it was told already.
  */
-export function noticeOf(sql: Sql, now: number, generation: number): string | null {
+export function generationNotice(sql: Sql, now: number, generation: number): string | null {
   // The first one replaces nothing, whether or not a prompt has reached it yet.
   if (generation === 1) return null
   const own = loadGeneration(sql, generation)
@@ -30,7 +30,7 @@ export function noticeOf(sql: Sql, now: number, generation: number): string | nu
   const interrupted = turns.at(-1)?.state === 'interrupted'
   return [
     `Note from Gantry: the sandbox in which you worked has ended (${before?.reason ?? 'no reason given'}), and this is a new one.`,
-    `Lost: ${lossNoticeText(missing)}.`,
+    `Lost: ${generationNoticeText(missing)}.`,
     'Background processes have ended, and files outside of the workspace may be gone.',
     interrupted ? 'The last turn was interrupted, and nothing of it was sent again.' : '',
     'Check the state of the workspace before you go on. What was said before, shortened:',

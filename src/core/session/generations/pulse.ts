@@ -17,7 +17,7 @@ const checkAfterMs = 2000
 export const recheckMs = 10_000
 
 /** A missing socket is not a dead machine: the provider is asked before anything is given up. */
-export function linkLost(sql: Sql, now: number): void {
+export function pulseLost(sql: Sql, now: number): void {
   const { generation, sandboxState } = loadSession(sql)
   appendEvent(sql, now, 'link.disconnected', { generation })
   changeSandbox(sql, now, 'link-lost', 'The link to the sandbox is down')

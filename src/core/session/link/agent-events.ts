@@ -8,7 +8,7 @@ import type { Sql } from '../../ports.ts'
 import { addReportedToCalls, compareModelCalls, isCountedByCalls } from '../budget/model-calls.ts'
 import { addSpending } from '../budget/spending.ts'
 import { listPins } from '../pins/pins.ts'
-import { recordAgent, recordOnRun } from '../runs/run.ts'
+import { recordAgentOnRun, recordOnRun } from '../runs/rows.ts'
 import { abortReason } from '../turns/aborts.ts'
 import type { Answer } from '../../../contract/ask.ts'
 import { saveDiff } from '../changes/diff.ts'
@@ -16,14 +16,14 @@ import { receiveEnvRequest } from '../env/requests.ts'
 import { noteToldPart, noteToldStep } from '../evidence/told.ts'
 import { savePatch } from '../changes/patches.ts'
 import { loadSession } from '../record/record.ts'
-import { followSkill, skillTool } from '../skills/usage.ts'
+import { followSkillUsage, skillTool } from '../skills/usage.ts'
 import { saveSkillText } from '../skills/texts.ts'
 import { stopRun } from '../steps/stop-run.ts'
-import { runOfTurn } from '../runs/run.ts'
+import { runOfTurn } from '../runs/rows.ts'
 import { addTurnTokens, endTurn, runningTurn } from '../turns/rows.ts'
 
 /** What an agent's event changes beyond the log. True if the turn has ended with it. */
-export function followEvent(
+export function followAgentEvent(
   sql: Sql,
   now: number,
   event: AgentEvent,
@@ -62,7 +62,7 @@ function toolStarted(sql: Sql, now: number, data: EventData<'tool.started'>): vo
   const runId = runOf(sql, turnId)
   if (!runId) return
   recordOnRun(sql, now, runId, 'tool.requested', { tool, callId })
-  if (tool === skillTool) followSkill(sql, now, runId, input, 'selected')
+  if (tool === skillTool) followSkillUsage(sql, now, runId, input, 'selected')
   if (tool === 'task') followTask(sql, now, runId, input)
 }
 
@@ -70,7 +70,7 @@ function toolStarted(sql: Sql, now: number, data: EventData<'tool.started'>): vo
 function followTask(sql: Sql, now: number, runId: string, input: unknown): void {
   const name = (input as { subagent_type?: unknown } | null)?.subagent_type
   const pin = listPins(sql).find((one) => one.kind === 'subagent' && one.name === name)
-  if (pin) recordAgent(sql, now, runId, pin)
+  if (pin) recordAgentOnRun(sql, now, runId, pin)
 }
 
 function toolEnded(
@@ -86,7 +86,7 @@ function toolEnded(
   const failure = kind === 'tool.failed' ? { error: error.slice(0, 2000).toWellFormed() } : {}
   recordOnRun(sql, now, runId, kind, { tool, callId, durationMs, ...failure })
   if (tool === skillTool && kind === 'tool.completed')
-    followSkill(sql, now, runId, input, 'injected')
+    followSkillUsage(sql, now, runId, input, 'injected')
 }
 
 function stepFinished(
@@ -121,7 +121,7 @@ function countsOf(tokens: StepTokens): StepTokens {
 }
 
 /** The run is not to be trusted any more: nothing else of it runs, and its turn is aborted, whether or not the agent does so. */
-export function gateBypassed(
+export function followGateBypass(
   sql: Sql,
   now: number,
   generation: number,

@@ -5,9 +5,9 @@ import type { RoomOf } from '../../actor/room.ts'
 import { createSecretFinder } from '../../redaction/finder.ts'
 import type { SandboxCaller } from '../record/caller.ts'
 import { folderFiles } from '../../registry/abilities/abilities.ts'
-import { folderOf } from '../offers/rows.ts'
-import { hasCopy } from '../executions/rows.ts'
-import { openSandboxSession } from '../record/guards.ts'
+import { loadOfferFolder } from '../offers/rows.ts'
+import { hasExecutionCopy } from '../executions/rows.ts'
+import { guardOpenSandbox } from '../record/guards.ts'
 import { sandboxEnv } from '../env/requests.ts'
 import type { Gate } from '../gate/gate.ts'
 import { mayRenew } from '../generations/renewal.ts'
@@ -41,38 +41,38 @@ export class Agent implements RoomOf<AgentApi> {
   }
 
   async authorise(sandbox: SandboxCaller, expiredAt: number | null = null): Promise<void> {
-    openSandboxSession(this.#kernel, sandbox)
+    guardOpenSandbox(this.#kernel, sandbox)
     const { sql, now } = this.#kernel.ports
     if (expiredAt === null || mayRenew(sql, now(), expiredAt)) return
     throw new AppError('token_expired', 'This token ended more than an hour ago: it is not renewed')
   }
 
   async admitUpload(sandbox: SandboxCaller, sha256: string, bytes: Uint8Array): Promise<void> {
-    openSandboxSession(this.#kernel, sandbox)
+    guardOpenSandbox(this.#kernel, sandbox)
     const found = createSecretFinder(await this.#kernel.knownSecrets())().push(bytes)
     if (found !== null) throw new AppError('unprocessable', `Secret "${found}" is in the file`)
     await this.#uploads.admit(sandbox, sha256, bytes.length)
   }
 
   async manifest(sandbox: SandboxCaller): Promise<Manifest> {
-    const session = openSandboxSession(this.#kernel, sandbox)
+    const session = guardOpenSandbox(this.#kernel, sandbox)
     const manifest = await sessionManifest(this.#kernel.ports, session)
     this.#gate.placeIs(manifest)
     return manifest
   }
 
   async env(sandbox: SandboxCaller): Promise<SandboxEnv> {
-    const { envFiles } = openSandboxSession(this.#kernel, sandbox)
+    const { envFiles } = guardOpenSandbox(this.#kernel, sandbox)
     const { sql, crypto } = this.#kernel.ports
     return sandboxEnv(await openValues(sql, crypto), envFiles)
   }
 
   async abilityFolder(sandbox: SandboxCaller, hash: string): Promise<PinnedFolder> {
-    const { organisationId } = openSandboxSession(this.#kernel, sandbox)
+    const { organisationId } = guardOpenSandbox(this.#kernel, sandbox)
     const { ports } = this.#kernel
-    if (!hasCopy(ports.sql, hash))
+    if (!hasExecutionCopy(ports.sql, hash))
       throw new AppError('not_found', 'This session runs no such ability')
-    const own = folderOf(ports.sql, hash)
+    const own = loadOfferFolder(ports.sql, hash)
     if (own.length > 0) return { files: own }
     return { files: await folderFiles(ports.db(), organisationId, hash) }
   }

@@ -18,7 +18,7 @@ import { maxQueuedTurns } from '../../../contract/turn.ts'
 import type { Sql } from '../../ports.ts'
 import type { Operations } from '../operations/operations.ts'
 import { operationReport } from '../operations/reports.ts'
-import { ownedId } from '../runs/run.ts'
+import { ownedId } from '../runs/rows.ts'
 import { runOfPrompt } from '../turns/run-turns.ts'
 import { endWorktreeStep, worktreeStepResult } from '../operations/worktrees.ts'
 import { denyOpenQuestions } from '../gate/questions.ts'
@@ -28,13 +28,13 @@ import { finishCommand, loadCommand } from '../commands/rows.ts'
 import { ackedEventSeq, appendEvent, newAgentEvents, storeAgentEvent } from '../log/events.ts'
 import type { Evidence } from '../evidence/evidence.ts'
 import type { Gate } from '../gate/gate.ts'
-import { followEvent, gateBypassed } from './agent-events.ts'
+import { followAgentEvent, followGateBypass } from './agent-events.ts'
 import { noteTold } from '../generations/generations.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { parseMessage } from './message.ts'
-import { breakSandbox } from '../steps/lose-sandbox.ts'
+import { loseBrokenSandbox } from '../steps/lose-sandbox.ts'
 import { isLive, loadSession } from '../record/record.ts'
-import { linkLost } from '../generations/pulse.ts'
+import { pulseLost } from '../generations/pulse.ts'
 import { agentCalled, nowReady } from '../steps/agent-ready.ts'
 import { parsePlausible } from '../log/plausible.ts'
 import { isOver } from '../record/record.ts'
@@ -183,7 +183,7 @@ export class Link {
   }
 
   #failed(reason: string): void {
-    this.#kernel.commit((sql, now) => this.#kernel.answer(breakSandbox(sql, now, reason)))
+    this.#kernel.commit((sql, now) => this.#kernel.answer(loseBrokenSandbox(sql, now, reason)))
     this.#kernel.ports.host.closeAgent(linkClose.fenced, 'This sandbox has been given up')
   }
 
@@ -196,8 +196,8 @@ export class Link {
         const shown = withoutLateEnd(sql, this.#deltas.redact(item))
         const event = storeAgentEvent(sql, now, generation, shown)
         if (event.kind === 'gate.bypassed')
-          this.#kernel.answer(gateBypassed(sql, now, generation, event.data as Bypass))
-        else if (followEvent(sql, now, event, price)) {
+          this.#kernel.answer(followGateBypass(sql, now, generation, event.data as Bypass))
+        else if (followAgentEvent(sql, now, event, price)) {
           this.#turnEnded(sql, now, generation)
           this.#evidence.turnEnded(sql, now, String(event.data['turnId']))
         } else if (event.kind === 'step.finished')
@@ -296,7 +296,7 @@ export class Link {
   closed(generation: number): void {
     if (!this.#kernel.created || this.#kernel.ports.host.agentConnected()) return
     if (!this.#speaks(generation)) return
-    this.#kernel.commit(linkLost)
+    this.#kernel.commit(pulseLost)
   }
 }
 

@@ -2,7 +2,7 @@ import type { SessionEvent } from '../../../contract/events.ts'
 import type { RoomOf } from '../../actor/room.ts'
 import type { Written } from '../../actor/writes.ts'
 import type { Caller } from '../record/caller.ts'
-import { callerSession } from '../record/guards.ts'
+import { guardSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { lastEventSeq, listEvents } from './events.ts'
 
@@ -24,7 +24,7 @@ export class Log implements RoomOf<LogApi> {
   }
 
   async events(caller: Caller, after: number, limit: number): Promise<SessionEvent[]> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     return listEvents(this.#kernel.ports.sql, after, limit)
   }
 

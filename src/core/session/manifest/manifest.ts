@@ -10,7 +10,7 @@ import { loadGeneration } from '../generations/generations.ts'
 import { pinnedAgents } from '../pins/agents.ts'
 import type { SessionPorts } from '../record/ports.ts'
 import { loadAttemptTerms } from '../record/attempt-terms.ts'
-import { givenSkills } from '../skills/texts.ts'
+import { givenSkillTexts } from '../skills/texts.ts'
 import { memoriesText } from './memories.ts'
 import { listUpstreams } from '../upstreams/upstreams.ts'
 import { sessionPrompt } from './prompt.ts'
@@ -42,7 +42,7 @@ export async function sessionManifest(
       nonce: session.markerNonce,
       mode: session.mode,
       equipment: session.equipment,
-      skills: givenSkills(ports.sql),
+      skills: givenSkillTexts(ports.sql),
       memories: memoriesText(ports.sql),
       tools: [...ports.tools.map((tool) => tool.definition), ...sandboxTools],
     },

@@ -18,7 +18,7 @@ import {
 } from '../budget/model-calls.ts'
 import type { SandboxCaller } from '../record/caller.ts'
 import { modelsOfSubagents, pinnedAgents } from '../pins/agents.ts'
-import { callerSession, mustBeOpen, openSandboxSession } from '../record/guards.ts'
+import { guardSession, guardOpenSession, guardOpenSandbox } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { messageOf, outsideOrganisation } from '../record/outside.ts'
 import { runningTurn } from '../turns/rows.ts'
@@ -100,7 +100,7 @@ export class Models implements RoomOf<ModelsApi>, ModelsApi {
   }
 
   async extend(caller: Pick<SandboxCaller, 'organisationId'>, id: string): Promise<void> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     this.#kernel.commit((sql, now) => extendModelCall(sql, now, id))
   }
 
@@ -109,13 +109,13 @@ export class Models implements RoomOf<ModelsApi>, ModelsApi {
     id: string,
     end: CallEnd,
   ): Promise<void> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     this.#kernel.commit((sql, now) => settleModelCall(sql, now, id, end, this.#priceOf))
   }
 
   /** Throws what no waiting mends. */
   #decide(sandbox: SandboxCaller, call: ModelCall): Decision {
-    mustBeOpen(openSandboxSession(this.#kernel, sandbox))
+    guardOpenSession(guardOpenSandbox(this.#kernel, sandbox))
     const own = this.#served(this.#kernel.session().model)
     if (call.model === null) return { model: own, turnId: outsideOfTurns, wait: this.#mustWait() }
     const models = [own, ...this.#subagentModels().map((id) => this.#served(id))]

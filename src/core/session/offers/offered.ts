@@ -5,7 +5,7 @@ import type { Sql } from '../../ports.ts'
 import { pinnedAgents } from '../pins/agents.ts'
 import { loadSession } from '../record/record.ts'
 import { pinnedAbilities } from './pinned.ts'
-import { type WorkspaceAbility, workspaceAbilities } from './rows.ts'
+import { type WorkspaceAbility, listWorkspaceOffers } from './rows.ts'
 
 type Restrictions = Pick<AbilityDocument, 'triggers' | 'exclusive_agent' | 'compatible_agents'>
 
@@ -28,7 +28,7 @@ export function offeredAbilities(sql: Sql) {
     abilityNames.includes(name) ||
     abilityNames.includes(`${workspacePrefix}${name}`)
   const own = new Set<string>()
-  const found = workspaceAbilities(sql).flatMap((one): Offered[] => {
+  const found = listWorkspaceOffers(sql).flatMap((one): Offered[] => {
     const name = one.definition?.name
     if (name === undefined) return [unreadable(one)]
     const isShadowed = own.has(name)

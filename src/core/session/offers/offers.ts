@@ -11,15 +11,15 @@ import { withHookFiles } from '../../registry/abilities/hook-files.ts'
 import type { Commands } from '../commands/commands.ts'
 import type { AbilityCopy } from '../executions/rows.ts'
 import type { Caller, SandboxCaller } from '../record/caller.ts'
-import { callerSession, openSandboxSession } from '../record/guards.ts'
+import { guardSession, guardOpenSandbox } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { offeredAbilities, workspacePrefix } from './offered.ts'
 import {
-  folderOf,
-  saveFolder,
-  saveFoundAbilities,
+  loadOfferFolder,
+  saveOfferFolder,
+  saveWorkspaceOffers,
   type WorkspaceAbility,
-  workspaceAbility,
+  findWorkspaceOffer,
 } from './rows.ts'
 
 export interface OffersApi {
@@ -50,13 +50,13 @@ export class Offers implements RoomOf<OffersApi> {
   }
 
   async list(caller: Caller): Promise<OfferedAbility[]> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     const { abilities } = offeredAbilities(this.#kernel.ports.sql)
     return abilities.map((one) => OfferedAbility.parse(one))
   }
 
   async find(caller: Caller, name: string, version: number | null): Promise<AbilityCopy | null> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     return await this.copyOf(name, version)
   }
 
@@ -66,7 +66,7 @@ export class Offers implements RoomOf<OffersApi> {
     const { trustProjectConfig: trusts } = this.#kernel.session()
     const isMeant = name.startsWith(workspacePrefix)
     const plain = isMeant ? name.slice(workspacePrefix.length) : name
-    const found = workspaceAbility(sql, plain)
+    const found = findWorkspaceOffer(sql, plain)
     if (found && (isMeant || (trusts && version === null))) return await this.#copied(found, name)
     if (isMeant) return null
     const { organisationId, project } = this.#kernel.session()
@@ -85,7 +85,7 @@ export class Offers implements RoomOf<OffersApi> {
     const { settings } = definition
     const { trustProjectConfig: trusts } = this.#kernel.session()
     const approval = trusts ? settings.approval : ('plan' as const)
-    const files = folderOf(sql, hash)
+    const files = loadOfferFolder(sql, hash)
     const own = { ...definition, name, settings: { ...settings, approval } }
     return {
       ...{ name, version: null, hash },
@@ -97,7 +97,7 @@ export class Offers implements RoomOf<OffersApi> {
   /** Until its folder is here. */
   async #bring(path: string, hash: string): Promise<void> {
     const { sql } = this.#kernel.ports
-    if (folderOf(sql, hash).length > 0) return
+    if (loadOfferFolder(sql, hash).length > 0) return
     const { generation } = this.#kernel.session()
     this.#wanted.add(hash)
     try {
@@ -110,17 +110,17 @@ export class Offers implements RoomOf<OffersApi> {
     } finally {
       this.#wanted.delete(hash)
     }
-    if (folderOf(sql, hash).length === 0)
+    if (loadOfferFolder(sql, hash).length === 0)
       throw new AppError('wrong_state', `The ability at "${path}" has changed: look at it again`)
   }
 
   async tell(sandbox: SandboxCaller, found: FoundAbilities): Promise<void> {
-    openSandboxSession(this.#kernel, sandbox)
-    this.#kernel.commit((sql, now) => saveFoundAbilities(sql, now, found))
+    guardOpenSandbox(this.#kernel, sandbox)
+    this.#kernel.commit((sql, now) => saveWorkspaceOffers(sql, now, found))
   }
 
   async take(sandbox: SandboxCaller, hash: string, { files }: PinnedFolder): Promise<void> {
-    openSandboxSession(this.#kernel, sandbox)
+    guardOpenSandbox(this.#kernel, sandbox)
     if (!this.#wanted.has(hash)) throw new AppError('not_found', 'Nobody has asked for this folder')
     const { crypto } = this.#kernel.ports
     const hashed = files.map(async (file) => ({
@@ -130,7 +130,7 @@ export class Offers implements RoomOf<OffersApi> {
     const real = await crypto.sha256(folderHashText(await Promise.all(hashed)))
     if (real !== hash)
       throw new AppError('unprocessable', `Expected the folder ${hash}, not ${real}`)
-    openSandboxSession(this.#kernel, sandbox)
-    this.#kernel.commit((sql) => saveFolder(sql, hash, files))
+    guardOpenSandbox(this.#kernel, sandbox)
+    this.#kernel.commit((sql) => saveOfferFolder(sql, hash, files))
   }
 }

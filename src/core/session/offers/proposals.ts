@@ -12,7 +12,7 @@ const maxProposed = 3
  * What goes with a message that speaks of abilities: which they are, and how one is run. Nothing is started. Inside the
  * commit that sends the message; null: there is nothing to propose.
  */
-export function proposalNotice(sql: Sql, now: number, text: string): string | null {
+export function offerProposalNotice(sql: Sql, now: number, text: string): string | null {
   if (!loadSession(sql).equipment.includes('abilities')) return null
   const { abilities, runner } = offeredAbilities(sql)
   const proposed = abilities

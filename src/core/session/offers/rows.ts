@@ -1,5 +1,5 @@
 import type { AbilityFile, FoundAbilities, FoundAbility } from '../../../contract/ability-folder.ts'
-import { type Ability, parseAbility } from '../../abilities/definition.ts'
+import { type Ability, parseAbilityDefinition } from '../../abilities/definition.ts'
 import type { Sql } from '../../ports.ts'
 
 /** What the sandbox has found in the workspace, as it was read here. */
@@ -14,7 +14,7 @@ export interface WorkspaceAbility {
 }
 
 /** Replaces what was told before. */
-export function saveFoundAbilities(sql: Sql, now: number, told: FoundAbilities): void {
+export function saveWorkspaceOffers(sql: Sql, now: number, told: FoundAbilities): void {
   sql.run('delete from workspace_abilities')
   const read = [
     ...told.found.map(readFound),
@@ -33,7 +33,7 @@ export function saveFoundAbilities(sql: Sql, now: number, told: FoundAbilities):
 const maxProblems = 20
 
 function readFound({ path, main, source, hash }: FoundAbility): WorkspaceAbility {
-  const parsed = parseAbility(source, path === main ? path : `${path}/${main}`)
+  const parsed = parseAbilityDefinition(source, path === main ? path : `${path}/${main}`)
   if ('ability' in parsed) return { path, main, hash, definition: parsed.ability, problems: [] }
   const problems = parsed.errors
     .slice(0, maxProblems)
@@ -50,7 +50,7 @@ interface Row {
 }
 
 /** Those that count first: what lies in a folder before a flat file, then by path. */
-export function workspaceAbilities(sql: Sql): WorkspaceAbility[] {
+export function listWorkspaceOffers(sql: Sql): WorkspaceAbility[] {
   const rows = sql.all<Row>(
     'select path, main, hash, definition, problems from workspace_abilities order by path',
   )
@@ -65,16 +65,16 @@ export function workspaceAbilities(sql: Sql): WorkspaceAbility[] {
 const isNested = ({ path, main }: WorkspaceAbility): boolean => path.includes('/') || path !== main
 
 /** Of several with one name the first counts. */
-export const workspaceAbility = (sql: Sql, name: string): WorkspaceAbility | undefined =>
-  workspaceAbilities(sql).find(({ definition }) => definition?.name === name)
+export const findWorkspaceOffer = (sql: Sql, name: string): WorkspaceAbility | undefined =>
+  listWorkspaceOffers(sql).find(({ definition }) => definition?.name === name)
 
-export function saveFolder(sql: Sql, hash: string, files: readonly AbilityFile[]): void {
+export function saveOfferFolder(sql: Sql, hash: string, files: readonly AbilityFile[]): void {
   for (const { path, content } of files)
     sql.run('insert or ignore into workspace_folders values (?, ?, ?)', hash, path, content)
 }
 
 /** Empty: none is kept under this hash. */
-export const folderOf = (sql: Sql, hash: string): AbilityFile[] =>
+export const loadOfferFolder = (sql: Sql, hash: string): AbilityFile[] =>
   sql.all<AbilityFile>(
     'select path, content from workspace_folders where hash = ? order by path',
     hash,

@@ -14,9 +14,9 @@ import type { Sql } from '../../ports.ts'
 import { addCommand, finishCommand } from '../commands/rows.ts'
 import { loadSession } from '../record/record.ts'
 import { pageThatFits } from '../../actor/paging.ts'
-import { findRun, recordOnRun } from '../runs/run.ts'
+import { findRun, recordOnRun } from '../runs/rows.ts'
 import { hasEnded } from '../runs/transitions.ts'
-import { stopWaiting, waitFor } from '../runs/waits.ts'
+import { endRunWait, addRunWait } from '../runs/waits.ts'
 import { loseWorktreeSteps } from './worktrees.ts'
 
 /** Beyond the operation's own time: for the way there and back, and for a sandbox that boots first. */
@@ -143,7 +143,7 @@ export function suspectAttempt(sql: Sql, now: number, id: string, reason: string
   if (row?.status !== 'reserved' || row.suspect_since !== null) return
   sql.run('update attempts set suspect_since = ?, reason = ? where n = ?', now, reason, row.n)
   recordExecution(sql, now, row, { status: 'suspect', reason })
-  waitFor(sql, now, row.run_id, id, `Attempt "${id}" may or may not have run: ${reason}`)
+  addRunWait(sql, now, row.run_id, id, `Attempt "${id}" may or may not have run: ${reason}`)
   projectAttempt(sql, now, id)
 }
 
@@ -202,7 +202,7 @@ export function abandonAttempt(
 
 function settle(sql: Sql, now: number, row: AttemptRow, reason: string): void {
   clearDeadline(sql, `attempt:${row.id}`)
-  stopWaiting(sql, now, row.run_id, row.id, reason)
+  endRunWait(sql, now, row.run_id, row.id, reason)
 }
 
 /** A run that has ended meanwhile still says what became of its attempt: its timeline stays open for that. */

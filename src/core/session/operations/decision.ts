@@ -3,8 +3,8 @@ import type { Operation } from '../../../contract/operation.ts'
 import type { Sql } from '../../ports.ts'
 import type { Caller } from '../record/caller.ts'
 import { type ApprovalAsker, openApproval } from '../approvals/rows.ts'
-import { insertOperation, type OperationRow, withoutSecretInputs } from './rows.ts'
-import { changeRun, recordOnRun, type RunRow } from '../runs/run.ts'
+import { insertOperation, type OperationRow, operationWithoutSecrets } from './rows.ts'
+import { changeRun, recordOnRun, type RunRow } from '../runs/rows.ts'
 import { hashText } from '../../hash.ts'
 
 export interface NewOperation {
@@ -87,7 +87,7 @@ function askFor(
     asker,
     subject: row.id,
     title: `${operation.category}: ${operation.operation}`,
-    operation: withoutSecretInputs(operation),
+    operation: operationWithoutSecrets(operation),
     operationHash: row.operation_hash,
     decisionSeq: row.decision_seq,
     decision,

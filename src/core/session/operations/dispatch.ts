@@ -15,7 +15,7 @@ import {
 import { addSpending } from '../budget/spending.ts'
 import { type OperationRow, operationWork } from './rows.ts'
 import { cannotRun } from './reports.ts'
-import { ownedId } from '../runs/run.ts'
+import { ownedId } from '../runs/rows.ts'
 import { hashText } from '../../hash.ts'
 
 /** Inside a commit, like the others here: the next attempt exists before anything runs. */

@@ -13,10 +13,10 @@ import {
 } from '../../policy/permission-request.ts'
 import type { Sql } from '../../ports.ts'
 import { mustApproval } from '../approvals/rows.ts'
-import { answeredByTarget, byGrant, type Judgement } from '../gate/judges.ts'
-import { keptRecord, type SessionPolicy } from '../gate/policy.ts'
-import { type Asked, remembered } from '../gate/remembered.ts'
-import type { RunRow } from '../runs/run.ts'
+import { judgeByTarget, judgeByGrant, type Judgement } from '../gate/judges.ts'
+import { policyRecord, type SessionPolicy } from '../gate/policy.ts'
+import { type Asked, allRemembered } from '../gate/remembered.ts'
+import type { RunRow } from '../runs/rows.ts'
 import { mustOperation, operationWork } from './rows.ts'
 
 /** What the policy says of an operation. */
@@ -38,7 +38,7 @@ export function judgeOperation(
   const request =
     step === null ? requestOfOperation(operation, context) : requestOfStep(operation, context, step)
   const evaluated = evaluatePermission(request, policy, stateOf(session))
-  const plan = planOf(session, request, operation, evaluated)
+  const plan = planOf(session, request, operation, evaluated, step !== null)
   const held = mustAsk(plan) ? tighten(evaluated, plan) : evaluated
   const tightened = step?.checkpoint === true ? checkpoint(held) : held
   const asked = { runId: run.id, terms: ruleApprovalTerms(policy, tightened.rule) }
@@ -48,10 +48,10 @@ export function judgeOperation(
       : null
   const by = tightened === evaluated ? 'policy' : 'state'
   const judged: Judgement =
-    granted === null ? { by, grant: null, ...tightened } : byGrant(tightened, granted)
+    granted === null ? { by, grant: null, ...tightened } : judgeByGrant(tightened, granted)
   const attempt = session.terms()
-  const decision = attempt === null ? judged : answeredByTarget(judged, attempt.permissions)
-  const record = keptRecord({
+  const decision = attempt === null ? judged : judgeByTarget(judged, attempt.permissions)
+  const record = policyRecord({
     request,
     overrides: null,
     gate: null,
@@ -129,9 +129,10 @@ function planOf(
   request: PermissionRequest,
   { timeoutMs, network }: Operation,
   decision: PermissionDecision,
+  inPlace = false,
 ): IsolationPlan {
   const { enforces: enforceable } = session.place()
-  return planIsolation(request, { enforceable, decision, timeoutMs, network })
+  return planIsolation(request, { enforceable, decision, timeoutMs, network, inPlace })
 }
 
 /** What the sandbox cannot hold it to is for a person to accept. */
@@ -154,5 +155,5 @@ function findRememberedOperation(
     const { plan } = operationWork(mustOperation(sql, mustApproval(sql, approvalId).subject))
     return notEnforced.every((each) => plan.notEnforced.includes(each))
   }
-  return remembered(sql, now, { operationHash, runId, terms }).find(covers) ?? null
+  return allRemembered(sql, now, { operationHash, runId, terms }).find(covers) ?? null
 }

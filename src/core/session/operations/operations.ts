@@ -28,7 +28,7 @@ import { storeArtifacts } from '../artifacts/rows.ts'
 import type { SessionBudget } from '../budget/budget.ts'
 import type { Caller } from '../record/caller.ts'
 import type { Commands } from '../commands/commands.ts'
-import { enterSession, callerSession, mustBeOpen, ownSession } from '../record/guards.ts'
+import { guardEntry, guardSession, guardOpenSession, guardOwnSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { wakeSandbox } from '../generations/sandbox-start.ts'
 import { type ApprovalAsker, mustApproval } from '../approvals/rows.ts'
@@ -43,7 +43,7 @@ import { dispatch, reserveForDispatch, dispatchNext } from './dispatch.ts'
 import { operationMustFitLink, mustOperation, toOperation } from './rows.ts'
 import { askerOf, type NewOperation, recordDecision } from './decision.ts'
 import { evaluateRetry } from './retry.ts'
-import { mustOpenRun, ownedId, recordOnRun, type RunRow } from '../runs/run.ts'
+import { mustOpenRun, ownedId, recordOnRun, type RunRow } from '../runs/rows.ts'
 import { beginWorktreeStep, type StepKind } from './worktrees.ts'
 
 const operationKeys: KeyTable = { name: 'operation_keys', made: 'operation_id', what: 'operation' }
@@ -103,7 +103,7 @@ export class Operations implements RoomOf<OperationsApi> {
     sent: Operation,
     options: { evaluateOnly: boolean; idempotencyKey: string | null },
   ): Promise<OperationRecord> {
-    await enterSession(this.#kernel, caller)
+    await guardEntry(this.#kernel, caller)
     const operation = this.#kernel.redact(sent)
     operationMustFitLink(operation)
     if (operation.operation === 'revert-file')
@@ -116,7 +116,7 @@ export class Operations implements RoomOf<OperationsApi> {
     const decided = await this.#budget.spend((sql, now) => {
       const known = madeByKey(sql, operationKeys, key, body)
       if (known !== null) return known
-      mustBeOpen(callerSession(this.#kernel, caller))
+      guardOpenSession(guardSession(this.#kernel, caller))
       if (key !== null) sql.run('insert into operation_keys values (?, ?, ?)', key, body, fresh.id)
       return this.#begin(sql, now, askerOf(caller), mustOpenRun(sql, runId), fresh)
     })
@@ -176,12 +176,12 @@ export class Operations implements RoomOf<OperationsApi> {
   }
 
   async plan(caller: Caller, operation: Operation): Promise<IsolationPlan> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     return planOperation(this.#policy, operation)
   }
 
   async preflight(caller: Caller, runId: string, sent: Operation): Promise<OperationPreflight> {
-    await enterSession(this.#kernel, caller)
+    await guardEntry(this.#kernel, caller)
     const operation = this.#kernel.redact(sent)
     operationMustFitLink(operation)
     const { sql, now } = this.#kernel.ports
@@ -194,9 +194,9 @@ export class Operations implements RoomOf<OperationsApi> {
 
   /** Policy is not asked again: the approval is for these very bytes. */
   async resume(caller: Caller, approvalId: string): Promise<OperationRecord> {
-    await enterSession(this.#kernel, caller)
+    await guardEntry(this.#kernel, caller)
     const id = await this.#budget.spend((sql, now) => {
-      mustBeOpen(callerSession(this.#kernel, caller))
+      guardOpenSession(guardSession(this.#kernel, caller))
       const approval = mustApproval(sql, approvalId)
       if (approval.kind !== 'operation' || approval.resumable === 0)
         throw cannotResume(approvalId, 'no operation waits for it')
@@ -213,7 +213,7 @@ export class Operations implements RoomOf<OperationsApi> {
   }
 
   async get(caller: Caller, id: string, waitMs: number): Promise<OperationRecord> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     return this.#waiters.until(() => {
       const value = this.#view(id)
       const active = value.attempts.find(({ status }) => status === 'reserved')
@@ -223,7 +223,7 @@ export class Operations implements RoomOf<OperationsApi> {
   }
 
   async abandon(caller: Caller, id: string, reason: string): Promise<Attempt> {
-    await enterSession(this.#kernel, caller)
+    await guardEntry(this.#kernel, caller)
     const kept = this.#kernel.hide(reason)
     return this.#kernel.commit((sql, now) =>
       abandonAttempt(sql, now, id, { actor: caller.keyId, reason: kept }),
@@ -232,14 +232,14 @@ export class Operations implements RoomOf<OperationsApi> {
 
   /** Reads only. */
   async evaluateRetry(caller: Caller, id: string, policy: RetryPolicy): Promise<RetryEvaluation> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     const { sql } = this.#kernel.ports
     return evaluateRetry(policy, attemptsOfOperation(sql, mustOperation(sql, id).id))
   }
 
   /** Reserves the next attempt, and runs nothing. */
   async admitRetry(caller: Caller, id: string, policy: RetryPolicy): Promise<Attempt> {
-    mustBeOpen(await enterSession(this.#kernel, caller))
+    guardOpenSession(await guardEntry(this.#kernel, caller))
     return this.#kernel.commit((sql, now) => {
       const row = mustOperation(sql, id)
       mustOpenRun(sql, row.run_id)
@@ -262,9 +262,9 @@ export class Operations implements RoomOf<OperationsApi> {
   }
 
   async executeAttempt(caller: Caller, id: string): Promise<OperationRecord> {
-    await enterSession(this.#kernel, caller)
+    await guardEntry(this.#kernel, caller)
     const operationId = await this.#budget.spend((sql, now) => {
-      mustBeOpen(callerSession(this.#kernel, caller))
+      guardOpenSession(guardSession(this.#kernel, caller))
       const attempt = loadAttempt(sql, id)
       mustOpenRun(sql, attempt.runId)
       dispatch(this.#kernel, sql, now, id, mustOperation(sql, attempt.operationId))
@@ -283,11 +283,11 @@ export class Operations implements RoomOf<OperationsApi> {
 
   /** Begun in one commit with its command; whether this request lives to hear the result does not matter. */
   async #step<K extends StepKind>(caller: Caller, id: string, kind: K): Promise<CommandResult<K>> {
-    mustBeOpen(await enterSession(this.#kernel, caller))
-    if (kind === 'discard') ownSession(this.#kernel, caller, 'discard work of the session')
+    guardOpenSession(await guardEntry(this.#kernel, caller))
+    if (kind === 'discard') guardOwnSession(this.#kernel, caller, 'discard work of the session')
     const fresh = `${kind}_${this.#newId('cmd')}`
     const commandId = this.#kernel.commit((sql, now) => {
-      const { generation, sandboxState } = callerSession(this.#kernel, caller)
+      const { generation, sandboxState } = guardSession(this.#kernel, caller)
       if (sandboxState === 'failed' || sandboxState === 'lost')
         throw new AppError('sandbox_unavailable', `Cannot ${kind}: the sandbox is ${sandboxState}`)
       const attempt = loadAttempt(sql, id)

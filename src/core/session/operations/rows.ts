@@ -75,11 +75,11 @@ export const secretPrefix = 'ABILITY_SECRET_'
 
 function shownWork(row: OperationRow) {
   const { operation, plan } = operationWork(row)
-  return { operation: withoutSecretInputs(operation), plan }
+  return { operation: operationWithoutSecrets(operation), plan }
 }
 
 /** If there are any, no value of the environment is shown: what has a secret in it cannot be told from the rest. */
-export function withoutSecretInputs(operation: Operation): Operation {
+export function operationWithoutSecrets(operation: Operation): Operation {
   const names = Object.keys(operation.environment ?? {})
   if (!names.some((name) => name.startsWith(secretPrefix))) return operation
   return {

@@ -2,7 +2,7 @@ import { AppError } from '../../../contract/error.ts'
 import type { Attempt, DiscardReport, MergeReport } from '../../../contract/operation.ts'
 import type { Sql } from '../../ports.ts'
 import { addCommand } from '../commands/rows.ts'
-import { findRun, recordOnRun } from '../runs/run.ts'
+import { findRun, recordOnRun } from '../runs/rows.ts'
 import { hasEnded } from '../runs/transitions.ts'
 
 /**

@@ -3,7 +3,7 @@ import type { RoomOf } from '../../actor/room.ts'
 import { countLetters, listLetters, resendLetters } from '../../actor/dead-letters.ts'
 import type { Listed } from '../record/caller.ts'
 import type { Caller, Page } from '../record/caller.ts'
-import { callerSession } from '../record/guards.ts'
+import { guardSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import type { Outbox } from './outbox.ts'
 import { canBeTold, tellSessionAnew } from './tell-anew.ts'
@@ -26,16 +26,16 @@ export class Letters implements RoomOf<LettersApi> {
   }
 
   async list(caller: Caller, page: Page): Promise<Listed<DeadLetterView>> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     await this.#outbox.ask().catch(() => undefined)
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     return listLetters(this.#kernel.ports.sql, page, canBeTold)
   }
 
   async resend(caller: Caller, seqs: number[] | null): Promise<DeadLettersResent> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     await this.#outbox.ask()
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     return this.#kernel.commit((sql, now) => {
       const sent = resendLetters(sql, now, seqs, (kind) => tellSessionAnew(sql, now, kind))
       return { sent, left: countLetters(sql) }

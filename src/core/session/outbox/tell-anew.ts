@@ -1,15 +1,15 @@
 import { nameInOutbox } from '../../actor/outbox.ts'
 import type { Sql } from '../../ports.ts'
 import { projectApproval } from '../approvals/rows.ts'
-import { projectEvents } from '../evidence/events.ts'
-import { projectTexts } from '../evidence/texts.ts'
+import { projectEvidenceEvents } from '../evidence/events.ts'
+import { projectEvidenceTexts } from '../evidence/texts.ts'
 import { projectAttempt } from '../operations/attempts.ts'
-import { projectRun } from '../runs/run.ts'
+import { projectRun } from '../runs/rows.ts'
 import { nameTimelines } from '../runs/timeline.ts'
 import { projectArtifacts } from '../artifacts/rows.ts'
 import { projectAutomationRun } from '../automation/automation.ts'
 import { projectSession } from '../record/record.ts'
-import { projectUsage } from '../skills/usage.ts'
+import { projectSkillUsage } from '../skills/usage.ts'
 import { projectTurn } from '../turns/rows.ts'
 
 type Tell = (sql: Sql, now: number) => void
@@ -29,14 +29,14 @@ const tellings: Readonly<Record<string, Tell>> = {
       nameInOutbox(sql, now, 'call', n)
   },
   artifact: projectArtifacts,
-  change_event: projectEvents,
-  change_text: projectTexts,
+  change_event: projectEvidenceEvents,
+  change_text: projectEvidenceTexts,
   run: each('runs', projectRun),
   run_event: nameTimelines,
   approval: each('approvals', projectApproval),
   attempt: each('attempts', projectAttempt),
   automation_run: projectAutomationRun,
-  skill_usage: projectUsage,
+  skill_usage: projectSkillUsage,
 }
 
 export const canBeTold = (kind: string): boolean => Object.hasOwn(tellings, kind)

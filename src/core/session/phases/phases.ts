@@ -3,10 +3,10 @@ import { clearTakenDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { RoomOf } from '../../actor/room.ts'
 import type { Written } from '../../actor/writes.ts'
 import { presentPhasesByChange } from '../../registry/phases/rows.ts'
-import { saveChange } from '../gate/known-phases.ts'
+import { saveKnownPhases } from '../gate/known-phases.ts'
 import type { SessionPolicy } from '../gate/policy.ts'
 import type { Caller } from '../record/caller.ts'
-import { callerSession } from '../record/guards.ts'
+import { guardSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { runningTurn } from '../turns/rows.ts'
 
@@ -43,9 +43,9 @@ export class Phases implements RoomOf<PhasesApi> {
     change: string,
     present: readonly Phase[],
   ): Promise<void> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     if (!this.#policy.changesNamed().has(change)) return
-    this.#kernel.commit((sql, now) => saveChange(sql, now, { change, present }))
+    this.#kernel.commit((sql, now) => saveKnownPhases(sql, now, { change, present }))
     this.#policy.changed()
   }
 
@@ -74,7 +74,7 @@ export class Phases implements RoomOf<PhasesApi> {
     const found = mayFail ? await asked : await asked.catch(() => null)
     this.#kernel.commit((sql, now) => {
       for (const change of found === null ? [] : changes)
-        saveChange(sql, now, { change, present: found?.get(change) ?? [] })
+        saveKnownPhases(sql, now, { change, present: found?.get(change) ?? [] })
       clearTakenDeadline(sql, 'phases')
     })
     this.#policy.changed()

@@ -17,7 +17,7 @@ export interface PinnedAgents {
 }
 
 /** Null: the session was started without a registered agent. */
-export function agentsIn(pins: readonly Pin[]): PinnedAgents | null {
+export function agentsInPins(pins: readonly Pin[]): PinnedAgents | null {
   const profile = profileIn(pins)
   const [agent] = pinned(pins, 'agent', (name) => entry(profile?.agents, name))
   const subagents = pinned(
@@ -61,10 +61,10 @@ function byPhase(
 
 /** What the registries say of the session's own model; null: nothing. */
 export const modelIn = (pins: readonly Pin[]): string | null =>
-  agentsIn(pins)?.agent.model ?? profileIn(pins)?.orchestrator ?? null
+  agentsInPins(pins)?.agent.model ?? profileIn(pins)?.orchestrator ?? null
 
 export const pinnedAgents = (sql: Sql): PinnedAgents | null =>
-  agentsIn([...pinsOf(sql, 'agent'), ...pinsOf(sql, 'subagent'), ...pinsOf(sql, 'profile')])
+  agentsInPins([...pinsOf(sql, 'agent'), ...pinsOf(sql, 'subagent'), ...pinsOf(sql, 'profile')])
 
 /** Ids of the models that subagents have of their own. */
 export const modelsOfSubagents = (agents: PinnedAgents | null): string[] => [

@@ -9,7 +9,7 @@ import { isOver } from './record.ts'
 export type SessionCaller = Pick<Caller, 'organisationId' | 'limits'> & { memberId?: string | null }
 
 /** Another organisation's session, one outside of the key's limits, and one that is being erased, are not there. */
-export function callerSession(kernel: SessionKernel, caller: SessionCaller): SessionRecord {
+export function guardSession(kernel: SessionKernel, caller: SessionCaller): SessionRecord {
   const session = kernel.session()
   const isThere = session.organisationId === caller.organisationId && session.status !== 'erased'
   if (!isThere || !maySeePlace(caller, session)) throw new AppError('not_found', 'No such session')
@@ -17,8 +17,12 @@ export function callerSession(kernel: SessionKernel, caller: SessionCaller): Ses
 }
 
 /** For what cannot be undone: whoever made the session, or an admin. */
-export function ownSession(kernel: SessionKernel, caller: Caller, what: string): SessionRecord {
-  const session = callerSession(kernel, caller)
+export function guardOwnSession(
+  kernel: SessionKernel,
+  caller: Caller,
+  what: string,
+): SessionRecord {
+  const session = guardSession(kernel, caller)
   // A release that had no members has kept the key alone.
   const { memberId, keyId } = session
   const isOwn = memberId === null ? keyId === caller.keyId : memberId === caller.memberId
@@ -27,15 +31,15 @@ export function ownSession(kernel: SessionKernel, caller: Caller, what: string):
 }
 
 /** For whoever stores what callers say. The session is looked at again after the wait: it may have been deleted meanwhile. */
-export async function enterSession(kernel: SessionKernel, caller: Caller): Promise<SessionRecord> {
-  callerSession(kernel, caller)
+export async function guardEntry(kernel: SessionKernel, caller: Caller): Promise<SessionRecord> {
+  guardSession(kernel, caller)
   await kernel.openSecrets()
-  return callerSession(kernel, caller)
+  return guardSession(kernel, caller)
 }
 
 /** Only the newest sandbox counts, and only while the session has not given it up. */
-export function sandboxSession(kernel: SessionKernel, sandbox: SandboxCaller): SessionRecord {
-  const session = callerSession(kernel, sandbox)
+export function guardSandboxSession(kernel: SessionKernel, sandbox: SandboxCaller): SessionRecord {
+  const session = guardSession(kernel, sandbox)
   if (session.generation !== sandbox.generation) {
     throw new AppError('old_generation', 'This sandbox has been replaced')
   }
@@ -45,13 +49,13 @@ export function sandboxSession(kernel: SessionKernel, sandbox: SandboxCaller): S
   return session
 }
 
-export function openSandboxSession(kernel: SessionKernel, sandbox: SandboxCaller): SessionRecord {
-  const session = sandboxSession(kernel, sandbox)
-  if (!isLive(session)) mustBeOpen(session)
+export function guardOpenSandbox(kernel: SessionKernel, sandbox: SandboxCaller): SessionRecord {
+  const session = guardSandboxSession(kernel, sandbox)
+  if (!isLive(session)) guardOpenSession(session)
   return session
 }
 
-export function mustBeOpen(session: SessionRecord): void {
+export function guardOpenSession(session: SessionRecord): void {
   if (session.status === 'warm') throw new AppError('wrong_state', `Cannot use it: ${notClaimed}`)
   if (session.status !== 'open') throw new AppError('session_closed', 'The session is closed')
 }

@@ -7,7 +7,7 @@ import {
 } from '../../../contract/run.ts'
 import type { Sql } from '../../ports.ts'
 import { isLongerThan } from '../../../contract/byte-length.ts'
-import { changeRun, mustOpenRun, projectRun, recordOnRun } from './run.ts'
+import { changeRun, mustOpenRun, projectRun, recordOnRun } from './rows.ts'
 import { pageThatFits } from '../../actor/paging.ts'
 
 interface Row {

@@ -20,7 +20,7 @@ import {
 import type { RoomOf } from '../../actor/room.ts'
 import type { Sql } from '../../ports.ts'
 import type { Caller, Page } from '../record/caller.ts'
-import { enterSession, callerSession, mustBeOpen } from '../record/guards.ts'
+import { guardEntry, guardSession, guardOpenSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { type KeyTable, madeByKey, onceByKey } from '../../actor/keys.ts'
 import {
@@ -43,7 +43,7 @@ import {
   type RunRow,
   toRun,
   waitsOf,
-} from './run.ts'
+} from './rows.ts'
 import {
   lastRunEvents,
   listRunEvents,
@@ -134,14 +134,14 @@ export class Runs implements RoomOf<RunsApi> {
   }
 
   async create(caller: Caller, sent: RunCreate, key: string | null): Promise<Run> {
-    await enterSession(this.#kernel, caller)
+    await guardEntry(this.#kernel, caller)
     const input = this.#kernel.redact(sent)
     const fresh = this.#newId('run')
     return this.#kernel.commit((sql, now) => {
       const body = JSON.stringify(input)
       const known = madeByKey(sql, runKeys, key, body)
       if (known !== null) return toRun(sql, mustRun(sql, known))
-      mustBeOpen(this.#kernel.session())
+      guardOpenSession(this.#kernel.session())
       mustHaveRoom(sql)
       createRun(sql, now, fresh, { ...input, implicit: false })
       // With nothing left to use it waits from the start.
@@ -152,12 +152,12 @@ export class Runs implements RoomOf<RunsApi> {
   }
 
   async list(caller: Caller, page: Page): Promise<{ items: Run[]; next: number | null }> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     return listRuns(this.#kernel.ports.sql, page)
   }
 
   async get(caller: Caller, runId: string): Promise<RunRecord> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     const { sql } = this.#kernel.ports
     return {
       run: toRun(sql, mustRun(sql, runId)),
@@ -170,7 +170,7 @@ export class Runs implements RoomOf<RunsApi> {
   }
 
   async events(caller: Caller, runId: string, page: Page) {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     const { sql } = this.#kernel.ports
     const items = listRunEvents(sql, mustRun(sql, runId).id, page.after ?? 0, page.limit)
     const last = items.at(-1)?.seq
@@ -179,7 +179,7 @@ export class Runs implements RoomOf<RunsApi> {
   }
 
   async change(caller: Caller, runId: string, sent: RunChange): Promise<Run> {
-    await enterSession(this.#kernel, caller)
+    await guardEntry(this.#kernel, caller)
     const { status, phase, reason } = this.#kernel.hide(sent)
     return this.#kernel.commit((sql, now) => {
       const run = mustRun(sql, runId)
@@ -199,7 +199,7 @@ export class Runs implements RoomOf<RunsApi> {
   }
 
   async finish(caller: Caller, runId: string, sent: RunFinish): Promise<Run> {
-    await enterSession(this.#kernel, caller)
+    await guardEntry(this.#kernel, caller)
     const { status, outcome = status, reason } = this.#kernel.hide(sent)
     if (outcome !== status)
       throw new AppError('unprocessable', `The outcome must be "${status}", as the status is`, [
@@ -224,7 +224,7 @@ export class Runs implements RoomOf<RunsApi> {
     sent: RunEventAdd,
     key: string | null = null,
   ): Promise<RunEvent> {
-    await enterSession(this.#kernel, caller)
+    await guardEntry(this.#kernel, caller)
     const { kind, data } = this.#kernel.hide(sent)
     if (isLongerThan(JSON.stringify(data), maxRunEventBytes))
       throw new AppError('too_large', 'An entry has at most 64 KiB of JSON', [
@@ -245,7 +245,7 @@ export class Runs implements RoomOf<RunsApi> {
     sent: CheckpointCreate,
     key: string | null = null,
   ): Promise<Checkpoint> {
-    await enterSession(this.#kernel, caller)
+    await guardEntry(this.#kernel, caller)
     const checkpoint = this.#kernel.redact(sent)
     const fresh = this.#newId('chk')
     return this.#kernel.commit((sql, now) => {
@@ -264,7 +264,7 @@ export class Runs implements RoomOf<RunsApi> {
     checkpointId: string | null,
     key: string | null = null,
   ) {
-    await enterSession(this.#kernel, caller)
+    await guardEntry(this.#kernel, caller)
     return this.#kernel.commit((sql, now) => {
       const request = { scope: 'run.resume', key, body: [runId, checkpointId] }
       const id = onceByKey(sql, now, request, () =>
@@ -275,14 +275,14 @@ export class Runs implements RoomOf<RunsApi> {
   }
 
   async stored(caller: Caller, runId: string, after: number): Promise<TimelineRow[]> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     const { sql } = this.#kernel.ports
     mustRun(sql, runId)
     return timelineRows(sql, runId, after, timelineLength(sql, runId))
   }
 
   async verify(caller: Caller, runId: string): Promise<TimelineCheck> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     const { ports } = this.#kernel
     const { sql } = ports
     mustRun(sql, runId)

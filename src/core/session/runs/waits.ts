@@ -1,10 +1,10 @@
 import type { Sql } from '../../ports.ts'
 import { appendEvent } from '../log/events.ts'
-import { changeRun, mustRun, projectRun, type RunRow, type Wait, waitsOf } from './run.ts'
+import { changeRun, mustRun, projectRun, type RunRow, type Wait, waitsOf } from './rows.ts'
 import { hasEnded } from './transitions.ts'
 
 /** Something needs a person: the run waits from now on, or for one more thing. */
-export function waitFor(sql: Sql, now: number, runId: string, what: string, why: string): void {
+export function addRunWait(sql: Sql, now: number, runId: string, what: string, why: string): void {
   const run = mustRun(sql, runId)
   if (hasEnded(run.status) || isWaitingFor(run, what)) return
   saveWaits(sql, run, [...waitsOf(run), { what, why }])
@@ -12,7 +12,7 @@ export function waitFor(sql: Sql, now: number, runId: string, what: string, why:
 }
 
 /** A person has done it. The run goes on once nothing else is waited for. */
-export function stopWaiting(
+export function endRunWait(
   sql: Sql,
   now: number,
   runId: string,

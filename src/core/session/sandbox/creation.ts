@@ -6,7 +6,7 @@ import type { Answer } from '../../../contract/ask.ts'
 import { loadGeneration, noteGenerationSent } from '../generations/generations.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { nextLeaseExtension, leaseEnd } from '../generations/lease.ts'
-import { failSandboxStart, giveUpSandbox } from '../steps/lose-sandbox.ts'
+import { loseStartingSandbox, giveUpSandbox } from '../steps/lose-sandbox.ts'
 import { jitteredRetryMs } from '../../actor/jitter.ts'
 import { messageOf, outsideOrganisation, outsideProvider } from '../record/outside.ts'
 import { isLive } from '../record/record.ts'
@@ -187,7 +187,7 @@ export class SandboxCreation {
       clearDeadline(sql, `sandbox.create:${generation}`)
       if (info.state === 'exited') {
         const reason = this.#kernel.hide(info.reason ?? 'The agent ended while starting')
-        this.#kernel.answer(failSandboxStart(sql, now, reason, info.fault ?? null))
+        this.#kernel.answer(loseStartingSandbox(sql, now, reason, info.fault ?? null))
         return
       }
       const own = loadGeneration(sql, generation)
@@ -215,7 +215,7 @@ export class SandboxCreation {
     if (!this.#isWanted(generation)) return this.#leave(generation)
     const fault = code === 'unprocessable' ? 'user' : null
     this.#kernel.commit((sql, now) =>
-      this.#end(sql, generation, failSandboxStart(sql, now, this.#kernel.hide(reason), fault)),
+      this.#end(sql, generation, loseStartingSandbox(sql, now, this.#kernel.hide(reason), fault)),
     )
   }
 

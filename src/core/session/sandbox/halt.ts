@@ -4,7 +4,7 @@ import type { Sql } from '../../ports.ts'
 import type { Answer } from '../../../contract/ask.ts'
 import type { Halt } from '../../organisation/record/api.ts'
 import type { SandboxCaller } from '../record/caller.ts'
-import { callerSession } from '../record/guards.ts'
+import { guardSession } from '../record/guards.ts'
 import { appendEvent } from '../log/events.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { letGoSandbox } from '../steps/lose-sandbox.ts'
@@ -31,7 +31,7 @@ export class Halting {
   /** Asked again it changes nothing. */
   async halt(sandbox: SandboxCaller, order: Halt): Promise<void> {
     await this.#kernel.openSecrets()
-    const { generation, sandboxState } = callerSession(this.#kernel, sandbox)
+    const { generation, sandboxState } = guardSession(this.#kernel, sandbox)
     // An older one is being stopped already, and this one too if it is over.
     if (generation !== sandbox.generation || isOver(sandboxState)) return
     const reason = this.#kernel.hide(order.reason)

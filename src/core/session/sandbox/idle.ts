@@ -1,7 +1,7 @@
 import { linkClose } from '../../../contract/link.ts'
 import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
-import { idleSince } from '../turns/activity.ts'
+import { inactiveSince } from '../turns/activity.ts'
 import { appendEvent } from '../log/events.ts'
 import { loadGeneration, noteGenerationKept } from '../generations/generations.ts'
 import type { SessionKernel } from '../record/kernel.ts'
@@ -45,7 +45,7 @@ export class Idle {
   }
 
   since({ generation }: SessionRecord): number | null {
-    return idleSince(this.#kernel.ports.sql, this.#kernel.instance, generation)
+    return inactiveSince(this.#kernel.ports.sql, this.#kernel.instance, generation)
   }
 
   /** Null: it sleeps, or somebody has begun to use it meanwhile, and its work is saved either way. */

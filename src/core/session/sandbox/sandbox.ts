@@ -4,7 +4,7 @@ import type { RoomOf } from '../../actor/room.ts'
 import { clearTakenDeadline } from '../../actor/deadlines.ts'
 import type { Halt } from '../../organisation/record/api.ts'
 import type { Caller, SandboxCaller } from '../record/caller.ts'
-import { callerSession, ownSession } from '../record/guards.ts'
+import { guardSession, guardOwnSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { pruneSnapshots } from '../snapshots/pruning.ts'
 import { Saving } from '../snapshots/saving.ts'
@@ -81,7 +81,7 @@ export class Sandbox implements RoomOf<SandboxApi> {
 
   async replace(caller: Caller, reason: string, key: string | null = null): Promise<Session> {
     await this.#kernel.openSecrets()
-    ownSession(this.#kernel, caller, 'replace the sandbox of the session')
+    guardOwnSession(this.#kernel, caller, 'replace the sandbox of the session')
     this.#mustBeOpen(caller, 'replace the sandbox')
     this.#watch.replace(this.#kernel.hide(reason), key)
     return this.#view()
@@ -95,7 +95,7 @@ export class Sandbox implements RoomOf<SandboxApi> {
   }
 
   #mustBeOpen(caller: Caller, what: string): void {
-    if (callerSession(this.#kernel, caller).status === 'open') return
+    if (guardSession(this.#kernel, caller).status === 'open') return
     throw new AppError('wrong_state', `Cannot ${what}: session is closed`)
   }
 
@@ -104,7 +104,7 @@ export class Sandbox implements RoomOf<SandboxApi> {
   }
 
   async check(sandbox: SandboxCaller): Promise<void> {
-    const { generation } = callerSession(this.#kernel, sandbox)
+    const { generation } = guardSession(this.#kernel, sandbox)
     if (generation === sandbox.generation) await this.#watch.verify()
   }
 

@@ -9,14 +9,14 @@ import { dropOpenCommands } from '../commands/rows.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { interruptTurn } from '../turns/rows.ts'
 import {
-  failSandboxStart,
+  loseStartingSandbox,
   giveUpSandbox,
   loseSandbox,
   replaceSandbox,
 } from '../steps/lose-sandbox.ts'
 import { jitteredRetryMs } from '../../actor/jitter.ts'
 import { messageOf, outsideOrganisation, outsideProvider } from '../record/outside.ts'
-import { isPulseSilent, linkLost, pulseMs, recheckMs } from '../generations/pulse.ts'
+import { isPulseSilent, pulseLost, pulseMs, recheckMs } from '../generations/pulse.ts'
 import type { SessionRecord } from '../record/record.ts'
 import { onceByKey } from '../../actor/keys.ts'
 import { isOver } from '../record/record.ts'
@@ -85,7 +85,7 @@ export class SandboxWatch {
     if (!session) return
     const info = await this.#ask(session)
     if (info?.state === 'queued') this.#putOffBoot()
-    else await this.#lose(session, failSandboxStart, info, `Not ready within ${bootMs / 1000} s`)
+    else await this.#lose(session, loseStartingSandbox, info, `Not ready within ${bootMs / 1000} s`)
   }
 
   /** A clone that fails, or an agent that ends before it has called, cannot say so itself. */
@@ -94,10 +94,10 @@ export class SandboxWatch {
     if (!session) return
     const info = await this.#ask(session)
     this.#kernel.commit((sql, now) => setDeadline(sql, 'sandbox.look', now + lookMs))
-    if (info === null) await this.#lose(session, failSandboxStart, null, 'The sandbox is gone')
+    if (info === null) await this.#lose(session, loseStartingSandbox, null, 'The sandbox is gone')
     else if (info.state === 'queued') this.#putOffBoot()
     else if (info.state === 'exited')
-      await this.#lose(session, failSandboxStart, info, 'The agent ended while starting')
+      await this.#lose(session, loseStartingSandbox, info, 'The agent ended while starting')
   }
 
   /** Waiting for a place to boot does not count: its time begins when it has one, and the host has a limit of its own. */
@@ -116,7 +116,7 @@ export class SandboxWatch {
     const silent = isPulseSilent(ports)
     if (silent) ports.host.closeAgent(linkClose.broke, 'Nothing was heard of the agent')
     this.#kernel.commit((sql, now) => {
-      if (silent) linkLost(sql, now)
+      if (silent) pulseLost(sql, now)
       setDeadline(sql, 'sandbox.pulse', now + pulseMs)
     })
   }

@@ -3,11 +3,11 @@ import type { SkillUsage, SkillVerdict } from '../../../contract/skill-usage.ts'
 import type { RoomOf } from '../../actor/room.ts'
 import { pinsOf } from '../pins/pins.ts'
 import type { Caller } from '../record/caller.ts'
-import { callerSession } from '../record/guards.ts'
+import { guardSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { findRun } from '../runs/run.ts'
+import { findRun } from '../runs/rows.ts'
 import { listSkillTexts, type SkillText } from './texts.ts'
-import { recordUsage } from './usage.ts'
+import { recordSkillUsage } from './usage.ts'
 
 export interface SkillsApi {
   /** Once per run, skill and outcome. */
@@ -26,12 +26,12 @@ export class Skills implements RoomOf<SkillsApi> {
   }
 
   async texts(caller: Caller): Promise<SkillText[]> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     return listSkillTexts(this.#kernel.ports.sql)
   }
 
   async judge(caller: Caller, runId: string, verdict: SkillVerdict): Promise<SkillUsage> {
-    const { id: sessionId } = callerSession(this.#kernel, caller)
+    const { id: sessionId } = guardSession(this.#kernel, caller)
     await this.#kernel.openSecrets()
     return this.#kernel.commit((sql, now) => {
       if (!findRun(sql, runId)) throw new AppError('not_found', `No such run: "${runId}"`)
@@ -39,7 +39,7 @@ export class Skills implements RoomOf<SkillsApi> {
       if (!pin) throw notBegunWith(verdict.skillId)
       const note = this.#kernel.hide(verdict.note)
       const use = { pin, runId, outcome: verdict.outcome, actor: caller.keyId, note }
-      return { ...recordUsage(sql, now, use), sessionId: sessionId as SkillUsage['sessionId'] }
+      return { ...recordSkillUsage(sql, now, use), sessionId: sessionId as SkillUsage['sessionId'] }
     })
   }
 }

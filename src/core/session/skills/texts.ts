@@ -32,7 +32,7 @@ export const listSkillTexts = (sql: Sql): SkillText[] =>
   sql.all<SkillText>('select name, path, found, content from skill_texts order by name')
 
 /** The pinned skills, with the texts that were read; `path` is left on those that nobody has looked for yet. */
-export function givenSkills(sql: Sql): (PinnedSkill & { name: string })[] {
+export function givenSkillTexts(sql: Sql): (PinnedSkill & { name: string })[] {
   const texts = new Map(listSkillTexts(sql).map((text) => [text.name, text]))
   return pinsOf(sql, 'skill').flatMap(({ name, content }) => {
     const { path, ...skill } = pinnedSkill({ content })

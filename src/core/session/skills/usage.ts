@@ -3,7 +3,7 @@ import { addToOutbox } from '../../actor/outbox.ts'
 import type { Sql } from '../../ports.ts'
 import { appendEvent } from '../log/events.ts'
 import { type Pin, pinsOf } from '../pins/pins.ts'
-import { recordOnRun } from '../runs/run.ts'
+import { recordOnRun } from '../runs/rows.ts'
 
 /** OpenCode's own tool that loads a skill. */
 export const skillTool = 'skill'
@@ -13,7 +13,7 @@ type Row = Omit<SkillUsage, 'sessionId'>
 const columns = `id, skill_id as skillId, version, run_id as runId, outcome, actor, note, created_at as createdAt`
 
 /** What OpenCode's tool was given or has done. A skill that the session did not begin with is the repository's own. */
-export function followSkill(
+export function followSkillUsage(
   sql: Sql,
   now: number,
   runId: string,
@@ -22,7 +22,7 @@ export function followSkill(
 ): void {
   const name = (input as { name?: unknown } | null)?.name
   const pin = pinsOf(sql, 'skill').find((one) => one.name === name)
-  if (pin) recordUsage(sql, now, { pin, runId, outcome, actor: 'sandbox', note: '' })
+  if (pin) recordSkillUsage(sql, now, { pin, runId, outcome, actor: 'sandbox', note: '' })
 }
 
 interface Use {
@@ -34,7 +34,11 @@ interface Use {
 }
 
 /** Once per run, skill and outcome: the same again is the first. */
-export function recordUsage(sql: Sql, now: number, { pin, runId, outcome, actor, note }: Use): Row {
+export function recordSkillUsage(
+  sql: Sql,
+  now: number,
+  { pin, runId, outcome, actor, note }: Use,
+): Row {
   const known = findUsage(sql, runId, pin.id, outcome)
   if (known) return known
   const { name, revision: version, sha256 } = pin
@@ -58,7 +62,7 @@ const findUsage = (sql: Sql, runId: string, skillId: string, outcome: string): R
   )[0]
 
 /** All of it, anew. */
-export function projectUsage(sql: Sql, now: number): void {
+export function projectSkillUsage(sql: Sql, now: number): void {
   for (const row of sql.all<Row>(`select ${columns} from skill_usage order by n`))
     addToOutbox(sql, now, 'skill_usage', row)
 }

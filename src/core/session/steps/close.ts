@@ -1,6 +1,6 @@
 import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
-import { endOpenRuns } from '../approvals/close-runs.ts'
+import { closeOpenRuns } from '../approvals/close-runs.ts'
 import { abandonCalls } from '../calls/rows.ts'
 import { addCommand, dropOpenCommands } from '../commands/rows.ts'
 import { denyOpenQuestions } from '../gate/questions.ts'
@@ -26,7 +26,7 @@ export function closeSession(kernel: SessionKernel, reason: string): void {
     abandonCalls(sql, now, kernel.instance)
     clearDeadline(sql, 'close')
     // Before their turns end: a run that a prompt made would end as its turn does.
-    endOpenRuns(sql, now, 'The session was closed')
+    closeOpenRuns(sql, now, 'The session was closed')
     requestAbort(sql, now, session.generation, 'The session was closed')
     interruptTurn(sql, now, 'The session was closed')
     suspectAllAttempts(sql, now, 'The session was closed')

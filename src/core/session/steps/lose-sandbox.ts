@@ -14,7 +14,7 @@ import {
   missingFromGeneration,
   wasReady,
 } from '../generations/generations.ts'
-import { lossNoticeText } from '../generations/notice.ts'
+import { generationNoticeText } from '../generations/notice.ts'
 import { loadSession } from '../record/record.ts'
 import { changeSandbox, isStarting, nextSandboxState } from '../generations/sandbox-states.ts'
 import {
@@ -53,7 +53,7 @@ export function loseSandbox(
 }
 
 /** It did not become ready. Another one is tried, from the next older thing; after enough of them it is given up. */
-export function failSandboxStart(
+export function loseStartingSandbox(
   sql: Sql,
   now: number,
   reason: string,
@@ -105,9 +105,9 @@ export function letGoSandbox(sql: Sql, now: number, generation: number, why: Rel
 }
 
 /** Its agent says that it cannot go on. */
-export function breakSandbox(sql: Sql, now: number, reason: string): Answer[] {
+export function loseBrokenSandbox(sql: Sql, now: number, reason: string): Answer[] {
   return isStarting(loadSession(sql).sandboxState)
-    ? failSandboxStart(sql, now, reason)
+    ? loseStartingSandbox(sql, now, reason)
     : loseSandbox(sql, now, 'broken', reason)
 }
 
@@ -158,7 +158,7 @@ export function replaceSandbox(
     snapshotId,
     snapshotAt: missing.since,
     interruptedTurnId: turnId ?? interruptedIn(sql, before.generation),
-    lost: lossNoticeText(missing),
+    lost: generationNoticeText(missing),
   })
   return answers
 }

@@ -17,9 +17,9 @@ import { loadAttemptTerms } from '../record/attempt-terms.ts'
 import { noteTurnEnded, noteTurnStarted } from './run-turns.ts'
 import { addCommand, finishCommand, steerPrefix } from '../commands/rows.ts'
 import { appendEvent } from '../log/events.ts'
-import { abilityNotice } from '../executions/notice.ts'
-import { proposalNotice } from '../offers/proposals.ts'
-import { noticeOf } from '../generations/notice.ts'
+import { executionNotice } from '../executions/notice.ts'
+import { offerProposalNotice } from '../offers/proposals.ts'
+import { generationNotice } from '../generations/notice.ts'
 import { unwatchTurnSilence, watchTurnSilence } from './silence.ts'
 
 interface TurnRow {
@@ -83,7 +83,7 @@ export function steerTurn(
 ): string | null {
   const running = runningTurn(sql)
   if (!running || running.abort_requested) return null
-  const notice = abilityNotice(sql) ?? proposalNotice(sql, now, steer.input.text)
+  const notice = executionNotice(sql) ?? offerProposalNotice(sql, now, steer.input.text)
   addCommand(sql, now, {
     id: `${steerPrefix}${steer.messageSuffix}`,
     generation: steer.generation,
@@ -109,8 +109,8 @@ export function startNextTurn(sql: Sql, now: number, generation: number): void {
   const next = sql.all<TurnRow>(`select * from turns where state = 'queued' order by n limit 1`)[0]
   if (!next) return
   const notices = [
-    noticeOf(sql, now, generation),
-    abilityNotice(sql) ?? proposalNotice(sql, now, next.prompt),
+    generationNotice(sql, now, generation),
+    executionNotice(sql) ?? offerProposalNotice(sql, now, next.prompt),
   ].filter((one) => one !== null)
   sql.run(`update turns set state = 'running', started_at = ? where n = ?`, now, next.n)
   addCommand(sql, now, {

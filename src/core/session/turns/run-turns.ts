@@ -2,7 +2,7 @@ import type { RunEnd } from '../../../contract/run.ts'
 import type { TurnState } from '../../../contract/turn.ts'
 import type { Sql } from '../../ports.ts'
 import { closeRun } from '../approvals/close-runs.ts'
-import { changeRun, createRun, findRun, mustOpenRun, openRun, recordOnRun } from '../runs/run.ts'
+import { changeRun, createRun, findRun, mustOpenRun, openRun, recordOnRun } from '../runs/rows.ts'
 
 const endOfTurn: Partial<Record<TurnState, RunEnd>> = {
   completed: 'completed',

@@ -4,17 +4,17 @@ import { Waiters } from '../../actor/waiters.ts'
 import { AppError } from '../../../contract/error.ts'
 import { linkClose } from '../../../contract/link.ts'
 import { type PromptCreate, type Turn, turnEnds, turnPatience } from '../../../contract/turn.ts'
-import { ownedId } from '../runs/run.ts'
+import { ownedId } from '../runs/rows.ts'
 import { runOfPrompt } from './run-turns.ts'
 import { abortReason, commandAbort, requestAbort } from './aborts.ts'
 import { type SessionBudget, mustHaveBudget } from '../budget/budget.ts'
 import type { Caller, Listed, Page } from '../record/caller.ts'
 import { denyOpenQuestions } from '../gate/questions.ts'
-import { callerSession, enterSession, notClaimed } from '../record/guards.ts'
+import { guardSession, guardEntry, notClaimed } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { wakeSandbox } from '../generations/sandbox-start.ts'
 import { type KeyTable, madeByKey } from '../../actor/keys.ts'
-import { linkLost } from '../generations/pulse.ts'
+import { pulseLost } from '../generations/pulse.ts'
 import { type SessionRecord, withdrawPersonalMemory } from '../record/record.ts'
 import { watchLastTurnSilence, unwatchTurnSilence, watchTurnSilence } from './silence.ts'
 import {
@@ -55,14 +55,14 @@ export class Turns implements RoomOf<TurnsApi> {
   }
 
   async prompt(caller: Caller, sent: PromptCreate, idempotencyKey: string | null): Promise<Turn> {
-    callerSession(this.#kernel, caller)
+    guardSession(this.#kernel, caller)
     await this.#kernel.openSecrets()
-    const { id: sessionId } = callerSession(this.#kernel, caller)
+    const { id: sessionId } = guardSession(this.#kernel, caller)
     const input = this.#kernel.redact(sent)
     const body = JSON.stringify([input.text, input.steer, input.runId ?? null])
     const turnId = await this.#budget.spend((sql, now) => {
       // After the wait: it may have been closed or replaced meanwhile.
-      const session = callerSession(this.#kernel, caller)
+      const session = guardSession(this.#kernel, caller)
       const known = madeByKey(sql, promptKeys, idempotencyKey, body)
       if (known) return known
       mustTakePrompts(session)
@@ -115,7 +115,7 @@ export class Turns implements RoomOf<TurnsApi> {
   }
 
   #load(caller: Caller, turnId: string): Turn {
-    const session = callerSession(this.#kernel, caller)
+    const session = guardSession(this.#kernel, caller)
     return loadTurn(this.#kernel.ports.sql, session.id, turnId)
   }
 
@@ -127,13 +127,13 @@ export class Turns implements RoomOf<TurnsApi> {
   }
 
   async list(caller: Caller, page: Page): Promise<Listed<Turn>> {
-    const session = callerSession(this.#kernel, caller)
+    const session = guardSession(this.#kernel, caller)
     return listTurns(this.#kernel.ports.sql, session.id, page)
   }
 
   /** The running one; queued ones are dropped. */
   readonly abort = async (caller: Caller, reason: string): Promise<void> => {
-    await enterSession(this.#kernel, caller)
+    await guardEntry(this.#kernel, caller)
     const why = this.#kernel.hide(reason) || `Aborted by ${caller.owner || caller.keyId}`
     this.#kernel.commit((sql, now) => {
       this.#kernel.answer(denyOpenQuestions(sql, now, 'The turn was aborted', 'abort'))
@@ -174,7 +174,7 @@ export class Turns implements RoomOf<TurnsApi> {
     this.#kernel.commit((sql, now) => {
       if (!runningTurn(sql)) return unwatchTurnSilence(sql)
       if (!isUp) return watchTurnSilence(sql, now)
-      linkLost(sql, now)
+      pulseLost(sql, now)
       watchLastTurnSilence(sql, now)
     })
   }

@@ -5,7 +5,7 @@ import type { RoomOf } from '../../actor/room.ts'
 import type { KnownSecret } from '../../redaction/redaction.ts'
 import type { Sql } from '../../ports.ts'
 import type { SandboxCaller } from '../record/caller.ts'
-import { mustBeOpen, openSandboxSession } from '../record/guards.ts'
+import { guardOpenSession, guardOpenSandbox } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { messageOf, outsideOrganisation } from '../record/outside.ts'
 import { openSecrets, type OpenValue, sealedSecrets } from '../record/secrets.ts'
@@ -45,7 +45,7 @@ export class Upstreams implements RoomOf<UpstreamsApi>, UpstreamsApi {
   }
 
   #mustMay(sandbox: SandboxCaller, host: string): void {
-    mustBeOpen(openSandboxSession(this.#kernel, sandbox))
+    guardOpenSession(guardOpenSandbox(this.#kernel, sandbox))
     const { sql } = this.#kernel.ports
     if (!listUpstreams(sql).some((upstream) => upstream.host === host))
       throw new AppError('not_found', `This session has no secret for "${host}"`)

@@ -7,7 +7,7 @@ import { listPins, withoutContent } from '../pins/pins.ts'
 import type { CreateSession } from '../record/record.ts'
 import { appendEvent } from '../log/events.ts'
 import { saveAttemptTerms } from '../record/attempt-terms.ts'
-import { savePolicy } from '../gate/policy-row.ts'
+import { savePolicyRow } from '../gate/policy-row.ts'
 import {
   equipmentOf,
   idleSecondsOf,
@@ -119,7 +119,7 @@ export function openWarm(sql: Sql, now: number, create: CreateSession, plan: New
     input.replacement ?? 'auto',
     JSON.stringify(plan.agentConfig),
   )
-  savePolicy(sql, create.policy ?? null)
+  savePolicyRow(sql, create.policy ?? null)
   if (create.attempt) saveAttemptTerms(sql, create.attempt)
   if (input.budget) saveBudget(sql, now, input.budget, keyId)
   if (idleSeconds !== null) setDeadline(sql, 'sandbox.idle', now + idleSeconds * 1000)

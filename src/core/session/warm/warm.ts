@@ -5,7 +5,7 @@ import { clearDeadline } from '../../actor/deadlines.ts'
 import type { WarmState } from '../../organisation/record/api.ts'
 import type { Sql } from '../../ports.ts'
 import type { CreateSession } from '../record/record.ts'
-import { callerSession, type SessionCaller } from '../record/guards.ts'
+import { guardSession, type SessionCaller } from '../record/guards.ts'
 import { markErased } from '../steps/erase.ts'
 import { endGeneration } from '../generations/generations.ts'
 import type { SessionKernel } from '../record/kernel.ts'
@@ -48,9 +48,9 @@ export class Warm implements RoomOf<WarmApi> {
 
   /** Decided once, in one commit: whoever asks later, or at the same time, hears the same. */
   async adopt(create: CreateSession): Promise<Session | null> {
-    if (callerSession(this.#kernel, create).status !== 'warm') return this.#claimedBy(create)
+    if (guardSession(this.#kernel, create).status !== 'warm') return this.#claimedBy(create)
     const plan = await this.#claiming.plan(this.#kernel.ports, create)
-    const session = callerSession(this.#kernel, create)
+    const session = guardSession(this.#kernel, create)
     if (session.status !== 'warm') return this.#claimedBy(create)
     // A machine that has just died may still look ready.
     const isAlive = session.sandboxState === 'ready' && !isPulseSilent(this.#kernel.ports)
@@ -71,7 +71,7 @@ export class Warm implements RoomOf<WarmApi> {
   }
 
   async drop(caller: SessionCaller, reason: string): Promise<boolean> {
-    const session = callerSession(this.#kernel, caller)
+    const session = guardSession(this.#kernel, caller)
     if (session.status !== 'warm') return session.claimedFor === null
     this.#kernel.commit((sql, now) => drop(sql, now, session, reason))
     return true

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { ExecutionCreate } from '../../../../src/contract/execution.ts'
-import { parseAbility } from '../../../../src/core/abilities/definition.ts'
+import { parseAbilityDefinition } from '../../../../src/core/abilities/definition.ts'
 import type { AbilityCopy } from '../../../../src/core/session/executions/rows.ts'
 import { agentEvent } from '../../../support/agent.ts'
 import { isLong } from '../../../support/long.ts'
@@ -9,7 +9,7 @@ import { RunWorld } from '../../../support/run-world.ts'
 import { testCaller } from '../../../support/session.ts'
 
 const copyOf = (yaml: string): AbilityCopy => {
-  const parsed = parseAbility(yaml, null)
+  const parsed = parseAbilityDefinition(yaml, null)
   if ('errors' in parsed) throw new Error(JSON.stringify(parsed.errors))
   const { name } = parsed.ability
   return { name, version: 1, hash: name.padEnd(64, '0'), definition: parsed.ability, files: [] }

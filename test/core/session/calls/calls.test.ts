@@ -6,9 +6,9 @@ import {
   findCallAnswer,
   releaseCall,
   settleCall,
+  listCalls,
+  describeCalls,
 } from '../../../../src/core/session/calls/rows.ts'
-import { listCalls } from '../../../../src/core/session/calls/list.ts'
-import { describeCalls } from '../../../../src/core/session/calls/rows.ts'
 import { climbLadder } from '../../../../src/core/actor/ladder.ts'
 import { addToOutbox, outboxLag, unsentOutbox } from '../../../../src/core/actor/outbox.ts'
 import type { Sql } from '../../../../src/core/ports.ts'

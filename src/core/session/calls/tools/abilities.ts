@@ -13,7 +13,7 @@ import {
   abilityStatusTool,
   abilityValidateTool,
 } from '../../../../contract/tools/abilities.ts'
-import { checkAbility } from '../../../abilities/definition.ts'
+import { checkAbilityDefinition } from '../../../abilities/definition.ts'
 import { gatewayTool } from './tool.ts'
 
 export const abilityList = gatewayTool({
@@ -111,7 +111,10 @@ export const abilityValidate = gatewayTool({
   repeatable: true,
   run(args) {
     const { path } = args
-    const checked = checkAbility({ source: args.source, ...(path !== undefined && { path }) })
+    const checked = checkAbilityDefinition({
+      source: args.source,
+      ...(path !== undefined && { path }),
+    })
     const { valid, errors, warnings } = checked
     return { success: valid, result: checkedText(checked), data: { valid, errors, warnings } }
   },

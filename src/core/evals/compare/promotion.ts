@@ -1,6 +1,6 @@
 import type { EvalSide, GateDecision, GateRule } from '../../../contract/eval-compare.ts'
-import { intervalOf } from '../statistics/interval.ts'
-import { type CaseTrials, isPassed, summaryOf, trialsOf } from './sides.ts'
+import { confidenceInterval } from '../statistics/interval.ts'
+import { type CaseTrials, isPassedTrial, summaryOfSide, trialsOfSide } from './sides.ts'
 
 /**
  * Whether a candidate may be released. Fail: something of the rule does not hold. Inconclusive: the rule asks for more
@@ -13,7 +13,7 @@ export function decidePromotion(
   baseline: EvalSide | null,
   { seed = 1 }: { seed?: number } = {},
 ): GateDecision {
-  const trials = trialsOf(candidate)
+  const trials = trialsOfSide(candidate)
   const failed: string[] = []
   const unknown: string[] = []
   const held: string[] = []
@@ -41,7 +41,7 @@ function checkScore(
   { failed, held }: Pick<Reasons, 'failed' | 'held'>,
 ): void {
   if (minScore === undefined) return
-  const { score } = summaryOf(candidate, [...trials.values()])
+  const { score } = summaryOfSide(candidate, [...trials.values()])
   if (score >= minScore) held.push(`The score is ${score}, at least ${minScore}`)
   else failed.push(`The score is ${score}, below ${minScore}`)
 }
@@ -54,7 +54,7 @@ function checkRequired(
   const required = candidate.cases.filter((each) => each.required)
   const lost = required.filter(({ id }) => {
     const trial = trials.get(id)
-    return trial === undefined || !isPassed(trial)
+    return trial === undefined || !isPassedTrial(trial)
   })
   for (const { id } of lost.slice(0, 20)) failed.push(`The required case "${id}" did not pass`)
   if (lost.length === 0 && required.length > 0)
@@ -76,7 +76,7 @@ function checkInterval(
   if (baseline === null) return void unknown.push('There is no baseline to compare with')
   if (baseline.suiteDigest !== candidate.suiteDigest)
     return void unknown.push('The baseline is of another suite: run it again with this one')
-  const differences = [...trialsOf(baseline).values()].flatMap((before) => {
+  const differences = [...trialsOfSide(baseline).values()].flatMap((before) => {
     const after = trials.get(before.id)
     return after === undefined ? [] : [Math.round((after.score - before.score) * 1e9) / 1e9]
   })
@@ -84,7 +84,7 @@ function checkInterval(
     return void unknown.push(
       `${differences.length} cases can be compared, and the rule needs at least ${minCases}`,
     )
-  const interval = intervalOf(differences, { confidence, seed })
+  const interval = confidenceInterval(differences, { confidence, seed })
   if (interval === null) return void unknown.push('Nothing can be compared')
   const { low, high } = interval
   const shown = `the difference to the baseline is between ${points(low)} and ${points(high)} (${confidence * 100} %)`

@@ -1,12 +1,10 @@
 import type { AgentStep, SkillStep } from '../../contract/ability.ts'
-import { cutText } from './outputs.ts'
-import { fillText, type Filling } from './placeholders.ts'
+import { cutOutput } from './outputs.ts'
+import { fillPlaceholders, type Filling } from './placeholders.ts'
 
 /** About ten thousand tokens of each step, and twice that of all. */
 const maxOutput = 40_000
 const maxContext = 80_000
-/** Lines that are kept at either end of an output that is to be short. */
-const keptLines = 20
 
 /** What a step has printed, for the steps after it. */
 export interface PriorOutput {
@@ -16,66 +14,54 @@ export interface PriorOutput {
   output: string
 }
 
-/** Head and tail, with a mark that says how much is missing. */
-export function summarizeLines(text: string): string {
-  const lines = text.split('\n')
-  const left = lines.length - 2 * keptLines
-  if (left <= 0) return text
-  return [
-    ...lines.slice(0, keptLines),
-    `… ${left} lines omitted …`,
-    ...lines.slice(-keptLines),
-  ].join('\n')
-}
-
 /** Of the steps that it needs, each under a heading; what is too long is cut at head and tail. Empty: there is none. */
-export function priorContext(priors: readonly PriorOutput[]): string {
+export function priorStepsPrompt(priors: readonly PriorOutput[]): string {
   const given = priors.filter(({ output }) => output.trim() !== '')
   if (given.length === 0) return ''
   const most = Math.min(maxOutput, Math.floor(maxContext / given.length))
   const texts = given.map(
     ({ id, by, output }) =>
-      `### Step: ${id}${by === null ? '' : ` (${by})`}\n${cutText(output.trim(), most)}`,
+      `### Step: ${id}${by === null ? '' : ` (${by})`}\n${cutOutput(output.trim(), most)}`,
   )
   return `## Context from prior steps\n\n${texts.join('\n\n')}\n\n---\n\n`
 }
 
 /** What an ability's folder tells all who work on its steps. */
-export const guideText = (guide: string | undefined): string =>
+export const guidePrompt = (guide: string | undefined): string =>
   guide === undefined || guide === '' ? '' : `## Before you begin\n\n${guide}\n\n---\n\n`
 
 /** A path of the workspace is named for the agent to read; anything else is text. */
 const isPath = (text: string): boolean =>
   /^\.{0,2}\/?[\w.@-]+(\/[\w.@*-]+)*\/?$/.test(text) && /[./]/.test(text)
 
-export function agentPrompt(
+export function agentStepPrompt(
   { prompt, context, summarize }: Pick<AgentStep, 'prompt' | 'context' | 'summarize'>,
   filling: Filling,
   priors: readonly PriorOutput[],
 ): string {
-  const entries = context.map((text) => fillText(text, filling).trim()).filter(Boolean)
+  const entries = context.map((text) => fillPlaceholders(text, filling).trim()).filter(Boolean)
   const paths = entries.filter(isPath).map((path) => `- ${path}`)
-  const texts = entries.filter((text) => !isPath(text)).map((text) => cutText(text, maxOutput))
+  const texts = entries.filter((text) => !isPath(text)).map((text) => cutOutput(text, maxOutput))
   return [
-    priorContext(priors),
+    priorStepsPrompt(priors),
     texts.length > 0 ? `## Given\n\n${texts.join('\n\n')}\n\n` : '',
     paths.length > 0 ? `## Look at\n\n${paths.join('\n')}\n\n` : '',
-    `## Your task\n\n${fillText(prompt, filling).trim()}\n`,
+    `## Your task\n\n${fillPlaceholders(prompt, filling).trim()}\n`,
     endText(summarize),
   ].join('')
 }
 
-export function skillPrompt(
+export function skillStepPrompt(
   { skill, inputs, summarize }: Pick<SkillStep, 'skill' | 'inputs' | 'summarize'>,
   text: string,
   filling: Filling,
   priors: readonly PriorOutput[],
 ): string {
   const given = Object.entries(inputs).map(
-    ([name, value]) => `- ${name}: ${fillText(asText(value), filling)}`,
+    ([name, value]) => `- ${name}: ${fillPlaceholders(asText(value), filling)}`,
   )
   return [
-    priorContext(priors),
+    priorStepsPrompt(priors),
     `## Skill: ${skill}\n\n${text.trim()}\n\n`,
     given.length > 0 ? `## Inputs\n\n${given.join('\n')}\n\n` : '',
     '## Your task\n\nDo what the skill says.\n',
@@ -92,9 +78,5 @@ function endText(summarize: AgentStep['summarize']): string {
   return summarize ? '\nYour last message is what the next steps get: keep it short.\n' : ''
 }
 
-/** What an agent has said last, as it is kept. */
-export const keptOutput = (text: string, summarize: AgentStep['summarize']): string =>
-  summarize === true ? summarizeLines(text) : text
-
-export const goOnText = (stepId: string): string =>
+export const goOnPrompt = (stepId: string): string =>
   `Step '${stepId}' is not finished: you have not said what came of it. Go on, and end with a text that says so.`

@@ -227,10 +227,12 @@ export interface Known {
   steps: Readonly<Record<string, { status: StepStatus; output: string }>>
 }
 
-export function holds(condition: Condition, known: Known): boolean {
-  if (condition.kind === 'or') return holds(condition.left, known) || holds(condition.right, known)
-  if (condition.kind === 'and') return holds(condition.left, known) && holds(condition.right, known)
-  if (condition.kind === 'not') return !holds(condition.of, known)
+export function conditionHolds(condition: Condition, known: Known): boolean {
+  if (condition.kind === 'or')
+    return conditionHolds(condition.left, known) || conditionHolds(condition.right, known)
+  if (condition.kind === 'and')
+    return conditionHolds(condition.left, known) && conditionHolds(condition.right, known)
+  if (condition.kind === 'not') return !conditionHolds(condition.of, known)
   if (condition.kind === 'true') return valueOf(condition.of, known) === true
   const { operator, left, right } = condition
   return compares(operator, valueOf(left, known), valueOf(right, known))

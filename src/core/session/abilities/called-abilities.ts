@@ -11,7 +11,7 @@ const maxCharacters = 1_500_000
 export type FindAbility = (name: string, version: number | null) => Promise<AbilityCopy | null>
 
 /** An ability with copies of all that its workflow steps may call, as they are now. */
-export async function withCalled(
+export async function withCalledAbilities(
   find: FindAbility,
   create: ExecutionCreate,
 ): Promise<ExecutionGiven> {

@@ -7,7 +7,7 @@ import { checkInputs } from '../../abilities/inputs.ts'
 import { hashText } from '../../hash.ts'
 import type { Sql } from '../../ports.ts'
 import { type AbilityCopy, insertExecution, type NewExecution } from '../executions/rows.ts'
-import { abilityWorkflow, changeRun, createRun } from '../runs/run.ts'
+import { abilityWorkflow, changeRun, createRun } from '../runs/rows.ts'
 import { masked } from './secrets.ts'
 
 /** What an execution begins with. Its secret inputs are elsewhere. */
@@ -49,7 +49,7 @@ export function startExecution(sql: Sql, now: number, start: NewStart): NewExecu
 }
 
 /** What an approval of the plan holds for: this ability, those that it calls, and these inputs (secret ones are masked). */
-export function planHashOf(
+export function executionStartHash(
   { hash }: Pick<AbilityCopy, 'hash'>,
   nested: Readonly<Record<string, string>>,
   inputs: InputValues,
@@ -58,7 +58,7 @@ export function planHashOf(
 }
 
 /** With defaults; or refuses, with every mistake. */
-export function readInputs(
+export function executionStartInputs(
   { inputs }: Pick<AbilityDocument, 'inputs'>,
   given: ExecutionCreate['inputs'],
 ): InputValues {

@@ -1,18 +1,18 @@
 import type { AbilityStep } from '../../../contract/ability.ts'
 import type { AbilityPlan, PlannedStep } from '../../../contract/execution.ts'
-import { fillText } from '../../abilities/placeholders.ts'
-import { type Condition, holds, readCondition } from '../../abilities/when.ts'
+import { fillPlaceholders } from '../../abilities/placeholders.ts'
+import { type Condition, conditionHolds, readCondition } from '../../abilities/conditions.ts'
 import type { Sql } from '../../ports.ts'
 import { isGuide } from '../../registry/abilities/hook-files.ts'
 import {
   type AbilityCopy,
   type ExecutionRow,
   type StepRow,
-  stepsOfAbility,
+  executionStepsOf,
 } from '../executions/rows.ts'
-import { definitionOf, type Moving, timeoutOf } from './moving.ts'
+import { stepDefinition, type Moving, stepTimeout } from './step-work.ts'
 import type { Scripts } from './scripts.ts'
-import type { NewStart } from './start.ts'
+import type { NewStart } from './execution-start.ts'
 
 /** What an execution with these inputs would do. Decides nothing and writes nothing. */
 export function planExecution(
@@ -57,7 +57,7 @@ function imagined(
 }
 
 const rowsOf = ({ definition }: AbilityCopy): StepRow[] =>
-  stepsOfAbility(definition).map((step, position) => ({
+  executionStepsOf(definition).map((step, position) => ({
     ...{ ...step, execution_id: '', position, state: 'pending', tries: 0, nudges: 0 },
     ...{ subject: null, output: null, error: null, exit_code: null, stops: 0 },
     ...{ deadline_at: null, started_at: null, ended_at: null },
@@ -69,7 +69,7 @@ function planStep(
   scripts: Scripts,
   nested: Readonly<Record<string, string>>,
 ): PlannedStep {
-  const step = definitionOf(moving, row)
+  const step = stepDefinition(moving, row)
   const { settings } = moving.copy.definition
   const hookPolicy = row.part === 'after' ? 'continue' : 'stop'
   const base: PlannedStep = {
@@ -77,9 +77,10 @@ function planStep(
     ...{ description: step?.description ?? null, when: step?.when ?? null },
     runs: willRun(moving, step),
     onFailure: row.part === 'step' ? (step?.on_failure ?? settings.on_failure) : hookPolicy,
-    timeoutMs: timeoutOf(step),
+    timeoutMs: stepTimeout(step),
     what: step === undefined ? '' : whatOf(moving, step),
     ...{ decision: null, asks: row.type === 'approval', reason: null, isolation: null },
+    network: null,
     ...{ notEnforced: [], notPinned: [], problem: null },
   }
   if (step?.type === 'workflow' && !Object.hasOwn(nested, step.workflow))
@@ -93,13 +94,13 @@ function planStep(
     ...{ what: command, decision, reason, notPinned, notEnforced: plan.notEnforced },
     // Whoever approves the plan has answered for its scripts.
     asks: decision === 'ask' && settings.approval !== 'plan',
-    isolation: plan.strategy,
+    ...{ isolation: plan.strategy, network: plan.network },
   }
 }
 
 function whatOf({ filling }: Moving, step: AbilityStep): string {
-  if (step.type === 'agent') return `${step.agent}: ${fillText(step.prompt, filling)}`
-  if (step.type === 'approval') return fillText(step.prompt, filling)
+  if (step.type === 'agent') return `${step.agent}: ${fillPlaceholders(step.prompt, filling)}`
+  if (step.type === 'approval') return fillPlaceholders(step.prompt, filling)
   if (step.type === 'skill') return step.skill
   return step.type === 'workflow' ? step.workflow : step.run
 }
@@ -110,7 +111,7 @@ function willRun({ filling, secrets }: Moving, step: AbilityStep | undefined): P
   if ('problem' in read) return 'no'
   if (speaksOfSteps(read.condition)) return 'depends'
   const inputs = { ...filling.inputs, ...secrets }
-  return holds(read.condition, { inputs, steps: {} }) ? 'yes' : 'no'
+  return conditionHolds(read.condition, { inputs, steps: {} }) ? 'yes' : 'no'
 }
 
 function speaksOfSteps(condition: Condition): boolean {

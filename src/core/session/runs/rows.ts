@@ -79,7 +79,7 @@ export function createRun(
 /** Who works in it. The memories that the session began with are read by its first run. */
 function recordGiven(sql: Sql, now: number, id: string): void {
   const pins = listPins(sql)
-  for (const pin of pins.filter(({ kind }) => kind === 'agent')) recordAgent(sql, now, id, pin)
+  for (const pin of pins.filter(({ kind }) => kind === 'agent')) recordAgentOnRun(sql, now, id, pin)
   if (sql.all('select 1 from runs limit 2').length > 1) return
   const memories = pins.filter(({ kind }) => kind === 'memory')
   if (memories.length === 0) return
@@ -92,7 +92,7 @@ function recordGiven(sql: Sql, now: number, id: string): void {
 }
 
 /** A registered agent begins to work, or is sent by the one that does. */
-export function recordAgent(sql: Sql, now: number, runId: string, pin: SessionPin): void {
+export function recordAgentOnRun(sql: Sql, now: number, runId: string, pin: SessionPin): void {
   const { kind: mode, id: agentId, name, revision, sha256 } = pin
   recordOnRun(sql, now, runId, 'agent.invoked', { mode, agentId, name, revision, sha256 })
 }

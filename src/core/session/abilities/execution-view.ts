@@ -12,10 +12,10 @@ import { pendingApprovalsOfRun } from '../approvals/rows.ts'
 import {
   activeExecution,
   type ExecutionRow,
-  findCopy,
-  progressOf,
+  findExecutionCopy,
+  executionProgress,
   type StepRow,
-  stepRows,
+  executionSteps,
 } from '../executions/rows.ts'
 import { loadSession } from '../record/record.ts'
 
@@ -23,8 +23,8 @@ import { loadSession } from '../record/record.ts'
 
 const isOpen = ({ state }: ExecutionRow): boolean => state === 'planned' || state === 'running'
 
-export function toExecution(sql: Sql, row: ExecutionRow): Execution {
-  const steps = stepRows(sql, row.id).filter(({ part }) => part === 'step')
+export function viewExecution(sql: Sql, row: ExecutionRow): Execution {
+  const steps = executionSteps(sql, row.id).filter(({ part }) => part === 'step')
   const current = isOpen(row)
     ? (steps.find(isMoving) ?? steps.find(({ state }) => state === 'pending'))
     : undefined
@@ -36,13 +36,14 @@ export function toExecution(sql: Sql, row: ExecutionRow): Execution {
     ability: row.ability,
     version: row.version,
     hash: row.hash,
-    enforcement: findCopy(sql, row.hash, row.ability)?.definition.settings.enforcement ?? 'strict',
+    enforcement:
+      findExecutionCopy(sql, row.hash, row.ability)?.definition.settings.enforcement ?? 'strict',
     parentId: row.parent_id as ExecutionId | null,
     status: row.state === 'planned' ? 'running' : row.state,
     inputs: JSON.parse(row.inputs) as Record<string, unknown>,
     currentStep: current?.id ?? null,
     currentStepIndex: current === undefined ? null : steps.indexOf(current),
-    progress: progressOf(sql, row.id),
+    progress: executionProgress(sql, row.id),
     completedSteps: idsOf(({ state }) => hasStepEnded(state)),
     pendingSteps: idsOf(({ state }) => state === 'pending'),
     waitsFor: isOpen(row) ? waitsFor(sql, row) : [],
@@ -56,7 +57,7 @@ export function toExecution(sql: Sql, row: ExecutionRow): Execution {
 const isMoving = ({ state }: StepRow): boolean => state === 'running' || state === 'asking'
 
 function waitsFor(sql: Sql, row: ExecutionRow): Execution['waitsFor'] {
-  const steps = stepRows(sql, row.id)
+  const steps = executionSteps(sql, row.id)
   const approvals = pendingApprovalsOfRun(sql, row.run_id).map(({ id, subject, title }) => ({
     stepId: steps.find((step) => step.subject === id || step.subject === subject)?.id ?? null,
     why: title,
@@ -69,8 +70,8 @@ function waitsFor(sql: Sql, row: ExecutionRow): Execution['waitsFor'] {
   ]
 }
 
-export function toRecord(sql: Sql, row: ExecutionRow): ExecutionRecord {
-  return { ...toExecution(sql, row), steps: shownSteps(sql, row.id) }
+export function viewExecutionRecord(sql: Sql, row: ExecutionRow): ExecutionRecord {
+  return { ...viewExecution(sql, row), steps: shownSteps(sql, row.id) }
 }
 
 const maxShown = 2 * 1024 * 1024
@@ -78,7 +79,7 @@ const maxShown = 2 * 1024 * 1024
 /** All of them; outputs only as far as they fit into one answer, those of the last steps first. */
 function shownSteps(sql: Sql, executionId: string): ExecutionStep[] {
   let room = maxShown
-  const shown = stepRows(sql, executionId)
+  const shown = executionSteps(sql, executionId)
     .toReversed()
     .map((row) => {
       const step = toStep(row)
@@ -105,7 +106,7 @@ const toStep = (row: StepRow): ExecutionStep => ({
 })
 
 /** Newest first, children too. */
-export function listExecutions(
+export function viewExecutions(
   sql: Sql,
   page: { limit: number; after: number | null },
 ): { items: Execution[]; next: number | null } {
@@ -120,16 +121,16 @@ export function listExecutions(
   const last = items.at(-1)?.n ?? null
   const isMore =
     last !== null && sql.all('select 1 from executions where n < ? limit 1', last).length > 0
-  return { items: items.map((row) => toExecution(sql, row)), next: isMore ? last : null }
+  return { items: items.map((row) => viewExecution(sql, row)), next: isMore ? last : null }
 }
 
-export function statusOf(sql: Sql): AbilityStatus {
+export function viewExecutionStatus(sql: Sql): AbilityStatus {
   const row = activeExecution(sql)
   if (!row)
     return {
       ...{ active: false, ability: null, executionId: null },
       ...{ currentStep: null, progress: null, status: null },
     }
-  const { id, ability, currentStep, progress, status } = toExecution(sql, row)
+  const { id, ability, currentStep, progress, status } = viewExecution(sql, row)
   return { active: true, ability, executionId: id, currentStep, progress, status }
 }

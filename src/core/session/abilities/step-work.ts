@@ -33,37 +33,42 @@ export interface StepWork {
   letGo?(moving: Moving, step: StepRow, why: string): void
 }
 
-export const refused = (error: string): Extract<Outcome, { ok: false }> => ({
+export const stepRefused = (error: string): Extract<Outcome, { ok: false }> => ({
   ...{ ok: false, failure: 'refused', error },
 })
 
 const defaultTimeoutMs = 300_000
 
 /** As its author wrote it; undefined: a hook. */
-export const definitionOf = ({ copy }: Moving, { id, part }: StepRow): AbilityStep | undefined =>
+export const stepDefinition = ({ copy }: Moving, { id, part }: StepRow): AbilityStep | undefined =>
   part === 'step' ? copy.definition.steps.find((step) => step.id === id) : undefined
 
-export const timeoutOf = (step: Pick<AbilityStep, 'timeout'> | undefined): number =>
+export const stepTimeout = (step: Pick<AbilityStep, 'timeout'> | undefined): number =>
   (step?.timeout === undefined ? null : parseDuration(step.timeout)) ?? defaultTimeoutMs
 
-export const standsOf = (steps: readonly StepRow[]): StepStand[] =>
+export const stepStands = (steps: readonly StepRow[]): StepStand[] =>
   steps.map(({ id, part, type, state, stops, output, error }) => ({
     ...{ id, part, type, state, output, error },
     stops: stops === 1,
   }))
 
 /** What scripts read as JSON. */
-export const outputsOf = (steps: readonly StepRow[]) =>
+export const stepOutputs = (steps: readonly StepRow[]) =>
   Object.fromEntries(
     steps
       .filter(({ part, state }) => part === 'step' && hasStepEnded(state))
       .map(({ id, state, output, error }) => [id, { status: state, output, error }]),
   )
 
-/** Who asks for approvals of this execution: whoever started it, who can then not approve it. */
-export function askerOfExecution({ starter }: Pick<ExecutionRow, 'starter'>): ApprovalAsker {
+/**
+ * Who asks for approvals of this execution: the ability, as the sandbox does for its agent, so whoever started it may
+ * answer. For others alone it is whoever started it, who can then not approve it.
+ */
+export function stepAsker(
+  { id, starter }: Pick<ExecutionRow, 'id' | 'starter'>,
+  whose: 'anybody' | 'others' = 'anybody',
+): ApprovalAsker {
   const by = JSON.parse(starter) as Starter
-  return by.kind === 'key'
-    ? askerOf(by)
-    : { kind: 'sandbox', id: String(by.generation), owner: null }
+  if (by.kind === 'sandbox') return { kind: 'sandbox', id: String(by.generation), owner: null }
+  return whose === 'others' ? askerOf(by) : { kind: 'ability', id, owner: by.owner }
 }
