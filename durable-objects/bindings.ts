@@ -39,7 +39,7 @@ export const ledgerOf = (env: Env, ownerId: string): Ledger => ({
 })
 
 /** Null: the deployment has no such objects. */
-export function evalRunApis(env: Env): ((id: string) => EvalRunApi) | null {
+export function evalRunBindings(env: Env): ((id: string) => EvalRunApi) | null {
   const { EVAL } = env
   return EVAL ? (id) => apiOf(() => EVAL.getByName(id)) as EvalRunApi : null
 }

@@ -1,5 +1,5 @@
 import { errorCodeOf } from '../src/contract/error.ts'
-import { createLog } from '../src/parts.ts'
+import { createPartsLog } from '../src/parts.ts'
 
 const laterMs = 60_000
 
@@ -23,7 +23,7 @@ export class Opened<Actor extends { runDue(): Promise<void> }> {
     } catch (error) {
       if (!passing.includes(errorCodeOf(error))) throw error
       // Its own: without variables there are no parts that have one.
-      createLog('error')('error', 'Cannot open an object', {
+      createPartsLog('error')('error', 'Cannot open an object', {
         id: ctx.id.name ?? '',
         error: String(error),
       })

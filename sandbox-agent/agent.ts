@@ -16,14 +16,14 @@ import { AgentNames } from './opencode/agent-names.ts'
 import { Changes } from './evidence/changes.ts'
 import { bundleText } from './evidence/bundle-text.ts'
 import { formattedBy } from './evidence/formatted.ts'
-import { collect } from './evidence/collect.ts'
+import { uploadFolder } from './evidence/upload-folder.ts'
 import { collectEvidence } from './evidence/collect-evidence.ts'
 import { Commands } from './commands.ts'
 import { ControlPlane } from './link/control-plane.ts'
 import { crashPoint } from './crash-points.ts'
 import { abilitiesFolder } from './workspace/workspace.ts'
-import { applyEnv } from './workspace/env-files.ts'
-import { egressDecisions } from './gate/egress-questions.ts'
+import { applyEnvFiles } from './workspace/env-files.ts'
+import { egressQuestions } from './gate/egress-questions.ts'
 import { Egress } from './enclosure/egress.ts'
 import { Reader } from './enclosure/reader.ts'
 import { Executor } from './execute/executor.ts'
@@ -122,7 +122,7 @@ export class Agent {
       onFenced: (reason) => void this.stop(reason),
       isFenced: () => this.#plane.isFenced(),
     })
-    const decide = egressDecisions(this.#gate)
+    const decide = egressQuestions(this.#gate)
     this.#upstreams = new Upstreams({
       gatewayUrl: boot.gatewayUrl,
       token: () => this.#token.value,
@@ -288,7 +288,7 @@ export class Agent {
           return {}
         },
         collect: async (body) => ({
-          files: await collect(this.#supervisor.layout.workspace, body, this.#plane.upload),
+          files: await uploadFolder(this.#supervisor.layout.workspace, body, this.#plane.upload),
         }),
         evidence: (body) => this.#collectEvidence(body),
         diff: async () => {
@@ -362,7 +362,7 @@ export class Agent {
 
   async #fetchEnv(): Promise<void> {
     const env = await this.#plane.fetch('env', SandboxEnv)
-    const written = applyEnv(env, this.#supervisor.layout, this.#supervisor.owner)
+    const written = applyEnvFiles(env, this.#supervisor.layout, this.#supervisor.owner)
     const copies = [...new Set([...this.#memory.value.copies, ...written])]
     this.#memory.save({ copies })
     log('env applied', { keys: Object.keys(env.values).length, files: written.length })

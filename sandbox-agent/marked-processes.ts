@@ -15,7 +15,7 @@ export async function killMarked(marked: Marked, deadlineMs = 5000): Promise<num
   for (let emptyLooks = 0; emptyLooks < 2 && Date.now() < until;) {
     const pids = findMarked(marked)
     emptyLooks = pids.length === 0 ? emptyLooks + 1 : 0
-    for (const pid of pids) kill(pid, 'SIGKILL')
+    for (const pid of pids) signalMarked(pid, 'SIGKILL')
     killed += pids.length
     await sleep(pids.length === 0 ? 5 : 25)
   }
@@ -32,7 +32,7 @@ export function findMarked({ mark, uid }: Marked): number[] {
 }
 
 /** A negative pid is a process group. */
-export function kill(pid: number, signal: NodeJS.Signals): void {
+export function signalMarked(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch {

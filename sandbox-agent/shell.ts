@@ -6,7 +6,7 @@ const places = ['/bin/bash', '/usr/bin/bash', '/usr/local/bin/bash', '/opt/homeb
  * The one shell that runs commands, of OpenCode and of operations: commands are judged as bash reads them, and another shell
  * may read them in another way. By its path, so that no search path decides. Throws where there is none.
  */
-export function bashPath(): string {
+export function shellPath(): string {
   const found = places.find(isProgram)
   if (found === undefined)
     throw new Error(

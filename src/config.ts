@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { SecretKey } from './adapters/secret-key.ts'
 import type { EnclosureMode, UnwalledApprovals } from './contract/enclosure.ts'
 import { AppError } from './contract/error.ts'
-import { parseProofMode, type ProofMode } from './contract/evidence.ts'
+import { parseEvidenceMode, type ProofMode } from './contract/evidence.ts'
 import type { Firewall } from './contract/limits.ts'
 import { defaultModelId, scriptedModelId } from './contract/models.ts'
 import type { E2bCredentials, ModalCredentials, OfferedProvider } from './contract/provider.ts'
@@ -60,7 +60,7 @@ export interface Config {
 }
 
 /** The model of sessions that name none. */
-export function defaultModelOf({
+export function configDefaultModel({
   models,
   extraModels,
 }: Pick<Config, 'models' | 'extraModels'>): string {
@@ -179,7 +179,7 @@ function configOf(env: Environment): Config {
     firewall: env.GANTRY_LIMITS,
     operatorKey: env.GANTRY_OPERATOR_KEY ?? null,
     enclosure: env.GANTRY_ENCLOSURE,
-    proofMode: parseProofMode(env.OPENCODE_SNAPSHOT_PROOF_UPGRADE),
+    proofMode: parseEvidenceMode(env.OPENCODE_SNAPSHOT_PROOF_UPGRADE),
     unwalledApprovals: env.GANTRY_UNWALLED_APPROVALS,
     privateHosts: namesIn(env.GANTRY_PRIVATE_HOSTS.toLowerCase()),
     retentionDays: env.RETENTION_DAYS,

@@ -1,7 +1,7 @@
 // The Deno host: the same app as on Cloudflare, with every session as an actor of this one process. It serves HTTP and
 // the agents' WebSockets, and on a signal closes the sockets, lets requests end for two seconds, and closes the actors.
 
-import { createLocalSessions, type LocalSessions } from './hosts/deno/sessions.ts'
+import { createDenoSessions, type LocalSessions } from './hosts/deno/sessions.ts'
 import { linkClose } from './contract/link.ts'
 import { gatewayTools } from './core/session/calls/tools/registry.ts'
 import type { GatewayTool } from './core/session/calls/tools/tool.ts'
@@ -27,7 +27,7 @@ function start(tools: readonly GatewayTool[]): void {
   if (!dataDir) throw new Error('Cannot start: GANTRY_DATA_DIR is not set')
   const parts = createParts(parseConfig(environment))
   const now = () => Date.now()
-  const sessions = createLocalSessions({
+  const sessions = createDenoSessions({
     ...parts,
     config: parts.sessionConfig,
     creation: parts.config,

@@ -2,7 +2,7 @@ import { createBlobs } from './adapters/blobs.ts'
 import { createLibsql } from './adapters/libsql.ts'
 import { createDirectory } from './adapters/sandboxes/directory.ts'
 import { createTokens, type TokenAuthority } from './adapters/tokens.ts'
-import { createCrypto, createSessionIds, type SessionIds } from './adapters/web-crypto.ts'
+import { createWebCrypto, createCryptoSessionIds, type SessionIds } from './adapters/web-crypto.ts'
 import { createWebhookSender } from './adapters/webhook-sender.ts'
 import type { CrashPoint } from './core/actor/crash-points.ts'
 import {
@@ -19,7 +19,7 @@ import type { WarmSource } from './core/organisation/record/ports.ts'
 import type { Providers } from './core/registry/providers.ts'
 import type { SessionConfig } from './core/session/record/ports.ts'
 import { createWarmSource } from './core/verbs/warm-source.ts'
-import { type Config, defaultModelOf } from './config.ts'
+import { type Config, configDefaultModel } from './config.ts'
 import type { Firewall } from './contract/limits.ts'
 import { modelRows } from './contract/models.ts'
 import type { ProviderName } from './contract/session.ts'
@@ -47,7 +47,7 @@ export function createParts(config: Config): Parts {
   const now = () => Date.now()
   const { sandboxHost, crashUrl } = config
   const db = () => createLibsql(config.libsql)
-  const crypto = createCrypto(config.sealKeys, config.exportKeys)
+  const crypto = createWebCrypto(config.sealKeys, config.exportKeys)
   const providers = createDirectory({
     ...{ e2b: config.e2b, modal: config.modal, label: config.deploymentLabel, db, crypto, now },
     local: sandboxHost && {
@@ -56,11 +56,11 @@ export function createParts(config: Config): Parts {
       root: sandboxHost.root,
     },
   })
-  const ids = createSessionIds(config.idSecret)
+  const ids = createCryptoSessionIds(config.idSecret)
   const sessionConfig = {
     publicUrl: config.publicUrl,
     defaultSandbox: config.defaultSandbox,
-    defaultModel: defaultModelOf(config),
+    defaultModel: configDefaultModel(config),
     models: modelRows(config.extraModels),
     enclosure: config.enclosure,
     unwalledApprovals: config.unwalledApprovals,
@@ -82,7 +82,7 @@ export function createParts(config: Config): Parts {
     providers,
     provider: (name, organisationId) => providers.find(name, organisationId),
     warm: createWarmSource({ db, crypto, ids, config: sessionConfig }),
-    log: createLog(config.logLevel),
+    log: createPartsLog(config.logLevel),
     crash: crashUrl ? createCrashPoint(crashUrl) : undefined,
   }
 }
@@ -91,7 +91,7 @@ export function createParts(config: Config): Parts {
  * One JSON line per fact, for people and for log stores. What is below the level costs next to nothing. Never throws: under
  * Deno the console does, on a full disk.
  */
-export function createLog(least: LogLevel): Log {
+export function createPartsLog(least: LogLevel): Log {
   const lowest = logLevels.indexOf(least)
   return (level, message, fields) => {
     if (logLevels.indexOf(level) < lowest) return

@@ -2,13 +2,13 @@ import { waitUntil } from 'cloudflare:workers'
 import {
   configOf,
   type Env,
-  evalRunApis,
+  evalRunBindings,
   organisationApi,
   boundParts,
   sessionApi,
 } from '../durable-objects/bindings.ts'
 import { EventFeed } from './adapters/event-feed.ts'
-import { createCrypto } from './adapters/web-crypto.ts'
+import { createWebCrypto } from './adapters/web-crypto.ts'
 import type { SessionEvent } from './contract/events.ts'
 import type { ToolDefinition } from './contract/tool.ts'
 import { gatewayTools } from './core/session/calls/tools/registry.ts'
@@ -17,7 +17,7 @@ import type { LedgerStatus } from './core/ports.ts'
 import { createApp, createUnconfiguredApp } from './http/app.ts'
 import type { App } from './http/kit/context.ts'
 import { cloudflareAddress } from './http/kit/address.ts'
-import { createLog } from './parts.ts'
+import { createPartsLog } from './parts.ts'
 
 export { EvalObject } from '../durable-objects/eval.ts'
 export { LedgerObject } from '../durable-objects/ledger.ts'
@@ -40,14 +40,17 @@ export function createWorker(
 function createCloudflareApp(env: Env, definitions: readonly ToolDefinition[]): App {
   const { problems } = configOf(env)
   if (problems.length > 0)
-    return createUnconfiguredApp({ crypto: createCrypto([]), log: createLog('info') }, problems)
+    return createUnconfiguredApp(
+      { crypto: createWebCrypto([]), log: createPartsLog('info') },
+      problems,
+    )
   const parts = boundParts(env)
   const session = (id: string) => sessionApi(env, id)
   return createApp({
     ...parts,
     session,
     organisation: (id) => organisationApi(env, id),
-    evalRun: evalRunApis(env),
+    evalRun: evalRunBindings(env),
     async openLink(sessionId, caller, request) {
       const path = caller.expiredAt !== null ? 'renew' : 'link'
       const url = `https://session/${path}?generation=${caller.generation}`

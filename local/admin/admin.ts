@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parseArgs, parseEnv } from 'node:util'
-import { checkDeployment, checkEnvironment } from './check.ts'
+import { checkAdminDeployment, checkAdminEnvironment } from './check.ts'
 import {
   type Admin,
   keyCommand,
@@ -64,7 +64,9 @@ const commands: Record<string, Command> = {
   check: {
     flags: ['deployment'],
     run: (admin, { deployment }) =>
-      deployment === undefined ? checkEnvironment(admin) : checkDeployment(admin, deployment),
+      deployment === undefined
+        ? checkAdminEnvironment(admin)
+        : checkAdminDeployment(admin, deployment),
   },
 }
 

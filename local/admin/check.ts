@@ -1,5 +1,5 @@
 import { createLibsql } from '../../src/adapters/libsql.ts'
-import { targetRefusal } from '../../src/adapters/webhook-target.ts'
+import { webhookTargetRefusal } from '../../src/adapters/webhook-target.ts'
 import type { CheckResult, OfferedProvider } from '../../src/contract/provider.ts'
 import { Readiness } from '../../src/contract/status.ts'
 import type { Db } from '../../src/core/ports.ts'
@@ -10,7 +10,7 @@ import { createParts } from '../../src/parts.ts'
 import { type Admin, adminLibsql } from './commands.ts'
 
 /** Everything that a deployment with these variables would need. Only asks, but for one row that shows a write. */
-export async function checkEnvironment({ environment, say }: Admin): Promise<boolean> {
+export async function checkAdminEnvironment({ environment, say }: Admin): Promise<boolean> {
   const { config, problems } = readConfig(environment)
   const checks = [
     ...configurationReadiness(problems),
@@ -23,7 +23,7 @@ export async function checkEnvironment({ environment, say }: Admin): Promise<boo
 }
 
 /** What a deployment that runs says of itself. */
-export async function checkDeployment({ say }: Admin, url: string): Promise<boolean> {
+export async function checkAdminDeployment({ say }: Admin, url: string): Promise<boolean> {
   const address = `${url.replace(/\/+$/, '')}/readyz`
   const answer = await fetch(address, { signal: AbortSignal.timeout(30_000) }).catch(
     (error: unknown) => {
@@ -66,7 +66,7 @@ async function checkProviders(config: Config): Promise<CheckResult[]> {
         hint: null,
       },
     ]
-  const unreachable = (url: string) => targetRefusal(url, false)
+  const unreachable = (url: string) => webhookTargetRefusal(url, false)
   // The name of no organisation, so that none has credentials of its own.
   const reports = await Promise.all(
     providers.ofDeployment.map((name) =>

@@ -3,7 +3,7 @@
 // command line and calls them.
 
 import { createLibsql } from '../../src/adapters/libsql.ts'
-import { createCrypto } from '../../src/adapters/web-crypto.ts'
+import { createWebCrypto } from '../../src/adapters/web-crypto.ts'
 import { Text } from '../../src/contract/ids.ts'
 import { KeyCreate } from '../../src/contract/key.ts'
 import {
@@ -16,9 +16,9 @@ import {
 import { ensureOrganisation, findOrganisations } from '../../src/core/registry/organisations.ts'
 import type { Db } from '../../src/core/ports.ts'
 import { readConfig } from '../../src/config.ts'
-import { databaseTrouble } from '../../src/http/kit/readiness.ts'
+import { readinessTrouble } from '../../src/http/kit/readiness.ts'
 import { Environment } from '../../src/variables.ts'
-import { keepKey } from './key-file.ts'
+import { keepKeyFile } from './key-file.ts'
 import { applyMigrations } from '../database/migrations.ts'
 
 /** Where the commands read from and where they speak. */
@@ -44,7 +44,7 @@ export interface Flags {
 /** The command line is wrong: the usage is shown. */
 export class WrongUsage extends Error {}
 
-const crypto = createCrypto([])
+const crypto = createWebCrypto([])
 
 export async function migrateCommand({ environment, say }: Admin): Promise<boolean> {
   const { url, token } = adminLibsql(environment)
@@ -83,7 +83,7 @@ export async function keyCommand(admin: Admin, flags: Flags): Promise<boolean> {
 type Order = Omit<KeyOrder, 'id' | 'secret'>
 
 async function fileKey({ say }: Admin, db: Db, order: Order, path: string): Promise<boolean> {
-  const kept = await plainly(keepKey({ db, crypto }, path, order))
+  const kept = await plainly(keepKeyFile({ db, crypto }, path, order))
   if (kept === null) {
     say(`${alreadyThere(order)}, but "${path}" does not hold it: restore the file, or ${another}`)
     return false
@@ -182,7 +182,7 @@ async function plainly<T>(work: Promise<T>): Promise<T> {
   try {
     return await work
   } catch (error) {
-    const trouble = databaseTrouble(error)
+    const trouble = readinessTrouble(error)
     if (trouble === null) throw error
     throw new Error(`Cannot use the database: ${trouble.message}. ${trouble.hint}`, {
       cause: error,

@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 import { createLibsql } from '../../src/adapters/libsql.ts'
-import { createCrypto } from '../../src/adapters/web-crypto.ts'
+import { createWebCrypto } from '../../src/adapters/web-crypto.ts'
 import { createOrganisation } from '../../src/core/registry/organisations.ts'
 import type { Crypto, Db } from '../../src/core/ports.ts'
-import { keepKey } from './key-file.ts'
+import { keepKeyFile } from './key-file.ts'
 
 export interface FirstKey {
   organisationId: string
@@ -19,8 +19,8 @@ export async function ensureFirstKey(
   token: string,
 ): Promise<FirstKey> {
   const path = join(stateDir, 'admin-key')
-  const ports = { db: createLibsql({ url, token }), crypto: createCrypto([]) }
-  const kept = await keepKey(ports, path, {
+  const ports = { db: createLibsql({ url, token }), crypto: createWebCrypto([]) }
+  const kept = await keepKeyFile(ports, path, {
     organisationId: await firstOrganisation(ports),
     name: 'First key',
     owner: 'local',

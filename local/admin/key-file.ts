@@ -21,7 +21,7 @@ interface KeptKey {
  * in between leaves a key that opens nothing, and the same call again finishes it. Null: the organisation has another
  * key of this name.
  */
-export async function keepKey(
+export async function keepKeyFile(
   ports: { db: Db; crypto: Crypto },
   path: string,
   order: Omit<KeyOrder, 'id' | 'secret'>,

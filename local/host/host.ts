@@ -14,7 +14,7 @@ import type { ProviderCheck } from '../../src/core/ports.ts'
 import { openFleet } from '../sandboxes/fleet.ts'
 import { checkHost } from './check.ts'
 import { serveHostRoute } from './routes.ts'
-import { findLimits } from '../sandboxes/limits.ts'
+import { findSandboxLimits } from '../sandboxes/limits.ts'
 import { createSlots } from '../processes/slots.ts'
 import { findSnapshot, openSnapshots, type Snapshots } from '../snapshots/snapshots.ts'
 import { sandboxName } from '../sandboxes/record.ts'
@@ -71,7 +71,7 @@ export async function startHost(input: HostOptions): Promise<Host> {
   const snapshotFolder = options.snapshots ?? join(dirname(options.root), 'snapshots')
   makePrivateDir(options.stateDir)
   pruneLogs(options.stateDir)
-  const limits = findLimits(options.uids !== undefined)
+  const limits = findSandboxLimits(options.uids !== undefined)
 
   let snapshots: Snapshots | undefined
   const fleet = await openFleet({

@@ -4,9 +4,9 @@ import { errorCodeOf, errorTable } from '../../src/contract/error.ts'
 import { SessionId, SnapshotId } from '../../src/contract/ids.ts'
 import type { ProviderCheck } from '../../src/core/ports.ts'
 import type { Fleet } from '../sandboxes/fleet.ts'
-import { answerHttp, mayCallHost, readHttpJson } from './http.ts'
+import { answerHostHttp, mayCallHostHttp, readHostHttp } from './http.ts'
 import { sandboxName } from '../sandboxes/record.ts'
-import { serveSnapshots } from './snapshot-routes.ts'
+import { serveSnapshotRoute } from './snapshot-routes.ts'
 import type { Snapshots } from '../snapshots/snapshots.ts'
 
 const maxBodyBytes = 1024 * 1024
@@ -57,7 +57,7 @@ export async function serveHostRoute(
     if (code === undefined) console.error(error)
     const { status } = errorTable[code ?? 'internal']
     const message = code === undefined ? undefined : (error as Error).message
-    answerHttp(response, status, { error: code ?? 'internal', message })
+    answerHostHttp(response, status, { error: code ?? 'internal', message })
   }
 }
 
@@ -66,18 +66,18 @@ async function route(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  if (!mayCallHost(request.headers.authorization, secret))
-    return answerHttp(response, 401, { error: 'unauthenticated' })
+  if (!mayCallHostHttp(request.headers.authorization, secret))
+    return answerHostHttp(response, 401, { error: 'unauthenticated' })
   const { pathname, searchParams } = new URL(request.url ?? '', 'http://host')
   if (pathname === '/check' && request.method === 'GET')
-    return answerHttp(response, 200, { items: await check() })
+    return answerHostHttp(response, 200, { items: await check() })
   if (pathname === '/sandboxes' && request.method === 'GET')
-    return answerHttp(response, 200, { items: fleet.list(searchParams.get('organisation')) })
-  if (await serveSnapshots(snapshots, request, response)) return
+    return answerHostHttp(response, 200, { items: fleet.list(searchParams.get('organisation')) })
+  if (await serveSnapshotRoute(snapshots, request, response)) return
   const match = /^\/sandboxes\/(ses_[0-9a-z]{30})\/([1-9]\d{0,8})(\/lifetime|\/freeze)?$/.exec(
     request.url ?? '',
   )
-  if (match === null) return answerHttp(response, 404, { error: 'not_found' })
+  if (match === null) return answerHostHttp(response, 404, { error: 'not_found' })
   const [, sessionId = '', generation = '', act] = match
   const name = sandboxName(sessionId, Number(generation))
   const serveIt = act === undefined ? one : act === '/freeze' ? freeze : extend
@@ -93,18 +93,19 @@ async function one(
   if (request.method === 'GET') {
     const info = fleet.get(name)
     return info
-      ? answerHttp(response, 200, info)
-      : answerHttp(response, 404, { error: 'not_found' })
+      ? answerHostHttp(response, 200, info)
+      : answerHostHttp(response, 404, { error: 'not_found' })
   }
   if (request.method === 'DELETE') {
     await fleet.remove(name)
-    return answerHttp(response, 204)
+    return answerHostHttp(response, 204)
   }
-  if (request.method !== 'PUT') return answerHttp(response, 405, { error: 'method_not_allowed' })
-  const spec = SpecBody.safeParse(await readHttpJson(request, maxBodyBytes))
+  if (request.method !== 'PUT')
+    return answerHostHttp(response, 405, { error: 'method_not_allowed' })
+  const spec = SpecBody.safeParse(await readHostHttp(request, maxBodyBytes))
   if (!spec.success || sandboxName(spec.data.sessionId, spec.data.generation) !== name)
-    return answerHttp(response, 400, { error: 'invalid_request', message: spec.error?.message })
-  answerHttp(response, 200, fleet.create(spec.data))
+    return answerHostHttp(response, 400, { error: 'invalid_request', message: spec.error?.message })
+  answerHostHttp(response, 200, fleet.create(spec.data))
 }
 
 async function freeze(
@@ -113,11 +114,12 @@ async function freeze(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  if (request.method !== 'PUT') return answerHttp(response, 405, { error: 'method_not_allowed' })
+  if (request.method !== 'PUT')
+    return answerHostHttp(response, 405, { error: 'method_not_allowed' })
   const sandbox = fleet.find(name)
-  if (sandbox === undefined) return answerHttp(response, 404, { error: 'not_found' })
+  if (sandbox === undefined) return answerHostHttp(response, 404, { error: 'not_found' })
   await sandbox.freeze()
-  answerHttp(response, 204)
+  answerHostHttp(response, 204)
 }
 
 async function extend(
@@ -126,10 +128,11 @@ async function extend(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  if (request.method !== 'PUT') return answerHttp(response, 405, { error: 'method_not_allowed' })
-  const body = LifetimeBody.safeParse(await readHttpJson(request, maxBodyBytes))
+  if (request.method !== 'PUT')
+    return answerHostHttp(response, 405, { error: 'method_not_allowed' })
+  const body = LifetimeBody.safeParse(await readHostHttp(request, maxBodyBytes))
   if (!body.success)
-    return answerHttp(response, 400, { error: 'invalid_request', message: body.error.message })
+    return answerHostHttp(response, 400, { error: 'invalid_request', message: body.error.message })
   fleet.extend(name, body.data.seconds)
-  answerHttp(response, 204)
+  answerHostHttp(response, 204)
 }

@@ -1,12 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { errorCodeOf, errorTable } from '../../src/contract/error.ts'
-import { answerHttp, readHttpJson } from './http.ts'
+import { answerHostHttp, readHostHttp } from './http.ts'
 import { SnapshotOrder, type Snapshots } from '../snapshots/snapshots.ts'
 
 const maxBodyBytes = 16 * 1024 * 1024
 
 /** `/snapshots/:organisationId/:snapshotId`. Whether it was one of its requests. */
-export async function serveSnapshots(
+export async function serveSnapshotRoute(
   snapshots: Snapshots,
   request: IncomingMessage,
   response: ServerResponse,
@@ -19,7 +19,7 @@ export async function serveSnapshots(
   } catch (error) {
     const code = errorCodeOf(error)
     if (code === undefined) throw error
-    answerHttp(response, errorTable[code].status, {
+    answerHostHttp(response, errorTable[code].status, {
       error: code,
       message: (error as Error).message,
     })
@@ -37,16 +37,17 @@ async function serve(
   if (request.method === 'GET') {
     const found = snapshots.load(organisationId, snapshotId)
     return found
-      ? answerHttp(response, 200, found)
-      : answerHttp(response, 404, { error: 'not_found' })
+      ? answerHostHttp(response, 200, found)
+      : answerHostHttp(response, 404, { error: 'not_found' })
   }
   if (request.method === 'DELETE') {
     await snapshots.remove(organisationId, snapshotId)
-    return answerHttp(response, 204)
+    return answerHostHttp(response, 204)
   }
-  if (request.method !== 'PUT') return answerHttp(response, 405, { error: 'method_not_allowed' })
-  const order = SnapshotOrder.safeParse(await readHttpJson(request, maxBodyBytes))
+  if (request.method !== 'PUT')
+    return answerHostHttp(response, 405, { error: 'method_not_allowed' })
+  const order = SnapshotOrder.safeParse(await readHostHttp(request, maxBodyBytes))
   // Without zod's text: the body holds secrets.
-  if (!order.success) return answerHttp(response, 400, { error: 'invalid_request' })
-  answerHttp(response, 200, await snapshots.take(organisationId, snapshotId, order.data))
+  if (!order.success) return answerHostHttp(response, 400, { error: 'invalid_request' })
+  answerHostHttp(response, 200, await snapshots.take(organisationId, snapshotId, order.data))
 }

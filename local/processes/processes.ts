@@ -23,10 +23,10 @@ export function findProcesses(wanted: Wanted): number[] {
   return pids.filter((pid) => pid !== process.pid)
 }
 
-const findByProc = (wanted: Wanted): number[] => findEachByProc([wanted])[0] ?? []
+const findByProc = (wanted: Wanted): number[] => findEachProcess([wanted])[0] ?? []
 
 /** The same for several at once, for the price of one look. Linux only. */
-export function findEachByProc(wanteds: readonly Wanted[]): number[][] {
+export function findEachProcess(wanteds: readonly Wanted[]): number[][] {
   const found = wanteds.map((): number[] => [])
   const byMark = new Map(
     wanteds.flatMap(({ marks }, at) => marks.map((mark) => [mark, at] as const)),

@@ -13,7 +13,7 @@ export const leanNode = ['--max-semi-space-size=1', '--single-threaded-gc', '--v
 const fetchMs = 2000
 
 /** Asked while the agent's process starts, so that OpenCode does not wait for it. undefined: the agent asks itself. */
-export async function fetchAgentManifest(
+export async function fetchAgentProcessManifest(
   { gatewayUrl, sessionId, token }: SandboxSpec,
   signal: AbortSignal,
 ): Promise<Manifest | undefined> {
@@ -29,7 +29,7 @@ export async function fetchAgentManifest(
   }
 }
 
-export function saysAgentReady(line: string): boolean {
+export function isAgentProcessReady(line: string): boolean {
   if (!line.includes('"ready"')) return false
   try {
     const { msg, message } = JSON.parse(line) as { msg?: unknown; message?: unknown }
@@ -63,7 +63,7 @@ export interface AgentLog {
 /**
  * A log file of bounded size (one older file is kept), in which the given values and anything like a JWT are blanked.
  */
-export function openAgentLog(
+export function openAgentProcessLog(
   path: string,
   secrets: string[],
   maxBytes = 2 * 1024 * 1024,
@@ -73,7 +73,7 @@ export function openAgentLog(
   const last: string[] = []
   const read: Promise<void>[] = []
   const write = (line: string) => {
-    const clean = redactAgentLog(line, secrets)
+    const clean = redactAgentProcessLog(line, secrets)
     last.push(clean.slice(0, 500))
     if (last.length > keptLines) last.shift()
     if (fd === undefined) return
@@ -110,7 +110,7 @@ export function openAgentLog(
   }
 }
 
-export function redactAgentLog(text: string, secrets: string[]): string {
+export function redactAgentProcessLog(text: string, secrets: string[]): string {
   let clean = text
   for (const secret of secrets) if (secret !== '') clean = clean.replaceAll(secret, '[secret]')
   return clean.replaceAll(/eyJ[\w-]{8,}\.[\w-]+\.[\w-]+/g, '[token]')

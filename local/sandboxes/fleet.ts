@@ -9,8 +9,8 @@ import { AppError } from '../../src/contract/error.ts'
 import type { SandboxInfo, SandboxSpec } from '../../src/core/ports.ts'
 import { killProcesses } from '../processes/processes.ts'
 import { type Sandbox, type SandboxSettings, startLocalSandbox } from './sandbox.ts'
-import { closeFolder, emptyFolder } from './folders.ts'
-import { loadRecord, sandboxName, type SandboxRecord, sandboxProcesses } from './record.ts'
+import { closeSandboxFolder, emptySandboxFolder } from './folders.ts'
+import { loadSandboxRecord, sandboxName, type SandboxRecord, recordedProcesses } from './record.ts'
 import { removePrivateTree } from '../state/private-files.ts'
 import { clearTemporaryOfUid, takeUid, type Uids, usersOf } from '../users/uids.ts'
 
@@ -156,16 +156,16 @@ const namesIn = (root: string) => readdirSync(root).filter((name) => name.starts
 /** Nothing of an earlier run goes on: its processes are ended and its folders are closed to new sandboxes. */
 async function endLeftovers(root: string, uids: Uids | undefined): Promise<void> {
   const names = namesIn(root)
-  const marks = names.flatMap((name) => sandboxProcesses(root, name, undefined).marks)
+  const marks = names.flatMap((name) => recordedProcesses(root, name, undefined).marks)
   const users = uids === undefined ? [] : usersOf([root], uids)
   await killProcesses({ marks, uids: users })
   for (const uid of users) await clearTemporaryOfUid(uid)
-  for (const name of names) closeFolder(join(root, name))
+  for (const name of names) closeSandboxFolder(join(root, name))
 }
 
 function findLeft(root: string, keptUntil: number): Sandbox[] {
   return namesIn(root).flatMap((name) => {
-    const record = loadRecord(root, name)
+    const record = loadSandboxRecord(root, name)
     // Without a record its agent was never started, and the sandbox may be created again.
     if (record !== null && record.endsAt + keptMs > Date.now())
       return [leftSandbox(root, record, keptUntil)]
@@ -188,7 +188,7 @@ function leftSandbox(root: string, record: SandboxRecord, keptUntil: number): Sa
     organisationId,
     folder,
     uid: record.uid, // taken, so that no other sandbox gets it meanwhile
-    wanted: sandboxProcesses(root, name, undefined),
+    wanted: recordedProcesses(root, name, undefined),
     secrets: [],
     memoryMb: null,
     endsAt: () => Math.max(record.endsAt, keptUntil),
@@ -196,7 +196,7 @@ function leftSandbox(root: string, record: SandboxRecord, keptUntil: number): Sa
     isHollow: () => false,
     freeze: async () => undefined,
     end: async () => undefined,
-    expire: async () => void (existsSync(folder) && emptyFolder(folder)),
+    expire: async () => void (existsSync(folder) && emptySandboxFolder(folder)),
     remove: async () => removePrivateTree(folder),
   }
 }

@@ -1,15 +1,19 @@
 import { chmodSync, chownSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { recordFile, type SandboxRecord, saveRecord } from './record.ts'
+import { recordFile, type SandboxRecord, saveSandboxRecord } from './record.ts'
 import { removePrivateTree } from '../state/private-files.ts'
 
 /**
  * With a user of its own: the sandbox's folder is passable for that user alone, OpenCode's settings are readable but
  * not writable for it, and the agent's folder is closed.
  */
-export function makeFolders(folder: string, uid: number | undefined, record: SandboxRecord): void {
+export function makeSandboxFolders(
+  folder: string,
+  uid: number | undefined,
+  record: SandboxRecord,
+): void {
   mkdirSync(folder, { mode: 0o700 })
-  saveRecord(folder, record)
+  saveSandboxRecord(folder, record)
   const make = (name: string, mode: number) => {
     mkdirSync(join(folder, name), { mode })
     chmodSync(join(folder, name), mode)
@@ -28,14 +32,14 @@ export function makeFolders(folder: string, uid: number | undefined, record: San
 }
 
 /** Nobody but the host's user passes through it any more. */
-export function closeFolder(folder: string): void {
+export function closeSandboxFolder(folder: string): void {
   if (process.getuid?.() === 0) chownSync(folder, 0, 0)
   chmodSync(folder, 0o700)
 }
 
 /** The record stays, so that the sandbox is not made again. */
-export function emptyFolder(folder: string): void {
-  closeFolder(folder)
+export function emptySandboxFolder(folder: string): void {
+  closeSandboxFolder(folder)
   for (const name of readdirSync(folder))
     if (name !== recordFile) removePrivateTree(join(folder, name))
 }

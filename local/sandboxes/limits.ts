@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { totalmem } from 'node:os'
 import type { ProviderCheck } from '../../src/core/ports.ts'
-import { findEachByProc, signalProcess, type Wanted } from '../processes/processes.ts'
+import { findEachProcess, signalProcess, type Wanted } from '../processes/processes.ts'
 
 /** Threads count as well. Far above what builds need, far below what stops a machine. */
 const defaultProcesses = 4096
@@ -27,7 +27,7 @@ interface Watched {
 }
 
 /** What this system can hold a sandbox to. */
-export function findLimits(hasUsers: boolean): Limits {
+export function findSandboxLimits(hasUsers: boolean): Limits {
   // It counts all processes of a user: without a user of its own, a sandbox would be refused what others have started.
   const canCount = hasUsers && spawnSync('prlimit', ['--nproc=64:64', 'true']).status === 0
   const canWatch = process.platform === 'linux'
@@ -77,7 +77,7 @@ function memoryCheck(ok: boolean): ProviderCheck {
 
 function endLargest(sandboxes: readonly Watched[]): void {
   if (sandboxes.length === 0) return
-  const found = findEachByProc(sandboxes.map(({ wanted }) => wanted))
+  const found = findEachProcess(sandboxes.map(({ wanted }) => wanted))
   for (const [at, { name, memoryMb }] of sandboxes.entries()) {
     const sizes = (found[at] ?? []).map((pid) => ({ pid, kb: memoryKb(pid) }))
     const totalKb = sizes.reduce((sum, { kb }) => sum + kb, 0)

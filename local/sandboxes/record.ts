@@ -23,12 +23,12 @@ export const sandboxName = (sessionId: string, generation: number) => `${session
 /**
  * In the sandbox's folder, so that it goes with it; its user may pass through that folder, but neither read nor write.
  */
-export function saveRecord(folder: string, record: SandboxRecord): void {
+export function saveSandboxRecord(folder: string, record: SandboxRecord): void {
   writePrivateFile(join(folder, recordFile), `${JSON.stringify(record)}\n`)
 }
 
 /** null: none, or not of the sandbox that the folder is named after. */
-export function loadRecord(root: string, name: string): SandboxRecord | null {
+export function loadSandboxRecord(root: string, name: string): SandboxRecord | null {
   const path = join(root, name, recordFile)
   if (!existsSync(path)) return null
   try {
@@ -40,7 +40,7 @@ export function loadRecord(root: string, name: string): SandboxRecord | null {
 }
 
 /** How to find the processes of a sandbox: OpenCode's children have sessions of their own and share no group. */
-export function sandboxProcesses(root: string, name: string, uid: number | undefined): Wanted {
+export function recordedProcesses(root: string, name: string, uid: number | undefined): Wanted {
   return {
     marks: [`${sandboxMark}=${name}`, `HOME=${join(root, name, 'home')}`],
     uids: uid === undefined ? [] : [uid],

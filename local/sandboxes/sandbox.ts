@@ -12,11 +12,11 @@ import type { SandboxFault, SandboxInfo, SandboxSpec } from '../../src/core/port
 import {
   type AgentLog,
   exitOf,
-  fetchAgentManifest,
+  fetchAgentProcessManifest,
   leanNode,
-  openAgentLog,
-  redactAgentLog,
-  saysAgentReady,
+  openAgentProcessLog,
+  redactAgentProcessLog,
+  isAgentProcessReady,
 } from './agent-process.ts'
 import {
   killProcesses,
@@ -27,19 +27,19 @@ import {
 } from '../processes/processes.ts'
 import { freeze, isStill } from '../processes/freeze.ts'
 import type { Limits } from './limits.ts'
-import { emptyFolder, makeFolders } from './folders.ts'
+import { emptySandboxFolder, makeSandboxFolders } from './folders.ts'
 import {
   recordFile,
   sandboxName,
   type SandboxRecord,
-  saveRecord,
-  sandboxProcesses,
+  saveSandboxRecord,
+  recordedProcesses,
 } from './record.ts'
 import type { Slots } from '../processes/slots.ts'
-import { restoreSnapshot } from '../snapshots/copy.ts'
+import { restoreCopy } from '../snapshots/copy.ts'
 import { removePrivateTree } from '../state/private-files.ts'
 import { clearTemporaryOfUid } from '../users/uids.ts'
-import { makeWorkspace, WorkspaceError } from './workspace.ts'
+import { makeSandboxWorkspace, WorkspaceError } from './workspace.ts'
 
 const run = promisify(execFile)
 
@@ -106,7 +106,7 @@ export function startLocalSandbox(
   const name = sandboxName(spec.sessionId, spec.generation)
   const folder = join(settings.root, name)
   const homeFolder = join(folder, 'home')
-  const wanted = sandboxProcesses(settings.root, name, uid)
+  const wanted = recordedProcesses(settings.root, name, uid)
   const secrets = [spec.token, spec.repository?.token ?? '']
   const cancelled = new AbortController()
   let state: SandboxInfo['state'] = 'queued'
@@ -148,7 +148,7 @@ export function startLocalSandbox(
     endsAt: () => record.endsAt,
     extend: (endsAt) => {
       record.endsAt = endsAt
-      saveRecord(folder, record)
+      saveSandboxRecord(folder, record)
     },
     freeze: async () => void (await freeze(wanted)),
     end,
@@ -158,7 +158,7 @@ export function startLocalSandbox(
         settings.stopGraceMs,
         isHollow() ? 'Its folder was removed' : 'Its lifetime is over',
       )
-      if (existsSync(folder)) emptyFolder(folder)
+      if (existsSync(folder)) emptySandboxFolder(folder)
       if (uid !== undefined) await clearTemporaryOfUid(uid)
     },
     remove: async () => {
@@ -174,7 +174,7 @@ export function startLocalSandbox(
   }
 
   async function boot(): Promise<void> {
-    makeFolders(folder, uid, record)
+    makeSandboxFolders(folder, uid, record)
     if (spec.image !== null)
       throw new WorkspaceError(
         'user',
@@ -199,7 +199,7 @@ export function startLocalSandbox(
   }
 
   async function makeWorkspaceOf(repository: SandboxSpec['repository']): Promise<void> {
-    await makeWorkspace({
+    await makeSandboxWorkspace({
       path: join(folder, 'workspace'),
       repository,
       environment: marks(),
@@ -213,7 +213,7 @@ export function startLocalSandbox(
   async function restore(snapshotId: string): Promise<void> {
     const snapshot = settings.findSnapshot(spec.organisationId, snapshotId)
     if (snapshot === null) throw new Error(`Cannot start from snapshot "${snapshotId}": not found`)
-    await restoreSnapshot(snapshot, folder, {
+    await restoreCopy(snapshot, folder, {
       env: marks(),
       timeoutMs: settings.cloneDeadlineMs,
       signal: cancelled.signal,
@@ -236,17 +236,20 @@ export function startLocalSandbox(
   /** The agent does nothing before it has its boot document; meanwhile the rest is done. */
   async function runAgent(release: () => void, prepare: () => Promise<void>): Promise<void> {
     cancelled.signal.throwIfAborted()
-    const log = openAgentLog(join(settings.stateDir, `${name}.log`), secrets)
+    const log = openAgentProcessLog(join(settings.stateDir, `${name}.log`), secrets)
     const agent = spawnAgent()
     child = agent
     const timer = setTimeout(release, settings.bootReleaseMs)
-    const onLine = (line: string) => void (saysAgentReady(line) && release())
+    const onLine = (line: string) => void (isAgentProcessReady(line) && release())
     log.follow(agent.stdout, onLine)
     log.follow(agent.stderr, onLine)
     agent.stdin.on('error', () => undefined) // its death is seen below
     const ended = exitOf(agent)
     try {
-      const [manifest] = await Promise.all([fetchAgentManifest(spec, cancelled.signal), prepare()])
+      const [manifest] = await Promise.all([
+        fetchAgentProcessManifest(spec, cancelled.signal),
+        prepare(),
+      ])
       agent.stdin.end(`${JSON.stringify(bootDocument(manifest))}\n`)
       state = 'running'
       const how = await ended
@@ -289,7 +292,7 @@ export function startLocalSandbox(
   function fail(error: unknown, log?: AgentLog): Promise<void> {
     // If the sandbox was ended meanwhile, the failure is nobody's fault.
     if (error instanceof WorkspaceError && !cancelled.signal.aborted) fault = error.fault
-    return exit(redactAgentLog((error as Error).message, secrets), log)
+    return exit(redactAgentProcessLog((error as Error).message, secrets), log)
   }
 
   async function end(graceMs: number, why = 'stopped'): Promise<void> {

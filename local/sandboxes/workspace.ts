@@ -42,7 +42,7 @@ interface WorkspaceOptions {
   signal: AbortSignal
 }
 
-export async function makeWorkspace(options: WorkspaceOptions): Promise<void> {
+export async function makeSandboxWorkspace(options: WorkspaceOptions): Promise<void> {
   const source = options.repository === null ? null : parseSource(options.repository)
   if (source !== null) mustBeListed(source, options.localRepositories)
   const git = gitRunner(options, source)

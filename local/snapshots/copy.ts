@@ -70,7 +70,7 @@ export async function copyPortions(portions: Portion[], limits: CopyLimits): Pro
 }
 
 /** Copies a snapshot into the folders of a new sandbox, in which nothing runs yet. */
-export async function restoreSnapshot(
+export async function restoreCopy(
   snapshot: string,
   sandbox: string,
   limits: CopyLimits,

@@ -9,7 +9,7 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { SecretSearch } from '../../src/core/redaction/finder.ts'
-import { kill } from '../../sandbox-agent/marked-processes.ts'
+import { signalMarked } from '../../sandbox-agent/marked-processes.ts'
 import type { GitLine } from './pack-walls.ts'
 import { Refusal } from './refusal.ts'
 
@@ -44,7 +44,7 @@ export async function searchPacks(
     ...owner,
   })
   // With all that stands between.
-  const end = () => git.pid !== undefined && kill(-git.pid, 'SIGKILL')
+  const end = () => git.pid !== undefined && signalMarked(-git.pid, 'SIGKILL')
   signal.addEventListener('abort', end, { once: true })
   let complaint = ''
   git.stderr.on('data', (text: Buffer) => (complaint = (complaint + text.toString()).slice(0, 300)))

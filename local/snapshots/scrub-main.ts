@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers'
 import type { KnownSecret } from '../../src/core/redaction/redaction.ts'
 import type { GitLine } from './pack-walls.ts'
 import { Refusal } from './refusal.ts'
-import { findSecret } from './secret-search.ts'
+import { searchSecret } from './secret-search.ts'
 import { scrubHome, scrubFolders } from './scrub.ts'
 
 // Makes a copy of a remote sandbox, in which this runs, fit for a snapshot. The order, which holds secrets, is the
@@ -44,7 +44,7 @@ async function scrub({ home, workspace, folders, uid, secrets, ...rest }: ScrubO
   const signal = AbortSignal.timeout(rest.searchMs)
   for (const folder of [workspace, home]) {
     const shown = (path: string) => path.replace(`${workspace}/`, '').replace(`${home}/`, '~/')
-    const hit = await findSecret(folder, secrets, scratch, signal, asUser(uid), shown)
+    const hit = await searchSecret(folder, secrets, scratch, signal, asUser(uid), shown)
     if (hit !== null) return { hit }
   }
   rmSync(scratch, { recursive: true, force: true })

@@ -19,7 +19,7 @@ const chunkBytes = 1024 * 1024
 const looseObject = /\/objects\/[0-9a-f]{2}\/([0-9a-f]{38}|[0-9a-f]{62})$/
 
 /** The first secret value in a name, a link, a file or a git object below the folder. */
-export async function findSecret(
+export async function searchSecret(
   folder: string,
   secrets: readonly KnownSecret[],
   scratch: string,

@@ -20,7 +20,7 @@ import type { SandboxInfo } from '../../src/core/ports.ts'
 import type { Wanted } from '../processes/processes.ts'
 import { createSlots } from '../processes/slots.ts'
 import { contentFolder, type TakeLimits } from './take.ts'
-import { clearUnfinishedSnapshot, runTaker, type TakerOptions } from './taker.ts'
+import { clearUnfinishedTake, runTaker, type TakerOptions } from './taker.ts'
 import { makePrivateDir, removePrivateTree } from '../state/private-files.ts'
 
 export const SnapshotOrder = z.strictObject({
@@ -89,7 +89,7 @@ const isName = (text: string) => /^[a-z]+_[0-9a-z]{1,60}$/.test(text)
 export async function openSnapshots(options: SnapshotsOptions): Promise<Snapshots> {
   const folder = makePrivateDir(options.folder)
   const drafts = makePrivateDir(join(folder, '.drafts'))
-  for (const name of readdirSync(drafts)) await clearUnfinishedSnapshot(join(drafts, name))
+  for (const name of readdirSync(drafts)) await clearUnfinishedTake(join(drafts, name))
   const taking = new Map<string, Taking>()
   /** A request that arrives after the deletion must not bring the snapshot back. */
   const removed = new Set<string>()

@@ -9,7 +9,7 @@ import { freeze } from '../processes/freeze.ts'
 import type { Wanted } from '../processes/processes.ts'
 import { Refusal } from './refusal.ts'
 import { packWalls } from './pack-walls.ts'
-import { findSecret } from './secret-search.ts'
+import { searchSecret } from './secret-search.ts'
 import { copyPortions, planCopy, copySize } from './copy.ts'
 import { scrubCopy } from './scrub.ts'
 
@@ -95,7 +95,7 @@ async function checkSecrets(
   const walls = packWalls(content, scratch, uid)
   const either = AbortSignal.any([signal, late])
   const seen = join(scratch, 'work')
-  const hit = await findSecret(content, secrets, seen, either, walls.line)
+  const hit = await searchSecret(content, secrets, seen, either, walls.line)
     .catch((error: unknown) => {
       if (!late.aborted || signal.aborted) throw error
       throw new Refusal(

@@ -9,7 +9,7 @@ import { text } from 'node:stream/consumers'
 import { z } from 'zod'
 import { AppError, errorCodeOf } from '../../src/contract/error.ts'
 import { root } from '../binaries.ts'
-import { thawAll } from '../processes/freeze.ts'
+import { unfreezeAll } from '../processes/freeze.ts'
 import { killProcesses, stackMark, settledWithin } from '../processes/processes.ts'
 import type { TakeOrder } from './take.ts'
 import { removePrivateTree } from '../state/private-files.ts'
@@ -52,11 +52,11 @@ export async function runTaker(
     const [output] = await Promise.all([text(child.stdout), exited])
     const answer = readAnswer(output)
     // It has died, and took with it which processes it had stopped.
-    if (answer === undefined) thawAll(order.wanted)
+    if (answer === undefined) unfreezeAll(order.wanted)
     signal.throwIfAborted()
     return bytesOf(answer)
   } catch (error) {
-    await clearUnfinishedSnapshot(order.target)
+    await clearUnfinishedTake(order.target)
     throw error
   } finally {
     signal.removeEventListener('abort', stop)
@@ -94,7 +94,7 @@ const exitOf = (child: ChildProcess) =>
   })
 
 /** Removes an unfinished snapshot, and first whoever still writes to it. */
-export async function clearUnfinishedSnapshot(target: string): Promise<void> {
+export async function clearUnfinishedTake(target: string): Promise<void> {
   if (!existsSync(target)) return
   await killProcesses({ marks: [`${snapshotMark}=${target}`] })
   removePrivateTree(target)

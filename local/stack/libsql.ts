@@ -4,7 +4,7 @@ import { root } from '../binaries.ts'
 import { writeDevVars } from './dev-vars.ts'
 import { ensureFirstKey } from '../admin/first-key.ts'
 import { startGuardian } from './guardian.ts'
-import { endStaleLockHolder, holdState } from '../state/lock.ts'
+import { endStaleLockHolder, lockState } from '../state/lock.ts'
 import { applyMigrations } from '../database/migrations.ts'
 import { onParentGone } from '../processes/parent.ts'
 import { startSqld } from '../database/sqld.ts'
@@ -36,7 +36,7 @@ try {
 }
 
 async function main(): Promise<void> {
-  const held = holdState(stateDir)
+  const held = lockState(stateDir)
   endings.push(() => held.giveUp())
   if (held.left !== undefined) await endStaleLockHolder(held.left, stateDir)
   const { libsql: port } = await choosePorts(stateDir, ['libsql'])

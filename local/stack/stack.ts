@@ -15,7 +15,7 @@ import {
 } from './control-plane.ts'
 import { ensureFirstKey, type FirstKey } from '../admin/first-key.ts'
 import { startGuardian } from './guardian.ts'
-import { endStaleLockHolder, holdState } from '../state/lock.ts'
+import { endStaleLockHolder, lockState } from '../state/lock.ts'
 import { applyMigrations } from '../database/migrations.ts'
 import { ensureOperatorKey } from '../admin/operator-key.ts'
 import { type PartFailed, startPart, untilPartReady } from '../processes/part.ts'
@@ -86,7 +86,7 @@ export interface Stack {
 
 export async function startStack(options: StackOptions): Promise<Stack> {
   const stateDir = makePrivateDir(resolve(options.stateDir))
-  const held = holdState(stateDir)
+  const held = lockState(stateDir)
   const startedAt = Date.now()
   const report = (what: string) => options.onProgress?.(what, Date.now() - startedAt)
   const ports = await endEarlier()

@@ -32,7 +32,7 @@ interface HeldState {
   giveUp(): void
 }
 
-export function holdState(stateDir: string): HeldState {
+export function lockState(stateDir: string): HeldState {
   assertNotRunning(stateDir)
   const held = new DatabaseSync(join(stateDir, 'lock.sqlite'))
   try {

@@ -10,7 +10,7 @@ interface World {
 const usage = 'Usage: npm run verify -- FILE [--keys URL|FILE]'
 
 /** 0: signature and verdict hold. 1: one of them does not. 2: it could not be checked. */
-export async function runVerify(args: readonly string[], world: World): Promise<number> {
+export async function runVerifyCommand(args: readonly string[], world: World): Promise<number> {
   const at = args.indexOf('--keys')
   const from = at === -1 ? null : args[at + 1]
   const files = args.filter((_, index) => at === -1 || (index !== at && index !== at + 1))

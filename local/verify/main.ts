@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { runVerify } from './command.ts'
+import { runVerifyCommand } from './command.ts'
 
-process.exitCode = await runVerify(process.argv.slice(2), {
+process.exitCode = await runVerifyCommand(process.argv.slice(2), {
   say: (line) => console.log(line),
   read: (path) => readFileSync(resolve(cwd(), path), 'utf8'),
   fetch: (url) => fetch(url),

@@ -23,7 +23,7 @@ import { merkleLeaf, merkleRootFrom, MerkleTree } from '../../src/core/export/me
 import { hashText } from '../../src/core/hash.ts'
 import { TimelineChecker } from '../../src/core/session/runs/verify.ts'
 import { bytesFromBase64, bytesToBase64 } from '../../src/adapters/base64.ts'
-import { attestationBytes, keyThumbprint } from '../../src/adapters/attestation-keys.ts'
+import { attestationBytes, attestationThumbprint } from '../../src/adapters/attestation-keys.ts'
 
 export interface Verified {
   /** unchecked: no key was given. unknown-key: none of those that were given has signed it. */
@@ -133,7 +133,7 @@ async function checkSignature(
 
 /** The id is computed: what a key set calls its keys does not count. */
 async function keyById(keys: readonly PublicKey[], id: string): Promise<PublicKey | null> {
-  for (const key of keys) if ((await keyThumbprint(key)) === id) return key
+  for (const key of keys) if ((await attestationThumbprint(key)) === id) return key
   return null
 }
 

@@ -39,7 +39,7 @@ export class PinnedFolders {
 
   async #ensure(hash: string): Promise<string> {
     const root = this.#options.root()
-    const path = join(root, folderName(hash))
+    const path = join(root, pinnedFolderName(hash))
     if (isAsPinned(path, hash)) return path
     const { files } = await this.#options.fetch(hash)
     if (hashOf(files) !== hash) throw new Error(`Cannot run: ability ${hash} came with other files`)
@@ -54,13 +54,13 @@ export class PinnedFolders {
 }
 
 /** The control plane names it so, too. */
-export const folderName = (hash: string): string => hash.slice(0, 32)
+export const pinnedFolderName = (hash: string): string => hash.slice(0, 32)
 
 /**
  * A command that was made for the sandbox before this one names the folder that was there: here it names the one that is.
  * Both are plain words for a shell, or nothing is changed.
  */
-export function movedTo(command: string, told: string | undefined, real: string): string {
+export function withPinnedFolder(command: string, told: string | undefined, real: string): string {
   const isPlain = (path: string) => /^\/[\w@.+/-]+$/.test(path)
   if (told === undefined || told === real || !isPlain(told) || !isPlain(real)) return command
   return command.replaceAll(`${told}/`, () => `${real}/`)

@@ -4,7 +4,7 @@
 import { createHash } from 'node:crypto'
 import { log, messageOf } from '../log.ts'
 import { uploadText, type UploadOptions } from '../link/upload.ts'
-import { findAbilities, readAbility } from './workspace-abilities.ts'
+import { findWorkspaceAbilities, readWorkspaceAbility } from './workspace-abilities.ts'
 
 interface AbilityTellerOptions {
   workspace: () => string
@@ -34,7 +34,7 @@ export class AbilityTeller {
   }
 
   async #tell(): Promise<void> {
-    const text = JSON.stringify(findAbilities(this.#options.workspace()))
+    const text = JSON.stringify(findWorkspaceAbilities(this.#options.workspace()))
     const digest = digestOf(text)
     if (digest === this.#told) return
     await uploadText(this.#options.to(null), text)
@@ -43,7 +43,7 @@ export class AbilityTeller {
 
   /** Refuses if it is another one by now: what was looked at is what is sent. */
   async send(path: string, hash: string): Promise<void> {
-    const read = readAbility(this.#options.workspace(), path)
+    const read = readWorkspaceAbility(this.#options.workspace(), path)
     if (read?.hash !== hash) {
       void this.tell()
       throw new Error(`Cannot send the ability at "${path}": it has changed or is gone`)

@@ -30,7 +30,7 @@ interface ReadAbility extends FoundAbility {
 }
 
 /** Whatever goes wrong with one is its problem alone. */
-export function findAbilities(workspace: string): FoundAbilities {
+export function findWorkspaceAbilities(workspace: string): FoundAbilities {
   const found: FoundAbility[] = []
   const problems: FoundAbilities['problems'] = []
   let bytes = 0
@@ -51,7 +51,7 @@ export function findAbilities(workspace: string): FoundAbilities {
 }
 
 /** With all its files; undefined: it is not there any more, or cannot be read. */
-export function readAbility(workspace: string, path: string): ReadAbility | undefined {
+export function readWorkspaceAbility(workspace: string, path: string): ReadAbility | undefined {
   return visit(workspace).find((one): one is ReadAbility => one.path === path && 'files' in one)
 }
 

@@ -13,7 +13,7 @@ const isThere = (layout: Layout) =>
   existsSync(join(folderOf(layout), plugin)) && folderOf(layout) !== layout.configDir
 
 /** As places has them. */
-export function contractBinds(
+export function contractPlaceBinds(
   layout: Layout,
 ): { source: string; target: string; writable: boolean }[] {
   if (!isThere(layout)) return []
@@ -22,7 +22,7 @@ export function contractBinds(
 }
 
 /** Sources by their places inside: the loaded plugin, and a configuration that names it where the contract does. */
-export function contractFiles(
+export function contractPlaceFiles(
   layout: Layout,
   write: (name: string, content: string) => string,
 ): Record<string, string> {

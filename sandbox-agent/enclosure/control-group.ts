@@ -41,7 +41,7 @@ export function makeControlGroup(
 ): ControlGroup | undefined {
   if (process.platform !== 'linux') return undefined
   const name = `gantry-${process.pid}-${(made += 1)}`
-  for (const plan of plansFor(sites(), limits)) {
+  for (const plan of controlGroupPlans(sites(), limits)) {
     for (const { parent } of plan.parts) sweep(parent)
     const folders = plan.parts.map(({ parent }) => join(parent, name))
     const remove = () => removeSoon(folders)
@@ -61,7 +61,7 @@ interface Plan {
 }
 
 /** Those that may work, the best first. */
-export function plansFor({ mountinfo, own }: GroupSites, limits: GroupLimits): Plan[] {
+export function controlGroupPlans({ mountinfo, own }: GroupSites, limits: GroupLimits): Plan[] {
   const mounts = parseMounts(mountinfo)
   const placeIn = (controller: string) => parseOwn(own, controller)
   const memory = String(limits.memoryBytes)

@@ -11,21 +11,21 @@ import type { EnclosureReport } from '../../src/contract/enclosure.ts'
 import type { Boot, Layout, Manifest, Upstream } from '../../src/contract/manifest.ts'
 import type { Owner } from '../workspace/folder.ts'
 import {
-  connectInside,
-  listenerText,
+  connectInnerPort,
+  innerPortsText,
   proxyPort,
-  receiveServers,
+  receiveInnerPorts,
   relayPort,
   socksPort,
-} from './door.ts'
-import { enteringLine, type Held, openlyHeld, waitForEnd } from './held.ts'
-import { contractFiles } from './contract-place.ts'
+} from './inner-ports.ts'
+import { enterHeldLine, type Held, openlyHeld, waitForEnd } from './held.ts'
+import { contractPlaceFiles } from './contract-place.ts'
 import { makeControlGroup } from './control-group.ts'
-import { groupLimits, limitOptions } from './limits.ts'
+import { groupLimits, enclosureLimitOptions } from './limits.ts'
 import type { Mask } from './masks.ts'
-import { findPlaces, rustupHome } from './places.ts'
-import { npmrcPath, npmrcText, upstreamPort, upstreamVariables } from './upstreams.ts'
-import { dropRights, enteredLine, setupScript, systemPath } from './script.ts'
+import { findPlaces, rustupPlace } from './places.ts'
+import { npmrcPath, upstreamNpmrc, upstreamPort, upstreamVariables } from './upstreams.ts'
+import { scriptDropRights, enteredLine, setupScript, systemPath } from './script.ts'
 
 export interface Command {
   file: string
@@ -121,7 +121,7 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
     kind === 'root'
       ? `namespaces made by root, user ${owner?.uid}`
       : 'namespaces of a user namespace'
-  const rustup = rustupHome(input.path, hidden)
+  const rustup = rustupPlace(input.path, hidden)
   const becomes = kind === 'root' ? owner : undefined
   const options = kind === 'root' ? walls : [...userWalls, ...walls]
   const outside = { PATH: process.env['PATH'] ?? '/usr/bin:/bin', ...marks }
@@ -138,7 +138,7 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
       files: writeFiles(folder, { layout, upstreams }, owner),
       mountPoint: makeFolder(join(folder, name)),
       owner: becomes,
-      limits: limitOptions(boot.limits),
+      limits: enclosureLimitOptions(boot.limits),
     })
   const report: EnclosureReport = { level: 'full', how, why: null }
   return {
@@ -154,7 +154,7 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
       seedConfigFolders(environment)
       const group = makeControlGroup(groupLimits(boot.limits))
       report.how = `${how}; ${group?.how ?? 'memory watched'}`
-      const before = [process.execPath, '-e', listenerText(ports)]
+      const before = [process.execPath, '-e', innerPortsText(ports)]
       const script = scriptFor('root', {
         before,
         workspace: cwd,
@@ -169,7 +169,7 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
         detached: true,
       })
       child.once('close', () => group?.remove())
-      const servers = receiveServers(child, ports).then((found) => {
+      const servers = receiveInnerPorts(child, ports).then((found) => {
         input.serve.relay(found.get(relayPort) as Server)
         input.serve.proxy(found.get(proxyPort) as Server)
         input.serve.socks(found.get(socksPort) as Server)
@@ -178,7 +178,7 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
       return {
         child,
         entered: saysEntered(child).then(() => servers),
-        connect: (port) => connectInside(child.pid ?? 0, kind === 'user', port, outside),
+        connect: (port) => connectInnerPort(child.pid ?? 0, kind === 'user', port, outside),
       }
     },
     hold: () => {
@@ -196,7 +196,7 @@ function namespaces(input: EnclosureInput, kind: 'root' | 'user'): Enclosure {
         detached: true,
       })
       child.stdin.on('error', () => undefined)
-      const commandLine = enteringLine(child, kind, dropRights(becomes))
+      const commandLine = enterHeldLine(child, kind, scriptDropRights(becomes))
       return { child, entered: saysEntered(child), commandLine }
     },
   }
@@ -277,10 +277,10 @@ function writeFiles(
   }
   const uid = owner?.uid ?? process.getuid?.() ?? 0
   const gid = owner?.gid ?? process.getgid?.() ?? 0
-  const npmrc = npmrcText(upstreams)
+  const npmrc = upstreamNpmrc(upstreams)
   return {
     ...(npmrc !== undefined && { [npmrcPath]: write('npmrc', npmrc, 0o644) }),
-    ...contractFiles(layout, (name, content) => write(name, content, 0o644)),
+    ...contractPlaceFiles(layout, (name, content) => write(name, content, 0o644)),
     [`${insideFolder}/bash`]: write('bash', shellText, 0o755),
     '/etc/passwd': write(
       'passwd',

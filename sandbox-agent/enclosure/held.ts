@@ -4,7 +4,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Writable } from 'node:stream'
-import { kill } from '../marked-processes.ts'
+import { signalMarked } from '../marked-processes.ts'
 import type { Owner } from '../workspace/folder.ts'
 
 export interface CommandLine {
@@ -28,7 +28,7 @@ export const waitForEnd = ['/bin/sh', '-c', 'exec cat >/dev/null']
 
 const inFolder = 'cd "$1" && shift && exec "$@"'
 
-export function enteringLine(
+export function enterHeldLine(
   builder: ChildProcess,
   kind: 'root' | 'user',
   become: readonly string[],
@@ -113,7 +113,7 @@ export function runHeld(
   return new Promise((resolve, reject) => {
     const env = { ...gitEnvironment, ...environment }
     const child = spawn(file, line, { cwd: '/', env, stdio: 'pipe', detached: true, ...owner })
-    const end = () => child.pid !== undefined && kill(-child.pid, 'SIGKILL')
+    const end = () => child.pid !== undefined && signalMarked(-child.pid, 'SIGKILL')
     const timer = setTimeout(end, options.timeoutMs)
     const chunks: Buffer[] = []
     let bytes = 0

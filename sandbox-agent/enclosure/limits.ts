@@ -22,7 +22,7 @@ export const groupLimits = ({ processes, memoryMb }: Limits = {}): GroupLimits =
  * Options of prlimit: how many processes there may be inside, and how much memory each may ask for. Private writable
  * memory, and not address space: runtimes reserve far more of that than they use.
  */
-export function limitOptions(limits: Limits = {}): string[] {
+export function enclosureLimitOptions(limits: Limits = {}): string[] {
   const { processes, memoryBytes } = groupLimits(limits)
   const most = Math.min(processes, hardLimit('Max processes'))
   const data = Math.min(Math.max(memoryBytes, leastDataBytes), hardLimit('Max data size'))

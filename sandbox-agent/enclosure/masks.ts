@@ -4,7 +4,7 @@
 
 import { opendirSync } from 'node:fs'
 import { join } from 'node:path'
-import { namesSecret } from '../../src/contract/secret-paths.ts'
+import { namesSecretPath } from '../../src/contract/secret-paths.ts'
 import type { Run } from './reader.ts'
 
 export interface Mask {
@@ -18,7 +18,7 @@ const maxMasks = 200
 const skipped = new Set(['.git', 'node_modules'])
 
 /** By their names, without following a link. */
-export function findSecrets(workspace: string): Mask[] {
+export function findMasks(workspace: string): Mask[] {
   const found: Mask[] = []
   let left = maxEntries
   const visit = (folder: string) => {
@@ -26,7 +26,7 @@ export function findSecrets(workspace: string): Mask[] {
       left -= 1
       if (left < 0 || found.length >= maxMasks) return
       const path = join(folder, name)
-      if ((isFile || isFolder) && namesSecret(path.slice(workspace.length)))
+      if ((isFile || isFolder) && namesSecretPath(path.slice(workspace.length)))
         found.push({ path, isFolder })
       else if (isFolder && !skipped.has(name)) visit(path)
     }
@@ -52,7 +52,7 @@ function* entriesOf(
 }
 
 /** Without what git tracks. If git cannot say, all are masked. */
-export async function untracked(
+export async function untrackedMasks(
   masks: readonly Mask[],
   workspace: string,
   run: Run,

@@ -5,7 +5,7 @@
 import { existsSync, lstatSync, readdirSync, readlinkSync, realpathSync } from 'node:fs'
 import { basename, dirname } from 'node:path'
 import type { Layout } from '../../src/contract/manifest.ts'
-import { contractBinds } from './contract-place.ts'
+import { contractPlaceBinds } from './contract-place.ts'
 
 export interface Bind {
   /** Outside. */
@@ -39,14 +39,14 @@ export function findPlaces({ layout, binaries, path, hidden }: PlacesInput): Pla
   const tools = [
     ...binaries.map((each) => binaryPlace(each, hidden)),
     ...path.flatMap((each) => toolPlaces(each, hidden)),
-    ...[rustupHome(path, hidden)].filter((each) => each !== undefined),
+    ...[rustupPlace(path, hidden)].filter((each) => each !== undefined),
   ]
   const readable = [...system, ...outermost(tools, system), layout.configDir].filter(existsSync)
   const temporary = dirname(layout.envFile)
   const binds = [
     ...readable.map((each) => ({ source: each, target: each, writable: false })),
     ...[layout.home, layout.workspace, temporary].map((each) => bind(each, each)),
-    ...contractBinds(layout),
+    ...contractPlaceBinds(layout),
     // The contract's literal place; on the machine's own disk, because a large build would fill the memory.
     ...(temporary === '/tmp' ? [] : [bind(temporary, '/tmp')]),
   ]
@@ -78,7 +78,10 @@ function toolPlaces(folder: string, hidden: readonly string[]): string[] {
 }
 
 /** The programs that rustup puts on PATH only choose one of those that it keeps beside it. */
-export function rustupHome(path: readonly string[], hidden: readonly string[]): string | undefined {
+export function rustupPlace(
+  path: readonly string[],
+  hidden: readonly string[],
+): string | undefined {
   const folder = path.find((each) => existsSync(`${each}/rustup`))
   const home = folder && `${dirname(dirname(folder))}/.rustup`
   if (!home || !isFolder(`${home}/toolchains`)) return undefined
@@ -92,7 +95,7 @@ const isFolder = (path: string) => existsSync(`${path}/.`)
 function isAllowed(path: string, hidden: readonly string[]): boolean {
   const homes = ['/', '/root', '/home', '/var', '/run', '/tmp', '/proc', '/sys', '/dev']
   if (homes.includes(path) || /^\/(home|Users)\/[^/]+$/.test(path)) return false
-  return !hidden.some((each) => isInside(each, path) || isInside(path, each))
+  return !hidden.some((each) => isInsidePlace(each, path) || isInsidePlace(path, each))
 }
 
 const credentials =
@@ -110,12 +113,12 @@ const outermost = (paths: readonly string[], covered: readonly string[]): string
   const unique = [...new Set(paths)]
   return unique.filter(
     (path) =>
-      ![...covered, ...unique].some((other) => other !== path && isInside(path, other)) &&
+      ![...covered, ...unique].some((other) => other !== path && isInsidePlace(path, other)) &&
       !covered.includes(path) &&
-      !systemFolders.some((folder) => isInside(path, folder)),
+      !systemFolders.some((folder) => isInsidePlace(path, folder)),
   )
 }
 
 /** Itself, too. */
-export const isInside = (path: string, folder: string): boolean =>
+export const isInsidePlace = (path: string, folder: string): boolean =>
   path === folder || path.startsWith(folder === '/' ? '/' : `${folder}/`)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { EnclosureReport } from '../../src/contract/enclosure.ts'
 import type { Manifest } from '../../src/contract/manifest.ts'
 import { messageOf } from '../log.ts'
-import { kill } from '../marked-processes.ts'
+import { signalMarked } from '../marked-processes.ts'
 import type { Owner } from '../workspace/folder.ts'
 import { chooseEnclosures } from './enclosure.ts'
 
@@ -55,7 +55,7 @@ export async function probeEnclosure(input: ProbeInput): Promise<EnclosureReport
     environment,
     masks: [],
   })
-  const late = setTimeout(() => kill(-(launched.child.pid ?? 0), 'SIGKILL'), probeMs)
+  const late = setTimeout(() => signalMarked(-(launched.child.pid ?? 0), 'SIGKILL'), probeMs)
   try {
     await launched.entered
     return strongest.report
@@ -63,6 +63,6 @@ export async function probeEnclosure(input: ProbeInput): Promise<EnclosureReport
     return { ...weaker.report, why: `${strongest.report.how}: ${messageOf(error)}` }
   } finally {
     clearTimeout(late)
-    if (launched.child.pid !== undefined) kill(-launched.child.pid, 'SIGKILL')
+    if (launched.child.pid !== undefined) signalMarked(-launched.child.pid, 'SIGKILL')
   }
 }

@@ -6,7 +6,7 @@ import { existsSync, lstatSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Owner } from '../workspace/folder.ts'
 import type { Mask } from './masks.ts'
-import { type Bind, isInside, type Places } from './places.ts'
+import { type Bind, isInsidePlace, type Places } from './places.ts'
 
 export const enteredLine = 'gantry: entered'
 
@@ -47,8 +47,8 @@ export function setupScript(input: ScriptInput): string {
     ...binds.map((bind) => ({ target: bind.target, bind })),
   ].sort((a, b) => depth(a.target) - depth(b.target) || (a.bind ? 1 : 0) - (b.bind ? 1 : 0))
   const hasBefore = input.before.length > 0
-  const inside = (path: string) => quote(`${mountPoint}${path}`)
-  const drop = ['setpriv', ...dropRights(owner)].join(' ')
+  const inside = (path: string) => quoteForScript(`${mountPoint}${path}`)
+  const drop = ['setpriv', ...scriptDropRights(owner)].join(' ')
   return [
     // The command keeps its own; this script does not look there for what it runs with all rights.
     `set -eu; umask 022; path=$PATH; PATH=${systemPath}`,
@@ -56,12 +56,12 @@ export function setupScript(input: ScriptInput): string {
     ...input.enterGroup,
     'ip link set lo up',
     // Beside the mounts, which take as long.
-    ...(hasBefore ? [`${input.before.map(quote).join(' ')} </dev/null & before=$!`] : []),
-    `mount -t tmpfs -o mode=755,size=16m tmpfs ${quote(mountPoint)}`,
-    `cd ${quote(mountPoint)}`,
+    ...(hasBefore ? [`${input.before.map(quoteForScript).join(' ')} </dev/null & before=$!`] : []),
+    `mount -t tmpfs -o mode=755,size=16m tmpfs ${quoteForScript(mountPoint)}`,
+    `cd ${quoteForScript(mountPoint)}`,
     `mkdir -p proc dev tmp run var home etc usr sys .outside`,
     `ln -s /run var/run; ln -s /tmp var/tmp`,
-    ...places.links.map(({ path, to }) => `ln -s ${quote(to)} ${inside(path)}`),
+    ...places.links.map(({ path, to }) => `ln -s ${quoteForScript(to)} ${inside(path)}`),
     ...steps.flatMap(({ target, bind }) =>
       bind ? bindLines(bind, inside(target)) : islandLines(inside(target)),
     ),
@@ -73,14 +73,14 @@ export function setupScript(input: ScriptInput): string {
     ...(hasBefore ? ['wait "$before"'] : []),
     'exec 3>&-; unset NODE_CHANNEL_FD NODE_CHANNEL_SERIALIZATION_MODE',
     'pivot_root . .outside; cd /; umount -l /.outside; rmdir /.outside; mount -o remount,bind,ro /',
-    `cd ${quote(input.workspace)}`,
+    `cd ${quoteForScript(input.workspace)}`,
     `prlimit --pid $$ ${input.limits.join(' ')}`,
-    `exec ${drop} -- env "PATH=$path" /bin/sh -c ${quote(first)} sh ${input.command.map(quote).join(' ')}`,
+    `exec ${drop} -- env "PATH=$path" /bin/sh -c ${quoteForScript(first)} sh ${input.command.map(quoteForScript).join(' ')}`,
   ].join('\n')
 }
 
 /** Options of setpriv: whoever it was, it can do nothing any more that an ordinary user cannot. */
-export function dropRights(owner: Owner | undefined): string[] {
+export function scriptDropRights(owner: Owner | undefined): string[] {
   const become = owner
     ? [`--reuid=${owner.uid}`, `--regid=${owner.gid}`, '--clear-groups']
     : ['--ambient-caps=-all']
@@ -112,7 +112,7 @@ function bindLines({ source, writable }: Bind, target: string): string[] {
   const make = isFolder
     ? `mkdir -p ${target}`
     : `mkdir -p ${quoteParent(target)}; [ -e ${target} ] || : >${target}`
-  const mount = `mount --rbind ${quote(source)} ${target}`
+  const mount = `mount --rbind ${quoteForScript(source)} ${target}`
   // A mount that is "noexec" outside must stay so, or the kernel refuses.
   const options = `remount,bind,nosuid,nodev${writable ? '' : ',ro'}`
   const remount = `mount -o ${options} ${target} 2>/dev/null || mount -o ${options},noexec ${target}`
@@ -141,7 +141,7 @@ function findIslands(binds: readonly Bind[], hidden: readonly string[]): string[
     .filter(existsSync)
     .flatMap((path) =>
       binds
-        .filter(({ source }) => path !== source && isInside(path, source))
+        .filter(({ source }) => path !== source && isInsidePlace(path, source))
         .map(({ source, target }) => target + path.slice(source.length)),
     )
   return [...new Set([...temporary, ...masked])]
@@ -150,7 +150,8 @@ function findIslands(binds: readonly Bind[], hidden: readonly string[]): string[
 const firstIn = (path: string) => path.split('/').slice(0, 3).join('/')
 const depth = (path: string) => path.split('/').length
 
-const quoteParent = (quoted: string) => quote(dirname(quoted.slice(1, -1)))
+const quoteParent = (quoted: string) => quoteForScript(dirname(quoted.slice(1, -1)))
 
 /** One word for sh. */
-export const quote = (word: string): string => `'${word.replaceAll("'", String.raw`'\''`)}'`
+export const quoteForScript = (word: string): string =>
+  `'${word.replaceAll("'", String.raw`'\''`)}'`

@@ -7,10 +7,10 @@ import type { Upstream } from '../../src/contract/manifest.ts'
 const firstPort = 4010
 
 export const upstreamPort = (n: number): number => firstPort + n
-export const addressOf = (n: number): string => `http://127.0.0.1:${upstreamPort(n)}`
+export const upstreamAddress = (n: number): string => `http://127.0.0.1:${upstreamPort(n)}`
 
 /** Of the host itself, as it is reached from outside. */
-export const originOf = ({ host }: Pick<Upstream, 'host'>): string =>
+export const upstreamOrigin = ({ host }: Pick<Upstream, 'host'>): string =>
   host.startsWith('http://') ? host : `https://${host}`
 
 const nameOf = ({ host }: Upstream) => host.replace(/^http:\/\//, '')
@@ -25,10 +25,12 @@ export function upstreamVariables(upstreams: readonly Upstream[]): Record<string
     `GANTRY_UPSTREAM_${nameOf(upstream)
       .toUpperCase()
       .replaceAll(/[^A-Z0-9]/g, '_')}`,
-    addressOf(n),
+    upstreamAddress(n),
   ])
   const rewritten = upstreams.flatMap((upstream, n) =>
-    gitSpellings(upstream).map((spelling) => [`url.${addressOf(n)}/.insteadOf`, spelling] as const),
+    gitSpellings(upstream).map(
+      (spelling) => [`url.${upstreamAddress(n)}/.insteadOf`, spelling] as const,
+    ),
   )
   const git = rewritten.flatMap(([key, value], n) => [
     [`GIT_CONFIG_KEY_${n}`, key],
@@ -37,7 +39,7 @@ export function upstreamVariables(upstreams: readonly Upstream[]): Record<string
   return {
     ...(Object.fromEntries([...named, ...git]) as Record<string, string>),
     GIT_CONFIG_COUNT: String(rewritten.length),
-    ...(npmrcText(upstreams) !== undefined && { npm_config_globalconfig: npmrcPath }),
+    ...(upstreamNpmrc(upstreams) !== undefined && { npm_config_globalconfig: npmrcPath }),
   }
 }
 
@@ -45,17 +47,19 @@ export function upstreamVariables(upstreams: readonly Upstream[]): Record<string
 function gitSpellings(upstream: Upstream): string[] {
   const name = nameOf(upstream)
   const ssh = name.includes(':') ? [] : [`git@${name}:`, `ssh://git@${name}/`]
-  return [`${originOf(upstream)}/`, ...ssh]
+  return [`${upstreamOrigin(upstream)}/`, ...ssh]
 }
 
 /** undefined: no packages come from any of them. */
-export function npmrcText(upstreams: readonly Upstream[]): string | undefined {
+export function upstreamNpmrc(upstreams: readonly Upstream[]): string | undefined {
   const sources = upstreams.flatMap(({ npm }, n) => npm.map((scope) => ({ scope, n })))
   if (sources.length === 0) return undefined
   const lines = sources.map(({ scope, n }) =>
-    scope === '*' ? `registry=${addressOf(n)}/` : `${scope}:registry=${addressOf(n)}/`,
+    scope === '*' ? `registry=${upstreamAddress(n)}/` : `${scope}:registry=${upstreamAddress(n)}/`,
   )
-  const hosts = new Set(sources.map(({ n }) => new URL(originOf(upstreams[n] as Upstream)).host))
+  const hosts = new Set(
+    sources.map(({ n }) => new URL(upstreamOrigin(upstreams[n] as Upstream)).host),
+  )
   // A registry names its files by its own address.
   const replaced = hosts.size === 1 ? [...hosts][0] : 'always'
   return [...lines, `replace-registry-host=${replaced}`, ''].join('\n')

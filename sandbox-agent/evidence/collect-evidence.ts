@@ -13,24 +13,24 @@ import {
   maxBundleMessages,
   maxBundleParts,
 } from '../../src/contract/evidence.ts'
-import { type Place, unresolvedPaths } from '../../src/contract/evidence-paths.ts'
+import { type Place, unresolvedEvidencePaths } from '../../src/contract/evidence-paths.ts'
 import type { CommandBody } from '../../src/contract/link.ts'
 import { isFrozen } from './frozen.ts'
 import { maxPartRows, readHistory, readPartNames, type Rows } from './history.ts'
 import {
-  failure,
+  historyFailure,
   firstHistoryPage,
   neighbourOf,
   historyNeighbours,
   type Page,
   historySchema,
   tellHistoryRows,
-  untilIncomplete,
+  completeHistoryRows,
   wholeMessages,
 } from './history-rows.ts'
 import { StoreObjects } from './snapshot-objects.ts'
-import { findStores, type FoundStores, type StorePlace } from './snapshot-store.ts'
-import { readWindow, TextBudget } from './window-files.ts'
+import { findSnapshotStores, type FoundStores, type StorePlace } from './snapshot-store.ts'
+import { readWindowFiles, TextBudget } from './window-files.ts'
 
 export interface CollectSite extends Omit<StorePlace, 'dataDir'> {
   home: string
@@ -55,8 +55,8 @@ export async function collectEvidence(
   const place = { ...site, dataDir: join(site.home, '.local', 'share', 'opencode') }
   const history = await readHistory(place, { ...body, maxMessages })
   const bundle = emptyBundle(history.writeAheadFile)
-  const stop = (code: Parameters<typeof failure>[0]): Collected => {
-    bundle.failures.push(failure(code))
+  const stop = (code: Parameters<typeof historyFailure>[0]): Collected => {
+    bundle.failures.push(historyFailure(code))
     return { bundle, next: null }
   }
   if (!history.ok) return stop('history-unreadable')
@@ -69,14 +69,14 @@ export async function collectEvidence(
   const isRunning = body.until !== undefined
   const whole = wholeMessages(rows.messages, rows.parts, maxPartRows)
   const told = tellHistoryRows(whole.messages, whole.parts)
-  const page = firstHistoryPage(isRunning ? untilIncomplete(told) : told, limitsOf(body))
+  const page = firstHistoryPage(isRunning ? completeHistoryRows(told) : told, limitsOf(body))
   addPage(bundle, own, page, rows)
   if (whole.cut === 'inside' || bundle.parts.length > maxBundleParts) await cutPage(place, bundle)
   bundle.capability.formatted = await site.formatted()
   bundle.capability.frozen = isFrozen(place.dataDir, bundle.messages[0]?.createdAt ?? 0)
   if (isWorkspace(site.workspace, own)) {
     if (body.maxWindows > 0) await readWindows(place, bundle, own)
-  } else bundle.failures.push(failure('workspace-mismatch'))
+  } else bundle.failures.push(historyFailure('workspace-mismatch'))
   const last = bundle.messages.at(-1)?.id ?? null
   if (isRunning) return { bundle, next: last }
   const isFull =
@@ -125,7 +125,7 @@ function addPage(bundle: EvidenceBundle, own: Identity, page: Page, rows: Rows):
   ]
   bundle.neighbours = beside.slice(0, maxBundleParts)
   // What ran beside is not known whole, so nobody knows what else may have written a file.
-  if (beside.length > maxBundleParts) bundle.failures.push(failure('part-limit'))
+  if (beside.length > maxBundleParts) bundle.failures.push(historyFailure('part-limit'))
 }
 
 /** One message alone has more than a bundle holds: what is left out is named, and nothing of it can be proven. */
@@ -133,11 +133,11 @@ async function cutPage(place: StorePlace, bundle: EvidenceBundle): Promise<void>
   const [message] = bundle.messages
   bundle.parts = bundle.parts.slice(0, maxBundleParts)
   bundle.windows = bundle.windows.slice(0, maxBundleMessages)
-  bundle.failures.push(failure('part-limit'))
+  bundle.failures.push(historyFailure('part-limit'))
   const known = new Set(bundle.parts.map(({ id }) => id))
   const names = message ? await readPartNames(place, message.id) : []
   for (const partId of names)
-    if (!known.has(partId)) bundle.failures.push(failure('part-limit', { partId }))
+    if (!known.has(partId)) bundle.failures.push(historyFailure('part-limit', { partId }))
 }
 
 /** By its name, or by where it really is: a temporary folder may be reached by a symlink. */
@@ -150,7 +150,7 @@ async function readWindows(
   bundle: EvidenceBundle,
   own: Identity,
 ): Promise<void> {
-  const stores = findStores(place.dataDir, own)
+  const stores = findSnapshotStores(place.dataDir, own)
   bundle.capability.store = { state: stores.state, fingerprint: stores.fingerprint }
   const budget = new TextBudget()
   const objects = new StoreObjects(place)
@@ -168,7 +168,7 @@ function pathsOf(
   window: EvidenceWindow,
 ): string[] {
   const { messageId, startOrder, finishOrder } = window
-  return unresolvedPaths(
+  return unresolvedEvidencePaths(
     own,
     parts.filter(
       (part) =>
@@ -192,13 +192,13 @@ interface Reading {
 async function readOne({ objects, bundle, stores, budget, window, paths }: Reading): Promise<void> {
   const windowId = window.id
   if (window.from === null || window.to === null)
-    return void bundle.failures.push(failure('incomplete-window', { windowId }))
+    return void bundle.failures.push(historyFailure('incomplete-window', { windowId }))
   if (stores.state !== 'found')
-    return void bundle.failures.push(failure(`snapshot-store-${stores.state}`, { windowId }))
+    return void bundle.failures.push(historyFailure(`snapshot-store-${stores.state}`, { windowId }))
   if (bundle.reads.length >= evidenceLimits.readsPerCollect)
-    return void bundle.failures.push(failure('read-limit', { windowId }))
+    return void bundle.failures.push(historyFailure('read-limit', { windowId }))
   const { from, to } = window
-  const read = await readWindow(objects, stores, { ...window, from, to, paths }, budget)
+  const read = await readWindowFiles(objects, stores, { ...window, from, to, paths }, budget)
   window.changed = read.changed
   bundle.files.push(...read.files)
   bundle.failures.push(...read.failures)

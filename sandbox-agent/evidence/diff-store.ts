@@ -16,7 +16,7 @@ export interface DiffOptions {
   nestedTimeoutMs?: number
 }
 
-export function storeGit(
+export function diffStoreGit(
   options: DiffOptions,
   args: string[],
   limit: number,
@@ -34,9 +34,9 @@ const safeSettings = ['core.quotePath=false', 'core.autocrlf=false'].flatMap((se
 
 // Everything is done by child processes of the sandbox's user: the folder is the sandbox's, so the agent itself writes
 // nothing there.
-export async function prepareStore(options: DiffOptions): Promise<void> {
+export async function prepareDiffStore(options: DiffOptions): Promise<void> {
   const { gitDir, workspace } = options
-  await unlockStore(options)
+  await unlockDiffStore(options)
   if (existsSync(`${gitDir}/HEAD`)) return
   await run(options, 'git', ['init', '--quiet', '--bare', '--template=', gitDir], 1000)
   // With the repository's own index, files that have not changed need not be read again.
@@ -45,7 +45,7 @@ export async function prepareStore(options: DiffOptions): Promise<void> {
 }
 
 /** Left by a git that was killed, or by a snapshot of that moment: nobody else uses this store. */
-export async function unlockStore(options: DiffOptions): Promise<void> {
+export async function unlockDiffStore(options: DiffOptions): Promise<void> {
   const lock = `${options.gitDir}/index.lock`
   if (existsSync(lock)) await run(options, 'rm', ['-f', lock], 1000)
 }

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type DiffReport, type LeftOut, maxDiffBytes } from '../../src/contract/diff.ts'
 import { patchChecksum, type TurnPatch } from '../../src/contract/patch.ts'
-import { type DiffOptions, storeGit } from './diff-store.ts'
+import { type DiffOptions, diffStoreGit } from './diff-store.ts'
 import { readWorkTree } from './work-tree.ts'
 
 const maxFiles = 500
@@ -35,12 +35,12 @@ export async function takeDiff(
 }
 
 async function diffOf(options: DiffOptions, range: string[], maxBytes: number) {
-  const status = await storeGit(
+  const status = await diffStoreGit(
     options,
     ['diff', '--raw', '--numstat', '-z', ...range],
     4 * 1024 * 1024,
   )
-  const patch = await storeGit(options, ['diff', ...range], maxBytes)
+  const patch = await diffStoreGit(options, ['diff', ...range], maxBytes)
   const files = parseFiles(status.output)
   return {
     patch: patch.output,
@@ -49,7 +49,7 @@ async function diffOf(options: DiffOptions, range: string[], maxBytes: number) {
   }
 }
 
-/** The same for `storeGit apply`: binary files too, and never a part of it. */
+/** The same for `diffStoreGit apply`: binary files too, and never a part of it. */
 export async function takeDiffPatch(
   options: DiffOptions,
   baseTree: string,
@@ -93,7 +93,11 @@ async function patchOf(options: DiffOptions, range: string[], maxBytes: number) 
 }
 
 async function changedNames(options: DiffOptions, range: string[]): Promise<string[]> {
-  const names = await storeGit(options, ['diff', '--name-only', '-z', ...range], 16 * 1024 * 1024)
+  const names = await diffStoreGit(
+    options,
+    ['diff', '--name-only', '-z', ...range],
+    16 * 1024 * 1024,
+  )
   return names.raw.toString('utf8').split('\0').slice(0, -1)
 }
 
@@ -135,7 +139,7 @@ async function patchText(
   maxBytes: number,
   settings: string[] = [],
 ): Promise<{ bytes: number; text: string | null }> {
-  const { raw, bytes, code } = await storeGit(
+  const { raw, bytes, code } = await diffStoreGit(
     options,
     [...settings, 'diff', '--binary', ...range],
     maxBytes,
@@ -160,12 +164,17 @@ export async function isWholeDiffBase(
   present: string,
 ): Promise<boolean> {
   if (!/^[0-9a-f]{40}$/.test(tree)) return false
-  const listed = await storeGit(options, ['ls-tree', '-r', '--name-only', tree], 1000, {
+  const listed = await diffStoreGit(options, ['ls-tree', '-r', '--name-only', tree], 1000, {
     beyond: 'count',
   })
-  const compared = await storeGit(options, ['diff', '--numstat', ...rangeOf(tree, present)], 1000, {
-    beyond: 'count',
-  })
+  const compared = await diffStoreGit(
+    options,
+    ['diff', '--numstat', ...rangeOf(tree, present)],
+    1000,
+    {
+      beyond: 'count',
+    },
+  )
   return listed.code === 0 && compared.code === 0
 }
 

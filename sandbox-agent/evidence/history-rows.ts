@@ -9,7 +9,11 @@ import type {
   EvidenceWindow,
   NeighbourPart,
 } from '../../src/contract/evidence.ts'
-import { isMutatingTool, type Place, touchedPaths } from '../../src/contract/evidence-paths.ts'
+import {
+  isMutatingTool,
+  type Place,
+  touchedEvidencePaths,
+} from '../../src/contract/evidence-paths.ts'
 import type { Row } from './history.ts'
 
 const needed: Record<string, readonly string[]> = {
@@ -41,7 +45,7 @@ const isTime = (value: unknown): value is number =>
 const timeOf = (value: unknown): number | null => (isTime(value) ? value : null)
 const flagOf = (value: unknown): boolean | null => (value === 1 ? true : value === 0 ? false : null)
 
-export const failure = (
+export const historyFailure = (
   code: EvidenceFailure['code'],
   of: Partial<Omit<EvidenceFailure, 'code'>> = {},
 ): EvidenceFailure => ({ code, windowId: null, path: null, partId: null, ...of })
@@ -58,7 +62,7 @@ export function tellHistoryRows(messages: readonly Row[], parts: readonly Row[])
   for (const row of messages) {
     const message = messageOf(row)
     if (message) told.messages.push(message)
-    else told.failures.push(failure('malformed-row'))
+    else told.failures.push(historyFailure('malformed-row'))
   }
   for (const [messageId, rows] of Map.groupBy(parts, (row) => row['messageId'])) {
     if (!isId(messageId)) continue
@@ -69,7 +73,7 @@ export function tellHistoryRows(messages: readonly Row[], parts: readonly Row[])
       const part = partOf(row)
       const partId = isId(row['id']) ? row['id'] : null
       if (part) told.parts.push(part)
-      else told.failures.push(failure('malformed-row', { partId }))
+      else told.failures.push(historyFailure('malformed-row', { partId }))
     }
   }
   return told
@@ -93,7 +97,7 @@ export function wholeMessages(
 }
 
 /** Of a turn that still runs: what comes before the first message that is not done. What is after it waits. */
-export function untilIncomplete(told: Told): Told {
+export function completeHistoryRows(told: Told): Told {
   const end = told.messages.findIndex(({ completedAt }) => completedAt === null)
   if (end === -1) return told
   const messages = told.messages.slice(0, end)
@@ -194,7 +198,15 @@ export const neighbourOf =
   (place: Place) =>
   (part: EvidencePart): NeighbourPart => {
     const { id, messageId, sessionId, tool, startedAt, endedAt } = part
-    return { id, messageId, sessionId, tool, startedAt, endedAt, paths: touchedPaths(place, part) }
+    return {
+      id,
+      messageId,
+      sessionId,
+      tool,
+      startedAt,
+      endedAt,
+      paths: touchedEvidencePaths(place, part),
+    }
   }
 
 export interface Page {

@@ -29,7 +29,10 @@ const folderOf = (worktree: string) => createHash('sha1').update(worktree).diges
  * Of this worktree, the session's own project first: the id of a project changes with its remote and its first commit,
  * and the place of its snapshots with it. A symlink on the way is no place of OpenCode's.
  */
-export function findStores(dataDir: string, { projectId, worktree }: Identity): FoundStores {
+export function findSnapshotStores(
+  dataDir: string,
+  { projectId, worktree }: Identity,
+): FoundStores {
   if (!/^[\w.-]{1,100}$/.test(projectId) || projectId.startsWith('.'))
     return { state: 'unsupported', fingerprint: null }
   const own = folderOf(worktree)

@@ -11,7 +11,7 @@ import {
   type EvidenceSide,
   evidenceLimits,
 } from '../../src/contract/evidence.ts'
-import { failure } from './history-rows.ts'
+import { historyFailure } from './history-rows.ts'
 import type { StoreObjects } from './snapshot-objects.ts'
 import { type Entry, type FoundStores, StoreReading } from './snapshot-store.ts'
 
@@ -36,7 +36,7 @@ interface WindowRead {
 
 const maxChanged = 1000
 
-export async function readWindow(
+export async function readWindowFiles(
   objects: StoreObjects,
   stores: Extract<FoundStores, { state: 'found' }>,
   step: Step,
@@ -49,8 +49,9 @@ export async function readWindow(
   const elapsedMs = Math.round(performance.now() - startedAt)
   const windowId = step.id
   const { timedOut } = reading
-  if (timedOut) read.failures.push(failure('read-timeout', { windowId }))
-  if (elapsedMs > evidenceLimits.slowReadMs) read.failures.push(failure('read-slow', { windowId }))
+  if (timedOut) read.failures.push(historyFailure('read-timeout', { windowId }))
+  if (elapsedMs > evidenceLimits.slowReadMs)
+    read.failures.push(historyFailure('read-slow', { windowId }))
   const statistics = { windowId, elapsedMs, timedOut, bytes: before - budget.left }
   return { ...read, statistics }
 }
@@ -64,7 +65,7 @@ async function readFiles(
   const { id: windowId, from, to } = step
   const nothing = (code: EvidenceFailure['code']) => ({
     ...{ files: [], changed: [] },
-    failures: reading.timedOut ? [] : [failure(code, { windowId })],
+    failures: reading.timedOut ? [] : [historyFailure(code, { windowId })],
   })
   const trees = [...new Set([from, to])]
   const store = await reading.storeWith(stores.own, trees)
@@ -84,7 +85,7 @@ async function readFiles(
   return {
     files: files.map(([path, was, is]) => ({ windowId, from, to, path, before: was, after: is })),
     changed: changed ?? [],
-    failures: beyond.map((path) => failure('file-limit', { windowId, path })),
+    failures: beyond.map((path) => historyFailure('file-limit', { windowId, path })),
   }
 }
 

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { LeftOut } from '../../src/contract/diff.ts'
-import { type DiffOptions, storeGit, prepareStore, unlockStore } from './diff-store.ts'
+import { type DiffOptions, diffStoreGit, prepareDiffStore, unlockDiffStore } from './diff-store.ts'
 
 /** For the files of repositories inside the workspace: all others are in the tree by then. */
 const nestedTimeoutMs = 20_000
@@ -32,11 +32,11 @@ export function readWorkTree(options: DiffOptions): Promise<WorkTree> {
 
 /** Without a tree this throws: compared with nothing, all work would seem to be undone. */
 async function readTree(options: DiffOptions): Promise<WorkTree> {
-  await prepareStore(options)
+  await prepareDiffStore(options)
   // Ended in the middle, it leaves a lock that would keep all others out.
-  if ((await addAll(options)) === null) await unlockStore(options)
+  if ((await addAll(options)) === null) await unlockDiffStore(options)
   const leftOut = await addNested(options)
-  const tree = (await storeGit(options, ['write-tree'], 200)).output.trim()
+  const tree = (await diffStoreGit(options, ['write-tree'], 200)).output.trim()
   if (!/^[0-9a-f]{40}$/.test(tree)) throw new Error('git cannot read the files of the workspace')
   return { tree, leftOut }
 }
@@ -50,7 +50,7 @@ const everything = ({ excluded }: DiffOptions) => [
 /** Its exit code; null: it took too long and was ended. */
 async function addAll(options: DiffOptions, timeoutMs?: number): Promise<number | null> {
   const add = ['add', '--all', '--ignore-errors', ...everything(options)]
-  return (await storeGit(options, add, 1000, { timeoutMs })).code
+  return (await diffStoreGit(options, add, 1000, { timeoutMs })).code
 }
 
 /** By store and path: those that took too long are not tried at the end of each turn. */
@@ -109,7 +109,7 @@ async function lookAround(options: DiffOptions): Promise<Around> {
 }
 
 const listed = async (options: DiffOptions, args: string[]): Promise<string[]> =>
-  (await storeGit(options, args, maxListBytes)).raw.toString('utf8').split('\0').slice(0, -1)
+  (await diffStoreGit(options, args, maxListBytes)).raw.toString('utf8').split('\0').slice(0, -1)
 
 async function registeredPaths(options: DiffOptions): Promise<Set<string>> {
   const file = join(options.workspace, '.gitmodules')
@@ -124,11 +124,11 @@ const emptyBlob = 'e69de29bb2d1d6434b8b29ae775ad8c2e48c5391'
 async function openNested(options: DiffOptions, folders: readonly string[]): Promise<void> {
   const marks = folders.map((path) => `${path}/.gantry-nested`)
   const entries = marks.flatMap((mark) => ['--cacheinfo', `100644,${emptyBlob},${mark}`])
-  await storeGit(options, ['update-index', '--add', '--replace', ...entries], 1000)
+  await diffStoreGit(options, ['update-index', '--add', '--replace', ...entries], 1000)
   const code = await addAll(options, options.nestedTimeoutMs ?? nestedTimeoutMs)
   if (code !== null) return
   for (const path of folders) tooSlow.add(join(options.gitDir, path))
-  await unlockStore(options)
-  await storeGit(options, ['update-index', '--force-remove', '--', ...marks], 1000)
+  await unlockDiffStore(options)
+  await diffStoreGit(options, ['update-index', '--force-remove', '--', ...marks], 1000)
   await addAll(options)
 }

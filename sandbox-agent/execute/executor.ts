@@ -24,9 +24,9 @@ import { fetchUrl } from './read/fetch.ts'
 import { runGit, runGitInWorktree } from './git/git-command.ts'
 import { dropUnmergedBranch, mergeCommit, removeMergedBranch } from './git/merge.ts'
 import { type Outcome, outcomeReport } from './run/outcome.ts'
-import { attemptMark, cleanEnvironment, folderInside, type Site } from './run/site.ts'
+import { attemptMark, runSiteEnvironment, runSiteFolder, type Site } from './run/site.ts'
 import { type Held, probeEnforcement } from './run/probe.ts'
-import { listFolder, readFile, type Upload } from './read/read.ts'
+import { readFolderNames, readFile, type Upload } from './read/read.ts'
 import { revertFile } from './revert-file.ts'
 import {
   branchOf,
@@ -35,7 +35,7 @@ import {
   type Repository,
 } from './git/repository.ts'
 import { type Run, runEnclosed } from './run/run.ts'
-import { movedTo } from '../abilities/pinned-folders.ts'
+import { withPinnedFolder } from '../abilities/pinned-folders.ts'
 
 interface ExecutorOptions {
   /** The agent's own: what was begun and how it ended. */
@@ -197,7 +197,7 @@ export class Executor {
       case 'workspace revert-file':
         return revertFile(site, operation)
       case 'workspace list-folder':
-        return listFolder(boundary, operation.targetPath ?? '.', plan.limits.outputBytes)
+        return readFolderNames(boundary, operation.targetPath ?? '.', plan.limits.outputBytes)
       case 'git-worktree write-file':
       case 'git-worktree delete-file':
       case 'git-worktree apply-patch':
@@ -206,7 +206,7 @@ export class Executor {
         return this.#inWorktree(body, plan, site, await this.#meansOf(body, held, stop))
       case 'process-sandbox run': {
         const means = await this.#meansOf(body, held, stop)
-        const folder = folderInside(site.workspace, operation.cwd)
+        const folder = runSiteFolder(site.workspace, operation.cwd)
         return runEnclosed({ ...runOf(body, plan, site, means), folder })
       }
       case 'process-sandbox fetch':
@@ -264,7 +264,10 @@ export class Executor {
 
   #probe(): Promise<Held> {
     const { owner, path, marks } = this.#options.probeSite
-    const environment = cleanEnvironment({ owner, path, marks, home: '/', workspace: '/' }, 'probe')
+    const environment = runSiteEnvironment(
+      { owner, path, marks, home: '/', workspace: '/' },
+      'probe',
+    )
     this.#held ??= probeEnforcement(owner, environment)
     return this.#held
   }
@@ -301,7 +304,9 @@ function runOf(
   return {
     ...{ held, stop, site, attemptId, plan },
     command:
-      abilityDir === undefined ? command : movedTo(command, environment?.ABILITY_DIR, abilityDir),
+      abilityDir === undefined
+        ? command
+        : withPinnedFolder(command, environment?.ABILITY_DIR, abilityDir),
     environment: {
       PATH: site.path,
       HOME: site.home,

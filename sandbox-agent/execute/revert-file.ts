@@ -7,7 +7,7 @@ import { evidenceLimits } from '../../src/contract/evidence.ts'
 import type { Operation } from '../../src/contract/operation.ts'
 import { Folder } from '../workspace/folder.ts'
 import type { Outcome } from './run/outcome.ts'
-import { pathInSite, type Site } from './run/site.ts'
+import { pathInRunSite, type Site } from './run/site.ts'
 
 type Revert = NonNullable<Operation['revert']>
 
@@ -16,7 +16,7 @@ const enforced: Outcome['enforced'] = ['real-path', 'output']
 export function revertFile(site: Site, { targetPath, content, revert }: Operation): Outcome {
   if (targetPath === undefined || revert === undefined)
     throw new Error('Cannot revert: it needs a targetPath and what to expect there')
-  const names = pathInSite(site.workspace, targetPath).split('/')
+  const names = pathInRunSite(site.workspace, targetPath).split('/')
   const name = names.pop() as string
   const top = Folder.open(site.workspace)
   try {

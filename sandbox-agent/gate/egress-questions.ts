@@ -11,7 +11,7 @@ const holdMs = 25_000
  * The proxy's questions: one per host and port (and what is added there) and turn, however many connections want to know. A later try after an
  * approval finds the same question answered.
  */
-export function egressDecisions(
+export function egressQuestions(
   gate: Pick<Gate, 'ask' | 'turnId'>,
   waitMs = holdMs,
 ): EgressOptions['decide'] {

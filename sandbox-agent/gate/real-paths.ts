@@ -1,6 +1,6 @@
 import { readlinkSync, realpathSync } from 'node:fs'
 import { basename, dirname, isAbsolute, join, resolve } from 'node:path'
-import { namedByPatch } from '../../src/contract/patch-headings.ts'
+import { patchHeadingNames } from '../../src/contract/patch-headings.ts'
 
 const pathKeys = new Set(['filePath', 'path', 'workdir', 'file', 'directory'])
 const maxPaths = 200
@@ -39,7 +39,7 @@ function pathsIn(input: unknown): string[] {
     if (typeof value !== 'string') return []
     if (pathKeys.has(key)) return [value]
     if (key !== 'patchText') return []
-    return namedByPatch(value)
+    return patchHeadingNames(value)
   })
 }
 

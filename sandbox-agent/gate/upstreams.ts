@@ -6,7 +6,7 @@ import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } fro
 import type { Server as Listener } from 'node:net'
 import type { Upstream } from '../../src/contract/manifest.ts'
 import type { EgressOptions } from '../enclosure/egress.ts'
-import { addressOf, originOf } from '../enclosure/upstreams.ts'
+import { upstreamAddress, upstreamOrigin } from '../enclosure/upstreams.ts'
 import { log, messageOf } from '../log.ts'
 import { passOn } from './pass-on.ts'
 
@@ -68,7 +68,7 @@ export class Upstreams {
     response: ServerResponse,
   ): Promise<void> {
     const { gatewayUrl, token, decide } = this.#options
-    const { hostname, port, protocol, origin } = new URL(originOf(upstream))
+    const { hostname, port, protocol, origin } = new URL(upstreamOrigin(upstream))
     const number = Number(port || (protocol === 'http:' ? 80 : 443))
     const answer = await decide(hostname, number, upstream.secrets)
     const name = `${hostname}:${number}`
@@ -88,7 +88,7 @@ export class Upstreams {
     passOn(request, response, {
       url: new URL(`${gatewayUrl}/upstreams/${encodeURIComponent(upstream.host)}${path}`),
       token: token(),
-      change: (headers) => withLocation(headers, origin, addressOf(n)),
+      change: (headers) => withLocation(headers, origin, upstreamAddress(n)),
       onPiece: (bytes) => (received += bytes),
       refuse: (message) => refuse(response, 503, message),
     })

@@ -50,7 +50,7 @@ export class Client {
   }
 }
 
-export async function opencodeText(response: IncomingMessage): Promise<string> {
+export async function opencodeClientText(response: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = []
   for await (const chunk of response as AsyncIterable<Buffer>) chunks.push(chunk)
   return Buffer.concat(chunks).toString('utf8')

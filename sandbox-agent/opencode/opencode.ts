@@ -12,8 +12,8 @@ import type { Manifest } from '../../src/contract/manifest.ts'
 import type { Enclosure, Launched } from '../enclosure/enclosure.ts'
 import type { Mask } from '../enclosure/masks.ts'
 import { hideFromLogs, log, messageOf, sleep } from '../log.ts'
-import { kill } from '../marked-processes.ts'
-import { Client, type ClientRequest, opencodeText } from './client.ts'
+import { signalMarked } from '../marked-processes.ts'
+import { Client, type ClientRequest, opencodeClientText } from './client.ts'
 
 const readyWithinMs = 30_000
 const probeTimeoutMs = 500
@@ -128,7 +128,7 @@ export class OpenCode {
       }),
       signal: AbortSignal.any([this.#closed.signal, AbortSignal.timeout(timeoutMs)]),
     })
-    const text = await opencodeText(response)
+    const text = await opencodeClientText(response)
     if (response.statusCode === 404) return null
     if (!isOk(response))
       throw new Refused(
@@ -141,7 +141,7 @@ export class OpenCode {
   async stop(graceMs: number): Promise<void> {
     if (!this.#exited && this.#child.pid !== undefined) {
       // The group: in an enclosure OpenCode is not the process that was started.
-      kill(-this.#child.pid, 'SIGTERM')
+      signalMarked(-this.#child.pid, 'SIGTERM')
       for (const until = Date.now() + graceMs; !this.#exited && Date.now() < until;) await sleep(20)
     }
     this.kill()
@@ -155,7 +155,7 @@ export class OpenCode {
   }
 
   kill(): void {
-    if (this.#child.pid !== undefined) kill(-this.#child.pid, 'SIGKILL')
+    if (this.#child.pid !== undefined) signalMarked(-this.#child.pid, 'SIGKILL')
   }
 
   #launch(password: string): Launched {
@@ -203,7 +203,7 @@ export class OpenCode {
   async #refusesStrangers(deadline: number): Promise<void> {
     const status = await this.#probe(deadline, async () => {
       const response = await this.#client.send('/global/health', probeOptions())
-      await opencodeText(response)
+      await opencodeClientText(response)
       return response.statusCode
     })
     if (status !== 401) throw new Error(`OpenCode answers without its password: ${status}`)
@@ -222,7 +222,7 @@ export class OpenCode {
         '/experimental/tool/ids',
         probeOptions(deadline - Date.now()),
       )
-      const text = await opencodeText(response)
+      const text = await opencodeClientText(response)
       if (!isOk(response)) throw new Error(`OpenCode cannot load its tools: ${text.slice(0, 500)}`)
       return JSON.parse(text) as string[]
     })

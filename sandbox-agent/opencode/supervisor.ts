@@ -8,19 +8,19 @@ import type { EnclosureReport } from '../../src/contract/enclosure.ts'
 import type { Boot, Layout, Manifest, Upstream } from '../../src/contract/manifest.ts'
 import { crashPoint } from '../crash-points.ts'
 import { chooseEnclosures, type Enclosure, type EnclosureInput } from '../enclosure/enclosure.ts'
-import { findSecrets, type Mask, untracked } from '../enclosure/masks.ts'
+import { findMasks, type Mask, untrackedMasks } from '../enclosure/masks.ts'
 import type { Run } from '../enclosure/reader.ts'
 import type { Held } from '../enclosure/held.ts'
 import type { Emit } from '../memory/spool.ts'
 import type { Owner } from '../workspace/folder.ts'
 import { log, messageOf, sleep } from '../log.ts'
 import type { Memory } from '../memory/memory.ts'
-import { bashPath } from '../shell.ts'
+import { shellPath } from '../shell.ts'
 import { NotEnclosed, OpenCode, type OpenCodeEvent } from './opencode.ts'
 import { findMarked, killMarked, type Marked } from '../marked-processes.ts'
 import { shorten } from '../shorten.ts'
-import { takeSkills } from '../workspace/skills.ts'
-import { applyWorkspaceManifest, writeFixtures } from '../workspace/workspace.ts'
+import { takeWorkspaceSkills } from '../workspace/skills.ts'
+import { applyWorkspaceManifest, writeWorkspaceFixtures } from '../workspace/workspace.ts'
 
 const maxDeaths = 5
 const deathsWithinMs = 5 * 60_000
@@ -121,7 +121,7 @@ export class Supervisor {
     this.#manifest = this.#withSkills(manifest)
     this.#enclosures = this.#chooseEnclosures(manifest)
     // Once: from the base on what the workspace has is the session's work.
-    if (this.#options.memory.value.baseTree === null) writeFixtures(manifest, this.owner)
+    if (this.#options.memory.value.baseTree === null) writeWorkspaceFixtures(manifest, this.owner)
     this.#apply()
     await crashPoint('manifest.applied')
     await this.#start(false)
@@ -130,7 +130,7 @@ export class Supervisor {
   /** Told at each start: the control plane keeps the first word. */
   #withSkills(manifest: Manifest): Manifest {
     const { boot, emit } = this.#options
-    const { reads, files } = takeSkills(manifest, join(boot.stateDir, 'skills.json'))
+    const { reads, files } = takeWorkspaceSkills(manifest, join(boot.stateDir, 'skills.json'))
     for (const read of reads) emit('skill.read', read)
     return { ...manifest, files: [...manifest.files, ...files] }
   }
@@ -241,8 +241,8 @@ export class Supervisor {
   async #findMasks(): Promise<Mask[]> {
     const { workspace } = this.layout
     const declared = new Set(this.#options.memory.value.copies)
-    const secrets = findSecrets(workspace).filter(({ path }) => !declared.has(path))
-    const asked = untracked(secrets, workspace, this.#options.run)
+    const secrets = findMasks(workspace).filter(({ path }) => !declared.has(path))
+    const asked = untrackedMasks(secrets, workspace, this.#options.run)
     return Promise.race([asked, sleep(trackedWithinMs).then(() => secrets)]).catch(() => secrets)
   }
 
@@ -258,7 +258,7 @@ export class Supervisor {
       ...this.#manifest?.environment,
       ...this.#options.environment(),
       // OpenCode runs commands by it.
-      SHELL: bashPath(),
+      SHELL: shellPath(),
     }
   }
 

@@ -61,7 +61,7 @@ export interface PermissionRule {
 }
 
 /** The one session of OpenCode that all turns share. `permission`: rules of its own, the last that fits counts. */
-export async function openOpencodeSession(
+export async function openTranscriptSession(
   opencode: OpenCode,
   memory: Memory,
   title: string,

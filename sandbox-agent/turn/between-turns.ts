@@ -9,7 +9,7 @@ import type { Emit } from '../memory/spool.ts'
 import type { OpenCodeEvent } from '../opencode/opencode.ts'
 import type { Part } from '../opencode/transcript.ts'
 import { shorten } from '../shorten.ts'
-import { askWithinMs, hasToolRun } from './tool-check.ts'
+import { askWithinMs, checkToolRan } from './tool-check.ts'
 
 interface BetweenTurnsOptions {
   emit: Emit
@@ -57,7 +57,7 @@ export class BetweenTurns {
     const { gate } = this.#options
     if (state.status === 'completed') return gate.covers(part) ? undefined : this.#report(part)
     if (state.status === 'error') {
-      if (hasToolRun(state) && !gate.wasAsked(part)) this.#report(part)
+      if (checkToolRan(state) && !gate.wasAsked(part)) this.#report(part)
       return void this.#unasked.delete(part.partId)
     }
     if (this.#unasked.has(part.partId)) return

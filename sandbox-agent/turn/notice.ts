@@ -1,7 +1,7 @@
 const checkFirst = 'Check the state of the workspace before you go on.'
 
 /** For the next prompt, after OpenCode was lost during a turn. `hangs`: why it was ended, if it did not end by itself. */
-export function lossNotice(hangs: string | null): string {
+export function turnLossNotice(hangs: string | null): string {
   const what =
     hangs === null
       ? 'OpenCode stopped unexpectedly during the last turn and was restarted.'
@@ -14,7 +14,7 @@ export const idleLossNotice =
   `Background processes were ended. ${checkFirst}`
 
 /** What the model must know before it reads the prompt; marked as not said by the user. */
-export function noticeParts(
+export function turnNoticeParts(
   given: string | undefined,
   loss: string | null,
 ): { type: 'text'; text: string; synthetic: true }[] {

@@ -238,7 +238,7 @@ const cutInput = (shown: { input: unknown }, { input }: { input: unknown }) =>
     : { shortened: true }
 
 /** Of the session that an event is about, if it is about one. */
-export function toldSession({ properties }: OpenCodeEvent): string | undefined {
+export function tellerSession({ properties }: OpenCodeEvent): string | undefined {
   const { sessionID, info, part } = properties as {
     sessionID?: string
     info?: { id?: string; sessionID?: string }

@@ -27,7 +27,7 @@ export class ToolCheck {
     if (state.status === 'running') {
       // OpenCode says "running" before it calls the hook.
       setTimeout(() => this.#reportUnasked(part), askWithinMs).unref()
-    } else if (state.status === 'error' && hasToolRun(state)) {
+    } else if (state.status === 'error' && checkToolRan(state)) {
       this.#reportUnasked(part)
     }
   }
@@ -44,7 +44,7 @@ export class ToolCheck {
 }
 
 // The gate's own refusals and OpenCode's aborts are errors of tools that did not run.
-export function hasToolRun(state: NonNullable<Part['state']>): boolean {
+export function checkToolRan(state: NonNullable<Part['state']>): boolean {
   if (state.metadata?.interrupted === true) return false
   return !/^(Gantry refused|Tool execution aborted)/.test(state.error ?? '')
 }

@@ -8,11 +8,11 @@ import type { CommandBody, CommandResult } from '../../src/contract/link.ts'
 import { crashPoint } from '../crash-points.ts'
 import { BetweenTurns } from './between-turns.ts'
 import { log, messageOf, sleep } from '../log.ts'
-import { idleLossNotice, noticeParts } from './notice.ts'
+import { idleLossNotice, turnNoticeParts } from './notice.ts'
 import { type OpenCode, type OpenCodeEvent, Refused } from '../opencode/opencode.ts'
 import { askingRules } from './permissions.ts'
 import type { ToldParts } from '../memory/spool.ts'
-import { knowsMessage, openOpencodeSession } from '../opencode/transcript.ts'
+import { knowsMessage, openTranscriptSession } from '../opencode/transcript.ts'
 import { type TurnOptions, WorkingTurn } from './working-turn.ts'
 
 interface TurnsOptions extends TurnOptions {
@@ -180,7 +180,7 @@ export class Turns {
     if (body.attempt) this.#options.beginAttempt?.(body.attempt)
     const opencode = await this.#answering()
     const asks = body.attempt === undefined ? undefined : askingRules
-    const sessionId = await openOpencodeSession(opencode, memory, title, asks)
+    const sessionId = await openTranscriptSession(opencode, memory, title, asks)
     if (await knowsMessage(opencode, sessionId, body.messageId)) return null
     return { opencode, sessionId }
   }
@@ -249,7 +249,7 @@ export class Turns {
     await opencode.request('POST', `/session/${sessionId}/prompt_async`, {
       messageID: body.messageId,
       ...(agent !== undefined && { agent }),
-      parts: [...noticeParts(body.notice, loss), { type: 'text', text: body.text }],
+      parts: [...turnNoticeParts(body.notice, loss), { type: 'text', text: body.text }],
     })
     await crashPoint('prompt.after-send')
     if (loss !== null) memory.save({ loss: null })

@@ -4,11 +4,11 @@
 
 import type { DiffReport } from '../../src/contract/diff.ts'
 import { crashPoint } from '../crash-points.ts'
-import { toldSession, Teller } from './teller.ts'
+import { tellerSession, Teller } from './teller.ts'
 import type { Gate, ToolPart } from '../gate/gate.ts'
 import { log, messageOf, sleep } from '../log.ts'
 import type { Memory } from '../memory/memory.ts'
-import { lossNotice } from './notice.ts'
+import { turnLossNotice } from './notice.ts'
 import type { OpenCode, OpenCodeEvent } from '../opencode/opencode.ts'
 import { shorten } from '../shorten.ts'
 import type { Emit, ToldParts } from '../memory/spool.ts'
@@ -115,7 +115,7 @@ export class WorkingTurn implements Prompts, Ending {
   hear(event: OpenCodeEvent): void {
     this.#heard = true
     this.#teller.hear(event)
-    const session = toldSession(event)
+    const session = tellerSession(event)
     if (session !== undefined && this.#teller.sessions.has(session)) this.#moved = true
     if (event.properties['sessionID'] !== this.sessionId) return
     if (event.type === 'session.error') this.error = transcriptError(event.properties['error'])
@@ -154,7 +154,7 @@ export class WorkingTurn implements Prompts, Ending {
 
   /** OpenCode is gone. The turn ends when it is back, so that what it had stored can be told first. */
   died(): void {
-    this.#options.memory.save({ loss: lossNotice(this.#hangs) })
+    this.#options.memory.save({ loss: turnLossNotice(this.#hangs) })
     this.interrupted ??=
       this.#hangs === null ? 'OpenCode died during the turn' : `${this.#hangs}: it was restarted`
     this.#alarm.ring()

@@ -5,7 +5,7 @@ import { Folder, type Owner } from './folder.ts'
 const maxBytes = 8 * 1024 * 1024
 
 /** Merges the values into the env file, where earlier keys stay, and writes the configuration's files. Returns the paths. */
-export function applyEnv(env: SandboxEnv, layout: Layout, owner: Owner | undefined): string[] {
+export function applyEnvFiles(env: SandboxEnv, layout: Layout, owner: Owner | undefined): string[] {
   if (Object.keys(env.values).length > 0) mergeEnvFile(env.values, layout.envFile, owner)
   return env.files.flatMap(({ path, content }) => {
     const names = path.split('/').filter((name) => name !== '' && name !== '.')

@@ -23,7 +23,7 @@ export interface TakenSkills {
 /** All of them together are no more than the registry gives of others. */
 const maxTotalBytes = 1024 * 1024
 
-export function takeSkills(
+export function takeWorkspaceSkills(
   { layout, workspaceSkills = [] }: Manifest,
   memory: string,
 ): TakenSkills {

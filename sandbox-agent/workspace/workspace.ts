@@ -51,7 +51,10 @@ export function applyWorkspaceManifest(manifest: Manifest, options: ApplyOptions
 }
 
 /** The files of an eval case, over what is there: they are what its work begins with. */
-export function writeFixtures({ layout, fixtures = [] }: Manifest, owner: Owner | undefined): void {
+export function writeWorkspaceFixtures(
+  { layout, fixtures = [] }: Manifest,
+  owner: Owner | undefined,
+): void {
   for (const { path, text } of fixtures) {
     const names = path.split('/')
     if (names.some((name) => ['', '.', '..', '.git'].includes(name)))

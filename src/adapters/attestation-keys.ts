@@ -1,7 +1,7 @@
 import type { PublicKey } from '../contract/export.ts'
 import { type Envelope, payloadType } from '../contract/export.ts'
 import { bytesFromBase64, bytesToBase64 } from './base64.ts'
-import { type ImportedKey, importKeyOnce, type SecretKey } from './secret-key.ts'
+import { type ImportedKey, importSecretKeyOnce, type SecretKey } from './secret-key.ts'
 
 const encoder = new TextEncoder()
 
@@ -16,14 +16,14 @@ export interface AttestationKeys {
 
 /** Ed25519. The first key signs; all are published, so that what an older one has signed can still be checked. */
 export function createAttestationKeys(keys: readonly SecretKey[]): AttestationKeys {
-  const signingKey = importKeyOnce(keys, (secret) =>
+  const signingKey = importSecretKeyOnce(keys, (secret) =>
     crypto.subtle.importKey('pkcs8', joined(pkcs8, secret), 'Ed25519', true, ['sign']),
   )
   const publicKey = async ({ id }: SecretKey): Promise<PublicKey> => {
     const key = (await signingKey(id)) as ImportedKey
     const { x = '' } = (await crypto.subtle.exportKey('jwk', key)) as { x?: string }
     const named = { crv: 'Ed25519', kty: 'OKP', x } as const
-    return { ...named, kid: await keyThumbprint(named), use: 'sig', alg: 'EdDSA' }
+    return { ...named, kid: await attestationThumbprint(named), use: 'sig', alg: 'EdDSA' }
   }
   return {
     async attest(statement) {
@@ -47,7 +47,7 @@ export function attestationBytes(payload: Uint8Array): Uint8Array<ArrayBuffer> {
 }
 
 /** RFC 7638: the required members, in order, without spaces. */
-export async function keyThumbprint({ crv, kty, x }: Pick<PublicKey, 'crv' | 'kty' | 'x'>) {
+export async function attestationThumbprint({ crv, kty, x }: Pick<PublicKey, 'crv' | 'kty' | 'x'>) {
   const bytes = encoder.encode(JSON.stringify({ crv, kty, x }))
   const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes))
   return bytesToBase64(digest).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')

@@ -17,7 +17,7 @@ export function firstSecretKey(keys: readonly SecretKey[]): SecretKey {
  * Imports a key when it is first used and keeps the result, never the promise: workerd must not await in one request
  * what another one has started.
  */
-export function importKeyOnce(
+export function importSecretKeyOnce(
   keys: readonly SecretKey[],
   load: (secret: Uint8Array<ArrayBuffer>) => Promise<ImportedKey>,
 ): (id: string) => Promise<ImportedKey | null> {

@@ -10,7 +10,12 @@ import {
   tokenLifetimeSeconds,
 } from '../contract/token.ts'
 import type { Clock, Tokens } from '../core/ports.ts'
-import { firstSecretKey, type ImportedKey, importKeyOnce, type SecretKey } from './secret-key.ts'
+import {
+  firstSecretKey,
+  type ImportedKey,
+  importSecretKeyOnce,
+  type SecretKey,
+} from './secret-key.ts'
 
 type TokenCheck =
   | { state: 'valid' | 'expired'; claims: SandboxClaims }
@@ -27,7 +32,7 @@ export interface TokenAuthority extends Tokens {
 }
 
 export function createTokens(keys: readonly SecretKey[], now: Clock): TokenAuthority {
-  const keyOf = importKeyOnce(keys, (secret) =>
+  const keyOf = importSecretKeyOnce(keys, (secret) =>
     crypto.subtle.importKey('raw', secret, { name: 'HMAC', hash: 'SHA-256' }, false, [
       'sign',
       'verify',

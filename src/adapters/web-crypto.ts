@@ -5,17 +5,22 @@ import { idAlphabet, sessionIdRandomLength } from '../contract/ids.ts'
 import type { Crypto as CryptoPort } from '../core/ports.ts'
 import { createAttestationKeys } from './attestation-keys.ts'
 import { bytesFromBase64, bytesToBase64 } from './base64.ts'
-import { firstSecretKey, type ImportedKey, importKeyOnce, type SecretKey } from './secret-key.ts'
+import {
+  firstSecretKey,
+  type ImportedKey,
+  importSecretKeyOnce,
+  type SecretKey,
+} from './secret-key.ts'
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 const ivBytes = 12
 
-export function createCrypto(
+export function createWebCrypto(
   sealKeys: readonly SecretKey[],
   exportKeys: readonly SecretKey[] = [],
 ): CryptoPort {
-  const sealKey = importKeyOnce(sealKeys, (secret) =>
+  const sealKey = importSecretKeyOnce(sealKeys, (secret) =>
     crypto.subtle.importKey('raw', secret, 'AES-GCM', false, ['encrypt', 'decrypt']),
   )
   const cipher = async (id: string, iv: Uint8Array<ArrayBuffer>) => {
@@ -26,8 +31,8 @@ export function createCrypto(
   }
   return {
     ...createAttestationKeys(exportKeys),
-    sha256,
-    random: randomCharacters,
+    sha256: cryptoSha256,
+    random: cryptoCharacters,
     async seal(text) {
       const { id } = firstSecretKey(sealKeys)
       const iv = crypto.getRandomValues(new Uint8Array(ivBytes))
@@ -64,14 +69,14 @@ function isEqual(one: string, other: string): boolean {
   return difference === 0
 }
 
-export async function sha256(data: string | Uint8Array): Promise<string> {
+export async function cryptoSha256(data: string | Uint8Array): Promise<string> {
   const bytes = typeof data === 'string' ? encoder.encode(data) : (data as Uint8Array<ArrayBuffer>)
   const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes))
   return Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
 /** The alphabet has 32 letters, so five bits of a byte choose one without bias. */
-export function randomCharacters(length: number): string {
+export function cryptoCharacters(length: number): string {
   return letters(crypto.getRandomValues(new Uint8Array(length)))
 }
 
@@ -81,8 +86,8 @@ export interface SessionIds {
   check(id: string): Promise<boolean>
 }
 
-export function createSessionIds(secret: Uint8Array<ArrayBuffer>): SessionIds {
-  const macKey = importKeyOnce([{ id: 'id', secret }], (raw) =>
+export function createCryptoSessionIds(secret: Uint8Array<ArrayBuffer>): SessionIds {
+  const macKey = importSecretKeyOnce([{ id: 'id', secret }], (raw) =>
     crypto.subtle.importKey('raw', raw, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']),
   )
   const mac = async (random: string): Promise<string> => {
@@ -92,7 +97,7 @@ export function createSessionIds(secret: Uint8Array<ArrayBuffer>): SessionIds {
   }
   return {
     async mint() {
-      const random = randomCharacters(sessionIdRandomLength)
+      const random = cryptoCharacters(sessionIdRandomLength)
       return `ses_${random}${await mac(random)}`
     },
     async check(id) {

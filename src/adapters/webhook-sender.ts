@@ -1,5 +1,5 @@
 import type { WebhookAnswer, WebhookSender } from '../core/ports.ts'
-import { isLoopbackTarget, targetRefusal } from './webhook-target.ts'
+import { isLoopbackWebhookTarget, webhookTargetRefusal } from './webhook-target.ts'
 
 interface WebhookSenderOptions {
   /** Where the deployment itself is reached: only one on loopback may post to loopback. */
@@ -7,8 +7,8 @@ interface WebhookSenderOptions {
 }
 
 export function createWebhookSender({ publicUrl }: WebhookSenderOptions): WebhookSender {
-  const allowLoopback = isLoopbackTarget(new URL(publicUrl).hostname)
-  const refusal = (url: string) => targetRefusal(url, allowLoopback)
+  const allowLoopback = isLoopbackWebhookTarget(new URL(publicUrl).hostname)
+  const refusal = (url: string) => webhookTargetRefusal(url, allowLoopback)
   return {
     refusal,
     async post({ url, headers, body, timeoutMs }) {

@@ -4,11 +4,11 @@
  * resolves to is not known here: that a name with a private address is not reached is for the deployment's network
  * (Workers have none; elsewhere an egress filter).
  */
-export function targetRefusal(text: string, allowLoopback: boolean): string | null {
+export function webhookTargetRefusal(text: string, allowLoopback: boolean): string | null {
   if (!URL.canParse(text)) return 'Must be a URL'
   const url = new URL(text)
   if (url.username !== '' || url.password !== '') return 'Must not contain a password'
-  if (isLoopbackTarget(url.hostname)) {
+  if (isLoopbackWebhookTarget(url.hostname)) {
     const isHttp = url.protocol === 'http:' || url.protocol === 'https:'
     return allowLoopback && isHttp ? null : 'Must not be on this machine'
   }
@@ -16,7 +16,7 @@ export function targetRefusal(text: string, allowLoopback: boolean): string | nu
   return hostRefusal(url.hostname)
 }
 
-export function isLoopbackTarget(hostname: string): boolean {
+export function isLoopbackWebhookTarget(hostname: string): boolean {
   const host = nameOf(hostname)
   return host === '[::1]' || host === 'localhost' || host.endsWith('.localhost') || is127(host)
 }

@@ -12,7 +12,7 @@ import {
 } from '../contract/execution.ts'
 import { page } from '../contract/page.ts'
 import { AbilityRow, StoredAbility } from '../contract/stored-ability.ts'
-import { pause, type Transport } from './transport.ts'
+import { transportPause, type Transport } from './transport.ts'
 
 /** As callers write it: what has a default may be left out. */
 type Execute = z.input<typeof ExecutionCreate>
@@ -122,4 +122,4 @@ export class Abilities {
 }
 
 const lookEveryMs = 2000
-const pauseBetweenLooks = (signal?: AbortSignal) => pause(lookEveryMs, signal)
+const pauseBetweenLooks = (signal?: AbortSignal) => transportPause(lookEveryMs, signal)

@@ -1,6 +1,6 @@
 import type { SessionEvent } from '../contract/events.ts'
 import { Abilities } from './abilities.ts'
-import { type EventsFrom, followSession } from './events.ts'
+import { type EventsFrom, followSessionEvents } from './events.ts'
 import { type ClientOptions, Transport } from './transport.ts'
 
 /**
@@ -18,6 +18,6 @@ export class GantryClient {
 
   /** The events of a session, each once and in order; it comes back by itself when the stream ends. */
   events(sessionId: string, from: EventsFrom = {}): AsyncGenerator<SessionEvent, void> {
-    return followSession(this.#transport, sessionId, from)
+    return followSessionEvents(this.#transport, sessionId, from)
   }
 }

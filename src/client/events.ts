@@ -2,7 +2,13 @@
 // is away for a moment, is asked again from the last number.
 
 import { SessionEvent } from '../contract/events.ts'
-import { GantryError, isPassing, pause, refusal, type Transport } from './transport.ts'
+import {
+  GantryError,
+  isPassing,
+  transportPause,
+  transportRefusal,
+  type Transport,
+} from './transport.ts'
 
 export interface EventsFrom {
   /** Those after this number. Default: 0. */
@@ -12,7 +18,7 @@ export interface EventsFrom {
 
 const comeBackMs = 500
 
-export async function* followSession(
+export async function* followSessionEvents(
   transport: Transport,
   sessionId: string,
   { after = 0, signal }: EventsFrom = {},
@@ -29,7 +35,7 @@ export async function* followSession(
       if (isOver(signal)) return
       if (!(error instanceof GantryError) || !isPassing(error)) throw error
     }
-    await pause(comeBackMs, signal).catch(() => undefined)
+    await transportPause(comeBackMs, signal).catch(() => undefined)
   }
 }
 
@@ -44,7 +50,7 @@ async function* streamOnce(
   const asked = { method: 'GET', path, query: { after }, signal } as const
   const response = await transport.open(asked, { accept: 'text/event-stream' })
   if (!response.ok || !response.body)
-    throw refusal(response.status, await response.json().catch(() => null))
+    throw transportRefusal(response.status, await response.json().catch(() => null))
   for await (const data of dataOf(response.body)) {
     const event = SessionEvent.safeParse(JSON.parse(data))
     // A kind that this client does not know yet.

@@ -65,7 +65,7 @@ export class Transport {
         const isOver = attempt >= retries || asked.signal?.aborted === true
         if (isOver || !mayRepeat || !(error instanceof GantryError) || !isPassing(error))
           throw error
-        await pause(retryMs * 2 ** attempt, asked.signal)
+        await transportPause(retryMs * 2 ** attempt, asked.signal)
       }
     }
   }
@@ -74,7 +74,7 @@ export class Transport {
     const response = await this.open(asked)
     const text = await response.text()
     const json = parseJson(text)
-    if (!response.ok) throw refusal(response.status, json)
+    if (!response.ok) throw transportRefusal(response.status, json)
     const parsed = asked.schema.safeParse(json)
     if (parsed.success) return parsed.data
     throw new GantryError(`Cannot read the answer of ${asked.method} ${asked.path}`, {
@@ -108,7 +108,7 @@ export class Transport {
   }
 }
 
-export function refusal(status: number, json: unknown): GantryError {
+export function transportRefusal(status: number, json: unknown): GantryError {
   const parsed = ErrorBody.safeParse(json)
   if (!parsed.success) return new GantryError(`Refused with status ${status}`, { status })
   const { code, message, details = [] } = parsed.data.error
@@ -127,7 +127,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-export function pause(ms: number, signal?: AbortSignal): Promise<void> {
+export function transportPause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const onAbort = () => {
       clearTimeout(timer)

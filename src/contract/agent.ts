@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { AbilityName } from './ability.ts'
 import { Sha256 } from './artifact.ts'
 import { canonicalJson } from './canonical.ts'
-import { isLongerThan } from './byte-length.ts'
+import { isByteLengthOver } from './byte-length.ts'
 import { AgentId, Text } from './ids.ts'
 import { PermissionOverrides } from './permission.ts'
 import { RegistryPlace, RegistryScope } from './registry-scope.ts'
@@ -72,7 +72,7 @@ const Adapters = z
   .refine((adapters) => !isDeeperThan(maxAdapterDepth, adapters), {
     error: `Must not be nested deeper than ${maxAdapterDepth}`,
   })
-  .refine((adapters) => !isLongerThan(canonicalJson(adapters), maxAdapterBytes), {
+  .refine((adapters) => !isByteLengthOver(canonicalJson(adapters), maxAdapterBytes), {
     error: `Must have at most ${maxAdapterBytes} bytes as JSON`,
   })
   .default({})

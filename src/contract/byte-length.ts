@@ -1,5 +1,5 @@
 /** Whether a text has more bytes as UTF-8 than `maxBytes`, without making the bytes. */
-export function isLongerThan(text: string, maxBytes: number): boolean {
+export function isByteLengthOver(text: string, maxBytes: number): boolean {
   if (text.length > maxBytes) return true
   return text.length * 3 > maxBytes && byteLength(text) > maxBytes
 }

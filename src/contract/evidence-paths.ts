@@ -1,7 +1,7 @@
 // Which files a tool part touches, by one key that collector and engine share. A path that cannot be named safely has none.
 
 import type { EvidencePart } from './evidence.ts'
-import { namedByPatch } from './patch-headings.ts'
+import { patchHeadingNames } from './patch-headings.ts'
 
 export const mutatingTools = ['write', 'edit', 'apply_patch'] as const
 export type MutatingTool = (typeof mutatingTools)[number]
@@ -18,7 +18,7 @@ const drive = /^[A-Za-z]:[\\/]/
 const control = /\p{Cc}/u
 
 /** Relative to the worktree and with "/", or null if it is outside, is the root itself, or could be read in two ways. */
-export function relativePathOf(place: Place, filePath: string): string | null {
+export function evidencePathOf(place: Place, filePath: string): string | null {
   const windows = drive.test(place.worktree)
   // On POSIX a backslash is part of a name: turning it into a separator would name another file.
   if (filePath === '' || control.test(filePath) || !filePath.isWellFormed()) return null
@@ -45,19 +45,19 @@ function below(root: string[] | null, parts: string[] | null, windows: boolean):
 }
 
 /** The names as the tool was given them. */
-export function namedPaths({ tool, input, metadata }: EvidencePart): string[] {
+export function namedEvidencePaths({ tool, input, metadata }: EvidencePart): string[] {
   if (tool === 'apply_patch') {
     if (metadata.files) return [...new Set(metadata.files.map(({ filePath }) => filePath))]
     return typeof input?.['patchText'] === 'string'
-      ? [...new Set(namedByPatch(input['patchText']))]
+      ? [...new Set(patchHeadingNames(input['patchText']))]
       : []
   }
   const named = isMutatingTool(tool) ? input?.['filePath'] : undefined
   return typeof named === 'string' ? [named] : []
 }
 
-export function touchedPaths(place: Place, part: EvidencePart): string[] {
-  const paths = namedPaths(part).map((named) => relativePathOf(place, named))
+export function touchedEvidencePaths(place: Place, part: EvidencePart): string[] {
+  const paths = namedEvidencePaths(part).map((named) => evidencePathOf(place, named))
   return [...new Set(paths.filter((path) => path !== null))]
 }
 
@@ -78,12 +78,12 @@ export const mayBeFormatted = (path: string, formatted: readonly string[] | null
   formatted === null || formatted.some((ending) => path.endsWith(ending))
 
 /** What must be read of a window: the paths of its completed parts, but not those that need no snapshot. */
-export function unresolvedPaths(
+export function unresolvedEvidencePaths(
   place: Place,
   parts: readonly EvidencePart[],
   formatted: readonly string[] | null,
 ): string[] {
   const completed = parts.filter(({ status }) => status === 'completed')
   const needed = completed.filter((part) => !isWholeCreate(part, formatted))
-  return [...new Set(needed.flatMap((part) => touchedPaths(place, part)))]
+  return [...new Set(needed.flatMap((part) => touchedEvidencePaths(place, part)))]
 }

@@ -36,13 +36,13 @@ export type ProofMode = z.infer<typeof ProofMode>
 export const proofModes = ProofMode.options
 
 /** What a variable says. An unknown word is shadow: it computes and applies nothing. */
-export function parseProofMode(raw: string | undefined): ProofMode {
+export function parseEvidenceMode(raw: string | undefined): ProofMode {
   if (raw === '0') return 'off'
   return ProofMode.safeParse(raw).data ?? 'shadow'
 }
 
 /** A request may lower what the deployment has set; asking for more gets what is set. */
-export const lowerMode = (set: ProofMode, asked: ProofMode | undefined): ProofMode =>
+export const lowerEvidenceMode = (set: ProofMode, asked: ProofMode | undefined): ProofMode =>
   asked !== undefined && proofModes.indexOf(asked) < proofModes.indexOf(set) ? asked : set
 
 /** Every reason and every remark that collecting, deciding and importing can give. There is no other list. */

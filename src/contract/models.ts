@@ -121,7 +121,7 @@ export const reasoningEfforts = (model: Model): ReasoningEffort[] =>
   model.reasoning && reasoningTable[model.provider] ? [...ReasoningEffort.options] : []
 
 /** No effort asks for nothing. An effort that the model does not know is refused, not ignored. */
-export function reasoningOptions(model: Model, wanted: ReasoningEffort | null): Options {
+export function modelReasoningOptions(model: Model, wanted: ReasoningEffort | null): Options {
   if (wanted === null) return {}
   const table = reasoningTable[model.provider]
   if (model.reasoning && table) return table[wanted]
@@ -148,7 +148,7 @@ export function opencodeModels(
   const listed = rows.filter((row) => opencodeProviderOf(row) === provider)
   return Object.fromEntries(
     listed.map((row) => {
-      const options = chosen?.model.id === row.id ? reasoningOptions(row, chosen.effort) : {}
+      const options = chosen?.model.id === row.id ? modelReasoningOptions(row, chosen.effort) : {}
       const entry = {
         id: row.apiId,
         name: row.id,

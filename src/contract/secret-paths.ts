@@ -14,7 +14,7 @@ const secretPlaces =
 export const secretFileNames: readonly string[] = [...secretFiles]
 
 /** Whether the file holds credentials, by its name or a folder that it is in. */
-export function namesSecret(path: string): boolean {
+export function namesSecretPath(path: string): boolean {
   const lower = path.toLowerCase()
   const parts = lower.split('/')
   const file = parts.at(-1) ?? ''

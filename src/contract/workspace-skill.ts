@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { Sha256 } from './artifact.ts'
-import { namesSecret } from './secret-paths.ts'
+import { namesSecretPath } from './secret-paths.ts'
 
 /** A skill whose text is a file of the workspace: the agent reads it before OpenCode starts, and tells what it found. */
 export const WorkspaceSkill = z.object({
@@ -34,7 +34,7 @@ export type SkillRead = z.infer<typeof SkillRead>
 
 /** Lexically: out of the workspace, of no meaning that every machine shares, or where credentials are kept. */
 export const isUnsafeSkillPath = (path: string): boolean =>
-  /^[/~]|^[A-Za-z]:|\\|\p{Cc}/u.test(path) || path.split('/').some(isOdd) || namesSecret(path)
+  /^[/~]|^[A-Za-z]:|\\|\p{Cc}/u.test(path) || path.split('/').some(isOdd) || namesSecretPath(path)
 
 const isOdd = (part: string): boolean => ['', '.', '..', '.git'].includes(part.toLowerCase())
 

@@ -3,14 +3,14 @@ import { notConfigured, type Problem } from '../config.ts'
 import { version } from '../contract/version.ts'
 import type { AppDeps } from './kit/deps.ts'
 import type { App, AppEnv } from './kit/context.ts'
-import { answerError, answerNotFound, refuseInvalid } from './kit/errors.ts'
+import { answerError, answerNotFoundError, refuseInvalid } from './kit/errors.ts'
 import { createGuards } from './kit/guards.ts'
 import { isCallback, setHeaders } from './kit/headers.ts'
 import { addOpenapiRoute } from './kit/openapi.ts'
 import { configurationReadiness, createReadiness } from './kit/readiness.ts'
 import { createRequestIds } from './kit/request-log.ts'
 import { routes } from './routes/all.ts'
-import { addKeysRoute } from './routes/exports.ts'
+import { addExportKeysRoute } from './routes/exports.ts'
 import { addHealthRoutes } from './routes/status.ts'
 
 export type { AppDeps } from './kit/deps.ts'
@@ -22,7 +22,7 @@ export function createApp(deps: AppDeps): App {
   const guards = createGuards(deps)
   for (const route of routes) route.add(app, deps, guards)
   addHealthRoutes(app, [], createReadiness(deps))
-  addKeysRoute(app, deps)
+  addExportKeysRoute(app, deps)
   addOpenapiRoute(app)
   return app
 }
@@ -51,6 +51,6 @@ function createBareApp(deps: Pick<AppDeps, 'crypto' | 'log'>): App {
     return next()
   })
   app.onError(answerError(deps))
-  app.notFound(answerNotFound(app))
+  app.notFound(answerNotFoundError(app))
   return app
 }

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { createE2bSandboxes } from '../../src/adapters/sandboxes/e2b.ts'
 import { createTokens } from '../../src/adapters/tokens.ts'
-import { randomCharacters } from '../../src/adapters/web-crypto.ts'
+import { cryptoCharacters } from '../../src/adapters/web-crypto.ts'
 import { errorCodeOf } from '../../src/contract/error.ts'
 import type { SandboxSpec, SnapshotInput } from '../../src/core/ports.ts'
 import { until } from '../local/support.ts'
@@ -34,7 +34,7 @@ describe.skipIf(why !== null)(`snapshots at E2B${why ?? ''}`, { timeout: 240_000
     await world?.close()
   })
 
-  const newId = () => `snp_${randomCharacters(20)}`
+  const newId = () => `snp_${cryptoCharacters(20)}`
   const url = () => `http://127.0.0.1:${(gateway.address() as AddressInfo).port}/`
   async function started(overrides: Partial<SandboxSpec> = {}): Promise<SandboxSpec> {
     const spec = world.spec({ gatewayUrl: url(), ...overrides })

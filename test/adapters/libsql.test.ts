@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
 import { createBlobs } from '../../src/adapters/blobs.ts'
 import { createLibsql } from '../../src/adapters/libsql.ts'
-import { sha256 } from '../../src/adapters/web-crypto.ts'
+import { cryptoSha256 } from '../../src/adapters/web-crypto.ts'
 import { blobsSuite } from '../suites/blobs.ts'
 import { dbSuite } from '../suites/db.ts'
 import { memoriesSuite } from '../suites/memories.ts'
@@ -34,7 +34,9 @@ test('a blob whose upload broke off is not there, and can be put again', async (
   const blobs = createBlobs(db, () => 1)
   expect(await blobs.get('org_a', hash)).toBeNull()
   await blobs.put(holder, hash, bytes)
-  expect(await sha256((await blobs.get('org_a', hash)) as Uint8Array)).toBe(await sha256(bytes))
+  expect(await cryptoSha256((await blobs.get('org_a', hash)) as Uint8Array)).toBe(
+    await cryptoSha256(bytes),
+  )
 })
 
 describe('a libSQL server that does not answer as it should', () => {

@@ -1,4 +1,4 @@
-import { randomCharacters } from '../../src/adapters/web-crypto.ts'
+import { cryptoCharacters } from '../../src/adapters/web-crypto.ts'
 import { sandboxProviderSuite, type SandboxWorld } from '../suites/sandbox-provider.ts'
 import { MemorySandboxes, nameOf } from '../support/memory-sandboxes.ts'
 import { sandboxSpec } from '../support/sandbox-spec.ts'
@@ -17,8 +17,8 @@ function startWorld(): SandboxWorld {
     away,
     spec: (overrides) =>
       sandboxSpec({
-        sessionId: `ses_${randomCharacters(30)}`,
-        token: `token-${randomCharacters(20)}`,
+        sessionId: `ses_${cryptoCharacters(30)}`,
+        token: `token-${cryptoCharacters(20)}`,
         ...overrides,
       }),
     kill: async (sessionId, generation) => {

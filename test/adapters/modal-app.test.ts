@@ -6,7 +6,11 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
-import { createModalApp, importKey, modalHeaders } from '../../src/adapters/sandboxes/modal-app.ts'
+import {
+  createModalApp,
+  importKey,
+  modalAppHeaders,
+} from '../../src/adapters/sandboxes/modal-app.ts'
 import { createModalSandboxes } from '../../src/adapters/sandboxes/modal.ts'
 import { errorCodeOf } from '../../src/contract/error.ts'
 import { whyNoPython } from '../support/modal-double.ts'
@@ -91,7 +95,7 @@ describe('requests', () => {
   test.each(vectors)('[MODAL2] $method $path is signed as the app verifies it', async (vector) => {
     const key = await importKey(new TextEncoder().encode(vector.secret))
     const { method, path, body, time, nonce, signature } = vector
-    expect(await modalHeaders(key, method, path, body, time, nonce)).toEqual({
+    expect(await modalAppHeaders(key, method, path, body, time, nonce)).toEqual({
       'x-gantry-time': time,
       'x-gantry-nonce': nonce,
       'x-gantry-signature': signature,

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { importKey, modalHeaders } from '../../src/adapters/sandboxes/modal-app.ts'
+import { importKey, modalAppHeaders } from '../../src/adapters/sandboxes/modal-app.ts'
 import { createModalSandboxes } from '../../src/adapters/sandboxes/modal.ts'
 import { remoteImage } from '../../src/adapters/sandboxes/remote-layout.ts'
 import { errorCodeOf } from '../../src/contract/error.ts'
@@ -136,7 +136,7 @@ describe.skipIf(whyNot !== null)(title, { timeout: 180_000 }, () => {
       const key = await importKey(new TextEncoder().encode(secret))
       const body = JSON.stringify({ label: 'test', organisationId: organisation })
       const ask = async (at: number) => {
-        const headers = await modalHeaders(key, 'POST', '/v1/list', body, String(at))
+        const headers = await modalAppHeaders(key, 'POST', '/v1/list', body, String(at))
         return (await fetch(`${url}/v1/list`, { method: 'POST', headers, body })).status
       }
       const now = Math.floor(Date.now() / 1000)

@@ -2,13 +2,13 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeEach, describe, expect, test } from 'vitest'
 import { createDirectory, type DirectoryOptions } from '../../src/adapters/sandboxes/directory.ts'
-import { createCrypto } from '../../src/adapters/web-crypto.ts'
+import { createWebCrypto } from '../../src/adapters/web-crypto.ts'
 import type { E2bCredentials } from '../../src/contract/provider.ts'
 import { errorTable } from '../../src/contract/error.ts'
 import type { Db } from '../../src/core/ports.ts'
 import { secretKey } from '../support/keys.ts'
 
-const crypto = createCrypto([secretKey('s')])
+const crypto = createWebCrypto([secretKey('s')])
 const deploymentKey = 'e2b_of_the_deployment'
 const ownKey = 'e2b_of_the_organisation'
 
@@ -128,7 +128,7 @@ describe('whose credentials count', () => {
   })
 
   test('[PROV13] what cannot be opened is neither used nor replaced', async () => {
-    const other = createCrypto([secretKey('another')])
+    const other = createWebCrypto([secretKey('another')])
     stored = await other.seal(JSON.stringify(account(ownKey)))
     await expect(directory().find('e2b', 'org_1')).rejects.toThrow('Set them again')
     expect(seen).toEqual([])

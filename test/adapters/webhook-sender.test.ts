@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createWebhookSender } from '../../src/adapters/webhook-sender.ts'
-import { targetRefusal } from '../../src/adapters/webhook-target.ts'
+import { webhookTargetRefusal } from '../../src/adapters/webhook-target.ts'
 import { useReceiver } from '../support/webhook-receiver.ts'
 
 const receiver = useReceiver()
@@ -70,16 +70,16 @@ describe('[HOOK2] addresses', () => {
     'http://[::1]:1/',
   ]
   test.each(allowed)('%s is allowed', (url) => {
-    expect(targetRefusal(url, false)).toBeNull()
-    expect(targetRefusal(url, true)).toBeNull()
+    expect(webhookTargetRefusal(url, false)).toBeNull()
+    expect(webhookTargetRefusal(url, true)).toBeNull()
   })
   test.each(refused)('%s is refused', (url) => {
-    expect(targetRefusal(url, false)).not.toBeNull()
-    expect(targetRefusal(url, true)).not.toBeNull()
+    expect(webhookTargetRefusal(url, false)).not.toBeNull()
+    expect(webhookTargetRefusal(url, true)).not.toBeNull()
   })
   test.each(loopback)('%s is for a deployment on loopback only', (url) => {
-    expect(targetRefusal(url, false)).not.toBeNull()
-    expect(targetRefusal(url, true)).toBeNull()
+    expect(webhookTargetRefusal(url, false)).not.toBeNull()
+    expect(webhookTargetRefusal(url, true)).toBeNull()
   })
 
   test('what is refused is not sent, also if it was stored under another rule', async () => {

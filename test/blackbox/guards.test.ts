@@ -1,5 +1,5 @@
 import { beforeAll, describe } from 'vitest'
-import { createCrypto } from '../../src/adapters/web-crypto.ts'
+import { createWebCrypto } from '../../src/adapters/web-crypto.ts'
 import { insertKey } from '../../src/core/registry/keys.ts'
 import { createOrganisation } from '../../src/core/registry/organisations.ts'
 import { parseConfig } from '../../src/config.ts'
@@ -13,7 +13,7 @@ describe.each(hosts)('guards on %s', (host) => {
   let kit: GuardKit
   beforeAll(async () => {
     const { tokenKeys, sealKeys, operatorKey } = parseConfig(stack().env)
-    const crypto = createCrypto(sealKeys)
+    const crypto = createWebCrypto(sealKeys)
     const stranger = await createOrganisation(stack().db, crypto, Date.now(), 'stranger')
     const key = { name: 'stranger', owner: 'stranger', scopes: ['admin' as const] }
     kit = await createGuardKit({

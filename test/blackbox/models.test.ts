@@ -1,7 +1,7 @@
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { sha256 } from '../../src/adapters/web-crypto.ts'
+import { cryptoSha256 } from '../../src/adapters/web-crypto.ts'
 import type { Session } from '../../src/contract/session.ts'
 import { needing } from '../support/needs.ts'
 import { hosts, until, useStack } from '../support/stack.ts'
@@ -111,7 +111,7 @@ describe.each(hosts)('the sandbox’s bytes on %s', (host) => {
     const bytes = new Uint8Array(8 * 1024 * 1024)
     crypto.getRandomValues(bytes.subarray(0, 65_536))
     const answered = await put(bytes)
-    expect(await answered.json()).toEqual({ sha256: await sha256(bytes), size: bytes.length })
+    expect(await answered.json()).toEqual({ sha256: await cryptoSha256(bytes), size: bytes.length })
     expect((await put(new Uint8Array(bytes.length + 1))).status).toBe(413)
   })
 })

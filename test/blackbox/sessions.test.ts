@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Session } from '../../src/contract/session.ts'
-import { createSessionIds } from '../../src/adapters/web-crypto.ts'
+import { createCryptoSessionIds } from '../../src/adapters/web-crypto.ts'
 import { TestAgent } from '../support/agent.ts'
 import { readStream } from '../support/sse.ts'
 import { hosts, request, until, useStack } from '../support/stack.ts'
@@ -20,7 +20,7 @@ describe.each(hosts)('sessions on %s', (host) => {
     const secret = Uint8Array.from(atob(stack().env['GANTRY_ID_SECRET'] ?? ''), (letter) =>
       letter.charCodeAt(0),
     )
-    const unused = await createSessionIds(secret).mint()
+    const unused = await createCryptoSessionIds(secret).mint()
     for (const id of [
       unused,
       `${unused.slice(0, -1)}${unused.endsWith('0') ? '1' : '0'}`,

@@ -2,12 +2,16 @@ import { describe, expect, test } from 'vitest'
 import {
   EvidenceBundle,
   evidenceLimits,
-  lowerMode,
-  parseProofMode,
+  lowerEvidenceMode,
+  parseEvidenceMode,
   proofModes,
   type EvidencePart,
 } from '../../src/contract/evidence.ts'
-import { relativePathOf, touchedPaths, unresolvedPaths } from '../../src/contract/evidence-paths.ts'
+import {
+  evidencePathOf,
+  touchedEvidencePaths,
+  unresolvedEvidencePaths,
+} from '../../src/contract/evidence-paths.ts'
 
 const place = { worktree: '/work/repo', directory: '/work/repo/app' }
 
@@ -61,14 +65,14 @@ describe('modes', () => {
     ['', 'shadow'],
     [undefined, 'shadow'],
   ] as const)('[EVD1] %s is %s', (raw, mode) => {
-    expect(parseProofMode(raw)).toBe(mode)
+    expect(parseEvidenceMode(raw)).toBe(mode)
   })
 
   test('[EVD1] of every two modes the lower one holds, whichever was asked for', () => {
     for (const [a, set] of proofModes.entries())
       for (const [b, asked] of proofModes.entries())
-        expect(lowerMode(set, asked)).toBe(proofModes[Math.min(a, b)])
-    expect(lowerMode('full', undefined)).toBe('full')
+        expect(lowerEvidenceMode(set, asked)).toBe(proofModes[Math.min(a, b)])
+    expect(lowerEvidenceMode('full', undefined)).toBe('full')
   })
 })
 
@@ -139,7 +143,7 @@ describe('paths', () => {
     ['\ud800.ts', null],
     ['', null],
   ])('[EVD3] %j is %j', (named, relative) => {
-    expect(relativePathOf(place, named)).toBe(relative)
+    expect(evidencePathOf(place, named)).toBe(relative)
   })
 
   test.each([
@@ -154,15 +158,20 @@ describe('paths', () => {
     ['..\\a.ts', null],
   ])('[EVD3] below C:\\Work %j is %j', (named, relative) => {
     const windows = { worktree: 'C:\\Work', directory: 'C:\\Work' }
-    expect(relativePathOf(windows, named)).toBe(relative)
+    expect(evidencePathOf(windows, named)).toBe(relative)
   })
 
   test('[EVD3] a patch touches what its result names, else what its headings name', () => {
     const patchText = '*** Begin Patch\n*** Add File: a.ts\n+x\n*** Delete File:/work/repo/b.ts\n'
-    expect(touchedPaths(place, part('apply_patch', { patchText }))).toEqual(['app/a.ts', 'b.ts'])
+    expect(touchedEvidencePaths(place, part('apply_patch', { patchText }))).toEqual([
+      'app/a.ts',
+      'b.ts',
+    ])
     const files = [{ filePath: '/work/repo/c.ts', type: 'update' }]
-    expect(touchedPaths(place, part('apply_patch', { patchText }, { files }))).toEqual(['c.ts'])
-    expect(touchedPaths(place, part('bash', { filePath: 'a.ts' }))).toEqual([])
+    expect(touchedEvidencePaths(place, part('apply_patch', { patchText }, { files }))).toEqual([
+      'c.ts',
+    ])
+    expect(touchedEvidencePaths(place, part('bash', { filePath: 'a.ts' }))).toEqual([])
   })
 })
 
@@ -171,16 +180,16 @@ describe('what is read', () => {
   const edit = part('edit', { filePath: 'a.ts', oldString: 'a', newString: 'b' })
 
   test('[EVD4] each path of a completed part once', () => {
-    expect(unresolvedPaths(place, [edit, edit], [])).toEqual(['app/a.ts'])
-    expect(unresolvedPaths(place, [{ ...edit, status: 'error' }], [])).toEqual([])
-    expect(unresolvedPaths(place, [part('bash', { command: 'rm a.ts' })], [])).toEqual([])
+    expect(unresolvedEvidencePaths(place, [edit, edit], [])).toEqual(['app/a.ts'])
+    expect(unresolvedEvidencePaths(place, [{ ...edit, status: 'error' }], [])).toEqual([])
+    expect(unresolvedEvidencePaths(place, [part('bash', { command: 'rm a.ts' })], [])).toEqual([])
   })
 
   test('[EVD4] a new file with its whole content needs no read', () => {
-    expect(unresolvedPaths(place, [create], [])).toEqual([])
-    expect(unresolvedPaths(place, [create], ['.go'])).toEqual([])
+    expect(unresolvedEvidencePaths(place, [create], [])).toEqual([])
+    expect(unresolvedEvidencePaths(place, [create], ['.go'])).toEqual([])
     for (const formatted of [null, ['.ts']])
-      expect(unresolvedPaths(place, [create], formatted)).toEqual(['app/new.ts'])
+      expect(unresolvedEvidencePaths(place, [create], formatted)).toEqual(['app/new.ts'])
     for (const almost of [
       { ...create, inputTruncated: true },
       { ...create, metadata: { ...create.metadata, truncated: true } },
@@ -188,8 +197,8 @@ describe('what is read', () => {
       { ...create, metadata: { ...create.metadata, exists: true } },
       { ...create, input: { filePath: 'new.ts' } },
     ])
-      expect(unresolvedPaths(place, [almost], [])).toEqual(['app/new.ts'])
+      expect(unresolvedEvidencePaths(place, [almost], [])).toEqual(['app/new.ts'])
     const then = part('edit', { filePath: 'new.ts', oldString: 'a', newString: 'b' })
-    expect(unresolvedPaths(place, [create, then], [])).toEqual(['app/new.ts'])
+    expect(unresolvedEvidencePaths(place, [create, then], [])).toEqual(['app/new.ts'])
   })
 })

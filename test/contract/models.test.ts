@@ -9,7 +9,7 @@ import {
   opencodeModels,
   parseModel,
   pricedAt,
-  reasoningOptions,
+  modelReasoningOptions,
   reasoningTable,
   ReasoningEffort,
   toApiModelId,
@@ -117,10 +117,10 @@ describe('reasoning effort', () => {
   const supporting = new Set<string>(table.filter((row) => row[4]).map((row) => row[0]))
 
   test.each(modelRows().map((model) => [model.id, model] as const))('%s', (id, model) => {
-    expect(reasoningOptions(model, null)).toEqual({})
+    expect(modelReasoningOptions(model, null)).toEqual({})
     for (const effort of ReasoningEffort.options) {
-      if (supporting.has(id)) expect(reasoningOptions(model, effort)).toBeTypeOf('object')
-      else expect(() => reasoningOptions(model, effort)).toThrow(/does not support/)
+      if (supporting.has(id)) expect(modelReasoningOptions(model, effort)).toBeTypeOf('object')
+      else expect(() => modelReasoningOptions(model, effort)).toThrow(/does not support/)
     }
   })
 

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { buildAgent } from '../../build/agent.ts'
 import { remoteLayout } from '../../src/adapters/sandboxes/remote-layout.ts'
-import { createCrypto } from '../../src/adapters/web-crypto.ts'
+import { createWebCrypto } from '../../src/adapters/web-crypto.ts'
 import { modelRows, parseModel, scriptedModelId } from '../../src/contract/models.ts'
 import type { SandboxSpec } from '../../src/core/ports.ts'
 import { buildManifest } from '../../src/core/session/manifest/files.ts'
@@ -81,7 +81,7 @@ async function startGateway() {
       tools: [],
       trustProjectConfig: false,
     },
-    createCrypto([{ id: 'k', secret: new Uint8Array(32) }]),
+    createWebCrypto([{ id: 'k', secret: new Uint8Array(32) }]),
   )
   const ready = new Set<string>()
   const failed: string[] = []

@@ -1,5 +1,5 @@
-import { connectInside } from '../../sandbox-agent/enclosure/door.ts'
-import { Client, opencodeText } from '../../sandbox-agent/opencode/client.ts'
+import { connectInnerPort } from '../../sandbox-agent/enclosure/inner-ports.ts'
+import { Client, opencodeClientText } from '../../sandbox-agent/opencode/client.ts'
 import { isRoot } from '../support/needs.ts'
 import { appendFileSync, chmodSync, existsSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
@@ -159,7 +159,7 @@ async function intruderOf(box: Box) {
   const authorization = `Basic ${Buffer.from(`opencode:${password}`).toString('base64')}`
   const post = async (path: string, body: object) => {
     const port = portsOf([opencode])[0] ?? 0
-    const client = new Client(() => connectInside(opencode, !isRoot, port, { ...process.env }))
+    const client = new Client(() => connectInnerPort(opencode, !isRoot, port, { ...process.env }))
     const response = await client.send(path, {
       method: 'POST',
       headers: { authorization, 'content-type': 'application/json' },
@@ -167,7 +167,7 @@ async function intruderOf(box: Box) {
       signal: AbortSignal.timeout(30_000),
     })
     expect(response.statusCode).toBe(200)
-    return JSON.parse(await opencodeText(response)) as { id: string }
+    return JSON.parse(await opencodeClientText(response)) as { id: string }
   }
   /** The session in which the command has run. */
   return async (session: object, folder = '') => {

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { buildAgent } from '../../build/agent.ts'
 import { remoteLayout } from '../../src/adapters/sandboxes/remote-layout.ts'
-import { createCrypto } from '../../src/adapters/web-crypto.ts'
+import { createWebCrypto } from '../../src/adapters/web-crypto.ts'
 import { modelRows, parseModel, scriptedModelId } from '../../src/contract/models.ts'
 import { buildManifest } from '../../src/core/session/manifest/files.ts'
 import { tempDir } from '../local/support.ts'
@@ -36,7 +36,7 @@ describe.skipIf(whyNot !== null)(title, () => {
         tools: [],
         trustProjectConfig: false,
       },
-      createCrypto([{ id: 'k', secret: new Uint8Array(32) }]),
+      createWebCrypto([{ id: 'k', secret: new Uint8Array(32) }]),
     )
     const ready = new Set<string>()
     const failed: string[] = []

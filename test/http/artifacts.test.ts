@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import { sha256 } from '../../src/adapters/web-crypto.ts'
+import { cryptoSha256 } from '../../src/adapters/web-crypto.ts'
 import type { ErrorBody } from '../../src/contract/error.ts'
 import { storeArtifacts } from '../../src/core/session/artifacts/rows.ts'
 import { receiveEnvRequest } from '../../src/core/session/env/requests.ts'
@@ -32,8 +32,8 @@ const upload = (bytes: Uint8Array<ArrayBuffer>, credential = token) =>
 test('an upload is stored under the hash that the server computes', async () => {
   const bytes = new Uint8Array([1, 0, 255])
   const response = await upload(bytes)
-  expect(await response.json()).toEqual({ sha256: await sha256(bytes), size: 3 })
-  expect(await app.deps.blobs().get(organisationId, await sha256(bytes))).toEqual(bytes)
+  expect(await response.json()).toEqual({ sha256: await cryptoSha256(bytes), size: 3 })
+  expect(await app.deps.blobs().get(organisationId, await cryptoSha256(bytes))).toEqual(bytes)
 })
 
 test('an upload over 8 MiB is too large, and an old generation may not upload', async () => {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { root } from '../../local/binaries.ts'
-import { runVerify } from '../../local/verify/command.ts'
+import { runVerifyCommand } from '../../local/verify/command.ts'
 import { createTestApp, type TestApp } from '../support/app.ts'
 import { useLibsql } from '../support/libsql.ts'
 
@@ -77,7 +77,7 @@ async function download(line: string, runId: string) {
 async function verify(command: string): Promise<string[]> {
   const [, args = ''] = /^npm run verify -- (.+)$/m.exec(command) ?? []
   const said: string[] = []
-  await runVerify(args.split(' '), {
+  await runVerifyCommand(args.split(' '), {
     say: (line) => said.push(line),
     read: (path) => readFileSync(join(folder, path), 'utf8'),
     fetch: () => expect.fail('It must not use the network'),

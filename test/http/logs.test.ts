@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { createLog } from '../../src/parts.ts'
+import { createPartsLog } from '../../src/parts.ts'
 import { createTestApp, type TestApp } from '../support/app.ts'
 import { useLibsql } from '../support/libsql.ts'
 
@@ -106,7 +106,7 @@ describe('[API10] the level of the log', () => {
     try {
       const levels = ['debug', 'info', 'warn', 'error'] as const
       for (const least of levels)
-        for (const level of levels) createLog(least)(level, 'm', { a: least })
+        for (const level of levels) createPartsLog(least)(level, 'm', { a: least })
     } finally {
       Object.assign(console, { log, warn, error })
     }

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import { describe, expect, test } from 'vitest'
-import { meteredModelBody } from '../../src/http/kit/model/stream.ts'
+import { meteredModelStream } from '../../src/http/kit/model/stream.ts'
 import type { CallEnd } from '../../src/core/session/budget/model-calls.ts'
 import { agentEvent } from '../support/agent.ts'
 import { answers, type ModelSession, useModelWorld } from '../support/model-world.ts'
@@ -200,7 +200,7 @@ describe('[LLM5] answers that do not say what they used', () => {
         upstream.signal.addEventListener('abort', () => controller.error(new Error('cut'))),
     })
     const ends: CallEnd[] = []
-    const metered = meteredModelBody(body, true, {
+    const metered = meteredModelStream(body, true, {
       ...{ provider: 'litellm', silenceMs: 20, longestMs: 1e9, now: Date.now, upstream },
       onPiece: () => {},
       onEnd: (end) => ends.push(end),

@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { root } from '../../local/binaries.ts'
 import { applyMigrations } from '../../local/database/migrations.ts'
 import { createLibsql } from '../../src/adapters/libsql.ts'
-import { createCrypto } from '../../src/adapters/web-crypto.ts'
+import { createWebCrypto } from '../../src/adapters/web-crypto.ts'
 import { schemaVersion, version } from '../../src/contract/version.ts'
 import { createUnconfiguredApp, readConfig } from '../../src/http/app.ts'
 import { createTestApp, type TestApp } from '../support/app.ts'
@@ -96,7 +96,10 @@ test('[OPS1] a token that is refused, may only read, or a server that is away: t
 
 describe('without configuration', () => {
   const { problems } = readConfig({ LIBSQL_URL: 'hunter2', GANTRY_MODAL_URL: 'https://modal.test' })
-  const bare = createUnconfiguredApp({ crypto: createCrypto([]), log: () => undefined }, problems)
+  const bare = createUnconfiguredApp(
+    { crypto: createWebCrypto([]), log: () => undefined },
+    problems,
+  )
   const names = [
     'LIBSQL_URL',
     'GANTRY_ID_SECRET',

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest'
-import { createCrypto } from '../../src/adapters/web-crypto.ts'
+import { createWebCrypto } from '../../src/adapters/web-crypto.ts'
 import type { Crypto, Db } from '../../src/core/ports.ts'
 import { loadSecretValues } from '../../src/core/registry/configurations/secrets.ts'
 import { createTestApp, type TestApp } from '../support/app.ts'
@@ -118,14 +118,14 @@ test('[SEC7] with a new first key everything stays readable, also once the old o
   const load = (crypto: Crypto) => loadSecretValues(libsql.db(), crypto, organisation, null)
   const written = { name: 'A', value: 'sealed long ago' }
 
-  test.deps.crypto = createCrypto([oldKey])
+  test.deps.crypto = createWebCrypto([oldKey])
   await test.call('PUT', '/v1/secrets/A', admin, { value: written.value })
-  test.deps.crypto = createCrypto([newKey, oldKey])
+  test.deps.crypto = createWebCrypto([newKey, oldKey])
   expect(await load(test.deps.crypto)).toEqual([written])
-  await expect(load(createCrypto([newKey]))).rejects.toThrow('Cannot open secret "A"')
+  await expect(load(createWebCrypto([newKey]))).rejects.toThrow('Cannot open secret "A"')
   const answer = await test.call('POST', '/v1/secrets/reseal', admin)
   expect([answer.status, answer.json]).toEqual([200, { resealed: 1, current: 0, unreadable: 0 }])
-  expect(await load(createCrypto([newKey]))).toEqual([written])
+  expect(await load(createWebCrypto([newKey]))).toEqual([written])
 })
 
 test('[SEC3] a value is in no answer, no error and no log line', async () => {
@@ -161,7 +161,7 @@ test('[SEC3] a value is in no answer, no error and no log line', async () => {
   fault = new Error('no such column')
   answers.push(await put({ value: canary }))
   fault = null
-  test.deps.crypto = createCrypto([])
+  test.deps.crypto = createWebCrypto([])
   answers.push(await put({ value: canary }))
   expect(answers.map(({ status }) => status).join(' ')).toBe(
     '200 200 400 400 404 400 400 400 400 200 200 500 500',

@@ -1,5 +1,5 @@
 import { beforeAll, expect, test, vi } from 'vitest'
-import { createCrypto } from '../../src/adapters/web-crypto.ts'
+import { createWebCrypto } from '../../src/adapters/web-crypto.ts'
 import { maxWebhooks } from '../../src/contract/webhook.ts'
 import { createTestApp, type TestApp } from '../support/app.ts'
 import { secretKey } from '../support/keys.ts'
@@ -189,16 +189,16 @@ test('[SEC7] with a new first key the secrets of webhooks are resealed too', asy
   const [oldKey, newKey] = [secretKey('old'), secretKey('new')]
   const test = createTestApp({ db: libsql.db })
   const admin = (await test.makeKey(await test.makeOrganisation(), 'admin')).secret
-  test.deps.crypto = createCrypto([oldKey])
+  test.deps.crypto = createWebCrypto([oldKey])
   const body = { url: 'https://example.com/', events }
   const { id, secret } = (await test.call('POST', path, admin, body)).json
-  test.deps.crypto = createCrypto([newKey, oldKey])
+  test.deps.crypto = createWebCrypto([newKey, oldKey])
   const answer = await test.call('POST', '/v1/secrets/reseal', admin)
   expect(answer.json).toEqual({ resealed: 1, current: 0, unreadable: 0 })
   const [row] = await libsql
     .db()
     .all<{ sealed_secret: string }>('select sealed_secret from webhooks where id = ?', id)
-  expect(await createCrypto([newKey]).unseal(row?.sealed_secret ?? '')).toBe(secret)
+  expect(await createWebCrypto([newKey]).unseal(row?.sealed_secret ?? '')).toBe(secret)
 })
 
 test('[APR11] approval.requested says what a person decides on, and where to answer', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { sha256 } from '../../src/adapters/web-crypto.ts'
+import { cryptoSha256 } from '../../src/adapters/web-crypto.ts'
 import type { Blobs } from '../../src/core/ports.ts'
 
 const a = { organisationId: 'org_a', sessionId: 'ses_a' }
@@ -11,7 +11,7 @@ export function blobsSuite(name: string, open: () => Blobs): void {
     const bytes = new Uint8Array(size)
     for (let at = 0; at < size; at += 65_536)
       crypto.getRandomValues(bytes.subarray(at, at + 65_536))
-    return { bytes, hash: await sha256(bytes) }
+    return { bytes, hash: await cryptoSha256(bytes) }
   }
   describe(`Blobs: ${name}`, () => {
     for (const size of [0, 1, 512 * 1024, 512 * 1024 + 1, 8 * 1024 * 1024]) {
@@ -20,7 +20,7 @@ export function blobsSuite(name: string, open: () => Blobs): void {
         await open().put(a, hash, bytes)
         const stored = await open().get('org_a', hash)
         expect(stored?.length).toBe(size)
-        expect(await sha256(stored as Uint8Array)).toBe(hash)
+        expect(await cryptoSha256(stored as Uint8Array)).toBe(hash)
       })
     }
 

@@ -7,7 +7,7 @@ import { createBlobs } from '../../src/adapters/blobs.ts'
 import { createDirectory, type DirectoryOptions } from '../../src/adapters/sandboxes/directory.ts'
 import type { SecretKey } from '../../src/adapters/secret-key.ts'
 import { createTokens } from '../../src/adapters/tokens.ts'
-import { createCrypto, createSessionIds } from '../../src/adapters/web-crypto.ts'
+import { createWebCrypto, createCryptoSessionIds } from '../../src/adapters/web-crypto.ts'
 import { createWebhookSender } from '../../src/adapters/webhook-sender.ts'
 import type { UnwalledApprovals } from '../../src/contract/enclosure.ts'
 import type { SessionEvent } from '../../src/contract/events.ts'
@@ -99,10 +99,10 @@ export function createTestApp({
   const now = () => clock.now
   const keys = [secretKey('k1')]
   const db = () => clock.watched(openDb())
-  const crypto = clock.watched(createCrypto([secretKey('s1')], exportKeys))
+  const crypto = clock.watched(createWebCrypto([secretKey('s1')], exportKeys))
   const tokens = clock.watched(createTokens(keys, now))
   const webhooks = clock.watched(createWebhookSender({ publicUrl }))
-  const ids = clock.watched(createSessionIds(secretKey('i').secret))
+  const ids = clock.watched(createCryptoSessionIds(secretKey('i').secret))
   const logs: { level: string; message: string; fields: Record<string, unknown> }[] = []
   const log: Log = (level, message, fields) => void logs.push({ level, message, fields })
   const deferred: Promise<unknown>[] = []

@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers'
 import { buildScrub } from '../../build/scrub.ts'
 import { createE2bSandboxes, type E2bOptions } from '../../src/adapters/sandboxes/e2b.ts'
 import { remoteImage, remoteLayout } from '../../src/adapters/sandboxes/remote-layout.ts'
-import { randomCharacters } from '../../src/adapters/web-crypto.ts'
+import { cryptoCharacters } from '../../src/adapters/web-crypto.ts'
 import type { SandboxSpec } from '../../src/core/ports.ts'
 import type { SandboxFault, SandboxWorld } from '../suites/sandbox-provider.ts'
 import { type E2bDouble, startE2bDouble } from './e2b-double.ts'
@@ -103,8 +103,8 @@ const faults: Record<SandboxFault, object> = {
 }
 
 const newSpec = (): Partial<SandboxSpec> => ({
-  sessionId: `ses_${randomCharacters(30)}`,
-  token: `token-${randomCharacters(20)}`,
+  sessionId: `ses_${cryptoCharacters(30)}`,
+  token: `token-${cryptoCharacters(20)}`,
 })
 
 /** Of each agent that runs in the box and has written it down: its file is there a moment before its text. */

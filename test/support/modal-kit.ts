@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect } from 'vitest'
-import { randomCharacters } from '../../src/adapters/web-crypto.ts'
+import { cryptoCharacters } from '../../src/adapters/web-crypto.ts'
 import type { SandboxSpec, SnapshotInput } from '../../src/core/ports.ts'
 import { until } from '../local/support.ts'
 import type { ModalMachine } from './modal-double.ts'
@@ -54,4 +54,4 @@ export const failure = (work: Promise<unknown>): Promise<unknown> =>
     (error: unknown) => error,
   )
 
-export const newSnapshotId = () => `snp_${randomCharacters(20)}`
+export const newSnapshotId = () => `snp_${cryptoCharacters(20)}`

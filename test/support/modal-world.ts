@@ -6,7 +6,7 @@ import { text } from 'node:stream/consumers'
 import { buildScrub } from '../../build/scrub.ts'
 import { createModalSandboxes, type ModalOptions } from '../../src/adapters/sandboxes/modal.ts'
 import { remoteImage, remoteLayout } from '../../src/adapters/sandboxes/remote-layout.ts'
-import { randomCharacters } from '../../src/adapters/web-crypto.ts'
+import { cryptoCharacters } from '../../src/adapters/web-crypto.ts'
 import type { SandboxSpec } from '../../src/core/ports.ts'
 import type { SandboxFault, SandboxWorld } from '../suites/sandbox-provider.ts'
 import { organisation } from '../suites/sandbox-provider/tools.ts'
@@ -106,9 +106,9 @@ const faults: Record<SandboxFault, object> = {
 }
 
 const newSpec = (): Partial<SandboxSpec> => ({
-  sessionId: `ses_${randomCharacters(30)}`,
+  sessionId: `ses_${cryptoCharacters(30)}`,
   organisationId: organisation,
-  token: `token-${randomCharacters(20)}`,
+  token: `token-${cryptoCharacters(20)}`,
 })
 
 /** Of each agent that runs in the machine and has written it down: its file is there a moment before its text. */

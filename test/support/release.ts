@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { gunzipSync } from 'node:zlib'
 import { root } from '../../local/binaries.ts'
-import { createLocalSessions } from '../../src/hosts/deno/sessions.ts'
+import { createDenoSessions } from '../../src/hosts/deno/sessions.ts'
 import type { DownMessage, UpMessage } from '../../src/contract/link.ts'
 import { gatewayTools } from '../../src/core/session/calls/tools/registry.ts'
 import { insertKey } from '../../src/core/registry/keys.ts'
@@ -14,7 +14,7 @@ import { MemorySandboxes } from './memory-sandboxes.ts'
 
 /** What a deployment is made of. The same names in every release, so that one can take over the data of another. */
 export interface Release {
-  createLocalSessions: typeof createLocalSessions
+  createLocalSessions: typeof createDenoSessions
   gatewayTools: typeof gatewayTools
   createKey: typeof insertKey
   createOrganisation: typeof createOrganisation
@@ -24,7 +24,7 @@ export interface Release {
 }
 
 export const thisRelease: Release = {
-  createLocalSessions,
+  createLocalSessions: createDenoSessions,
   gatewayTools,
   createKey: insertKey,
   createOrganisation,

@@ -1,4 +1,4 @@
-import { createCrypto } from '../../src/adapters/web-crypto.ts'
+import { createWebCrypto } from '../../src/adapters/web-crypto.ts'
 import type { SessionEvent } from '../../src/contract/events.ts'
 import { type DownMessage, type UpMessage } from '../../src/contract/link.ts'
 import { defaultModelId, modelRows } from '../../src/contract/models.ts'
@@ -31,7 +31,7 @@ function watchedCrypto(pending: Set<Promise<unknown>>): Crypto {
     pending.add(done)
     return work
   }
-  const real = createCrypto([secretKey('s')])
+  const real = createWebCrypto([secretKey('s')])
   return {
     ...real,
     // Ids are longer. What is as short as this is the jitter of a delay: without it tests know every time.

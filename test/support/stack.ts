@@ -8,7 +8,7 @@ import { root } from '../../local/binaries.ts'
 import { type ControlPlaneKind, controlPlaneKinds } from '../../local/stack/control-plane.ts'
 import { type Stack, type StackOptions, startStack } from '../../local/stack/stack.ts'
 import { createLibsql } from '../../src/adapters/libsql.ts'
-import { createCrypto } from '../../src/adapters/web-crypto.ts'
+import { createWebCrypto } from '../../src/adapters/web-crypto.ts'
 import type { Session } from '../../src/contract/session.ts'
 import { insertKey } from '../../src/core/registry/keys.ts'
 import { createOrganisation } from '../../src/core/registry/organisations.ts'
@@ -102,7 +102,7 @@ export async function openShared(name: string, start: () => Promise<Stack>): Pro
   await stack.sqld.start()
   await stack.worker.start()
   const db = createLibsql({ url: stack.sqld.url, token: stack.sqld.token })
-  const crypto = createCrypto(parseConfig(stack.env).sealKeys)
+  const crypto = createWebCrypto(parseConfig(stack.env).sealKeys)
   const organisationId = await createOrganisation(db, crypto, Date.now(), 'test')
   const admin = { name: 'test', owner: 'local', scopes: ['admin' as const] }
   const { secret } = await insertKey(db, crypto, Date.now(), organisationId, admin)

@@ -1,4 +1,4 @@
-import { createCrypto } from '../../src/adapters/web-crypto.ts'
+import { createWebCrypto } from '../../src/adapters/web-crypto.ts'
 import { createWebhookSender } from '../../src/adapters/webhook-sender.ts'
 import { SessionId } from '../../src/contract/ids.ts'
 import type { WebhookCreate } from '../../src/contract/webhook.ts'
@@ -24,7 +24,7 @@ export class WebhookWorld {
   /** A message for every log line. */
   readonly logs: string[] = []
   readonly posts: WebhookPost[] = []
-  readonly crypto = createCrypto([secretKey('s')])
+  readonly crypto = createWebCrypto([secretKey('s')])
   readonly sql = memorySql()
   readonly project = 'shop'
   organisationId = ''

@@ -8,7 +8,7 @@ import {
   sessionApi,
 } from '../../durable-objects/bindings.ts'
 import type { OrganisationObject } from '../../durable-objects/organisation.ts'
-import { createSessionIds } from '../../src/adapters/web-crypto.ts'
+import { createCryptoSessionIds } from '../../src/adapters/web-crypto.ts'
 import { SessionCreate } from '../../src/contract/session.ts'
 import type { SandboxClaim } from '../../src/core/organisation/record/api.ts'
 import { deploymentId } from '../../src/core/organisation/record/ports.ts'
@@ -115,7 +115,7 @@ test('[FIRE12] the deployment’s switch reaches organisations and their session
   const secret = Uint8Array.from(atob(env['GANTRY_ID_SECRET'] ?? ''), (letter) =>
     letter.charCodeAt(0),
   )
-  const sessionId = await createSessionIds(secret).mint()
+  const sessionId = await createCryptoSessionIds(secret).mint()
   const session = sessionApi(env, sessionId)
   await session.self.create({
     ...caller,

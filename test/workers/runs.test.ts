@@ -3,7 +3,7 @@ import { env as bindings } from 'cloudflare:workers'
 import { expect, test } from 'vitest'
 import { type Env, sessionApi } from '../../durable-objects/bindings.ts'
 import type { SessionObject } from '../../durable-objects/session.ts'
-import { createSessionIds } from '../../src/adapters/web-crypto.ts'
+import { createCryptoSessionIds } from '../../src/adapters/web-crypto.ts'
 import { Operation } from '../../src/contract/operation.ts'
 import { SessionCreate } from '../../src/contract/session.ts'
 
@@ -22,7 +22,7 @@ async function newSession() {
   const secret = Uint8Array.from(atob(env['GANTRY_ID_SECRET'] ?? ''), (letter) =>
     letter.charCodeAt(0),
   )
-  const sessionId = await createSessionIds(secret).mint()
+  const sessionId = await createCryptoSessionIds(secret).mint()
   const stub: DurableObjectStub<SessionObject> = env.SESSION.getByName(sessionId)
   const session = sessionApi(env, sessionId)
   await session.self.create({

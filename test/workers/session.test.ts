@@ -11,7 +11,7 @@ import { Opened } from '../../durable-objects/opened.ts'
 import type { SessionObject } from '../../durable-objects/session.ts'
 import { createSessionHost } from '../../durable-objects/session-host.ts'
 import { durableSql } from '../../durable-objects/sqlite.ts'
-import { createSessionIds } from '../../src/adapters/web-crypto.ts'
+import { createCryptoSessionIds } from '../../src/adapters/web-crypto.ts'
 import { SessionCreate } from '../../src/contract/session.ts'
 import { setDeadline } from '../../src/core/actor/deadlines.ts'
 import type { SessionApi } from '../../src/core/session/session.ts'
@@ -32,7 +32,7 @@ async function newStub(): Promise<{ id: string; stub: Stub; session: SessionApi 
   const secret = Uint8Array.from(atob(env['GANTRY_ID_SECRET'] ?? ''), (letter) =>
     letter.charCodeAt(0),
   )
-  const id = await createSessionIds(secret).mint()
+  const id = await createCryptoSessionIds(secret).mint()
   const stub: Stub = env.SESSION.getByName(id)
   return { id, stub, session: sessionApi(env, id) }
 }

@@ -2,7 +2,7 @@ import type { Operation } from '../../../src/contract/operation.ts'
 import { committedPaths, commitIndex, publishCommit, readCommitIndex } from './commit.ts'
 import { git, tryGit, whyFailed } from './git.ts'
 import type { Outcome } from '../run/outcome.ts'
-import { pathInSite } from '../run/site.ts'
+import { pathInRunSite } from '../run/site.ts'
 import type { Upload } from '../read/read.ts'
 import { inPrivate, type Repository } from './repository.ts'
 import { entryLine } from './workspace-state.ts'
@@ -32,7 +32,7 @@ async function change(repository: Repository, operation: Operation): Promise<str
     await applyPatch(repository, operation.patch ?? '')
     return 'apply a patch'
   }
-  const path = pathInSite(workspace, operation.targetPath ?? '')
+  const path = pathInRunSite(workspace, operation.targetPath ?? '')
   if (operation.operation === 'write-file')
     await writeFile(repository, path, operation.content ?? '')
   else await deleteFile(repository, path)
@@ -88,7 +88,7 @@ async function checkTarget(
   const { context, head, emptyTree } = repository
   const { workspace } = context.site
   if (operation.targetPath === '.' || operation.targetPath === workspace) return
-  const target = pathInSite(workspace, operation.targetPath)
+  const target = pathInRunSite(workspace, operation.targetPath)
   const paths = await committedPaths(repository, head ?? emptyTree, commit)
   const other = paths.find((path) => path !== target && !path.startsWith(`${target}/`))
   if (other !== undefined)

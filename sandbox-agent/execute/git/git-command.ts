@@ -6,13 +6,13 @@ import type { Upload } from '../read/read.ts'
 import {
   branchRef,
   inPrivate,
-  makeGitDir,
+  makeRepositoryDir,
   type Repository,
   runAsRepositoryOwner,
 } from './repository.ts'
-import { quote } from '../run/enclosure.ts'
+import { quoteForEnclosure } from '../run/enclosure.ts'
 import { type Run, runEnclosed } from '../run/run.ts'
-import { folderInside } from '../run/site.ts'
+import { runSiteFolder } from '../run/site.ts'
 
 type Walls = Pick<Run, 'held' | 'plan' | 'stop'>
 
@@ -48,12 +48,12 @@ export async function runGitInWorktree(
   cwd?: string,
 ): Promise<Outcome> {
   const files = await checkOut(repository)
-  const outcome = await runEnclosed({ ...run, folder: folderInside(files, cwd) })
+  const outcome = await runEnclosed({ ...run, folder: runSiteFolder(files, cwd) })
   if (outcome.error) return outcome
   // The command may have written into the git folder, too: what is read now is not what it left there.
   const { context, privateGitDir, format } = repository
   await runAsRepositoryOwner(context, 'rm', ['-rf', '--', privateGitDir])
-  await makeGitDir(context, privateGitDir, format)
+  await makeRepositoryDir(context, privateGitDir, format)
   await readCommitIndex(repository)
   await git(context, ['add', '--all'], { ...inPrivate(repository), workTree: files })
   const commit = await commitIndex(repository, `gantry: run a command\n\nAttempt ${attemptId}`)
@@ -110,7 +110,7 @@ function enclosed(
     attemptId: context.attemptId,
     folder,
     environment: gitEnvironment(context, { ...options, env }),
-    command: ['git', ...quietGitArguments(args).map(quote)].join(' '),
+    command: ['git', ...quietGitArguments(args).map(quoteForEnclosure)].join(' '),
   })
 }
 

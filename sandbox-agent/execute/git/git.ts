@@ -1,5 +1,5 @@
 import { type Bounded, runBounded } from '../run/bounded.ts'
-import { cleanEnvironment, type Site } from '../run/site.ts'
+import { runSiteEnvironment, type Site } from '../run/site.ts'
 
 /**
  * Over every other setting. A repository's config, hooks, filters and monitors are the repository's code; an edit that
@@ -56,7 +56,7 @@ export function tryGit(context: GitContext, args: string[], options: GitOptions)
   const { site, deadline } = context
   return runBounded('git', args, {
     environment: {
-      ...cleanEnvironment(site, context.attemptId),
+      ...runSiteEnvironment(site, context.attemptId),
       ...gitEnvironment(context, options),
     },
     owner: site.owner,

@@ -2,7 +2,7 @@ import type { MergeReport } from '../../../src/contract/operation.ts'
 import { committedPaths, treeOf } from './commit.ts'
 import { git, tryGit, whyFailed } from './git.ts'
 import { branchOf, branchRef, inPrivate, type Repository } from './repository.ts'
-import { compareWorkspace, workspaceUnderWay, type Sides } from './workspace-state.ts'
+import { compareWorkspaceState, workspaceStateUnderWay, type Sides } from './workspace-state.ts'
 
 /**
  * Brings a commit into the workspace: its files, its index, its HEAD, in this order. Whatever would be lost by that is
@@ -15,7 +15,7 @@ export async function mergeCommit(
   commit: string,
 ): Promise<MergeReport> {
   const { context, head, emptyTree } = repository
-  const underWay = workspaceUnderWay(context.site.workspace)
+  const underWay = workspaceStateUnderWay(context.site.workspace)
   if (underWay !== undefined)
     throw new Error(`Cannot merge: a ${underWay} is under way in the workspace`)
   if (await isAncestor(repository, commit, head)) return done(head as string)
@@ -113,7 +113,7 @@ async function update(
   const { context, gitDir } = repository
   const { workspace } = context.site
   const sides = { before, after, paths: await committedPaths(repository, before, after) }
-  const { lost, ahead } = await compareWorkspace(repository, sides)
+  const { lost, ahead } = await compareWorkspaceState(repository, sides)
   if (lost.length > 0) return lost
   const options = { ...inPrivate(repository), index: `${gitDir}/index`, workTree: workspace }
   const settle = ['update-index', '-z', '--index-info']

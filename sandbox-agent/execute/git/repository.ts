@@ -1,7 +1,7 @@
 import { Folder } from '../../workspace/folder.ts'
 import { type Bounded, runBounded } from '../run/bounded.ts'
 import { git, type GitContext, tryGit, whyFailed } from './git.ts'
-import { cleanEnvironment, type Site } from '../run/site.ts'
+import { runSiteEnvironment, type Site } from '../run/site.ts'
 
 /** The workspace's own repository. Only references are written in it, and by the merge its index. */
 export interface Repository {
@@ -41,7 +41,7 @@ export async function openRepository(
   const privateGitDir = `${folder}/git`
   await removeRepositoryFolder(site, attemptId, deadline)
   await runAsRepositoryOwner(context, 'mkdir', ['-p', '-m', '700', folder])
-  await makeGitDir(context, privateGitDir, settings.format)
+  await makeRepositoryDir(context, privateGitDir, settings.format)
   const objects = `${gitDir}/objects`
   const emptyTree = await git(context, ['hash-object', '-w', '-t', 'tree', '--stdin'], {
     gitDir: privateGitDir,
@@ -51,7 +51,7 @@ export async function openRepository(
   return { context, gitDir, objects, headRef, head, emptyTree, folder, privateGitDir, format }
 }
 
-export async function makeGitDir(
+export async function makeRepositoryDir(
   context: GitContext,
   gitDir: string,
   format: string,
@@ -83,7 +83,7 @@ export async function runAsRepositoryOwner(
   args: string[],
   input = '',
 ): Promise<Bounded> {
-  const environment = cleanEnvironment(site, attemptId)
+  const environment = runSiteEnvironment(site, attemptId)
   const { owner, run: behindWalls } = site
   const run = await runBounded(file, args, {
     ...{ environment, owner, deadline, input },

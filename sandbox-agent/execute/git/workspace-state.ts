@@ -23,7 +23,7 @@ const states: Record<string, string> = {
 }
 
 /** A person or OpenCode is in the middle of something that starts from the present HEAD. */
-export function workspaceUnderWay(workspace: string): string | undefined {
+export function workspaceStateUnderWay(workspace: string): string | undefined {
   return inFolder(
     workspace,
     ['.git'],
@@ -43,7 +43,10 @@ interface Standing {
  * Git itself would not ask everywhere: it overwrites what is ignored or assumed unchanged. And it would take a file that
  * a merge has written before it was cut off for somebody's work.
  */
-export async function compareWorkspace(repository: Repository, sides: Sides): Promise<Standing> {
+export async function compareWorkspaceState(
+  repository: Repository,
+  sides: Sides,
+): Promise<Standing> {
   const { paths } = sides
   const [before, after] = [
     await treeEntries(repository, sides.before),

@@ -59,7 +59,7 @@ export const describeBinary = (content: Buffer) =>
   `Binary: ${content.length} bytes, sha256 ${createHash('sha256').update(content).digest('hex')}`
 
 /** One name in a line, in order; a folder ends in "/", a symlink in "@". */
-export function listFolder(boundary: Boundary, target: string, maxBytes: number): Outcome {
+export function readFolderNames(boundary: Boundary, target: string, maxBytes: number): Outcome {
   const { names, more } = openInside(boundary, target, (inside) => readNames(inside, target))
   const { text, cut } = showBytes(Buffer.from(names.join('\n')), maxBytes)
   return { output: text, truncated: more || cut, enforced: ['real-path', 'output'] }

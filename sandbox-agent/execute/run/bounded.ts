@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import type { Run } from '../../enclosure/reader.ts'
 import type { Owner } from '../../workspace/folder.ts'
-import { kill } from '../../marked-processes.ts'
+import { signalMarked } from '../../marked-processes.ts'
 
 interface BoundedOptions {
   environment: Record<string, string>
@@ -47,7 +47,7 @@ export async function runBounded(
       detached: true,
       ...options.owner,
     })
-    const end = () => kill(-(child.pid ?? 0), 'SIGKILL')
+    const end = () => signalMarked(-(child.pid ?? 0), 'SIGKILL')
     const timer = setTimeout(end, Math.max(0, options.deadline - Date.now()))
     const stdout = gather(child.stdout, maxBytes, end)
     const stderr = gather(child.stderr, maxErrorBytes)

@@ -22,19 +22,19 @@ interface CommandLine {
   owner: Owner | undefined
 }
 
-export const quote = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
+export const quoteForEnclosure = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
 
 const namespaces = ['--mount', '--pid', '--fork', '--kill-child']
 /** A loopback interface of its own, and a /proc that shows its own processes. Neither is a wall, so either may fail. */
 const furnish = 'ip link set lo up 2>/dev/null; mount -t proc proc /proc 2>/dev/null'
 /** This one is a wall. */
 const hold = (folder: string) =>
-  `mount --bind ${quote(folder)} ${quote(folder)} && mount -o remount,bind,ro ${quote(folder)} || exit 126`
+  `mount --bind ${quoteForEnclosure(folder)} ${quoteForEnclosure(folder)} && mount -o remount,bind,ro ${quoteForEnclosure(folder)} || exit 126`
 const enter = 'cd / && exec "$@"'
 const withoutPrivileges = ['--inh-caps=-all', '--bounding-set=-all', '--no-new-privs']
 
 /** What to start, so that `script` runs inside the walls. The script is the first process of its namespace. */
-export function enclose(
+export function encloseRun(
   enclosure: Enclosure,
   owner: Owner | undefined,
   { network, limits, readOnly = [] }: Walls,

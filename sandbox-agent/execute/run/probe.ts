@@ -3,7 +3,7 @@ import type { Enforcement } from '../../../src/contract/operation.ts'
 import type { Owner } from '../../workspace/folder.ts'
 import { log } from '../../log.ts'
 import { runBounded } from './bounded.ts'
-import { type Enclosure, enclose } from './enclosure.ts'
+import { type Enclosure, encloseRun } from './enclosure.ts'
 
 export interface Held {
   enclosure: Enclosure
@@ -47,7 +47,7 @@ async function tryEnclosure(
   triesLeft = 1,
 ): Promise<Enforcement[] | undefined> {
   const limits = { memoryBytes: 16 * mebibyte, processes: 4 }
-  const line = enclose(enclosure, owner, { network: false, limits }, script)
+  const line = encloseRun(enclosure, owner, { network: false, limits }, script)
   const run = await runBounded(line.file, line.args, {
     environment,
     owner: line.owner,

@@ -6,12 +6,12 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
 import type { Enforcement, IsolationPlan } from '../../../src/contract/operation.ts'
 import { sleep } from '../../log.ts'
-import { bashPath } from '../../shell.ts'
-import { findMarked, kill, killMarked } from '../../marked-processes.ts'
+import { shellPath } from '../../shell.ts'
+import { findMarked, signalMarked, killMarked } from '../../marked-processes.ts'
 import { censusOf, censusOverLimit } from './census.ts'
-import { enclose, quote } from './enclosure.ts'
+import { encloseRun, quoteForEnclosure } from './enclosure.ts'
 import type { Outcome } from './outcome.ts'
-import { attemptMark, cleanEnvironment, type Site } from './site.ts'
+import { attemptMark, runSiteEnvironment, type Site } from './site.ts'
 import type { Held } from './probe.ts'
 import { Printed } from './show.ts'
 
@@ -49,10 +49,10 @@ const script = 'eval "$(cat <&3)"'
 export async function runEnclosed(run: Run): Promise<Outcome> {
   const { site, held, plan, attemptId } = run
   const inner = innerScript(run)
-  const line = enclose(held.enclosure, site.owner, { ...plan, readOnly: run.readOnly }, script)
+  const line = encloseRun(held.enclosure, site.owner, { ...plan, readOnly: run.readOnly }, script)
   const child = spawn(line.file, line.args, {
     cwd: '/',
-    env: cleanEnvironment(site, attemptId),
+    env: runSiteEnvironment(site, attemptId),
     // After the first three: what to run, its standard error, and whether what is looked for is there.
     stdio: ['ignore', 'pipe', 'pipe', 'pipe', 'pipe', 'pipe'],
     detached: true,
@@ -76,16 +76,18 @@ function innerScript(run: Run): string {
   const exports = Object.entries({ ...environment, ...marks }).map(([name, value]) => {
     if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
       throw new Error(`Cannot run: "${name}" is no name of a variable`)
-    return `export ${name}=${quote(value)}`
+    return `export ${name}=${quoteForEnclosure(value)}`
   })
   return [
     ...exports,
-    `cd -- ${quote(folder)} || exit 126`,
+    `cd -- ${quoteForEnclosure(folder)} || exit 126`,
     'unset OLDPWD',
     // As a child: the first process of a namespace hears no signal that it has not asked for.
-    `${bashPath()} -c ${quote(command)} ${apart ? '2>&4' : '2>&1'} 3<&- 4>&- 5>&-`,
+    `${shellPath()} -c ${quoteForEnclosure(command)} ${apart ? '2>&4' : '2>&1'} 3<&- 4>&- 5>&-`,
     'code=$?',
-    ...(looksFor === undefined ? [] : [`[ ! -e ${quote(looksFor)} ] || echo found >&5`]),
+    ...(looksFor === undefined
+      ? []
+      : [`[ ! -e ${quoteForEnclosure(looksFor)} ] || echo found >&5`]),
     'exit $code',
   ].join('\n')
 }
@@ -171,7 +173,7 @@ class Watch {
   /** It may put things in order first. */
   #ask(why: string): void {
     this.#why ??= why
-    kill(-(this.#child.pid ?? 0), 'SIGTERM')
+    signalMarked(-(this.#child.pid ?? 0), 'SIGTERM')
     setTimeout(() => this.#end(''), graceMs).unref()
   }
 
@@ -183,12 +185,12 @@ class Watch {
 
   #end(why: string): void {
     this.#why ??= why
-    kill(-(this.#child.pid ?? 0), 'SIGKILL')
+    signalMarked(-(this.#child.pid ?? 0), 'SIGKILL')
   }
 
   /** With a namespace all of it is gone with its first process. */
   async #killAll(): Promise<void> {
-    kill(-(this.#child.pid ?? 0), 'SIGKILL')
+    signalMarked(-(this.#child.pid ?? 0), 'SIGKILL')
     if (this.#run.held.enclosure === 'none') await killMarked(this.#marked)
   }
 

@@ -19,7 +19,7 @@ export interface Site {
 export const attemptMark = 'GANTRY_ATTEMPT'
 
 /** Nothing is inherited: what the agent knows stays with the agent. */
-export const cleanEnvironment = (site: Site, attemptId: string): Record<string, string> => ({
+export const runSiteEnvironment = (site: Site, attemptId: string): Record<string, string> => ({
   PATH: site.path,
   HOME: site.home,
   LANG: 'C.UTF-8',
@@ -28,14 +28,14 @@ export const cleanEnvironment = (site: Site, attemptId: string): Record<string, 
 })
 
 /** As it is spelled: inside the walls it is entered as the sandbox's user, who may go wherever it leads. */
-export function folderInside(root: string, cwd = '.'): string {
+export function runSiteFolder(root: string, cwd = '.'): string {
   const folder = resolve(root, cwd)
   if (folder === root || folder.startsWith(`${root}${sep}`)) return folder
   throw new Error(`Cannot run in "${cwd}": it is outside the workspace`)
 }
 
 /** Relative to the workspace, as git spells it. It is a spelling only: no file is looked at. */
-export function pathInSite(workspace: string, target: string): string {
+export function pathInRunSite(workspace: string, target: string): string {
   const path = resolve(workspace, target)
   const names = path.slice(workspace.length + 1).split(sep)
   const isInside = path.startsWith(`${workspace}${sep}`)

@@ -35,7 +35,7 @@ export const organisationMetadata = (label: string, organisationId: string) => (
 })
 
 /** By the vendor's word alone. */
-export function e2bInfo({ metadata, startedAt, state }: E2bListed): SandboxInfo {
+export function e2bLabelInfo({ metadata, startedAt, state }: E2bListed): SandboxInfo {
   const info = {
     sessionId: metadata?.['session'] ?? '',
     generation: Number(metadata?.['generation'] ?? 0),

@@ -3,7 +3,7 @@ import type { SnapshotInfo, SnapshotInput } from '../../core/ports.ts'
 import { type E2bAccess, type E2bApi, unavailable } from './e2b-api.ts'
 import type { Envd } from './e2b-envd.ts'
 import { scrubMetadata, sessionMetadata } from './e2b-labels.ts'
-import { scrubbedBytes, scrubCommand, scrubMs } from './remote-scrub.ts'
+import { remoteScrubbedBytes, remoteScrubCommand, scrubMs } from './remote-scrub.ts'
 
 interface E2bSnapshotsOptions {
   api: E2bApi
@@ -88,8 +88,8 @@ export function createE2bSnapshots({ api, envd, label, source }: E2bSnapshotsOpt
   }
 
   async function scrub(scratch: E2bAccess, input: SnapshotInput): Promise<number> {
-    const command = { ...scrubCommand(input), tag: 'gantry-scrub' }
-    return scrubbedBytes(await envd.run(scratch, command, scrubMs), input)
+    const command = { ...remoteScrubCommand(input), tag: 'gantry-scrub' }
+    return remoteScrubbedBytes(await envd.run(scratch, command, scrubMs), input)
   }
 
   /** Of the session's sandbox: copies that still run, then the draft that they started from. */

@@ -10,9 +10,9 @@ import {
 import { gitFaultOfEnd } from './git-fault.ts'
 import { checkE2b } from './e2b-check.ts'
 import { createEnvd } from './e2b-envd.ts'
-import { e2bInfo, newMetadata, organisationMetadata, sessionMetadata } from './e2b-labels.ts'
+import { e2bLabelInfo, newMetadata, organisationMetadata, sessionMetadata } from './e2b-labels.ts'
 import { createE2bSnapshots } from './e2b-snapshot.ts'
-import { launchCodes, launchInput, launchScript, statusScript } from './remote-launch.ts'
+import { launchCodes, remoteLaunchInput, launchScript, statusScript } from './remote-launch.ts'
 import { remoteLayout } from './remote-layout.ts'
 
 export interface E2bOptions {
@@ -52,7 +52,7 @@ export function createE2bSandboxes(options: E2bOptions): SandboxProvider {
     },
     list: async (organisationId) => {
       const found = await api.list(organisationMetadata(label, organisationId))
-      return found.map(e2bInfo)
+      return found.map(e2bLabelInfo)
     },
     extend: async (sessionId, generation, seconds) => {
       const found = await findOne(sessionId, generation)
@@ -80,7 +80,7 @@ export function createE2bSandboxes(options: E2bOptions): SandboxProvider {
   }
 
   async function createOnce(spec: SandboxSpec): Promise<SandboxInfo> {
-    const input = launchInput(spec, label)
+    const input = remoteLaunchInput(spec, label)
     const there = await findOne(spec.sessionId, spec.generation)
     const found = there ?? (await createNew(spec))
     return (found && (await launch(found, input))) ?? gone(spec)
@@ -99,7 +99,7 @@ export function createE2bSandboxes(options: E2bOptions): SandboxProvider {
       throw unavailable(`Cannot start the agent at E2B: its launch ended with code ${ended}`)
     })
     if (launched === 'gone') return null
-    return launched ? { ...e2bInfo(found), state: 'queued' } : look(found)
+    return launched ? { ...e2bLabelInfo(found), state: 'queued' } : look(found)
   }
 
   /** There is no idempotency key: what was created though its answer was lost is found by the label. */
@@ -135,7 +135,7 @@ export function createE2bSandboxes(options: E2bOptions): SandboxProvider {
 
   /** null: it has gone since it was listed, or nobody has launched anything in it: then the next create does. */
   async function look(found: E2bListed): Promise<SandboxInfo | null> {
-    const info = e2bInfo(found)
+    const info = e2bLabelInfo(found)
     if (info.state === 'exited') return info
     const access = await api.access(found.sandboxID)
     if (access === null) return null

@@ -4,7 +4,7 @@
 
 import type { z } from 'zod'
 import { AppError, ErrorBody } from '../../contract/error.ts'
-import { type ImportedKey, importKeyOnce } from '../secret-key.ts'
+import { type ImportedKey, importSecretKeyOnce } from '../secret-key.ts'
 
 interface ModalAppOptions {
   /** Of the deployed app, such as `https://acme--gantry-web.modal.run`. */
@@ -35,7 +35,7 @@ export class ModalTrouble extends AppError {
 export type ModalApp = ReturnType<typeof createModalApp>
 
 export function createModalApp({ url, secret }: ModalAppOptions) {
-  const keyOf = importKeyOnce([{ id: 'app', secret: utf8(secret) }], importKey)
+  const keyOf = importSecretKeyOnce([{ id: 'app', secret: utf8(secret) }], importKey)
   const origin = url.replace(/\/+$/, '')
 
   return async <T>(
@@ -58,7 +58,7 @@ export function createModalApp({ url, secret }: ModalAppOptions) {
     const path = `/v1/${call}`
     const key = await keyOf('app')
     if (key === null) throw new Error('Cannot sign: there is no key')
-    const headers = await modalHeaders(key, 'POST', path, body)
+    const headers = await modalAppHeaders(key, 'POST', path, body)
     try {
       return await fetch(`${origin}${path}`, {
         method: 'POST',
@@ -75,7 +75,7 @@ export function createModalApp({ url, secret }: ModalAppOptions) {
 }
 
 /** What the app verifies: time, a number used once, and the HMAC over them and the request. */
-export async function modalHeaders(
+export async function modalAppHeaders(
   key: ImportedKey,
   method: string,
   path: string,

@@ -3,9 +3,9 @@ import { AppError, errorCodeOf } from '../../contract/error.ts'
 import type { ProviderCheck, SandboxInfo, SandboxProvider } from '../../core/ports.ts'
 import { gitFaultOfEnd } from './git-fault.ts'
 import { createModalApp, type ModalApp, ModalTrouble } from './modal-app.ts'
-import { launchInput, launchScript, statusScript } from './remote-launch.ts'
+import { remoteLaunchInput, launchScript, statusScript } from './remote-launch.ts'
 import { remoteImage, remoteLayout } from './remote-layout.ts'
-import { scrubbedBytes, scrubCommand, scrubMs } from './remote-scrub.ts'
+import { remoteScrubbedBytes, remoteScrubCommand, scrubMs } from './remote-scrub.ts'
 
 export interface ModalOptions {
   /** Of the deployed app, such as `https://acme--gantry-web.modal.run`. */
@@ -104,7 +104,7 @@ export function createModalSandboxes(options: ModalOptions): SandboxProvider {
         memoryMb: limits.memoryMb === null ? null : Math.max(minMemoryMb, limits.memoryMb),
         lifetimeSeconds: limits.lifetimeSeconds,
         restore: snapshotId === null ? null : { folder: mounted, script: restoreScript },
-        launch: { script: launchScript, input: launchInput(spec, label) },
+        launch: { script: launchScript, input: remoteLaunchInput(spec, label) },
         status: statusScript,
       }
       return withFault(await ask('create', body, Info, createMs).catch(ofImage(spec.image)))
@@ -129,7 +129,7 @@ export function createModalSandboxes(options: ModalOptions): SandboxProvider {
     check: () => check(ask, label, image),
     snapshot: async (input) => {
       const { organisationId, sessionId, generation, snapshotId } = input
-      const { args, input: order } = scrubCommand(input)
+      const { args, input: order } = remoteScrubCommand(input)
       const body = {
         ...{ label, organisationId, sessionId, generation, snapshotId },
         status: statusScript,
@@ -145,7 +145,7 @@ export function createModalSandboxes(options: ModalOptions): SandboxProvider {
       if (taken.sessionId !== sessionId)
         throw new AppError('wrong_state', `Snapshot "${snapshotId}" is of another session`)
       if (taken.bytes !== null) return { snapshotId, bytes: taken.bytes }
-      if (taken.scrubbed !== null) scrubbedBytes(taken.scrubbed, input)
+      if (taken.scrubbed !== null) remoteScrubbedBytes(taken.scrubbed, input)
       throw new AppError('sandbox_unavailable', 'Cannot take the snapshot: no reason was given')
     },
     deleteSnapshot: async (organisationId, snapshotId) => {

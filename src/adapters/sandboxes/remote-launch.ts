@@ -1,6 +1,6 @@
 import { AppError } from '../../contract/error.ts'
 import type { SandboxSpec } from '../../core/ports.ts'
-import { remoteBoot, remoteImage, remoteLayout } from './remote-layout.ts'
+import { remoteLayoutBoot, remoteImage, remoteLayout } from './remote-layout.ts'
 
 const { user, uid, gid, node, agent, stateDir, path } = remoteImage
 const { home, workspace, configDir } = remoteLayout
@@ -116,9 +116,9 @@ tail -c 2000 "$state/agent.log"
 `
 
 /** The launch's input: one line for each of its names. */
-export function launchInput(spec: SandboxSpec, mark: string): string {
+export function remoteLaunchInput(spec: SandboxSpec, mark: string): string {
   const source = spec.snapshotId === null ? parseRemoteSource(spec.repository) : null
-  const boot = remoteBoot({ ...spec, mark })
+  const boot = remoteLayoutBoot({ ...spec, mark })
   const lines = [
     spec.limits.processes === null ? '' : String(spec.limits.processes),
     spec.snapshotId !== null ? 'kept' : source === null ? 'empty' : 'clone',

@@ -41,7 +41,13 @@ interface RemoteAgent {
 }
 
 /** What the agent is given on its standard input. */
-export function remoteBoot({ gatewayUrl, sessionId, generation, token, mark }: RemoteAgent): Boot {
+export function remoteLayoutBoot({
+  gatewayUrl,
+  sessionId,
+  generation,
+  token,
+  mark,
+}: RemoteAgent): Boot {
   const { stateDir, opencode, path, uid, gid } = remoteImage
   return {
     gatewayUrl,

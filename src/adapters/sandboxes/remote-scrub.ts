@@ -18,7 +18,10 @@ const searchMs = 50_000
 export const scrubMs = 80_000
 
 /** What prepares a copy of a sandbox, in which it runs as root, for a snapshot. Its input holds secrets. */
-export function scrubCommand(input: SnapshotInput): { args: [string, string]; input: string } {
+export function remoteScrubCommand(input: SnapshotInput): {
+  args: [string, string]
+  input: string
+} {
   const { home, workspace } = remoteLayout
   const { node, scrub, agent, uid } = remoteImage
   const order = {
@@ -48,7 +51,7 @@ const Scrubbed = z.union([
 type Scrubbed = z.infer<typeof Scrubbed>
 
 /** The size of what is left; refuses if it must not become a snapshot. */
-export function scrubbedBytes(result: ScrubResult, { secrets }: SnapshotInput): number {
+export function remoteScrubbedBytes(result: ScrubResult, { secrets }: SnapshotInput): number {
   const redactor = createRedactor(secrets)
   const redact = (text: string) => redactor.redactText(text)
   if (result.exitCode !== 0) throw failure(redact(result.stderr).slice(0, 300))

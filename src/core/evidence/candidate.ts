@@ -9,7 +9,11 @@ import type {
   EvidenceMessage,
   EvidencePart,
 } from '../../contract/evidence.ts'
-import { isMutatingTool, namedPaths, relativePathOf } from '../../contract/evidence-paths.ts'
+import {
+  isMutatingTool,
+  namedEvidencePaths,
+  evidencePathOf,
+} from '../../contract/evidence-paths.ts'
 import type { MutatingTool, Place } from '../../contract/evidence-paths.ts'
 import { hashText } from '../hash.ts'
 import { groupBy } from './group-by.ts'
@@ -86,7 +90,7 @@ function candidatesOfPart(of: PartPlace): Candidate[] {
   const message = messages.get(part.messageId) ?? null
   const session = delivery.sessions.find(({ id }) => id === part.sessionId) ?? null
   const patch = once(() => patchActs(part, place))
-  const named = new Map(namedPaths(part).map((name) => [pathOf(place, name).shown, name]))
+  const named = new Map(namedEvidencePaths(part).map((name) => [pathOf(place, name).shown, name]))
   return [...named].map(([shown, name]) => {
     const { path } = pathOf(place, name)
     const key = candidateKey(part.sessionId, part.id, shown)
@@ -108,7 +112,7 @@ function patchActs({ input }: EvidencePart, place: Place): Map<string, PatchAct[
   if (!acts) return null
   const named = acts.flatMap((act) => {
     const names = act.type === 'move' ? [act.path, act.to] : [act.path]
-    const paths = new Set(names.map((name) => relativePathOf(place, name) ?? ''))
+    const paths = new Set(names.map((name) => evidencePathOf(place, name) ?? ''))
     return [...paths].map((path) => ({ path, act }))
   })
   const byPath = groupBy(named, ({ path }) => path)
@@ -116,7 +120,7 @@ function patchActs({ input }: EvidencePart, place: Place): Map<string, PatchAct[
 }
 
 function pathOf(place: Place, name: string) {
-  const path = relativePathOf(place, name)
+  const path = evidencePathOf(place, name)
   return { path, shown: path ?? escapeExactName(name) }
 }
 

@@ -8,7 +8,7 @@ import {
   evidenceLimits,
   type ProofMode,
 } from '../../contract/evidence.ts'
-import { isMutatingTool, type Place, touchedPaths } from '../../contract/evidence-paths.ts'
+import { isMutatingTool, type Place, touchedEvidencePaths } from '../../contract/evidence-paths.ts'
 import { groupBy } from './group-by.ts'
 import type { Ended } from './states.ts'
 import { escapeExactName } from './texts/exact.ts'
@@ -73,7 +73,7 @@ function extraPaths({ bundle, place }: Told): Diagnostic[] {
   const named = new Map(
     [...groupBy(bundle.parts, ({ messageId }) => messageId)].map(([messageId, parts]) => [
       messageId,
-      new Set(parts.flatMap((part) => touchedPaths(place, part))),
+      new Set(parts.flatMap((part) => touchedEvidencePaths(place, part))),
     ]),
   )
   const extra: Diagnostic[] = []

@@ -9,7 +9,7 @@ import type {
   SeenPart,
   SeenStep,
 } from '../../contract/evidence.ts'
-import { isMutatingTool, touchedPaths } from '../../contract/evidence-paths.ts'
+import { isMutatingTool, touchedEvidencePaths } from '../../contract/evidence-paths.ts'
 import type { Place } from '../../contract/evidence-paths.ts'
 import type { Candidate } from './candidate.ts'
 import { groupBy } from './group-by.ts'
@@ -89,7 +89,7 @@ export class Company {
   readonly #beside = new Map<string, boolean>()
 
   constructor({ parts, neighbours }: EvidenceBundle, place: Place, seenParts: readonly SeenPart[]) {
-    const known = parts.map((part) => ({ ...part, paths: touchedPaths(place, part) }))
+    const known = parts.map((part) => ({ ...part, paths: touchedEvidencePaths(place, part) }))
     for (const part of known) this.#noteInside(part)
     this.#noteMissing(seenParts, parts)
     for (const { tool, messageId } of neighbours)

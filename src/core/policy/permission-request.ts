@@ -1,5 +1,5 @@
 import type { Operation } from '../../contract/operation.ts'
-import { namedByPatch } from '../../contract/patch-headings.ts'
+import { patchHeadingNames } from '../../contract/patch-headings.ts'
 import type { Category, PermissionRequest, Risk } from '../../contract/permission.ts'
 import { hostOf } from './matching/hosts.ts'
 import { egressTool } from '../../contract/ask.ts'
@@ -264,7 +264,7 @@ const known = (list: readonly (string | null)[] = []): string[] =>
 
 /** OpenCode's own format. A heading without a name, or none at all: it cannot be told. */
 function patchPaths(text: string): string[] | null {
-  const paths = namedByPatch(text)
+  const paths = patchHeadingNames(text)
   return paths.length > 0 && !paths.includes('') ? paths : null
 }
 

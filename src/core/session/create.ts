@@ -1,7 +1,7 @@
 import { appendEvent } from './log/events.ts'
 import { AppError } from '../../contract/error.ts'
 import { deriveMode } from '../../contract/mode.ts'
-import { type Model, parseModel, reasoningOptions } from '../../contract/models.ts'
+import { type Model, parseModel, modelReasoningOptions } from '../../contract/models.ts'
 import type { ProviderName } from '../../contract/session.ts'
 import type { CreateSession } from './record/record.ts'
 import type { Crypto, Sql } from '../ports.ts'
@@ -62,7 +62,7 @@ export async function planSession(ports: SessionPorts, create: CreateSession): P
   const mode = deriveMode({ configurationId: configuration?.id ?? null, sessionType, clientType })
   if (configuration === null) refuseWithoutConfiguration(create)
   const model = chooseModel(ports, create)
-  reasoningOptions(model, input.reasoningEffort ?? null)
+  modelReasoningOptions(model, input.reasoningEffort ?? null)
   mustHavePrices(ports, create, model)
   mustBeFewPins(create.pins ?? [])
   const repository = await sealRepository(ports, create)

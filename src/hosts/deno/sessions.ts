@@ -70,7 +70,7 @@ interface LinkEvents {
 
 const noVendors = { models: { anthropic: null, litellm: null }, extraModels: [] }
 
-export function createLocalSessions(options: LocalSessionsOptions): LocalSessions {
+export function createDenoSessions(options: LocalSessionsOptions): LocalSessions {
   const { dataDir, limits = actorLimits, creation, vendors = noVendors, ...ports } = options
   const { now, log } = ports
   const index = new WakeIndex(dataDir)

@@ -30,7 +30,7 @@ export function answerError({ log }: Pick<AppDeps, 'log'>): ErrorHandler<AppEnv>
   }
 }
 
-export function answerNotFound(app: App): NotFoundHandler<AppEnv> {
+export function answerNotFoundError(app: App): NotFoundHandler<AppEnv> {
   let table: { path: RegExp; method: string }[] | undefined
   return (c) => {
     table ??= app.routes

@@ -1,7 +1,7 @@
 /**
  * Gives schemas their names in the OpenAPI document, in place, because the contract knows nothing but zod. The routes of
- * a noun name what its file of the contract exports with `nameSchemas`, a body of their own with `named`, lists with
- * `listOf`; kit/openapi.ts makes the document with `hoistedSchemas`.
+ * a noun name what its file of the contract exports with `nameSchemas`, a body of their own with `namedSchema`, lists with
+ * `listSchema`; kit/openapi.ts makes the document with `hoistedSchemas`.
  */
 import { z } from '@hono/zod-openapi'
 import { ErrorBody } from '../../contract/error.ts'
@@ -19,42 +19,42 @@ const lists = new Map<z.ZodType, z.ZodType>()
 const mark = 'x-name'
 
 /** The same schema has one name, wherever it is exported again. A list of it that was made before gets its own, too. */
-export function named<S extends z.ZodType>(name: string, schema: S): S {
+export function namedSchema<S extends z.ZodType>(name: string, schema: S): S {
   if (names.has(schema)) return schema
   names.set(schema, name)
   z.globalRegistry.add(schema, { ...schema.meta(), [mark]: name })
   const list = lists.get(schema)
-  if (list) named(`${name}Page`, list)
+  if (list) namedSchema(`${name}Page`, list)
   return schema
 }
 
 /** Every object that these modules of the contract export, called as it is exported. */
 export function nameSchemas(...modules: Record<string, unknown>[]): void {
   for (const [name, schema] of modules.flatMap((module) => Object.entries(module)))
-    if (schema instanceof z.ZodObject) named(name, schema)
+    if (schema instanceof z.ZodObject) namedSchema(name, schema)
 }
 
-named('Error', ErrorBody)
+namedSchema('Error', ErrorBody)
 
 /** One page of a list, named after what is in it. */
-export function listOf<S extends z.ZodType>(item: S): ReturnType<typeof page<S>> {
+export function listSchema<S extends z.ZodType>(item: S): ReturnType<typeof page<S>> {
   const known = lists.get(item) as ReturnType<typeof page<S>> | undefined
   if (known) return known
   const list = page(item)
   const name = names.get(item)
-  if (name !== undefined) named(`${name}Page`, list)
+  if (name !== undefined) namedSchema(`${name}Page`, list)
   lists.set(item, list)
   return list
 }
 
 /** As callers get them, with what each kind has: that of `session.created` is called SessionCreatedEvent. */
-export const SessionEvent = named('SessionEvent', eventUnion())
+export const SessionEvent = namedSchema('SessionEvent', eventUnion())
 
 function eventUnion() {
   const { seq, at } = StoredEvent.shape
   const kinds = Object.entries(eventKinds)
   const schemas = kinds.map(([kind, data]) =>
-    named(eventName(kind), z.object({ seq, at, kind: z.literal(kind), data })),
+    namedSchema(eventName(kind), z.object({ seq, at, kind: z.literal(kind), data })),
   )
   const mapping = Object.fromEntries(kinds.map(([kind]) => [kind, schemasPath + eventName(kind)]))
   return z

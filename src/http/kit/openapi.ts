@@ -20,20 +20,20 @@ import { version } from '../../contract/version.ts'
 import type { App } from './context.ts'
 import { hoistedSchemas } from './openapi-schemas.ts'
 
-export const json = <T extends z.ZodType>(schema: T, description: string) => ({
+export const openapiJson = <T extends z.ZodType>(schema: T, description: string) => ({
   content: { 'application/json': { schema } },
   description,
 })
 
 /** The refusals that are particular to a route; every other one is described by `default`. */
-export function refusals(...codes: ErrorCode[]) {
+export function openapiRefusals(...codes: ErrorCode[]) {
   const byStatus = Map.groupBy(codes, (code) => errorTable[code].status)
   const rows = [...byStatus].map(([status, group]) => [
     String(status),
-    json(ErrorBody, `Refused: ${group.join(', ')}`),
+    openapiJson(ErrorBody, `Refused: ${group.join(', ')}`),
   ])
-  return Object.fromEntries([...rows, ['default', json(ErrorBody, 'Refused')]]) as {
-    default: ReturnType<typeof json<typeof ErrorBody>>
+  return Object.fromEntries([...rows, ['default', openapiJson(ErrorBody, 'Refused')]]) as {
+    default: ReturnType<typeof openapiJson<typeof ErrorBody>>
   }
 }
 

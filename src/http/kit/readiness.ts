@@ -92,13 +92,13 @@ async function appliedMigrations(db: Db): Promise<string[]> {
 }
 
 const whyNot = (error: unknown) =>
-  databaseTrouble(error) ?? { message: 'It refuses a statement', hint: migrateHint }
+  readinessTrouble(error) ?? { message: 'It refuses a statement', hint: migrateHint }
 
 /**
  * Why libSQL cannot be used, and which variable to look at. Null: it can, and the fault is another one. Never the
  * error's own text: it may quote an address with a token in it.
  */
-export function databaseTrouble(error: unknown): { message: string; hint: string } | null {
+export function readinessTrouble(error: unknown): { message: string; hint: string } | null {
   if (errorCodeOf(error) !== 'storage_unavailable') return null
   const { cause } = error as { cause?: { code?: unknown; cause?: { status?: unknown } } }
   const status = cause?.cause?.status

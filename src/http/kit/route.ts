@@ -17,7 +17,7 @@ import type { Caller, SandboxCaller } from '../../core/session/record/caller.ts'
 import type { AppDeps } from './deps.ts'
 import { type App, type AppContext, contextSessionId } from './context.ts'
 import type { Entrance, Guards } from './guards.ts'
-import { IdempotencyHeader, json, refusals } from './openapi.ts'
+import { IdempotencyHeader, openapiJson, openapiRefusals } from './openapi.ts'
 import { requestLog } from './request-log.ts'
 
 /** What app.ts adds. The few routes that are not made by this file offer the same. */
@@ -141,7 +141,7 @@ export function route<
 ): Route {
   const { answers, location } = described
   const { status, schema, description } = answers
-  const response = schema === null ? { description } : json(schema, description)
+  const response = schema === null ? { description } : openapiJson(schema, description)
   return rawRoute({
     ...described,
     responses: { [status]: response },
@@ -201,7 +201,7 @@ function configOf(described: AnyDescribed, guards: Guards): RouteConfig {
       ...(body && { body }),
       ...(uploads && { body: { content: { [uploads]: { schema: binary } } } }),
     },
-    responses: { ...described.responses, ...refusals(...described.refuses) },
+    responses: { ...described.responses, ...openapiRefusals(...described.refuses) },
   }
 }
 

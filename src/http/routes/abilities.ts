@@ -23,7 +23,7 @@ import {
 import { mustMayUseProject } from '../../core/registry/place.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
 import { allowLargerBody } from '../kit/body.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 import { type Cursor, pageBy, readPageNumber } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
 
@@ -82,7 +82,7 @@ export const abilityRoutes = [
     guard: 'read',
     limitedKeys: 'obeyed',
     query: AbilityListQuery,
-    answers: ok(listOf(AbilityRow), 'One page'),
+    answers: ok(listSchema(AbilityRow), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       pageBy(query, nameCursor, (after, limit) =>
@@ -116,7 +116,7 @@ export const abilityRoutes = [
     limitedKeys: 'obeyed',
     params: NameParam,
     query: AbilityListQuery,
-    answers: ok(listOf(AbilityRow), 'One page'),
+    answers: ok(listSchema(AbilityRow), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, params: { name }, query }) =>
       pageBy(query, versionCursor, (before, limit) =>

@@ -40,7 +40,7 @@ import { type Cursor, numberedPage, pageBy } from '../kit/paging.ts'
 import { params } from '../kit/openapi.ts'
 import { activateAgent } from '../../core/verbs/activate-agent.ts'
 import { created, ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas, resolveSchemas, activationSchemas)
 
@@ -93,7 +93,7 @@ export const agentRoutes = [
     guard: 'read',
     limitedKeys: 'obeyed',
     query: ListQuery,
-    answers: ok(listOf(AgentRow), 'One page'),
+    answers: ok(listSchema(AgentRow), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query: { archived, ...query } }) =>
       page(deps, caller, { ...query, archived: archived === 'true' }, query),
@@ -209,7 +209,7 @@ export const agentRoutes = [
     limitedKeys: 'obeyed',
     params: agentParams,
     query: PageQuery,
-    answers: ok(listOf(AgentRow), 'One page'),
+    answers: ok(listSchema(AgentRow), 'One page'),
     refuses: ['not_found', 'invalid_request'],
     async answer({ deps, caller, params, query }) {
       const { id: parentId } = await loadAgentById(deps.db(), caller, params.agentId)
@@ -227,7 +227,7 @@ export const agentRoutes = [
     limitedKeys: 'obeyed',
     params: agentParams,
     query: PageQuery,
-    answers: ok(listOf(AgentRevision), 'One page'),
+    answers: ok(listSchema(AgentRevision), 'One page'),
     refuses: ['not_found', 'invalid_request'],
     async answer({ deps, caller, params, query }) {
       const { id } = await loadAgentById(deps.db(), caller, params.agentId)

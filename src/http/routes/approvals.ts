@@ -14,7 +14,7 @@ import type { AppDeps } from '../kit/deps.ts'
 import { params } from '../kit/openapi.ts'
 import { datedPage } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 
@@ -30,7 +30,7 @@ export const approvalRoutes = [
     guard: 'read',
     limitedKeys: 'obeyed',
     query: PageQuery.extend({ state: ApprovalState.default('pending') }),
-    answers: ok(listOf(InboxEntry), 'One page, as far as the ledger has it'),
+    answers: ok(listSchema(InboxEntry), 'One page, as far as the ledger has it'),
     refuses: ['storage_unavailable'],
     answer: ({ deps, caller, query }) =>
       datedPage(query, (after, limit) =>
@@ -49,7 +49,7 @@ export const approvalRoutes = [
     tag,
     guard: 'read',
     params: params.session,
-    answers: ok(listOf(ShownApproval), 'The newest 200'),
+    answers: ok(listSchema(ShownApproval), 'The newest 200'),
     refuses: ['not_found'],
     answer: async ({ deps, session, caller }) =>
       all(deps, await session.approvals.list(caller, null)),
@@ -63,7 +63,7 @@ export const approvalRoutes = [
     tag,
     guard: 'read',
     params: params.run,
-    answers: ok(listOf(ShownApproval), 'The newest 200'),
+    answers: ok(listSchema(ShownApproval), 'The newest 200'),
     refuses: ['not_found'],
     answer: async ({ deps, session, caller, params: { runId } }) =>
       all(deps, await session.approvals.list(caller, runId)),

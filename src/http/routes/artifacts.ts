@@ -5,7 +5,7 @@ import { loadArtifact } from '../../core/verbs/load-artifact.ts'
 import { params } from '../kit/openapi.ts'
 import { numberedPage } from '../kit/paging.ts'
 import { binary, ok, rawRoute, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 
@@ -21,7 +21,7 @@ export const artifactRoutes = [
     guard: 'read',
     params: params.session,
     query: LongPageQuery,
-    answers: ok(listOf(Artifact), 'One page, oldest first'),
+    answers: ok(listSchema(Artifact), 'One page, oldest first'),
     refuses: ['not_found'],
     answer: ({ session, caller, query }) =>
       numberedPage(query, (page) => session.artifacts.list(caller, page)),

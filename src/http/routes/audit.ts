@@ -4,7 +4,7 @@ import { PageQuery } from '../../contract/page.ts'
 import { listAudit } from '../../core/registry/audit.ts'
 import { datedPage } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 
@@ -17,7 +17,7 @@ export const auditRoutes = [
     tag: 'members',
     guard: 'admin',
     query: PageQuery,
-    answers: ok(listOf(AuditEntry), 'One page'),
+    answers: ok(listSchema(AuditEntry), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       datedPage(query, (before, limit) =>

@@ -6,7 +6,7 @@ import * as patchSchemas from '../../contract/patch.ts'
 import { PatchRow } from '../../contract/patch.ts'
 import { params } from '../kit/openapi.ts'
 import { ok, rawRoute, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(diffSchemas, patchSchemas)
 
@@ -39,7 +39,7 @@ export const changeRoutes = [
     tag,
     guard: 'read',
     params: params.session,
-    answers: ok(listOf(PatchRow), 'All of them'),
+    answers: ok(listSchema(PatchRow), 'All of them'),
     refuses: ['not_found'],
     answer: async ({ session, caller }) => ({
       items: await session.changes.patches(caller),

@@ -20,7 +20,7 @@ import { viewWarmPool } from '../../core/verbs/view-warm-pool.ts'
 import { params } from '../kit/openapi.ts'
 import { datedPage } from '../kit/paging.ts'
 import { created, gone, ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(configurationSchemas, warmPoolSchemas)
 
@@ -51,7 +51,7 @@ export const configurationRoutes = [
     guard: 'read',
     limitedKeys: 'obeyed',
     query: ListQuery,
-    answers: ok(listOf(ConfigurationRow), 'One page'),
+    answers: ok(listSchema(ConfigurationRow), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       datedPage(query, (before, limit) =>

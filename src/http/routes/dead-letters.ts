@@ -3,7 +3,7 @@ import { DeadLetterResend, DeadLettersResent, DeadLetterView } from '../../contr
 import { params } from '../kit/openapi.ts'
 import { numberedPage } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
-import { listOf } from '../kit/openapi-schemas.ts'
+import { listSchema } from '../kit/openapi-schemas.ts'
 
 const tag = 'dead letters'
 const description =
@@ -20,7 +20,7 @@ export const deadLetterRoutes = [
     guard: 'read',
     params: params.session,
     query: PageQuery,
-    answers: ok(listOf(DeadLetterView), 'One page'),
+    answers: ok(listSchema(DeadLetterView), 'One page'),
     refuses: ['not_found'],
     answer: ({ session, caller, query }) =>
       numberedPage(query, (page) => session.letters.list(caller, page)),
@@ -49,7 +49,7 @@ export const deadLetterRoutes = [
     tag,
     guard: 'read',
     query: PageQuery,
-    answers: ok(listOf(DeadLetterView), 'One page'),
+    answers: ok(listSchema(DeadLetterView), 'One page'),
     refuses: [],
     answer: ({ organisation, query }) =>
       numberedPage(query, (page) => organisation.letters.list(page)),

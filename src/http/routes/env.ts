@@ -5,7 +5,7 @@ import { submitEnvValues } from '../../core/verbs/submit-env-values.ts'
 import { params } from '../kit/openapi.ts'
 import { numberedPage } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 
@@ -21,7 +21,7 @@ export const envRoutes = [
     guard: 'read',
     params: params.session,
     query: LongPageQuery,
-    answers: ok(listOf(EnvRequest), 'One page, oldest first'),
+    answers: ok(listSchema(EnvRequest), 'One page, oldest first'),
     refuses: ['not_found'],
     answer: ({ session, caller, query }) =>
       numberedPage(query, (page) => session.env.requests(caller, page)),

@@ -19,7 +19,7 @@ import { reportEvalRun } from '../../core/verbs/report-eval-run.ts'
 import { allowLargerBody } from '../kit/body.ts'
 import { evalRunOf, evalRunsOf } from '../kit/evals/eval-run-of.ts'
 import { eventStream } from '../kit/event-stream.ts'
-import { listOf, named, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, namedSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 import { datedPage, numberedPage } from '../kit/paging.ts'
 import { accepted, created, gone, ok, rawRoute, route } from '../kit/route.ts'
 
@@ -37,7 +37,7 @@ const EventsQuery = z.strictObject({
   limit: z.coerce.number().int().min(1).max(500).default(100),
   waitSeconds: z.coerce.number().int().min(0).max(25).default(0).describe('If there is none yet'),
 })
-const EvalEventPage = named(
+const EvalEventPage = namedSchema(
   'EvalEventPage',
   z.object({
     items: z.array(EvalEvent),
@@ -80,7 +80,7 @@ export const evalRunRoutes = [
     guard: 'read',
     limitedKeys,
     query: EvalRunListQuery,
-    answers: ok(listOf(EvalRunRow), 'One page'),
+    answers: ok(listSchema(EvalRunRow), 'One page'),
     refuses: ['invalid_request', 'not_configured'],
     answer({ deps, caller, query }) {
       evalRunsOf(deps)
@@ -116,7 +116,7 @@ export const evalRunRoutes = [
     limitedKeys,
     params: RunParam,
     query: PageQuery,
-    answers: ok(listOf(EvalAttempt), 'One page'),
+    answers: ok(listSchema(EvalAttempt), 'One page'),
     refuses: ['not_found', 'invalid_request', 'not_configured'],
     answer: async ({ deps, caller, params, query }) => {
       const { runs } = await evalRunOf(deps, params.evalRunId)

@@ -2,7 +2,7 @@ import { z } from '@hono/zod-openapi'
 import { params } from '../kit/openapi.ts'
 import { eventStream, followEvents } from '../kit/event-stream.ts'
 import { rawRoute } from '../kit/route.ts'
-import { named, SessionEvent } from '../kit/openapi-schemas.ts'
+import { namedSchema, SessionEvent } from '../kit/openapi-schemas.ts'
 
 const position = z.coerce.number().int().min(0)
 const EventsQuery = z.strictObject({
@@ -13,7 +13,7 @@ const EventsHeaders = z.object({
   accept: z.string().optional(),
   'last-event-id': position.optional().describe('Wins over `after`: a browser sends it by itself'),
 })
-const EventPage = named(
+const EventPage = namedSchema(
   'SessionEventPage',
   z.object({
     items: z.array(SessionEvent),

@@ -14,7 +14,7 @@ import {
 } from '../../contract/execution.ts'
 import { PageQuery } from '../../contract/page.ts'
 import { executeAbility, planAbility } from '../../core/verbs/execute-ability.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 import { params } from '../kit/openapi.ts'
 import { numberedPage } from '../kit/paging.ts'
 import { created, ok, route } from '../kit/route.ts'
@@ -79,7 +79,7 @@ export const executionRoutes = [
     guard: 'read',
     params: params.session,
     query: PageQuery,
-    answers: ok(listOf(Execution), 'One page'),
+    answers: ok(listSchema(Execution), 'One page'),
     refuses: ['not_found'],
     answer: ({ session, caller, query }) =>
       numberedPage(query, (page) => session.abilities.list(caller, page)),

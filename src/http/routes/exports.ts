@@ -4,7 +4,7 @@ import { ExportQuery, PublicKeys } from '../../contract/export.ts'
 import { exportRun } from '../../core/verbs/export-run.ts'
 import type { App } from '../kit/context.ts'
 import type { AppDeps } from '../kit/deps.ts'
-import { json, params } from '../kit/openapi.ts'
+import { openapiJson, params } from '../kit/openapi.ts'
 import { nameSchemas } from '../kit/openapi-schemas.ts'
 import { rawRoute } from '../kit/route.ts'
 
@@ -45,7 +45,7 @@ export const exportRoutes = [
 ]
 
 /** Without a key: strangers check what was signed. */
-export function addKeysRoute(app: App, { crypto }: Pick<AppDeps, 'crypto'>): void {
+export function addExportKeysRoute(app: App, { crypto }: Pick<AppDeps, 'crypto'>): void {
   app.openapi(
     createRoute({
       operationId: 'getExportKeys',
@@ -54,7 +54,7 @@ export function addKeysRoute(app: App, { crypto }: Pick<AppDeps, 'crypto'>): voi
       summary: 'The public keys by which exported runs are checked',
       tags: [tag],
       security: [],
-      responses: { 200: json(PublicKeys, 'A JSON Web Key Set') },
+      responses: { 200: openapiJson(PublicKeys, 'A JSON Web Key Set') },
     }),
     async (c) => c.json({ keys: await crypto.publicKeys() }, 200),
   )

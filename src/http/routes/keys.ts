@@ -6,7 +6,7 @@ import { createKey } from '../../core/verbs/create-key.ts'
 import { params } from '../kit/openapi.ts'
 import { datedPage } from '../kit/paging.ts'
 import { created, gone, ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 
@@ -36,7 +36,7 @@ export const keyRoutes = [
     tag,
     guard: 'admin',
     query: PageQuery,
-    answers: ok(listOf(ApiKey), 'One page'),
+    answers: ok(listSchema(ApiKey), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       datedPage(query, (after, limit) =>

@@ -6,7 +6,7 @@ import { SessionCreate } from '../../contract/session.ts'
 import { listActions } from '../../core/organisation/record/actions.ts'
 import { pageBy, readPageNumber } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 
@@ -69,7 +69,7 @@ export const limitRoutes = [
     tag,
     guard: 'read',
     query: PageQuery,
-    answers: ok(listOf(SandboxAction), 'One page'),
+    answers: ok(listSchema(SandboxAction), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       pageBy(query, actionCursor, (before, limit) =>

@@ -6,7 +6,7 @@ import { createMember } from '../../core/verbs/create-member.ts'
 import { params } from '../kit/openapi.ts'
 import { datedPage } from '../kit/paging.ts'
 import { created, ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 
@@ -37,7 +37,7 @@ export const memberRoutes = [
     tag,
     guard: 'admin',
     query: PageQuery,
-    answers: ok(listOf(Member), 'One page'),
+    answers: ok(listSchema(Member), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       datedPage(query, (after, limit) =>

@@ -27,7 +27,7 @@ import type { Caller } from '../../core/session/record/caller.ts'
 import { createMemory } from '../../core/verbs/create-memory.ts'
 import { type Cursor, datedPage, pageBy, readPageNumber } from '../kit/paging.ts'
 import { created, gone, ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 
@@ -65,7 +65,7 @@ export const memoryRoutes = [
     guard: 'read',
     limitedKeys,
     query: MemoryListQuery,
-    answers: ok(listOf(Memory), 'One page'),
+    answers: ok(listSchema(Memory), 'One page'),
     refuses: ['invalid_request', 'forbidden'],
     answer({ deps, caller, query }) {
       const place = placeFor(caller, query)
@@ -170,7 +170,7 @@ export const memoryRoutes = [
     limitedKeys,
     params,
     query: PageQuery,
-    answers: ok(listOf(MemoryRevision), 'One page'),
+    answers: ok(listSchema(MemoryRevision), 'One page'),
     refuses: ['invalid_request', 'not_found'],
     async answer({ deps, caller, params: { memoryId }, query }) {
       const { id } = await loadMemory(deps.db(), caller, memoryId)

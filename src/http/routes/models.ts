@@ -1,6 +1,6 @@
 import { z } from '@hono/zod-openapi'
 import { zValidator } from '@hono/zod-validator'
-import { defaultModelOf, ModelProvider, type ModelVendor } from '../../config.ts'
+import { configDefaultModel, ModelProvider, type ModelVendor } from '../../config.ts'
 import { AppError, ErrorBody } from '../../contract/error.ts'
 import * as schemas from '../../contract/model-list.ts'
 import type { CallEnd } from '../../core/session/budget/model-calls.ts'
@@ -10,9 +10,13 @@ import { modelRows, opencodeProviderOf, pricedAt, reasoningEfforts } from '../..
 import { readBody } from '../kit/body.ts'
 import type { AppDeps } from '../kit/deps.ts'
 import type { AppContext, AppEnv } from '../kit/context.ts'
-import { json } from '../kit/openapi.ts'
+import { openapiJson } from '../kit/openapi.ts'
 import { listRequest, type ModelRequest, readModelRequest } from '../kit/model/model-request.ts'
-import { modelAnswerHeaders, meteredModelBody, modelVendorHeaders } from '../kit/model/stream.ts'
+import {
+  modelStreamAnswerHeaders,
+  meteredModelStream,
+  modelStreamVendorHeaders,
+} from '../kit/model/stream.ts'
 import { requestLog } from '../kit/request-log.ts'
 import { ok, type Route, route } from '../kit/route.ts'
 import { nameSchemas } from '../kit/openapi-schemas.ts'
@@ -62,7 +66,7 @@ const vendorRoute = (method: 'get' | 'post'): Route => ({
       parameters: ['provider', 'path'].map((name) => ({
         ...{ name, in: 'path', required: true, schema: { type: 'string' } },
       })),
-      responses: { default: json(ErrorBody, "The vendor's own answer, or a refusal") },
+      responses: { default: openapiJson(ErrorBody, "The vendor's own answer, or a refusal") },
     })
     app.on(method.toUpperCase(), [vendorPath], ...middleware, checkProvider, (c) =>
       callVendor(deps, c),
@@ -105,7 +109,7 @@ function listModels(config: AppDeps['config']): ModelList {
     reasoningEfforts: reasoningEfforts(model),
     price: model.price,
   }))
-  return { default: defaultModelOf(config), pricedAt, items }
+  return { default: configDefaultModel(config), pricedAt, items }
 }
 
 async function callVendor(deps: AppDeps, c: AppContext): Promise<Response> {
@@ -207,7 +211,7 @@ interface Passing extends Omit<Prepared, 'request'>, Meter {
 
 async function pass(deps: AppDeps, c: AppContext, call: Passing): Promise<Response> {
   const { provider, vendor, url, body } = call
-  const headers = modelVendorHeaders(c.req.raw.headers)
+  const headers = modelStreamVendorHeaders(c.req.raw.headers)
   headers.set(...credential[provider](vendor.apiKey))
   if (body !== null) headers.set('content-type', 'application/json')
   const upstream = new AbortController()
@@ -253,7 +257,7 @@ async function relayAnswer(
     upstream.abort()
     throw new AppError('model_unavailable', 'The model vendor answered with a redirect')
   }
-  const headers = Object.fromEntries(modelAnswerHeaders(response.headers))
+  const headers = Object.fromEntries(modelStreamAnswerHeaders(response.headers))
   const status = response.status as 200
   if (response.ok && response.body) {
     const isEventStream = /^text\/event-stream/i.test(response.headers.get('content-type') ?? '')
@@ -262,7 +266,7 @@ async function relayAnswer(
       onPiece: () => call.extend(),
       onEnd: (end: CallEnd) => call.settle(end),
     }
-    return c.body(meteredModelBody(response.body, isEventStream, metering), status, headers)
+    return c.body(meteredModelStream(response.body, isEventStream, metering), status, headers)
   }
   // A refusal costs nothing.
   call.settle({ kind: 'free' })

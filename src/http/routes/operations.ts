@@ -14,7 +14,7 @@ import {
 } from '../../contract/operation.ts'
 import { params } from '../kit/openapi.ts'
 import { created, ok, route } from '../kit/route.ts'
-import { nameSchemas, named } from '../kit/openapi-schemas.ts'
+import { nameSchemas, namedSchema } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 
@@ -22,7 +22,7 @@ const tag = 'operations'
 const WaitQuery = z.strictObject({
   wait: z.coerce.number().min(0).max(60).default(0).describe('Seconds to wait for its result'),
 })
-const OperationExecute = named(
+const OperationExecute = namedSchema(
   'OperationExecute',
   z.strictObject({
     operation: Operation,
@@ -32,14 +32,14 @@ const OperationExecute = named(
       .describe('Decide and record only: an approval of it resumes nothing'),
   }),
 )
-const OperationPlan = named('OperationPlan', z.strictObject({ operation: Operation }))
-const Retry = named(
+const OperationPlan = namedSchema('OperationPlan', z.strictObject({ operation: Operation }))
+const Retry = namedSchema(
   'OperationRetry',
   z.strictObject({
     policy: RetryPolicy.default('never').describe('Without one, nothing is retried'),
   }),
 )
-const Abandon = named('AttemptAbandon', z.strictObject({ reason: Text(2000, 1) }))
+const Abandon = namedSchema('AttemptAbandon', z.strictObject({ reason: Text(2000, 1) }))
 
 export const operationRoutes = [
   route({

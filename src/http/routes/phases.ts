@@ -37,7 +37,7 @@ import { importPhaseArtifacts, savePhaseArtifact } from '../../core/verbs/save-p
 import { errorDetail, invalidRequestError } from '../kit/errors.ts'
 import { type Cursor, pageBy, readPageNumber } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 
@@ -69,7 +69,7 @@ export const phaseRoutes = [
     guard: 'read',
     limitedKeys: 'obeyed',
     query: ChangePage,
-    answers: ok(listOf(ChangeRow), 'One page'),
+    answers: ok(listSchema(ChangeRow), 'One page'),
     refuses: ['invalid_request', 'forbidden'],
     answer: ({ deps, caller, query }) =>
       pageBy(query, changeCursor, (after, limit) =>
@@ -179,7 +179,7 @@ export const phaseRoutes = [
     limitedKeys: 'obeyed',
     params: PhaseParams,
     query: ChangePage,
-    answers: ok(listOf(PhaseArtifact), 'One page'),
+    answers: ok(listSchema(PhaseArtifact), 'One page'),
     refuses: ['invalid_request', 'forbidden'],
     async answer({ deps, caller, params, query }) {
       const { change, phase } = read(PhaseNames, params)

@@ -29,7 +29,7 @@ import { updateSessionPolicy } from '../../core/verbs/update-session-policy.ts'
 import { params } from '../kit/openapi.ts'
 import { type Cursor, pageBy, readPageNumber } from '../kit/paging.ts'
 import { ok, rawRoute, route } from '../kit/route.ts'
-import { listOf, nameSchemas, named, schemasPath } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas, namedSchema, schemasPath } from '../kit/openapi-schemas.ts'
 
 nameSchemas(
   permissionSchemas,
@@ -56,7 +56,7 @@ const VersionParam = z.object({
     .min(1)
     .max(2 ** 31),
 })
-const SessionPolicy = named(
+const SessionPolicy = namedSchema(
   'SessionPolicy',
   z.object({
     name: z.string(),
@@ -91,7 +91,7 @@ export const policyRoutes = [
     tag,
     guard: 'read',
     query: PageQuery,
-    answers: ok(listOf(PolicyRow), 'One page'),
+    answers: ok(listSchema(PolicyRow), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       pageBy(query, projectCursor, (after, limit) =>
@@ -107,7 +107,7 @@ export const policyRoutes = [
     tag,
     guard: 'read',
     query: VersionsQuery,
-    answers: ok(listOf(PolicyRow), 'One page'),
+    answers: ok(listSchema(PolicyRow), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       pageBy(query, versionCursor, (before, limit) =>

@@ -16,7 +16,7 @@ import {
 import { putProfile } from '../../core/verbs/put-profile.ts'
 import { type Cursor, numberedPage, pageBy } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 
@@ -61,7 +61,7 @@ export const profileRoutes = [
     guard: 'read',
     limitedKeys: 'obeyed',
     query: ListQuery,
-    answers: ok(listOf(Profile), 'One page'),
+    answers: ok(listSchema(Profile), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query: { project = null, scope = null, ...query } }) =>
       pageBy(query, byName, (after, limit) =>
@@ -109,7 +109,7 @@ export const profileRoutes = [
     limitedKeys: 'obeyed',
     params: profileParams,
     query: PageQuery,
-    answers: ok(listOf(ProfileRevision), 'One page'),
+    answers: ok(listSchema(ProfileRevision), 'One page'),
     refuses: ['not_found', 'invalid_request'],
     async answer({ deps, caller, params, query }) {
       const { id } = await loadProfile(deps.db(), caller, params.profileId)

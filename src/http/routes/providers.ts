@@ -1,5 +1,5 @@
 import { z } from '@hono/zod-openapi'
-import { targetRefusal } from '../../adapters/webhook-target.ts'
+import { webhookTargetRefusal } from '../../adapters/webhook-target.ts'
 import * as schemas from '../../contract/provider.ts'
 import {
   E2bCredentials,
@@ -109,4 +109,4 @@ export const providerRoutes = [
 const isTrue = ({ whileLive }: z.output<typeof WhileLive>) => whileLive === 'true'
 
 /** Loopback does not count: the sandboxes are elsewhere. */
-const unreachable = (url: string) => targetRefusal(url, false)
+const unreachable = (url: string) => webhookTargetRefusal(url, false)

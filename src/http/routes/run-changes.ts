@@ -21,7 +21,7 @@ import { maxBundleBytes } from '../../contract/evidence.ts'
 import { CollectId, RunId, SessionId } from '../../contract/ids.ts'
 import { PageQuery } from '../../contract/page.ts'
 import { readBody } from '../kit/body.ts'
-import { json, params } from '../kit/openapi.ts'
+import { openapiJson, params } from '../kit/openapi.ts'
 import { nameSchemas } from '../kit/openapi-schemas.ts'
 import { readPageCursor, readPageNumber } from '../kit/paging.ts'
 import { accepted, ok, rawRoute, route } from '../kit/route.ts'
@@ -170,7 +170,7 @@ export const runChangeRoutes = [
     guard: 'sandbox',
     params: CollectParams,
     uploads: 'application/octet-stream',
-    responses: { 200: json(BundleAnswer, 'Whether it was taken') },
+    responses: { 200: openapiJson(BundleAnswer, 'Whether it was taken') },
     refuses: ['not_found', 'old_generation', 'other_session', 'too_large', 'storage_unavailable'],
     async respond({ session, sandbox, params: { collectId } }, c) {
       const text = new TextDecoder().decode(await readBody(c.req.raw, maxBundleBytes))

@@ -25,7 +25,7 @@ import { createLoneRun } from '../../core/verbs/create-lone-run.ts'
 import { params } from '../kit/openapi.ts'
 import { datedPage, numberedPage } from '../kit/paging.ts'
 import { created, ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas, named } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas, namedSchema } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 
@@ -42,7 +42,7 @@ const RunsQuery = PageQuery.extend({
     .optional()
     .describe('Created at this time or later, in milliseconds since 1970'),
 })
-const RunRecord = named(
+const RunRecord = namedSchema(
   'RunRecord',
   z.object({
     run: Run,
@@ -54,7 +54,7 @@ const RunRecord = named(
     evidence: EvidenceSummary,
   }),
 )
-const RunResumed = named('RunResumed', z.object({ run: Run, checkpoint: Checkpoint }))
+const RunResumed = namedSchema('RunResumed', z.object({ run: Run, checkpoint: Checkpoint }))
 
 export const runRoutes = [
   route({
@@ -98,7 +98,7 @@ export const runRoutes = [
     guard: 'read',
     params: params.session,
     query: PageQuery,
-    answers: ok(listOf(Run), 'One page'),
+    answers: ok(listSchema(Run), 'One page'),
     refuses: ['not_found'],
     answer: ({ session, caller, query }) =>
       numberedPage(query, (page) => session.runs.list(caller, page)),
@@ -113,7 +113,7 @@ export const runRoutes = [
     guard: 'read',
     limitedKeys: 'obeyed',
     query: RunsQuery,
-    answers: ok(listOf(RunSummary), 'One page'),
+    answers: ok(listSchema(RunSummary), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       datedPage(query, (before, limit) =>
@@ -153,7 +153,7 @@ export const runRoutes = [
     guard: 'read',
     params: params.run,
     query: PageQuery,
-    answers: ok(listOf(RunEvent), 'One page'),
+    answers: ok(listSchema(RunEvent), 'One page'),
     refuses: ['not_found'],
     answer: ({ session, caller, params: { runId }, query }) =>
       numberedPage(query, (page) => session.runs.events(caller, runId, page)),

@@ -15,7 +15,7 @@ import { maxArtifactBytes } from '../../contract/tool.ts'
 import { mintSandboxToken } from '../../core/verbs/mint-sandbox-token.ts'
 import { storeUpload } from '../../core/verbs/store-upload.ts'
 import { allowLargerBody, readBody } from '../kit/body.ts'
-import { json, params } from '../kit/openapi.ts'
+import { openapiJson, params } from '../kit/openapi.ts'
 import { created, ok, rawRoute, route } from '../kit/route.ts'
 import { nameSchemas } from '../kit/openapi-schemas.ts'
 
@@ -135,7 +135,7 @@ export const sandboxRoutes = [
     guard: 'sandbox',
     params: params.session,
     uploads: 'application/octet-stream',
-    responses: { 200: json(UploadAnswer, 'The hash and the size') },
+    responses: { 200: openapiJson(UploadAnswer, 'The hash and the size') },
     refuses: [
       'old_generation',
       'other_session',

@@ -15,7 +15,7 @@ import { deleteSession } from '../../core/verbs/delete-session.ts'
 import { params } from '../kit/openapi.ts'
 import { datedPage, numberedPage } from '../kit/paging.ts'
 import { created, gone, ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 
@@ -52,7 +52,7 @@ export const sessionRoutes = [
     guard: 'read',
     limitedKeys: 'obeyed',
     query: ListQuery,
-    answers: ok(listOf(SessionRow), 'One page'),
+    answers: ok(listSchema(SessionRow), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       datedPage(query, (before, limit) =>
@@ -148,7 +148,7 @@ export const sessionRoutes = [
     guard: 'read',
     params: params.session,
     query: PageQuery,
-    answers: ok(listOf(ToolCall), 'One page'),
+    answers: ok(listSchema(ToolCall), 'One page'),
     refuses: ['not_found'],
     answer: ({ session, caller, query }) =>
       numberedPage(query, (page) => session.calls.list(caller, page)),

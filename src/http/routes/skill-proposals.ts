@@ -18,7 +18,7 @@ import { proposeSkill } from '../../core/verbs/propose-skill.ts'
 import { params } from '../kit/openapi.ts'
 import { datedPage } from '../kit/paging.ts'
 import { created, ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 
@@ -53,7 +53,7 @@ export const skillProposalRoutes = [
     guard: 'read',
     limitedKeys: 'obeyed',
     query: SkillProposalQuery,
-    answers: ok(listOf(SkillProposalRow), 'One page'),
+    answers: ok(listSchema(SkillProposalRow), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       datedPage(query, (before, limit) =>

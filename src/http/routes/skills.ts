@@ -38,7 +38,7 @@ import { resolveSkills, skillPayload } from '../../core/verbs/resolve-skills.ts'
 import { params } from '../kit/openapi.ts'
 import { type Cursor, datedPage, pageBy, readPageNumber } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas, usageSchemas)
 
@@ -79,7 +79,7 @@ export const skillRoutes = [
     guard: 'read',
     limitedKeys: 'obeyed',
     query: SkillQuery,
-    answers: ok(listOf(Skill), 'One page'),
+    answers: ok(listSchema(Skill), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       datedPage(query, (before, limit) => listSkills(deps.db(), caller, query, { limit, before })),
@@ -154,7 +154,7 @@ export const skillRoutes = [
     limitedKeys: 'obeyed',
     params: params.skill,
     query: PageQuery,
-    answers: ok(listOf(SkillVersion), 'One page'),
+    answers: ok(listSchema(SkillVersion), 'One page'),
     refuses: ['invalid_request', 'not_found'],
     async answer({ deps, caller, params, query }) {
       const skill = await loadSkill(deps.db(), caller, params.skillId)
@@ -254,7 +254,7 @@ export const skillRoutes = [
     limitedKeys: 'obeyed',
     params: params.skill,
     query: PageQuery,
-    answers: ok(listOf(SkillUsage), 'One page'),
+    answers: ok(listSchema(SkillUsage), 'One page'),
     refuses: ['invalid_request', 'not_found'],
     async answer({ deps, caller, params: { skillId }, query }) {
       await loadSkill(deps.db(), caller, skillId)
@@ -288,7 +288,7 @@ export const skillRoutes = [
     limitedKeys: 'obeyed',
     params: params.skill,
     query: PageQuery,
-    answers: ok(listOf(SkillChange), 'One page'),
+    answers: ok(listSchema(SkillChange), 'One page'),
     refuses: ['invalid_request', 'not_found'],
     async answer({ deps, caller, params: { skillId }, query }) {
       await loadSkill(deps.db(), caller, skillId)

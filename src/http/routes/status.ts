@@ -4,7 +4,7 @@ import { DeploymentStatus, Health, Readiness, Status } from '../../contract/stat
 import { version } from '../../contract/version.ts'
 import { viewDeploymentStatus, viewStatus } from '../../core/verbs/view-status.ts'
 import type { App } from '../kit/context.ts'
-import { json } from '../kit/openapi.ts'
+import { openapiJson } from '../kit/openapi.ts'
 import { ok, route } from '../kit/route.ts'
 import { nameSchemas } from '../kit/openapi-schemas.ts'
 
@@ -55,7 +55,7 @@ export function addHealthRoutes(
       summary: 'Whether the control plane answers, and which variables it lacks',
       tags: [tag],
       security: [],
-      responses: { 200: json(Health, 'It does') },
+      responses: { 200: openapiJson(Health, 'It does') },
     }),
     (c) => c.json({ ok: true as const, version, missing }, 200),
   )
@@ -69,8 +69,8 @@ export function addHealthRoutes(
       tags: [tag],
       security: [],
       responses: {
-        200: json(Readiness, 'It can'),
-        503: json(Readiness, 'It cannot; the checks say what to do'),
+        200: openapiJson(Readiness, 'It can'),
+        503: openapiJson(Readiness, 'It cannot; the checks say what to do'),
       },
     }),
     async (c) => {

@@ -11,7 +11,7 @@ import type { AppDeps } from '../kit/deps.ts'
 import type { AppContext } from '../kit/context.ts'
 import { errorDetail, invalidRequestError } from '../kit/errors.ts'
 import { headersOf } from '../kit/headers.ts'
-import { json, refusals } from '../kit/openapi.ts'
+import { openapiJson, openapiRefusals } from '../kit/openapi.ts'
 import type { Route } from '../kit/route.ts'
 import { nameSchemas } from '../kit/openapi-schemas.ts'
 
@@ -66,10 +66,13 @@ const callbackRoute = ({ security }: SandboxGuard) =>
     },
     responses: {
       200: {
-        ...json(ToolResult, 'The answer, byte for byte the same for every caller with this id'),
+        ...openapiJson(
+          ToolResult,
+          'The answer, byte for byte the same for every caller with this id',
+        ),
         headers: z.object({ 'x-gantry-replayed': z.enum(['true', 'false']) }),
       },
-      ...refusals(
+      ...openapiRefusals(
         'invalid_request',
         'not_sandbox',
         'other_session',

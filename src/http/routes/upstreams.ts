@@ -3,16 +3,16 @@ import type { UpstreamCredential } from '../../core/session/upstreams/upstreams.
 import { readBody } from '../kit/body.ts'
 import type { AppContext } from '../kit/context.ts'
 import type { AppDeps } from '../kit/deps.ts'
-import { json } from '../kit/openapi.ts'
+import { openapiJson } from '../kit/openapi.ts'
 import { requestLog } from '../kit/request-log.ts'
 import type { Route } from '../kit/route.ts'
 import {
-  credentialHeaders,
-  credentialRedactor,
+  upstreamCredentialHeaders,
+  upstreamRedactor,
   isReadable,
-  redactedBody,
-  sentHeaders,
-  shownHeaders,
+  upstreamBody,
+  upstreamSentHeaders,
+  upstreamShownHeaders,
 } from '../kit/upstream/pass.ts'
 import { originOf, upstreamRefusal } from '../kit/upstream/target.ts'
 
@@ -38,7 +38,7 @@ const upstreamRoute = (method: (typeof methods)[number]): Route => ({
       parameters: ['host', 'path'].map((name) => ({
         ...{ name, in: 'path', required: true, schema: { type: 'string' } },
       })),
-      responses: { default: json(ErrorBody, "The host's own answer, or a refusal") },
+      responses: { default: openapiJson(ErrorBody, "The host's own answer, or a refusal") },
     })
     app.on(method.toUpperCase(), [upstreamPath], ...middleware, (c) => reach(deps, c))
   },
@@ -81,14 +81,14 @@ interface Call {
 async function pass(deps: AppDeps, c: AppContext, call: Call): Promise<Response> {
   const { host, url, body, credentials } = call
   const log = requestLog(deps.log, c)
-  const added = credentialHeaders(credentials)
-  const redactor = credentialRedactor(credentials, added)
+  const added = upstreamCredentialHeaders(credentials)
+  const redactor = upstreamRedactor(credentials, added)
   const upstream = new AbortController()
   c.req.raw.signal.addEventListener('abort', () => upstream.abort())
   const silence = setTimeout(() => upstream.abort(), silenceMs)
   const response = await fetch(url, {
     method: c.req.method,
-    headers: sentHeaders(c.req.raw.headers, added),
+    headers: upstreamSentHeaders(c.req.raw.headers, added),
     body: body as Uint8Array<ArrayBuffer> | null,
     // Where it leads is for the sandbox to decide, without the secret.
     redirect: 'manual',
@@ -108,12 +108,12 @@ async function pass(deps: AppDeps, c: AppContext, call: Call): Promise<Response>
     upstream.abort()
     throw new AppError('upstream_unavailable', `"${host}" answers in an encoding that is not read`)
   }
-  const headers = shownHeaders(response.headers, redactor)
+  const headers = upstreamShownHeaders(response.headers, redactor)
   const { status } = response
   if (!response.body || c.req.method === 'HEAD' || [204, 205, 304].includes(status)) {
     onEnd(0)
     return new Response(null, { status, headers })
   }
   const limits = { silenceMs, longestMs, maxBytes: maxAnswerBytes, now: deps.now, upstream, onEnd }
-  return new Response(redactedBody(response.body, redactor, limits), { status, headers })
+  return new Response(upstreamBody(response.body, redactor, limits), { status, headers })
 }

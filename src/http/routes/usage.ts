@@ -3,7 +3,7 @@ import { Usage, UsageQuery } from '../../contract/usage.ts'
 import { listUsage } from '../../core/registry/usage.ts'
 import { type Cursor, pageBy } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 
@@ -23,7 +23,7 @@ export const usageRoutes = [
     guard: 'read',
     limitedKeys: 'obeyed',
     query: UsageQuery,
-    answers: ok(listOf(Usage), 'One page, by id'),
+    answers: ok(listSchema(Usage), 'One page, by id'),
     refuses: ['invalid_request', 'storage_unavailable'],
     answer: ({ deps, caller, query: { by, since, until, ...page } }) =>
       pageBy(page, usageCursor, (after, limit) =>

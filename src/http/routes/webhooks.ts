@@ -18,7 +18,7 @@ import {
 import { createWebhook } from '../../core/verbs/create-webhook.ts'
 import { datedPage } from '../kit/paging.ts'
 import { created, gone, ok, route } from '../kit/route.ts'
-import { listOf, nameSchemas } from '../kit/openapi-schemas.ts'
+import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 
 nameSchemas(schemas)
 
@@ -49,7 +49,7 @@ export const webhookRoutes = [
     tag,
     guard: 'admin',
     query: PageQuery,
-    answers: ok(listOf(Webhook), 'One page'),
+    answers: ok(listSchema(Webhook), 'One page'),
     refuses: ['invalid_request'],
     answer: ({ deps, caller, query }) =>
       datedPage(query, (before, limit) =>
@@ -92,7 +92,7 @@ export const webhookRoutes = [
     guard: 'admin',
     params: OneWebhook,
     query: PageQuery,
-    answers: ok(listOf(Delivery), 'One page'),
+    answers: ok(listSchema(Delivery), 'One page'),
     refuses: ['invalid_request', 'not_found'],
     answer: ({ deps, caller, params, query }) =>
       datedPage(query, (before, limit) =>

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { binary, root } from '../../../local/binaries.ts'
 import { freePort } from '../../../local/state/ports.ts'
-import { createCrypto } from '../../../src/adapters/web-crypto.ts'
+import { createWebCrypto } from '../../../src/adapters/web-crypto.ts'
 import type { ErrorBody } from '../../../src/contract/error.ts'
 import type { Session } from '../../../src/contract/session.ts'
 import { insertKey } from '../../../src/core/registry/keys.ts'
@@ -74,7 +74,7 @@ test.skipIf(!isMounted)(
         () => false,
       )
     await until(alive)
-    const crypto = createCrypto([secretKey('s')])
+    const crypto = createWebCrypto([secretKey('s')])
     const organisationId = await createOrganisation(libsql.db(), crypto, 1, 'test')
     const scopes = { name: 'k', owner: 'k', scopes: ['admin' as const] }
     const key = await insertKey(libsql.db(), crypto, 1, organisationId, scopes)

@@ -2,7 +2,7 @@ import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
-import { createLocalSessions } from '../../../src/hosts/deno/sessions.ts'
+import { createDenoSessions } from '../../../src/hosts/deno/sessions.ts'
 import { Firewall } from '../../../src/contract/limits.ts'
 import { SessionCreate } from '../../../src/contract/session.ts'
 import { gatewayTools } from '../../../src/core/session/calls/tools/registry.ts'
@@ -37,7 +37,7 @@ function start(sandboxes: MemorySandboxes, dataDir = freshFolder()) {
       GANTRY_PUBLIC_URL: 'http://127.0.0.1:1',
     }),
   )
-  const sessions = createLocalSessions({
+  const sessions = createDenoSessions({
     ...parts,
     log: () => {},
     config: parts.sessionConfig,

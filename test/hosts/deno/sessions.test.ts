@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
-import { type LocalSessions, createLocalSessions } from '../../../src/hosts/deno/sessions.ts'
+import { type LocalSessions, createDenoSessions } from '../../../src/hosts/deno/sessions.ts'
 import { SessionSockets } from '../../../src/hosts/deno/sockets.ts'
 import type { SessionEvent } from '../../../src/contract/events.ts'
 import { linkClose } from '../../../src/contract/link.ts'
@@ -41,7 +41,7 @@ function start(options: {
       GANTRY_PUBLIC_URL: 'http://127.0.0.1:1',
     }),
   )
-  const sessions = createLocalSessions({
+  const sessions = createDenoSessions({
     ...parts,
     log: () => {},
     config: { ...parts.sessionConfig, retentionMs },

@@ -26,7 +26,7 @@ import { sandboxName } from '../../../local/sandboxes/record.ts'
 import { siteFolders } from '../../../local/users/sandbox-site.ts'
 import { claimUids, type Uids } from '../../../local/users/uids.ts'
 import { createLocalSandboxes } from '../../../src/adapters/sandboxes/local.ts'
-import { randomCharacters } from '../../../src/adapters/web-crypto.ts'
+import { cryptoCharacters } from '../../../src/adapters/web-crypto.ts'
 import type { SandboxWorld } from '../../suites/sandbox-provider.ts'
 import { sandboxSpec } from '../../support/sandbox-spec.ts'
 import { startFaultyProxy } from './faulty-proxy.ts'
@@ -97,8 +97,8 @@ export async function startHostWorld(overrides: Partial<HostOptions> = {}): Prom
     away: providerAt('http://127.0.0.1:1'),
     spec: (more) =>
       sandboxSpec({
-        sessionId: `ses_${randomCharacters(30)}`,
-        token: `token-${randomCharacters(20)}`,
+        sessionId: `ses_${cryptoCharacters(30)}`,
+        token: `token-${cryptoCharacters(20)}`,
         ...more,
       }),
     kill: async (...box) => {
@@ -153,7 +153,7 @@ function optionsIn(
     secret,
     root,
     stateDir: join(folder, 'agents'),
-    mark: `stk_${randomCharacters(12)}`,
+    mark: `stk_${cryptoCharacters(12)}`,
     node: binary('node'),
     agentFile,
     opencode: binary('opencode'),

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { makeWorkspace, type Repository } from '../../../local/sandboxes/workspace.ts'
+import { makeSandboxWorkspace, type Repository } from '../../../local/sandboxes/workspace.ts'
 import { serveGit } from '../../support/git-server.ts'
 
 let folder: string
@@ -33,7 +33,7 @@ async function failure(
     timeoutMs: 20_000,
     signal: new AbortController().signal,
   }
-  const error: unknown = await makeWorkspace(options).then(
+  const error: unknown = await makeSandboxWorkspace(options).then(
     () => null,
     (reason: unknown) => reason,
   )

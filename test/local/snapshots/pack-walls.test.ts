@@ -3,7 +3,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished } from 'vitest'
 import { packWalls } from '../../../local/snapshots/pack-walls.ts'
-import { findSecret } from '../../../local/snapshots/secret-search.ts'
+import { searchSecret } from '../../../local/snapshots/secret-search.ts'
 import { isRoot, onLinux } from '../../support/needs.ts'
 import { tempDir } from '../support.ts'
 
@@ -37,7 +37,7 @@ onLinux(
   async () => {
     const { copy, scratch, walls } = makeCopy('a value: canary-0123456789')
     const secrets = [{ name: 'TOKEN', value: 'canary-0123456789' }]
-    const hit = await findSecret(copy, secrets, join(scratch, 'work'), never, walls.line)
+    const hit = await searchSecret(copy, secrets, join(scratch, 'work'), never, walls.line)
     expect(hit).toMatchObject({ name: 'TOKEN', file: expect.stringContaining('git object') })
     const { file, args } = await walls.line(['--version'])
     expect(file).toBe('nsenter')
@@ -60,5 +60,5 @@ onLinux(
 onLinux('[WALL15] a copy without a secret in its packs passes', async () => {
   const { copy, scratch, walls } = makeCopy('nothing to hide')
   const secrets = [{ name: 'TOKEN', value: 'canary-0123456789' }]
-  expect(await findSecret(copy, secrets, join(scratch, 'work'), never, walls.line)).toBeNull()
+  expect(await searchSecret(copy, secrets, join(scratch, 'work'), never, walls.line)).toBeNull()
 })

@@ -6,7 +6,7 @@ import {
   cleanGitCredentials,
   cleanRegistryCredentials,
 } from '../../../local/snapshots/credential-text.ts'
-import { findSecret } from '../../../local/snapshots/secret-search.ts'
+import { searchSecret } from '../../../local/snapshots/secret-search.ts'
 import { tempDir } from '../support.ts'
 
 const canary = { name: 'API_TOKEN', value: 'canary+/4711 "secret"' }
@@ -19,7 +19,7 @@ function tree(): { folder: string; write: (path: string, content: string | Buffe
   return { folder, write: (path, content) => writeFileSync(join(folder, path), content) }
 }
 const search = (folder: string, signal = never) =>
-  findSecret(
+  searchSecret(
     folder,
     [{ name: 'OTHER', value: 'not there at all' }, canary],
     join(folder, 'scratch'),

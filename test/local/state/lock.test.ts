@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { endStaleLockHolder, holdState, type Lock, lockHolder } from '../../../local/state/lock.ts'
+import { endStaleLockHolder, lockState, type Lock, lockHolder } from '../../../local/state/lock.ts'
 import { killProcesses, processStartTime } from '../../../local/processes/processes.ts'
 import { tempDir } from '../support.ts'
 
@@ -13,13 +13,13 @@ const say = (stateDir: string, lock: Lock) =>
 
 test('[LOC26] a folder that is held is refused: first without a name, then with process and address', () => {
   const stateDir = tempDir()
-  const held = holdState(stateDir)
-  expect(() => holdState(stateDir)).toThrow('already starting')
+  const held = lockState(stateDir)
+  expect(() => lockState(stateDir)).toThrow('already starting')
   held.describe(about)
-  expect(() => holdState(stateDir)).toThrow(`as process ${process.pid}: ${about.url}`)
+  expect(() => lockState(stateDir)).toThrow(`as process ${process.pid}: ${about.url}`)
   held.release()
   expect(lockHolder(stateDir)).toBeUndefined()
-  const next = holdState(stateDir)
+  const next = lockState(stateDir)
   expect(next.left).toBeUndefined()
   next.release()
 })
@@ -29,14 +29,14 @@ test('[LOC25] [LOC26] a stack that is gone holds nothing, though another process
   const gone = { pid: process.pid, startedAt: `not ${processStartTime(process.pid)}`, ...about }
   say(stateDir, gone)
   expect(lockHolder(stateDir)).toBeUndefined()
-  const held = holdState(stateDir)
+  const held = lockState(stateDir)
   expect(held.left).toEqual(gone)
   // A start that fails leaves it for the next one; a stack that ends does not.
   held.giveUp()
-  const again = holdState(stateDir)
+  const again = lockState(stateDir)
   expect(again.left).toEqual(gone)
   again.release()
-  const last = holdState(stateDir)
+  const last = lockState(stateDir)
   expect(last.left).toBeUndefined()
   last.release()
 })

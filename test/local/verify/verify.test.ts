@@ -5,7 +5,7 @@ import { createAttestationKeys } from '../../../src/adapters/attestation-keys.ts
 import type { ChangeEvent } from '../../../src/contract/change.ts'
 import type { RunContent, StoredChange } from '../../../src/core/export/bundle.ts'
 import { hashText } from '../../../src/core/hash.ts'
-import { runVerify } from '../../../local/verify/command.ts'
+import { runVerifyCommand } from '../../../local/verify/command.ts'
 import { holds, verifyBundle } from '../../../local/verify/verify.ts'
 import { provenRun, signedText } from '../../support/export-kit.ts'
 import { secretKey } from '../../support/keys.ts'
@@ -200,7 +200,7 @@ describe('[EXP8] signed, and still not so', () => {
 describe('[EXP9] npm run verify', () => {
   const run = async (args: string[], files: Record<string, string>) => {
     const said: string[] = []
-    const code = await runVerify(args, {
+    const code = await runVerifyCommand(args, {
       say: (line) => said.push(line),
       read: (path) => files[path] ?? expect.fail(`No such file: ${path}`),
       fetch: async (url) => new Response(files[url]),

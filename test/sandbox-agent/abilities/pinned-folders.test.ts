@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { movedTo, PinnedFolders } from '../../../sandbox-agent/abilities/pinned-folders.ts'
+import { withPinnedFolder, PinnedFolders } from '../../../sandbox-agent/abilities/pinned-folders.ts'
 import { type AbilityFile, folderHashText } from '../../../src/contract/ability-folder.ts'
 import { sha256 } from '../../support/changes-kit.ts'
 import { unless } from '../../support/needs.ts'
@@ -173,8 +173,8 @@ it.each([
   ['sh /one/abilities/abc/x.sh', 'sh /one/abilities/abc/x.sh'],
   ['echo 1', 'echo 1'],
 ])('[ABL40] a command for another sandbox names the folder of this one: %s', (command, moved) => {
-  expect(movedTo(command, '/one/abilities/ab', '/two/abilities/ab')).toBe(moved)
-  expect(movedTo(command, '/one/abilities/ab', '/one/abilities/ab')).toBe(command)
-  expect(movedTo(command, '/one/abilities/ab', '/two; rm/ab')).toBe(command)
-  expect(movedTo(command, undefined, '/two/abilities/ab')).toBe(command)
+  expect(withPinnedFolder(command, '/one/abilities/ab', '/two/abilities/ab')).toBe(moved)
+  expect(withPinnedFolder(command, '/one/abilities/ab', '/one/abilities/ab')).toBe(command)
+  expect(withPinnedFolder(command, '/one/abilities/ab', '/two; rm/ab')).toBe(command)
+  expect(withPinnedFolder(command, undefined, '/two/abilities/ab')).toBe(command)
 })

@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { AbilityTeller } from '../../../sandbox-agent/abilities/teller.ts'
-import { readAbility } from '../../../sandbox-agent/abilities/workspace-abilities.ts'
+import { readWorkspaceAbility } from '../../../sandbox-agent/abilities/workspace-abilities.ts'
 import { serve, temporaryFolder } from '../support.ts'
 
 const yaml = 'name: own\ndescription: d\nsteps:\n  - id: a\n    run: true\n'
@@ -59,7 +59,7 @@ describe('what the session is told', () => {
     const { workspace, teller, received, put } = await setUp()
     put('ability.yaml', yaml)
     put('run.sh', 'echo')
-    const { hash = '' } = readAbility(workspace, 'own') ?? {}
+    const { hash = '' } = readWorkspaceAbility(workspace, 'own') ?? {}
     await teller.send('own', hash)
     expect(received[0]?.path).toBe(`/abilities/${hash}`)
     expect(JSON.parse(received[0]?.body ?? '').files).toHaveLength(2)

@@ -1,7 +1,10 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { findAbilities, readAbility } from '../../../sandbox-agent/abilities/workspace-abilities.ts'
+import {
+  findWorkspaceAbilities,
+  readWorkspaceAbility,
+} from '../../../sandbox-agent/abilities/workspace-abilities.ts'
 import { readFolder } from '../../../src/core/registry/abilities/folder.ts'
 import { sha256 } from '../../support/changes-kit.ts'
 import { temporaryFolder } from '../support.ts'
@@ -15,7 +18,7 @@ function setUp(files: Record<string, string | Buffer>) {
     mkdirSync(dirname(whole), { recursive: true })
     writeFileSync(whole, content)
   }
-  return { workspace, found: () => findAbilities(workspace) }
+  return { workspace, found: () => findWorkspaceAbilities(workspace) }
 }
 
 describe('abilities in the workspace', () => {
@@ -56,13 +59,13 @@ describe('abilities in the workspace', () => {
       },
       { sha256: async (text) => sha256(String(text)) },
     )
-    const read = readAbility(workspace, 'deploy')
+    const read = readWorkspaceAbility(workspace, 'deploy')
     expect(read?.hash).toBe(stored.hash)
     expect(read?.files.map(({ path }) => path)).toEqual(['ability.yaml', 'scripts/run.sh'])
     expect(found().found[0]?.hash).toBe(stored.hash)
     writeFileSync(join(workspace, '.opencode/abilities/deploy/scripts/run.sh'), 'echo other')
     expect(found().found[0]?.hash).not.toBe(stored.hash)
-    expect(readAbility(workspace, 'none')).toBeUndefined()
+    expect(readWorkspaceAbility(workspace, 'none')).toBeUndefined()
   })
 
   it('[ABX5] symlinks are not followed, wherever they are', () => {
@@ -80,8 +83,8 @@ describe('abilities in the workspace', () => {
     })
     const other = temporaryFolder()
     symlinkSync(join(workspace, '.opencode'), join(other, '.opencode'))
-    expect(findAbilities(other)).toEqual({ found: [], problems: [] })
-    expect(findAbilities(temporaryFolder())).toEqual({ found: [], problems: [] })
+    expect(findWorkspaceAbilities(other)).toEqual({ found: [], problems: [] })
+    expect(findWorkspaceAbilities(temporaryFolder())).toEqual({ found: [], problems: [] })
   })
 
   it.each<[string, Record<string, string | Buffer>, string]>([

@@ -2,7 +2,10 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { makeControlGroup, plansFor } from '../../../sandbox-agent/enclosure/control-group.ts'
+import {
+  makeControlGroup,
+  controlGroupPlans,
+} from '../../../sandbox-agent/enclosure/control-group.ts'
 
 const limits = { processes: 50, memoryBytes: 1000 }
 
@@ -22,10 +25,9 @@ const mount = (point: string, type: string, options = 'rw', root = '/') =>
 test('[WALL17] version 2: below the nearest group that hands memory and pids down', () => {
   const kernel = makeKernel({ '': 'cpu memory pids', a: 'memory pids', 'a/b': 'cpu', 'a/b/c': '' })
   const sites = { mountinfo: mount(kernel, 'cgroup2'), own: '0::/a/b/c\n' }
-  expect(plansFor(sites, limits).map(({ parts }) => parts.map(({ parent }) => parent))).toEqual([
-    [join(kernel, 'a')],
-    [kernel],
-  ])
+  expect(
+    controlGroupPlans(sites, limits).map(({ parts }) => parts.map(({ parent }) => parent)),
+  ).toEqual([[join(kernel, 'a')], [kernel]])
   const group = makeControlGroup(limits, () => sites)
   const [name = ''] = readdirSync(join(kernel, 'a')).filter((each) => each.startsWith('gantry-'))
   const read = (file: string) => readFileSync(join(kernel, 'a', name, file), 'utf8')
@@ -46,7 +48,7 @@ test('[WALL17] version 1: one group for memory and one for processes, in the own
       mount(join(kernel, 'pids'), 'cgroup', 'rw,pids'),
     own: '9:name=systemd:/\n4:memory:/x\n8:pids:/\n0::/\n',
   }
-  expect(plansFor(sites, limits)).toMatchObject([
+  expect(controlGroupPlans(sites, limits)).toMatchObject([
     {
       parts: [
         { parent: join(kernel, 'memory/x'), files: { 'memory.limit_in_bytes': '1000' } },

@@ -4,9 +4,9 @@ import { buffer } from 'node:stream/consumers'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { isPublicAddress } from '../../../sandbox-agent/enclosure/addresses.ts'
 import { Egress, type EgressOptions } from '../../../sandbox-agent/enclosure/egress.ts'
-import { egressDecisions } from '../../../sandbox-agent/gate/egress-questions.ts'
+import { egressQuestions } from '../../../sandbox-agent/gate/egress-questions.ts'
 import { Gate } from '../../../sandbox-agent/gate/gate.ts'
-import { opencodeText } from '../../../sandbox-agent/opencode/client.ts'
+import { opencodeClientText } from '../../../sandbox-agent/opencode/client.ts'
 import { serve } from '../support.ts'
 
 async function listen(server: Server): Promise<number> {
@@ -50,13 +50,13 @@ async function setUp(options: Partial<EgressOptions> = {}) {
       sent.end()
     })
   const plain = async (path: string) => {
-    const answer = await new Promise<Parameters<typeof opencodeText>[0]>((resolve, reject) =>
+    const answer = await new Promise<Parameters<typeof opencodeClientText>[0]>((resolve, reject) =>
       get({ port: proxy, path, headers: { 'proxy-authorization': 'x' } }, resolve).on(
         'error',
         reject,
       ),
     )
-    return { status: answer.statusCode, body: await opencodeText(answer) }
+    return { status: answer.statusCode, body: await opencodeClientText(answer) }
   }
   /** All that it says to these bytes, after which nothing more comes. */
   const socks = async (bytes: number[]) => {
@@ -196,7 +196,7 @@ describe('its questions', () => {
     const sent: { askId: string; input: unknown }[] = []
     const gate = new Gate(({ askId, input }) => void sent.push({ askId, input }))
     gate.linkUp()
-    const decide = egressDecisions(gate, 20)
+    const decide = egressQuestions(gate, 20)
     expect(await decide('a.test', 443)).toMatchObject({
       allow: false,
       reason: 'No turn is running',

@@ -9,7 +9,7 @@ import {
 } from '../../../sandbox-agent/enclosure/enclosure.ts'
 import { Egress } from '../../../sandbox-agent/enclosure/egress.ts'
 import { Upstreams } from '../../../sandbox-agent/gate/upstreams.ts'
-import { findSecrets } from '../../../sandbox-agent/enclosure/masks.ts'
+import { findMasks } from '../../../sandbox-agent/enclosure/masks.ts'
 import type { Ran, RunOptions } from '../../../sandbox-agent/enclosure/held.ts'
 import { Reader } from '../../../sandbox-agent/enclosure/reader.ts'
 
@@ -64,7 +64,7 @@ const launched = enclosure.launch({
   file: '/bin/sh',
   args: ['-c', order.script],
   cwd: order.manifest.layout.workspace,
-  masks: findSecrets(order.manifest.layout.workspace),
+  masks: findMasks(order.manifest.layout.workspace),
   environment: { ...order.environment, ...enclosure.environment },
 })
 let output = ''

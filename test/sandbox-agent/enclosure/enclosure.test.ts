@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { findPlaces } from '../../../sandbox-agent/enclosure/places.ts'
-import { enclose } from '../../../sandbox-agent/execute/run/enclosure.ts'
+import { encloseRun } from '../../../sandbox-agent/execute/run/enclosure.ts'
 import { findMarked } from '../../../sandbox-agent/marked-processes.ts'
 import { asRoot, isRoot, unless } from '../../support/needs.ts'
 import type { Outcome } from './enclosed-main.ts'
@@ -238,7 +238,7 @@ describe('[WALL1] folders on PATH', () => {
 asRoot('[WALL6] an operation that root has enclosed ends with its walls, too', async () => {
   const mark = `GANTRY_TEST=${randomInt(1e9)}`
   const limits = { memoryBytes: 2 ** 30, processes: 64 }
-  const line = enclose('root', { uid, gid: uid }, { network: false, limits }, 'sleep 1000')
+  const line = encloseRun('root', { uid, gid: uid }, { network: false, limits }, 'sleep 1000')
   const env = { PATH: process.env['PATH'] ?? '', [mark.split('=')[0] ?? '']: mark.split('=')[1] }
   const child = spawn(line.file, line.args, { stdio: 'ignore', env, detached: true })
   const found = () => findMarked({ mark, uid: undefined })

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished, test } from 'vitest'
-import { findSecrets, untracked } from '../../../sandbox-agent/enclosure/masks.ts'
+import { findMasks, untrackedMasks } from '../../../sandbox-agent/enclosure/masks.ts'
 import { isRoot } from '../../support/needs.ts'
 import { openReader, temporaryFolder } from '../support.ts'
 import { kinds, makePlace, start, uid } from './place.ts'
@@ -30,7 +30,7 @@ describe('[WALL18] secret files of the workspace', () => {
     put(elsewhere, secrets)
     symlinkSync(elsewhere, join(root, 'link'))
     symlinkSync(join(elsewhere, '.env'), join(root, '.env.link'))
-    const found = findSecrets(root).map(({ path, isFolder }) => [path.slice(root.length), isFolder])
+    const found = findMasks(root).map(({ path, isFolder }) => [path.slice(root.length), isFolder])
     expect(found.toSorted((a, b) => String(a).localeCompare(String(b)))).toEqual([
       ['/.env', false],
       ['/.ssh', true],
@@ -44,13 +44,13 @@ describe('[WALL18] secret files of the workspace', () => {
     execFileSync('git', ['init', '-q', root])
     put(root, secrets)
     execFileSync('git', ['-C', root, 'add', '--', 'app/.env.local', '.ssh'])
-    const left = await untracked(findSecrets(root), root, openReader().run)
+    const left = await untrackedMasks(findMasks(root), root, openReader().run)
     expect(left.map(({ path }) => path.slice(root.length)).toSorted()).toEqual([
       '/.env',
       '/app/deep/server.key',
     ])
     rmSync(join(root, '.git'), { recursive: true })
-    expect(await untracked(findSecrets(root), root, openReader().run)).toHaveLength(4)
+    expect(await untrackedMasks(findMasks(root), root, openReader().run)).toHaveLength(4)
   })
 })
 

@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { npmrcText, upstreamVariables } from '../../../sandbox-agent/enclosure/upstreams.ts'
+import { upstreamNpmrc, upstreamVariables } from '../../../sandbox-agent/enclosure/upstreams.ts'
 import { type Host, useHost } from '../../support/host.ts'
 import { type PackageServer, servePackages } from '../../support/package-server.ts'
 import { kinds, makePlace, run } from './place.ts'
@@ -130,7 +130,7 @@ test('[WALL20] variables and settings of several hosts', () => {
     GIT_CONFIG_VALUE_3: 'https://npm.team.com:8443/',
     npm_config_globalconfig: '/run/gantry/npmrc',
   })
-  expect(npmrcText(upstreams)).toBe(
+  expect(upstreamNpmrc(upstreams)).toBe(
     '@team:registry=http://127.0.0.1:4011/\n@other:registry=http://127.0.0.1:4011/\nreplace-registry-host=npm.team.com:8443\n',
   )
   expect(upstreamVariables([])).toEqual({})

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { Memory } from '../../../sandbox-agent/memory/memory.ts'
 import { findMarked, killMarked } from '../../../sandbox-agent/marked-processes.ts'
-import { bashPath } from '../../../sandbox-agent/shell.ts'
+import { shellPath } from '../../../sandbox-agent/shell.ts'
 import { Supervisor } from '../../../sandbox-agent/opencode/supervisor.ts'
 import type { Boot } from '../../../src/contract/manifest.ts'
 import { isRoot } from '../../support/needs.ts'
@@ -35,7 +35,7 @@ it('[EXEC28] OpenCode is told to run commands by bash, whatever the manifest or 
     (pid) => /(?:^|\0)SHELL=([^\0]*)/.exec(readFileSync(`/proc/${pid}/environ`, 'utf8'))?.[1],
   )
   expect(shells.length).toBeGreaterThan(0)
-  expect(new Set(shells)).toEqual(new Set([bashPath()]))
+  expect(new Set(shells)).toEqual(new Set([shellPath()]))
 })
 
 it('[WALL20] outside of a full enclosure there are no ports for hosts with a secret, and a notice says so', async () => {

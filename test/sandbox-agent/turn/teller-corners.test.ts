@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { Gate, type ToolPart } from '../../../sandbox-agent/gate/gate.ts'
 import type { Part } from '../../../sandbox-agent/opencode/transcript.ts'
-import { toldSession, Teller } from '../../../sandbox-agent/turn/teller.ts'
+import { tellerSession, Teller } from '../../../sandbox-agent/turn/teller.ts'
 import { ToolCheck } from '../../../sandbox-agent/turn/tool-check.ts'
 
 let events: { kind: string; data: Record<string, unknown> }[]
@@ -163,7 +163,7 @@ it('[CHG9] the end of a step has the trees before and after it, as far as they w
 })
 
 it('[EVT4] the session of an event is found wherever OpenCode puts it', () => {
-  const of = (properties: Record<string, unknown>) => toldSession({ type: 'x', properties })
+  const of = (properties: Record<string, unknown>) => tellerSession({ type: 'x', properties })
   expect([
     of({ sessionID: 'a', part: { sessionID: 'b' } }),
     of({ part: { sessionID: 'b' }, info: { sessionID: 'c', id: 'd' } }),

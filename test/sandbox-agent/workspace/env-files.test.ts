@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { applyEnv } from '../../../sandbox-agent/workspace/env-files.ts'
+import { applyEnvFiles } from '../../../sandbox-agent/workspace/env-files.ts'
 import { temporaryFolder } from '../support.ts'
 
 function sandbox() {
@@ -16,7 +16,7 @@ function sandbox() {
   }
   for (const path of [layout.workspace, join(root, 'tmp')]) mkdirSync(path)
   const apply = (values: Record<string, string>, files: { path: string; content: string }[] = []) =>
-    applyEnv({ values, files }, layout, undefined)
+    applyEnvFiles({ values, files }, layout, undefined)
   const merged = () => JSON.parse(readFileSync(layout.envFile, 'utf8')) as unknown
   return { layout, apply, merged, at: (path: string) => join(layout.workspace, path) }
 }

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
-import { takeSkills } from '../../../sandbox-agent/workspace/skills.ts'
+import { takeWorkspaceSkills } from '../../../sandbox-agent/workspace/skills.ts'
 import type { Manifest } from '../../../src/contract/manifest.ts'
 import { temporaryFolder } from '../support.ts'
 
@@ -20,7 +20,7 @@ function sandbox() {
       ...{ head: `---\nname: "s${at}"\n---\n`, maxBytes: 100 },
     }))
     const manifest = { layout: { workspace }, workspaceSkills } as unknown as Manifest
-    return takeSkills(manifest, join(root, 'skills.json'))
+    return takeWorkspaceSkills(manifest, join(root, 'skills.json'))
   }
   const found = (path: string) => take(path).reads[0]?.found
   return { root, workspace, put, take, found }
@@ -101,13 +101,13 @@ test('[SKILL18] together they are at most a mebibyte, and without any nothing is
     ...{ name: path, path, file: `/c/${path}`, head: '', maxBytes: 64 * 1024 },
   }))
   const manifest = { layout: { workspace: join(root, 'workspace') }, workspaceSkills }
-  const { reads } = takeSkills(manifest as unknown as Manifest, join(root, 'many.json'))
+  const { reads } = takeWorkspaceSkills(manifest as unknown as Manifest, join(root, 'many.json'))
   expect(reads.map(({ found }) => found)).toEqual([
     ...Array.from({ length: 17 }, () => 'file'),
     'oversized',
   ])
   const none = { layout: { workspace: root } } as unknown as Manifest
-  expect(takeSkills(none, join(root, 'none.json'))).toEqual({ reads: [], files: [] })
+  expect(takeWorkspaceSkills(none, join(root, 'none.json'))).toEqual({ reads: [], files: [] })
   expect(() => readFileSync(join(root, 'none.json'))).toThrow('ENOENT')
 })
 
@@ -118,5 +118,5 @@ test('[SKILL18] a disk that takes nothing hinders nothing', () => {
     layout: { workspace: join(root, 'workspace') },
     workspaceSkills: [{ name: 'a', path: 'a.md', file: '/c', head: '', maxBytes: 100 }],
   } as unknown as Manifest
-  expect(takeSkills(manifest, join(root, 'nowhere/skills.json')).files).toHaveLength(1)
+  expect(takeWorkspaceSkills(manifest, join(root, 'nowhere/skills.json')).files).toHaveLength(1)
 })

@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import { randomCharacters } from '../../../src/adapters/web-crypto.ts'
+import { cryptoCharacters } from '../../../src/adapters/web-crypto.ts'
 import {
   expectUnavailable,
   isAlive,
@@ -64,7 +64,7 @@ export const askingCases = {
       await ended(one)
       expect((await listed(one)).filter(isAlive)).toEqual([])
       expect(await listed(two)).toHaveLength(1)
-      expect(await provider.list(`org_${randomCharacters(20)}`)).toEqual([])
+      expect(await provider.list(`org_${cryptoCharacters(20)}`)).toEqual([])
     },
   },
   check: {

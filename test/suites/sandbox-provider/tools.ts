@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import { randomCharacters } from '../../../src/adapters/web-crypto.ts'
+import { cryptoCharacters } from '../../../src/adapters/web-crypto.ts'
 import { errorCodeOf } from '../../../src/contract/error.ts'
 import type { SandboxInfo, SandboxSpec, SnapshotInput } from '../../../src/core/ports.ts'
 import { until } from '../../local/support.ts'
@@ -13,7 +13,7 @@ export type Tools = ReturnType<typeof toolsOf>
 
 export const organisation = `org_${'a'.repeat(20)}`
 export const otherOrganisation = `org_${'b'.repeat(20)}`
-export const snapshotName = () => `snp_${randomCharacters(20)}`
+export const snapshotName = () => `snp_${cryptoCharacters(20)}`
 
 /** For one case: it remembers what the case has made, so that nothing is left to the next. */
 export function toolsOf(world: SandboxWorld, patienceMs: number) {

@@ -1,5 +1,9 @@
 import { type Diagnostic, type ProofDecision } from '../../../contract/change.ts'
-import { type DiagnosticCode, lowerMode, type ProofMode } from '../../../contract/evidence.ts'
+import {
+  type DiagnosticCode,
+  lowerEvidenceMode,
+  type ProofMode,
+} from '../../../contract/evidence.ts'
 import type { ProofEvaluation, SnapshotProofFixture } from '../../../contract/proof-fixture.ts'
 import { type ProofResult, proveChanges } from '../prove.ts'
 import { safetyFingerprint } from '../safety.ts'
@@ -8,7 +12,7 @@ import { fixtureBundle, fixtureDelivery } from './fixture.ts'
 
 /** What the rules say of a fixture. Nothing is stored and nothing is read but the fixture. */
 export function evaluateFixture(fixture: SnapshotProofFixture, set: ProofMode): ProofEvaluation {
-  const mode = lowerMode(set, fixture.mode)
+  const mode = lowerEvidenceMode(set, fixture.mode)
   const result = proveChanges({
     bundle: fixtureBundle(fixture),
     delivery: fixtureDelivery(fixture),

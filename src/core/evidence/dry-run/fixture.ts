@@ -12,7 +12,7 @@ import {
   type EvidencePart,
   type EvidenceSide,
 } from '../../../contract/evidence.ts'
-import { namedByPatch } from '../../../contract/patch-headings.ts'
+import { patchHeadingNames } from '../../../contract/patch-headings.ts'
 import type { SnapshotProofFixture } from '../../../contract/proof-fixture.ts'
 import { hashText } from '../../hash.ts'
 import type { ProofDelivery } from '../candidate.ts'
@@ -132,7 +132,7 @@ function partOf({ delivery, workspaceRoot }: Fixture, part: FixturePart): Eviden
 /** A patch without its text still names its file, as the result of the tool does. */
 function filesNamed({ tool, filePath, patchText }: FixturePart, root: string) {
   if (tool !== 'apply_patch') return null
-  const named = patchText === undefined ? [] : namedByPatch(patchText)
+  const named = patchText === undefined ? [] : patchHeadingNames(patchText)
   const paths = new Set([...named, ...(filePath === undefined ? [] : [filePath])])
   const wholes = [...paths].map((path) => (path.startsWith('/') ? path : `${root}/${path}`))
   return [...new Set(wholes)].map((path) => ({ filePath: path, type: typeOf(path, patchText) }))

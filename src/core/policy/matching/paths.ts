@@ -1,4 +1,4 @@
-import { namesSecret, secretFileNames } from '../../../contract/secret-paths.ts'
+import { namesSecretPath, secretFileNames } from '../../../contract/secret-paths.ts'
 import { matchesText, textGlob, globWithoutBrackets } from './text-globs.ts'
 
 /** Paths are text here: nothing is looked up. The sandbox compares real paths before it acts. */
@@ -67,5 +67,5 @@ const fits = (pattern: string, name: string): boolean =>
 export function isSecretPath(path: string): boolean {
   const lower = path.toLowerCase()
   if (/[*?[{]/.test(lower) && lower.split('/').some(mayNameSecret)) return true
-  return namesSecret(path)
+  return namesSecretPath(path)
 }

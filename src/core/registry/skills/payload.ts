@@ -1,6 +1,6 @@
 // What of resolved skills can be given to an agent: texts that are here. Pure, and deterministic in its reasons.
 
-import { byteLength, isLongerThan } from '../../../contract/byte-length.ts'
+import { byteLength, isByteLengthOver } from '../../../contract/byte-length.ts'
 import {
   maxPayloadBytes,
   maxSkillBytes,
@@ -63,6 +63,6 @@ const reasons = {
 } as const
 
 const textOf = (content: string): Content =>
-  isLongerThan(content, maxSkillBytes) ? none('content_oversized') : { content, reason: null }
+  isByteLengthOver(content, maxSkillBytes) ? none('content_oversized') : { content, reason: null }
 
 const none = (reason: PayloadReason): Content => ({ content: null, reason })

@@ -8,7 +8,7 @@ import type { Caller, Listed, Page } from '../record/caller.ts'
 import { pinsOf } from '../pins/pins.ts'
 import { guardSession } from '../record/guards.ts'
 import { canonicalJson } from '../../../contract/canonical.ts'
-import { isLongerThan } from '../../../contract/byte-length.ts'
+import { isByteLengthOver } from '../../../contract/byte-length.ts'
 import { AppError, errorCodeOf, errorTable } from '../../../contract/error.ts'
 import { maxArgsBytes, type ToolResult } from '../../../contract/tool.ts'
 import { toolRefusal } from '../../../contract/tools.ts'
@@ -124,7 +124,7 @@ export class Calls implements RoomOf<CallsApi> {
       return { body: JSON.stringify(invalidArgumentsAnswer(parsed.error)), replayed: false }
     const args: unknown = parsed.success ? parsed.data : call.args
     const sent = canonicalJson(args)
-    if (isLongerThan(sent, maxArgsBytes)) {
+    if (isByteLengthOver(sent, maxArgsBytes)) {
       throw new AppError('too_large', `The arguments are larger than ${maxArgsBytes} bytes`, [
         { path: 'args', message: `At most ${maxArgsBytes} bytes` },
       ])

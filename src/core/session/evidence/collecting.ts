@@ -9,11 +9,11 @@ import type {
 import type { ProofStatistics, ProvenChange } from '../../../contract/change.ts'
 import {
   EvidenceBundle,
-  lowerMode,
+  lowerEvidenceMode,
   maxBundleChanges,
   type ProofMode,
 } from '../../../contract/evidence.ts'
-import { namedPaths } from '../../../contract/evidence-paths.ts'
+import { namedEvidencePaths } from '../../../contract/evidence-paths.ts'
 import { onceByKey } from '../../actor/keys.ts'
 import { type ProofResult, proveChanges } from '../../evidence/prove.ts'
 import type { Sql } from '../../ports.ts'
@@ -116,7 +116,7 @@ export class Collecting {
     const session = guardSession(this.#kernel, caller)
     guardOpenSession(session)
     const { config, sql } = this.#kernel.ports
-    const mode = lowerMode(config.evidence.mode, input.mode)
+    const mode = lowerEvidenceMode(config.evidence.mode, input.mode)
     const made = this.#kernel.commit((sql, now) => {
       mustRun(sql, runId)
       return onceByKey(sql, now, { scope: 'run.backfill', key, body: [runId, input] }, () =>
@@ -274,7 +274,7 @@ function parseBundle(text: string): EvidenceBundle | null {
 }
 
 const changesIn = ({ parts }: EvidenceBundle): number =>
-  parts.reduce((total, part) => total + namedPaths(part).length, 0)
+  parts.reduce((total, part) => total + namedEvidencePaths(part).length, 0)
 
 const partsIn = ({ parts, neighbours, failures }: EvidenceBundle): string[] => [
   ...[...parts, ...neighbours].map(({ id }) => id),

@@ -1,7 +1,7 @@
 import type { ChangeImport } from '../../../contract/change-ledger.ts'
 import { acceptedProofs, type ChangeEvent, type ProvenChange } from '../../../contract/change.ts'
 import { AppError } from '../../../contract/error.ts'
-import { relativePathOf } from '../../../contract/evidence-paths.ts'
+import { evidencePathOf } from '../../../contract/evidence-paths.ts'
 import { exactDigest } from '../../evidence/texts/exact.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 
@@ -20,7 +20,7 @@ export function checkEvidenceImport(
     const claim = foreignClaim(event)
     if (claim) throw refuse(...claim)
     if (event.taskId !== runId) throw refuse('taskId', `It must be "${runId}"`)
-    if (relativePathOf(anywhere, event.relativePath) !== event.relativePath)
+    if (evidencePathOf(anywhere, event.relativePath) !== event.relativePath)
       throw refuse('relativePath', 'It must name a file below the workspace, with "/" and as it is')
     checkSide(event.before, beforeContent, (message) => refuse('before', message))
     checkSide(event.after, afterContent, (message) => refuse('after', message))

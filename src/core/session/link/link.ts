@@ -12,7 +12,7 @@ import {
 import type { EventData } from '../../../contract/events.ts'
 import { maxReportedMs } from '../../../contract/reported.ts'
 import type { ModelPrice } from '../../../contract/model-table.ts'
-import { isLongerThan } from '../../../contract/byte-length.ts'
+import { isByteLengthOver } from '../../../contract/byte-length.ts'
 import type { ExecutionReport } from '../../../contract/operation.ts'
 import { maxQueuedTurns } from '../../../contract/turn.ts'
 import type { Sql } from '../../ports.ts'
@@ -104,7 +104,7 @@ export class Link {
         reason: 'This sandbox has been replaced or its session closed',
       }
     }
-    if (isLongerThan(text, maxLinkMessageBytes))
+    if (isByteLengthOver(text, maxLinkMessageBytes))
       return { code: linkClose.refused, reason: 'Message too large' }
     const message = parseMessage(text, this.#kernel)
     if (!message) return { code: linkClose.refused, reason: 'Not a message of this protocol' }

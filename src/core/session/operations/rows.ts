@@ -1,4 +1,4 @@
-import { isLongerThan } from '../../../contract/byte-length.ts'
+import { isByteLengthOver } from '../../../contract/byte-length.ts'
 import { AppError } from '../../../contract/error.ts'
 import type { ApprovalId, OperationId, RunId } from '../../../contract/ids.ts'
 import { maxLinkMessageBytes } from '../../../contract/link.ts'
@@ -56,7 +56,7 @@ const maxOperationBytes = maxLinkMessageBytes - 64 * 1024
 
 /** Before anything is recorded: nobody is to approve what could never be sent. */
 export function operationMustFitLink(operation: Operation): void {
-  if (!isLongerThan(JSON.stringify(operation), maxOperationBytes)) return
+  if (!isByteLengthOver(JSON.stringify(operation), maxOperationBytes)) return
   const most = `${maxOperationBytes / 1024} KiB of JSON`
   throw new AppError('too_large', `Cannot execute "${operation.operation}": it has over ${most}`, [
     { path: 'operation', message: `At most ${most}` },

@@ -6,7 +6,7 @@ import {
   maxCheckpointBytes,
 } from '../../../contract/run.ts'
 import type { Sql } from '../../ports.ts'
-import { isLongerThan } from '../../../contract/byte-length.ts'
+import { isByteLengthOver } from '../../../contract/byte-length.ts'
 import { changeRun, mustOpenRun, projectRun, recordOnRun } from './rows.ts'
 import { pageThatFits } from '../../actor/paging.ts'
 
@@ -27,7 +27,7 @@ export function addCheckpoint(
 ): void {
   const run = mustOpenRun(sql, runId)
   const text = JSON.stringify(state)
-  if (isLongerThan(text, maxCheckpointBytes))
+  if (isByteLengthOver(text, maxCheckpointBytes))
     throw new AppError('too_large', 'The state of a checkpoint has at most 256 KiB of JSON', [
       { path: 'state', message: 'Too large' },
     ])

@@ -2,7 +2,7 @@ import type { Answer } from '../../../contract/ask.ts'
 import type { Approval } from '../../../contract/approval.ts'
 import type { Attempt } from '../../../contract/operation.ts'
 import type { EvidenceSummary } from '../../../contract/run.ts'
-import { isLongerThan } from '../../../contract/byte-length.ts'
+import { isByteLengthOver } from '../../../contract/byte-length.ts'
 import { AppError } from '../../../contract/error.ts'
 import {
   type Checkpoint,
@@ -226,7 +226,7 @@ export class Runs implements RoomOf<RunsApi> {
   ): Promise<RunEvent> {
     await guardEntry(this.#kernel, caller)
     const { kind, data } = this.#kernel.hide(sent)
-    if (isLongerThan(JSON.stringify(data), maxRunEventBytes))
+    if (isByteLengthOver(JSON.stringify(data), maxRunEventBytes))
       throw new AppError('too_large', 'An entry has at most 64 KiB of JSON', [
         { path: 'data', message: 'Too large' },
       ])

@@ -1,4 +1,4 @@
-import { isLongerThan } from '../../../contract/byte-length.ts'
+import { isByteLengthOver } from '../../../contract/byte-length.ts'
 import { idAlphabet } from '../../../contract/ids.ts'
 import type { WebhookBody, WebhookEvent } from '../../../contract/webhook.ts'
 import { clearDeadline } from '../../actor/deadlines.ts'
@@ -42,7 +42,7 @@ export function addDelivery(
 
 function bodyText(body: Record<keyof WebhookBody, unknown>): string {
   const text = JSON.stringify(body)
-  return isLongerThan(text, maxBodyBytes)
+  return isByteLengthOver(text, maxBodyBytes)
     ? JSON.stringify({ ...body, data: { truncated: true } })
     : text
 }

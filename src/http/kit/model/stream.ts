@@ -21,7 +21,7 @@ const sentHeaders = new Set([
 const sentBetas =
   /^(claude-code|effort|extended-cache-ttl|fine-grained-tool-streaming|interleaved-thinking|prompt-caching|structured-outputs|token-efficient-tools)-[\w-]+$/
 
-export function modelVendorHeaders(headers: Headers): Headers {
+export function modelStreamVendorHeaders(headers: Headers): Headers {
   const sent = new Headers()
   headers.forEach((value, name) => {
     if (sentHeaders.has(name)) sent.set(name, value)
@@ -59,7 +59,7 @@ const notRelayed = new Set([
   'x-request-id',
 ])
 
-export function modelAnswerHeaders(headers: Headers): Headers {
+export function modelStreamAnswerHeaders(headers: Headers): Headers {
   const named = new Set(
     (headers.get('connection') ?? '').split(',').map((name) => name.trim().toLowerCase()),
   )
@@ -89,7 +89,7 @@ export interface Metering {
  * Passes an answer on as it comes. Ends it if the vendor falls silent or goes on for too long, and ends the vendor if the
  * reader leaves.
  */
-export function meteredModelBody(
+export function meteredModelStream(
   body: ReadableStream<Uint8Array>,
   isEventStream: boolean,
   metering: Metering,

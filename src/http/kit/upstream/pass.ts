@@ -1,7 +1,7 @@
 import type { Injection } from '../../../contract/secret.ts'
 import { createRedactor, type Redactor } from '../../../core/redaction/redaction.ts'
 import type { UpstreamCredential } from '../../../core/session/upstreams/upstreams.ts'
-import { modelAnswerHeaders } from '../model/stream.ts'
+import { modelStreamAnswerHeaders } from '../model/stream.ts'
 
 /**
  * What lies between a sandbox and a server whose secret the control plane adds: which headers pass, and an answer in
@@ -14,7 +14,9 @@ const notSent =
   /^(connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect|host|content-length|accept-encoding|authorization|cookie|forwarded|via|x-forwarded-.*|x-real-ip|cf-.*|cdn-loop|x-gantry-.*|x-request-id)$/
 
 /** If two secrets want the same header, the first counts. */
-export function credentialHeaders(credentials: readonly UpstreamCredential[]): Map<string, string> {
+export function upstreamCredentialHeaders(
+  credentials: readonly UpstreamCredential[],
+): Map<string, string> {
   const headers = new Map<string, string>()
   for (const { value, inject } of credentials)
     if (!headers.has(inject.header)) headers.set(inject.header, headerValue(inject, value))
@@ -28,7 +30,7 @@ function headerValue({ header, scheme, user }: Injection, value: string): string
   return `Basic ${btoa(`${user ?? 'x-access-token'}:${value}`)}`
 }
 
-export function sentHeaders(given: Headers, added: ReadonlyMap<string, string>): Headers {
+export function upstreamSentHeaders(given: Headers, added: ReadonlyMap<string, string>): Headers {
   const named = (given.get('connection') ?? '').split(',').map((name) => name.trim().toLowerCase())
   const sent = new Headers()
   given.forEach((value, name) => {
@@ -41,7 +43,7 @@ export function sentHeaders(given: Headers, added: ReadonlyMap<string, string>):
 }
 
 /** Of what was given and of what was sent: a server may show either. */
-export function credentialRedactor(
+export function upstreamRedactor(
   credentials: readonly UpstreamCredential[],
   sent: ReadonlyMap<string, string>,
 ): Redactor {
@@ -56,9 +58,9 @@ export function credentialRedactor(
 export const isReadable = (headers: Headers): boolean =>
   ['', 'identity', 'gzip', 'br'].includes((headers.get('content-encoding') ?? '').toLowerCase())
 
-export function shownHeaders(headers: Headers, redactor: Redactor): Headers {
+export function upstreamShownHeaders(headers: Headers, redactor: Redactor): Headers {
   const shown = new Headers()
-  modelAnswerHeaders(headers).forEach((value, name) => {
+  modelStreamAnswerHeaders(headers).forEach((value, name) => {
     if (name !== 'strict-transport-security' && name !== 'alt-svc')
       shown.append(name, redactor.redactText(value))
   })
@@ -76,7 +78,7 @@ export interface Passing {
 }
 
 /** Cut off if it is silent, goes on for too long or is too large; ends the server if the reader leaves. */
-export function redactedBody(
+export function upstreamBody(
   body: ReadableStream<Uint8Array>,
   redactor: Redactor,
   { silenceMs, longestMs, maxBytes, now, upstream, onEnd }: Passing,

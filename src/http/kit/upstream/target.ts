@@ -1,4 +1,4 @@
-import { targetRefusal } from '../../../adapters/webhook-target.ts'
+import { webhookTargetRefusal } from '../../../adapters/webhook-target.ts'
 
 /** Of a host as a secret's mark spells it. */
 export const originOf = (host: string): string =>
@@ -16,5 +16,5 @@ export function upstreamRefusal(host: string, privateHosts: readonly string[]): 
   const port = url.port || (url.protocol === 'http:' ? '80' : '443')
   if (privateHosts.includes(`${url.hostname}:${port}`)) return null
   if (url.protocol === 'http:') return 'Must be reached by TLS: leave out "http://"'
-  return targetRefusal(url.href, false)
+  return webhookTargetRefusal(url.href, false)
 }

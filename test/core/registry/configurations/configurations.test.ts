@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from 'vitest'
-import { createCrypto } from '../../../../src/adapters/web-crypto.ts'
+import { createWebCrypto } from '../../../../src/adapters/web-crypto.ts'
 import { ConfigurationCreate } from '../../../../src/contract/configuration.ts'
 import type { EnvFile } from '../../../../src/contract/tools/save-env-files.ts'
 import {
@@ -23,7 +23,7 @@ import { secretKey } from '../../../support/keys.ts'
 import { useLibsql } from '../../../support/libsql.ts'
 
 const libsql = useLibsql()
-const crypto = createCrypto([secretKey('s1')])
+const crypto = createWebCrypto([secretKey('s1')])
 let db: Db
 let organisationId: string
 let made = 0

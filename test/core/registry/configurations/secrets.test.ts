@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from 'vitest'
-import { createCrypto } from '../../../../src/adapters/web-crypto.ts'
+import { createWebCrypto } from '../../../../src/adapters/web-crypto.ts'
 import { ConfigurationCreate } from '../../../../src/contract/configuration.ts'
 import {
   maxSealedBytes,
@@ -26,7 +26,7 @@ import { useLibsql } from '../../../support/libsql.ts'
 
 const libsql = useLibsql()
 const [oldKey, newKey] = [secretKey('old'), secretKey('new')]
-const crypto = createCrypto([oldKey])
+const crypto = createWebCrypto([oldKey])
 let db: Db
 
 beforeAll(() => {
@@ -168,7 +168,7 @@ test('[SEC7] the seal key can be exchanged without losing a secret', async () =>
     const values = await loadSecretValues(db, seal, organisationId, configurationId)
     return [values.length, values.every(({ name, value }) => value === `value ${name.slice(1)}`)]
   }
-  const rotated = createCrypto([newKey, oldKey])
+  const rotated = createWebCrypto([newKey, oldKey])
   expect(await load(rotated)).toEqual([45, true])
   await set(whole, 'S1', 'value 1', 2, rotated)
 
@@ -182,7 +182,7 @@ test('[SEC7] the seal key can be exchanged without losing a secret', async () =>
     current: 46,
     unreadable: 0,
   })
-  const later = createCrypto([newKey])
+  const later = createWebCrypto([newKey])
   expect(await load(later)).toEqual([45, true])
   const key = { organisationId, configurationId }
   expect(await loadConfigurationToken(db, later, key)).toBe('clone-token')
@@ -204,7 +204,7 @@ test('[SEC7] the seal key can be exchanged without losing a secret', async () =>
 test('[SEC7] a value that is set while the seals are exchanged stays', async () => {
   const { whole, organisationId } = await makeOwners()
   await set(whole, 'A', 'before')
-  const rotated = createCrypto([newKey, oldKey])
+  const rotated = createWebCrypto([newKey, oldKey])
   const slow: Crypto = {
     ...rotated,
     async unseal(sealed) {

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { createBlobs } from '../../../../src/adapters/blobs.ts'
-import { sha256 } from '../../../../src/adapters/web-crypto.ts'
+import { cryptoSha256 } from '../../../../src/adapters/web-crypto.ts'
 import { LedgerActor } from '../../../../src/core/ledger/ledger.ts'
 import { storeArtifacts } from '../../../../src/core/session/artifacts/rows.ts'
 import type { BlobHolder, Db, OutboxRow } from '../../../../src/core/ports.ts'
@@ -20,7 +20,7 @@ let elsewhere: BlobHolder
 let tests = 0
 beforeEach(async () => {
   tests += 1
-  hash = await sha256(bytes)
+  hash = await cryptoSha256(bytes)
   const [organisationId, other] = [`org_${tests}`, `org_${tests}_other`]
   a = { organisationId, sessionId: `ses_${tests}_a` }
   b = { organisationId, sessionId: `ses_${tests}_b` }
@@ -45,7 +45,7 @@ const name = (holder: BlobHolder) =>
 const erase = (holder: BlobHolder) => send(holder, 'session.erased', {})
 const isWhole = async ({ organisationId }: BlobHolder) => {
   const stored = await blobs().get(organisationId, hash)
-  return stored !== null && (await sha256(stored)) === hash
+  return stored !== null && (await cryptoSha256(stored)) === hash
 }
 /** Rows of an organisation in all three tables. */
 const left = async ({ organisationId }: BlobHolder) => {

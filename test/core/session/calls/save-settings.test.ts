@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from 'vitest'
-import { createCrypto } from '../../../../src/adapters/web-crypto.ts'
+import { createWebCrypto } from '../../../../src/adapters/web-crypto.ts'
 import { ConfigurationCreate } from '../../../../src/contract/configuration.ts'
 import {
   insertConfiguration,
@@ -15,7 +15,7 @@ import { secretKey } from '../../../support/keys.ts'
 import { useLibsql } from '../../../support/libsql.ts'
 
 const { db } = useLibsql()
-const crypto = createCrypto([secretKey('s')])
+const crypto = createWebCrypto([secretKey('s')])
 let organisationId: string
 let configurationId: string
 beforeAll(async () => {

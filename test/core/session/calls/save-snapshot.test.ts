@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from 'vitest'
-import { createCrypto } from '../../../../src/adapters/web-crypto.ts'
+import { createWebCrypto } from '../../../../src/adapters/web-crypto.ts'
 import { ConfigurationCreate } from '../../../../src/contract/configuration.ts'
 import { SnapshotId } from '../../../../src/contract/ids.ts'
 import {
@@ -18,7 +18,7 @@ import { MemorySandboxes } from '../../../support/memory-sandboxes.ts'
 import { sandboxSpec } from '../../../support/sandbox-spec.ts'
 
 const { db } = useLibsql()
-const crypto = createCrypto([secretKey('s')])
+const crypto = createWebCrypto([secretKey('s')])
 let organisationId: string
 beforeAll(async () => {
   organisationId = await createOrganisation(db(), crypto, 1, 'test')

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import type { Enforcement } from '../../../../src/contract/operation.ts'
 import type { Enclosure } from '../../../../sandbox-agent/execute/run/enclosure.ts'
 import { runEnclosed } from '../../../../sandbox-agent/execute/run/run.ts'
-import { bashPath } from '../../../../sandbox-agent/shell.ts'
+import { shellPath } from '../../../../sandbox-agent/shell.ts'
 import { findMarked } from '../../../../sandbox-agent/marked-processes.ts'
 import {
   makeExecutor,
@@ -47,7 +47,7 @@ describe('running', () => {
     const quotes = `echo "\${x:-'}"; echo second; echo "'}"`
     expect((await run(quotes)).output).toBe("'}; echo second; echo '\n")
     expect((await run('a=(1 2); [[ ${#a[@]} = 2 ]] && echo {x,y}')).output).toBe('x y\n')
-    expect((await run('echo $BASH')).output).toBe(`${bashPath()}\n`)
+    expect((await run('echo $BASH')).output).toBe(`${shellPath()}\n`)
   })
 
   it('[EXEC12] a command runs in the workspace as the sandbox user and tells its output and exit code', async () => {

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { collect } from '../../../sandbox-agent/evidence/collect.ts'
+import { uploadFolder } from '../../../sandbox-agent/evidence/upload-folder.ts'
 import { json, serve, temporaryFolder } from '../support.ts'
 import { onLinux } from '../../support/needs.ts'
 
@@ -21,7 +21,7 @@ async function setUp() {
     writeFileSync(join(workspace, path), content)
   }
   const run = (change: object = {}, url = store.url) =>
-    collect(
+    uploadFolder(
       workspace,
       {
         operationId: 'o',

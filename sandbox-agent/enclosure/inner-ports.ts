@@ -5,7 +5,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Server, Socket } from 'node:net'
-import { kill } from '../marked-processes.ts'
+import { signalMarked } from '../marked-processes.ts'
 
 /** Inside, where nobody else listens. */
 export const relayPort = 4000
@@ -13,7 +13,7 @@ export const proxyPort = 4001
 export const socksPort = 4002
 
 /** Listens on the ports and passes each server on. Ends once they are on their way. */
-export const listenerText = (ports: readonly number[]): string =>
+export const innerPortsText = (ports: readonly number[]): string =>
   `const net=require('node:net');const ports=${JSON.stringify(ports)};let left=ports.length;` +
   `for(const port of ports){` +
   `const server=net.createServer();` +
@@ -21,7 +21,7 @@ export const listenerText = (ports: readonly number[]): string =>
   `server.listen(port,'127.0.0.1',()=>process.send({port},server,()=>--left||process.exit()))}`
 
 /** The servers by their port, once all have come. If they do not come, the child ends. */
-export function receiveServers(
+export function receiveInnerPorts(
   child: ChildProcess,
   ports: readonly number[],
 ): Promise<Map<number, Server>> {
@@ -39,7 +39,7 @@ const bridge =
   'exec 4<>"/dev/tcp/127.0.0.1/$1" || exit 1; ( cat <&4 >&3; kill $$ ) & exec cat <&3 >&4'
 
 /** A connection to a port inside. Whoever has started this agent finds its processes by the environment's marks. */
-export function connectInside(
+export function connectInnerPort(
   pid: number,
   hasUserNamespace: boolean,
   port: number,
@@ -65,7 +65,7 @@ export function connectInside(
   const socket = child.stdio[3] as Socket
   child.once('error', (error) => socket.destroy(error))
   socket.once('close', () => {
-    if (child.pid !== undefined) kill(-child.pid, 'SIGKILL')
+    if (child.pid !== undefined) signalMarked(-child.pid, 'SIGKILL')
   })
   return socket
 }

@@ -4,7 +4,7 @@ import { Folder } from '../workspace/folder.ts'
 import { uploadFile, type UploadOptions } from '../link/upload.ts'
 
 /** Uploads the regular files of a folder of the workspace, in order of their paths. */
-export async function collect(
+export async function uploadFolder(
   workspace: string,
   body: CommandBody<'collect'>,
   upload: UploadOptions,
