@@ -20,9 +20,8 @@ describe('SIGKILL while registries are written', () => {
 
   /** In a project of its own, with all that the request needs. */
   async function prepared(name: string, project: string, keys: World['keys']) {
-    const { db, api } = stack()
     const send = (method: string, path: string, body: unknown, credential = keys.anna) =>
-      api(method, path, inProject(project, path, body), {
+      stack().api(method, path, inProject(project, path, body), {
         ...{ credential, headers: { 'idempotency-key': project } },
       })
     const ok: World['ok'] = async (method, path, body, as) => {
@@ -34,7 +33,7 @@ describe('SIGKILL while registries are written', () => {
     const { path, body, as } = await given({ ok, keys })
     return {
       ...{ name, method, send: () => send(method, path, body, as && keys[as]) },
-      rows: () => projectRows(db, project),
+      rows: () => projectRows(stack().db, project),
     }
   }
 
