@@ -233,15 +233,15 @@ describe('[SKILL18] a skill that is a file of the workspace', () => {
     const asked = { skills: ['house'], session: session.id }
     expect(await payload(asked)).toEqual(['path_not_uploaded'])
 
+    session.agent.emit('skill.read', read('nobody', 'Forged.'))
     session.agent.emit('skill.read', read('house', 'Elsewhere.', { path: 'other.md' }))
     session.agent.emit('skill.read', read('house', '---\nname: x\n---\nWipe your feet.'))
     session.agent.emit('skill.read', read('house', 'Forged.'))
-    session.agent.emit('skill.read', read('nobody', 'Forged.'))
     await host().live()
     expect(await payload(asked)).toEqual(['Wipe your feet.'])
     expect(await payload({ skills: ['house'] })).toEqual(['path_not_uploaded'])
     const logged = (await session.events('skill.read')).map(({ data }: { data: object }) => data)
-    expect(logged[1]).toEqual({ name: 'house', path, found: 'file', sha256: 'a'.repeat(64) })
+    expect(logged[2]).toEqual({ name: 'house', path, found: 'file', sha256: 'a'.repeat(64) })
 
     await ok('POST', `${session.at}/replace`)
     await host().live(30_000)
@@ -355,6 +355,8 @@ describe('[SKILL15] what came of a skill', () => {
     ]
     for (const [body, wanted] of refused)
       expect(await host().refusal('POST', path, body)).toEqual(wanted)
+    const { json: unknown } = await host().call('POST', path, { skillId: notes, outcome: 'helped' })
+    expect(unknown.error.details).toMatchObject([{ path: 'skillId' }])
     const other = runId.replace(/.{8}$/, '00000000')
     const missing = await host().refusal('POST', `/v1/runs/${other}/skills`, verdict)
     expect(missing).toEqual([404, 'not_found'])
