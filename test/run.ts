@@ -1,12 +1,13 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
 import { setPriority } from 'node:os'
 import { join } from 'node:path'
 import { root } from '../local/binaries.ts'
 import { onParentGone } from '../local/processes/parent.ts'
 import { signalProcess } from '../local/processes/processes.ts'
 import { writeLongRun } from './runner/long-run.ts'
-import { everything, type Part, vitest } from './runner/parts.ts'
+import { everything, longChains, longLast, type Part, vitest } from './runner/parts.ts'
 import { lineOf, nothing, type Outcome, readReport, sumOf } from './runner/reports.ts'
 import { findRoom, knownWords } from './runner/rooms.ts'
 import { createRunFolder } from './runner/run-folder.ts'
@@ -15,11 +16,9 @@ import { createRunFolder } from './runner/run-folder.ts'
 // (`npm test -- calls`), a path (`npm test -- test/core`), or whatever vitest takes. The last line counts all of it.
 
 /** So many tests at once: most of the time is spent waiting for servers, so more than the two cores of a small machine. */
-const capacity = 5
-/** Of the long run: it only waits, for more than five minutes, so it waits beside the others. */
-const waiting = 'test/e2e/park.test.ts'
-/** Of the long run: fifty sandboxes at once leave nothing of the machine to anybody else. */
-const crowded = 'test/e2e/fleet.test.ts'
+const capacity = 6
+/** Of those that leave the processors to the others. */
+const capacityBehind = 2
 /** A run of tests that does not come to an end is ended. */
 const maxMinutes = 45
 
@@ -65,30 +64,41 @@ function filesOf(argument: string): string[] {
 /** With paths: only those, and the table has only their rows anew. */
 async function runLong(filters: string[]): Promise<Outcome[]> {
   process.env['GANTRY_LONG'] = '1'
-  const part = (...args: string[]) =>
-    runTests('long run', vitest('--project', 'long', ...args), 'show')
-  const without = (...files: string[]) => files.map((file) => `--exclude=${file}`)
+  const part = (files: readonly string[]) =>
+    runTests('long run', vitest('--project', 'long', ...files), 'show')
+  const inOrder = async (chain: readonly string[][]) => {
+    const outcomes: Outcome[] = []
+    for (const files of chain) outcomes.push(await part(files))
+    return outcomes
+  }
   const outcomes =
     filters.length > 0
-      ? [await part(...filters)]
-      : [
-          ...(await Promise.all([
-            part('test/e2e/', ...without(waiting, crowded)),
-            part(...without('test/e2e/**')),
-            part(waiting),
-          ])),
-          await part(crowded),
-        ]
+      ? [await part(filters)]
+      : [...(await Promise.all(longChains.map(inOrder))).flat(), await part([longLast])]
   console.log(writeLongRun(outcomes.flatMap(({ files }) => files)))
   return outcomes
 }
 
-/** In order, as many at once as there is room for. */
 async function runParts(parts: readonly Part[]): Promise<Outcome[]> {
+  const [before, behind] = await Promise.all([
+    runWithin(
+      capacity,
+      parts.filter(({ nice }) => nice === undefined),
+    ),
+    runWithin(
+      capacityBehind,
+      parts.filter(({ nice }) => nice !== undefined),
+    ),
+  ])
+  return [...before, ...behind]
+}
+
+/** In order, as many at once as there is room for. */
+async function runWithin(room: number, parts: readonly Part[]): Promise<Outcome[]> {
   const waiting = [...parts]
   const results: Promise<Outcome>[] = []
   const running = new Set<Promise<unknown>>()
-  let free = capacity
+  let free = room
   while (waiting.length > 0 && !ending) {
     const at = waiting.findIndex(({ width }) => width <= free)
     if (at === -1) {
@@ -164,7 +174,7 @@ function run(
     stdio: output === 'show' ? ['ignore', 'inherit', 'inherit'] : ['ignore', 'pipe', 'pipe'],
   })
   children.add(child)
-  if (nice && child.pid !== undefined) setPriority(child.pid, 10)
+  if (nice !== undefined && child.pid !== undefined) leaveProcessors(child.pid, nice)
   let text = ''
   child.stdout?.on('data', (chunk: Buffer) => (text += chunk.toString()))
   child.stderr?.on('data', (chunk: Buffer) => (text += chunk.toString()))
@@ -177,6 +187,16 @@ function run(
       resolve({ code, output: text })
     })
   })
+}
+
+/** Linux may weigh whole sessions against each other, and this one is the leader of its own. */
+function leaveProcessors(pid: number, nice: number): void {
+  setPriority(pid, nice)
+  try {
+    writeFileSync(`/proc/${pid}/autogroup`, String(nice))
+  } catch {
+    // Another system, or one that weighs processes alone.
+  }
 }
 
 function endGroup(child: ChildProcess): void {

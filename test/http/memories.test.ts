@@ -186,6 +186,17 @@ describe('changes', () => {
     expect(second.nextCursor).toBe(null)
   })
 
+  test('[MEM2] what changes nothing is refused as well if another revision is expected', async () => {
+    const { id } = await make('Same', 'first')
+    const change = (body: object) => app.call('PATCH', `${path}/${id}`, key, body)
+    await change({ content: 'second' })
+    expect((await change({ content: 'second', expectedRevision: 2 })).json.revision).toBe(2)
+    expect(await outcome(change({ content: 'second', expectedRevision: 1 }))).toEqual([
+      ...[409, 'wrong_state'],
+    ])
+    expect((await get(`/${id}/revisions`)).items).toHaveLength(2)
+  })
+
   test('[MEM2] of two who expect the same revision one is refused', async () => {
     const { id } = await make('Both', 'start', { project: 'rev' })
     const answers = await Promise.all(
@@ -280,6 +291,18 @@ describe('a search', () => {
     },
   )
 
+  test('[MEM4] a snippet says where it was cut, to the character', async () => {
+    const where = { project: 'cut' }
+    for (const length of [240, 241])
+      await make(`l${length}`, `kumquat ${'x'.repeat(length - 8)}`, where)
+    const hits = await find('kumquat', '&project=cut')
+    const cut = hits.map(({ title, snippet }) => [title, String(snippet).endsWith('…')])
+    expect(cut.toSorted()).toEqual([
+      ['l240', false],
+      ['l241', true],
+    ])
+  })
+
   test.each(['*', '""', '()', ' - ', '…', '😀'])('[MEM6] %j has no word', async (query) => {
     const request = `${path}/search?query=${encodeURIComponent(query)}`
     const { status, json } = await app.call('GET', request, key)
@@ -355,6 +378,21 @@ describe('export and import', () => {
     const updated = exported.find(({ title }: { title: string }) => title === 'c')
     expect((await get(`/${updated.id}/revisions`)).items).toHaveLength(2)
     expect((await get('?project=port')).items).toEqual([])
+  })
+
+  test('[MEM8] [MEM1] one of the same title elsewhere, or of somebody else, is not the one that is meant', async () => {
+    const where = { project: 'imported-here' }
+    const one = { type: 'note', title: 'Shared title', content: 'old' }
+    await make(one.title, one.content, { project: 'imported-there' })
+    await make(one.title, one.content, { ...where, scope: 'personal' })
+    await make(one.title, one.content, where, stranger)
+    const body = { ...where, memories: [{ ...one, content: 'new' }] }
+    const answer = await app.call('POST', `${path}/import`, key, body)
+    expect(answer.json.items).toMatchObject([{ outcome: 'created' }])
+    expect((await get('?project=imported-there')).items).toMatchObject([{ content: 'old' }])
+    expect((await get('?project=imported-here&scope=personal')).items).toMatchObject([
+      { content: 'old' },
+    ])
   })
 
   test('[MEM8] one that is named twice is refused', async () => {

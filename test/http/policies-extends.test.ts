@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { loadPolicyFor } from '../../src/core/registry/policies/load.ts'
+import { loadPolicyFor } from '../../src/core/registry/policies/policies.ts'
 import { createTestApp, type TestApp } from '../support/app.ts'
 import { useLibsql } from '../support/libsql.ts'
 

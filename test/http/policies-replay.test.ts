@@ -2,7 +2,7 @@ import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { PermissionRequest } from '../../src/contract/permission.ts'
 import type { PermissionRecord } from '../../src/contract/permission-record.ts'
 import type { Policy } from '../../src/contract/policy.ts'
-import { mustParsePolicy } from '../../src/core/registry/policies/document.ts'
+import { mustParsePolicy } from '../../src/core/registry/policies/policies.ts'
 import { evaluatePermission, withGateRules } from '../../src/core/policy/evaluate.ts'
 import {
   effectivePolicy,

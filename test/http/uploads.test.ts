@@ -80,47 +80,47 @@ test('[SES19] 80 MiB under a budget of one call: what no command could need is r
 })
 
 test('[SES19] what is named makes room again, up to the limit of the session', async () => {
-  await open(60, 100)
+  await open(15, 25)
   const sessionId = await create()
   for (let n = 0; n < 7; n += 1) {
-    const { status, sha256 } = await upload(sessionId, 8, n)
+    const { status, sha256 } = await upload(sessionId, 2, n)
     expect([n, status]).toEqual([n, 200])
-    nameIt(sessionId, sha256, 8)
+    nameIt(sessionId, sha256, 2)
   }
-  const refused = await upload(sessionId, 8, 7)
+  const refused = await upload(sessionId, 2, 7)
   expect([refused.status, refused.message]).toEqual([
     413,
-    expect.stringMatching(/session holds 56\.0 MiB .* 60 MiB are allowed \(uploadMegabytesPer/),
+    expect.stringMatching(/session holds 14\.0 MiB .* 15 MiB are allowed \(uploadMegabytesPer/),
   ])
-  expect((await upload(sessionId, 4, 8)).status).toBe(200)
+  expect((await upload(sessionId, 1, 8)).status).toBe(200)
   expect(await stored()).toBe(8)
 })
 
 test('[SES19] [SES14] all sessions of an organisation share its limit, and the count goes down with what is swept or erased', async () => {
-  await open(60, 64)
+  await open(15, 16)
   const [first, second, third] = [await create(), await create(), await create()]
-  const kept = await upload(first, 8, 1)
-  nameIt(first, kept.sha256, 8)
-  for (let n = 2; n < 6; n += 1) expect((await upload(first, 6, n)).status).toBe(200)
-  for (let n = 6; n < 10; n += 1) expect((await upload(second, 8, n)).status).toBe(200)
-  const refused = await upload(third, 8, 10)
+  const kept = await upload(first, 2, 1)
+  nameIt(first, kept.sha256, 2)
+  for (let n = 2; n < 6; n += 1) expect((await upload(first, 1.5, n)).status).toBe(200)
+  for (let n = 6; n < 10; n += 1) expect((await upload(second, 2, n)).status).toBe(200)
+  const refused = await upload(third, 2, 10)
   expect([refused.status, refused.message]).toEqual([
     413,
-    expect.stringMatching(/organisation holds 64\.0 MiB .* 64 MiB are allowed \(uploadMegabytes /),
+    expect.stringMatching(/organisation holds 16\.0 MiB .* 16 MiB are allowed \(uploadMegabytes /),
   ])
-  expect((await upload(first, 6, 2)).status).toBe(200)
+  expect((await upload(first, 1.5, 2)).status).toBe(200)
   // Another organisation has its own.
   expect(await heldIn(await app.makeOrganisation())).toContain('session holds 0.0 MiB')
 
   app.pass(day + hour)
   await expect
-    .poll(async () => (await wake(first), app.pass(1000), (await upload(third, 8, 10)).status))
+    .poll(async () => (await wake(first), app.pass(1000), (await upload(third, 2, 10)).status))
     .toBe(200)
   await expect.poll(async () => (await wake(first), stored())).toBe(6)
   expect(await app.deps.blobs().get(organisationId, kept.sha256)).not.toBeNull()
-  // 8 named, 32 of the second, 8 of the third.
-  for (let n = 20; n < 22; n += 1) expect((await upload(third, 8, n)).status).toBe(200)
-  expect((await upload(third, 8, 22)).status).toBe(413)
+  // 2 named, 8 of the second, 2 of the third.
+  for (let n = 20; n < 22; n += 1) expect((await upload(third, 2, n)).status).toBe(200)
+  expect((await upload(third, 2, 22)).status).toBe(413)
 
   expect((await app.call('DELETE', `/v1/sessions/${second}`, key)).status).toBe(204)
   await expect
@@ -128,7 +128,7 @@ test('[SES19] [SES14] all sessions of an organisation share its limit, and the c
       timeout: 60_000,
     })
     .toBe(false)
-  expect((await upload(third, 8, 22)).status).toBe(200)
+  expect((await upload(third, 2, 22)).status).toBe(200)
   expect(await stored()).toBe(5)
 })
 

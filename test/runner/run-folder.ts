@@ -31,7 +31,11 @@ export function createRunFolder(): RunFolder {
   const cleaner = startCleaner(path)
   return {
     path,
-    environment: { TMPDIR: path, GANTRY_RUN_CACHE: join(path, 'cache') },
+    environment: {
+      TMPDIR: path,
+      GANTRY_RUN_CACHE: join(path, 'cache'),
+      NODE_COMPILE_CACHE: join(path, 'compiled'),
+    },
     async left(withinMs) {
       for (const end = Date.now() + withinMs; ;) {
         const pids = findMentioning(path)

@@ -1,12 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { binary, root } from '../../local/binaries.ts'
 import { signalProcess, processStartTime } from '../../local/processes/processes.ts'
 import { tempDir, until } from '../local/support.ts'
 import { findMentioning } from './mentions.ts'
+import { longOnly, longToo } from '../support/long-files.ts'
+import { longChains, longLast } from './parts.ts'
 import { findRoom } from './rooms.ts'
 
 const limitMs = 60_000
@@ -67,4 +69,11 @@ describe('[TEST3] a word names the tests of a room', () => {
   test('or nothing', () => {
     expect(findRoom('nonsense')).toEqual({ files: [], others: [] })
   })
+})
+
+test('the chains of the long run have each of its files once, and none of them is empty', () => {
+  const lists = [...longChains.flat(), [longLast]]
+  expect(lists.map(({ length }) => length)).not.toContain(0)
+  const expected = globSync([...longOnly, ...longToo], { cwd: root })
+  expect(lists.flat().toSorted()).toEqual(expected.toSorted())
 })

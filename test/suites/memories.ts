@@ -6,8 +6,8 @@ import {
   removeMemory,
   saveMemory,
   updateMemory,
+  listMemoryRevisions,
 } from '../../src/core/registry/memories/memories.ts'
-import { listMemoryRevisions } from '../../src/core/registry/memories/rows.ts'
 import { searchMemories } from '../../src/core/registry/memories/search.ts'
 import type { Place } from '../../src/core/registry/place.ts'
 

@@ -41,12 +41,12 @@ function isOnItsWay(sql: Sql, stored: number, seq: number, kind: string): boolea
   return rows.length > 0
 }
 
-export function countLetters(sql: Sql): number {
+export function countDeadLetters(sql: Sql): number {
   return sql.all<{ n: number }>('select count(*) as n from dead_letters')[0]?.n ?? 0
 }
 
 /** Oldest first. `canBeTold` says which kinds can be told anew without their row. */
-export function listLetters(
+export function listDeadLetters(
   sql: Sql,
   page: { limit: number; after: number | null },
   canBeTold: (kind: string) => boolean,
@@ -67,7 +67,7 @@ export function listLetters(
  * Inside a commit. A row travels again under its first number, so it undoes nothing that came after it. What is only
  * named, or was not kept, is told as it is now: `tellAnew` does that for all rows of a kind, false if it cannot.
  */
-export function resendLetters(
+export function resendDeadLetters(
   sql: Sql,
   now: number,
   seqs: readonly number[] | null,

@@ -12,12 +12,12 @@ export function jitterFraction(crypto: Pick<Crypto, 'random'>, letters = 2): num
 }
 
 /** 1 s, 2 s, 4 s … at most 30 s. */
-export function backoffMs(attempt: number): number {
+export function jitteredBackoffMs(attempt: number): number {
   return Math.min(30_000, 1000 * 2 ** Math.min(attempt, 5))
 }
 
 /** As long, and up to half as much again: those who failed together do not come back together. */
 export function jitteredRetryMs(attempt: number, crypto: Pick<Crypto, 'random'>): number {
-  const ms = backoffMs(attempt)
+  const ms = jitteredBackoffMs(attempt)
   return ms + Math.floor((ms / 2) * jitterFraction(crypto))
 }

@@ -29,7 +29,7 @@ const namers = Object.values<Table>(tables)
 const holders = [...namesOf('claim'), ...namers]
 
 /** In one transaction: the content that nobody else holds, then every row. `at` is when it was erased. */
-export function eraseSession(who: RowOwner, at: number): DbStatement[] {
+export function eraseLedgerSession(who: RowOwner, at: number): DbStatement[] {
   const values = [who.organisationId, who.sessionId]
   const own = 'where organisation_id = ?1 and session_id = ?2'
   const held = holders.map((holder) => `select sha256 from ${holder} ${own}`).join('\n    union ')
@@ -84,7 +84,7 @@ export interface UploadSweep {
  * Uploads of a session that nothing has named for long. Its artifacts and texts of changes are all in libSQL by now:
  * their rows travel in order, before this one.
  */
-export function eraseUploads(who: RowOwner, { before, keep }: UploadSweep): DbStatement[] {
+export function eraseLedgerUploads(who: RowOwner, { before, keep }: UploadSweep): DbStatement[] {
   const values = [who.organisationId, who.sessionId, before, JSON.stringify(keep)]
   const named = namers.map(
     (namer) =>

@@ -13,7 +13,12 @@ import type {
   Sql,
 } from '../ports.ts'
 import { DeadLetters } from './dead-letters.ts'
-import { eraseSession, type RowOwner, eraseUploads, type UploadSweep } from './erasing.ts'
+import {
+  eraseLedgerSession,
+  type RowOwner,
+  eraseLedgerUploads,
+  type UploadSweep,
+} from './erasing.ts'
 import {
   isLibsqlAway,
   notYetError,
@@ -322,7 +327,7 @@ export function ledgerStatements(who: RowOwner, rows: readonly OutboxRow[]): DbS
     while (rows[to]?.kind === sent) to += 1
     const run = rows.slice(from, to).map((row) => ({ ...row, ...outboxIdentity(row) }))
     const kind = run[0]?.kind as string
-    if (kind === 'session.erased') statements.push(...eraseSession(who, lastTime(run)))
+    if (kind === 'session.erased') statements.push(...eraseLedgerSession(who, lastTime(run)))
     else if (kind === 'uploads.swept') statements.push(...run.flatMap((row) => sweep(who, row)))
     else if (kind === 'snapshot.deleted') statements.push(deleteSnapshots(who, run))
     else if (Object.hasOwn(tables, kind))
@@ -341,7 +346,7 @@ export function ledgerStatements(who: RowOwner, rows: readonly OutboxRow[]): DbS
 const lastTime = (rows: readonly OutboxRow[]): number => rows.at(-1)?.createdAt ?? 0
 
 const sweep = (who: RowOwner, { payload }: OutboxRow): DbStatement[] =>
-  eraseUploads(who, JSON.parse(payload) as UploadSweep)
+  eraseLedgerUploads(who, JSON.parse(payload) as UploadSweep)
 
 const upserts = new Map<Kind, string>()
 

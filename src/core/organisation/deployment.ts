@@ -1,5 +1,5 @@
 import type { DeploymentKillSwitch } from '../../contract/kill-switch.ts'
-import { backoffMs } from '../actor/jitter.ts'
+import { jitteredBackoffMs } from '../actor/jitter.ts'
 import { clearDeadline, setDeadline } from '../actor/deadlines.ts'
 import type { Sql } from '../ports.ts'
 import type { RoomOf } from '../actor/room.ts'
@@ -94,7 +94,7 @@ async function tellMembers(kernel: OrganisationKernel, attempt: number): Promise
     // Changed meanwhile: that has set its own deadline.
     if (loadSwitch(sql, 'own').version !== version) return
     if (failed === 0) clearDeadline(sql, 'tell')
-    else setDeadline(sql, 'tell', now + backoffMs(attempt), attempt + 1)
+    else setDeadline(sql, 'tell', now + jitteredBackoffMs(attempt), attempt + 1)
   })
 }
 

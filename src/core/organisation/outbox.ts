@@ -1,4 +1,4 @@
-import { countLetters, listLetters, resendLetters } from '../actor/dead-letters.ts'
+import { countDeadLetters, listDeadLetters, resendDeadLetters } from '../actor/dead-letters.ts'
 import { LedgerSender } from '../actor/ledger-sender.ts'
 import { canBeTold, tellReservationsAnew } from './firewall/reservations.ts'
 import type { RoomOf } from '../actor/room.ts'
@@ -17,13 +17,15 @@ export function createOutbox(kernel: OrganisationKernel): RoomOf<LettersApi> {
     api: {
       async list(page) {
         await sender.ask().catch(() => undefined)
-        return kernel.read((sql) => listLetters(sql, page, canBeTold))
+        return kernel.read((sql) => listDeadLetters(sql, page, canBeTold))
       },
       async resend(seqs) {
         await sender.ask()
         return kernel.commit((sql, now) => {
-          const sent = resendLetters(sql, now, seqs, (kind) => tellReservationsAnew(sql, now, kind))
-          return { sent, left: countLetters(sql) }
+          const sent = resendDeadLetters(sql, now, seqs, (kind) =>
+            tellReservationsAnew(sql, now, kind),
+          )
+          return { sent, left: countDeadLetters(sql) }
         })
       },
     },

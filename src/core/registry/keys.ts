@@ -48,7 +48,7 @@ export function decideKeyState(key: ApiKey, now: number): KeyState {
 }
 
 /** Its secret was in the first answer and is nowhere else. */
-export function alreadyMade(what: string, id: string): AppError {
+export function keyAlreadyMade(what: string, id: string): AppError {
   const advice = `delete it and make another with a new Idempotency-Key`
   return new AppError(
     'wrong_state',
@@ -96,7 +96,7 @@ export async function insertKey(
   if (key) return { ...key, secret }
   if (await isMemberDisabled(db, organisationId, input.owner))
     throw new AppError('wrong_state', `Cannot make a key: member "${input.owner}" is disabled`)
-  throw alreadyMade('key', id)
+  throw keyAlreadyMade('key', id)
 }
 
 const sameName = `organisation_id = ? and name = ? and revoked_at is null

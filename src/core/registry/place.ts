@@ -29,7 +29,7 @@ export const mayUseProject = ({ limits }: Limited, project: string): boolean =>
   limits?.projects?.includes(project) ?? true
 
 /** For what the caller itself wants to make there. */
-export function mustMayUseProject(caller: Limited, project: string): void {
+export function mustMayUsePlace(caller: Limited, project: string): void {
   if (mayUseProject(caller, project)) return
   const names = caller.limits?.projects?.map((name) => `"${name}"`).join(', ')
   throw new AppError('forbidden', `This API key is not for project "${project}"`, [

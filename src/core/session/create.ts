@@ -6,7 +6,7 @@ import type { ProviderName } from '../../contract/session.ts'
 import type { CreateSession } from './record/record.ts'
 import type { Crypto, Sql } from '../ports.ts'
 import { ownedId } from './runs/rows.ts'
-import { saveBudget } from './budget/spending.ts'
+import { saveSpendingLimits } from './budget/spending.ts'
 import { saveAttemptTerms } from './record/attempt-terms.ts'
 import { budgetMustHavePrice } from './budget/budget.ts'
 import { savePolicyRow } from './gate/policy-row.ts'
@@ -38,7 +38,7 @@ export async function commitNewSession(
     if (create.attempt) saveAttemptTerms(sql, create.attempt)
     if (plan.mode === 'automation') startAutomation(sql, now, create, ports.crypto)
     // After the run, which waits for it if it is nothing.
-    if (create.input.budget) saveBudget(sql, now, create.input.budget, create.keyId)
+    if (create.input.budget) saveSpendingLimits(sql, now, create.input.budget, create.keyId)
     if (plan.provider !== 'none') startSandbox(sql, now)
   })
   await kernel.crash('session.created')

@@ -8,7 +8,7 @@ import { listApprovals } from './approvals/rows.ts'
 import { Artifacts } from './artifacts/artifacts.ts'
 import { completeAutomationRun, decideAutomationRun } from './automation/automation.ts'
 import { SessionBudget } from './budget/budget.ts'
-import { followBudget } from './budget/spending.ts'
+import { followSpending } from './budget/spending.ts'
 import { Calls } from './calls/calls.ts'
 import { countActiveCalls, abandonCalls } from './calls/rows.ts'
 import type { GatewayTool } from './calls/tools/tool.ts'
@@ -162,7 +162,7 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
     runs: new Runs(kernel, {
       approvals: listApprovals,
       attempts: attemptsOfRun,
-      followBudget,
+      followBudget: followSpending,
       stop: stopRun,
     }),
     approvals: new Approvals(kernel, gate),

@@ -6,7 +6,7 @@ import type {
   TurnId,
 } from '../../contract/ids.ts'
 import type { Session } from '../../contract/session.ts'
-import { countLetters } from '../actor/dead-letters.ts'
+import { countDeadLetters } from '../actor/dead-letters.ts'
 import { countActiveCalls } from './calls/rows.ts'
 import { outboxLag } from '../actor/outbox.ts'
 import type { Sql } from '../ports.ts'
@@ -15,7 +15,7 @@ import { loadPolicyEnclosure } from './gate/policy-row.ts'
 import { lastEventSeq } from './log/events.ts'
 import { loadGeneration } from './generations/generations.ts'
 import type { SessionKernel } from './record/kernel.ts'
-import { promptOrigin } from './manifest/prompt.ts'
+import { manifestPromptOrigin } from './manifest/prompt.ts'
 import { loadSession } from './record/record.ts'
 import { listPins } from './pins/pins.ts'
 import { loadStart } from './generations/sandbox-start.ts'
@@ -58,7 +58,7 @@ export function viewSession({ ports: { sql, now, host }, outboxWaits }: SessionK
     snapshotId: record.snapshotId,
     model: record.model,
     reasoningEffort: record.reasoningEffort,
-    prompt: promptOrigin(record, loadAutomationRun(sql)?.id ?? null),
+    prompt: manifestPromptOrigin(record, loadAutomationRun(sql)?.id ?? null),
     automationRun: viewAutomationRun(sql),
     usage: totalUsage(sql),
     pins: listPins(sql),
@@ -68,7 +68,7 @@ export function viewSession({ ports: { sql, now, host }, outboxWaits }: SessionK
     queuedTurns: countQueuedTurns(sql),
     activeCalls: countActiveCalls(sql),
     lastEventSeq: lastEventSeq(sql),
-    outbox: { ...outboxLag(sql, now()), reason: outboxWaits, deadLetters: countLetters(sql) },
+    outbox: { ...outboxLag(sql, now()), reason: outboxWaits, deadLetters: countDeadLetters(sql) },
     createdAt: record.createdAt,
     closedAt: record.closedAt,
   }

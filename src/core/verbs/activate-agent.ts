@@ -1,11 +1,11 @@
 import type { AgentActivate, AgentActivation } from '../../contract/agent-activation.ts'
 import type { AgentMatch } from '../../contract/agent-resolve.ts'
 import { AppError } from '../../contract/error.ts'
-import { loadAgentById } from '../registry/agents/read.ts'
+import { loadAgentById } from '../registry/agents/agents.ts'
 import { loadAgentResolution } from '../registry/agents/resolution.ts'
-import type { SkillCaller } from '../registry/skills/rows.ts'
+import type { SkillCaller } from '../registry/skills/skills.ts'
 import { skillReferenceOf } from './pin-skills.ts'
-import { type PayloadPorts, skillPayload } from './resolve-skills.ts'
+import { type PayloadPorts, resolvedSkillPayload } from './resolve-skills.ts'
 import type { Caller } from '../session/record/caller.ts'
 import type { SessionApi } from '../session/session.ts'
 
@@ -24,7 +24,7 @@ export async function activateAgent(
   const { skills: defined, instructions } = await loadAgentById(ports.db(), caller, best.agent.id)
   const { name, mode, scope } = best.agent
   const { workflow, phase, adapter } = asked
-  const skills = await skillPayload(ports, caller, {
+  const skills = await resolvedSkillPayload(ports, caller, {
     ...{ project, scope, skills: [], session, workflow, phase, adapter },
     agent: { name, mode, skills: defined.map(skillReferenceOf) },
   })

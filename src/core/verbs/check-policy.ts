@@ -5,8 +5,7 @@ import { evaluatePermission } from '../policy/evaluate.ts'
 import { normalPath } from '../policy/matching/paths.ts'
 import { policyFrom } from '../policy/sandbox-default.ts'
 import type { Db } from '../ports.ts'
-import { countPatterns, mustParsePolicy } from '../registry/policies/document.ts'
-import { findNewestPolicy } from '../registry/policies/policies.ts'
+import { countPatterns, mustParsePolicy, findNewestPolicy } from '../registry/policies/policies.ts'
 import { migrationWarnings, policyWarnings } from '../policy/warnings.ts'
 
 /** Reads the document and tries it, as the version that it would be. Nothing is stored. Others are served in the pauses. */

@@ -8,7 +8,7 @@ import { planEvalRun } from '../eval-run/plan.ts'
 import { checkEvalFiles } from '../evals/files/check.ts'
 import type { OrganisationApi } from '../organisation/organisation.ts'
 import type { Crypto } from '../ports.ts'
-import { mustMayUseProject } from '../registry/place.ts'
+import { mustMayUsePlace } from '../registry/place.ts'
 import type { Caller } from '../session/record/caller.ts'
 
 export interface CreateEvalRunPorts {
@@ -26,7 +26,7 @@ export async function createEvalRun(
   input: EvalRunCreate,
   key: string | null,
 ): Promise<EvalRun> {
-  mustMayUseProject(caller, input.project)
+  mustMayUsePlace(caller, input.project)
   const checked = checkEvalFiles(input)
   const plan = planEvalRun(checked, input)
   const run = plan.targets.filter(({ name }) => plan.runTargets.includes(name))

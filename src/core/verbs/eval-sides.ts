@@ -36,7 +36,7 @@ export async function loadEvalSides(
 }
 
 /** The one that is named, or the only one. */
-export function sideOf(sides: readonly EvalSide[], target: string | undefined): EvalSide {
+export function evalSideOf(sides: readonly EvalSide[], target: string | undefined): EvalSide {
   const found = sides.find((side) => side.target === target) ?? sides[0]
   const isMeant = target === undefined ? sides.length === 1 : found?.target === target
   if (found && isMeant) return found

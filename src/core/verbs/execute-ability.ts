@@ -17,7 +17,7 @@ export async function executeAbility(
 }
 
 /** What it would do in a session, as everything is now. */
-export async function planAbility(
+export async function planAbilityToExecute(
   session: Session,
   caller: Caller,
   create: ExecutionCreate,

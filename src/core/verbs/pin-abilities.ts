@@ -1,7 +1,7 @@
 import type { AgentDefinition } from '../../contract/agent.ts'
 import { canonicalJson } from '../../contract/canonical.ts'
 import type { SessionCreate } from '../../contract/session.ts'
-import { findRunnable, listAbilities } from '../registry/abilities/abilities.ts'
+import { findRunnableAbility, listAbilities } from '../registry/abilities/abilities.ts'
 import { type Pin, pinFor } from '../session/pins/pins.ts'
 import type { PinnedAbility } from '../session/offers/pinned.ts'
 import type { PinContext, Pinner } from './pinner.ts'
@@ -14,7 +14,7 @@ const maxOffered = 200
  * stored may be in the workspace: whoever runs it is told if it is not.
  */
 export const pinAbilities: Pinner = async (context, before) => {
-  const wanted = abilitiesWanted(context.input, before)
+  const wanted = abilitiesToPin(context.input, before)
   if (wanted === null) return []
   const names = wanted === true ? await allNames(context) : wanted
   const pins = await Promise.all(names.slice(0, maxOffered).map((name) => pinOf(context, name)))
@@ -22,7 +22,7 @@ export const pinAbilities: Pinner = async (context, before) => {
 }
 
 /** The session's own word, or that of its agent. Null: it has none. */
-export function abilitiesWanted(
+export function abilitiesToPin(
   { abilities }: Pick<SessionCreate, 'abilities'>,
   pins: readonly Pin[],
 ): true | readonly string[] | null {
@@ -42,7 +42,7 @@ async function allNames({ db, organisationId, project }: PinContext): Promise<st
 
 async function pinOf(context: PinContext, name: string): Promise<Pin | null> {
   const { db, crypto, organisationId, project } = context
-  const found = await findRunnable(db, { organisationId, project }, name)
+  const found = await findRunnableAbility(db, { organisationId, project }, name)
   if (found === null || found.version === null) return null
   const { description, triggers, exclusive_agent, compatible_agents } = found.definition
   const told: PinnedAbility = { description, triggers, exclusive_agent, compatible_agents }

@@ -1,7 +1,6 @@
 import type { AgentResolve, SessionAgent } from '../../contract/agent-resolve.ts'
 import { AppError } from '../../contract/error.ts'
-import { findAgentRow, loadAgentRow, subagentRowsOf } from '../registry/agents/read.ts'
-import type { Row } from '../registry/agents/record.ts'
+import { findAgentRow, loadAgentRow, subagentRowsOf, type Row } from '../registry/agents/agents.ts'
 import { loadAgentResolution } from '../registry/agents/resolution.ts'
 import { shippedAgents } from '../registry/agents/shipped.ts'
 import { placeOf } from '../registry/place.ts'

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { Memory } from '../../contract/memory.ts'
 import { RegistryScope } from '../../contract/registry-scope.ts'
 import type { SessionCreate } from '../../contract/session.ts'
-import { memoriesById, newestMemories } from '../registry/memories/rows.ts'
+import { memoriesById, newestMemories } from '../registry/memories/memories.ts'
 import { searchMemories } from '../registry/memories/search.ts'
 import { placeOf } from '../registry/place.ts'
 import { rememberedText } from '../session/manifest/memories.ts'
@@ -15,7 +15,7 @@ const charactersPerToken = 4
 
 /** What the session is given to remember, the best or newest first, as much as fits into its tokens. */
 export const pinMemories: Pinner = async (context, before) => {
-  const scopes = memoryScopesOf(context.input, before)
+  const scopes = memoryScopesToPin(context.input, before)
   if (scopes.length === 0) return []
   const { maxTokens = defaultTokens } = context.input.memory ?? {}
   const found = maxTokens === 0 ? [] : await memoriesFor(context, scopes)
@@ -25,7 +25,7 @@ export const pinMemories: Pinner = async (context, before) => {
 const defaultTokens = 2000
 
 /** The session's own word, or that of the agent it is started with. None: it has no memory. */
-export function memoryScopesOf(
+export function memoryScopesToPin(
   { memory }: Pick<SessionCreate, 'memory'>,
   pins: readonly Pin[],
 ): RegistryScope[] {

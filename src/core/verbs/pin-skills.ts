@@ -9,7 +9,7 @@ import type {
   SkillResolution,
 } from '../../contract/skill.ts'
 import type { Db } from '../ports.ts'
-import { loadAgentRow } from '../registry/agents/read.ts'
+import { loadAgentRow } from '../registry/agents/agents.ts'
 import { loadRegisteredSkills } from '../registry/skills/load.ts'
 import { payloadOfSkills } from '../registry/skills/payload.ts'
 import { type ResolveQuery, resolveRegisteredSkills } from '../registry/skills/resolve.ts'

@@ -4,17 +4,17 @@ import {
   type ConfigurationKey,
   loadConfiguration,
 } from '../registry/configurations/configurations.ts'
-import { type Limited, mustMayUseProject } from '../registry/place.ts'
+import { type Limited, mustMayUsePlace } from '../registry/place.ts'
 import { strict } from '../policy/sandbox-default.ts'
 import { parseInjection } from '../registry/configurations/secrets.ts'
-import { loadPolicyFor } from '../registry/policies/load.ts'
+import { loadPolicyFor } from '../registry/policies/policies.ts'
 import type { Crypto, Db } from '../ports.ts'
 import type { CreateSession, SessionConfiguration } from '../session/record/record.ts'
 import type { SealedValue } from '../session/record/secrets.ts'
 import type { AttemptTerms } from '../session/record/attempt-terms.ts'
 import type { Pin } from '../session/pins/pins.ts'
-import { abilitiesWanted } from './pin-abilities.ts'
-import { memoryScopesOf } from './pin-memories.ts'
+import { abilitiesToPin } from './pin-abilities.ts'
+import { memoryScopesToPin } from './pin-memories.ts'
 import { pinRegistries } from './pin-registries.ts'
 
 export interface PreparedSession extends Required<
@@ -63,8 +63,8 @@ function equipmentFor(
   input: SessionCreate,
   pins: readonly Pin[],
 ): Pick<PreparedSession, 'equipment' | 'memoryScopes' | 'abilityNames'> {
-  const memoryScopes = memoryScopesOf(input, pins)
-  const abilities = abilitiesWanted(input, pins)
+  const memoryScopes = memoryScopesToPin(input, pins)
+  const abilities = abilitiesToPin(input, pins)
   const hasSkills = pins.some(({ kind }) => kind === 'skill')
   return {
     memoryScopes,
@@ -85,7 +85,7 @@ async function prepareOwn(
   const { organisationId } = caller
   const { configurationId } = input
   if (configurationId === undefined) {
-    mustMayUseProject(caller, input.project)
+    mustMayUsePlace(caller, input.project)
     const policy = await policyOf(db, organisationId, input.project)
     return { configuration: null, secrets: [], policy, warmPoolSize: 0 }
   }

@@ -1,7 +1,7 @@
 import type { SkillProposal, SkillPropose } from '../../contract/skill-proposal.ts'
 import type { Clock, Crypto, Db } from '../ports.ts'
 import { createProposal, viewProposal } from '../registry/skills/proposals.ts'
-import { loadSkill, type SkillCaller } from '../registry/skills/rows.ts'
+import { loadSkill, type SkillCaller } from '../registry/skills/skills.ts'
 import { claimId, type ClaimIdPorts } from './claim-id.ts'
 
 interface ProposePorts extends ClaimIdPorts {

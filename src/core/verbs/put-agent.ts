@@ -3,7 +3,7 @@ import { AppError } from '../../contract/error.ts'
 import { modelRows, parseModel } from '../../contract/models.ts'
 import type { Clock, Crypto, Db } from '../ports.ts'
 import { storeAgent } from '../registry/agents/agents.ts'
-import { type Limited, mustMayUseProject, placeOf } from '../registry/place.ts'
+import { type Limited, mustMayUsePlace, placeOf } from '../registry/place.ts'
 import type { Caller } from '../session/record/caller.ts'
 
 export interface PutAgentPorts {
@@ -21,7 +21,7 @@ export async function putAgent(
   caller: Putter,
   input: AgentPut,
 ): Promise<Agent> {
-  mustMayUseProject(caller, input.project)
+  mustMayUsePlace(caller, input.project)
   mustMayLoosen(caller, input)
   const { project, scope, name, model: wanted, ...rest } = input
   const models = modelRows(ports.config.extraModels)

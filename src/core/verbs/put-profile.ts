@@ -1,7 +1,7 @@
 import { AppError, type ErrorDetail } from '../../contract/error.ts'
 import { findModel, modelRows, nearestModels } from '../../contract/models.ts'
 import type { Profile, ProfileDefinition, ProfilePut } from '../../contract/profile.ts'
-import { type Limited, mustMayUseProject, placeOf } from '../registry/place.ts'
+import { type Limited, mustMayUsePlace, placeOf } from '../registry/place.ts'
 import { storeProfile } from '../registry/agents/profiles.ts'
 import type { Caller } from '../session/record/caller.ts'
 import type { PutAgentPorts } from './put-agent.ts'
@@ -14,7 +14,7 @@ export async function putProfile(
   caller: Putter,
   { project, scope, name, ...given }: ProfilePut,
 ): Promise<Profile> {
-  mustMayUseProject(caller, project)
+  mustMayUsePlace(caller, project)
   const definition = withModelIds(given, ports.config.extraModels)
   const place = placeOf(caller, { project, scope })
   const { keyId } = caller

@@ -10,9 +10,13 @@ import type { Db } from '../ports.ts'
 import { withGateRules } from '../policy/evaluate.ts'
 import { replayDecisions } from '../policy/replay.ts'
 import { effectivePolicy, policyFrom, sandboxDefault } from '../policy/sandbox-default.ts'
-import { mustParsePolicy } from '../registry/policies/document.ts'
-import { policyOf } from '../registry/policies/load.ts'
-import { findNewestPolicy, loadPolicyVersion, noPolicy } from '../registry/policies/policies.ts'
+import {
+  mustParsePolicy,
+  policyOf,
+  findNewestPolicy,
+  loadPolicyVersion,
+  noPolicy,
+} from '../registry/policies/policies.ts'
 import {
   type RecordedRow,
   recordedDecisions,

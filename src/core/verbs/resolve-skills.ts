@@ -6,14 +6,14 @@ import type {
   SkillResolve,
 } from '../../contract/skill.ts'
 import type { Db } from '../ports.ts'
-import { mustMayUseProject } from '../registry/place.ts'
+import { mustMayUsePlace } from '../registry/place.ts'
 import { loadRegisteredSkills } from '../registry/skills/load.ts'
 import { payloadOfSkills, type UploadedFile } from '../registry/skills/payload.ts'
 import {
   type ResolveQuery,
   resolveRegisteredSkills as resolve,
 } from '../registry/skills/resolve.ts'
-import type { SkillCaller } from '../registry/skills/rows.ts'
+import type { SkillCaller } from '../registry/skills/skills.ts'
 import type { Caller } from '../session/record/caller.ts'
 import type { SkillsApi } from '../session/skills/skills.ts'
 import type { SkillText } from '../session/skills/texts.ts'
@@ -24,7 +24,7 @@ export async function resolveSkills(
   caller: SkillCaller,
   asked: SkillResolve,
 ): Promise<SkillResolution> {
-  mustMayUseProject(caller, asked.project)
+  mustMayUsePlace(caller, asked.project)
   const query = queryOf(asked)
   return resolve(query, await loadRegisteredSkills(db, caller, asked.project, query))
 }
@@ -36,7 +36,7 @@ export interface PayloadPorts {
 }
 
 /** Without a session nothing has been read from a workspace. */
-export async function skillPayload(
+export async function resolvedSkillPayload(
   ports: PayloadPorts,
   caller: SkillCaller & Caller,
   { session, ...asked }: SkillPayloadAsk,

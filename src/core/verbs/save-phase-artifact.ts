@@ -6,8 +6,13 @@ import type {
   PhaseSave,
 } from '../../contract/phase.ts'
 import type { Clock, Crypto, Db } from '../ports.ts'
-import { storePhaseImport, storePhaseArtifact, type Saver } from '../registry/phases/phases.ts'
-import { openPhaseSessions, presentPhases } from '../registry/phases/rows.ts'
+import {
+  storePhaseImport,
+  storePhaseArtifact,
+  type Saver,
+  openPhaseSessions,
+  presentPhases,
+} from '../registry/phases/phases.ts'
 import type { SessionApi } from '../session/session.ts'
 
 interface PhasePorts {

@@ -1,5 +1,5 @@
 import type { Db } from '../ports.ts'
-import { loadPolicyFor } from '../registry/policies/load.ts'
+import { loadPolicyFor } from '../registry/policies/policies.ts'
 import type { SessionApi } from '../session/session.ts'
 import type { PolicyName } from '../session/gate/gate.ts'
 import type { Caller } from '../session/record/caller.ts'

@@ -20,7 +20,7 @@ import {
   putAbility,
   removeAbility,
 } from '../../core/registry/abilities/abilities.ts'
-import { mustMayUseProject } from '../../core/registry/place.ts'
+import { mustMayUsePlace } from '../../core/registry/place.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
 import { allowLargerBody } from '../kit/body.ts'
 import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
@@ -142,7 +142,7 @@ export const abilityRoutes = [
 
 /** Those of the organisation are for everybody; those of a project for keys that may use it. */
 function ownerOf(caller: Caller, { project }: { project?: string | undefined }) {
-  if (project !== undefined) mustMayUseProject(caller, project)
+  if (project !== undefined) mustMayUsePlace(caller, project)
   return { organisationId: caller.organisationId, project: project ?? null }
 }
 

@@ -21,8 +21,9 @@ import {
 import { AgentId } from '../../contract/ids.ts'
 import { PageQuery } from '../../contract/page.ts'
 import { RegistryPlace } from '../../contract/registry-scope.ts'
-import { archiveAgent, storeShippedAgents } from '../../core/registry/agents/agents.ts'
 import {
+  archiveAgent,
+  storeShippedAgents,
   type AgentFilter,
   listAgents,
   listAgentRevisions,
@@ -30,10 +31,10 @@ import {
   loadAgentByName,
   loadAgentRevision,
   type Reader,
-} from '../../core/registry/agents/read.ts'
+} from '../../core/registry/agents/agents.ts'
 import { loadAgentResolution } from '../../core/registry/agents/resolution.ts'
 import { shippedAgents } from '../../core/registry/agents/shipped.ts'
-import { mustMayUseProject, placeOf } from '../../core/registry/place.ts'
+import { mustMayUsePlace, placeOf } from '../../core/registry/place.ts'
 import { putAgent } from '../../core/verbs/put-agent.ts'
 import type { AppDeps } from '../kit/deps.ts'
 import { type Cursor, numberedPage, pageBy } from '../kit/paging.ts'
@@ -111,7 +112,7 @@ export const agentRoutes = [
     answers: ok(AgentResolution, 'Who may have it, and who not'),
     refuses: ['forbidden'],
     answer({ deps, caller, body }) {
-      mustMayUseProject(caller, body.project)
+      mustMayUsePlace(caller, body.project)
       return loadAgentResolution(deps.db(), caller, body)
     },
   }),
@@ -162,7 +163,7 @@ export const agentRoutes = [
     answers: ok(StoredAgents, 'The agents of these names as they are now'),
     refuses: ['forbidden', 'wrong_state'],
     async answer({ deps, caller, body }) {
-      mustMayUseProject(caller, body.project)
+      mustMayUsePlace(caller, body.project)
       const { crypto, now } = deps
       const wanted = { place: placeOf(caller, body), keyId: caller.keyId }
       return { items: await storeShippedAgents(deps.db(), crypto, now(), wanted) }

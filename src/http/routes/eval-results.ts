@@ -10,9 +10,9 @@ import {
   noEvalBaseline,
   putEvalBaseline,
 } from '../../core/registry/eval-baselines.ts'
-import { mustMayUseProject } from '../../core/registry/place.ts'
+import { mustMayUsePlace } from '../../core/registry/place.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
-import { loadEvalSides, sideOf } from '../../core/verbs/eval-sides.ts'
+import { loadEvalSides, evalSideOf } from '../../core/verbs/eval-sides.ts'
 import type { AppDeps } from '../kit/deps.ts'
 import { evalRunOf, evalRunsOf } from '../kit/evals/eval-run-of.ts'
 import { ok, route } from '../kit/route.ts'
@@ -47,9 +47,9 @@ export const evalResultRoutes = [
     async answer({ deps, caller, params, query: { baseline, target: name, seed } }) {
       const after = await sidesOf(deps, caller, params.evalRunId)
       const before = await sidesOf(deps, caller, baseline)
-      const candidate = sideOf(after.sides, name)
+      const candidate = evalSideOf(after.sides, name)
       return {
-        comparison: compareSides(sideOf(before.sides, name), candidate, { seed }),
+        comparison: compareSides(evalSideOf(before.sides, name), candidate, { seed }),
         gate: null,
       }
     },
@@ -75,7 +75,7 @@ export const evalResultRoutes = [
         )
       const { project, dataset } = run
       const baseline = {
-        ...{ project, dataset, evalRunId: run.id, target: sideOf(sides, body.target).target },
+        ...{ project, dataset, evalRunId: run.id, target: evalSideOf(sides, body.target).target },
         ...{ rule: body.rule, setBy: caller.keyId, setAt: deps.now() },
       }
       await putEvalBaseline(deps.db(), caller.organisationId, baseline)
@@ -96,7 +96,7 @@ export const evalResultRoutes = [
     refuses: ['not_found', 'forbidden', 'not_configured'],
     async answer({ deps, caller, query: { project, dataset } }) {
       evalRunsOf(deps)
-      mustMayUseProject(caller, project)
+      mustMayUsePlace(caller, project)
       const found = await findEvalBaseline(deps.db(), caller.organisationId, project, dataset)
       if (!found) throw noEvalBaseline(project, dataset)
       return found
@@ -123,8 +123,8 @@ export const evalResultRoutes = [
       const found = await findEvalBaseline(deps.db(), caller.organisationId, project, dataset)
       if (!found) throw noEvalBaseline(project, dataset)
       const before = await sidesOf(deps, caller, found.evalRunId).catch(unlessGone)
-      const baseline = before && sideOf(before.sides, found.target)
-      const decided = decidePromotion(found.rule, sideOf(sides, query.target), baseline)
+      const baseline = before && evalSideOf(before.sides, found.target)
+      const decided = decidePromotion(found.rule, evalSideOf(sides, query.target), baseline)
       const gate: GateDecision =
         run.status === 'completed'
           ? decided

@@ -13,7 +13,7 @@ import {
   ExecutionResume,
 } from '../../contract/execution.ts'
 import { PageQuery } from '../../contract/page.ts'
-import { executeAbility, planAbility } from '../../core/verbs/execute-ability.ts'
+import { executeAbility, planAbilityToExecute } from '../../core/verbs/execute-ability.ts'
 import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 import { params } from '../kit/openapi.ts'
 import { numberedPage } from '../kit/paging.ts'
@@ -66,7 +66,7 @@ export const executionRoutes = [
     answer: async ({ deps, caller, params: { name }, body: { sessionId, ...request } }) => {
       if (!(await deps.ids.check(sessionId)))
         throw new AppError('not_found', 'There is no such session')
-      return planAbility(deps.session(sessionId), caller, { ...request, ability: name })
+      return planAbilityToExecute(deps.session(sessionId), caller, { ...request, ability: name })
     },
   }),
 

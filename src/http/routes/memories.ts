@@ -19,10 +19,11 @@ import {
   loadMemory,
   removeMemory,
   updateMemory,
+  listMemories,
+  listMemoryRevisions,
 } from '../../core/registry/memories/memories.ts'
-import { listMemories, listMemoryRevisions } from '../../core/registry/memories/rows.ts'
 import { searchMemories } from '../../core/registry/memories/search.ts'
-import { mustMayUseProject, placeOf } from '../../core/registry/place.ts'
+import { mustMayUsePlace, placeOf } from '../../core/registry/place.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
 import { createMemory } from '../../core/verbs/create-memory.ts'
 import { type Cursor, datedPage, pageBy, readPageNumber } from '../kit/paging.ts'
@@ -51,7 +52,7 @@ export const memoryRoutes = [
     location: ({ id }) => `/v1/memories/${id}`,
     refuses: ['forbidden', 'key_conflict', 'unprocessable'],
     answer({ deps, caller, body, idempotencyKey }) {
-      mustMayUseProject(caller, body.project)
+      mustMayUsePlace(caller, body.project)
       return createMemory(deps, caller, body, idempotencyKey)
     },
   }),
@@ -182,7 +183,7 @@ export const memoryRoutes = [
 ]
 
 function placeFor(caller: Caller, place: { project: string; scope: RegistryScope }) {
-  mustMayUseProject(caller, place.project)
+  mustMayUsePlace(caller, place.project)
   return placeOf(caller, place)
 }
 

@@ -24,14 +24,12 @@ import {
   loadPhaseStatus,
   type Saver,
   shownPhase,
-} from '../../core/registry/phases/phases.ts'
-import {
   type ChangeKey,
   listPhaseChanges,
   listPhaseRevisions,
-} from '../../core/registry/phases/rows.ts'
+} from '../../core/registry/phases/phases.ts'
 import { workflowOf } from '../../core/registry/phases/rules.ts'
-import { mustMayUseProject } from '../../core/registry/place.ts'
+import { mustMayUsePlace } from '../../core/registry/place.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
 import { importPhaseArtifacts, savePhaseArtifact } from '../../core/verbs/save-phase-artifact.ts'
 import { errorDetail, invalidRequestError } from '../kit/errors.ts'
@@ -89,7 +87,7 @@ export const phaseRoutes = [
     answers: ok(PhaseImported, 'What happened to each, in order'),
     refuses: ['forbidden', 'unprocessable'],
     answer({ deps, caller, body }) {
-      mustMayUseProject(caller, body.project)
+      mustMayUsePlace(caller, body.project)
       return importPhaseArtifacts(deps, saverOf(caller), body)
     },
   }),
@@ -141,7 +139,7 @@ export const phaseRoutes = [
     answers: ok(PhaseArtifact, 'The newest revision'),
     refuses: ['invalid_request', 'forbidden', 'wrong_state'],
     answer({ deps, caller, params, body }) {
-      mustMayUseProject(caller, body.project)
+      mustMayUsePlace(caller, body.project)
       return savePhaseArtifact(deps, saverOf(caller), read(PhaseNames, params), body)
     },
   }),
@@ -238,7 +236,7 @@ function read<S extends z.ZodType>(schema: S, names: unknown): z.output<S> {
 }
 
 function keyOf(caller: Caller, { project }: { project: string }, change: string): ChangeKey {
-  mustMayUseProject(caller, project)
+  mustMayUsePlace(caller, project)
   return { organisationId: caller.organisationId, project, change }
 }
 

@@ -26,15 +26,17 @@ import {
   listSkillVersions,
   loadSkill,
   mustFindSkillVersion,
-} from '../../core/registry/skills/rows.ts'
-import { listSkills, putSkill, viewSkill } from '../../core/registry/skills/skills.ts'
+  listSkills,
+  putSkill,
+  viewSkill,
+} from '../../core/registry/skills/skills.ts'
 import {
   addSkillVersion,
   changeVersionState,
   rollBackVersion,
 } from '../../core/registry/skills/versions.ts'
 import { listSkillUsage } from '../../core/registry/skills/usage.ts'
-import { resolveSkills, skillPayload } from '../../core/verbs/resolve-skills.ts'
+import { resolveSkills, resolvedSkillPayload } from '../../core/verbs/resolve-skills.ts'
 import { params } from '../kit/openapi.ts'
 import { type Cursor, datedPage, pageBy, readPageNumber } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
@@ -110,7 +112,7 @@ export const skillRoutes = [
     body: SkillPayloadAsk,
     answers: ok(SkillPayload, 'Texts, or why there is none'),
     refuses: ['forbidden', 'not_found'],
-    answer: ({ deps, caller, body }) => skillPayload(deps, caller, body),
+    answer: ({ deps, caller, body }) => resolvedSkillPayload(deps, caller, body),
   }),
 
   route({

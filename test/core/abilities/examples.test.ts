@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { readFolder } from '../../../src/core/registry/abilities/folder.ts'
+import { readAbilityFolder } from '../../../src/core/registry/abilities/folder.ts'
 import { sha256 } from '../../support/changes-kit.ts'
 
 const root = join(import.meta.dirname, '../../../examples/abilities')
@@ -27,7 +27,10 @@ describe('the examples', () => {
     '[ABX13] %s can be stored as it is, and has every script that it runs',
     async (name) => {
       const files = filesOf(name)
-      const folder = await readFolder({ files }, { sha256: async (text) => sha256(String(text)) })
+      const folder = await readAbilityFolder(
+        { files },
+        { sha256: async (text) => sha256(String(text)) },
+      )
       expect([folder.ability.name, folder.warnings]).toEqual([name, []])
       const scripts = folder.ability.steps.flatMap((step) =>
         step.type === 'script' ? (/^\.\/(\S+)/.exec(step.run)?.[1] ?? []) : [],

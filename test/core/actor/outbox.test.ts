@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { backoffMs } from '../../../src/core/actor/jitter.ts'
+import { jitteredBackoffMs } from '../../../src/core/actor/jitter.ts'
 import {
   clearDeadline,
   deadlinesOf,
@@ -191,7 +191,7 @@ describe('deadlines', () => {
   })
 
   test('the delay doubles from 1 s to 30 s', () => {
-    expect([0, 1, 2, 3, 4, 5, 50].map(backoffMs)).toEqual([
+    expect([0, 1, 2, 3, 4, 5, 50].map(jitteredBackoffMs)).toEqual([
       1000, 2000, 4000, 8000, 16_000, 30_000, 30_000,
     ])
   })

@@ -5,7 +5,7 @@ import {
   findWorkspaceAbilities,
   readWorkspaceAbility,
 } from '../../../sandbox-agent/abilities/workspace-abilities.ts'
-import { readFolder } from '../../../src/core/registry/abilities/folder.ts'
+import { readAbilityFolder } from '../../../src/core/registry/abilities/folder.ts'
 import { sha256 } from '../../support/changes-kit.ts'
 import { temporaryFolder } from '../support.ts'
 
@@ -50,7 +50,7 @@ describe('abilities in the workspace', () => {
   it('[ABX5] its hash is that of the same folder when it is stored, and covers every file', async () => {
     const files = { 'deploy/ability.yaml': yaml('deploy'), 'deploy/scripts/run.sh': 'echo ü' }
     const { workspace, found } = setUp({ ...files, 'deploy/inner/ability.yaml': yaml('inner') })
-    const stored = await readFolder(
+    const stored = await readAbilityFolder(
       {
         files: [
           { path: 'scripts/run.sh', content: 'echo ü' },

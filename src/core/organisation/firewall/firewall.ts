@@ -9,10 +9,10 @@ import { KillSwitch } from './kill-switch.ts'
 import {
   deploymentLimits,
   effectiveLimits,
-  loadLimits,
+  loadFirewallLimits,
   firewallPrices,
   refuseLimitsAbove,
-  saveLimits,
+  saveFirewallLimits,
   limitsUsage,
 } from './limits.ts'
 import { Reconciler } from './reconciler.ts'
@@ -32,7 +32,7 @@ export function createFirewall(kernel: OrganisationKernel): RoomOf<FirewallApi> 
     limits: async (project) => kernel.read((sql, now) => viewLimits(kernel, sql, now, project)),
     async setLimits(project, change, actor) {
       if (project === null) refuseLimitsAbove(firewall, change)
-      kernel.commit((sql, now) => saveLimits(sql, now, project, change, actor))
+      kernel.commit((sql, now) => saveFirewallLimits(sql, now, project, change, actor))
       return api.limits(project)
     },
     async worstCase(project) {
@@ -64,7 +64,7 @@ function viewLimits(
   return {
     project,
     limits: effectiveLimits(sql, firewall, project),
-    set: loadLimits(sql, project),
+    set: loadFirewallLimits(sql, project),
     defaults: deploymentLimits(firewall),
     usage: limitsUsage(sql, now, project),
     breakers: listBreakers(sql, now),

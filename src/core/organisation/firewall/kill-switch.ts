@@ -1,6 +1,6 @@
 import { errorCodeOf } from '../../../contract/error.ts'
 import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
-import { backoffMs } from '../../actor/jitter.ts'
+import { jitteredBackoffMs } from '../../actor/jitter.ts'
 import { addAction } from '../record/actions.ts'
 import { recordEnding } from './endings.ts'
 import type { OrganisationKernel } from '../record/kernel.ts'
@@ -45,7 +45,7 @@ export class KillSwitch {
       if (isOver) clearDeadline(sql, 'kill')
       // Turned on anew meanwhile: that has set its own deadline.
       else if (killSwitchAt(sql) === since)
-        setDeadline(sql, 'kill', now + backoffMs(attempt), attempt + 1)
+        setDeadline(sql, 'kill', now + jitteredBackoffMs(attempt), attempt + 1)
     })
   }
 

@@ -36,7 +36,7 @@ export function firewallPrices(firewall: Firewall): Prices {
   return { ...listPrices, ...firewall.prices }
 }
 
-export function loadLimits(sql: Sql, project: string | null): LimitsChange {
+export function loadFirewallLimits(sql: Sql, project: string | null): LimitsChange {
   const [row] = sql.all<{ body: string }>(
     'select body from limits where project = ?',
     project ?? '',
@@ -44,7 +44,7 @@ export function loadLimits(sql: Sql, project: string | null): LimitsChange {
   return row ? (JSON.parse(row.body) as LimitsChange) : {}
 }
 
-export function saveLimits(
+export function saveFirewallLimits(
   sql: Sql,
   now: number,
   project: string | null,
@@ -61,13 +61,13 @@ export function saveLimits(
 export function limitScopes(sql: Sql, firewall: Firewall, project: string): [Scope, Scope] {
   return [
     { project: null, limits: organisationLimits(sql, firewall) },
-    { project, limits: loadLimits(sql, project) },
+    { project, limits: loadFirewallLimits(sql, project) },
   ]
 }
 
 /** What the deployment has set itself is the most that its organisations can have; its defaults they may change. */
 function organisationLimits(sql: Sql, firewall: Firewall): Limits {
-  const limits = complete(deploymentLimits(firewall), loadLimits(sql, null))
+  const limits = complete(deploymentLimits(firewall), loadFirewallLimits(sql, null))
   for (const name of limitNames) limits[name] = Math.min(limits[name], firewall[name] ?? Infinity)
   return limits
 }
@@ -86,7 +86,7 @@ export function refuseLimitsAbove(firewall: Firewall, change: LimitsChange): voi
 export function effectiveLimits(sql: Sql, firewall: Firewall, project: string | null): Limits {
   const limits = organisationLimits(sql, firewall)
   if (project === null) return limits
-  const own = loadLimits(sql, project)
+  const own = loadFirewallLimits(sql, project)
   for (const name of limitNames) limits[name] = Math.min(limits[name], own[name] ?? Infinity)
   return limits
 }

@@ -8,7 +8,7 @@ import type {
 } from '../../../contract/stored-ability.ts'
 import { type Ability, parseAbilityDefinition } from '../../abilities/definition.ts'
 import type { Crypto, Db } from '../../ports.ts'
-import { readFolder } from './folder.ts'
+import { readAbilityFolder } from './folder.ts'
 import { withHookFiles } from './hook-files.ts'
 
 /**
@@ -51,7 +51,7 @@ export async function putAbility(
   caller: { organisationId: string; keyId: string },
   put: AbilityPut,
 ): Promise<AbilityPutResult> {
-  const { ability, files, hash, mainPath, ...read } = await readFolder(put, crypto)
+  const { ability, files, hash, mainPath, ...read } = await readAbilityFolder(put, crypto)
   const owner = { organisationId: caller.organisationId, project: put.project ?? null }
   const warnings = [...read.warnings, ...(await missingAbilities(db, owner, ability))]
   await storeFiles(db, caller.organisationId, hash, files)
@@ -166,7 +166,7 @@ export async function loadAbility(
 }
 
 /** Of a folder that a version, or a session, has under this hash. One request each: together they may be too much. */
-export async function folderFiles(
+export async function abilityFolderFiles(
   db: Db,
   organisationId: string,
   hash: string,
@@ -189,7 +189,7 @@ export async function folderFiles(
 
 async function withFiles(db: Db, organisationId: string, row: Row): Promise<StoredAbility> {
   if (row.hash === null) return { ...rowOf(row), definition: null, files: [] }
-  const files = await folderFiles(db, organisationId, row.hash)
+  const files = await abilityFolderFiles(db, organisationId, row.hash)
   const main = files.find(({ path }) => path === row.main_path)
   const parsed = parseAbilityDefinition(main?.content ?? '', `${row.name}/${row.main_path}`)
   const definition = 'ability' in parsed ? parsed.ability : null
@@ -206,7 +206,7 @@ export interface RunnableAbility {
 }
 
 /** That of the project, else that of the organisation; the newest, unless a version is named. Null: there is none. */
-export async function findRunnable(
+export async function findRunnableAbility(
   db: Db,
   owner: AbilityOwner,
   name: string,

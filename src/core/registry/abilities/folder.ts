@@ -24,7 +24,7 @@ const isMain = (path: string): boolean => /^ability\.ya?ml$/.test(path)
 const isFlat = (path: string): boolean => /^[^/]+\.ya?ml$/.test(path)
 
 /** Or refuses, with every mistake. */
-export async function readFolder(
+export async function readAbilityFolder(
   { files, path = '' }: Pick<AbilityPut, 'files' | 'path'>,
   crypto: Pick<Crypto, 'sha256'>,
 ): Promise<AbilityFolder> {

@@ -2,8 +2,7 @@ import type { AgentResolution, AgentResolve } from '../../../contract/agent-reso
 import type { AgentDefinition } from '../../../contract/agent.ts'
 import type { Db } from '../../ports.ts'
 import { limitValues } from '../place.ts'
-import type { Reader } from './read.ts'
-import { current, ofCaller } from './record.ts'
+import { type Reader, current, ofCaller } from './agents.ts'
 import { type Candidate, resolveAgents } from './resolve.ts'
 
 /** How many agents of other projects are shown as skipped. */

@@ -8,7 +8,7 @@ import { AppError } from '../../../contract/error.ts'
 import type { MemoryHit } from '../../../contract/memory.ts'
 import type { Db, DbValue } from '../../ports.ts'
 import type { Place } from '../place.ts'
-import { placeToken } from './rows.ts'
+import { placeToken } from './memories.ts'
 
 export interface MemorySearch {
   places: readonly Place[]

@@ -1,4 +1,4 @@
-import { AppError } from '../../../contract/error.ts'
+import { AppError, type ErrorDetail } from '../../../contract/error.ts'
 import type {
   PolicyFormat,
   PolicyPut,
@@ -8,8 +8,47 @@ import type {
 } from '../../../contract/stored-policy.ts'
 import { builtinPolicy, policyFrom } from '../../policy/sandbox-default.ts'
 import type { Db } from '../../ports.ts'
-import { mustParsePolicy } from './document.ts'
 import { migrationWarnings, policyWarnings } from '../../policy/warnings.ts'
+import type { Policy, PolicyDocument } from '../../../contract/policy.ts'
+import type { DocumentError } from '../../documents.ts'
+import { type ParsedPolicy, parsePolicy } from '../../policy/document.ts'
+
+/** Each is tried on every path, host and command: a question must not hold up others for long. */
+const maxPatterns = 1000
+
+/** Or refuses, with the place of every mistake. */
+export function mustParsePolicy(source: string, format: PolicyFormat): PolicyDocument {
+  const document = documentOf(parsePolicy(source, format))
+  const patterns = countPatterns(document)
+  if (patterns <= maxPatterns) return document
+  const message = `Must have at most ${maxPatterns} patterns in all its rules, and has ${patterns}`
+  throw new AppError('unprocessable', `Invalid policy: ${message}`, [{ path: 'rules', message }])
+}
+
+/** What its rules match by, all together. */
+export const countPatterns = ({ rules }: PolicyDocument): number =>
+  rules.reduce((sum, { match }) => sum + Object.values(match).flat().length, 0)
+
+/** What is stored may have a name that has been taken since, and more patterns than are taken now. */
+export const mustParseStored = (source: string, format: PolicyFormat): PolicyDocument =>
+  documentOf(parsePolicy(source, format, []))
+
+function documentOf(parsed: ParsedPolicy): PolicyDocument {
+  if ('policy' in parsed) return parsed.policy
+  const details = parsed.errors.map(detailOf)
+  throw new AppError('unprocessable', summary(details), details)
+}
+
+function detailOf({ line, column, path, message }: DocumentError): ErrorDetail {
+  const field = path.replaceAll(/\.(\d+)(?=\.|$)/g, '[$1]')
+  return { path: `line ${line}, column ${column} ${field}`.trimEnd().slice(0, 200), message }
+}
+
+function summary([first, ...rest]: ErrorDetail[]): string {
+  if (!first) return 'The policy is not valid'
+  const more = rest.length > 0 ? ` (and ${rest.length} more)` : ''
+  return `Invalid policy at ${first.path}: ${first.message}${more}`
+}
 
 /** Whose policy: one project's, or (null) the whole organisation's. */
 interface PolicyOwner {
@@ -179,3 +218,36 @@ function rowOf(row: Row): PolicyRow {
 }
 
 const storedOf = (row: LongRow): StoredPolicy => ({ ...rowOf(row), source: row.source })
+
+/** The document that counts for a session, read once when it is created. */
+interface LoadedPolicy {
+  name: string
+  version: number
+  /** null: the whole organisation's. */
+  project: string | null
+  policy: Policy
+}
+
+/** The project's newest, else the organisation's; null: none, so the built-in one counts. */
+export async function loadPolicyFor(
+  db: Db,
+  organisationId: string,
+  project: string,
+): Promise<LoadedPolicy | null> {
+  const found = await Promise.all(
+    [project, null].map((scope) => findNewestPolicy(db, { organisationId, project: scope })),
+  )
+  const stored = found.find((one) => one !== null && !one.removed)
+  return stored ? loadedOf(stored) : null
+}
+
+function loadedOf(stored: StoredPolicy): LoadedPolicy {
+  const { name, version, project } = stored
+  return { name, version, project, policy: policyOf(stored) }
+}
+
+/** A removed version has no document, so it cannot get here. What it extends was fixed when it was stored. */
+export function policyOf({ source, format, version, extends: builtin }: StoredPolicy): Policy {
+  const { extends: _, ...own } = mustParseStored(source ?? '', format)
+  return { ...own, version, ...(builtin === 'none' ? {} : { builtin }) }
+}

@@ -2,8 +2,7 @@ import { AppError } from '../../../contract/error.ts'
 import type { SkillDetails, SkillTarget } from '../../../contract/skill.ts'
 import type { Db } from '../../ports.ts'
 import { skillChangeStatement } from './changes.ts'
-import { loadSkill, mustFindSkillVersion } from './rows.ts'
-import { viewSkill } from './skills.ts'
+import { loadSkill, mustFindSkillVersion, viewSkill } from './skills.ts'
 import { mustMayActivateVersion, type VersionCaller } from './versions.ts'
 
 const maxAttachments = 200

@@ -1,7 +1,7 @@
 import type { SkillTarget, SkillVersion } from '../../../contract/skill.ts'
 import type { Db } from '../../ports.ts'
 import { type RegisteredSkill, type ResolveQuery, skillTargets } from './resolve.ts'
-import { versionColumns, versionOf, type VersionRow, visible } from './rows.ts'
+import { versionColumns, versionOf, type VersionRow, visible } from './skills.ts'
 
 interface Owner {
   organisationId: string

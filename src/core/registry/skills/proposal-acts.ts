@@ -12,7 +12,7 @@ import {
   viewProposal,
   wrongProposalState,
 } from './proposals.ts'
-import { loadSkill } from './rows.ts'
+import { loadSkill } from './skills.ts'
 import { addVersionStatements, mustMayActivateVersion, type VersionCaller } from './versions.ts'
 
 export async function submitProposal(

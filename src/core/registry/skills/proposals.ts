@@ -15,10 +15,10 @@ import { ruleApprovalTerms } from '../../policy/rules.ts'
 import type { Crypto, Db, DbStatement } from '../../ports.ts'
 import { hideSecretLikeText } from '../../redaction/secret-like.ts'
 import { limitValues } from '../place.ts'
-import { loadPolicyFor } from '../policies/load.ts'
+import { loadPolicyFor } from '../policies/policies.ts'
 import { proposalDiff } from './proposal-diff.ts'
-import { findSkillVersion, loadSkill, type SkillCaller, visible } from './rows.ts'
-import { skillSaying } from './versions.ts'
+import { findSkillVersion, loadSkill, type SkillCaller, visible } from './skills.ts'
+import { checkedSkillVersion } from './versions.ts'
 
 /** Who proposes: a key, or a session's sandbox, which nobody is. */
 export interface Asker {
@@ -44,7 +44,7 @@ export async function createProposal(
   const base = await findSkillVersion(db, skill, skill.currentVersion)
   const { description = base?.description ?? skill.description, source } = input
   const { compatibility = base?.compatibility ?? '' } = input
-  const saying = await skillSaying(crypto, { description, compatibility, source })
+  const saying = await checkedSkillVersion(crypto, { description, compatibility, source })
   if (saying.sha256 === base?.sha256) throw saysTheSame(base.version)
   const about = { skillId: skill.id, baseVersion: skill.currentVersion, sha256: saying.sha256 }
   const hash = await crypto.sha256(canonicalJson(about))

@@ -1,6 +1,6 @@
 import type { SkillUsage } from '../../../contract/skill-usage.ts'
 import type { Db } from '../../ports.ts'
-import type { SkillCaller } from './rows.ts'
+import type { SkillCaller } from './skills.ts'
 
 /** Of a skill that was loaded for its caller, newest first. A key for own sessions sees the uses in these alone. */
 export async function listSkillUsage(

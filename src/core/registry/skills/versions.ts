@@ -16,7 +16,7 @@ import type { Crypto, Db, DbStatement } from '../../ports.ts'
 import { hideSecretLikeText } from '../../redaction/secret-like.ts'
 import { keyAllowsScope } from '../keys.ts'
 import { skillChangeStatement, newestVersion } from './changes.ts'
-import { loadSkill, mustFindSkillVersion, type SkillCaller } from './rows.ts'
+import { loadSkill, mustFindSkillVersion, type SkillCaller } from './skills.ts'
 
 export interface VersionCaller extends SkillCaller {
   scopes?: readonly Scope[]
@@ -28,7 +28,7 @@ export interface Saying extends Pick<SkillVersion, 'description' | 'compatibilit
 }
 
 /** Or refuses what must not be stored. */
-export async function skillSaying(
+export async function checkedSkillVersion(
   crypto: Pick<Crypto, 'sha256'>,
   said: Omit<Saying, 'sha256'>,
 ): Promise<Saying> {
@@ -57,7 +57,7 @@ export async function addSkillVersion(
   const skill = await loadSkill(db, caller, skillId)
   if (input.activate) mustMayActivateVersion(caller, skill)
   const { description = skill.description, compatibility, source } = input
-  const saying = await skillSaying(crypto, { description, compatibility, source })
+  const saying = await checkedSkillVersion(crypto, { description, compatibility, source })
   const { keyId: actor } = caller
   await db.batch(
     addVersionStatements(now, {

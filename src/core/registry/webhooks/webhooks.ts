@@ -9,7 +9,7 @@ import {
   type WebhookEvent,
   type WebhookTest,
 } from '../../../contract/webhook.ts'
-import { alreadyMade } from '../keys.ts'
+import { keyAlreadyMade } from '../keys.ts'
 import type { Clock, Crypto, Db, WebhookSender } from '../../ports.ts'
 import { postError, isDelivered, signedPost } from './post.ts'
 
@@ -65,7 +65,7 @@ export async function insertWebhook(
     },
   ])
   const made = await findWebhook(db, { organisationId, webhookId: id })
-  if (made && !(await isSealedBy(db, id, sealed))) throw alreadyMade('webhook', id)
+  if (made && !(await isSealedBy(db, id, sealed))) throw keyAlreadyMade('webhook', id)
   if (made) return { ...webhookOf(made), secret }
   throw new AppError(
     'wrong_state',

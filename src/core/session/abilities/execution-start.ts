@@ -7,7 +7,7 @@ import { checkInputs } from '../../abilities/inputs.ts'
 import { hashText } from '../../hash.ts'
 import type { Sql } from '../../ports.ts'
 import { type AbilityCopy, insertExecution, type NewExecution } from '../executions/rows.ts'
-import { abilityWorkflow, changeRun, createRun } from '../runs/rows.ts'
+import { abilityWorkflow, changeRun, insertRun } from '../runs/rows.ts'
 import { masked } from './secrets.ts'
 
 /** What an execution begins with. Its secret inputs are elsewhere. */
@@ -29,7 +29,7 @@ export function startExecution(sql: Sql, now: number, start: NewStart): NewExecu
   const { id, runId, ability, parent } = start
   const { settings } = ability.definition
   const part = parent === null ? '' : ` (step ${parent.stepId} of ${parent.id})`
-  createRun(sql, now, runId, {
+  insertRun(sql, now, runId, {
     ...{ intent: `Ability ${ability.name}${part}`, workflow: abilityWorkflow, implicit: false },
   })
   changeRun(sql, now, runId, 'start', null)

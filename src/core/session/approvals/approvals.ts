@@ -17,7 +17,7 @@ import { guardSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { addGrant, endGrant } from './grants.ts'
 import { mustRun, recordOnRun } from '../runs/rows.ts'
-import { voteOn } from './vote.ts'
+import { voteOnApproval } from './vote.ts'
 
 export interface ApprovalsApi {
   /** Newest first; of one run, or of all. */
@@ -73,7 +73,7 @@ export class Approvals implements RoomOf<ApprovalsApi> {
     if (overdueApprovals(store, clock()).length > 0) this.#expire()
     const approval = this.#kernel.commit((sql, now) => {
       if (vote.resolution === 'approved') this.#mustHaveWalls(mustApproval(sql, approvalId))
-      const row = voteOn(sql, now, approvalId, caller, vote)
+      const row = voteOnApproval(sql, now, approvalId, caller, vote)
       if (row.state === 'approved' && vote.remember) addGrant(sql, now, row, vote.remember)
       this.#asker.answered(sql, now, row)
       return toApproval(sql, row)

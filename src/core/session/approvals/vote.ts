@@ -12,7 +12,7 @@ import {
 } from './rows.ts'
 
 /** A person's word. The row as it is afterwards: still pending while its quorum is not reached. */
-export function voteOn(
+export function voteOnApproval(
   sql: Sql,
   now: number,
   id: string,

@@ -9,7 +9,7 @@ import {
 } from '../calls/tools/completion.ts'
 import { addToOutbox } from '../../actor/outbox.ts'
 import type { Sql } from '../../ports.ts'
-import { createRun } from '../runs/rows.ts'
+import { insertRun } from '../runs/rows.ts'
 import type { Answer } from '../../../contract/ask.ts'
 import { appendEvent } from '../log/events.ts'
 import { sealRun } from '../steps/stop-run.ts'
@@ -52,7 +52,7 @@ export function startAutomationRun(sql: Sql, now: number, id: string, runId: str
     now,
   )
   const intent = `Automation "${id}"`
-  createRun(sql, now, runId, { intent, workflow: 'automation', implicit: false })
+  insertRun(sql, now, runId, { intent, workflow: 'automation', implicit: false })
   projectAutomationRun(sql, now)
 }
 

@@ -12,18 +12,18 @@ import { deadlineAttempts, clearDeadline, setDeadline } from '../../actor/deadli
 import type { BudgetAnswer, BudgetClaim } from '../../organisation/record/api.ts'
 import type { Sql } from '../../ports.ts'
 import {
-  followBudget,
-  followBudgetOfRuns,
+  followSpending,
+  followSpendingOfRuns,
   type Headroom,
   spendingHeadroom,
   modelSpendingRoom,
-  saveBudget,
-  setSharedBudgetReason,
+  saveSpendingLimits,
+  setSharedSpendingReason,
   sharedReason,
   spentReasons,
-  tellBudgetWarnings,
+  tellSpendingWarnings,
   usedAmounts,
-  viewBudget,
+  viewSpending,
 } from './spending.ts'
 import { correctBudget } from './corrections.ts'
 import type { Caller } from '../record/caller.ts'
@@ -83,7 +83,7 @@ export class SessionBudget implements RoomOf<BudgetApi> {
 
   async view(caller: Caller): Promise<BudgetView> {
     guardSession(this.#kernel, caller)
-    return viewBudget(this.#kernel.ports.sql, this.#kernel.ports.now())
+    return viewSpending(this.#kernel.ports.sql, this.#kernel.ports.now())
   }
 
   async set(caller: Caller, limits: Budget): Promise<BudgetView> {
@@ -91,7 +91,7 @@ export class SessionBudget implements RoomOf<BudgetApi> {
     guardOpenSession(session)
     const others = modelsOfSubagents(pinnedAgents(this.#kernel.ports.sql))
     for (const id of [session.model, ...others]) budgetMustHavePrice(this.#kernel, id, limits)
-    this.#kernel.commit((sql, now) => saveBudget(sql, now, limits, caller.keyId))
+    this.#kernel.commit((sql, now) => saveSpendingLimits(sql, now, limits, caller.keyId))
     this.#onHeadroom()
     return this.view(caller)
   }
@@ -113,7 +113,7 @@ export class SessionBudget implements RoomOf<BudgetApi> {
     budget: () => this.#onClock(),
     'budget.room': () => this.#onGranted(),
     // Runs that were too many for the commit in which the budget was spent, or was there again.
-    'budget.runs': () => this.#kernel.commit((sql, now) => followBudgetOfRuns(sql, now)),
+    'budget.runs': () => this.#kernel.commit((sql, now) => followSpendingOfRuns(sql, now)),
     slice: () => this.#onSlice(),
     'slice.return': () => this.#returnSlice(),
   }
@@ -192,8 +192,8 @@ export class SessionBudget implements RoomOf<BudgetApi> {
         clearDeadline(sql, 'slice')
         // Whoever asked for it goes on by itself. What waited before is looked at by the alarm, also after a crash.
         if (isWaitedFor(sql)) setDeadline(sql, 'budget.room', at)
-        tellBudgetWarnings(sql, at, warnings)
-        setSharedBudgetReason(sql, at, '')
+        tellSpendingWarnings(sql, at, warnings)
+        setSharedSpendingReason(sql, at, '')
         // It came too late to be used.
         if (!this.#isOpen()) setDeadline(sql, 'slice.return', at)
       })
@@ -226,7 +226,7 @@ export class SessionBudget implements RoomOf<BudgetApi> {
   #refused(reason: string): void {
     this.#kernel.commit((sql, now) => {
       if (!this.#isOpen()) return
-      setSharedBudgetReason(sql, now, reason)
+      setSharedSpendingReason(sql, now, reason)
       const { attempt, ms } = nextTry(sql)
       setDeadline(sql, 'slice', now + ms, attempt)
     })
@@ -249,7 +249,7 @@ export class SessionBudget implements RoomOf<BudgetApi> {
   #noneNeeded(): void {
     this.#kernel.commit((sql, now) => {
       clearDeadline(sql, 'slice')
-      if (this.#isOpen()) setSharedBudgetReason(sql, now, '')
+      if (this.#isOpen()) setSharedSpendingReason(sql, now, '')
     })
   }
 
@@ -259,7 +259,7 @@ export class SessionBudget implements RoomOf<BudgetApi> {
 
   /** Time alone may have used it up. */
   async #onClock(): Promise<void> {
-    this.#kernel.commit((sql, now) => followBudget(sql, now))
+    this.#kernel.commit((sql, now) => followSpending(sql, now))
     await this.#ensureSlice()
   }
 

@@ -8,7 +8,7 @@ import {
 import type { Sql } from '../../ports.ts'
 import { appendEvent } from '../log/events.ts'
 import { loadSlice, saveSlice } from './slice.ts'
-import { followBudget, setBudgetUsed, usedAmounts } from './spending.ts'
+import { followSpending, setSpendingUsed, usedAmounts } from './spending.ts'
 import { openRun, recordOnRun } from '../runs/rows.ts'
 
 /** What was counted is wrong, and a person says what is right. Runs that waited for it go on. */
@@ -20,7 +20,7 @@ export function correctBudget(
 ): BudgetCorrection {
   const before = usedAmounts(sql, now)
   const after = correctedBudget(before, used)
-  setBudgetUsed(sql, now, after)
+  setSpendingUsed(sql, now, after)
   const slice = loadSlice(sql)
   // What the organisation has been told already stays its own affair: nothing of the slice is given back twice.
   const since = { ...slice.since }
@@ -36,6 +36,6 @@ export function correctBudget(
   appendEvent(sql, now, 'budget.corrected', correction)
   const run = openRun(sql)
   if (run) recordOnRun(sql, now, run.id, 'budget.corrected', correction)
-  followBudget(sql, now)
+  followSpending(sql, now)
   return correction
 }

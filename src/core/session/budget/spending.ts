@@ -127,7 +127,7 @@ const spentReason = (measure: Measure) =>
 /** Runs and queued turns wait until it is raised. */
 export const isBlocked = (sql: Sql): boolean => load(sql).blocked === 1
 
-export function viewBudget(sql: Sql, now: number): BudgetView {
+export function viewSpending(sql: Sql, now: number): BudgetView {
   const row = load(sql)
   return {
     limits: limitsOf(row),
@@ -137,20 +137,20 @@ export function viewBudget(sql: Sql, now: number): BudgetView {
 }
 
 /** Raised or lowered. Whatever was told of the old one is told again of the new one. */
-export function saveBudget(sql: Sql, now: number, limits: Budget, actor: string): void {
+export function saveSpendingLimits(sql: Sql, now: number, limits: Budget, actor: string): void {
   sql.run(`update budget set limits = ?, warned = '[]'`, JSON.stringify(limits))
   const run = openRun(sql)
   if (run) recordOnRun(sql, now, run.id, 'budget.raised', { limits, actor })
-  followBudget(sql, now)
+  followSpending(sql, now)
 }
 
-export function setSharedBudgetReason(sql: Sql, now: number, reason: string): void {
+export function setSharedSpendingReason(sql: Sql, now: number, reason: string): void {
   sql.run('update budget set shared_reason = ?', reason)
-  followBudget(sql, now)
+  followSpending(sql, now)
 }
 
 /** In place of what was counted. The clock of a running turn begins anew. */
-export function setBudgetUsed(sql: Sql, now: number, used: Amounts): void {
+export function setSpendingUsed(sql: Sql, now: number, used: Amounts): void {
   sql.run(
     `update budget set wall_ms = ?, tool_calls = ?, tokens = ?, money_micros = ?, warned = '[]',
        running_since = case when running_since is null then null else ? end`,
@@ -172,11 +172,11 @@ export function addSpending(sql: Sql, now: number, spent: Partial<Amounts>): voi
     moneyMicros,
   )[0]
   // Every tool comes by here: mostly there is nothing that it could reach.
-  if (row?.limits !== '{}' || row.blocked === 1) followBudget(sql, now)
+  if (row?.limits !== '{}' || row.blocked === 1) followSpending(sql, now)
 }
 
 /** Time counts while a turn runs that waits for no budget. */
-export function startBudgetClock(sql: Sql, now: number): void {
+export function startSpendingClock(sql: Sql, now: number): void {
   sql.run(
     `update budget set running_since = coalesce(running_since, ?)
      where blocked = 0 and exists (select 1 from turns where state = 'running')`,
@@ -185,9 +185,9 @@ export function startBudgetClock(sql: Sql, now: number): void {
   armClock(sql, now)
 }
 
-export function stopBudgetClock(sql: Sql, now: number): void {
+export function stopSpendingClock(sql: Sql, now: number): void {
   holdClock(sql, now)
-  followBudget(sql, now)
+  followSpending(sql, now)
 }
 
 function holdClock(sql: Sql, now: number): void {
@@ -200,7 +200,7 @@ function holdClock(sql: Sql, now: number): void {
 }
 
 /** Tells of 80 %, makes every open run wait at 100 %, and lets them go on once there is room again. */
-export function followBudget(sql: Sql, now: number): void {
+export function followSpending(sql: Sql, now: number): void {
   const row = load(sql)
   warn(sql, now, row)
   const [reason] = reasonsOf(row, now)
@@ -218,11 +218,11 @@ function warn(sql: Sql, now: number, row: BudgetRow): void {
     if (limit === null || used[measure] < limit * warnAt) return []
     return [{ measure: name, used: used[measure] / unit, limit: limit / unit }]
   })
-  tellBudgetWarnings(sql, now, due)
+  tellSpendingWarnings(sql, now, due)
 }
 
 /** Each measure once, however often its 80 % are seen. */
-export function tellBudgetWarnings(
+export function tellSpendingWarnings(
   sql: Sql,
   now: number,
   warnings: readonly { measure: string; used: number; limit: number }[],
@@ -256,7 +256,7 @@ function block(sql: Sql, now: number, row: BudgetRow, reason: string): void {
 function release(sql: Sql, now: number): void {
   sql.run('update budget set blocked = 0')
   letRunsGoOn(sql, now)
-  startBudgetClock(sql, now)
+  startSpendingClock(sql, now)
 }
 
 function letRunsGoOn(sql: Sql, now: number): void {
@@ -280,7 +280,7 @@ function runsNotYet(sql: Sql, now: number, state: 'waiting' | 'going on'): { id:
 }
 
 /** The next of the runs that were too many for one commit. */
-export function followBudgetOfRuns(sql: Sql, now: number): void {
+export function followSpendingOfRuns(sql: Sql, now: number): void {
   clearDeadline(sql, 'budget.runs')
   const row = load(sql)
   const [reason] = reasonsOf(row, now)

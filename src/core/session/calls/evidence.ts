@@ -19,7 +19,7 @@ interface EvidenceCall {
 }
 
 /** That of the running turn, else the session's open one; null: nothing keeps a timeline. */
-export function runOfCall(sql: Sql, tool: string): string | null {
+export function runOfCallEvidence(sql: Sql, tool: string): string | null {
   if (!evidenceTools.has(tool)) return null
   const [turn] = sql.all<{ run_id: string | null }>(
     `select run_id from turns where state = 'running' limit 1`,
@@ -28,12 +28,12 @@ export function runOfCall(sql: Sql, tool: string): string | null {
 }
 
 /** With the insert of the call: once, however often it runs. */
-export function recordEvidenceBegun(sql: Sql, now: number, call: EvidenceCall): void {
+export function recordCallEvidenceBegun(sql: Sql, now: number, call: EvidenceCall): void {
   if (call.tool === 'verify') note(sql, now, call, 'verification.started', {})
 }
 
 /** With the answer that stays: once, whoever has ended the call and however often it ran before. */
-export function recordEvidence(
+export function recordCallEvidence(
   sql: Sql,
   now: number,
   call: EvidenceCall,
@@ -49,7 +49,7 @@ export function recordEvidence(
 }
 
 /** It may run again, and is not over. */
-export function recordEvidenceError(
+export function recordCallEvidenceError(
   sql: Sql,
   now: number,
   call: EvidenceCall,

@@ -3,7 +3,12 @@ import { isName, nameInOutbox } from '../../actor/outbox.ts'
 import type { OutboxRow, Sql } from '../../ports.ts'
 import { hashText } from '../../hash.ts'
 import { appendEvent } from '../log/events.ts'
-import { recordEvidence, recordEvidenceBegun, recordEvidenceError, runOfCall } from './evidence.ts'
+import {
+  recordCallEvidence,
+  recordCallEvidenceBegun,
+  recordCallEvidenceError,
+  runOfCallEvidence,
+} from './evidence.ts'
 import { nextPageStart, pageOf } from '../../actor/paging.ts'
 
 /** What a callback finds when it arrives. Every branch is a row of the table in SPEC.md, area CALL. */
@@ -86,7 +91,7 @@ const isSent = (row: Pick<CallRow, 'args' | 'args_hash'>, sent: string): boolean
 /** Undefined if the id is known. One statement decides, since most ids are new. */
 function startCall(sql: Sql, now: number, input: BeginInput): Begin | undefined {
   const { tool, toolCallId, operationId } = input
-  const runId = runOfCall(sql, tool)
+  const runId = runOfCallEvidence(sql, tool)
   const inserted = sql.all(
     `insert into calls (tool, tool_call_id, operation_id, args, args_hash, state, runner, generation, attempts, started_at, run_id)
      values (?, ?, ?, ?, ?, 'pending', ?, ?, 1, ?, ?) on conflict do nothing returning n`,
@@ -101,7 +106,7 @@ function startCall(sql: Sql, now: number, input: BeginInput): Begin | undefined 
     runId,
   )
   if (inserted.length === 0) return undefined
-  if (runId !== null) recordEvidenceBegun(sql, now, { tool, toolCallId, operationId, runId })
+  if (runId !== null) recordCallEvidenceBegun(sql, now, { tool, toolCallId, operationId, runId })
   return announceStart(sql, now, {
     tool,
     tool_call_id: toolCallId,
@@ -240,13 +245,13 @@ function endCall(
 function tellRun(
   sql: Sql,
   now: number,
-  { tool, toolCallId, runId, operationId }: Parameters<typeof recordEvidence>[2],
+  { tool, toolCallId, runId, operationId }: Parameters<typeof recordCallEvidence>[2],
   end: End,
 ): void {
   const call = { tool, toolCallId, runId, operationId }
-  if (end.response === null) recordEvidenceError(sql, now, call, end.error ?? '')
+  if (end.response === null) recordCallEvidenceError(sql, now, call, end.error ?? '')
   else
-    recordEvidence(sql, now, call, {
+    recordCallEvidence(sql, now, call, {
       success: end.success === true,
       reason: reasonOf(end),
       data: (JSON.parse(end.response) as ToolResult).data,

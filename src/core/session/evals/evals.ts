@@ -9,7 +9,7 @@ import type { Operations } from '../operations/operations.ts'
 import type { Caller } from '../record/caller.ts'
 import { guardSession, guardEntry, guardOpenSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { createRun, evalWorkflow, mustRun, ownedId } from '../runs/rows.ts'
+import { insertRun, evalWorkflow, mustRun, ownedId } from '../runs/rows.ts'
 
 /** What its eval run must know of an attempt, beside its turn and its events. */
 export interface AttemptFacts {
@@ -145,7 +145,7 @@ export class Evals implements RoomOf<EvalsApi> {
     const { id } = this.#kernel.session()
     return onceByKey(sql, now, { scope: 'eval', key: 'run', body: null }, () => {
       const runId = ownedId('run', id, this.#kernel.ports.crypto.random(8))
-      createRun(sql, now, runId, {
+      insertRun(sql, now, runId, {
         intent: 'Evaluate the attempt',
         workflow: evalWorkflow,
         implicit: false,

@@ -20,7 +20,7 @@ import type { Operations } from '../operations/operations.ts'
 import type { Caller } from '../record/caller.ts'
 import { guardSession, guardEntry, guardOpenSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { createRun, mustRun, ownedId, recordOnRun, reviewWorkflow } from '../runs/rows.ts'
+import { insertRun, mustRun, ownedId, recordOnRun, reviewWorkflow } from '../runs/rows.ts'
 import {
   aboutOf,
   addEvidenceDecision,
@@ -148,7 +148,7 @@ export class Rejecting {
   #openRun(sql: Sql, now: number, runId: string): string {
     const id = ownedId('run', this.#kernel.session().id, this.#kernel.ports.crypto.random(8))
     const intent = `Reject changes of ${runId}`
-    createRun(sql, now, id, { intent, workflow: reviewWorkflow, implicit: false })
+    insertRun(sql, now, id, { intent, workflow: reviewWorkflow, implicit: false })
     return id
   }
 

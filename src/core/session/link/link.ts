@@ -19,7 +19,7 @@ import type { Sql } from '../../ports.ts'
 import type { Operations } from '../operations/operations.ts'
 import { operationReport } from '../operations/reports.ts'
 import { ownedId } from '../runs/rows.ts'
-import { runOfPrompt } from '../turns/run-turns.ts'
+import { runOfTurnPrompt } from '../turns/run-turns.ts'
 import { endWorktreeStep, worktreeStepResult } from '../operations/worktrees.ts'
 import { denyOpenQuestions } from '../gate/questions.ts'
 import { Deltas } from '../log/deltas.ts'
@@ -35,11 +35,11 @@ import { parseMessage } from './message.ts'
 import { loseBrokenSandbox } from '../steps/lose-sandbox.ts'
 import { isLive, loadSession } from '../record/record.ts'
 import { pulseLost } from '../generations/pulse.ts'
-import { agentCalled, nowReady } from '../steps/agent-ready.ts'
+import { agentHello, agentNowReady } from '../steps/agent-ready.ts'
 import { parsePlausible } from '../log/plausible.ts'
 import { isOver } from '../record/record.ts'
 import { changeSandbox } from '../generations/sandbox-states.ts'
-import { watchTurnSilence, turnPromptTaken } from '../turns/silence.ts'
+import { watchTurnSilence, endTurnSilence } from '../turns/silence.ts'
 import {
   addTurn,
   countQueuedTurns,
@@ -156,7 +156,7 @@ export class Link {
     this.#commands.linkOpened()
     this.#kernel.commit((sql, now) => {
       appendEvent(sql, now, 'link.connected', { generation, agent: hello.agent })
-      agentCalled(sql, now, generation, hello.ready)
+      agentHello(sql, now, generation, hello.ready)
     })
     await this.#kernel.crash('link.greeted')
     return null
@@ -166,7 +166,7 @@ export class Link {
     this.#kernel.commit((sql, now) => {
       this.#gate.saveEnforcement(sql, ready.enforces ?? [])
       this.#gate.saveEnclosure(sql, generation, ready.enclosure)
-      if (changeSandbox(sql, now, 'ready', null)) nowReady(sql, now, generation)
+      if (changeSandbox(sql, now, 'ready', null)) agentNowReady(sql, now, generation)
     })
     const { id } = this.#kernel.session()
     this.#kernel.ports.log('info', 'Sandbox ready', {
@@ -243,7 +243,7 @@ export class Link {
       if (command.kind === 'prompt' && ok) {
         noteTold(sql, generation, now)
         noteTurnDelivered(sql, command.id, (parsed.data as Sent).opencodeSessionId)
-        if (runningTurn(sql)?.id === command.id) turnPromptTaken(sql, now, parsed.data)
+        if (runningTurn(sql)?.id === command.id) endTurnSilence(sql, now, parsed.data)
       }
       // A prompt that could not be handed to OpenCode has no agent event to end its turn.
       if (command.kind === 'prompt' && !ok) {
@@ -269,7 +269,7 @@ export class Link {
     const { crypto } = this.#kernel.ports
     addTurn(sql, now, {
       id: turnIdOf(id, crypto.random(8)),
-      runId: runOfPrompt(sql, now, {
+      runId: runOfTurnPrompt(sql, now, {
         runId: null,
         freshRunId: ownedId('run', id, crypto.random(8)),
         text: prompt,

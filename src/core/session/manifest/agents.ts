@@ -9,7 +9,7 @@ interface AgentsInput {
 }
 
 /** The text of opencode.json with the session's agents in it. The copy in the workspace has none: they are not the repository's. */
-export function withAgents(config: string, { agents = null, models }: AgentsInput): string {
+export function manifestWithAgents(config: string, { agents = null, models }: AgentsInput): string {
   if (agents === null) return config
   // Put together as text, since the escapes must stand in it.
   return config.replace(

@@ -8,7 +8,7 @@ import { isToolOf } from '../../../contract/tools.ts'
 import { opencodeVersion } from '../../../contract/version.ts'
 import type { Crypto } from '../../ports.ts'
 import type { PinnedAgents } from '../pins/agents.ts'
-import { withAgents } from './agents.ts'
+import { manifestWithAgents } from './agents.ts'
 import { gatePluginText } from './gate-plugin.ts'
 import { actionsGuideText, instructionsGuideText } from './guides.ts'
 import { instructionsPath, opencodeConfig, pluginPath } from './opencode-config.ts'
@@ -86,7 +86,7 @@ function fileTexts(input: ManifestInput, tools: ToolFile[], marker: string): Fil
     skills: skillFolders(input),
   })
   const config = `${JSON.stringify(opencodeConfig(input), null, 2)}\n`
-  const ownConfig = withAgents(config, input)
+  const ownConfig = manifestWithAgents(config, input)
   const shown = input.tools.filter((tool) => isToolOf(tool, input))
   const given = input.memories ? [input.memories] : []
   const instructions = [input.prompt, ...given, instructionsGuideText(layout, shown)].join('\n\n')

@@ -13,7 +13,7 @@ import { loadAttemptTerms } from '../record/attempt-terms.ts'
 import { givenSkillTexts } from '../skills/texts.ts'
 import { memoriesText } from './memories.ts'
 import { listUpstreams } from '../upstreams/upstreams.ts'
-import { sessionPrompt } from './prompt.ts'
+import { manifestPrompt } from './prompt.ts'
 import type { SessionRecord } from '../record/record.ts'
 
 /** What this session's sandbox is to contain. */
@@ -30,7 +30,7 @@ export async function sessionManifest(
     {
       sessionId: session.id,
       layout,
-      prompt: sessionPrompt(session, layout, run?.id ?? null).text,
+      prompt: manifestPrompt(session, layout, run?.id ?? null).text,
       model: parseModel(session.model, models),
       models,
       effort: session.reasoningEffort,

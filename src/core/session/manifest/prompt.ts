@@ -3,7 +3,7 @@ import { type SelectedPrompt, selectPrompt } from '../../../contract/prompts.ts'
 import type { SessionRecord } from '../record/record.ts'
 
 /** What the model is told in this sandbox. */
-export function sessionPrompt(
+export function manifestPrompt(
   session: SessionRecord,
   layout: Pick<Layout, 'workspace' | 'envFile'>,
   automationRunId: string | null,
@@ -19,11 +19,11 @@ export function sessionPrompt(
 }
 
 /** Who wrote it, and what is worth a warning: neither depends on the sandbox. */
-export function promptOrigin(
+export function manifestPromptOrigin(
   session: SessionRecord,
   automationRunId: string | null,
 ): Pick<SelectedPrompt, 'source' | 'warnings'> {
-  const { source, warnings } = sessionPrompt(
+  const { source, warnings } = manifestPrompt(
     session,
     { workspace: '', envFile: '' },
     automationRunId,

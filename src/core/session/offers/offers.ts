@@ -6,7 +6,7 @@ import {
 import { AppError } from '../../../contract/error.ts'
 import { OfferedAbility } from '../../../contract/offered-ability.ts'
 import type { RoomOf } from '../../actor/room.ts'
-import { findRunnable } from '../../registry/abilities/abilities.ts'
+import { findRunnableAbility } from '../../registry/abilities/abilities.ts'
 import { withHookFiles } from '../../registry/abilities/hook-files.ts'
 import type { Commands } from '../commands/commands.ts'
 import type { AbilityCopy } from '../executions/rows.ts'
@@ -70,7 +70,7 @@ export class Offers implements RoomOf<OffersApi> {
     if (found && (isMeant || (trusts && version === null))) return await this.#copied(found, name)
     if (isMeant) return null
     const { organisationId, project } = this.#kernel.session()
-    const stored = await findRunnable(
+    const stored = await findRunnableAbility(
       ...([this.#kernel.ports.db(), { organisationId, project }] as const),
       ...([plain, version] as const),
     )

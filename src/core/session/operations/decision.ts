@@ -27,7 +27,7 @@ export const askerOf = ({
 })
 
 /** The decision is recorded before anything else happens; then the operation is blocked, parked, or may start. */
-export function recordDecision(
+export function recordOperationDecision(
   sql: Sql,
   now: number,
   asker: ApprovalAsker,

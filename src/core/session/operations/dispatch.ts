@@ -42,11 +42,11 @@ export function dispatchNext(
   now: number,
   row: OperationRow,
 ): void {
-  dispatch(kernel, sql, now, reserveForDispatch(kernel, sql, now, row).id, row)
+  dispatchOperation(kernel, sql, now, reserveForDispatch(kernel, sql, now, row).id, row)
 }
 
 /** Into the sandbox's hands, once. Where nothing can carry it out the attempt has failed, and says why. */
-export function dispatch(
+export function dispatchOperation(
   kernel: SessionKernel,
   sql: Sql,
   now: number,

@@ -39,9 +39,9 @@ import {
   loadAttempt,
   suspectAttempt,
 } from './attempts.ts'
-import { dispatch, reserveForDispatch, dispatchNext } from './dispatch.ts'
+import { dispatchOperation, reserveForDispatch, dispatchNext } from './dispatch.ts'
 import { operationMustFitLink, mustOperation, toOperation } from './rows.ts'
-import { askerOf, type NewOperation, recordDecision } from './decision.ts'
+import { askerOf, type NewOperation, recordOperationDecision } from './decision.ts'
 import { evaluateRetry } from './retry.ts'
 import { mustOpenRun, ownedId, recordOnRun, type RunRow } from '../runs/rows.ts'
 import { beginWorktreeStep, type StepKind } from './worktrees.ts'
@@ -170,7 +170,7 @@ export class Operations implements RoomOf<OperationsApi> {
     const { operation, id: operationId, evaluateOnly } = fresh
     const judged = { run, operation, operationId, step }
     const verdict = judgeOperation(this.#policy, sql, now, judged)
-    const row = recordDecision(sql, now, asker, run, fresh, verdict)
+    const row = recordOperationDecision(sql, now, asker, run, fresh, verdict)
     if (!evaluateOnly && row.decision === 'allow') dispatchNext(this.#kernel, sql, now, row)
     return operationId
   }
@@ -267,7 +267,7 @@ export class Operations implements RoomOf<OperationsApi> {
       guardOpenSession(guardSession(this.#kernel, caller))
       const attempt = loadAttempt(sql, id)
       mustOpenRun(sql, attempt.runId)
-      dispatch(this.#kernel, sql, now, id, mustOperation(sql, attempt.operationId))
+      dispatchOperation(this.#kernel, sql, now, id, mustOperation(sql, attempt.operationId))
       return attempt.operationId
     })
     return this.#view(operationId)

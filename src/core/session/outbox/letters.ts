@@ -1,6 +1,6 @@
 import type { DeadLettersResent, DeadLetterView } from '../../../contract/status.ts'
 import type { RoomOf } from '../../actor/room.ts'
-import { countLetters, listLetters, resendLetters } from '../../actor/dead-letters.ts'
+import { countDeadLetters, listDeadLetters, resendDeadLetters } from '../../actor/dead-letters.ts'
 import type { Listed } from '../record/caller.ts'
 import type { Caller, Page } from '../record/caller.ts'
 import { guardSession } from '../record/guards.ts'
@@ -29,7 +29,7 @@ export class Letters implements RoomOf<LettersApi> {
     guardSession(this.#kernel, caller)
     await this.#outbox.ask().catch(() => undefined)
     guardSession(this.#kernel, caller)
-    return listLetters(this.#kernel.ports.sql, page, canBeTold)
+    return listDeadLetters(this.#kernel.ports.sql, page, canBeTold)
   }
 
   async resend(caller: Caller, seqs: number[] | null): Promise<DeadLettersResent> {
@@ -37,8 +37,8 @@ export class Letters implements RoomOf<LettersApi> {
     await this.#outbox.ask()
     guardSession(this.#kernel, caller)
     return this.#kernel.commit((sql, now) => {
-      const sent = resendLetters(sql, now, seqs, (kind) => tellSessionAnew(sql, now, kind))
-      return { sent, left: countLetters(sql) }
+      const sent = resendDeadLetters(sql, now, seqs, (kind) => tellSessionAnew(sql, now, kind))
+      return { sent, left: countDeadLetters(sql) }
     })
   }
 }

@@ -1,7 +1,7 @@
 import type { Room } from '../../actor/room.ts'
 import type { Written } from '../../actor/writes.ts'
 import { keepDeadLetters } from '../../actor/dead-letters.ts'
-import { backoffMs } from '../../actor/jitter.ts'
+import { jitteredBackoffMs } from '../../actor/jitter.ts'
 import { clearDeadline, clearTakenDeadline, setDeadline } from '../../actor/deadlines.ts'
 import { describeCalls } from '../calls/rows.ts'
 import {
@@ -162,7 +162,7 @@ export class Outbox implements Room {
 
   #putOff(error: unknown): void {
     const { ports } = this.#kernel
-    const delayMs = backoffMs(this.#failures)
+    const delayMs = jitteredBackoffMs(this.#failures)
     this.#failures += 1
     this.#notBefore = ports.now() + delayMs
     const reason = error instanceof Error ? error.message : String(error)

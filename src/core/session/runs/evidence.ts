@@ -2,7 +2,7 @@ import type { EvidenceSummary } from '../../../contract/run.ts'
 import type { Sql } from '../../ports.ts'
 
 /** What was shown for a run, counted from its timeline. */
-export function summarizeEvidence(sql: Sql, runId: string): EvidenceSummary {
+export function summarizeRunEvidence(sql: Sql, runId: string): EvidenceSummary {
   const counts = new Map(
     sql
       .all<{ kind: string; detail: string | null; count: number }>(

@@ -8,7 +8,7 @@ import { appendEvent } from '../log/events.ts'
 import { listPins } from '../pins/pins.ts'
 import { loadSession } from '../record/record.ts'
 import { addDelivery } from '../webhooks/deliveries.ts'
-import { appendRunEvent } from './timeline.ts'
+import { appendToTimeline } from './timeline.ts'
 import { endCause, hasEnded, nextRunStatus, type RunCause } from './transitions.ts'
 
 export interface RunRow {
@@ -43,7 +43,7 @@ const shownIntent = 4000
 export const ownedId = (prefix: string, sessionId: string, suffix: string): string =>
   `${prefix}_${sessionId.slice(4)}${suffix}`
 
-export function createRun(
+export function insertRun(
   sql: Sql,
   now: number,
   id: string,
@@ -156,7 +156,7 @@ export function recordOnRun(
   kind: RunEventKind,
   data: Record<string, unknown>,
 ): number {
-  return appendRunEvent(sql, now, runId, kind, data)
+  return appendToTimeline(sql, now, runId, kind, data)
 }
 
 export function findRun(sql: Sql, runId: string): RunRow | undefined {

@@ -29,10 +29,10 @@ import {
   loadCheckpoint,
   resumeFromCheckpoint,
 } from './checkpoints.ts'
-import { summarizeEvidence } from './evidence.ts'
+import { summarizeRunEvidence } from './evidence.ts'
 import {
   changeRun,
-  createRun,
+  insertRun,
   listRuns,
   mustOpenRun,
   mustRun,
@@ -45,8 +45,8 @@ import {
   waitsOf,
 } from './rows.ts'
 import {
-  lastRunEvents,
-  listRunEvents,
+  lastOfTimeline,
+  listTimeline,
   timelineLength,
   type TimelineRow,
   timelineRows,
@@ -143,7 +143,7 @@ export class Runs implements RoomOf<RunsApi> {
       if (known !== null) return toRun(sql, mustRun(sql, known))
       guardOpenSession(this.#kernel.session())
       mustHaveRoom(sql)
-      createRun(sql, now, fresh, { ...input, implicit: false })
+      insertRun(sql, now, fresh, { ...input, implicit: false })
       // With nothing left to use it waits from the start.
       this.#neighbours.followBudget(sql, now)
       if (key !== null) sql.run('insert into run_keys values (?, ?, ?)', key, body, fresh)
@@ -161,18 +161,18 @@ export class Runs implements RoomOf<RunsApi> {
     const { sql } = this.#kernel.ports
     return {
       run: toRun(sql, mustRun(sql, runId)),
-      events: lastRunEvents(sql, runId, shownEvents),
+      events: lastOfTimeline(sql, runId, shownEvents),
       checkpoints: listCheckpoints(sql, runId),
       approvals: this.#neighbours.approvals(sql, runId),
       attempts: this.#neighbours.attempts(sql, runId),
-      evidence: summarizeEvidence(sql, runId),
+      evidence: summarizeRunEvidence(sql, runId),
     }
   }
 
   async events(caller: Caller, runId: string, page: Page) {
     guardSession(this.#kernel, caller)
     const { sql } = this.#kernel.ports
-    const items = listRunEvents(sql, mustRun(sql, runId).id, page.after ?? 0, page.limit)
+    const items = listTimeline(sql, mustRun(sql, runId).id, page.after ?? 0, page.limit)
     const last = items.at(-1)?.seq
     const isMore = last !== undefined && last < timelineLength(sql, runId)
     return { items, next: isMore ? last : null }
@@ -235,7 +235,7 @@ export class Runs implements RoomOf<RunsApi> {
         mustOpenRun(sql, runId)
         return String(recordOnRun(sql, now, runId, kind, { ...data, by: caller.keyId }))
       })
-      return listRunEvents(sql, mustRun(sql, runId).id, Number(made) - 1, 1)[0] as RunEvent
+      return listTimeline(sql, mustRun(sql, runId).id, Number(made) - 1, 1)[0] as RunEvent
     })
   }
 

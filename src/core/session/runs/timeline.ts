@@ -28,7 +28,7 @@ export const headText = (runId: string, seq: number, hash: string): string =>
   `timeline-head\n${runId}\n${seq}\n${hash}`
 
 /** Append-only. The ledger receives the entry with its hash; the head is signed on its way there. */
-export function appendRunEvent(
+export function appendToTimeline(
   sql: Sql,
   now: number,
   runId: string,
@@ -92,14 +92,14 @@ function lastEntry(sql: Sql, runId: string): { seq: number; hash: string } | und
 }
 
 /** Oldest first. Empty only if there is nothing after `after`. */
-export function listRunEvents(sql: Sql, runId: string, after: number, limit: number): RunEvent[] {
+export function listTimeline(sql: Sql, runId: string, after: number, limit: number): RunEvent[] {
   const from = 'run_events where run_id = ? and seq > ?'
   const query = { from, by: 'seq', size: 'length(data)', limit }
   return pageThatFits<TimelineRow>(sql, query, runId, after).map(toRunEvent)
 }
 
 /** The newest, in order. */
-export function lastRunEvents(sql: Sql, runId: string, limit: number): RunEvent[] {
+export function lastOfTimeline(sql: Sql, runId: string, limit: number): RunEvent[] {
   const query = { from: 'run_events where run_id = ?', by: 'seq desc', size: 'length(data)', limit }
   return pageThatFits<TimelineRow>(sql, query, runId).map(toRunEvent).toReversed()
 }

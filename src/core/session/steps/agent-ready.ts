@@ -15,13 +15,13 @@ import { beginStart, retryStart, setStartRetryAt } from '../generations/sandbox-
 import { startNextTurn } from '../turns/rows.ts'
 
 /** The agent has said hello. The answer to its creation may have been lost, and with it the deadlines that follow. */
-export function agentCalled(sql: Sql, now: number, generation: number, isReady: boolean): void {
+export function agentHello(sql: Sql, now: number, generation: number, isReady: boolean): void {
   clearDeadline(sql, `sandbox.create:${generation}`)
   clearDeadline(sql, 'sandbox.check')
   if (noteConnected(sql, generation, now)) setDeadline(sql, `sandbox.connected:${generation}`, now)
   const before = loadSession(sql)
   const changed = changeSandbox(sql, now, isReady ? 'ready' : 'hello', null)
-  if (isReady && loadSession(sql).sandboxState === 'ready') nowReady(sql, now, generation)
+  if (isReady && loadSession(sql).sandboxState === 'ready') agentNowReady(sql, now, generation)
   if (isReady || !changed) return
   ensureDeadline(sql, 'sandbox.boot', now + bootMs)
   ensureDeadline(sql, 'sandbox.look', now + lookMs)
@@ -30,7 +30,7 @@ export function agentCalled(sql: Sql, now: number, generation: number, isReady: 
 }
 
 /** It can work: what waited for it begins, and from here on its idle time and its lifetime count. */
-export function nowReady(sql: Sql, now: number, generation: number): void {
+export function agentNowReady(sql: Sql, now: number, generation: number): void {
   for (const name of ['boot', 'look', 'start'] as const) clearDeadline(sql, `sandbox.${name}`)
   noteReady(sql, generation, now)
   setStartRetryAt(sql, null)

@@ -12,7 +12,12 @@ import { clearDeadline, hurryDeadline } from '../../actor/deadlines.ts'
 import { addToOutbox } from '../../actor/outbox.ts'
 import { nextPageStart, pageOf } from '../../actor/paging.ts'
 import type { Sql } from '../../ports.ts'
-import { isBlocked, spentReasons, startBudgetClock, stopBudgetClock } from '../budget/spending.ts'
+import {
+  isBlocked,
+  spentReasons,
+  startSpendingClock,
+  stopSpendingClock,
+} from '../budget/spending.ts'
 import { loadAttemptTerms } from '../record/attempt-terms.ts'
 import { noteTurnEnded, noteTurnStarted } from './run-turns.ts'
 import { addCommand, finishCommand, steerPrefix } from '../commands/rows.ts'
@@ -127,7 +132,7 @@ export function startNextTurn(sql: Sql, now: number, generation: number): void {
   watchTurnSilence(sql, now)
   appendEvent(sql, now, 'turn.started', { turnId: next.id, prompt: next.prompt })
   noteTurnStarted(sql, now, next.run_id, next.id)
-  startBudgetClock(sql, now)
+  startSpendingClock(sql, now)
   projectTurn(sql, now, next.id)
 }
 
@@ -166,7 +171,7 @@ export function endTurn(sql: Sql, now: number, end: TurnEnd): boolean {
   hurryDeadline(sql, 'close', now)
   // A prompt that has not been delivered by now must not start OpenCode any more.
   finishCommand(sql, end.turnId, false, 'The turn has ended')
-  stopBudgetClock(sql, now)
+  stopSpendingClock(sql, now)
   noteTurnEnded(sql, now, row.run_id, { id: row.id, state: end.state, reason: end.reason })
   projectTurn(sql, now, end.turnId)
   return true

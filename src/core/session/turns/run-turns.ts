@@ -2,7 +2,7 @@ import type { RunEnd } from '../../../contract/run.ts'
 import type { TurnState } from '../../../contract/turn.ts'
 import type { Sql } from '../../ports.ts'
 import { closeRun } from '../approvals/close-runs.ts'
-import { changeRun, createRun, findRun, mustOpenRun, openRun, recordOnRun } from '../runs/rows.ts'
+import { changeRun, insertRun, findRun, mustOpenRun, openRun, recordOnRun } from '../runs/rows.ts'
 
 const endOfTurn: Partial<Record<TurnState, RunEnd>> = {
   completed: 'completed',
@@ -12,7 +12,7 @@ const endOfTurn: Partial<Record<TurnState, RunEnd>> = {
 }
 
 /** Every turn is in a run: the given one, else the one that is open, else a new one with the prompt as its intent. */
-export function runOfPrompt(
+export function runOfTurnPrompt(
   sql: Sql,
   now: number,
   prompt: { runId: string | null; freshRunId: string; text: string },
@@ -20,7 +20,7 @@ export function runOfPrompt(
   if (prompt.runId !== null) return mustOpenRun(sql, prompt.runId).id
   const open = openRun(sql)
   if (open) return open.id
-  createRun(sql, now, prompt.freshRunId, { intent: prompt.text, implicit: true })
+  insertRun(sql, now, prompt.freshRunId, { intent: prompt.text, implicit: true })
   return prompt.freshRunId
 }
 

@@ -21,7 +21,7 @@ export function watchLastTurnSilence(sql: Sql, now: number): void {
 }
 
 /** From here on its agent says that it has the turn, or nothing. */
-export function turnPromptTaken(sql: Sql, now: number, result: object): void {
+export function endTurnSilence(sql: Sql, now: number, result: object): void {
   if ('beats' in result && result.beats === true) watchTurnSilence(sql, now)
   else unwatchTurnSilence(sql)
 }

@@ -5,7 +5,7 @@ import { AppError } from '../../../contract/error.ts'
 import { linkClose } from '../../../contract/link.ts'
 import { type PromptCreate, type Turn, turnEnds, turnPatience } from '../../../contract/turn.ts'
 import { ownedId } from '../runs/rows.ts'
-import { runOfPrompt } from './run-turns.ts'
+import { runOfTurnPrompt } from './run-turns.ts'
 import { abortReason, commandAbort, requestAbort } from './aborts.ts'
 import { type SessionBudget, mustHaveBudget } from '../budget/budget.ts'
 import type { Caller, Listed, Page } from '../record/caller.ts'
@@ -89,7 +89,7 @@ export class Turns implements RoomOf<TurnsApi> {
   #queue(session: SessionRecord, input: PromptCreate): string {
     const { sql, now, crypto } = this.#kernel.ports
     const id = turnIdOf(session.id, crypto.random(8))
-    const runId = runOfPrompt(sql, now(), {
+    const runId = runOfTurnPrompt(sql, now(), {
       runId: input.runId ?? null,
       freshRunId: ownedId('run', session.id, crypto.random(8)),
       text: input.text,

@@ -2,7 +2,7 @@ import { canonicalJson } from '../../../contract/canonical.ts'
 import type { ProviderName } from '../../../contract/session.ts'
 import { setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
-import { saveBudget } from '../budget/spending.ts'
+import { saveSpendingLimits } from '../budget/spending.ts'
 import { listPins, withoutContent } from '../pins/pins.ts'
 import type { CreateSession } from '../record/record.ts'
 import { appendEvent } from '../log/events.ts'
@@ -121,7 +121,7 @@ export function openWarm(sql: Sql, now: number, create: CreateSession, plan: New
   )
   savePolicyRow(sql, create.policy ?? null)
   if (create.attempt) saveAttemptTerms(sql, create.attempt)
-  if (input.budget) saveBudget(sql, now, input.budget, keyId)
+  if (input.budget) saveSpendingLimits(sql, now, input.budget, keyId)
   if (idleSeconds !== null) setDeadline(sql, 'sandbox.idle', now + idleSeconds * 1000)
   setDeadline(sql, 'warm', now)
   const { project } = loadSession(sql)

@@ -4,7 +4,7 @@ import type { WebhookBody, WebhookEvent } from '../../../contract/webhook.ts'
 import { clearDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
 import { loadSession } from '../record/record.ts'
-import { addTarget, finishWebhookDelivery, wakeTarget } from './targets.ts'
+import { addTarget, finishTargetDelivery, wakeTarget } from './targets.ts'
 
 /** What is told; of more than that only that there was more. */
 const maxBodyBytes = 64 * 1024
@@ -71,7 +71,7 @@ export function fanOutDeliveries(
     sql.run(`update deliveries set state = 'open' where id = ?`, id)
     for (const { id: webhookId, events } of subscriptions)
       if (events.includes(event)) addTarget(sql, now, id, webhookId)
-    finishWebhookDelivery(sql, id)
+    finishTargetDelivery(sql, id)
   }
   clearDeadline(sql, 'webhook')
 }

@@ -71,7 +71,7 @@ export function recordTargetAttempt(
      where delivery_id = ? and webhook_id = ? and state = 'pending'`,
     state,
     attempts,
-    Math.min(now + webhookRetryMs(attempts, fraction), due.createdAt + giveUpAfterMs),
+    Math.min(now + targetRetryMs(attempts, fraction), due.createdAt + giveUpAfterMs),
     answer.status,
     postError(answer),
     now,
@@ -79,7 +79,7 @@ export function recordTargetAttempt(
     webhookId,
   )
   projectTarget(sql, now, due.id, webhookId)
-  finishWebhookDelivery(sql, due.id)
+  finishTargetDelivery(sql, due.id)
   return state
 }
 
@@ -89,7 +89,7 @@ function stateAfter(now: number, { createdAt }: DueDelivery, answer: WebhookAnsw
 }
 
 /** 10 s, 20 s, 40 s … at most an hour; half of it by chance, so that many do not come back together. */
-export function webhookRetryMs(attempts: number, fraction: number): number {
+export function targetRetryMs(attempts: number, fraction: number): number {
   const longest = Math.min(3_600_000, 10_000 * 2 ** Math.min(attempts - 1, 20))
   return Math.round(longest / 2 + (longest / 2) * fraction)
 }
@@ -109,7 +109,7 @@ export function dropTargets(sql: Sql, now: number, webhookId: string): void {
       webhookId,
     )
     projectTarget(sql, now, id, webhookId)
-    finishWebhookDelivery(sql, id)
+    finishTargetDelivery(sql, id)
   }
   clearDeadline(sql, sendDeadline(webhookId))
 }
@@ -125,7 +125,7 @@ export function scheduleTarget(sql: Sql, webhookId: string): void {
 }
 
 /** Once nobody waits for it the ledger has all that is worth knowing. The last row stays: numbers never start again. */
-export function finishWebhookDelivery(sql: Sql, id: string): void {
+export function finishTargetDelivery(sql: Sql, id: string): void {
   const waiting = sql.all(
     `select 1 from delivery_targets where delivery_id = ? and state = 'pending' limit 1`,
     id,

@@ -5,15 +5,13 @@ import {
   loadMemory,
   saveMemory,
   updateMemory,
-} from '../../../../src/core/registry/memories/memories.ts'
-import {
   deleteMemory,
   listMemories,
   listMemoryRevisions,
   memoriesById,
   newestMemories,
   placeToken,
-} from '../../../../src/core/registry/memories/rows.ts'
+} from '../../../../src/core/registry/memories/memories.ts'
 import type { Db } from '../../../../src/core/ports.ts'
 import type { Place } from '../../../../src/core/registry/place.ts'
 import { memoryDb } from '../../../support/memory-db.ts'

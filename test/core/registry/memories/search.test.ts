@@ -3,8 +3,8 @@ import {
   removeMemory,
   saveMemory,
   updateMemory,
+  placeToken,
 } from '../../../../src/core/registry/memories/memories.ts'
-import { placeToken } from '../../../../src/core/registry/memories/rows.ts'
 import { searchMemories, searchWords } from '../../../../src/core/registry/memories/search.ts'
 import type { Db } from '../../../../src/core/ports.ts'
 import type { Place } from '../../../../src/core/registry/place.ts'

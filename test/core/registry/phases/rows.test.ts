@@ -6,13 +6,11 @@ import {
   loadPhaseReadiness,
   loadPhaseStatus,
   storePhaseArtifact,
-} from '../../../../src/core/registry/phases/phases.ts'
-import {
   listPhaseChanges,
   listPhaseRevisions,
   openPhaseSessions,
   presentPhasesByChange,
-} from '../../../../src/core/registry/phases/rows.ts'
+} from '../../../../src/core/registry/phases/phases.ts'
 import { hashText } from '../../../../src/core/hash.ts'
 import { memoryDb } from '../../../support/memory-db.ts'
 

@@ -3,7 +3,7 @@ import type { WebhookCreated } from '../../../../src/contract/webhook.ts'
 import { DeliveryId } from '../../../../src/contract/ids.ts'
 import { ledgerStatements } from '../../../../src/core/ledger/ledger.ts'
 import { postSignature } from '../../../../src/core/registry/webhooks/post.ts'
-import { giveUpAfterMs, webhookRetryMs } from '../../../../src/core/session/webhooks/targets.ts'
+import { giveUpAfterMs, targetRetryMs } from '../../../../src/core/session/webhooks/targets.ts'
 import { deleteWebhook } from '../../../../src/core/registry/webhooks/webhooks.ts'
 import { saveEnvSecrets } from '../../../../src/core/session/record/secrets.ts'
 import { useLibsql } from '../../../support/libsql.ts'
@@ -139,7 +139,7 @@ describe('[HOOK4] what fails is tried again', () => {
 
   test('the wait doubles from ten seconds to an hour, half of it by chance', () => {
     const waits = (fraction: number) =>
-      [1, 2, 3, 9, 10, 40].map((attempts) => webhookRetryMs(attempts, fraction) / 1000)
+      [1, 2, 3, 9, 10, 40].map((attempts) => targetRetryMs(attempts, fraction) / 1000)
     expect(waits(0)).toEqual([5, 10, 20, 1280, 1800, 1800])
     expect(waits(1)).toEqual([10, 20, 40, 2560, 3600, 3600])
   })

@@ -198,13 +198,11 @@ describe('merging', { timeout: 240_000 }, () => {
       const patch = git('diff', '--cached', '--binary')
       git('reset', '-q', '--hard')
       const attemptId = await apply(`${patch}\n`)
-      for (const { path, index } of chosen) {
-        if (index === null) run('git', 'rm', '-q', '--cached', '--ignore-unmatch', path)
-        else {
-          put(site, path, index)
-          git('add', path)
-        }
-      }
+      const paths = (staged: boolean) =>
+        chosen.filter(({ index }) => (index !== null) === staged).map(({ path }) => path)
+      run('git', 'rm', '-q', '--cached', '--ignore-unmatch', ...paths(false))
+      for (const { path, index } of chosen) if (index !== null) put(site, path, index)
+      git('add', ...paths(true))
       for (const { path, file } of chosen) {
         if (file === null) rmSync(join(site.workspace, path), { force: true })
         else put(site, path, file)

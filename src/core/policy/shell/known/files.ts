@@ -1,8 +1,8 @@
-import { readTable } from './table.ts'
+import { readKnownTable } from './table.ts'
 
 /** Programs that work on files and folders. */
 export const files =
-  readTable(`cat tac|AbeEnstTuvr|s|number show-ends show-all squeeze-blank number-nonblank show-tabs show-nonprinting
+  readKnownTable(`cat tac|AbeEnstTuvr|s|number show-ends show-all squeeze-blank number-nonblank show-tabs show-nonprinting
 #head|qvz|nc|lines bytes quiet silent verbose zero-terminated
 #tail|fFqvzr|ncs|lines bytes follow retry quiet silent verbose sleep-interval pid
 ls dir vdir ll la|aAbBcCdDfFgGhHiklLmnNopqQrRsStuUvxXZ1|wIT|all almost-all color human-readable recursive reverse sort time time-style group-directories-first directory inode size classify full-time si ignore hide dereference no-group numeric-uid-gid zero format

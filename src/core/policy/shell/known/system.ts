@@ -1,7 +1,7 @@
-import { readTable } from './table.ts'
+import { readKnownTable } from './table.ts'
 
 /** Shell builtins and programs that tell about the machine, or look for files. */
-export const system = readTable(`: true false|||
+export const system = readKnownTable(`: true false|||
 [ test|abcdefghkLNOprstuwxzGSnov!|n|eq ne lt le gt ge nt ot ef
 cd pushd popd dirs|LPenlpv||
 pwd|LP||

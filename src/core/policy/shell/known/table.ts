@@ -16,7 +16,7 @@ export interface Known {
  * One program per line: names | letters | letters with a value | words. A "#" before the names: `-5` is a number. A "*": it
  * runs the project's own code.
  */
-export function readTable(text: string): ReadonlyMap<string, Known> {
+export function readKnownTable(text: string): ReadonlyMap<string, Known> {
   const table = new Map<string, Known>()
   for (const line of text.split('\n')) {
     const [names = '', flags = '', values = '', long = ''] = line

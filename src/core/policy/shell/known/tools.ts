@@ -1,4 +1,4 @@
-import { readTable } from './table.ts'
+import { readKnownTable } from './table.ts'
 
 /**
  * Tools that build, test and check the project. All of them run its code or its settings, which an agent may write anyway:
@@ -6,7 +6,7 @@ import { readTable } from './table.ts'
  * tool-options.ts.
  */
 export const tools =
-  readTable(`*make gmake ninja cmake ctest meson bazel bazelisk buck2 just task mage rake gradle gradlew mvn mvnw ant sbt lein scons autoconf automake configure premake xmake tup waf invoke nox tox
+  readKnownTable(`*make gmake ninja cmake ctest meson bazel bazelisk buck2 just task mage rake gradle gradlew mvn mvnw ant sbt lein scons autoconf automake configure premake xmake tup waf invoke nox tox
 *npm npx pnpx bunx pnpm yarn bun node nodejs tsx ts-node ts-node-esm deno corepack turbo nx lerna rush lage wireit moon changeset
 *tsc tsgo tsup vite vitest jest mocha ava tap c8 nyc karma jasmine playwright cypress storybook start-storybook webpack webpack-cli rollup esbuild parcel swc babel rspack rsbuild next nuxt astro svelte-kit svelte-check vue-tsc vue-cli-service react-scripts remix gatsby expo ng nest knip depcheck madge size-limit
 *eslint prettier biome oxlint oxfmt dprint stylelint standard xo rome markdownlint markdownlint-cli2 cspell commitlint lint-staged husky publint attw api-extractor typedoc jsdoc tailwindcss postcss sass lessc prisma drizzle-kit knex typeorm sequelize graphql-codegen openapi-typescript orval buf protoc http-server serve nodemon pm2 concurrently npm-run-all run-s run-p ncu license-checker

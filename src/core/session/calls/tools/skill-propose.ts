@@ -1,7 +1,7 @@
 import { skillProposeTool } from '../../../../contract/tools/skill-propose.ts'
 import type { ToolResult } from '../../../../contract/tool.ts'
 import { countProposals, createProposal } from '../../../registry/skills/proposals.ts'
-import { findSkillOf } from '../../../registry/skills/rows.ts'
+import { findSkillOf } from '../../../registry/skills/skills.ts'
 import { type CallContext, gatewayTool } from './tool.ts'
 
 /** People look at each: one session must not bury the others'. */
