@@ -78,7 +78,8 @@ describe('[AGT7] POST /v1/agents/resolve', () => {
   test('words of a task are the same in whichever width they are written, and twenty of them are shown', async () => {
     const words = Array.from({ length: 30 }, (_, n) => `word${String(n).padStart(2, '0')}`)
     await put({ project: 'agt7w', name: 'wide', capabilities: words })
-    const wide = [...'word07']
+    const wide = 'word07'
+      .split('')
       .map((one) => String.fromCodePoint(one.charCodeAt(0) + 0xfee0))
       .join('')
     const first = async (task: string) => (await resolve({ project: 'agt7w', task })).candidates[0]

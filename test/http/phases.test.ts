@@ -330,7 +330,9 @@ describe('approvals', () => {
   test('[SDD9] a member has one word, the last, and one rejection is enough', async () => {
     await save('words', 'spec', 'text')
     const given = { sha256: sha256('text') }
-    await approve('words', { ...given, decision: 'rejected', reason: 'unclear' })
+    const reason = `unclear ghp_${'a1B2'.repeat(9)}`
+    const { json } = await approve('words', { ...given, decision: 'rejected', reason })
+    expect(json.reason).toBe('unclear [secret-like:github]')
     await approve('words', given, await keyOf('third'))
     expect(await isApproved('words')).toBe(false)
     await approve('words', given)

@@ -339,6 +339,7 @@ test('[MEM9] memory that cannot be given is refused, and named', async () => {
     { scopes: [] },
     { scopes: ['team'] },
     { scopes: ['project'], maxTokens: -1 },
+    { scopes: ['project'], query: '***' },
   ]) {
     const { status, json } = await host().call('POST', '/v1/sessions', { memory })
     expect([status, json.error.details[0].path.split('.')[0]]).toEqual([400, 'memory'])

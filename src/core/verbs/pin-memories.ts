@@ -45,7 +45,8 @@ async function memoriesFor(context: PinContext, scopes: RegistryScope[]): Promis
   const places = scopes.map((scope) => placeOf(context, { project, scope }))
   const query = input.memory?.query
   if (query === undefined) return await newestMemories(db, places, maxGiven)
-  const hits = await searchMemories(db, { places, query, type: null, limit: maxGiven })
+  const search = { places, query, type: null, limit: maxGiven, path: 'memory.query' }
+  const hits = await searchMemories(db, search)
   const ids = hits.map(({ id }) => id)
   return await memoriesById(db, places, ids)
 }

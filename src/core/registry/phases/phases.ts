@@ -16,6 +16,7 @@ import {
 } from '../../../contract/phase.ts'
 import { byteLength } from '../../../contract/byte-length.ts'
 import type { Crypto, Db, DbStatement } from '../../ports.ts'
+import { hideSecretLikeText } from '../../redaction/secret-like.ts'
 import { phaseReadiness, phaseStatus, nextPhase, phases, positionOf } from './rules.ts'
 
 /**
@@ -121,7 +122,9 @@ export async function approvePhaseArtifact(
   const savers = [found.memberId, found.keyMemberId]
   if (decision === 'approved' && [caller.memberId, keyMemberId].some((id) => savers.includes(id)))
     throw new AppError('forbidden', `Cannot approve ${what}: you have saved it yourself`)
-  const made = await savePhaseApproval(db, now, key, phase, { sha256, decision, reason, ...caller })
+  const made = await savePhaseApproval(db, now, key, phase, {
+    ...{ sha256, decision, reason: hideSecretLikeText(reason), ...caller },
+  })
   if (made) return made
   const newest = `the newest revision is ${found.revision} with sha256 ${found.sha256}`
   throw new AppError('wrong_state', `Cannot approve ${what}: ${newest}. Read it first`, [
