@@ -1,5 +1,6 @@
 import type { Category, PermissionRequest, Risk } from '../../contract/permission.ts'
-import { isInside, isSecretPath, isSessionPath } from './matching/paths.ts'
+import { isGitFile, isInside, isSecretPath, isSessionPath } from './matching/paths.ts'
+import { searchTools } from './permission-request.ts'
 import type { Act, Rules } from './rules.ts'
 import { isStrange } from './shell/words/parse.ts'
 import type { Segment, SegmentPath } from './shell/words/segment.ts'
@@ -60,7 +61,7 @@ function baseOf(request: PermissionRequest): Whole {
     category,
     command,
     what: command ?? paths[0] ?? hosts[0] ?? request.tool ?? operation,
-    risks: why === '' ? risks : [...risks, 'ambiguous'],
+    risks: why === '' ? risks : [...new Set([...risks, 'ambiguous' as const])],
     why,
     paths: [...paths, ...folderOf(request)].map((path) => ({
       ...{ path, read },
@@ -74,11 +75,12 @@ function baseOf(request: PermissionRequest): Whole {
 
 /** Their paths may be patterns; for all other tools these are ordinary letters. */
 const isSearch = ({ command, tool }: PermissionRequest): boolean =>
-  command === null && (tool === 'glob' || tool === 'grep')
+  command === null && searchTools.has(tool)
 
 /** Only what says where it reads or writes can be held to the workspace. */
 function unclearWhy({ category, paths, hosts }: PermissionRequest): string {
   if ([...paths, ...hosts].some(isStrange)) return 'A name contains invisible characters'
+  if (category === 'edit' && paths.some(isGitFile)) return "It changes git's own files"
   const placed = category === 'read' || category === 'edit'
   return placed && paths.length === 0 ? 'It does not say on which path' : ''
 }

@@ -83,17 +83,38 @@ const search =
   (input, { workspaceRoot }) => {
     const folder = input['path'] === undefined ? workspaceRoot : text(input['path'])
     const pattern = text(patternIsPath ? input['pattern'] : input['include'])
-    return { category: 'read', operation, paths: [folder, ...patternPaths(folder, pattern)] }
+    const named = patternPaths(folder, pattern)
+    const paths = [...new Set([folder, ...named, ...reached(folder, pattern)])]
+    return { category: 'read', operation, paths }
   }
 
 /** A pattern can leave the folder that is searched, ask for secrets only, or name a folder in it. */
 function patternPaths(folder: string | null, pattern: string | null): string[] {
   if (folder === null || pattern === null) return []
-  if (/^[/~]|(?:^|\/)\.\.(?:\/|$)/.test(pattern))
+  if (/^[/~]/.test(pattern) || climbs.test(pattern))
     return [/^[/~]/.test(pattern) ? pattern : `${folder}/${pattern}`]
   const namesFolder = /^(?:\.\/)*[^*/?][^/]*\//.test(pattern)
   return namesFolder || isSecretPath(`/${pattern}`) ? [`${folder}/${pattern}`] : []
 }
+
+/** Tools that show what lies in a folder without being given its names. */
+export const searchTools: ReadonlySet<string | null> = new Set(['glob', 'grep', 'list'])
+
+/** Whatever lies in the folder and fits may be shown: a rule may be about some of it. */
+function reached(folder: string | null, pattern: string | null): string[] {
+  if (folder === null) return []
+  const each = alternatives(pattern?.replace(/^(?:\.\/)+/, '') ?? '')
+  const isPlain = each.every((one) => /^[\w.*?@+-][\w.*?/@+-]*$/.test(one) && !climbs.test(one))
+  if (!isPlain) return [`${folder}/**`]
+  return each.map((one) => `${folder}/${one.includes('/') ? '' : '**/'}${one}`)
+}
+
+/** Of one list in braces; several stay as they are. */
+function alternatives(pattern: string): string[] {
+  const list = /\{([^{}]{0,100})\}/.exec(pattern)
+  return list?.[1]?.split(',').map((one) => pattern.replace(list[0], () => one)) ?? [pattern]
+}
+const climbs = /(?:^|\/)\.\.(?:\/|$)/
 
 const fetching: Builtin = (input) => ({
   category: 'network',

@@ -29,21 +29,40 @@ describe('tools', () => {
       { filePath: 'a', oldString: 'x', newString: 'y' },
       { category: 'edit', paths: [`${root}/a`] },
     ],
-    ['glob', { pattern: '*.ts' }, { category: 'read', operation: 'list-folder', paths: [root] }],
-    ['glob', { pattern: '*.ts', path: 'src' }, { category: 'read', paths: [`${root}/src`] }],
-    ['glob', { pattern: '/etc/**' }, { category: 'read', paths: [root, '/etc/**'] }],
+    [
+      'glob',
+      { pattern: '*.ts' },
+      {
+        ...{ category: 'read', operation: 'list-folder' },
+        paths: [root, `${root}/**/*.ts`],
+      },
+    ],
+    [
+      'glob',
+      { pattern: './x/*.{ts,tsx}', path: 'src' },
+      {
+        category: 'read',
+        paths: [
+          `${root}/src`,
+          `${root}/src/x/*.{ts,tsx}`,
+          `${root}/src/x/*.ts`,
+          `${root}/src/x/*.tsx`,
+        ],
+      },
+    ],
+    ['glob', { pattern: '/etc/**' }, { category: 'read', paths: [root, '/etc/**', `${root}/**`] }],
     [
       'glob',
       { pattern: '../**', path: 'src' },
-      { category: 'read', paths: [`${root}/src`, `${root}/**`] },
+      { category: 'read', paths: [`${root}/src`, `${root}/**`, `${root}/src/**`] },
     ],
     [
       'grep',
       { pattern: '/etc/.*', path: 'src' },
-      { category: 'read', operation: 'search', paths: [`${root}/src`] },
+      { category: 'read', operation: 'search', paths: [`${root}/src`, `${root}/src/**`] },
     ],
     ['grep', { pattern: 'KEY', include: '.env' }, { category: 'secrets' }],
-    ['list', { path: '/etc' }, { category: 'read', paths: ['/etc'] }],
+    ['list', { path: '/etc' }, { category: 'read', paths: ['/etc', '/etc/**'] }],
     [
       'bash',
       { command: 'ls', description: 'x' },

@@ -37,6 +37,9 @@ export const isSessionPath = (path: string, { sessionPaths }: Boundary): boolean
 export const isInside = (path: string, boundary: Boundary): boolean =>
   isWithin(path, boundary.workspaceRoot) || isSessionPath(path, boundary)
 
+/** Settings, hooks and records of git. */
+export const isGitFile = (path: string): boolean => /\/\.git(?:\/|$)/.test(path)
+
 /** What a pattern for hidden files is most likely after. */
 const hiddenSecrets = ['.env', '.env.local', '.envrc', '.netrc', '.ssh', '.aws', '.gnupg']
 

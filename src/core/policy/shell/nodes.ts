@@ -101,7 +101,8 @@ export function findInNodeWords(
       findings.push(ambiguous('A here-document does not end'))
     forEachChild(part, visit)
   }
-  forEachChild(node, visit)
+  // Itself, too: `(( a[$(x)] ))` is one word.
+  visit(node)
   return findings
 }
 

@@ -1,6 +1,8 @@
 import type { HereDoc, Redirection } from 'unbash'
 import { hostOf, unknownHost } from '../matching/hosts.ts'
+import { isGitFile } from '../matching/paths.ts'
 import { type Arg, argOf, argsOf, isKnown, type Surroundings } from './words/arg.ts'
+import { isSecretVariable } from './words/assignments.ts'
 import { ambiguous, destructive, type Finding, type Stdin } from './words/finding.ts'
 import { locate } from './words/locate.ts'
 import { asFile } from './words/operands.ts'
@@ -25,8 +27,11 @@ interface Where {
 export function readRedirects(redirections: readonly Redirection[], where: Where): Redirects {
   const result: Redirects = { paths: [], hosts: [], findings: [], stdin: null }
   for (const redirection of redirections) {
-    if (redirection.type === 'HereDoc') result.stdin = documentOf(redirection, where)
-    else if (redirection.target) {
+    if (redirection.type === 'HereDoc') {
+      result.stdin = documentOf(redirection, where)
+      const secret = variablesIn(redirection).find(isSecretVariable)
+      if (secret) result.findings.push(ambiguous(`"${secret}" is handed on`))
+    } else if (redirection.target) {
       if (redirection.type === 'HereString')
         readText(result, argOf(redirection.target, where.around), where)
       else
@@ -38,10 +43,18 @@ export function readRedirects(redirections: readonly Redirection[], where: Where
 }
 
 function readText(result: Redirects, target: Arg, { around, isInside }: Where): void {
+  const secret = target.variables.find(isSecretVariable)
+  if (secret) result.findings.push(ambiguous(`"${secret}" is handed on`))
   result.stdin = isKnown(target) ? { kind: 'text', text: target.value } : { kind: 'unknown' }
   const outside = locate(target, around, isInside).paths.find((path) => !isInside(path))
   if (outside) result.findings.push(ambiguous(`A path outside is handed on: ${outside}`))
 }
+
+/** Those that the shell puts into the text. */
+const variablesIn = ({ body, delimiter }: HereDoc): string[] =>
+  delimiter?.quoted
+    ? []
+    : [...body.text.matchAll(/\$\{?[!#]?([A-Za-z_]\w*)/g)].map(([, name = '']) => name)
 
 function documentOf(document: HereDoc, { bodies }: Where): Stdin {
   const taken = bodies.get(operatorAt(document))
@@ -61,6 +74,7 @@ function readTarget(result: Redirects, operator: string, target: Arg, where: Whe
   result.findings.push(...findings)
   if (any) result.paths.push({ path: '/', read: reads, kind: 'any' })
   for (const path of paths) {
+    if (!reads && isGitFile(path)) result.findings.push(ambiguous("It changes git's own files"))
     if (isBlockDevice(path)) result.findings.push(destructive('It writes to a device'))
     result.paths.push({ path, read: reads, ...(target.globs ? { kind: 'pattern' as const } : {}) })
   }

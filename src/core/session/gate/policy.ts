@@ -11,6 +11,7 @@ import {
   type OwnTool,
   type RequestContext,
   requestOfTool,
+  searchTools,
 } from '../../policy/permission-request.ts'
 import { effectivePolicy } from '../../policy/sandbox-default.ts'
 import type { Sql } from '../../ports.ts'
@@ -148,7 +149,9 @@ export class SessionPolicy {
       ...{ tool, input, contractTools: this.#contractTools, ownTools: this.#ownTools() },
       ...context,
     })
-    const real = (question.realPaths ?? []).filter((path) => !request.paths.includes(path))
+    const real = (question.realPaths ?? [])
+      .flatMap((path) => (searchTools.has(tool) ? [path, `${path}/**`] : [path]))
+      .filter((path) => !request.paths.includes(path))
     const unreadable = question.shortened && !request.risks.includes('ambiguous')
     return {
       ...request,

@@ -261,6 +261,84 @@ describe('[POL33] a deny on a path or a host counts what may be it', () => {
     expect(decideTool(tool, input, document).decision).not.toBe('allow')
   })
 
+  const sealed = policyOf([
+    { match: { category: ['read', 'shell', 'git'] }, decision: 'allow' },
+    { match: { path: 'src/sealed/**' }, decision: 'deny' },
+    { match: { path: '**/*.pem' }, decision: 'deny' },
+  ])
+
+  test.each([
+    ['grep', { pattern: 'x' }],
+    ['grep', { pattern: 'x', path: 'src' }],
+    ['grep', { pattern: 'x', path: '.' }],
+    ['grep', { pattern: 'x', include: '*.ts' }],
+    ['grep', { pattern: 'x', include: '!*.ts' }],
+    ['grep', { pattern: 'x', path: 'docs', include: '*.{pem,txt}' }],
+    ['glob', { pattern: '**/*.ts' }],
+    ['glob', { pattern: 'k?y*' }],
+    ['glob', { pattern: 's*/{sealed,open}/*' }],
+    ['glob', { pattern: '*.pem', path: 'docs' }],
+    ['glob', { pattern: '**', path: 'src' }],
+    ['list', { path: 'src' }],
+    ['list', {}],
+    ['bash', { command: 'rg x' }],
+    ['bash', { command: 'rg x src' }],
+    ['bash', { command: 'rg -e x src' }],
+    ['bash', { command: 'grep -rn x src' }],
+    ['bash', { command: 'grep -rn x --include=*.ts .' }],
+    ['bash', { command: 'grep -re x src' }],
+    ['bash', { command: 'egrep -R x ./src' }],
+    ['bash', { command: 'find src -type f -exec cat {} +' }],
+    ['bash', { command: 'find src -type f | xargs cat' }],
+    ['bash', { command: 'find -name x' }],
+    ['bash', { command: 'cp -r src copy' }],
+    ['bash', { command: 'tar czf x.tgz src' }],
+    ['bash', { command: 'zip -r x.zip src' }],
+    ['bash', { command: 'cd src && rg x' }],
+    ['bash', { command: 'diff -r src other' }],
+    ['bash', { command: 'git grep x' }],
+    ['bash', { command: 'git grep x -- src' }],
+    ['bash', { command: 'git archive HEAD' }],
+  ])('%s with %j takes in what is denied, and is denied', (tool, input) => {
+    expect(decideTool(tool, input, sealed).decision).toBe('deny')
+  })
+
+  test.each([
+    ['grep', { pattern: 'x', path: 'test', include: '*.ts' }],
+    ['glob', { pattern: 'src/*.ts' }],
+    ['glob', { pattern: 'src/open/**/*.{ts,tsx}' }],
+    ['bash', { command: 'cat src/a.ts' }],
+    ['bash', { command: 'grep x src/a.ts' }],
+  ])('%s with %j does not, and is allowed', (tool, input) => {
+    expect(decideTool(tool, input, sealed).decision).toBe('allow')
+  })
+
+  test("an edit of git's own files asks, as a command that writes them does", () => {
+    const input = { filePath: '.git/config', content: 'x' }
+    for (const enclosure of ['none', 'full'] as const)
+      expect(
+        evaluatePermission(toolRequest('write', input), sandboxDefault, { enclosure }),
+      ).toMatchObject({ decision: 'ask', reason: expect.stringContaining("git's own files") })
+    expect(decideTool('read', { filePath: '.git/config' }).decision).toBe('allow')
+    for (const command of ['cat .git/config', 'rm .git/index.lock', 'sed -n p .git/config'])
+      expect(decide(command, 'none').decision).toBe('allow')
+  })
+
+  test('what a patch writes is seen only when it runs', () => {
+    expect(decideTool('bash', { command: 'git apply x.patch' }, sealed).decision).toBe('deny')
+    expect(decide('git apply x.patch', 'none').decision).toBe('allow')
+  })
+
+  test('a rule about edits alone leaves searches alone', () => {
+    const document = policyOf([
+      { match: { category: ['read', 'edit', 'shell'] }, decision: 'allow' },
+      { match: { path: 'src/sealed/**', category: 'edit' }, decision: 'deny' },
+    ])
+    expect(decideTool('grep', { pattern: 'x' }, document).decision).toBe('allow')
+    expect(decideTool('bash', { command: 'rg x' }, document).decision).toBe('allow')
+    expect(decideTool('write', { filePath: 'src/sealed/x' }, document).decision).toBe('deny')
+  })
+
   test('a command that nobody understands asks where a rule could be about it, walls or not', () => {
     const document = policyOf([{ match: { path: 'deploy/**' }, decision: 'deny' }])
     const extended = { ...document, builtin: 'sandbox-default@2' }

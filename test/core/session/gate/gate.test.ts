@@ -194,6 +194,15 @@ describe('[GATE9] what cannot be seen is not allowed by a rule', () => {
     expect(world.answerTo(await ask(`${workspace}-other/a`))).toBe('deny')
   })
 
+  test('[POL33] a search is about all that really lies in its folder', async () => {
+    const rules = [{ match: { path: 'src/sealed/**' }, decision: 'deny' }]
+    await world.actor.api.gate.setPolicy(testCaller, policyOf({ rules }))
+    const ask = (path: string) =>
+      world.ask('grep', { pattern: 'x', path: 'link' }, { realPaths: [`${workspace}/${path}`] })
+    expect(world.answerTo(await ask('src'))).toBe('deny')
+    expect(world.answerTo(await ask('docs'))).toBe('allow')
+  })
+
   test('who asks inside OpenCode is part of the request', async () => {
     const overrides = { agents: {}, subagents: { explore: { read: 'deny' } } }
     await world.actor.api.gate.setPolicy(testCaller, policyOf({ rules: [], overrides }))

@@ -24,7 +24,7 @@ alias unalias|pa||
 getopts|||
 let|||
 times|||
-date|uRI|dfrsI|date iso-8601 rfc-3339 rfc-2822 utc universal reference
+date|uRI|drI|date iso-8601 rfc-3339 rfc-2822 utc universal reference
 sleep usleep|||
 uname arch|amnprsvio||all kernel-name machine
 hostname|fisdAIy||fqdn short

@@ -23,7 +23,7 @@ const dangers: [programs: string, Dangers][] = [
     {
       long: 'eval',
       short: /^-E/,
-      any: /^(?:SHELL|\.SHELLFLAGS|MAKEFLAGS|MAKEFILES|GNUMAKEFLAGS)[:+?]?=/,
+      any: /^(?:SHELL|\.SHELLFLAGS|MAKEFLAGS|MAKEFILES|GNUMAKEFLAGS)[:+?]?=|^\w+[:+?]?=[^-\s]\S*\s/,
     },
   ],
   [
@@ -36,20 +36,27 @@ const dangers: [programs: string, Dangers][] = [
   [
     'npm pnpm yarn bun',
     {
-      long: 'script-shell shell-emulator node-options init-module',
-      sub: /^(?:explore|edit|config|c|set|create|innit)$/,
+      long: 'script-shell shell-emulator node-options init-module global',
+      short: /^-[a-zA-Z]*g/,
+      sub: /^(?:explore|edit|config|c|set|create|innit|global)$/,
     },
   ],
   ['cargo', { long: 'config', short: /^-Z/ }],
   [
     'go',
-    { any: /^-{1,2}(?:toolexec|exec|vettool|overlay|modfile|asmflags|gccgoflags|ldflags=.*extld)/ },
+    {
+      any: /^-{1,2}(?:toolexec|exec|vettool|overlay|modfile|asmflags|gccgoflags|ldflags=.*extld|replace|w$)|^https?:/,
+    },
   ],
   [
     'mvn mvnw gradle gradlew',
     { long: 'init-script settings global-settings', short: /^-(?:I|s|gs)$/, any: /^-D\w*exec/ },
   ],
-  ['java', { any: /^-(?:javaagent|agentlib|agentpath|XX:OnError|XX:OnOutOfMemoryError)/ }],
+  ['gcc g++ cc c++ clang clang++ javac ld ar rustc', { any: /^@/ }],
+  ['uv', { sub: /^tool$/ }],
+  ['rails', { sub: /^(?:runner|r|dbconsole|db)$/ }],
+  ['pylint', { long: 'init-hook' }],
+  ['java', { any: /^@|^-(?:javaagent|agentlib|agentpath|XX:OnError|XX:OnOutOfMemoryError)/ }],
   [
     'node nodejs bun tsx ts-node deno',
     { any: /^(?:https?:|data:|npm:|jsr:)/i, short: /^-[ep]./, long: 'eval print' },
@@ -102,11 +109,19 @@ export function toolFindings(
   const first = args.find(({ value }) => !value.startsWith('-'))
   if (!found && first && danger?.sub?.test(first.value))
     return [ambiguous(`It changes settings or runs something else: ${program} ${first.value}`)]
+  if (!found && first && startsPackage(program, args, first))
+    return [ambiguous(`A package decides what is run: ${program} ${first.value}`)]
   if (!found) return []
   return [
     ambiguous(`An argument says what is run: ${found.value.replaceAll(hole, '…').slice(0, 60)}`),
   ]
 }
+
+/** `npm init x` is `npx create-x`. */
+const startsPackage = (program: string, args: readonly Arg[], first: Arg): boolean =>
+  /^(?:npm|pnpm|yarn|bun)$/.test(program) &&
+  first.value === 'init' &&
+  args.some((arg) => arg !== first && !arg.value.startsWith('-'))
 
 function isDangerous({ long, short, any }: Dangers, value: string): boolean {
   if (any?.test(value)) return true

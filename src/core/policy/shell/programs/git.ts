@@ -66,13 +66,17 @@ export function gitUse(args: readonly Arg[]): GitUse {
     hosts,
     isNetwork: hosts.some((host) => host !== originHost),
     nested: nestedOf(name, parsed, rest),
-    secret: name.startsWith('credential'),
+    secret:
+      name.startsWith('credential') ||
+      (name === 'config' && parsed.operands.some(({ value }) => credentialKeys.test(value))),
     folders: (from) =>
       valuesOf(globals, 'C')
         .filter(isKnown)
         .reduce((at, { value }) => at.map((folder) => resolvePath(folder, value)), from),
   }
 }
+
+const credentialKeys = /token|passw|secret|credential(?!\.helper)|extraheader/i
 
 const subcommands = new Set(
   'add am annotate apply archive bisect blame branch bundle cat-file check-attr check-ignore check-ref-format checkout checkout-index cherry cherry-pick clean clone commit commit-graph commit-tree config count-objects credential credential-cache credential-store describe diff diff-files diff-index diff-tree difftool fast-export fetch filter-branch filter-repo for-each-ref format-patch fsck gc grep hash-object help init interpret-trailers lfs log ls-files ls-remote ls-tree maintenance merge merge-base merge-file merge-tree mergetool mktree mv name-rev notes p4 pack-objects prune pull push range-diff read-tree rebase reflog remote repack replace request-pull rerere reset restore rev-list rev-parse revert rm send-email shortlog show show-branch show-ref sparse-checkout stage stash status stripspace submodule subtree svn switch symbolic-ref tag update-index update-ref var verify-commit verify-tag version whatchanged worktree write-tree'.split(
@@ -96,7 +100,7 @@ const namesAll = (operands: readonly Arg[]) =>
 
 /** What is lost cannot be brought back from the repository. */
 const losses: Record<string, (parsed: Parsed, args: readonly Arg[]) => boolean> = {
-  reset: (parsed) => hasFlag(parsed, '--hard'),
+  reset: (parsed) => hasFlag(parsed, '--hard', '--merge'),
   clean: (parsed) => !hasFlag(parsed, 'n', '--dry-run') || parsed.flags.has('--no-dry-run'),
   checkout: (parsed) => hasFlag(parsed, 'f', '--force') || namesAll(parsed.operands),
   restore: (parsed) =>
@@ -146,14 +150,19 @@ function subFindings(name: string, parsed: Parsed, args: readonly Arg[]): Findin
 const takesIgnored = (name: string, parsed: Parsed): boolean =>
   (name === 'grep' && hasFlag(parsed, '--no-index', '--untracked')) ||
   (name === 'stash' && hasFlag(parsed, 'a', '--all')) ||
-  (name === 'add' && hasFlag(parsed, 'f', '--force'))
+  (name === 'add' && hasFlag(parsed, 'f', '--force')) ||
+  (name === 'cat-file' && ['--batch', '--batch-command'].some((flag) => parsed.flags.has(flag)))
 
 /** A path without an ending may be a folder. */
-function mayRevertFolder(name: string, { operands }: Parsed, args: readonly Arg[]): boolean {
+function mayRevertFolder(name: string, parsed: Parsed, args: readonly Arg[]): boolean {
+  const { operands } = parsed
   const isFolder = ({ value }: Arg) => !/\.\w+$/.test(value)
   if (name === 'restore') return operands.some(isFolder)
+  if (name !== 'checkout') return false
   const at = args.findIndex(({ value }) => value === '--')
-  return name === 'checkout' && at >= 0 && args.slice(at + 1).some(isFolder)
+  if (at >= 0) return args.slice(at + 1).some(isFolder)
+  // `git checkout HEAD src`
+  return !hasFlag(parsed, '--orphan', 't', '--track', 'b', 'B') && operands.slice(1).some(isFolder)
 }
 
 const runsUnknown = (name: string, parsed: Parsed, args: readonly Arg[]): boolean =>

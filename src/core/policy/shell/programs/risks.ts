@@ -18,7 +18,11 @@ const wipes = set(
 /** Builtins that evaluate an array index, and with it a substitution inside single quotes. */
 const evaluators = set('test [ printf read unset declare typeset local export let wait getopts')
 const publishes: Record<string, ReadonlySet<string>> = {
-  npm: set('publish unpublish deprecate owner access dist-tag adduser login token'),
+  npm: set(
+    'publish unpublish deprecate owner access dist-tag adduser login logout token star unstar org team hook profile',
+  ),
+  dotnet: set('push'),
+  nuget: set('push'),
   pnpm: set('publish'),
   yarn: set('publish npm'),
   bun: set('publish'),
@@ -77,20 +81,43 @@ function pythonModule(args: readonly Arg[]): Finding[] {
   const module = words.find((word, at) => /^-[a-zA-Z]*m/.test(word) || words[at - 1] === '-m')
   const drops =
     words.some((word) => /(?:^|\/)manage\.py$/.test(word)) &&
-    words.some((word) => /^(?:flush|reset_db|sqlflush)$/.test(word))
+    (words.some((word) => /^(?:flush|reset_db|sqlflush)$/.test(word)) ||
+      (words.includes('migrate') && words.includes('zero')))
+  const shell =
+    words.some((word) => /(?:^|\/)manage\.py$/.test(word)) &&
+    words.some((word) => /^(?:shell|shell_plus|dbshell|runscript)$/.test(word))
   return [
     ...(module !== undefined && words.some((word) => /^(?:-[a-zA-Z]*m)?(?:timeit|pdb)$/.test(word))
       ? [ambiguous('A module of Python runs its arguments')]
       : []),
     ...(drops ? [destructive('Drops data')] : []),
+    ...(shell ? [ambiguous('A shell of the project runs what it is given')] : []),
+    ...(words.includes('venv') ? cleared(args) : []),
   ]
+}
+function cleared(args: readonly Arg[]): Finding[] {
+  return args.some(({ value }) => value === '--clear') ? [destructive('Empties a folder')] : []
 }
 
 const checks: Record<string, Check> = {
   rm: removal,
   unlink: (args, fed) => [...feeding(args, fed), ...unknownTarget(args)],
   rmdir: feeding,
-  mv: feeding,
+  mv: (args, fed) => [
+    ...feeding(args, fed),
+    ...(args.some(({ value }) => value.startsWith('/dev/'))
+      ? [destructive('Replaces a device')]
+      : []),
+  ],
+  hostname: (args) =>
+    args.some(({ value }) => !value.startsWith('-')) ? [privileged('Names the machine')] : [],
+  virtualenv: cleared,
+  mix: resets(/^ecto\.(?:drop|reset|rollback)/),
+  artisan: resets(/^(?:migrate:(?:fresh|reset|refresh|rollback)|db:wipe)$/),
+  php: (args, fed) => [
+    ...resets(/^(?:migrate:(?:fresh|reset|refresh|rollback)|db:wipe)$/)(args, fed),
+    ...(args.some(({ value }) => value === 'tinker') ? [ambiguous('A shell of the project')] : []),
+  ],
   chmod: (args, fed) => [
     ...recursive(args, fed),
     ...feeding(args, fed),

@@ -10,7 +10,12 @@ const table: readonly [programs: string, argument: RegExp][] = [
   ['socat', /^(?:exec|system|shell):/i],
   ['mapfile readarray compgen complete', /^-[a-zA-Z]*C/],
   ['bind', /^-[a-z]*x/],
-  ['shopt', /^expand_aliases$/],
+  ['shopt', /^(?:expand_aliases|dotglob|extglob|nocaseglob|cdable_vars|autocd)$/],
+  ['jq', /^-L|^--library-path/],
+  ['yq', /\b(?:load(?:_\w+)?|env|strenv|envsubst)\b/],
+  ['find gfind', /^-files0-from$/],
+  ['curl', /%output\{/],
+  ['zip', /^-@$/],
   ['fc', /^-e/],
   ['vi vim nvim view ex vimdiff gvim', /^(?:\+|-[cSs]|--cmd)/],
   ['ed red', /^/],
@@ -40,6 +45,9 @@ const checks = new Map<string, RegExp>(
 /** `tar xPf`: its first argument may do without a dash. */
 const absoluteNames = /^(?:-[a-zA-Z]*P|--absolute-names$)/
 
+/** `tar cfT x list` */
+const namesListed = /^(?:-[a-zA-Z]*T$|-T|--files-from)/
+
 export function runningFindings(program: string, args: readonly Arg[]): Finding[] {
   const argument = checks.get(program)
   const findings = args.some(({ value }) => argument?.test(value))
@@ -50,5 +58,14 @@ export function runningFindings(program: string, args: readonly Arg[]): Finding[
     args.some(({ value }, index) =>
       absoluteNames.test(index === 0 ? `-${value.replace(/^-/, '')}` : value),
     )
-  return leaves ? [...findings, ambiguous('The archive says where files go')] : findings
+  const listed =
+    /^(?:g|bsd)?tar$/.test(program) &&
+    args.some(({ value }, index) =>
+      namesListed.test(index === 0 ? `-${value.replace(/^-/, '')}` : value),
+    )
+  return [
+    ...findings,
+    ...(leaves ? [ambiguous('The archive says where files go')] : []),
+    ...(listed ? [ambiguous('A file says what is packed')] : []),
+  ]
 }

@@ -1,8 +1,6 @@
 import type { Arg } from '../words/arg.ts'
+import { isSecretVariable } from '../words/assignments.ts'
 import { hasFlag, optionSet, parseOptions } from '../words/options.ts'
-
-const secretVariable =
-  /(?:^|_)(?:TOKEN|SECRET|SECRETS|PASSWORD|PASSWD|PASSPHRASE|APIKEY|API_KEY|PRIVATE_KEY|ACCESS_KEY|CREDENTIALS?)(?:_|$)/i
 
 /** Without names, these print every variable. */
 const listers = new Set(['export', 'declare', 'typeset', 'set', 'readonly'])
@@ -15,8 +13,10 @@ export function secretWhy(program: string, args: readonly Arg[]): string | null 
   if (/^(?:echo|printf|print)$/.test(program)) {
     const name = args
       .flatMap(({ variables }) => variables)
-      .find((variable) => secretVariable.test(variable))
+      .find((variable) => isSecretVariable(variable))
     if (name) return `It prints "${name}"`
+    if (args.some(({ text }) => /\$\{![A-Za-z_]\w*\}/.test(text)))
+      return 'It prints a variable that another one names'
   }
   if (
     program === 'jq' &&
@@ -61,7 +61,7 @@ const tokenPrinters = [
 
 const printsSecret = (args: readonly Arg[]): boolean => {
   const { operands } = parseOptions(args)
-  return operands.length === 0 || operands.some(({ value }) => secretVariable.test(value))
+  return operands.length === 0 || operands.some(({ value }) => isSecretVariable(value))
 }
 
 const envValues = optionSet('u unset C chdir S split-string')
@@ -74,4 +74,7 @@ function printsAll(args: readonly Arg[]): boolean {
 
 const listsAll = (program: string, args: readonly Arg[]): boolean =>
   args.length === 0 ||
-  (program !== 'set' && args.every(({ value }) => /^-[a-zA-Z]*$/.test(value) && /[px]/.test(value)))
+  (program !== 'set' &&
+    args.every(({ value }) => /^-[a-zA-Z]*$/.test(value) && /[px]/.test(value))) ||
+  (args.some(({ value }) => /^-[a-zA-Z]*p/.test(value)) &&
+    args.some(({ value }) => isSecretVariable(value)))

@@ -100,7 +100,8 @@ function shellRun(args: readonly Arg[], stdin: Stdin): Run {
     takesScript ||= value.startsWith('-') && value.includes('c')
     fromStdin ||= value.includes('s')
     if (/[oO]/.test(value)) index += 1
-    if (args[index]?.value === 'expand_aliases') return unclear('Names may mean something else')
+    if (/^(?:expand_aliases|dotglob|extglob|nocaseglob)$/.test(args[index]?.value ?? ''))
+      return unclear('Names may mean something else')
   }
   const operand = args[index]
   if (takesScript) return scriptRun(operand ?? null, 'sh -c')

@@ -1,3 +1,4 @@
+import { isGitFile } from '../../matching/paths.ts'
 import { type Arg, literalArg, textOf } from '../words/arg.ts'
 import { ambiguous, type Finding, type Nested } from '../words/finding.ts'
 import { gitUse } from './git.ts'
@@ -9,7 +10,7 @@ import { isRisky, riskFindings } from './risks.ts'
 import { checkKnown } from '../known/check.ts'
 import { secretWhy } from './secrets.ts'
 import type { Situation } from './situation.ts'
-import { sweepFindings } from './sweeps.ts'
+import { sweep } from './sweeps.ts'
 import type { Segment, SegmentPath } from '../words/segment.ts'
 import { isCodeOption, runOfShell } from './shells.ts'
 
@@ -35,6 +36,7 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
     isOwn,
     isReadAsCode: (option) => isCodeOption(program, option),
   })
+  const swept = sweep(program, found.args, at)
   const glued = locateSimpleArgs('', checked.glued, at)
   const opened = locateSimpleArgs(
     '',
@@ -51,7 +53,8 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
       category: secret ? 'secrets' : network ? 'network' : 'shell',
       findings: [
         ...riskFindings(program, args, at.fed),
-        ...sweepFindings(program, found.args, at),
+        ...swept.findings,
+        ...gitFileFindings(program, found.args, located.paths),
         ...shownFindings(program, found),
         ...fedFindings(program, at),
         ...(run?.findings ?? []),
@@ -62,12 +65,37 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
         ...glued.findings,
         ...checked.findings,
       ],
-      paths: [...programPath(name, at), ...located.paths, ...glued.paths, ...opened.paths],
+      paths: [
+        ...programPath(name, at),
+        ...located.paths,
+        ...glued.paths,
+        ...opened.paths,
+        ...swept.paths,
+      ],
       hosts: network?.hosts ?? [],
       secret,
     },
     nested: [...(run?.nested ?? []), ...found.nested],
   }
+}
+
+const writers = /^(?:tee|cp|mv|ln|install|touch|rm|chmod|rsync|dd|truncate|unlink)$/
+const editors = /^(?:g?sed|perl|ruby)$/
+
+/** What git keeps there decides what its commands do; a lock that was left behind does not. */
+function gitFileFindings(
+  program: string,
+  args: readonly Arg[],
+  paths: readonly SegmentPath[],
+): Finding[] {
+  const edits =
+    editors.test(program) && args.some(({ value }) => /^(?:-\w*i|--in-place)/.test(value))
+  const copies = /^(?:cp|rsync|install)$/.test(program)
+  const changes = ({ path, read }: SegmentPath) =>
+    isGitFile(path) && !path.endsWith('.lock') && !(read && copies)
+  return (edits || writers.test(program)) && paths.some(changes)
+    ? [ambiguous("It changes git's own files")]
+    : []
 }
 
 /** Names that come from somewhere else may be of any file. */
@@ -86,6 +114,13 @@ function readGit(name: Arg, args: readonly Arg[], at: Situation): Simple {
     locateSimpleArgs('git', before, at),
     locateSimpleArgs(`git ${sub?.value ?? ''}`, rest, there),
     locateSimpleArgs('git', inTrees, there),
+    {
+      findings: [],
+      paths: [
+        ...(sub && packsTree.has(sub.value) ? sweep('rg', rest, there).paths : []),
+        ...(sub && writesUnseen.has(sub.value) ? [anyPath] : []),
+      ],
+    },
   ]
   return {
     segment: {
@@ -103,6 +138,12 @@ function readGit(name: Arg, args: readonly Arg[], at: Situation): Simple {
     nested: use.nested,
   }
 }
+
+/** They show or pack files of the tree whose names they are not given. */
+const packsTree = new Set(['grep', 'archive'])
+/** The patch says which files they write. */
+const writesUnseen = new Set(['apply', 'am'])
+const anyPath: SegmentPath = { path: '/', read: false, kind: 'any' }
 
 /** `/bin/rm` is `rm` to a pattern; `./rm` is not. */
 const shownName = (program: string, name: Arg): Arg =>

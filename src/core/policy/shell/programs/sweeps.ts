@@ -1,10 +1,18 @@
 import { type Arg, hole } from '../words/arg.ts'
 import { ambiguous, type Finding } from '../words/finding.ts'
 import { locate } from '../words/locate.ts'
-import { hasFlag, optionSet, type Parsed, parseOptions } from '../words/options.ts'
+import { narrows } from '../words/found.ts'
+import { hasFlag, optionSet, type Parsed, parseOptions, valuesOf } from '../words/options.ts'
+import { asFile } from '../words/operands.ts'
+import type { SegmentPath } from '../words/segment.ts'
 import type { Situation } from './situation.ts'
 
-type Sweep = (parsed: Parsed, args: readonly Arg[]) => readonly Arg[] | null
+/** The folders whose content a command shows or packs, and whether hidden files are among it. */
+interface Swept {
+  folders: readonly Arg[]
+  hidden: boolean
+}
+type Sweep = (parsed: Parsed, args: readonly Arg[]) => Swept | null
 
 const here: Arg = {
   value: '.',
@@ -16,70 +24,104 @@ const here: Arg = {
 }
 const orHere = (operands: readonly Arg[]): readonly Arg[] =>
   operands.length > 0 ? operands : [here]
-const narrows = (args: readonly Arg[]): boolean =>
-  args.some(({ value }) => /^--include=\*?[\w.*-]*\.\w{1,6}$/.test(value) && !value.includes(hole))
+const included = (args: readonly Arg[]): boolean => {
+  const patterns = args.flatMap(({ value }) => /^--include=(.*)$/s.exec(value)?.[1] ?? [])
+  return patterns.length > 0 && patterns.every((one) => !one.includes(hole) && narrows(one))
+}
+
+const all = (folders: readonly Arg[]): Swept => ({ folders, hidden: true })
+const operandsOf = ({ operands }: Parsed): Swept => all(operands)
+const behindPattern = ({ operands, flags }: Parsed): readonly Arg[] =>
+  orHere(operands.slice(flags.has('e') || flags.has('f') ? 0 : 1))
 
 const grep: Sweep = (parsed, args) =>
   hasFlag(parsed, 'r', 'R') ||
   parsed.flags.has('--recursive') ||
-  parsed.flags.has('--dereference-recursive')
-    ? narrows(args)
-      ? null
-      : orHere(parsed.operands.slice(parsed.flags.has('e') || parsed.flags.has('f') ? 0 : 1))
+  parsed.flags.has('--dereference-recursive') ||
+  valuesOf(parsed, 'd', 'directories').some(({ value }) => value !== 'skip')
+    ? { folders: behindPattern(parsed), hidden: !included(args) }
     : null
 const copies: Sweep = (parsed) =>
-  hasFlag(parsed, 'r', 'R', 'a', '--recursive', '--archive') ? parsed.operands : null
+  hasFlag(parsed, 'r', 'R', 'a', '--recursive', '--archive') ? operandsOf(parsed) : null
 const unfiltered = ['u', '--hidden', '--no-ignore', '--unrestricted', '.', '--no-ignore-vcs']
+const rg: Sweep = (parsed) => ({
+  folders: behindPattern(parsed),
+  hidden:
+    hasFlag(parsed, ...unfiltered) ||
+    valuesOf(parsed, 'g', 'glob', 'iglob').some(({ value }) => /(?:^|[/{,!])[.[?]/.test(value)),
+})
+const packed: Sweep = (parsed) => (hasFlag(parsed, 'r', '--recursive') ? operandsOf(parsed) : null)
+/** What it finds is named, or given to another command. */
+const found: Sweep = (_, args) => {
+  const at = args.findIndex(({ value }) => /^[-!(]/.test(value))
+  return { folders: orHere(at < 0 ? args : args.slice(0, at)), hidden: false }
+}
 
-/** The folders whose whole content a command shows or packs, hidden files too; null: it does not. */
+/** null: it takes in files by their names alone. */
 const sweeps: Record<string, Sweep> = {
   grep,
   egrep: grep,
   fgrep: grep,
   zgrep: grep,
-  rgrep: (parsed, args) => (narrows(args) ? null : orHere(parsed.operands.slice(1))),
-  rg: (parsed) => (hasFlag(parsed, ...unfiltered) ? orHere(parsed.operands.slice(1)) : null),
-  ag: (parsed) => (hasFlag(parsed, 'u', 'a', '--hidden') ? orHere(parsed.operands.slice(1)) : null),
-  ack: (parsed) => orHere(parsed.operands.slice(1)),
+  rgrep: (parsed, args) => ({ folders: behindPattern(parsed), hidden: !included(args) }),
+  rg,
+  ag: (parsed) => ({
+    folders: behindPattern(parsed),
+    hidden: hasFlag(parsed, 'u', 'a', '--hidden'),
+  }),
+  ack: (parsed) => all(orHere(parsed.operands.slice(1))),
   tar: (parsed, [first]) =>
     hasFlag(parsed, 'c', 'r', 'u', '--create', '--append', '--update') ||
     /^(?=.{0,8}[cru])\w{1,12}$/.test(first?.value ?? '')
-      ? parsed.operands
+      ? operandsOf(parsed)
       : null,
-  zip: (parsed) => (hasFlag(parsed, 'r', '--recurse-paths') ? parsed.operands : null),
-  '7z': (parsed) => (parsed.operands[0]?.value === 'a' ? parsed.operands.slice(2) : null),
-  '7za': (parsed) => (parsed.operands[0]?.value === 'a' ? parsed.operands.slice(2) : null),
+  zip: (parsed) => (hasFlag(parsed, 'r', '--recurse-paths') ? operandsOf(parsed) : null),
+  '7z': (parsed) => (parsed.operands[0]?.value === 'a' ? all(parsed.operands.slice(2)) : null),
+  '7za': (parsed) => (parsed.operands[0]?.value === 'a' ? all(parsed.operands.slice(2)) : null),
   cp: copies,
   rsync: copies,
-  diff: (parsed) => (hasFlag(parsed, 'r', '--recursive') ? parsed.operands : null),
+  diff: (parsed) => (hasFlag(parsed, 'r', '--recursive') ? operandsOf(parsed) : null),
+  find: found,
+  gzip: packed,
+  xz: packed,
+  zstd: packed,
+  pigz: packed,
 }
 const values = optionSet(
-  'e f A B C m d D t T g G j M r glob type include exclude exclude-dir file C directory I X',
+  'e f A B C m d D t T g G j M r glob iglob type include exclude exclude-dir directories file C directory I X',
 )
 const packValues = optionSet(
   'f C X T b exclude file directory exclude-from transform strip-components',
 )
 
+interface Sweeping {
+  findings: Finding[]
+  /** Everything in the folders, for rules that are about some of it. */
+  paths: SegmentPath[]
+}
+
 /** The whole workspace has its files of secrets in it. */
-export function sweepFindings(
-  program: string,
-  args: readonly Arg[],
-  { around, isInside }: Situation,
-): Finding[] {
-  const sweep = Object.hasOwn(sweeps, program) ? sweeps[program] : undefined
-  if (!sweep) return []
-  const parsed = parseOptions(
-    args,
-    /^(?:tar|zip|cp|rsync|diff)$/.test(program) ? packValues : values,
-  )
-  const whole = (sweep(parsed, args) ?? []).some(({ value }) =>
-    locate(
-      { ...here, value: value === '' || /^[*]+$/.test(value) ? '.' : value },
-      around,
-      isInside,
-    ).paths.some(
-      (path) => isInside(path) && !isInside(path.slice(0, path.lastIndexOf('/')) || '/'),
-    ),
-  )
-  return whole ? [ambiguous('It takes in the whole workspace, and its files of secrets')] : []
+export function sweep(program: string, args: readonly Arg[], at: Situation): Sweeping {
+  const read = Object.hasOwn(sweeps, program) ? sweeps[program] : undefined
+  const packs = /^(?:tar|zip|cp|rsync|diff)$/.test(program)
+  const swept = read?.(parseOptions(args, packs ? packValues : values), args)
+  if (!swept) return { findings: [], paths: [] }
+  const paths = swept.folders.flatMap(({ value }) => foldersOf(value, at))
+  const isWhole = (path: string) => at.isInside(path) && !at.isInside(parentOf(path))
+  return {
+    findings:
+      swept.hidden && paths.some(isWhole)
+        ? [ambiguous('It takes in the whole workspace, and its files of secrets')]
+        : [],
+    paths: paths
+      .filter(at.isInside)
+      .map((path) => ({ path: `${path}/**`, read: false, kind: 'pattern' })),
+  }
+}
+
+const parentOf = (path: string) => path.slice(0, path.lastIndexOf('/')) || '/'
+
+function foldersOf(value: string, { around, isInside }: Situation): string[] {
+  const isHere = value === '' || /^[*]+$/.test(value)
+  return locate(asFile({ ...here, value: isHere ? '.' : value }), around, isInside).paths
 }

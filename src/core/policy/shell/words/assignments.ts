@@ -55,6 +55,11 @@ const steering = new Set([
     'VIMINIT',
   ],
 ])
+const secretVariable =
+  /(?:^|_)(?:TOKEN|SECRET|SECRETS|PASSWORD|PASSWD|PASSPHRASE|APIKEY|API_KEY|PRIVATE_KEY|ACCESS_KEY|CREDENTIALS?)(?:_|$)/i
+
+export const isSecretVariable = (name: string): boolean => secretVariable.test(name)
+
 /** Programs that others start: harmless with a value that does nothing. */
 const programs = new Set(['EDITOR', 'VISUAL', 'GIT_EDITOR', 'GIT_SEQUENCE_EDITOR', 'PAGER'])
 const idle = new Set(['', 'cat', 'true', ':', 'less', 'more', '/bin/true', '/bin/cat', 'echo'])
@@ -115,6 +120,8 @@ export function assignedOutside(
 /** Set by itself, it is there for the commands that follow. Files of variables are named for one command all the time. */
 export function assignedSecret(name: string, arg: Arg): Finding[] {
   const isSecret = isKnown(arg) && arg.value !== '' && isSecretPath(`/${arg.value}`)
+  const handed = arg.variables.find(isSecretVariable)
+  if (handed && !isSecretVariable(name)) return [ambiguous(`"${name}" is set to "${handed}"`)]
   return isSecret ? [ambiguous(`"${name}" is set to a file of secrets: ${arg.value}`)] : []
 }
 

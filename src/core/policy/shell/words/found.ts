@@ -1,14 +1,38 @@
-const findNames = /^-(?:i?name|i?path|i?wholename|i?regex)$/
+import { namesSecretPath } from '../../../../contract/secret-paths.ts'
+import { globWithoutBrackets, matchesText, textGlob } from '../../matching/text-globs.ts'
+
+const findNames = /^-i?name$/
+
+/** Whether a pattern for names is for files of one ending, and none of them holds credentials. */
+export function narrows(pattern: string): boolean {
+  const name = globWithoutBrackets(pattern)
+  const isSecret = ['.env', '.envrc', '.netrc', 'x.key', 'x.p12', 'x.pfx', 'x.jks'].some((secret) =>
+    matchesText(textGlob(name), secret),
+  )
+  return /[\w*-]\.\w{1,6}$/.test(name) && !isSecret && !namesSecretPath(`/${name}`)
+}
+
+/** What is not meant, or what is done besides. */
+const opposites = /^(?:!|-not|,)$/
+
+/** Each of them finds files by itself. */
+function branchesOf(args: readonly string[]): string[][] {
+  const branches: string[][] = [[]]
+  for (const arg of args)
+    if (/^-(?:o|or)$/.test(arg)) branches.push([])
+    else branches.at(-1)?.push(arg)
+  return branches
+}
 
 /** Whether `find` with these arguments finds every file of the folder where it starts. */
 export function findsAll(args: readonly string[]): boolean {
   const start = args.findIndex((arg) => /^[-(!]/.test(arg))
   const folders = start < 0 ? args : args.slice(0, start)
-  const isWhole = folders.length === 0 || folders.some((folder) => /^[./*]*$/.test(folder))
-  const narrowed = args.some(
-    (arg, at) =>
-      findNames.test(args[at - 1] ?? '') && args[at - 2] !== '!' && /\.\w{1,6}$/.test(arg),
-  )
+  const isWhole =
+    folders.length === 0 || folders.some((folder) => /^[./*]*$|(?:^|\/)\.\.(?:\/|$)/.test(folder))
+  const isNarrow = (branch: readonly string[]) =>
+    branch.some((arg, at) => findNames.test(branch[at - 1] ?? '') && narrows(arg))
+  const narrowed = !args.some((arg) => opposites.test(arg)) && branchesOf(args).every(isNarrow)
   return isWhole && !narrowed
 }
 

@@ -67,7 +67,7 @@ const grammars = new Map<string, Grammar>([
     'curl',
     {
       values: optionSet(
-        'H header d data data-raw data-urlencode X request u user A user-agent e referer w write-out m max-time b F form',
+        'H header d data data-raw data-urlencode X request u user A user-agent e referer w write-out m max-time F form',
       ),
     },
   ],
@@ -130,7 +130,7 @@ function useOf(grammar: Grammar, args: readonly Arg[], index: number): Use {
   const value = args[index]?.value ?? ''
   const before = args[index - 1]?.value ?? ''
   if (grammar.values && (takesText(grammar.values, before) || isGlued(grammar.values, value)))
-    return /(?:^|=)@/.test(value) ? 'read' : 'text'
+    return /(?:^|=)[@<]/.test(value) ? 'read' : 'text'
   if (comparison.test(before) || comparison.test(args[index + 1]?.value ?? '')) return 'text'
   return envFile.test(value) || envFile.test(before) ? 'name' : 'read'
 }
@@ -167,7 +167,8 @@ export const asFile = (arg: Arg): Arg =>
 export function operandPaths(arg: Arg): Arg[] {
   const { value } = arg
   const inner =
-    /^(?:[\w.-]+=)?@(.+)$/s.exec(value)?.[1] ??
+    /^(?:[\w.-]+=)?[@<](.+)$/s.exec(value)?.[1] ??
+    /^file:(?!\/\/)(.+)$/is.exec(value)?.[1] ??
     /^(?:--?[\w.-]+|[A-Za-z_][\w.-]*)=(.+)$/s.exec(value)?.[1] ??
     /^-[A-Za-z]+((?:\/|~\/|~$|\.\.?\/|\.\.$).*)$/s.exec(value)?.[1] ??
     /^file:\/\/(\/.*)$/is.exec(value)?.[1]

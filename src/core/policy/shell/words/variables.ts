@@ -136,6 +136,9 @@ export class Variables {
   #assign({ name, value, append, index }: Assignment): void {
     if (append || index) return this.#set(name, { kind: 'unknown' })
     const words = value.type === 'Word' ? [value] : value.elements
+    // `([0]=x)`
+    if (value.type !== 'Word' && words.some(({ text }) => text.startsWith('[')))
+      return this.#set(name, { kind: 'unknown' })
     for (const word of words) this.#set(name, wordSource(word))
     if (words.length === 0) this.#set(name, { kind: 'number' })
   }
