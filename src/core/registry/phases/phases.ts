@@ -100,12 +100,7 @@ export async function loadPhaseReadiness(
 }
 
 /** `memberId` and `owner` are those as whom the key counts, `keyMemberId` is whose it is. */
-interface Approver {
-  keyId: string
-  keyMemberId: string
-  memberId: string
-  owner: string
-}
+type Approver = Record<'keyId' | 'keyMemberId' | 'memberId' | 'owner', string>
 
 /** Bound to the hash of what was read, and void for every later revision. Who saved it does not approve it. */
 export async function approvePhaseArtifact(
@@ -305,14 +300,9 @@ export async function openPhaseSessions(
   return rows.map(({ id }) => id)
 }
 
-interface FoundArtifact extends ArtifactRow {
-  content: string
-  /** As whom the key counted that has saved it. */
-  memberId: string
-  /** Whose key it is; null: a session has saved it. */
-  keyMemberId: string | null
-  newest: number
-}
+/** `memberId` is as whom the key counted that has saved it, `keyMemberId` whose key it is; null: a session has saved it. */
+type FoundArtifact = ArtifactRow &
+  Record<'content' | 'memberId', string> & { keyMemberId: string | null; newest: number }
 
 /** Null revision: the newest. */
 export async function findPhaseArtifact(
