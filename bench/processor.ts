@@ -99,3 +99,35 @@ export function processorMs(pid: number): number {
   )
   return ns.reduce((sum, each) => sum + each, 0) / 1e6
 }
+
+const ticksPerSecond = 100
+
+/** Of a process and all below it, also of those that have ended by now. */
+export function processorMsBelow(root: number): number {
+  const all = readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .flatMap((name) => statOf(Number(name)) ?? [])
+  const below = new Set([root])
+  // A child may have a lower number than its parent.
+  for (let known = 0; known !== below.size;) {
+    known = below.size
+    for (const { pid, parent } of all) if (below.has(parent)) below.add(pid)
+  }
+  const ticks = all.reduce((sum, { pid, ticks: own }) => sum + (below.has(pid) ? own : 0), 0)
+  return (ticks / ticksPerSecond) * 1000
+}
+
+function statOf(pid: number): { pid: number; parent: number; ticks: number } | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const fields = stat
+      .slice(stat.lastIndexOf(')') + 2)
+      .split(' ')
+      .map(Number)
+    // Its own time in both modes, and that of children that were waited for.
+    const ticks = fields.slice(11, 15).reduce((sum, each) => sum + each, 0)
+    return { pid, parent: fields[1] ?? 0, ticks }
+  } catch {
+    return null
+  }
+}

@@ -60,6 +60,9 @@ const chain = {
   pick(this: mini.ZodMiniObject, fields: Record<string, true>) {
     return mini.pick(this, fields)
   },
+  extend(this: mini.ZodMiniObject, fields: Record<string, mini.ZodMiniType>) {
+    return mini.extend(this, fields)
+  },
 }
 
 // zod gives what it finds here to every schema that it makes.

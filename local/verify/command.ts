@@ -3,14 +3,18 @@ import { holds, type Verified, verifyBundle } from './verify.ts'
 
 interface World {
   say: (line: string) => void
-  read: (path: string) => string
+  read: (path: string) => Uint8Array
   fetch: (url: string) => Promise<Response>
 }
 
 const usage = 'Usage: npm run verify -- FILE [--keys URL|FILE]'
 
 /** 0: signature and verdict hold. 1: one of them does not. 2: it could not be checked. */
-export async function runVerifyCommand(args: readonly string[], world: World): Promise<number> {
+export async function runVerifyCommand(
+  args: readonly string[],
+  { say, ...rest }: World,
+): Promise<number> {
+  const world = { ...rest, say: (line: string) => say(printable(line)) }
   const at = args.indexOf('--keys')
   const from = at === -1 ? null : args[at + 1]
   const files = args.filter((_, index) => at === -1 || (index !== at && index !== at + 1))
@@ -32,26 +36,40 @@ export async function runVerifyCommand(args: readonly string[], world: World): P
 
 async function loadKeys(from: string, { read, fetch }: World): Promise<PublicKey[]> {
   const isUrl = /^https?:\/\//.test(from)
-  const text = isUrl ? await (await fetch(from)).text() : read(from)
+  const text = isUrl ? await (await fetch(from)).text() : new TextDecoder().decode(read(from))
   const keys = PublicKeys.safeParse(JSON.parse(text)).data?.keys
   if (!keys) throw new Error(`"${from}" is not a set of Ed25519 keys`)
   return keys
 }
 
+/** Names and ids are of the file: none of them may write a line, or move what was written. */
+const printable = (line: string): string =>
+  line.replaceAll(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (sign) => {
+    const code = sign.codePointAt(0) ?? 0
+    return `\\u{${code.toString(16)}}`
+  })
+
 const signatures: Record<Verified['signature'], string> = {
   holds: 'holds',
   fails: 'DOES NOT HOLD: these bytes are not what this key has signed',
   'unknown-key': 'DOES NOT HOLD: none of the given keys has signed it',
+  unreadable: 'was NOT CHECKED: the file does not begin with a signed envelope',
   unchecked: 'was NOT CHECKED: give the keys of the deployment with --keys',
 }
 
-function report({ signature, keyId, problem, run, counts }: Verified): string[] {
+const verdicts: Record<Verified['kind'], string> = {
+  bundle: 'the timeline is whole, and every change is what it says',
+  excerpt: 'every line that is shown was signed, and every change is what it says',
+  statement: 'this is one signed statement; it has no timeline and no change to check',
+}
+
+function report({ kind, signature, keyId, problem, run, counts }: Verified): string[] {
   const listed = Object.entries(counts).map(([type, count]) => `${count} × ${type}`)
   return [
     ...(run === null ? [] : [`Run ${run}: ${listed.join(', ')}`]),
     `Signature ${signatures[signature]}${keyId === null ? '' : ` (key ${keyId})`}`,
     problem === null
-      ? 'Verdict holds: the timeline is whole, and every change is what it says'
+      ? `Verdict holds: ${verdicts[kind]}`
       : `Verdict DOES NOT HOLD, first at line ${problem.line}: ${problem.what}`,
   ]
 }

@@ -4,7 +4,7 @@ import { runVerifyCommand } from './command.ts'
 
 process.exitCode = await runVerifyCommand(process.argv.slice(2), {
   say: (line) => console.log(line),
-  read: (path) => readFileSync(resolve(cwd(), path), 'utf8'),
+  read: (path) => readFileSync(resolve(cwd(), path)),
   fetch: (url) => fetch(url),
 })
 

@@ -26,8 +26,13 @@ import { bytesFromBase64, bytesToBase64 } from '../../src/adapters/base64.ts'
 import { attestationBytes, attestationThumbprint } from '../../src/adapters/attestation-keys.ts'
 
 export interface Verified {
-  /** unchecked: no key was given. unknown-key: none of those that were given has signed it. */
-  signature: 'holds' | 'fails' | 'unknown-key' | 'unchecked'
+  /** What was checked beside the signature: of a statement alone nothing more. */
+  kind: 'bundle' | 'excerpt' | 'statement'
+  /**
+   * unchecked: no key was given. unknown-key: none of those that were given has signed it. unreadable: there is no
+   * envelope whose signature could be checked.
+   */
+  signature: 'holds' | 'fails' | 'unknown-key' | 'unchecked' | 'unreadable'
   keyId: string | null
   /** The first thing that does not hold; null: the verdict holds. */
   problem: { line: number; what: string } | null
@@ -43,21 +48,26 @@ class Problem extends Error {
   }
 }
 
-export async function verifyBundle(text: string, keys: readonly PublicKey[]): Promise<Verified> {
+export async function verifyBundle(
+  file: string | Uint8Array,
+  keys: readonly PublicKey[],
+): Promise<Verified> {
   const result: Verified = {
-    signature: 'unchecked',
+    kind: 'bundle',
+    signature: keys.length === 0 ? 'unchecked' : 'unreadable',
     keyId: null,
     problem: null,
     run: null,
     counts: {},
   }
   try {
-    const lines = linesOf(text)
+    const lines = linesOf(typeof file === 'string' ? file : textOf(file))
     const envelope = readEnvelope(lines[0] ?? '')
     const payload = decode(envelope.payload)
     result.keyId = envelope.signatures[0]?.keyid ?? null
     result.signature = await checkSignature(envelope, payload, keys)
     const statement = readStatement(payload)
+    result.kind = kinds[statement.predicateType]
     if (statement.predicateType === provenanceType)
       return provenanceResult(result, statement, lines)
     result.run = statement.predicate.run.id
@@ -77,6 +87,38 @@ export async function verifyBundle(text: string, keys: readonly PublicKey[]): Pr
 
 export const holds = ({ signature, problem }: Verified): boolean =>
   signature === 'holds' && problem === null
+
+const kinds = {
+  [predicateType]: 'bundle',
+  [excerptType]: 'excerpt',
+  [provenanceType]: 'statement',
+} as const
+
+/** To the letter: bytes that are no text are not replaced, and a mark at the beginning is not left out. */
+function textOf(file: Uint8Array): string {
+  const decode = (bytes: Uint8Array) =>
+    new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+  try {
+    return decode(file)
+  } catch {
+    throw new Problem(badLine(file, decode), 'Not UTF-8')
+  }
+}
+
+function badLine(file: Uint8Array, decode: (bytes: Uint8Array) => string): number {
+  let from = 0
+  for (let line = 1; ; line += 1) {
+    const feed = file.indexOf(10, from)
+    const end = feed === -1 ? file.length : feed
+    try {
+      decode(file.subarray(from, end))
+    } catch {
+      return line
+    }
+    if (feed === -1) return line
+    from = feed + 1
+  }
+}
 
 function linesOf(text: string): string[] {
   const lines = text.split('\n')

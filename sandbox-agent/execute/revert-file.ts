@@ -20,10 +20,10 @@ export function revertFile(site: Site, { targetPath, content, revert }: Operatio
   const name = names.pop() as string
   const top = Folder.open(site.workspace)
   try {
-    // Only a file that comes back may need its folders.
-    const make = revert.restore === null ? undefined : { owner: site.owner }
+    // Only a file that comes back where nothing is may need its folders.
+    const make = revert.expect === null ? { owner: site.owner } : undefined
     const folder = descend(top, names, make)
-    if (folder === undefined) return withoutFolder(revert)
+    if (folder === undefined) return withoutFolder(revert, isMissing(top, names))
     try {
       return revertIn(folder, name, { site, revert, content: content ?? '' })
     } finally {
@@ -46,10 +46,21 @@ function descend(
   }
 }
 
-const withoutFolder = ({ restore }: Revert): Outcome =>
-  restore === null
-    ? applied('It is gone already')
-    : conflict('a folder on the way to it is none any more')
+/** Whether there is nothing on the way to it, rather than something else. */
+function isMissing(top: Folder, names: readonly string[]): boolean {
+  for (const [depth, name] of names.entries()) {
+    const parent = top.descend(names.slice(0, depth))
+    const stat = parent?.stat(name)
+    parent?.close()
+    if (!stat?.isDirectory()) return parent !== undefined && stat === undefined
+  }
+  return false
+}
+
+function withoutFolder({ restore }: Revert, isGone: boolean): Outcome {
+  if (!isGone) return conflict('a folder on the way to it is none any more')
+  return restore === null ? applied('It is gone already') : conflict('it was deleted since')
+}
 
 interface Wanted {
   site: Site

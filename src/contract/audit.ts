@@ -6,10 +6,15 @@ export const AuditAction = z.enum([
   'key.created',
   'key.revoked',
   'settings.changed',
+  'baseline.set',
+  'promotion.passed',
+  'promotion.asked',
+  'promotion.overridden',
+  'promotion.refused',
 ])
 export type AuditAction = z.infer<typeof AuditAction>
 
-/** What was done to members, keys and settings of an organisation. Entries are added and never changed. */
+/** What was done to members, keys and settings of an organisation, and what was released in it. Entries are added and never changed. */
 export const AuditEntry = z.object({
   id: z.string(),
   action: AuditAction,

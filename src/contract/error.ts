@@ -24,6 +24,8 @@ export const errorTable = {
   call_conflict: { status: 409, retryable: false },
   key_conflict: { status: 409, retryable: false },
   wrong_state: { status: 409, retryable: false },
+  /** A gate guards it, and no run or approval lets it through. */
+  not_promoted: { status: 409, retryable: false },
   queue_full: { status: 409, retryable: false },
   budget_spent: { status: 409, retryable: false },
   too_large: { status: 413, retryable: false },

@@ -6,6 +6,7 @@ import { TargetName } from './eval-target.ts'
 import { EvalRunId, MemberId, OrganisationId, SessionId, Text } from './ids.ts'
 import { PageQuery } from './page.ts'
 import { Project } from './project.ts'
+import { Guarded, RegistryRevision } from './promotion.ts'
 
 /** A run of a suite: every case, as often as it is repeated, against every target. */
 
@@ -109,6 +110,9 @@ export const EvalAttempt = z.object({
   sessionId: SessionId.nullable(),
   startedAt: z.number().nullable(),
   endedAt: z.number().nullable(),
+  tried: z
+    .array(RegistryRevision)
+    .describe('The revisions of registries, and the policy, that it began with'),
   result: ResultRow.nullable(),
 })
 export type EvalAttempt = z.infer<typeof EvalAttempt>
@@ -155,15 +159,22 @@ export const EvalBaselinePut = z.strictObject({
   evalRunId: EvalRunId,
   target: TargetName.optional().describe('Needed if the run has several'),
   rule: GateRule.prefault({}),
+  gates: z
+    .array(Guarded)
+    .max(100)
+    .default([])
+    .describe('What cannot be released in the project without a run that passes the rule'),
 })
 export type EvalBaselinePut = z.infer<typeof EvalBaselinePut>
 
 export const EvalBaseline = z.object({
   project: z.string(),
   dataset: z.string(),
+  digest: z.string().describe('Of the suite, as the run had it'),
   evalRunId: EvalRunId,
   target: z.string(),
   rule: GateRule,
+  gates: z.array(Guarded),
   setBy: z.string(),
   setAt: z.number(),
 })

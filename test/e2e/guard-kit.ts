@@ -26,6 +26,8 @@ export interface GuardKitOptions {
   /** The deployment's keys for sandbox tokens. */
   tokenKeys: SecretKey[]
   operatorKey: string
+  /** Lets time pass where nothing else does. */
+  live?: () => Promise<void>
 }
 
 export type GuardKit = Awaited<ReturnType<typeof createGuardKit>>
@@ -37,6 +39,7 @@ export async function createGuardKit({
   strangerKey,
   tokenKeys,
   operatorKey,
+  live = () => new Promise((resolve) => setTimeout(resolve, 100)),
 }: GuardKitOptions) {
   const call = async (method: string, path: string, body?: object, key = adminKey) => {
     const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
@@ -79,6 +82,15 @@ export async function createGuardKit({
   const configuration = await call('POST', '/v1/configurations', { name: `guard ${sessionId}` })
   const memory = await call('POST', '/v1/memories', { title: 'guard', content: 'guarded' })
   const evalRun = await call('POST', '/v1/evals/runs', evalFiles(['a'], { a: '4' }))
+  const isOver = async () => {
+    await live()
+    return (await call('GET', `/v1/evals/runs/${evalRun['id']}`))['endedAt'] !== null
+  }
+  while (!(await isOver()));
+  await call('PUT', '/v1/evals/baselines', { evalRunId: evalRun['id'] })
+  const promotion = await call('POST', '/v1/evals/promotions', {
+    ...{ dataset: 'sums', kind: 'agent', name: 'guard-agent', sha256: 'a'.repeat(64), reason: 'r' },
+  })
   const skill = await call('PUT', '/v1/skills', { name: 'guard', description: 'For the guards' })
   await call('POST', `/v1/skills/${skill['id']}/versions`, {
     source: { kind: 'inline', content: 'Look.' },
@@ -125,6 +137,7 @@ export async function createGuardKit({
     configurationId: configuration['id'] as string,
     memoryId: memory['id'] as string,
     evalRunId: evalRun['id'] as string,
+    promotionId: promotion['id'] as string,
     webhookId: webhook['id'] as string,
     skillId: skill['id'] as string,
     proposalId: proposal['id'] as string,

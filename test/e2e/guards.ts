@@ -22,6 +22,8 @@ const obeyed: readonly string[] = [
   'GET /v1/changes/:change/workflow',
   'GET /v1/configurations',
   'GET /v1/evals/baselines',
+  'GET /v1/evals/promotions',
+  'POST /v1/evals/promotions',
   'GET /v1/evals/runs',
   'POST /v1/evals/runs',
   'GET /v1/models',
@@ -79,6 +81,7 @@ function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
   if (path.startsWith('/v1/memories/:memoryId')) return { 'a key of another project': 'not_found' }
   if (/^\/v1\/(changes|memories)/.test(path) && path !== '/v1/changes/:change/workflow')
     return { 'a key of another project': 'forbidden' }
+  if (path.includes(':promotionId')) return { 'a key of another project': 'not_found' }
   if (path.startsWith('/v1/skills/:') || path.startsWith('/v1/skill-proposals/:'))
     return { 'a key of another project': 'not_found' }
   if (method !== 'GET' && obeyed.includes(`${method} ${path}`))
@@ -228,6 +231,7 @@ const importedChange = JSON.stringify({
   ],
 })
 
+const sha = 'a'.repeat(64)
 const emptySide = { runId: 'a', target: 't', suiteDigest: 'd', cases: [], rows: [] }
 
 /** A body that would be taken, so that a refusal is the guard's. */
@@ -249,6 +253,10 @@ function goodBody(
   if (path === '/v1/evals/compare')
     return JSON.stringify({ baseline: emptySide, candidate: emptySide })
   if (path === '/v1/evals/baselines') return JSON.stringify({ evalRunId })
+  if (path === '/v1/evals/promotions')
+    return JSON.stringify({ dataset: 'd', kind: 'agent', name: 'a', sha256: sha, reason: 'r' })
+  if (path.endsWith('promotionId/resolve'))
+    return JSON.stringify({ resolution: 'rejected', sha256: sha, reason: 'r' })
   if (path === '/v1/evals/runs') return JSON.stringify(evalFiles(['a'], { a: '4' }))
   if (path === '/v1/evals/validate') return '{"files":[{"path":"a.yaml","content":""}]}'
   if (path.endsWith('/runs')) return '{"intent":"i"}'
@@ -330,6 +338,7 @@ export function fillPath(kit: GuardKit, path: string): string {
     targetKey: 'a',
     memoryId: kit.memoryId,
     evalRunId: kit.evalRunId,
+    promotionId: kit.promotionId,
     change: 'guarded',
     phase: 'explore',
     toolName: 'verify',

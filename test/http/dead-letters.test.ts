@@ -1,7 +1,9 @@
+import { createHash } from 'node:crypto'
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createTestApp, type TestApp, testOperatorKey } from '../support/app.ts'
 import { useLibsql } from '../support/libsql.ts'
 
+const emptyHash = createHash('sha256').digest('hex')
 const libsql = useLibsql()
 let app: TestApp
 let organisationId: string
@@ -261,5 +263,43 @@ describe('what an earlier release has refused', () => {
     ])
       expect(await libsql.db().all(`select 1 from ${table} where id = ?`, id ?? '')).toHaveLength(1)
     expect((await letters()).length).toBe(1)
+  })
+
+  test('[OUT11] [CHG6] so are changes and the names of their texts, to the letter', async () => {
+    const state = { sha256: emptyHash, sizeBytes: 0 }
+    const event = {
+      ...{ schemaVersion: 1, eventId: 'evt_other_1', taskId: runId, taskRef: '#1' },
+      ...{ taskRefKind: 'display', phase: 'work', executionSeq: 1, sessionId: 'other-1' },
+      ...{ memberName: 'other', toolUseId: 'call_1', source: 'other_patch' },
+      ...{ operation: 'modify', confidence: 'medium', workspaceRoot: '/repo' },
+      ...{ filePath: '/repo/x.txt', relativePath: 'x.txt', timestamp: '2026-01-01T00:00:00Z' },
+      ...{ toolStatus: null, after: null, relation: null, oldString: null, newString: null },
+      before: { ...state, blobRef: `sha256:${emptyHash}` },
+      beforeState: { exists: true, ...state },
+      afterState: { exists: true, unavailableReason: 'not-captured' },
+      ...{ linesAdded: null, linesRemoved: null, sourceRuntime: 'other', sourceProvider: 'other' },
+      ...{ sourceSessionId: null, sourcePartId: null, sourceMessageId: null },
+      ...{ parentUserMessageId: null, attributionMethod: 'board-tool-call' },
+      ...{ sourceImportKey: 'other\0one', evidenceProof: 'journal', snapshotId: null },
+      ...{ snapshotSource: null, shapeFingerprint: null, supersedesEventId: null, warnings: [] },
+    }
+    const changes = [{ event, beforeContent: '' }]
+    const made = await call('POST', `/v1/runs/${runId}/changes/import`, { changes })
+    expect(made.json).toEqual({ imported: 1, duplicates: 0 })
+    await flush()
+    const tables = ['task_change_events', 'change_texts']
+    const rowsOf = async (table: string) =>
+      (await libsql.db().all(`select * from ${table} where session_id = ?`, sessionId)).map(
+        (row) => ({ ...row, outbox_seq: null }),
+      )
+    const rows = () => Promise.all(tables.map(rowsOf))
+    const before = await rows()
+    expect(before.map(({ length }) => length)).toEqual([1, 1])
+    for (const table of tables) await sql(`delete from ${table} where session_id = '${sessionId}'`)
+    forget('change_event', 3)
+    forget('change_text', 4)
+    expect((await resend()).json).toEqual({ sent: 2, left: 0 })
+    await flush()
+    expect(await rows()).toEqual(before)
   })
 })

@@ -79,7 +79,7 @@ async function verify(command: string): Promise<string[]> {
   const said: string[] = []
   await runVerifyCommand(args.split(' '), {
     say: (line) => said.push(line),
-    read: (path) => readFileSync(join(folder, path), 'utf8'),
+    read: (path) => readFileSync(join(folder, path)),
     fetch: () => expect.fail('It must not use the network'),
   })
   return said

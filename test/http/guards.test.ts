@@ -9,7 +9,7 @@ const libsql = useLibsql()
 let kit: GuardKit
 
 beforeAll(async () => {
-  const { app, makeKey, makeOrganisation, tokenKeys } = createTestApp({ db: libsql.db })
+  const { app, live, makeKey, makeOrganisation, tokenKeys } = createTestApp({ db: libsql.db })
   const send: Send = async (method, path, headers, body) => {
     const init = body === undefined ? {} : { body: body as string }
     const response = await app.request(path, { method, headers, ...init })
@@ -25,6 +25,7 @@ beforeAll(async () => {
     strangerKey: (await makeKey(await makeOrganisation(), 'admin')).secret,
     tokenKeys,
     operatorKey: testOperatorKey,
+    live: () => live(1000),
   })
 })
 

@@ -49,6 +49,8 @@ const posts: Record<string, string> = {
   '/v1/agents/shipped': 'what is there stays as it is',
   '/v1/agents/:agentId/archive': 'what is archived stays so',
   '/v1/evals/runs': 'key',
+  '/v1/evals/promotions': 'the same revision is the same promotion',
+  '/v1/evals/promotions/:promotionId/resolve': 'resolved once, each member votes once',
   '/v1/evals/runs/:evalRunId/cancel': 'what is cancelled stays so',
   '/v1/memories': 'key',
   '/v1/memories/import': 'what is there already is unchanged',

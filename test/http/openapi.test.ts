@@ -125,7 +125,7 @@ const refTo = (name: string) => `#/components/schemas/${name}`
 const operationIds = `
   abandonAttempt abortTurns acceptRunChanges activateAgent addCheckpoint addRunEvent
   addSkillVersion admitRetry applySkillProposal approvePhaseArtifact archiveAgent archiveProfile
-  attachSkill backfillRunChanges callModelVendor callTool cancelEvalRun cancelExecution
+  askPromotion getPromotion listPromotions resolvePromotion attachSkill backfillRunChanges callModelVendor callTool cancelEvalRun cancelExecution
   cancelSkillProposal changeRun changeSkillVersion checkPolicy checkProvider closeSession
   compareEvals correctBudget correctSessionBudget createConfiguration createEvalRun createKey
   createLoneRun createMember createMemory createRun createSandboxToken createSession createWebhook

@@ -15,6 +15,8 @@ export const longToo = [
   'test/chaos/chaos.test.ts',
   'test/blackbox/{calls,conformance,fencing,guards,limits,link,models,outage,restart,sessions,tokens,turns,upstreams}.test.ts',
   'test/core/{session,policy,session/runs,session/sandbox,organisation}/random.test.ts',
+  'test/core/{documents,evidence/git,abilities/engine,session/abilities/crashes}.test.ts',
+  'test/core/registry/{agents,skills}/resolve.test.ts',
   'test/core/{organisation/firewall/fleet,session/warm/fill}.test.ts',
   'test/core/session/budget/organisation-budgets.test.ts',
   'test/simulation/simulation.test.ts',

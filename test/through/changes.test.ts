@@ -6,6 +6,7 @@ import { useHost } from '../support/host.ts'
 import { report } from '../support/run-world.ts'
 
 const host = useHost()
+const offHost = useHost({ proofMode: 'off' })
 const cheer = edit('a.txt', 'hello world\n', 'world', 'moon')
 const again = edit('a.txt', 'hello moon\n', 'hello', 'good night,')
 
@@ -134,6 +135,36 @@ describe('while a turn runs', () => {
     await rest(scene, 0)
     expect((await scene.changes()).files[0]?.events).toHaveLength(13)
     expect(await scene.backfill()).toMatchObject({ skipped: [{ outcome: 'duplicates-only' }] })
+  })
+
+  test('[CHG16] off reads nothing while a turn runs, and no step at its end; a request cannot raise it', async () => {
+    const scene = await ChangeScene.begin(offHost(), steps)
+    await scene.tellTools()
+    await scene.tellSteps(13)
+    expect(evidence(scene)).toEqual([])
+    await scene.tellEnd()
+    expect(evidence(scene)).toMatchObject([{ body: { maxWindows: 0 } }])
+    await scene.collect(scene.bundle({ files: [], reads: [] }))
+    const { mode, files, collects } = await scene.changes()
+    expect([mode, files[0]?.rejectable, collects[0]?.mode]).toEqual(['off', false, 'off'])
+    expect(await scene.backfill({ mode: 'full' })).toMatchObject({
+      ...{ mode: 'off', collects: [], skipped: [{ outcome: 'duplicates-only' }] },
+    })
+  })
+
+  test('[CHG4] a collect that failed says when and why, shortly', async () => {
+    const scene = await ChangeScene.begin(host(), [cheer])
+    await scene.tell()
+    scene.session.agent.fail(scene.asked.id, `Not now: ${'x'.repeat(1500)}`)
+    await host().live()
+    const [collect] = (await scene.changes()).collects
+    expect(collect).toMatchObject({ state: 'failed', outcome: 'transient-error' })
+    expect(collect?.reason).toMatch(/^Not now: x+$/)
+    expect(collect?.reason).toHaveLength(1000)
+    expect(collect?.endedAt).toBeGreaterThanOrEqual(collect?.createdAt ?? Infinity)
+    // Its bundle comes too late.
+    expect((await scene.post()).json).toEqual({ accepted: false })
+    expect((await scene.changes()).files).toEqual([])
   })
 
   test('[CHG4] a page that fails ends the collect, and a backfill goes on after the one before it', async () => {
@@ -376,6 +407,25 @@ describe('modes', () => {
     expect((await scene.changes()).collects.at(-1)).toMatchObject({ outcome: 'duplicates-only' })
   })
 
+  test('[CHG4] [CHG8] backfills at once ask once, and none gets more than the deployment has', async () => {
+    const scene = await ChangeScene.begin(host(), [cheer])
+    await scene.tell()
+    await scene.collect()
+    const modes = ['single-change', 'single-change', 'single-change', 'full'] as const
+    const answers = await Promise.all(modes.map((mode) => scene.backfill({ mode })))
+    const asked = answers.flatMap(({ collects }) => collects as { id: string; mode: string }[])
+    expect(asked.map(({ mode }) => mode)).toEqual(['single-change'])
+    expect(answers.flatMap(({ skipped }) => skipped as { outcome: string }[])).toHaveLength(3)
+    await host().live()
+    await scene.collect()
+    const { files, collects } = await scene.changes()
+    expect(files[0]?.events).toHaveLength(1)
+    expect(collects.map(({ mode, outcome }) => [mode, outcome])).toEqual([
+      ['full', 'imported'],
+      ['single-change', 'duplicates-only'],
+    ])
+  })
+
   test('[CHG8] shadow imports exactly what off imports, and counts what it would prove', async () => {
     const found: Record<string, object> = {}
     for (const mode of ['off', 'shadow', 'full'] as const) {
@@ -612,6 +662,34 @@ describe('out of band', () => {
     expect((await beyond.changes()).mismatches).toBe(0)
   })
 
+  test('[CHG9] each field of a part that reads otherwise is told, and an end that is none yet is not', async () => {
+    const fields: [string, object, boolean][] = [
+      ['session', { sessionId: 'ses_else' }, true],
+      ['message', { messageId: 'msg_else' }, true],
+      ['tool', { tool: 'write' }, true],
+      ['call', { callId: 'call_else' }, true],
+      ['end', { status: 'error' }, true],
+      ['no end', { status: 'running' }, false],
+      ['input', { input: { filePath: 'a.txt' } }, true],
+      ['an input that is not whole', { input: { filePath: 'a.txt' }, inputTruncated: true }, false],
+      ['no input', { input: null }, false],
+    ]
+    for (const [name, over, isTold] of fields) {
+      const scene = await ChangeScene.begin(host(), [cheer])
+      await scene.tell()
+      const bundle = scene.bundle()
+      const [message] = bundle.messages
+      const messages = [...bundle.messages, { ...message!, id: 'msg_else' }]
+      await scene.collect({ ...bundle, messages, parts: [{ ...bundle.parts[0]!, ...over }] })
+      const told = await scene.session.events('evidence.mismatch')
+      expect([name, told.map(({ data }: { data: { what: string } }) => data.what)]).toEqual([
+        name,
+        isTold ? ['differs'] : [],
+      ])
+      expect([name, (await scene.changes()).files[0]?.rejectable ?? false]).toEqual([name, false])
+    }
+  })
+
   test('[CHG9] what came over the link and is in the records agrees', async () => {
     const scene = await ChangeScene.begin(host(), [cheer, { tool: 'bash', path: 'a.txt' }])
     await scene.tell()
@@ -687,6 +765,49 @@ describe('other agents', () => {
     expect((await host().call('GET', files[0]?.before?.url ?? '')).text).toBe('')
   })
 
+  test('[CHG7] a secret in a text of theirs is not kept, and its side is not known', async () => {
+    const canary = 'canary-1a2b3c4d5e6f-value'
+    const id = await host().configuration()
+    await host().ok('PUT', '/v1/secrets/CANARY2', { value: canary, configurationId: id })
+    const scene = await ChangeScene.begin(host(), [], { configurationId: id })
+    const text = `key=${canary}\n`
+    const state = { sha256: sha256(text), sizeBytes: text.length }
+    const ref = { ...state, blobRef: `sha256:${state.sha256}` }
+    const change = {
+      event: event(scene.turn.runId, {
+        ...{ before: ref, beforeState: { exists: true, ...state }, oldString: canary },
+        ...{ after: ref, afterState: { exists: true, ...state } },
+      }),
+      ...{ beforeContent: text, afterContent: text },
+    }
+    expect((await importInto(scene, [change])).json).toEqual({ imported: 1, duplicates: 0 })
+    const { files } = await scene.changes()
+    const gone = { exists: true, unavailableReason: 'secret-replaced' }
+    expect(files[0]).toMatchObject({ rejectable: false, before: null, after: null })
+    expect(files[0]?.events[0]?.event).toMatchObject({
+      ...{ before: null, after: null, beforeState: gone, afterState: gone },
+    })
+    const rows = await host().rows(
+      'select * from task_change_events where session_id = ?',
+      scene.session.id,
+    )
+    expect(rows).toHaveLength(1)
+    expect(JSON.stringify([rows, files])).not.toContain(canary)
+  })
+
+  test('[CHG12] what was decided about a file is about it as it was: another change makes it open again', async () => {
+    const scene = await ChangeScene.begin(host(), [])
+    const { runId } = scene.turn
+    await importInto(scene, [{ event: event(runId), beforeContent: '' }])
+    const decision = async () => (await scene.changes()).files[0]?.decision
+    expect(await decision()).toBeNull()
+    await host().ok('POST', `/v1/runs/${runId}/changes/accept`, { paths: ['x.txt'] })
+    expect(await decision()).toBe('accepted')
+    const next = { eventId: 'evt_codex_2', sourceImportKey: 'codex\0two\0x.txt' }
+    await importInto(scene, [{ event: event(runId, next), beforeContent: '' }])
+    expect(await decision()).toBeNull()
+  })
+
   test('[CHG10] [CHG14] what is not theirs to say is refused, with the field', async () => {
     const scene = await ChangeScene.begin(host(), [cheer])
     const { runId } = scene.turn
@@ -703,6 +824,12 @@ describe('other agents', () => {
         { event: event(runId, { sourceRuntime: 'OpenCode' }), beforeContent: '' },
         'changes.0.event.sourceProvider',
       ],
+      ...[' opencode', 'Open Code', '\u200bopencode', 'ｏｐｅｎcode', 'open-code'].map(
+        (sourceProvider): [object, string] => [
+          { event: event(runId, { sourceProvider }), beforeContent: '' },
+          'changes.0.event.sourceProvider',
+        ],
+      ),
       [
         {
           event: event(runId, { sourceImportKey: 'opencode\0ses_oc\0prt_1\0a.txt' }),

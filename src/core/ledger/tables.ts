@@ -212,7 +212,7 @@ export const tables = {
     session: 'id',
     payload: {
       ...same('project', 'dataset', 'digest', 'targets', 'status', 'reason', 'attempts'),
-      ...same('passed', 'errors', 'score', 'hash'),
+      ...same('passed', 'errors', 'score', 'hash', 'tried'),
       ...times,
       member_id: 'memberId',
       ended_at: 'endedAt',
@@ -299,6 +299,8 @@ export const otherTables: Readonly<Record<string, 'claim' | 'content' | { stays:
   skill_votes: { stays: 'Of no session' },
   webhooks: { stays: 'Of no session' },
   eval_baselines: { stays: 'Of no session' },
+  promotions: { stays: 'The record of what was released, and by which run' },
+  promotion_votes: { stays: 'Of no session' },
   abilities: { stays: 'Of no session' },
   ability_files: { stays: 'Of no session' },
   memories: { stays: 'Of no session' },

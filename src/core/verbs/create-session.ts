@@ -1,5 +1,6 @@
 import { canonicalJson } from '../../contract/canonical.ts'
 import { AppError, errorCodeOf } from '../../contract/error.ts'
+import type { RegistryRevision } from '../../contract/promotion.ts'
 import type { Session, SessionCreate } from '../../contract/session.ts'
 import type { OrganisationApi } from '../organisation/organisation.ts'
 import type { Crypto, Db } from '../ports.ts'
@@ -9,6 +10,7 @@ import type { AttemptTerms } from '../session/record/attempt-terms.ts'
 import type { Caller } from '../session/record/caller.ts'
 import { claimWarmSession, type WarmPorts } from './claim-warm-session.ts'
 import { mustMayCloneRepository } from './local-repository.ts'
+import { pinnedRevisions } from './pinned-revisions.ts'
 import { prepareSession } from './prepare-session.ts'
 
 export interface CreateSessionPorts extends WarmPorts {
@@ -66,10 +68,13 @@ type AttemptCaller = Parameters<typeof createSession>[1]
 /** Makes the sessions of eval attempts: like any other, under the terms of their target. */
 export const attemptSessions =
   (ports: CreateSessionPorts) =>
-  (
+  async (
     caller: AttemptCaller,
     input: SessionCreate,
     terms: AttemptTerms,
     key: string,
-  ): Promise<Session> =>
-    createSession(ports, caller, input, key, terms)
+  ): Promise<{ id: string; tried: RegistryRevision[] }> => {
+    const { id, project, pins } = await createSession(ports, caller, input, key, terms)
+    const { organisationId } = caller
+    return { id, tried: await pinnedRevisions(ports.db(), { organisationId, project }, pins) }
+  }

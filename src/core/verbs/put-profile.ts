@@ -1,22 +1,31 @@
+import { canonicalJson } from '../../contract/canonical.ts'
 import { AppError, type ErrorDetail } from '../../contract/error.ts'
 import { findModel, modelRows, nearestModels } from '../../contract/models.ts'
 import type { Profile, ProfileDefinition, ProfilePut } from '../../contract/profile.ts'
-import { type Limited, mustMayUsePlace, placeOf } from '../registry/place.ts'
-import { storeProfile } from '../registry/agents/profiles.ts'
+import { mustMayUsePlace, placeOf } from '../registry/place.ts'
+import { findProfile, storeProfile } from '../registry/agents/profiles.ts'
 import type { Caller } from '../session/record/caller.ts'
+import { mustBePromoted } from './promote-revision.ts'
 import type { PutAgentPorts } from './put-agent.ts'
-
-type Putter = Pick<Caller, 'organisationId' | 'memberId' | 'keyId'> & Limited
 
 /** Stores a profile or the next revision of it. Whatever the spelling, the model table's own ids are stored. */
 export async function putProfile(
   ports: PutAgentPorts,
-  caller: Putter,
+  caller: Caller,
   { project, scope, name, ...given }: ProfilePut,
 ): Promise<Profile> {
   mustMayUsePlace(caller, project)
   const definition = withModelIds(given, ports.config.extraModels)
   const place = placeOf(caller, { project, scope })
+  if (scope === 'project')
+    await mustBePromoted(ports, caller, {
+      ...{ kind: 'profile', project, name },
+      sha256: await ports.crypto.sha256(canonicalJson(definition)),
+      async current() {
+        const found = await findProfile(ports.db(), place, name)
+        return found?.archivedAt === null ? found.sha256 : null
+      },
+    })
   const { keyId } = caller
   return await storeProfile(ports.db(), ports.crypto, ports.now(), {
     place,

@@ -6,6 +6,7 @@ import { loadAgentById } from '../../core/registry/agents/agents.ts'
 import { loadConfiguration } from '../../core/registry/configurations/configurations.ts'
 import { loadProfile } from '../../core/registry/agents/profiles.ts'
 import { keyAllowsScope, decideKeyState } from '../../core/registry/keys.ts'
+import { viewPromotion } from '../../core/registry/evals/promotions.ts'
 import { loadProposal } from '../../core/registry/skills/proposals.ts'
 import { loadSkill } from '../../core/registry/skills/skills.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
@@ -125,12 +126,13 @@ export function createGuards(deps: AppDeps): Guards {
     const caller = c.get('caller')
     const { organisationId } = caller
     const given = c.req.param() as Record<string, string | undefined>
-    const { evalRunId } = given
+    const { evalRunId, promotionId } = given
     const { agentId, configurationId, memoryId, profileId, proposalId, skillId, webhookId } = given
     if (agentId !== undefined) await loadAgentById(deps.db(), caller, agentId)
     if (profileId !== undefined) await loadProfile(deps.db(), caller, profileId)
     if (skillId !== undefined) await loadSkill(deps.db(), caller, skillId)
     if (proposalId !== undefined) await loadProposal(deps.db(), caller, proposalId)
+    if (promotionId !== undefined) await viewPromotion(deps.db(), caller, promotionId)
     if (sessionId !== undefined) await deps.session(sessionId).self.view(caller)
     if (configurationId !== undefined)
       await loadConfiguration(deps.db(), { ...caller, configurationId })

@@ -17,12 +17,13 @@ import {
   listAbilities,
   listAbilityVersions,
   loadAbility,
-  putAbility,
   removeAbility,
 } from '../../core/registry/abilities/abilities.ts'
 import { mustMayUsePlace } from '../../core/registry/place.ts'
+import { releaseAbility } from '../../core/verbs/release-ability.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
 import { allowLargerBody } from '../kit/body.ts'
+import { promotionPorts } from '../kit/evals/eval-run-of.ts'
 import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
 import { type Cursor, pageBy, readPageNumber } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
@@ -68,9 +69,8 @@ export const abilityRoutes = [
     guard: 'admin',
     body: AbilityPut,
     answers: ok(AbilityPutResult, 'The newest version, and what is probably a mistake'),
-    refuses: ['wrong_state', 'unprocessable'],
-    answer: ({ deps, caller, body }) =>
-      putAbility({ db: deps.db(), crypto: deps.crypto, now: deps.now() }, caller, body),
+    refuses: ['wrong_state', 'unprocessable', 'not_promoted', 'not_configured'],
+    answer: ({ deps, caller, body }) => releaseAbility(promotionPorts(deps), caller, body),
   }),
 
   route({

@@ -23,7 +23,6 @@ import { PageQuery } from '../../contract/page.ts'
 import { RegistryPlace } from '../../contract/registry-scope.ts'
 import {
   archiveAgent,
-  storeShippedAgents,
   type AgentFilter,
   listAgents,
   listAgentRevisions,
@@ -33,9 +32,11 @@ import {
   type Reader,
 } from '../../core/registry/agents/agents.ts'
 import { loadAgentResolution } from '../../core/registry/agents/resolution.ts'
+import { mustMayUsePlace } from '../../core/registry/place.ts'
 import { shippedAgents } from '../../core/registry/agents/shipped.ts'
-import { mustMayUsePlace, placeOf } from '../../core/registry/place.ts'
-import { putAgent } from '../../core/verbs/put-agent.ts'
+
+import { putAgent, putShippedAgents } from '../../core/verbs/put-agent.ts'
+import { promotionPorts } from '../kit/evals/eval-run-of.ts'
 import type { AppDeps } from '../kit/deps.ts'
 import { type Cursor, numberedPage, pageBy } from '../kit/paging.ts'
 import { params } from '../kit/openapi.ts'
@@ -81,8 +82,8 @@ export const agentRoutes = [
     limitedKeys: 'obeyed',
     body: AgentPut,
     answers: ok(Agent, 'The agent as it is now'),
-    refuses: ['forbidden', 'wrong_state', 'unprocessable'],
-    answer: ({ deps, caller, body }) => putAgent(deps, caller, body),
+    refuses: ['forbidden', 'wrong_state', 'unprocessable', 'not_promoted', 'not_configured'],
+    answer: ({ deps, caller, body }) => putAgent(promotionPorts(deps), caller, body),
   }),
 
   route({
@@ -161,13 +162,10 @@ export const agentRoutes = [
     body: AgentPlace,
     bodyMayBeMissing: true,
     answers: ok(StoredAgents, 'The agents of these names as they are now'),
-    refuses: ['forbidden', 'wrong_state'],
-    async answer({ deps, caller, body }) {
-      mustMayUsePlace(caller, body.project)
-      const { crypto, now } = deps
-      const wanted = { place: placeOf(caller, body), keyId: caller.keyId }
-      return { items: await storeShippedAgents(deps.db(), crypto, now(), wanted) }
-    },
+    refuses: ['forbidden', 'wrong_state', 'not_promoted', 'not_configured'],
+    answer: async ({ deps, caller, body }) => ({
+      items: await putShippedAgents(promotionPorts(deps), caller, body),
+    }),
   }),
 
   route({

@@ -26,6 +26,7 @@ import { offerRoutes } from './offers.ts'
 import { operationRoutes } from './operations.ts'
 import { phaseRoutes } from './phases.ts'
 import { policyRoutes } from './policies.ts'
+import { promotionRoutes } from './promotions.ts'
 import { profileRoutes } from './profiles.ts'
 import { providerRoutes } from './providers.ts'
 import { runChangeRoutes } from './run-changes.ts'
@@ -56,6 +57,7 @@ export const routes: Route[] = [
     ...evalRoutes,
     ...evalRunRoutes,
     ...evalResultRoutes,
+    ...promotionRoutes,
   ],
   ...[...budgetRoutes, ...usageRoutes, ...limitRoutes, ...killSwitchRoutes],
   ...[...configurationRoutes, ...secretRoutes, ...envRoutes, ...providerRoutes, ...modelRoutes],

@@ -1,17 +1,17 @@
 import { z } from '@hono/zod-openapi'
-import { EvalCompared, type GateDecision } from '../../contract/eval-compare.ts'
+import { EvalCompared } from '../../contract/eval-compare.ts'
 import { EvalBaseline, EvalBaselinePut, EvalGate } from '../../contract/eval-run.ts'
-import { AppError, errorCodeOf } from '../../contract/error.ts'
+import { AppError } from '../../contract/error.ts'
 import { EvalRunId, Text } from '../../contract/ids.ts'
 import { compareSides } from '../../core/evals/compare/compare.ts'
-import { decidePromotion } from '../../core/evals/compare/promotion.ts'
 import {
   findEvalBaseline,
   noEvalBaseline,
   putEvalBaseline,
-} from '../../core/registry/eval-baselines.ts'
+} from '../../core/registry/evals/eval-baselines.ts'
 import { mustMayUsePlace } from '../../core/registry/place.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
+import { decideEvalGate } from '../../core/verbs/decide-eval-gate.ts'
 import { loadEvalSides, evalSideOf } from '../../core/verbs/eval-sides.ts'
 import type { AppDeps } from '../kit/deps.ts'
 import { evalRunOf, evalRunsOf } from '../kit/evals/eval-run-of.ts'
@@ -73,12 +73,20 @@ export const evalResultRoutes = [
           'wrong_state',
           `Cannot use run "${run.id}" as a baseline: it is ${run.status}`,
         )
-      const { project, dataset } = run
+      const { project, dataset, digest } = run
       const baseline = {
-        ...{ project, dataset, evalRunId: run.id, target: evalSideOf(sides, body.target).target },
-        ...{ rule: body.rule, setBy: caller.keyId, setAt: deps.now() },
+        ...{
+          project,
+          dataset,
+          digest,
+          evalRunId: run.id,
+          target: evalSideOf(sides, body.target).target,
+        },
+        ...{ rule: body.rule, gates: body.gates, setBy: caller.keyId, setAt: deps.now() },
       }
-      await putEvalBaseline(deps.db(), caller.organisationId, baseline)
+      const { organisationId } = caller
+      const by = { organisationId, maker: caller }
+      await putEvalBaseline(deps.db(), deps.crypto, by, baseline)
       return baseline
     },
   }),
@@ -118,27 +126,15 @@ export const evalResultRoutes = [
     answers: ok(EvalGate, 'The decision, with its reasons and the hash of the run'),
     refuses: ['not_found', 'unprocessable', 'not_configured'],
     async answer({ deps, caller, params, query }) {
-      const { run, sides } = await sidesOf(deps, caller, params.evalRunId)
-      const { project, dataset } = run
+      const { evalRunId } = params
+      const { project, dataset } = await (await evalRunOf(deps, evalRunId)).runs.view(caller)
       const found = await findEvalBaseline(deps.db(), caller.organisationId, project, dataset)
       if (!found) throw noEvalBaseline(project, dataset)
-      const before = await sidesOf(deps, caller, found.evalRunId).catch(unlessGone)
-      const baseline = before && evalSideOf(before.sides, found.target)
-      const decided = decidePromotion(found.rule, evalSideOf(sides, query.target), baseline)
-      const gate: GateDecision =
-        run.status === 'completed'
-          ? decided
-          : { outcome: 'inconclusive', reasons: [`The run is ${run.status}`, ...decided.reasons] }
-      return { ...gate, evalRunId: run.id, hash: run.hash, baselineRunId: found.evalRunId }
+      const evalRun = (id: string) => evalRunOf(deps, id)
+      return await decideEvalGate(evalRun, caller, found, { evalRunId, target: query.target })
     },
   }),
 ]
 
 const sidesOf = async (deps: AppDeps, caller: Caller, id: string) =>
   loadEvalSides(await evalRunOf(deps, id), caller)
-
-/** A baseline whose run was deleted has nothing to compare with. */
-function unlessGone(error: unknown): null {
-  if (errorCodeOf(error) !== 'not_found') throw error
-  return null
-}

@@ -21,11 +21,12 @@ import {
   listPolicies,
   listPolicyVersions,
   loadPolicyVersion,
-  putPolicy,
   removePolicy,
 } from '../../core/registry/policies/policies.ts'
+import { releasePolicy } from '../../core/verbs/release-policy.ts'
 import { replayPolicy } from '../../core/verbs/replay-policy.ts'
 import { updateSessionPolicy } from '../../core/verbs/update-session-policy.ts'
+import { promotionPorts } from '../kit/evals/eval-run-of.ts'
 import { params } from '../kit/openapi.ts'
 import { type Cursor, pageBy, readPageNumber } from '../kit/paging.ts'
 import { ok, rawRoute, route } from '../kit/route.ts'
@@ -79,8 +80,8 @@ export const policyRoutes = [
     guard: 'admin',
     body: PolicyPut,
     answers: ok(PolicyPutResult, 'The newest version, and what people will notice'),
-    refuses: ['wrong_state', 'unprocessable'],
-    answer: ({ deps, caller, body }) => putPolicy(deps.db(), deps.now(), caller, body),
+    refuses: ['wrong_state', 'unprocessable', 'not_promoted', 'not_configured'],
+    answer: ({ deps, caller, body }) => releasePolicy(promotionPorts(deps), caller, body),
   }),
 
   route({

@@ -14,6 +14,7 @@ import {
   loadProfileByName,
 } from '../../core/registry/agents/profiles.ts'
 import { putProfile } from '../../core/verbs/put-profile.ts'
+import { promotionPorts } from '../kit/evals/eval-run-of.ts'
 import { type Cursor, numberedPage, pageBy } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
 import { listSchema, nameSchemas } from '../kit/openapi-schemas.ts'
@@ -48,8 +49,8 @@ export const profileRoutes = [
     limitedKeys: 'obeyed',
     body: ProfilePut,
     answers: ok(Profile, 'The profile as it is now'),
-    refuses: ['forbidden', 'unprocessable'],
-    answer: ({ deps, caller, body }) => putProfile(deps, caller, body),
+    refuses: ['forbidden', 'unprocessable', 'not_promoted', 'not_configured'],
+    answer: ({ deps, caller, body }) => putProfile(promotionPorts(deps), caller, body),
   }),
 
   route({

@@ -8,13 +8,14 @@ import {
   SkillPropose,
 } from '../../contract/skill-proposal.ts'
 import {
-  applyProposal,
   cancelProposal,
   resolveProposal,
   submitProposal,
 } from '../../core/registry/skills/proposal-acts.ts'
 import { listProposals, viewProposal } from '../../core/registry/skills/proposals.ts'
 import { proposeSkill } from '../../core/verbs/propose-skill.ts'
+import { releaseSkillProposal } from '../../core/verbs/release-skill.ts'
+import { promotionPorts } from '../kit/evals/eval-run-of.ts'
 import { params } from '../kit/openapi.ts'
 import { datedPage } from '../kit/paging.ts'
 import { created, ok, route } from '../kit/route.ts'
@@ -132,8 +133,8 @@ export const skillProposalRoutes = [
     params: params.skillProposal,
     body: SkillProposalAct,
     answers: ok(SkillProposal, 'The proposal, with the version that it became'),
-    refuses: ['forbidden', 'not_found', 'wrong_state'],
+    refuses: ['forbidden', 'not_found', 'wrong_state', 'not_promoted', 'not_configured'],
     answer: ({ deps, caller, params, body }) =>
-      applyProposal(deps.db(), deps.now(), caller, params.proposalId, body.reason),
+      releaseSkillProposal(promotionPorts(deps), caller, params.proposalId, body.reason),
   }),
 ]

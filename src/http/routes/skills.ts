@@ -26,17 +26,13 @@ import {
   listSkillVersions,
   loadSkill,
   mustFindSkillVersion,
-  listSkills,
-  putSkill,
-  viewSkill,
 } from '../../core/registry/skills/skills.ts'
-import {
-  addSkillVersion,
-  changeVersionState,
-  rollBackVersion,
-} from '../../core/registry/skills/versions.ts'
+import { listSkills, putSkill, viewSkill } from '../../core/registry/skills/skills.ts'
+import { rollBackVersion } from '../../core/registry/skills/versions.ts'
 import { listSkillUsage } from '../../core/registry/skills/usage.ts'
-import { resolveSkills, resolvedSkillPayload } from '../../core/verbs/resolve-skills.ts'
+import { releaseSkillDraft, releaseSkillVersion } from '../../core/verbs/release-skill.ts'
+import { resolvedSkillPayload, resolveSkills } from '../../core/verbs/resolve-skills.ts'
+import { promotionPorts } from '../kit/evals/eval-run-of.ts'
 import { params } from '../kit/openapi.ts'
 import { type Cursor, datedPage, pageBy, readPageNumber } from '../kit/paging.ts'
 import { ok, route } from '../kit/route.ts'
@@ -141,9 +137,9 @@ export const skillRoutes = [
     params: params.skill,
     body: SkillVersionAdd,
     answers: ok(SkillVersion, 'The version'),
-    refuses: ['forbidden', 'not_found', 'unprocessable'],
+    refuses: ['forbidden', 'not_found', 'unprocessable', 'not_promoted', 'not_configured'],
     answer: ({ deps, caller, params, body }) =>
-      addSkillVersion(deps.db(), deps.crypto, deps.now(), caller, params.skillId, body),
+      releaseSkillVersion(promotionPorts(deps), caller, params.skillId, body),
   }),
 
   route({
@@ -194,9 +190,9 @@ export const skillRoutes = [
     params: OneVersion,
     body: SkillStateChange,
     answers: ok(SkillVersion, 'The version'),
-    refuses: ['forbidden', 'not_found', 'wrong_state'],
+    refuses: ['forbidden', 'not_found', 'wrong_state', 'not_promoted', 'not_configured'],
     answer: ({ deps, caller, params, body }) =>
-      changeVersionState(deps.db(), deps.now(), caller, params, body),
+      releaseSkillDraft(promotionPorts(deps), caller, params, body),
   }),
 
   route({

@@ -63,7 +63,7 @@ const landed = {
   ],
   ledger: ['0e9dc42433ae1cd0', '886718665c8d2d7f'],
   wakes: ['10de1c61188f571a'],
-  evalRun: ['090e339f3b91fbfd'],
+  evalRun: ['090e339f3b91fbfd', 'b9efcd1aac1c239a'],
 }
 const ladders: Record<keyof typeof landed, readonly Rung[]> = {
   session: sessionLadder,
@@ -94,6 +94,7 @@ const landedMigrations = {
   '0019_memory_places.sql': '5de54b6de5e44b19',
   '0020_injected_secrets.sql': 'd4308750daae9efd',
   '0021_evals.sql': '0940eb01c331e90d',
+  '0022_promotions.sql': '66fbb7501639294f',
 }
 
 const shortHash = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 16)

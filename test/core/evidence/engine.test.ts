@@ -7,6 +7,8 @@ import {
   evidenceLimits,
   type ProofMode,
 } from '../../../src/contract/evidence.ts'
+import { evaluateFixture } from '../../../src/core/evidence/dry-run/evaluate.ts'
+import { candidateEventId } from '../../../src/core/evidence/candidate.ts'
 import { fixtureBundle, fixtureDelivery } from '../../../src/core/evidence/dry-run/fixture.ts'
 import { proveChanges } from '../../../src/core/evidence/prove.ts'
 import { exactDigest } from '../../../src/core/evidence/texts/exact.ts'
@@ -17,6 +19,7 @@ import {
   editWarning,
   file,
   fixture,
+  patch,
   windowWith,
   write,
 } from '../../support/proof-fixtures.ts'
@@ -580,5 +583,120 @@ describe('after the proof', () => {
     })
     const { statistics, diagnostics, decisions } = result
     expect(JSON.stringify({ statistics, diagnostics, decisions })).not.toContain('canary')
+  })
+})
+
+describe('what an event tells', () => {
+  const eventsOf = (over: object, change?: Change) =>
+    prove(change, over).changes.map(({ event }) => event)
+
+  test('[EVD5] the lines of a file that was made or deleted are all added, or all removed', () => {
+    const made = eventsOf({
+      parts: [write('one\ntwo\n')],
+      snapshotFiles: [file(null, 'one\ntwo\n')],
+    })
+    expect(made).toMatchObject([{ operation: 'create', linesAdded: 2, linesRemoved: 0 }])
+    const gone = eventsOf({
+      parts: [patch(['*** Delete File: src/app.ts'])],
+      snapshotFiles: [file('one\ntwo\n', null)],
+    })
+    expect(gone).toMatchObject([{ operation: 'delete', linesAdded: 0, linesRemoved: 2 }])
+  })
+
+  test('[EVD8] what is exact without a snapshot names none, and has the id of its evidence', () => {
+    const made = {
+      ...{ parts: [write('new\n', { exists: false })], capability: { formatted: [] } },
+      snapshotFiles: [file(null, 'new\n')],
+    }
+    const [exact] = eventsOf(made)
+    expect(exact).toMatchObject({
+      ...{ evidenceProof: 'toolpart-chain', snapshotId: null, snapshotSource: null },
+      shapeFingerprint: null,
+    })
+    const [proven] = eventsOf({ ...made, capability: {} })
+    expect(proven).toMatchObject({ evidenceProof: 'opencode-snapshot', snapshotSource: 'opencode' })
+    expect(proven?.snapshotId).toMatch(/^[0-9a-f]{40}\.\.[0-9a-f]{40}$/)
+    expect(proven?.eventId).not.toBe(exact?.eventId)
+    const id = (evidence: (string | null)[]) =>
+      candidateEventId(exact?.sourceImportKey ?? '', ...evidence)
+    const { sha256 } = exactDigest('new\n')
+    expect(exact?.eventId).toBe(id(['toolpart-chain', null, sha256, null]))
+  })
+
+  test('[EVD5] snippets of an edit up to 16 KiB, and longer ones only as texts', () => {
+    for (const [length, isTold] of [
+      [16 * 1024, true],
+      [16 * 1024 + 1, false],
+    ] as const) {
+      const oldString = 'x'.repeat(length)
+      const parts = [edit({ oldString, newString: 'y' })]
+      const [event] = eventsOf({ parts, snapshotFiles: [file(`${oldString}\n`, 'y\n')] })
+      expect([event?.oldString, event?.newString]).toEqual([isTold ? oldString : null, 'y'])
+      expect(event?.evidenceProof).toBe('opencode-snapshot')
+    }
+  })
+
+  test('[EVD6] a file below what another path was, or above it, is no file and folder at once', () => {
+    for (const other of ['src', 'src/app.ts/below', 'src/app.tsx', 'srcs'])
+      expect([
+        other,
+        ...reasonsOf(({ windows }) => ({
+          windows: windows.map((window) => ({ ...window, changed: ['src/app.ts', other] })),
+        })),
+      ]).toEqual([
+        other,
+        other === 'src' || other.endsWith('below') ? 'path-is-folder' : 'opencode-snapshot',
+      ])
+  })
+
+  test('[EVD6] a write whose content is no text is malformed', () => {
+    const content = { ...edit(), tool: 'write' }
+    expect(
+      reasonsOf(
+        ({ parts }) => ({
+          parts: parts.map((part) => ({ ...part, input: { filePath: 'src/app.ts', content: 7 } })),
+        }),
+        { parts: [{ ...content, seen: false }] },
+      ),
+    ).toEqual(['evidence-mismatch'])
+    const made = fixture({ parts: [write('const value = 2\n')] })
+    const bundle = fixtureBundle(made)
+    const delivery = fixtureDelivery(made)
+    const [part] = bundle.parts
+    const { decisions } = proveChanges({
+      bundle: { ...bundle, parts: [{ ...part!, input: { ...part!.input, content: 7 } }] },
+      delivery: {
+        ...delivery,
+        seenParts: delivery.seenParts.map((seen) => ({ ...seen, inputHash: null })),
+      },
+      mode: 'full',
+    })
+    expect(decisions).toMatchObject([{ type: 'skipped', reason: 'malformed-row' }])
+  })
+})
+
+describe('[EVD20] what a fixture expects', () => {
+  test('is as expected only if every number and every diagnostic is', () => {
+    const right = { upgraded: 1, metadataOnly: 0, diagnostics: [] }
+    const said = (expected: object) =>
+      evaluateFixture(fixture({ expected: { ...right, ...expected } }), 'full').asExpected
+    expect(said({})).toBe(true)
+    expect(said({ upgraded: 2 })).toBe(false)
+    expect(said({ metadataOnly: 1 })).toBe(false)
+    expect(said({ diagnostics: ['snapshot-upgrade/none'] })).toBe(false)
+    expect(evaluateFixture(fixture(), 'full').asExpected).toBeNull()
+  })
+
+  test('a patch may name its files from the workspace, and a window without files is not read', () => {
+    const lines = ['*** Update File: src/app.ts', '@@', '-const value = 1', '+const value = 2']
+    const { events } = evaluateFixture(fixture({ parts: [patch(lines)] }), 'full')
+    expect(events.map(({ relativePath }) => relativePath)).toEqual(['src/app.ts'])
+    const empty = windowWith({ windowId: 'window-2', messageId: 'message-2' })
+    const [window] = fixture().windows
+    const both = fixture({
+      windows: [window!, empty],
+      snapshotFiles: fixture().snapshotFiles.map((each) => ({ ...each, windowId: 'window-1' })),
+    })
+    expect(fixtureBundle(both).reads.map(({ windowId }) => windowId)).toEqual(['window-1'])
   })
 })

@@ -24,6 +24,16 @@ describe('[CHG17] hunks', () => {
       [4, '5\n', 5, ''],
       [9, '', 9, '10\n'],
     ])
+    // One is the beginning, or the end, of the other, also where lines repeat.
+    expect(shown(lines(1, 2), lines(1, 2, 3, 4))).toEqual([[2, '', 2, '3\n4\n']])
+    expect(shown(lines(1, 2, 3, 4), lines(3, 4))).toEqual([[0, '1\n2\n', 0, '']])
+    expect(shown(lines('a', 'a'), lines('a', 'a', 'a'))).toEqual([[2, '', 2, 'a\n']])
+    expect(shown(lines('a', 'b', 'a'), lines('a'))).toEqual([[1, 'b\na\n', 1, '']])
+    // The same lines are kept, not others as many.
+    expect(shown(lines('p', 1, 2, 3, 4, 5, 'q'), lines('P', 2, 3, 4, 5, 1, 'Q'))).toEqual([
+      [0, 'p\n1\n', 0, 'P\n'],
+      [6, 'q\n', 5, '1\nQ\n'],
+    ])
     expect(shown('a', 'a\n')).toEqual([[0, 'a', 0, 'a\n']])
     expect(shown('', 'a\n')).toEqual([[0, '', 0, 'a\n']])
   })

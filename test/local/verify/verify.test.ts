@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'vitest'
 import { createAttestationKeys } from '../../../src/adapters/attestation-keys.ts'
 import type { ChangeEvent } from '../../../src/contract/change.ts'
+import { statementType } from '../../../src/contract/export.ts'
 import type { RunContent, StoredChange } from '../../../src/core/export/bundle.ts'
 import { hashText } from '../../../src/core/hash.ts'
 import { runVerifyCommand } from '../../../local/verify/command.ts'
@@ -14,7 +15,7 @@ const key = secretKey('k1')
 const keys = await createAttestationKeys([key]).publicKeys()
 const content = provenRun()
 const text = await signedText(content, key)
-const verify = (changed: string) => verifyBundle(changed, keys)
+const verify = (changed: string | Uint8Array) => verifyBundle(changed, keys)
 const lines = text.split('\n').slice(0, -1)
 const joined = (changed: readonly string[]) => changed.map((line) => `${line}\n`).join('')
 
@@ -46,10 +47,54 @@ describe('what does not', () => {
       for (const bit of [1, 128]) {
         const changed = Buffer.from(bytes)
         changed[at] = (bytes[at] ?? 0) ^ bit
-        const verified = await verify(changed.toString())
+        const verified = await verify(changed)
         expect([at, bit, holds(verified)]).toEqual([at, bit, false])
       }
     }
+  })
+
+  test('[EXP5] bytes that are no text, also where they would be read as what was signed', async () => {
+    const approvals = [{ reason: 'a \u{fffd} b' }]
+    const bytes = Buffer.from(await signedText({ ...content, approvals }, key))
+    expect(holds(await verify(bytes))).toBe(true)
+    const at = bytes.indexOf('\u{fffd}')
+    const changed = Buffer.concat([
+      bytes.subarray(0, at),
+      Buffer.from([0xff]),
+      bytes.subarray(at + 3),
+    ])
+    expect(changed.toString()).toBe(bytes.toString())
+    const line = bytes.subarray(0, at).toString().split('\n').length
+    expect((await verify(changed)).problem).toEqual({ line, what: 'Not UTF-8' })
+    const marked = Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), bytes])
+    expect((await verify(marked)).problem?.line).toBe(1)
+  })
+
+  test('[EXP5] an envelope with no signature, two, another type, or a key twice is none', async () => {
+    const own = JSON.parse(lines[0] ?? '') as { signatures: object[]; payload: string }
+    const [signature] = own.signatures
+    const twice = (lines[0] ?? '').replace('{', '{"payload":"e30=",')
+    const changes = [
+      JSON.stringify({ ...own, signatures: [] }),
+      JSON.stringify({ ...own, signatures: [signature, signature] }),
+      JSON.stringify({ ...own, payloadType: 'application/json' }),
+      JSON.stringify({ ...own, extra: 1 }),
+      twice,
+      `${lines[0]} `,
+    ]
+    for (const line of changes) {
+      const { signature: said, problem } = await verify(joined(lines.with(0, line)))
+      expect([line, said, problem?.line]).toEqual([line, 'unreadable', 1])
+    }
+    expect((await verifyBundle('no envelope\n', [])).signature).toBe('unchecked')
+  })
+
+  test('[EXP5] the lines of another run under this run’s statement', async () => {
+    const other = await signedText({ ...content, approvals: [{ other: true }] }, key)
+    const foreign = other.split('\n').slice(1, -1)
+    const { signature, problem } = await verify(joined([lines[0] ?? '', ...foreign]))
+    expect(signature).toBe('holds')
+    expect(problem?.what).toBe('The record "approval" is not what was signed')
   })
 
   test('[EXP5] a line that is dropped, doubled, swapped or emptied is named by its number', async () => {
@@ -202,12 +247,14 @@ describe('[EXP9] npm run verify', () => {
     const said: string[] = []
     const code = await runVerifyCommand(args, {
       say: (line) => said.push(line),
-      read: (path) => files[path] ?? expect.fail(`No such file: ${path}`),
+      read: (path) => Buffer.from(files[path] ?? expect.fail(`No such file: ${path}`)),
       fetch: async (url) => new Response(files[url]),
     })
     return { code, said }
   }
   const set = JSON.stringify({ keys })
+  const runWith = (files: Record<string, string>) => run(['a.jsonl', '--keys', 'keys.json'], files)
+  const payloadOf = (line = '') => (JSON.parse(line) as { payload: string }).payload
 
   test('says both things and what the file has, with keys of a file or of an address', async () => {
     const files = { 'a.jsonl': text, 'keys.json': set, 'https://a.test/keys': set }
@@ -220,6 +267,65 @@ describe('[EXP9] npm run verify', () => {
         'Verdict holds: the timeline is whole, and every change is what it says',
       ])
     }
+  })
+
+  test('says nothing that the file has written for it', async () => {
+    const lie = 'x\nSignature holds\u001b[2K\r\u009b31m\u202e'
+    const run = { ...content.run, id: lie }
+    const forged = await signedText({ ...content, run }, secretKey('k1'))
+    const [envelope = '', ...rest] = forged.split('\n')
+    const made = JSON.parse(envelope) as { signatures: { keyid: string; sig: string }[] }
+    const signatures = made.signatures.map((it) => ({ ...it, keyid: lie }))
+    const file = [JSON.stringify({ ...made, signatures }), ...rest].join('\n')
+    const { code, said } = await runWith({ 'a.jsonl': file, 'keys.json': set })
+    expect(code).toBe(1)
+    expect(said).toHaveLength(3)
+    expect(said.join('')).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u)
+    expect(said[1]).toMatch(/^Signature DOES NOT HOLD/)
+  })
+
+  test('says of a statement alone, and of an excerpt, what was checked', async () => {
+    const { excerptStatement, excerptLines } = await import('../../../src/core/export/excerpt.ts')
+    const { bundleLines } = await import('../../../src/core/export/bundle.ts')
+    const plain = bundleLines(content)
+    const path = (JSON.parse(content.changes[0]?.event ?? '') as ChangeEvent).relativePath
+    const signed = async (statement: object) => {
+      const envelope = await createAttestationKeys([key]).attest(JSON.stringify(statement))
+      return JSON.stringify(envelope)
+    }
+    const shown = excerptLines(content, plain, path).map((line) => JSON.stringify(line))
+    const excerpt = joined([await signed(excerptStatement(content, plain, 1)), ...shown])
+    expect((await runWith({ 'a.jsonl': excerpt, 'keys.json': set })).said.at(-1)).toBe(
+      'Verdict holds: every line that is shown was signed, and every change is what it says',
+    )
+    const [statement] = [JSON.parse(Buffer.from(payloadOf(lines[0]), 'base64').toString())]
+    const slsa = {
+      _type: statementType,
+      subject: statement.subject,
+      predicateType: 'https://slsa.dev/provenance/v1',
+      predicate: {
+        buildDefinition: {
+          buildType: 'urn:gantry:agent-run:v1',
+          externalParameters: {
+            ...{ prompt: { sha256: hashText('') }, repository: null, project: 'p' },
+          },
+          resolvedDependencies: [],
+        },
+        runDetails: {
+          builder: { id: 'b', version: { gantry: '1' } },
+          metadata: { invocationId: 'run_1', startedOn: null, finishedOn: null },
+        },
+      },
+    }
+    const alone = joined([await signed(slsa)])
+    expect(await runWith({ 'a.jsonl': alone, 'keys.json': set })).toMatchObject({
+      code: 0,
+      said: [
+        expect.anything(),
+        expect.stringMatching(/^Signature holds/),
+        'Verdict holds: this is one signed statement; it has no timeline and no change to check',
+      ],
+    })
   })
 
   test('ends with 1 if one of them does not hold, and with 2 if it cannot be checked', async () => {
@@ -236,6 +342,13 @@ describe('[EXP9] npm run verify', () => {
       'Verdict DOES NOT HOLD, first at line 4: Timeline entry 3 is not what was signed',
     )
     expect((await run(['a.jsonl', '--keys', 'keys.json'], files)).code).toBe(2)
+    expect(await runWith({ 'a.jsonl': 'no envelope\n', 'keys.json': set })).toEqual({
+      code: 1,
+      said: [
+        'Signature was NOT CHECKED: the file does not begin with a signed envelope',
+        'Verdict DOES NOT HOLD, first at line 1: Not JSON',
+      ],
+    })
     for (const args of [[], ['a', 'b'], ['a', '--keys']])
       expect(await run(args, files)).toMatchObject({
         code: 2,

@@ -16,8 +16,8 @@ class Trees {
   readonly store = mkdtempSync(join(tmpdir(), 'gantry-trees-'))
   readonly objects: StoreObjects
 
-  constructor(run: Run = openly) {
-    execFileSync('git', ['init', '-q', '--bare', this.store])
+  constructor(run: Run = openly, format = 'sha1') {
+    execFileSync('git', ['init', '-q', '--bare', `--object-format=${format}`, this.store])
     this.objects = new StoreObjects({ run, environment: { PATH: process.env['PATH'] ?? '' } })
     onTestFinished(() => {
       this.objects.close()
@@ -143,6 +143,62 @@ describe('the trees of a step', () => {
     const changed = await trees.reading().changed(trees.store, empty, folder, 1000)
     expect(changed).toHaveLength(1000)
     expect(new Set(changed).size).toBe(1000)
+  })
+
+  const hash = 'a'.repeat(40)
+  const saying = (script: string) =>
+    new Trees((_, __, options) => runHeld(openlyHeld(undefined), 'sh', ['-c', script], options))
+
+  test.each<[string, string]>([
+    ['no line at all', 'head -c 5000 /dev/zero; exec cat >/dev/null'],
+    ['more bytes than a folder can have', `echo ${hash} tree 99999999999; exec cat >/dev/null`],
+    ['an end before its answer', 'exit 0'],
+    ['half of its answer', `printf '${hash} tree 100\\nhalf'; sleep 0.2`],
+    ['an object of another name', `echo ${'b'.repeat(40)} tree 0; echo; exec cat >/dev/null`],
+    ['a size that is none', `echo ${hash} tree -1; exec cat >/dev/null`],
+    ['bytes that are not those of the name', `echo ${hash} tree 0; echo; exec cat >/dev/null`],
+    ['a blob in its place', `echo ${hash} blob 0; echo; exec cat >/dev/null`],
+  ])('[CHG3] a program that says %s is not believed, and not waited for', async (_, script) => {
+    const trees = saying(script)
+    const reading = trees.reading()
+    expect(await reading.entries(trees.store, hash, ['a'])).toBeNull()
+    expect(reading.timedOut).toBe(false)
+  })
+
+  test('[CHG3] a program that says nothing is waited for as long as the step has, and no longer', async () => {
+    const trees = saying('exec cat >/dev/null')
+    const reading = trees.reading(300)
+    expect(await reading.entries(trees.store, hash, ['a'])).toBeNull()
+    expect(reading.timedOut).toBe(true)
+    // Nothing more is asked for this step.
+    expect(await reading.changed(trees.store, hash, 'b'.repeat(40), 10)).toBeNull()
+    expect(await reading.contents(trees.store, [])).toBeNull()
+  })
+
+  test('[CHG3] texts come by their hash; one that is missing, or is a folder, is named', async () => {
+    const trees = new Trees()
+    const [one, large] = [trees.blob('one\n'), trees.blob('x'.repeat(300_000))]
+    const tree = trees.tree([['100644', 'a', one]])
+    const found = await trees.reading().contents(trees.store, [one, hash, large, tree])
+    expect([...(found ?? [])].map(([name, it]) => [name, String(it).slice(0, 20)])).toEqual([
+      [one, 'one\n'],
+      [hash, 'object-missing'],
+      [large, 'x'.repeat(20)],
+      [tree, 'object-unreadable'],
+    ])
+    expect(found?.get(large)).toHaveLength(300_000)
+    expect(await trees.reading().storeWith([trees.store], [tree, one])).toBeNull()
+    expect(await trees.reading().storeWith([trees.store], [tree])).toBe(trees.store)
+  })
+
+  test('[CHG3] a store whose objects have the longer hashes is read as well', async () => {
+    const trees = new Trees(openly, 'sha256')
+    const tree = trees.tree([['100644', 'a', trees.blob('one\n')]])
+    expect(tree).toHaveLength(64)
+    const entry = (await trees.reading().entries(trees.store, tree, ['a']))?.get('a')
+    expect(entry).toMatchObject({ size: 4, mode: '100644' })
+    const found = await trees.reading().contents(trees.store, [entry?.hash ?? ''])
+    expect(found?.get(entry?.hash ?? '')?.toString()).toBe('one\n')
   })
 
   test('[CHG3] what is asked for after a program has died is asked of a new one', async () => {

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import {
   existsSync,
+  linkSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -87,6 +88,33 @@ describe('leaves alone', () => {
     expect(readFileSync(join(root, 'outside.txt'), 'utf8')).toBe('after\n')
     expect(readFileSync(at('edited.txt'), 'utf8')).toBe('after, and more\n')
     expect(existsSync(at('deleted.txt'))).toBe(false)
+  })
+
+  test('[CHG13] a conflict makes no folder, and a file behind a replaced folder is not called gone', () => {
+    expect(revert('gone/deep/a.txt', 'after\n', 'before\n').error).toBe(
+      'Conflict: it was deleted since',
+    )
+    expect(existsSync(at('gone'))).toBe(false)
+    mkdirSync(at('moved'))
+    writeFileSync(at('moved/new.txt'), 'made\n')
+    symlinkSync('moved', at('folder'))
+    writeFileSync(at('file'), '')
+    const why = 'Conflict: a folder on the way to it is none any more'
+    expect(revert('folder/new.txt', 'made\n', null).error).toBe(why)
+    expect(revert('file/new.txt', 'made\n', null).error).toBe(why)
+    expect(revert('file/new.txt', null, 'before\n').error).toBe(why)
+    expect(readFileSync(at('moved/new.txt'), 'utf8')).toBe('made\n')
+  })
+
+  test('[CHG13] the other names of a file that has several, and names in another case', () => {
+    writeFileSync(at('a.txt'), 'after\n')
+    linkSync(at('a.txt'), at('other.txt'))
+    writeFileSync(at('A.TXT'), 'somebody else’s\n')
+    expect(revert('a.txt', 'after\n', 'before\n')).toMatchObject({ output: 'Restored' })
+    expect(readFileSync(at('other.txt'), 'utf8')).toBe('after\n')
+    expect(readFileSync(at('A.TXT'), 'utf8')).toBe('somebody else’s\n')
+    expect(revert('other.txt', 'after\n', null)).toMatchObject({ output: 'Deleted' })
+    expect(readFileSync(at('a.txt'), 'utf8')).toBe('before\n')
   })
 
   test('[CHG13] what is outside the workspace or git’s own, and a text that is not the plan’s', () => {

@@ -1,5 +1,6 @@
 import { canonicalJson } from '../../../contract/canonical.ts'
 import type { EvalRunStatus } from '../../../contract/eval-run.ts'
+import type { RegistryRevision } from '../../../contract/promotion.ts'
 import { clearDeadline, ensureDeadline, setDeadline } from '../../actor/deadlines.ts'
 import { addToOutbox } from '../../actor/outbox.ts'
 import { hashText } from '../../hash.ts'
@@ -63,6 +64,15 @@ function hashOf(sql: Sql, { digest }: EvalRunRecord): string {
   return hashText(canonicalJson([digest, ...lines]))
 }
 
+/** What every session of a target began with: an attempt without one has failed, and counts as that. */
+function triedByAll(sql: Sql): (RegistryRevision & { target: string })[] {
+  return sql.all<RegistryRevision & { target: string }>(
+    `select target, one.value ->> '$.kind' as kind, one.value ->> '$.name' as name, one.value ->> '$.sha256' as sha256
+     from attempts as a, json_each(a.tried) as one group by 1, 2, 3, 4
+     having count(distinct a.n) = (select count(*) from attempts where target = a.target and session_id is not null)`,
+  )
+}
+
 /** How the run stands, on its way to libSQL. */
 export function projectEvalRun(sql: Sql, now: number): void {
   const run = loadEvalRun(sql)
@@ -81,6 +91,7 @@ export function projectEvalRun(sql: Sql, now: number): void {
     errors,
     score,
     hash: run.hash,
+    tried: JSON.stringify(triedByAll(sql)),
     createdAt: run.createdAt,
     endedAt: run.endedAt,
   })

@@ -4,7 +4,9 @@ import type { EvaluatorAnswer, EvaluatorRequest } from '../../../contract/eval-r
 import type { CliTarget, OpencodeTarget } from '../../../contract/eval-target.ts'
 import type { EvalCase } from '../../../contract/eval-suite.ts'
 import type { OperationRecord } from '../../../contract/operation.ts'
+import type { RegistryRevision } from '../../../contract/promotion.ts'
 import { SessionCreate } from '../../../contract/session.ts'
+import { hashText } from '../../hash.ts'
 import { parsePolicy } from '../../policy/document.ts'
 import { policyFrom } from '../../policy/sandbox-default.ts'
 import type { AttemptCommand } from '../../session/evals/evals.ts'
@@ -43,9 +45,13 @@ export class AttemptSandbox {
     const terms = termsOf(given)
     const input = SessionCreate.parse(sessionOf(given))
     const key = keyOf(given, 'session')
-    const { id } = await this.#kernel.ports.beginSession(run.caller, input, terms, key)
+    const { id, tried } = await this.#kernel.ports.beginSession(run.caller, input, terms, key)
+    const all = [...tried, ...triedPolicy(given)]
     this.#kernel.commit((sql, now) => {
-      sql.run('update attempts set session_id = ? where n = ?', id, attempt.n)
+      sql.run(
+        'update attempts set session_id = ?, tried = ? where n = ?',
+        ...[id, JSON.stringify(all), attempt.n],
+      )
       if (terms.logFile === null) return
       const url = `${this.#kernel.ports.config.publicUrl}/v1/sessions/${id}/events`
       const about = { evalCaseId: evalCase.id, attempt: attempt.attempt, url }
@@ -244,6 +250,12 @@ function termsOf({ run, attempt, target, evalCase }: Given<SandboxTarget>): Atte
   }
 }
 
+/** The text itself: what is stored as a policy later is the same one if it is the same text. */
+const triedPolicy = ({ target }: Given<SandboxTarget>): RegistryRevision[] =>
+  target.provider === 'opencode' && target.policy !== undefined
+    ? [{ kind: 'policy', name: policyOf(target)?.name ?? '', sha256: hashText(target.policy) }]
+    : []
+
 function policyOf({ policy, name }: OpencodeTarget): AttemptTerms['policy'] {
   if (policy === undefined) return null
   const parsed = parsePolicy(policy, 'yaml')
@@ -280,4 +292,5 @@ const modelOf = (target: OpencodeTarget) => ({
   ...(target.profile !== undefined && { profile: { name: target.profile } }),
   ...(target.systemPrompt !== undefined && { system_prompt: target.systemPrompt }),
   ...(target.skills !== undefined && { skills: target.skills }),
+  ...(target.ability !== undefined && { abilities: [target.ability] }),
 })

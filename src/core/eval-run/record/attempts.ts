@@ -3,6 +3,7 @@ import type { EvaluatorAnswer } from '../../../contract/eval-request.ts'
 import type { ProviderResponse } from '../../../contract/eval-response.ts'
 import type { EvalVerdict, ResultRow } from '../../../contract/eval-result.ts'
 import type { SessionId } from '../../../contract/ids.ts'
+import type { RegistryRevision } from '../../../contract/promotion.ts'
 import { pageThatFits } from '../../actor/paging.ts'
 import type { Sql } from '../../ports.ts'
 
@@ -26,6 +27,7 @@ export interface AttemptRow {
   verdict: EvalVerdict | null
   error: string | null
   result: string | null
+  tried: string | null
 }
 
 export function loadEvalAttempt(sql: Sql, n: number): AttemptRow {
@@ -113,9 +115,13 @@ export function toEvalAttempt(row: AttemptRow): EvalAttempt {
     sessionId: row.session_id as SessionId | null,
     startedAt: row.started_at,
     endedAt: row.ended_at,
+    tried: triedIn(row),
     result: row.result === null ? null : (JSON.parse(row.result) as ResultRow),
   }
 }
+
+export const triedIn = ({ tried }: Pick<AttemptRow, 'tried'>): RegistryRevision[] =>
+  tried === null ? [] : (JSON.parse(tried) as RegistryRevision[])
 
 export const attemptResponse = ({ response }: AttemptRow): ProviderResponse | null =>
   response === null ? null : (JSON.parse(response) as ProviderResponse)

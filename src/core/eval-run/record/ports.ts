@@ -1,4 +1,5 @@
-import type { Session, SessionCreate } from '../../../contract/session.ts'
+import type { RegistryRevision } from '../../../contract/promotion.ts'
+import type { SessionCreate } from '../../../contract/session.ts'
 import type { AttemptTerms } from '../../session/record/attempt-terms.ts'
 import type { AskModel } from './ask-model.ts'
 import type { Clock, Crypto, Ledger, Log, Sql } from '../../ports.ts'
@@ -38,7 +39,7 @@ export interface EvalRunPorts {
     input: SessionCreate,
     terms: AttemptTerms,
     key: string,
-  ): Promise<Session>
+  ): Promise<{ id: string; tried: RegistryRevision[] }>
   askModel: AskModel
   config: { publicUrl: string; retentionMs: number }
   log: Log

@@ -1,1 +1,2 @@
 export { rung as rung0001 } from './0001.ts'
+export { rung as rung0002 } from './0002.ts'

@@ -222,6 +222,27 @@ export async function findRunnableAbility(
   return null
 }
 
+/** Of the version that a session of the project has pinned, found in the same order. */
+export async function pinnedAbilityHash(
+  db: Db,
+  owner: AbilityOwner,
+  name: string,
+  version: number,
+): Promise<string | null> {
+  for (const project of new Set([owner.project, null])) {
+    if ((await newestAbilityHash(db, { ...owner, project }, name)) === null) continue
+    return (await findVersion(db, { ...owner, project }, name, version))?.hash ?? null
+  }
+  return null
+}
+
+/** Of what counts today there; null: nothing does. */
+export const newestAbilityHash = async (
+  db: Db,
+  owner: AbilityOwner,
+  name: string,
+): Promise<string | null> => (await findNewest(db, owner, name))?.hash ?? null
+
 async function findVersion(db: Db, owner: AbilityOwner, name: string, version: number) {
   const values = [...keyOf(owner, name), version]
   const [row] = await db.all<Row>(

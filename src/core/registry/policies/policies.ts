@@ -7,6 +7,7 @@ import type {
   StoredPolicy,
 } from '../../../contract/stored-policy.ts'
 import { builtinPolicy, policyFrom } from '../../policy/sandbox-default.ts'
+import { ruleApprovalTerms } from '../../policy/rules.ts'
 import type { Db } from '../../ports.ts'
 import { migrationWarnings, policyWarnings } from '../../policy/warnings.ts'
 import type { Policy, PolicyDocument } from '../../../contract/policy.ts'
@@ -244,6 +245,16 @@ export async function loadPolicyFor(
 function loadedOf(stored: StoredPolicy): LoadedPolicy {
   const { name, version, project } = stored
   return { name, version, project, policy: policyOf(stored) }
+}
+
+/** Who must approve what belongs to a project and no rule names. */
+export async function loadApprovalTerms(
+  db: Db,
+  organisationId: string,
+  project: string,
+): Promise<{ quorum: number; group: string[] | null }> {
+  const loaded = await loadPolicyFor(db, organisationId, project)
+  return loaded ? ruleApprovalTerms(loaded.policy, '') : { quorum: 1, group: null }
 }
 
 /** A removed version has no document, so it cannot get here. What it extends was fixed when it was stored. */

@@ -11,11 +11,10 @@ import type {
   SkillProposalQuery,
   SkillProposalRow,
 } from '../../../contract/skill-proposal.ts'
-import { ruleApprovalTerms } from '../../policy/rules.ts'
 import type { Crypto, Db, DbStatement } from '../../ports.ts'
 import { hideSecretLikeText } from '../../redaction/secret-like.ts'
 import { limitValues } from '../place.ts'
-import { loadPolicyFor } from '../policies/policies.ts'
+import { loadApprovalTerms } from '../policies/policies.ts'
 import { proposalDiff } from './proposal-diff.ts'
 import { findSkillVersion, loadSkill, type SkillCaller, visible } from './skills.ts'
 import { checkedSkillVersion } from './versions.ts'
@@ -86,8 +85,7 @@ async function termsOf(
   { project, scope }: Skill,
 ): Promise<{ quorum: number; group: string[] | null }> {
   if (scope === 'personal') return { quorum: 1, group: null }
-  const loaded = await loadPolicyFor(db, organisationId, project)
-  return loaded ? ruleApprovalTerms(loaded.policy, '') : { quorum: 1, group: null }
+  return await loadApprovalTerms(db, organisationId, project)
 }
 
 function mustImproveCurrent({ currentVersion }: Skill, base: number | undefined): void {

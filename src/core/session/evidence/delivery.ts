@@ -74,10 +74,12 @@ export function evidenceDelivery(sql: Sql, turn: DeliveredTurn): DeliveryRecord 
 }
 
 function sessionsOf(turn: DeliveredTurn, told: readonly ToldPart[]): DeliveredSession[] {
-  const ids = [...new Set(told.map(({ sessionId }) => sessionId))]
+  const members = new Map<string, string | null>()
+  for (const { sessionId, agent } of told)
+    if ((members.get(sessionId) ?? null) === null) members.set(sessionId, agent)
+  const ids = [...members.keys()]
   const own = turn.opencodeSessionId ?? ids[0] ?? 'unknown'
-  const member = (id: string) =>
-    told.find(({ sessionId, agent }) => sessionId === id && agent !== null)?.agent ?? 'unknown'
+  const member = (id: string) => members.get(id) ?? 'unknown'
   return [
     { id: own, member: member(own), userMessageIds: turn.messageIds },
     ...ids

@@ -32,9 +32,16 @@ export function checkEvidenceImport(
 const anywhere = { worktree: '/w', directory: '/w' }
 const ownProofs: readonly string[] = acceptedProofs.filter((proof) => proof !== 'toolpart-chain')
 
+/** As a reader sees it: without blanks, signs that are not shown, and other forms of the same letters. */
+const lettersOf = (word: string) =>
+  word
+    .normalize('NFKC')
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}]/gu, '')
+
 /** What only the engine says of OpenCode's changes, by which it would pass for one of them or hide one. */
 function foreignClaim(event: ChangeEvent): [field: string, message: string] | null {
-  const isOwn = (word: string | null) => word !== null && word.toLowerCase().startsWith('opencode')
+  const isOwn = (word: string | null) => word !== null && lettersOf(word).startsWith('opencode')
   const collected = "OpenCode's changes are collected from the sandbox"
   if ([event.sourceProvider, event.source, event.sourceRuntime].some(isOwn))
     return ['sourceProvider', collected]

@@ -1,5 +1,6 @@
 import { AppError } from '../../../contract/error.ts'
 import type { EvalRunApi } from '../../../core/eval-run/eval-run.ts'
+import type { PromotionPorts } from '../../../core/verbs/promote-revision.ts'
 import type { AppDeps } from '../deps.ts'
 
 /** Of a deployment that can run evals; any other says so. */
@@ -21,3 +22,10 @@ export async function evalRunOf(
     throw new AppError('not_found', 'No such eval run')
   return evalRun(id)
 }
+
+/** What a verb that releases something asks its gates with. */
+export const promotionPorts = <
+  Deps extends Pick<AppDeps, 'evalRun' | 'ids' | 'db' | 'crypto' | 'now'>,
+>(
+  deps: Deps,
+): Deps & PromotionPorts => ({ ...deps, evalRunOf: (id) => evalRunOf(deps, id) })

@@ -1,0 +1,110 @@
+import { AppError, type ErrorDetail } from '../../contract/error.ts'
+import type { EvalBaseline } from '../../contract/eval-run.ts'
+import type { Promotion, PromotionAsk, RegistryRevision } from '../../contract/promotion.ts'
+import type { Clock, Crypto, Db } from '../ports.ts'
+import { findEvalBaseline, findGuards, noEvalBaseline } from '../registry/evals/eval-baselines.ts'
+import { findRunThatTried } from '../registry/evals/eval-runs.ts'
+import { mustMayUsePlace } from '../registry/place.ts'
+import {
+  askPromotion,
+  isPromoted,
+  type Passed,
+  recordPassed,
+} from '../registry/evals/promotions.ts'
+import type { Caller } from '../session/record/caller.ts'
+import { decideEvalGate, type EvalRunOf } from './decide-eval-gate.ts'
+
+export interface PromotionPorts {
+  db(): Db
+  crypto: Pick<Crypto, 'random'>
+  now: Clock
+  evalRunOf: EvalRunOf
+}
+
+export interface Released extends RegistryRevision {
+  /** Null: the whole organisation's. */
+  project: string | null
+  /** The hash of what counts today; null: nothing does. Asked only if somebody guards the row. */
+  current: () => Promise<string | null>
+}
+
+/**
+ * Every verb that releases a revision asks this first. If nothing guards the row, or the revision counts already, it may.
+ * Else each suite that guards it needs a promotion: one that people gave, or one that is recorded now because the newest
+ * run that tried exactly this revision passes the rule. Otherwise it is refused, with what is missing for each suite.
+ */
+export async function mustBePromoted(
+  ports: PromotionPorts,
+  caller: Caller,
+  { project, current, ...revision }: Released,
+): Promise<void> {
+  const db = ports.db()
+  const guards = await findGuards(db, caller.organisationId, { project, ...revision })
+  if (guards.length === 0 || (await current()) === revision.sha256) return
+  const refusals: ErrorDetail[] = []
+  for (const guard of guards) {
+    const where = { ...guard, ...revision }
+    if (await isPromoted(db, caller.organisationId, where)) continue
+    const found = await decide(ports, caller, guard, revision)
+    if (found.outcome !== 'pass') refusals.push(refusalOf(guard, revision, found))
+    else if (found.run) {
+      const at = { db, crypto: ports.crypto, now: ports.now() }
+      await recordPassed(at, caller, where, { ...found.run, reasons: found.reasons })
+    }
+  }
+  if (refusals.length === 0) return
+  throw new AppError(
+    'not_promoted',
+    `Cannot release ${revision.kind} "${revision.name}" (${revision.sha256}): ${refusals.map(({ path }) => path).join(', ')} must pass first`,
+    refusals,
+  )
+}
+
+interface Decided {
+  outcome: 'pass' | 'fail' | 'inconclusive'
+  reasons: string[]
+  /** Null: nobody has tried the revision. */
+  run: Passed | null
+}
+
+async function decide(
+  ports: PromotionPorts,
+  caller: Caller,
+  guard: EvalBaseline,
+  revision: RegistryRevision,
+): Promise<Decided> {
+  const tried = await findRunThatTried(ports.db(), caller, guard, revision)
+  if (tried === null) {
+    const reasons = [`There is no completed run of the suite with ${revision.sha256}`]
+    return { outcome: 'inconclusive', reasons, run: null }
+  }
+  const { outcome, reasons, hash } = await decideEvalGate(ports.evalRunOf, caller, guard, tried)
+  return { outcome, reasons, run: { ...tried, runHash: hash, reasons } }
+}
+
+const refusalOf = (
+  { project, dataset }: EvalBaseline,
+  { kind, sha256 }: RegistryRevision,
+  { outcome, reasons, run }: Decided,
+): ErrorDetail => ({
+  path: `${project}/${dataset}`,
+  message:
+    run === null
+      ? `${reasons.join('; ')}: run it with this ${kind}, in a project that does not guard it, and try again; or ask for an override of ${sha256} with POST /v1/evals/promotions`
+      : `Run ${run.evalRunId} is ${outcome === 'fail' ? 'worse' : outcome}: ${reasons.join('; ')}`,
+})
+
+/** Asks people to release a revision although its suite does not let it. */
+export async function askForPromotion(
+  ports: PromotionPorts,
+  caller: Caller,
+  { project, dataset, reason, ...revision }: PromotionAsk,
+): Promise<Promotion> {
+  mustMayUsePlace(caller, project)
+  const db = ports.db()
+  const guard = await findEvalBaseline(db, caller.organisationId, project, dataset)
+  if (guard === null) throw noEvalBaseline(project, dataset)
+  const { reasons, run } = await decide(ports, caller, guard, revision)
+  const at = { db, crypto: ports.crypto, now: ports.now() }
+  return await askPromotion(at, caller, { ...guard, ...revision }, { reason, reasons, run })
+}
