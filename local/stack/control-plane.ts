@@ -120,7 +120,8 @@ const partSpecs = {
     const objectsDir = join(dataDir, 'objects')
     mkdirSync(objectsDir, { recursive: true, mode: 0o700 })
     const bundle = join(dataDir, 'worker.js')
-    if (spec.bundle === undefined) await buildWorker(spec.entry, bundle)
+    // As it is deployed.
+    if (spec.bundle === undefined) await buildWorker(spec.entry, bundle, { minify: true })
     else copyFileSync(spec.bundle, bundle)
     const config = join(dataDir, 'config.capnp')
     writeFileSync(config, capnpOf(spec, objectsDir), { mode: 0o600 })
