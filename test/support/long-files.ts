@@ -1,7 +1,7 @@
 /** Real machines of the vendors' doubles, deaths in every phase, many sessions: only in `npm run test:long`. */
 export const longOnly = [
   'test/adapters/{e2b-{hosts,provider},modal-provider}.test.ts',
-  'test/blackbox/stall.test.ts',
+  'test/blackbox/{registry-kills,stall}.test.ts',
   'test/browser/*.test.ts',
   'test/redteam/redteam.test.ts',
   'test/simulation/faults.test.ts',

@@ -31,6 +31,7 @@ import type { Operations } from '../operations/operations.ts'
 import type { Caller, Listed, Page } from '../record/caller.ts'
 import { guardSession, guardEntry, guardOpenSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
+import { withdrawPersonalMemory } from '../record/record.ts'
 import { ownedId } from '../runs/rows.ts'
 import type { RunClose } from '../runs/runs.ts'
 import { Asking, cancelAskedFor, cancelStep } from './asking.ts'
@@ -141,7 +142,9 @@ export class Abilities implements RoomOf<AbilitiesApi> {
     const prepared = await this.#prepare(given)
     const id = this.#kernel.commit((sql, now) =>
       onceByKey(sql, now, { scope: 'ability.execute', key, body: given.create }, () => {
-        guardOpenSession(guardSession(this.#kernel, caller))
+        const session = guardSession(this.#kernel, caller)
+        guardOpenSession(session)
+        withdrawPersonalMemory(sql, session, caller)
         return this.#start(sql, now, starter, prepared)
       }),
     )
