@@ -13,7 +13,7 @@ export const longToo = [
   'test/adapters/{e2b-{snapshot,start},modal-{sandboxes,snapshots}}.test.ts',
   'test/{http/registry-crashes,sandbox-agent/enclosure/programs}.test.ts',
   'test/chaos/chaos.test.ts',
-  'test/blackbox/{calls,conformance,fencing,guards,limits,link,models,outage,restart,sessions,tokens,turns}.test.ts',
+  'test/blackbox/{calls,conformance,fencing,guards,limits,link,models,outage,restart,sessions,tokens,turns,upstreams}.test.ts',
   'test/core/{session,policy,session/runs,session/sandbox,organisation}/random.test.ts',
   'test/core/{documents,evidence/git,abilities/engine,session/abilities/crashes}.test.ts',
   'test/core/registry/{agents,skills}/resolve.test.ts',
