@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url'
 import { build, type Plugin } from 'esbuild'
 import { buildOnce } from './once.ts'
 
@@ -27,8 +28,17 @@ async function bundle(entry: string, outfile: string, minify: boolean): Promise<
     keepNames: false,
     sourcemap: 'linked',
     logLevel: 'error',
-    plugins: [englishOnly],
+    plugins: [lazyZod, englishOnly],
   })
+}
+
+/** The contract stays written the usual way; an isolate makes the schemas that it needs. */
+export const lazyZod: Plugin = {
+  name: 'lazy-zod',
+  setup(setup) {
+    const path = fileURLToPath(new URL('lazy-zod.ts', import.meta.url))
+    setup.onResolve({ filter: /^zod$/ }, () => ({ path }))
+  },
 }
 
 /** zod's namespace carries its messages in forty languages, a sixth of the whole bundle. */

@@ -120,7 +120,8 @@ const partSpecs = {
     const objectsDir = join(dataDir, 'objects')
     mkdirSync(objectsDir, { recursive: true, mode: 0o700 })
     const bundle = join(dataDir, 'worker.js')
-    if (spec.bundle === undefined) await buildWorker(spec.entry, bundle)
+    // As it is deployed.
+    if (spec.bundle === undefined) await buildWorker(spec.entry, bundle, { minify: true })
     else copyFileSync(spec.bundle, bundle)
     const config = join(dataDir, 'config.capnp')
     writeFileSync(config, capnpOf(spec, objectsDir), { mode: 0o600 })
@@ -165,6 +166,10 @@ const environment = (spec: ControlPlaneSpec) => ({
   PATH: process.env['PATH'] ?? '',
   HOME: process.env['HOME'] ?? spec.stateDir,
   [stackMark]: spec.mark,
+  // An authority of the operator's own. Miniflare and Wrangler hand it on to workerd.
+  ...(process.env['NODE_EXTRA_CA_CERTS'] && {
+    NODE_EXTRA_CA_CERTS: process.env['NODE_EXTRA_CA_CERTS'],
+  }),
 })
 
 // The values come from the environment, so that no secret is in the file or in the arguments.

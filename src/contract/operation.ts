@@ -69,7 +69,8 @@ export const Operation = z.strictObject({
 export type Operation = z.infer<typeof Operation>
 
 /** As the sandbox is told it. A script of an ability may take a day, and has what steps before it have printed. */
-export const SentOperation = Operation.extend({
+export const SentOperation = z.strictObject({
+  ...Operation.shape,
   command: Text(2 ** 21, 1).optional(),
   environment: z.record(CallerKey, Text(2 ** 20)).optional(),
   timeoutMs: z.number().int().min(1).max(86_400_000),

@@ -9,6 +9,7 @@ import { isCallback, setHeaders } from './kit/headers.ts'
 import { addOpenapiRoute } from './kit/openapi.ts'
 import { configurationReadiness, createReadiness } from './kit/readiness.ts'
 import { createRequestIds } from './kit/request-log.ts'
+import { GroupedRouter } from './router.ts'
 import { routes } from './routes/all.ts'
 import { addExportKeysRoute } from './routes/exports.ts'
 import { addHealthRoutes } from './routes/status.ts'
@@ -43,7 +44,8 @@ export function createUnconfiguredApp(
 
 /** What every answer has, whatever the route. */
 function createBareApp(deps: Pick<AppDeps, 'crypto' | 'log'>): App {
-  const app = new OpenAPIHono<AppEnv>({ defaultHook: refuseInvalid })
+  const router: App['router'] = new GroupedRouter()
+  const app = new OpenAPIHono<AppEnv>({ defaultHook: refuseInvalid, router })
   const nextRequestId = createRequestIds(deps)
   app.use((c, next) => {
     c.set('requestId', nextRequestId())

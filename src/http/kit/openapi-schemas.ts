@@ -18,20 +18,39 @@ const lists = new Map<z.ZodType, z.ZodType>()
 /** Where the generator finds the name and passes it on, to be taken out of the document by `hoistedSchemas`. */
 const mark = 'x-name'
 
-/** The same schema has one name, wherever it is exported again. A list of it that was made before gets its own, too. */
+/** In order. Few isolates are ever asked for the document, and in the Worker a look at a schema makes it. */
+const waiting: (() => void)[] = []
+
+/** What is to be done with schemas for the document alone. */
+export function beforeDocument(work: () => void): void {
+  waiting.push(work)
+}
+
+/** Called when the document is made. */
+export function prepareDocument(): void {
+  for (const work of waiting.splice(0)) work()
+}
+
+/** The same schema has one name, wherever it is exported again. A list of it gets its own, too. */
 export function namedSchema<S extends z.ZodType>(name: string, schema: S): S {
-  if (names.has(schema)) return schema
-  names.set(schema, name)
-  z.globalRegistry.add(schema, { ...schema.meta(), [mark]: name })
-  const list = lists.get(schema)
-  if (list) namedSchema(`${name}Page`, list)
+  beforeDocument(() => giveName(name, schema))
   return schema
+}
+
+function giveName(name: string, schema: z.ZodType): void {
+  if (names.has(schema)) return
+  names.set(schema, name)
+  schema.register(z.globalRegistry, { ...schema.meta(), [mark]: name })
+  const list = lists.get(schema)
+  if (list) giveName(`${name}Page`, list)
 }
 
 /** Every object that these modules of the contract export, called as it is exported. */
 export function nameSchemas(...modules: Record<string, unknown>[]): void {
-  for (const [name, schema] of modules.flatMap((module) => Object.entries(module)))
-    if (schema instanceof z.ZodObject) namedSchema(name, schema)
+  beforeDocument(() => {
+    for (const [name, schema] of modules.flatMap((module) => Object.entries(module)))
+      if (schema instanceof z.ZodObject) giveName(name, schema)
+  })
 }
 
 namedSchema('Error', ErrorBody)
@@ -41,8 +60,6 @@ export function listSchema<S extends z.ZodType>(item: S): ReturnType<typeof page
   const known = lists.get(item) as ReturnType<typeof page<S>> | undefined
   if (known) return known
   const list = page(item)
-  const name = names.get(item)
-  if (name !== undefined) namedSchema(`${name}Page`, list)
   lists.set(item, list)
   return list
 }

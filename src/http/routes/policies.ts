@@ -30,7 +30,13 @@ import { promotionPorts } from '../kit/evals/eval-run-of.ts'
 import { params } from '../kit/openapi.ts'
 import { type Cursor, pageBy, readPageNumber } from '../kit/paging.ts'
 import { ok, rawRoute, route } from '../kit/route.ts'
-import { listSchema, nameSchemas, namedSchema, schemasPath } from '../kit/openapi-schemas.ts'
+import {
+  beforeDocument,
+  listSchema,
+  nameSchemas,
+  namedSchema,
+  schemasPath,
+} from '../kit/openapi-schemas.ts'
 
 nameSchemas(
   permissionSchemas,
@@ -40,12 +46,14 @@ nameSchemas(
   storedPolicySchemas,
 )
 // The text of a policy document is described like the document itself. JSON is YAML, too.
-for (const source of [PolicyPut.shape.source, StoredPolicy.shape.source])
-  z.globalRegistry.add(source, {
-    ...source.meta(),
-    contentMediaType: 'application/yaml',
-    contentSchema: { $ref: `${schemasPath}PolicyDocument` },
-  })
+beforeDocument(() => {
+  for (const source of [PolicyPut.shape.source, StoredPolicy.shape.source])
+    source.register(z.globalRegistry, {
+      ...source.meta(),
+      contentMediaType: 'application/yaml',
+      contentSchema: { $ref: `${schemasPath}PolicyDocument` },
+    })
+})
 
 const tag = 'policies'
 const VersionsQuery = PageQuery.extend(PolicyScope.shape)

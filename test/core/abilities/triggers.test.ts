@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { agentRefusesAbility } from '../../../src/core/abilities/agents.ts'
-import { isTriggered } from '../../../src/core/abilities/triggers.ts'
+import { isTriggered } from '../../../src/core/abilities/patterns.ts'
 
 const triggers = (keywords: string[], patterns: string[] = []) => ({
   triggers: { keywords, patterns },

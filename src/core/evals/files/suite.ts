@@ -254,7 +254,7 @@ function readCase(
   normal['evaluators'] = whole.from(
     [
       ...(rubric === null ? [] : [rubric]),
-      ...(evaluators ?? (rubric === null ? [usualJudge] : [])),
+      ...(evaluators ?? (rubric === null ? [usualJudge()] : [])),
     ],
     path,
   )
@@ -263,7 +263,7 @@ function readCase(
 }
 
 /** Nothing else is said of what scores a case: a model judges it by its expected outcome. */
-const usualJudge = EvaluatorConfig.parse({ type: 'llm_judge', name: 'llm_judge' })
+const usualJudge = () => EvaluatorConfig.parse({ type: 'llm_judge', name: 'llm_judge' })
 
 function rubricOf(reading: Reading, settings: Settings): EvaluatorConfig | null {
   if (settings['rubrics'] === undefined) return null

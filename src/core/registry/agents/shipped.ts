@@ -68,8 +68,12 @@ const phases: readonly Phase[] = [
   },
 ]
 
+// Parsed when it is asked for: few isolates ever need it.
 const shipped = (name: string, own: object): ShippedAgent => ({
-  ...{ name, definition: AgentDefinition.parse(own) },
+  name,
+  get definition() {
+    return AgentDefinition.parse(own)
+  },
 })
 
 /** The manager first: the others have it as their parent. */

@@ -56,7 +56,7 @@ export async function createProposal(
       values: [
         ...[id, skill.id, input.submit ? 'submitted' : 'draft', skill.currentVersion],
         ...[description, compatibility, JSON.stringify(source), saying.sha256, hash],
-        ...[hideSecretLikeText(input.rationale), JSON.stringify(input.signal)],
+        ...[hideSecretLikeText(input.rationale), hideSecretLikeText(JSON.stringify(input.signal))],
         ...[JSON.stringify(proposalDiff(base, saying)), asker.kind, asker.id, asker.memberId],
         ...[asker.countsAs],
         ...[terms.quorum, terms.group && JSON.stringify(terms.group), now],

@@ -1,5 +1,5 @@
 import { agentRefusesAbility } from '../../abilities/agents.ts'
-import { isTriggered, proposeAgainMs } from '../../abilities/triggers.ts'
+import { isTriggered, proposeAgainMs } from '../../abilities/patterns.ts'
 import type { Sql } from '../../ports.ts'
 import { appendEvent } from '../log/events.ts'
 import { loadSession } from '../record/record.ts'
