@@ -15,7 +15,7 @@ import type { SessionKernel } from '../record/kernel.ts'
 import { startWaking } from '../generations/sandbox-start.ts'
 import { type KeyTable, madeByKey } from '../../actor/keys.ts'
 import { pulseLost } from '../generations/pulse.ts'
-import { type SessionRecord, withdrawPersonalMemory } from '../record/record.ts'
+import { type SessionRecord, recordPersonalMemoryWithdrawn } from '../record/record.ts'
 import { watchLastTurnSilence, unwatchTurnSilence, watchTurnSilence } from './silence.ts'
 import {
   addTurn,
@@ -67,7 +67,7 @@ export class Turns implements RoomOf<TurnsApi> {
       if (known) return known
       mustTakePrompts(session)
       mustHaveBudget(sql, now, 'prompt')
-      withdrawPersonalMemory(sql, session, caller)
+      recordPersonalMemoryWithdrawn(sql, session, caller)
       const id = this.#steer(session, input) ?? this.#queue(session, input)
       if (idempotencyKey !== null)
         sql.run('insert into prompt_keys values (?, ?, ?, ?)', idempotencyKey, body, id, now)
