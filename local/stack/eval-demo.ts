@@ -10,6 +10,9 @@ import { createDemoApi, demoRow } from './demo.ts'
 
 const folder = 'examples/evals'
 const [before, after] = ['recorded', 'recorded-next'] as const
+/** Apart from what people keep: the demo also sets a baseline. */
+const project = 'demo'
+const deadlineMs = 60_000
 
 export async function runEvalDemo(options: {
   url: string
@@ -41,7 +44,7 @@ export async function runEvalDemo(options: {
       content: readFileSync(join(root, folder, name), 'utf8'),
     }))
     const { id } = await api<EvalRun>('POST', '/v1/evals/runs', {
-      ...{ files, suite: `${folder}/everyday.yaml`, targets: `${folder}/targets.yaml` },
+      ...{ project, files, suite: `${folder}/everyday.yaml`, targets: `${folder}/targets.yaml` },
       ...{ runTargets: [target], variables: { MODEL: 'scripted' } },
     })
     for (let last = 0; ;) {
@@ -50,6 +53,8 @@ export async function runEvalDemo(options: {
       last = page.nextAfter
       if (page.items.some(({ kind }) => kind === 'run.ended'))
         return await api<EvalRun>('GET', `/v1/evals/runs/${id}`)
+      if (Date.now() - startedAt > deadlineMs)
+        throw new Error(`The eval run ${id} is not done after ${deadlineMs / 1000} s`)
     }
   }
 }
