@@ -37,7 +37,7 @@ export const proposeAgainMs = 10_000
 type Triggered = Pick<AbilityDocument, 'triggers'>
 
 /** Whether a message speaks of it: one of its keywords is in the text, in any case, or one of its patterns matches. */
-export function isTriggered({ triggers }: Triggered, text: string): boolean {
+export function matchesTriggerPattern({ triggers }: Triggered, text: string): boolean {
   if (triggers === undefined) return false
   const shown = text.slice(0, maxCharacters)
   const folded = shown.toLowerCase()

@@ -45,7 +45,7 @@ export const evaluatesAssignments = ([name = '', ...words]: readonly string[]): 
 const baseName = (word: string): string => word.slice(word.lastIndexOf('/') + 1)
 
 /** May the word at this place of a command hold a value: it is passed on, and not read as code. */
-export function isData(
+export function commandTakesData(
   names: readonly string[],
   at: number,
   isValue: (word: string) => boolean,
@@ -95,7 +95,7 @@ function operandOf(names: readonly string[], shell: number): number {
 }
 
 /** Does the program take its standard input as code? */
-export function readsCode(names: readonly string[]): boolean {
+export function commandReadsCode(names: readonly string[]): boolean {
   const program = baseName(names[programAt(names)] ?? '')
   return evaluate.has(program) || hasShell(names)
 }
@@ -104,11 +104,11 @@ export function readsCode(names: readonly string[]): boolean {
 export const beforeRunner = (commands: readonly SyntaxNode[]): number =>
   Math.max(
     0,
-    commands.findLastIndex((command) => runsInput(command)),
+    commands.findLastIndex((command) => commandRunsInput(command)),
   )
 
 /** Whether something in it runs what it reads: a shell that has neither code nor a file, or one that gets words as code. */
-export function runsInput(node: SyntaxNode): boolean {
+export function commandRunsInput(node: SyntaxNode): boolean {
   if (node.type === 'Word') return false
   if (node.type === 'Command') {
     const words = node.suffix.filter((part) => part.type === 'Word')
@@ -116,7 +116,7 @@ export function runsInput(node: SyntaxNode): boolean {
   }
   let found = false
   forEachChild(node, (child) => {
-    found ||= runsInput(child)
+    found ||= commandRunsInput(child)
   })
   return found
 }

@@ -8,14 +8,14 @@ import {
   type TestUnaryExpression,
   type Word,
 } from 'unbash'
-import { parseScript } from '../policy/shell/words/parse.ts'
+import { parseShellScript } from '../policy/shell/words/parse.ts'
 import {
   beforeRunner,
   evaluatesAssignments,
   isCodeVariable,
-  isData,
-  readsCode,
-  runsInput,
+  commandTakesData,
+  commandReadsCode,
+  commandRunsInput,
 } from './script-commands.ts'
 import { type Filling, placeholdersOf, type Reference, placeholderValue } from './placeholders.ts'
 
@@ -52,7 +52,7 @@ export function readScriptSlots(source: string): ReadScript {
   const marker = freeMarker(source)
   const marks = placeholders.map((_, at) => `${marker}${at}z`)
   const texts = textsBetween(source, placeholders)
-  const script = parseScript(texts.reduce((all, text, at) => all + marks[at - 1] + text))
+  const script = parseShellScript(texts.reduce((all, text, at) => all + marks[at - 1] + text))
   if (script === null)
     return {
       problems:
@@ -147,7 +147,7 @@ class Seeker {
       case 'Redirected':
         this.visit(node.command)
         for (const redirect of node.redirects)
-          if (redirect.type === 'Redirect' || !runsInput(node.command))
+          if (redirect.type === 'Redirect' || !commandRunsInput(node.command))
             this.#redirect(redirect, null)
         return
       default:
@@ -160,7 +160,7 @@ class Seeker {
     const names = [command.name?.value ?? '', ...words.map(({ value }) => value)]
     for (const part of [...command.prefix, ...command.suffix]) {
       if (part.type === 'Word') {
-        if (isData(names, words.indexOf(part) + 1, this.#beginsWithMark)) this.#word(part)
+        if (commandTakesData(names, words.indexOf(part) + 1, this.#beginsWithMark)) this.#word(part)
       } else if (part.type === 'Assignment') {
         if (!evaluatesAssignments(names) && !isCodeVariable(part.name)) this.#assigned(part.value)
       } else this.#redirect(part, names)
@@ -179,9 +179,9 @@ class Seeker {
 
   #redirect(part: SyntaxNode, names: readonly string[] | null): void {
     if (part.type === 'HereDoc') {
-      if (names === null || !readsCode(names)) this.#document(part)
+      if (names === null || !commandReadsCode(names)) this.#document(part)
     } else if ('target' in part && part.target) {
-      const feedsCode = part.type === 'HereString' && names !== null && readsCode(names)
+      const feedsCode = part.type === 'HereString' && names !== null && commandReadsCode(names)
       if (!feedsCode) this.#word(part.target)
     }
   }

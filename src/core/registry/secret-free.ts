@@ -2,7 +2,7 @@ import { AppError, type ErrorDetail } from '../../contract/error.ts'
 import { hideSecretLikeText } from '../redaction/secret-like.ts'
 
 /** Refuses what looks like a key of a well-known kind: rows of registries are shown to models and to every reader. */
-export function mustHoldNoSecret(what: string, fields: Record<string, unknown>): void {
+export function mustBeSecretFree(what: string, fields: Record<string, unknown>): void {
   const details: ErrorDetail[] = Object.entries(fields)
     .filter(([, value]) => value !== undefined && looksSecret(textOf(value)))
     .map(([path]) => ({

@@ -5,7 +5,7 @@ import type { SessionCreate } from '../../contract/session.ts'
 import { memoriesById, newestMemories } from '../registry/memories/memories.ts'
 import { searchMemories } from '../registry/memories/search.ts'
 import { placeOf } from '../registry/place.ts'
-import { rememberedText } from '../session/manifest/memories.ts'
+import { textOfMemories } from '../session/manifest/memories.ts'
 import { type Pin, pinFor } from '../session/pins/pins.ts'
 import type { PinContext, Pinner } from './pinner.ts'
 
@@ -56,7 +56,7 @@ function fitting(pins: readonly Pin[], maxTokens: number): Pin[] {
   const room = maxTokens * charactersPerToken
   return pins.reduce<Pin[]>((given, pin) => {
     const more = [...given, pin]
-    return rememberedText(more).length > room ? given : more
+    return textOfMemories(more).length > room ? given : more
   }, [])
 }
 

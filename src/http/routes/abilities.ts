@@ -19,7 +19,7 @@ import {
   loadAbility,
   removeAbility,
   validateAbility,
-  withCheck,
+  checkedAbility,
 } from '../../core/registry/abilities/abilities.ts'
 import { mustMayUsePlace } from '../../core/registry/place.ts'
 import { releaseAbility } from '../../core/verbs/release-ability.ts'
@@ -93,7 +93,7 @@ export const abilityRoutes = [
       )
       if (query.validate === 'false') return page
       const items: AbilityRow[] = []
-      for (const row of page.items) items.push(await withCheck(deps.db(), owner, row))
+      for (const row of page.items) items.push(await checkedAbility(deps.db(), owner, row))
       return { ...page, items }
     },
   }),

@@ -137,7 +137,11 @@ export async function validateAbility(
 }
 
 /** As it would be read and run today. */
-export async function withCheck(db: Db, owner: AbilityOwner, row: AbilityRow): Promise<AbilityRow> {
+export async function checkedAbility(
+  db: Db,
+  owner: AbilityOwner,
+  row: AbilityRow,
+): Promise<AbilityRow> {
   const [file] = await db.all<{ main: string; content: string }>(
     `select main_path as main, content from abilities join ability_files using (organisation_id, hash)
      where ${own} and version = ?4 and path = main_path`,

@@ -1,6 +1,6 @@
 import type { SkillTarget, SkillVersion } from '../../../contract/skill.ts'
 import type { Db } from '../../ports.ts'
-import { type RegisteredSkill, type ResolveQuery, skillTargets } from './resolve.ts'
+import { type RegisteredSkill, type ResolveQuery, resolvedSkillTargets } from './resolve.ts'
 import { versionColumns, versionOf, type VersionRow, visible } from './skills.ts'
 
 interface Owner {
@@ -21,7 +21,7 @@ export async function loadRegisteredSkills(
   project: string,
   query: ResolveQuery,
 ): Promise<RegisteredSkill[]> {
-  const targets = skillTargets(query).map(
+  const targets = resolvedSkillTargets(query).map(
     ({ targetType, targetKey }) => `${targetType}/${targetKey}`,
   )
   const references = [...query.skills, ...(query.agent?.skills ?? [])]

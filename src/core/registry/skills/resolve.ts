@@ -81,7 +81,7 @@ function candidatesOf(query: ResolveQuery, registered: readonly RegisteredSkill[
   return [
     ...named('request', '', query.skills),
     ...(agent ? named('definition', agent.name, agent.skills) : []),
-    ...skillTargets(query).flatMap((target) => attachedCandidates(registered, target)),
+    ...resolvedSkillTargets(query).flatMap((target) => attachedCandidates(registered, target)),
   ]
 }
 
@@ -101,7 +101,7 @@ interface Target extends SkillTarget {
 }
 
 /** In the order in which they count. An agent is one of its scope; phases and adapters are everybody's. */
-export function skillTargets({
+export function resolvedSkillTargets({
   scope,
   agent,
   workflow,

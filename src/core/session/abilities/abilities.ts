@@ -31,7 +31,7 @@ import type { Operations } from '../operations/operations.ts'
 import type { Caller, Listed, Page } from '../record/caller.ts'
 import { guardSession, guardEntry, guardOpenSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { withdrawPersonalMemory } from '../record/record.ts'
+import { recordPersonalMemoryWithdrawn } from '../record/record.ts'
 import { ownedId } from '../runs/rows.ts'
 import type { RunClose } from '../runs/runs.ts'
 import { Asking, cancelAskedFor, cancelStep } from './asking.ts'
@@ -146,7 +146,7 @@ export class Abilities implements RoomOf<AbilitiesApi> {
       onceByKey(sql, now, { scope: 'ability.execute', key, body: given.create }, () => {
         const session = guardSession(this.#kernel, caller)
         guardOpenSession(session)
-        withdrawPersonalMemory(sql, session, caller)
+        recordPersonalMemoryWithdrawn(sql, session, caller)
         return this.#start(sql, now, starter, prepared)
       }),
     )

@@ -12,7 +12,7 @@ import type { Outcome } from '../../abilities/script-result.ts'
 import type { Sql } from '../../ports.ts'
 import { type ExecutionRow, saveExecutionStep, type StepRow } from '../executions/rows.ts'
 import { denyOpenQuestions } from '../gate/questions.ts'
-import { wakeSandbox } from '../generations/sandbox-start.ts'
+import { startWaking } from '../generations/sandbox-start.ts'
 import { pinnedAgents } from '../pins/agents.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { givenSkillTexts } from '../skills/texts.ts'
@@ -83,7 +83,7 @@ export class TurnSteps implements StepWork {
     const id = turnIdOf(sessionId, crypto.random(8))
     addTurn(sql, now, { id, runId, messageSuffix: crypto.random(14), prompt: text, agent })
     if (sandboxState === 'ready') startNextTurn(sql, now, generation)
-    if (sandboxState === 'stopped') wakeSandbox(sql, now)
+    if (sandboxState === 'stopped') startWaking(sql, now)
     return id
   }
 

@@ -9,10 +9,10 @@ interface Given {
 }
 
 /** What the session was given to remember, for its instructions; empty: nothing. */
-export const memoriesText = (sql: Sql): string => rememberedText(pinsOf(sql, 'memory'))
+export const memoriesText = (sql: Sql): string => textOfMemories(pinsOf(sql, 'memory'))
 
 /** As the model is told it. */
-export function rememberedText(pins: readonly Pick<Pin, 'id' | 'content'>[]): string {
+export function textOfMemories(pins: readonly Pick<Pin, 'id' | 'content'>[]): string {
   if (pins.length === 0) return ''
   const sections = pins.map(({ id, content }) => {
     const { scope, type, title, content: text } = JSON.parse(content) as Given

@@ -259,7 +259,7 @@ export function projectSession(sql: Sql, now: number): void {
  * Another member speaks to the model: from then on its tools do not reach what its creator keeps for itself, neither to
  * tell nor to change it. For good, since what was said stays in the conversation.
  */
-export function withdrawPersonalMemory(
+export function recordPersonalMemoryWithdrawn(
   sql: Sql,
   { memoryScopes, memberId }: SessionRecord,
   caller: Pick<Caller, 'memberId'>,
