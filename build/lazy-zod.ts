@@ -124,7 +124,11 @@ const maker = (name: string) => ({
 })
 
 export * from 'zod/v4'
-export const z = Object.create(
-  whole.z,
-  Object.fromEntries(makers.map((name) => [name, maker(name)])),
-) as typeof whole.z
+export const z = Object.create(whole.z, {
+  ...Object.fromEntries(makers.map((name) => [name, maker(name)])),
+  // It tells schemas apart by identity, so it must be given the one that was made.
+  toJSONSchema: {
+    value: (schema: Schema, ...given: [never]) =>
+      whole.z.toJSONSchema(made(schema) as Schema, ...given),
+  },
+}) as typeof whole.z

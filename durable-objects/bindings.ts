@@ -49,7 +49,7 @@ const apiOf = (object: () => unknown): object => remoteApi(carryTo(object as () 
 let parts: Parts | undefined
 
 /** Once per isolate: the environment does not change under a running one, and keys are imported once. */
-export function boundParts(env: Env): Parts {
+export function bindPartsOnce(env: Env): Parts {
   parts ??= bindParts(env)
   return parts
 }

@@ -2,10 +2,10 @@ import { DurableObject } from 'cloudflare:workers'
 import { createAskModel } from '../src/adapters/ask-model.ts'
 import { EvalRunActor } from '../src/core/eval-run/eval-run.ts'
 import { attemptSessions } from '../src/core/verbs/create-session.ts'
-import { type Env, organisationApi, boundParts, sessionApi, ledgerOf } from './bindings.ts'
+import { type Env, organisationApi, bindPartsOnce, sessionApi, ledgerOf } from './bindings.ts'
 import { answerCarried } from './carried.ts'
 import { Opened } from './opened.ts'
-import { durableSql } from './sqlite.ts'
+import { durableSqlite } from './sqlite.ts'
 
 /** One eval run. Decides nothing: it carries calls and alarms to its actor. */
 export class EvalObject extends DurableObject<Env> {
@@ -14,12 +14,12 @@ export class EvalObject extends DurableObject<Env> {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
     const create = () => {
-      const parts = boundParts(env)
+      const parts = bindPartsOnce(env)
       const session = (id: string) => sessionApi(env, id)
       const organisation = (id: string) => organisationApi(env, id)
       return new EvalRunActor({
         ...parts,
-        sql: durableSql(ctx.storage),
+        sql: durableSqlite(ctx.storage),
         host: {
           arm: (at) => void (at === null ? ctx.storage.deleteAlarm() : ctx.storage.setAlarm(at)),
           sleep: (ms) => scheduler.wait(ms),

@@ -1,8 +1,8 @@
 import { DurableObject } from 'cloudflare:workers'
 import { LedgerActor } from '../src/core/ledger/ledger.ts'
 import type { LedgerAppend } from '../src/core/ports.ts'
-import { type Env, boundParts } from './bindings.ts'
-import { durableSql } from './sqlite.ts'
+import { type Env, bindPartsOnce } from './bindings.ts'
+import { durableSqlite } from './sqlite.ts'
 
 /** A batching writer to libSQL. Each session always uses the same one. */
 export class LedgerObject extends DurableObject<Env> {
@@ -11,8 +11,8 @@ export class LedgerObject extends DurableObject<Env> {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env)
     this.#actor = new LedgerActor({
-      ...boundParts(env),
-      sql: durableSql(ctx.storage),
+      ...bindPartsOnce(env),
+      sql: durableSqlite(ctx.storage),
       now: () => Date.now(),
       sleep: (ms) => scheduler.wait(ms),
     })

@@ -1,9 +1,9 @@
 import { DurableObject } from 'cloudflare:workers'
 import { OrganisationActor } from '../src/core/organisation/organisation.ts'
-import { type Env, ledgerOf, organisationApi, boundParts, sessionApi } from './bindings.ts'
+import { type Env, ledgerOf, organisationApi, bindPartsOnce, sessionApi } from './bindings.ts'
 import { answerCarried } from './carried.ts'
 import { Opened } from './opened.ts'
-import { durableSql } from './sqlite.ts'
+import { durableSqlite } from './sqlite.ts'
 
 /** What must be counted or claimed across the sessions of one organisation. It carries calls and alarms to its actor. */
 export class OrganisationObject extends DurableObject<Env> {
@@ -13,9 +13,9 @@ export class OrganisationObject extends DurableObject<Env> {
     super(ctx, env)
     const create = () =>
       new OrganisationActor({
-        ...boundParts(env),
+        ...bindPartsOnce(env),
         id: nameOf(ctx.id),
-        sql: durableSql(ctx.storage),
+        sql: durableSqlite(ctx.storage),
         host: {
           arm: (at) => void (at === null ? ctx.storage.deleteAlarm() : ctx.storage.setAlarm(at)),
         },

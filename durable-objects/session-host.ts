@@ -64,7 +64,7 @@ export function createSessionHost(ctx: DurableObjectState): SessionHost {
 }
 
 /** Accepts the agent's socket; an older one is superseded. */
-export function acceptSessionLink(ctx: DurableObjectState, generation: number): WebSocket {
+export function acceptSessionHostLink(ctx: DurableObjectState, generation: number): WebSocket {
   const pair = new WebSocketPair()
   for (const old of ctx.getWebSockets('link')) old.close(linkClose.superseded, 'Connected again')
   ctx.acceptWebSocket(pair[1], ['link'])
@@ -74,7 +74,7 @@ export function acceptSessionLink(ctx: DurableObjectState, generation: number): 
 }
 
 /** Answers a close: without it the other side waits for ever. Its code may not be one that a server may send. */
-export function closeSessionLink(socket: WebSocket, code: number, reason: string): void {
+export function closeSessionHostLink(socket: WebSocket, code: number, reason: string): void {
   const sendable = code === 1000 || (code >= 3000 && code <= 4999)
   if (socket.readyState < closed) socket.close(sendable ? code : 1000, reason)
 }

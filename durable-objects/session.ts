@@ -4,16 +4,16 @@ import type { GatewayTool } from '../src/core/session/calls/tools/tool.ts'
 import { gatewayTools } from '../src/core/session/calls/tools/registry.ts'
 import type { Caller } from '../src/core/session/record/caller.ts'
 import { SessionActor } from '../src/core/session/session.ts'
-import { type Env, ledgerOf, organisationApi, boundParts } from './bindings.ts'
+import { type Env, ledgerOf, organisationApi, bindPartsOnce } from './bindings.ts'
 import { answerCarried } from './carried.ts'
 import { Opened } from './opened.ts'
 import {
-  acceptSessionLink,
-  closeSessionLink,
+  acceptSessionHostLink,
+  closeSessionHostLink,
   createSessionHost,
   type LinkAttachment,
 } from './session-host.ts'
-import { durableSql } from './sqlite.ts'
+import { durableSqlite } from './sqlite.ts'
 
 /** One session. Decides nothing: it carries calls, messages and alarms to the actor behind it. */
 export class SessionObject extends DurableObject<Env> {
@@ -24,14 +24,14 @@ export class SessionObject extends DurableObject<Env> {
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(linkPing, linkPong))
     const create = () =>
       new SessionActor({
-        ...boundParts(env),
-        sql: durableSql(ctx.storage),
+        ...bindPartsOnce(env),
+        sql: durableSqlite(ctx.storage),
         host: createSessionHost(ctx),
         now: () => Date.now(),
         organisation: (id) => organisationApi(env, id),
         ledger: (id) => ledgerOf(env, id),
         tools,
-        config: boundParts(env).sessionConfig,
+        config: bindPartsOnce(env).sessionConfig,
       })
     this.#opened = new Opened(ctx, create)
   }
@@ -52,7 +52,10 @@ export class SessionObject extends DurableObject<Env> {
     if (pathname === '/watch') return this.#watch()
     const generation = Number(searchParams.get('generation'))
     if (pathname === '/renew') return this.#renew(generation)
-    return new Response(null, { status: 101, webSocket: acceptSessionLink(this.ctx, generation) })
+    return new Response(null, {
+      status: 101,
+      webSocket: acceptSessionHostLink(this.ctx, generation),
+    })
   }
 
   #watch(): Response {
@@ -81,7 +84,7 @@ export class SessionObject extends DurableObject<Env> {
   }
 
   override async webSocketClose(socket: WebSocket, code: number, reason: string): Promise<void> {
-    closeSessionLink(socket, code, reason)
+    closeSessionHostLink(socket, code, reason)
     const attachment = socket.deserializeAttachment() as LinkAttachment | null
     if (attachment && !this.#opened.refusal) this.#opened.actor.linkClosed(attachment.generation)
   }

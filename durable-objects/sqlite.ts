@@ -1,7 +1,7 @@
 import type { Sql, SqlValue } from '../src/core/ports.ts'
 
 /** A Durable Object's own SQLite as the `Sql` port. */
-export function durableSql(storage: DurableObjectStorage): Sql {
+export function durableSqlite(storage: DurableObjectStorage): Sql {
   return {
     run(statement, ...values) {
       storage.sql.exec(statement, ...values)

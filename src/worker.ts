@@ -4,7 +4,7 @@ import {
   type Env,
   evalRunBindings,
   organisationApi,
-  boundParts,
+  bindPartsOnce,
   sessionApi,
 } from '../durable-objects/bindings.ts'
 import { EventFeed } from './adapters/event-feed.ts'
@@ -44,7 +44,7 @@ function createCloudflareApp(env: Env, definitions: readonly ToolDefinition[]): 
       { crypto: createWebCrypto([]), log: createPartsLog('info') },
       problems,
     )
-  const parts = boundParts(env)
+  const parts = bindPartsOnce(env)
   const session = (id: string) => sessionApi(env, id)
   return createApp({
     ...parts,

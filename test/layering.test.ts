@@ -118,6 +118,24 @@ const rules: { files: RegExp; may: string; allowed: Allowed }[] = [
   },
 ]
 
+/** Words of a name or a path that say what it is about. */
+const wordsOf = (text: string): string[] =>
+  text
+    .replace(/\.ts$/, '')
+    .replaceAll('OpenCode', 'opencode')
+    .split(/(?=[A-Z])|[^A-Za-z0-9]+/)
+    .map((word) => word.toLowerCase())
+    .filter((word) => word.length > 2 && !/^(src|core|rows?|the|for|from|with|all)$/.test(word))
+
+/** `reserved` and `reservations` are one word, `key` and `keys` too. */
+function sharesWord(name: string, path: string): boolean {
+  const isOne = (one: string, other: string) => {
+    const length = Math.max(3, Math.min(one.length, other.length) - 3)
+    return one.slice(0, length) === other.slice(0, length)
+  }
+  return wordsOf(name).some((word) => wordsOf(path).some((other) => isOne(word, other)))
+}
+
 /** Each as the way round it. */
 function cyclesOf(graph: ReadonlyMap<string, readonly string[]>): string[] {
   const done = new Set<string>()
@@ -209,6 +227,14 @@ describe('folders', () => {
 
 describe('files', () => {
   const lines = (file: string) => textOf(file).split('\n').length - 1
+  const exported = sources
+    .filter((file) => /^(src|local|sandbox-agent|durable-objects)\//.test(file))
+    .flatMap((file) =>
+      [...textOf(file).matchAll(/^export (?:async )?function\*? (\w+)/gm)].map(([, name = '']) => ({
+        name,
+        file,
+      })),
+    )
 
   test('a source file has at most 400 lines, a Durable Object at most 170', () => {
     const tooLong = sources
@@ -218,18 +244,19 @@ describe('files', () => {
   })
 
   test('a function that is exported has a name of its own, so that its name leads to its file', () => {
-    const exported = sources
-      .filter((file) => /^(src|local|sandbox-agent|durable-objects)\//.test(file))
-      .flatMap((file) =>
-        [...textOf(file).matchAll(/^export (?:async )?function\*? (\w+)/gm)].map(([, name]) => ({
-          name,
-          file,
-        })),
-      )
     const twice = [...Map.groupBy(exported, ({ name }) => name)]
       .filter(([, own]) => own.length > 1)
       .map(([name, own]) => `${name}: ${own.map(({ file }) => file).join(', ')}`)
     expect(twice).toEqual([])
+  })
+
+  // The rest of a name may be anything; without a word of its path nobody finds it from the tree.
+  test('a function that is exported shares a word with its path', () => {
+    const strangers = exported
+      .filter(({ name, file }) => !sharesWord(name, file))
+      .map(({ name, file }) => `${file} ${name}`)
+    // This list only shrinks.
+    expect(strangers).toEqual(['local/processes/processes.ts settledWithin'])
   })
 
   test('a file is named for its concept', () => {

@@ -7,7 +7,7 @@ import { checkProvider } from '../../src/core/verbs/check-provider.ts'
 import { type Config, readConfig } from '../../src/config.ts'
 import { databaseReadiness, configurationReadiness } from '../../src/http/kit/readiness.ts'
 import { createParts } from '../../src/parts.ts'
-import { type Admin, adminLibsql } from './commands.ts'
+import { type Admin, adminCommandLibsql } from './commands.ts'
 
 /** Everything that a deployment with these variables would need. Only asks, but for one row that shows a write. */
 export async function checkAdminEnvironment({ environment, say }: Admin): Promise<boolean> {
@@ -16,7 +16,7 @@ export async function checkAdminEnvironment({ environment, say }: Admin): Promis
     ...configurationReadiness(problems),
     ...(problems.some(({ name }) => name.startsWith('LIBSQL_'))
       ? []
-      : await checkStored(createLibsql(adminLibsql(environment)))),
+      : await checkStored(createLibsql(adminCommandLibsql(environment)))),
     ...(config === null ? [] : [...(await checkProviders(config)), checkModels(config)]),
   ]
   return tell(checks, say)

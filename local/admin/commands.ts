@@ -47,7 +47,7 @@ export class WrongUsage extends Error {}
 const crypto = createWebCrypto([])
 
 export async function migrateCommand({ environment, say }: Admin): Promise<boolean> {
-  const { url, token } = adminLibsql(environment)
+  const { url, token } = adminCommandLibsql(environment)
   say(`libSQL at ${new URL(url).host}`)
   const tellUnknown = (names: string[]) =>
     say(`A newer release has added ${names.join(', ')}: this one lives with it`)
@@ -162,9 +162,9 @@ async function organisationOf(db: Db, idOrName: string | undefined): Promise<str
   )
 }
 
-const openDb = ({ environment }: Admin): Db => createLibsql(adminLibsql(environment))
+const openDb = ({ environment }: Admin): Db => createLibsql(adminCommandLibsql(environment))
 
-export function adminLibsql(environment: Admin['environment']): {
+export function adminCommandLibsql(environment: Admin['environment']): {
   url: string
   token: string | null
 } {

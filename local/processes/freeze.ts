@@ -49,7 +49,7 @@ async function stopAll(
 }
 
 /** For when whoever froze them has died: it took with it which of them it had stopped. */
-export function unfreezeAll(wanted: Wanted): void {
+export function endAllFreezes(wanted: Wanted): void {
   for (const pid of findProcesses(wanted)) signalProcess(pid, 'SIGCONT')
 }
 

@@ -9,7 +9,7 @@ import { text } from 'node:stream/consumers'
 import { z } from 'zod'
 import { AppError, errorCodeOf } from '../../src/contract/error.ts'
 import { root } from '../binaries.ts'
-import { unfreezeAll } from '../processes/freeze.ts'
+import { endAllFreezes } from '../processes/freeze.ts'
 import { killProcesses, stackMark, settledWithin } from '../processes/processes.ts'
 import type { TakeOrder } from './take.ts'
 import { removePrivateTree } from '../state/private-files.ts'
@@ -52,7 +52,7 @@ export async function runTaker(
     const [output] = await Promise.all([text(child.stdout), exited])
     const answer = readAnswer(output)
     // It has died, and took with it which processes it had stopped.
-    if (answer === undefined) unfreezeAll(order.wanted)
+    if (answer === undefined) endAllFreezes(order.wanted)
     signal.throwIfAborted()
     return bytesOf(answer)
   } catch (error) {

@@ -166,6 +166,10 @@ const environment = (spec: ControlPlaneSpec) => ({
   PATH: process.env['PATH'] ?? '',
   HOME: process.env['HOME'] ?? spec.stateDir,
   [stackMark]: spec.mark,
+  // An authority of the operator's own. Miniflare and Wrangler hand it on to workerd.
+  ...(process.env['NODE_EXTRA_CA_CERTS'] && {
+    NODE_EXTRA_CA_CERTS: process.env['NODE_EXTRA_CA_CERTS'],
+  }),
 })
 
 // The values come from the environment, so that no secret is in the file or in the arguments.

@@ -16,7 +16,7 @@ import {
 import { type Place, unresolvedEvidencePaths } from '../../src/contract/evidence-paths.ts'
 import type { CommandBody } from '../../src/contract/link.ts'
 import { isFrozen } from './frozen.ts'
-import { maxPartRows, readHistory, readPartNames, type Rows } from './history.ts'
+import { maxPartRows, readHistory, readHistoryPartNames, type Rows } from './history.ts'
 import {
   historyFailure,
   firstHistoryPage,
@@ -26,7 +26,7 @@ import {
   historySchema,
   tellHistoryRows,
   completeHistoryRows,
-  wholeMessages,
+  wholeHistoryMessages,
 } from './history-rows.ts'
 import { StoreObjects } from './snapshot-objects.ts'
 import { findSnapshotStores, type FoundStores, type StorePlace } from './snapshot-store.ts'
@@ -67,7 +67,7 @@ export async function collectEvidence(
   if (!own || !rows.messages || !rows.parts) return stop('session-identity-missing')
   bundle.capability.session = own
   const isRunning = body.until !== undefined
-  const whole = wholeMessages(rows.messages, rows.parts, maxPartRows)
+  const whole = wholeHistoryMessages(rows.messages, rows.parts, maxPartRows)
   const told = tellHistoryRows(whole.messages, whole.parts)
   const page = firstHistoryPage(isRunning ? completeHistoryRows(told) : told, limitsOf(body))
   addPage(bundle, own, page, rows)
@@ -135,7 +135,7 @@ async function cutPage(place: StorePlace, bundle: EvidenceBundle): Promise<void>
   bundle.windows = bundle.windows.slice(0, maxBundleMessages)
   bundle.failures.push(historyFailure('part-limit'))
   const known = new Set(bundle.parts.map(({ id }) => id))
-  const names = message ? await readPartNames(place, message.id) : []
+  const names = message ? await readHistoryPartNames(place, message.id) : []
   for (const partId of names)
     if (!known.has(partId)) bundle.failures.push(historyFailure('part-limit', { partId }))
 }

@@ -80,7 +80,7 @@ export function tellHistoryRows(messages: readonly Row[], parts: readonly Row[])
 }
 
 /** Rows of whole messages: if the limit has cut one, it and those after it wait for the next page, but for the first. */
-export function wholeMessages(
+export function wholeHistoryMessages(
   messages: readonly Row[],
   parts: readonly Row[],
   most: number,

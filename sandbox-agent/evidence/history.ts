@@ -55,7 +55,10 @@ export async function readHistory(
 }
 
 /** The names of the tool parts of one message. Only for a message that has too many for a bundle. */
-export async function readPartNames(place: HistoryPlace, messageId: string): Promise<string[]> {
+export async function readHistoryPartNames(
+  place: HistoryPlace,
+  messageId: string,
+): Promise<string[]> {
   const sql = `select t.id from part t where t.message_id = ?1 and ${field('t', 'type')} = 'tool'
     order by t.id limit ${maxPartNames}`
   const ran = await ask(place, [['names', sql, [messageId]]])

@@ -22,7 +22,7 @@ import { Attempts, type Ended, type Known } from './attempts.ts'
 import { edit } from './git/edit.ts'
 import { fetchUrl } from './read/fetch.ts'
 import { runGit, runGitInWorktree } from './git/git-command.ts'
-import { dropUnmergedBranch, mergeCommit, removeMergedBranch } from './git/merge.ts'
+import { dropMergeBranch, mergeCommit, removeMergedBranch } from './git/merge.ts'
 import { type Outcome, outcomeReport } from './run/outcome.ts'
 import { attemptMark, runSiteEnvironment, runSiteFolder, type Site } from './run/site.ts'
 import { type Held, probeEnforcement } from './run/probe.ts'
@@ -99,7 +99,7 @@ export class Executor {
       const known = this.#attempts.discarded(attemptId)
       if (known) return known
       return this.#inRepository(attemptId, mergeMs, async (repository) => {
-        const dropped = await dropUnmergedBranch(repository, attemptId, commit)
+        const dropped = await dropMergeBranch(repository, attemptId, commit)
         const discard = { discarded: true, commit: dropped ? commit : null }
         this.#attempts.rememberDiscard(attemptId, discard)
         return discard

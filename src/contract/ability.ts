@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { maxAbilityBytes } from './ability-folder.ts'
 import { Text } from './ids.ts'
+import { Project } from './project.ts'
 
 /**
  * An ability: a workflow that a team writes in YAML and that an agent cannot skip. The keys are spelled as people write them
@@ -252,6 +253,9 @@ export const AbilityCheck = z.strictObject({
   path: Text(1000)
     .optional()
     .describe('Where the file is, such as deploy/ability.yaml: the name, if the file has none'),
+  project: Project.unwrap()
+    .optional()
+    .describe('Whose agents, skills and abilities its steps name; absent: of the organisation'),
 })
 export type AbilityCheck = z.infer<typeof AbilityCheck>
 

@@ -8,15 +8,23 @@ import { PermissionOverrides } from './permission.ts'
 import { RegistryPlace, RegistryScope } from './registry-scope.ts'
 
 /** OpenCode has agents of these names. */
-const taken = ['build', 'plan', 'general', 'explore', 'title', 'summary', 'compaction']
+export const openCodeAgents: readonly string[] = [
+  'build',
+  'plan',
+  'general',
+  'explore',
+  'title',
+  'summary',
+  'compaction',
+]
 
 export const AgentName = z
   .string()
   .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, {
     error: 'Lower-case letters, digits, "_" and "-", at most 64, and no "_" or "-" at the start',
   })
-  .refine((name) => !taken.includes(name), {
-    error: `OpenCode has an agent of this name: choose another one than ${taken.join(', ')}`,
+  .refine((name) => !openCodeAgents.includes(name), {
+    error: `OpenCode has an agent of this name: choose another one than ${openCodeAgents.join(', ')}`,
   })
 
 export const AgentMode = z.enum(['agent', 'subagent'])

@@ -73,7 +73,7 @@ const guidelines = `## Guidelines
 3. Change or add tests with the behaviour. Do not weaken a test to make it pass.
 4. Leave the workspace clean: no debugging output, no stray files, commits with clear messages if commits are asked for.`
 
-export function codingPrompt(place: PromptPlace): string {
+export function codingPromptText(place: PromptPlace): string {
   return `# Role
 
 You are a software engineer working on ${repositoryOf(place)} in a sandbox of its own. The repository is at ${place.workspace}. You may read and edit files, run commands, install dependencies and start services there.
@@ -102,8 +102,8 @@ ${limits}`
 }
 
 /** The coding prompt as a whole, then the duties of a run that nobody watches. */
-export function automationPrompt(place: PromptPlace, run?: AutomationRun): string {
-  return `${codingPrompt(place)}
+export function automationPromptText(place: PromptPlace, run?: AutomationRun): string {
+  return `${codingPromptText(place)}
 
 ${completionDuties(run)}`
 }
@@ -131,7 +131,7 @@ Call it exactly once, as your last act, after \`verify\`, whatever happened:
 If you are not sure that the call arrived, repeat it with the same \`completion_id\` and the same arguments: it counts once. A recorded outcome cannot be changed. The session is closed afterwards, so finish everything else first.`
 }
 
-export function setupPrompt(place: PromptPlace): string {
+export function setupPromptText(place: PromptPlace): string {
   return `# Role
 
 You set up the development environment of ${repositoryOf(place)}, at ${place.workspace}, so that later sessions start with everything installed and running. The result is a snapshot and saved settings, not a change of the code.
@@ -185,7 +185,7 @@ ${limits}
 - [ ] \`save_snapshot\` was called and succeeded`
 }
 
-export function scratchPrompt(place: PromptPlace): string {
+export function scratchPromptText(place: PromptPlace): string {
   return `# Role
 
 You are a software engineer with a sandbox of your own and no project configuration. Your workspace is ${place.workspace}; it may be empty or hold whatever the session was started with. You may read and edit files, run commands, install dependencies and start services there.

@@ -2,12 +2,12 @@ import { z } from 'zod'
 import type { Layout } from './manifest.ts'
 import type { Mode } from './mode.ts'
 import {
-  automationPrompt,
+  automationPromptText,
   type AutomationRun,
-  codingPrompt,
+  codingPromptText,
   type PromptPlace,
-  scratchPrompt,
-  setupPrompt,
+  scratchPromptText,
+  setupPromptText,
 } from './prompt-texts.ts'
 
 export const SystemPromptMode = z.enum(['replace', 'append'])
@@ -54,10 +54,10 @@ export function selectPrompt(input: PromptInput): SelectedPrompt {
 }
 
 const promptOf: Record<Mode, (place: PromptPlace, run?: AutomationRun) => string> = {
-  scratch: scratchPrompt,
-  setup: setupPrompt,
-  automation: automationPrompt,
-  coding: codingPrompt,
+  scratch: scratchPromptText,
+  setup: setupPromptText,
+  automation: automationPromptText,
+  coding: codingPromptText,
 }
 
 /** The prompt of a mode; the mode itself already says which of setup, automation and configuration came first. */

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { AbilityDocument, AbilityName } from './ability.ts'
+import { AbilityChecked, AbilityDocument, AbilityName } from './ability.ts'
 import { AbilityFile, maxAbilityFiles } from './ability-folder.ts'
 import { KeyId, Text } from './ids.ts'
 import { PageQuery } from './page.ts'
@@ -36,6 +36,9 @@ export const AbilityRow = z.object({
   removed: z.boolean().describe('From this version on there is none'),
   createdBy: KeyId,
   createdAt: z.number(),
+  checked: AbilityChecked.omit({ ability: true })
+    .optional()
+    .describe('Only with validate=true: what would be said of it today'),
 })
 export type AbilityRow = z.infer<typeof AbilityRow>
 
@@ -50,3 +53,6 @@ export type AbilityPutResult = z.infer<typeof AbilityPutResult>
 
 export const AbilityScope = z.strictObject({ project: Project })
 export const AbilityListQuery = PageQuery.extend(AbilityScope.shape)
+export const AbilityCheckQuery = AbilityListQuery.extend({
+  validate: z.enum(['true', 'false']).default('false').describe('Each is read and checked anew'),
+})

@@ -41,6 +41,7 @@ const notSettings = [
   'INIT_CWD',
   'npm_lifecycle_event',
   'NODE_ENV',
+  'NODE_EXTRA_CA_CERTS',
   'GANTRY_PARENT_FD',
   'GANTRY_TASK',
   'GANTRY_RUN_CACHE',

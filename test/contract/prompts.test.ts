@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { allModes, ClientType, deriveMode, SessionType } from '../../src/contract/mode.ts'
-import { automationPrompt, codingPrompt } from '../../src/contract/prompt-texts.ts'
+import { automationPromptText, codingPromptText } from '../../src/contract/prompt-texts.ts'
 import { computePrompt, type PromptInput, selectPrompt } from '../../src/contract/prompts.ts'
 import { contractTools, isToolInMode, toolFileName } from '../../src/contract/tools.ts'
 
@@ -71,8 +71,8 @@ describe('content', () => {
   const place = { repositoryName: 'acme/shop', ...layout }
 
   test('automation contains coding whole, and the completion duties', () => {
-    const text = automationPrompt(place, { runId: 'run_7' })
-    expect(text.startsWith(codingPrompt(place))).toBe(true)
+    const text = automationPromptText(place, { runId: 'run_7' })
+    expect(text.startsWith(codingPromptText(place))).toBe(true)
     for (const word of [
       'automation.complete',
       'automation_complete',

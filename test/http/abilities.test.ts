@@ -129,11 +129,48 @@ describe('[ABL13] a stored ability', () => {
     const content = 'name: outer\ndescription: d\nsteps: [{ id: a, workflow: inner }]\n'
     const files = [{ path: 'ability.yaml', content }]
     const nested = { project: 'nested', files }
-    expect((await put(nested)).json.warnings).toEqual(['There is no ability "inner" yet'])
+    expect((await put(nested)).json.warnings).toEqual(['No ability "inner" is stored yet'])
     await put({ files: folder('x', 'inner') }, stranger)
     expect((await put(nested)).json.warnings).toHaveLength(1)
     await put({ files: folder('x', 'inner') })
     expect((await put(nested)).json).toMatchObject({ version: 1, warnings: [] })
+  })
+
+  test('[ABL6] [ABL44] agents and skills that nobody has are warned of: when it is put, when it is checked, and when all are', async () => {
+    const project = 'named'
+    const content =
+      'name: names\ndescription: d\nsteps:\n  - { id: a, agent: reviewer, prompt: x }\n  - { id: b, agent: build, prompt: x }\n' +
+      '  - { id: c, skill: docs }\n  - { id: d, workflow: absent }\n  - { id: e, workflow: names }\n'
+    const [agent, skill, ability] = [
+      'No agent "reviewer" is registered; OpenCode or the workspace must have it',
+      'No skill "docs" is registered yet',
+      'No ability "absent" is stored yet',
+    ]
+    const told = async (of: object = { project }) =>
+      (await validate({ source: content, ...of })).json
+    expect(await told()).toMatchObject({ valid: true, warnings: [agent, skill, ability] })
+    const body = { project, files: [{ path: 'ability.yaml', content }] }
+    expect((await put(body)).json.warnings).toEqual([agent, skill, ability])
+    const all = async (query = `?project=${project}&validate=true`) =>
+      (await get(query)).json.items.map((row: { checked?: object }) => row.checked)
+    expect(await all(`?project=${project}`)).toEqual([undefined])
+    expect(await all()).toEqual([{ valid: true, errors: [], warnings: [agent, skill, ability] }])
+
+    const other = { project: 'elsewhere' }
+    const reviewer = { name: 'reviewer', description: 'Reviews' }
+    await app.call('PUT', '/v1/agents', key, { ...other, ...reviewer })
+    await app.call('PUT', '/v1/skills', stranger, { project, name: 'docs', description: 'd' })
+    await put({ ...other, files: folder('x', 'absent') })
+    expect((await told()).warnings).toEqual([agent, skill, ability])
+    // One of the whole organisation may run in any of its projects.
+    expect((await told({})).warnings).toEqual([skill])
+    expect((await app.call('PUT', '/v1/agents', key, { project, ...reviewer })).status).toBe(200)
+    await app.call('PUT', '/v1/skills', key, { project, name: 'docs', description: 'd' })
+    expect((await told()).warnings).toEqual([ability])
+    await put({ files: folder('x', 'absent') })
+    expect(await all()).toEqual([{ valid: true, errors: [], warnings: [] }])
+    await app.call('DELETE', '/v1/abilities/absent', key)
+    expect((await told()).warnings).toEqual([ability])
   })
 
   test('of three megabytes is taken and given back', async () => {

@@ -75,6 +75,24 @@ describe('[AGT7] POST /v1/agents/resolve', () => {
     ])
   })
 
+  test('words of a task are the same in whichever width they are written, and twenty of them are shown', async () => {
+    const words = Array.from({ length: 30 }, (_, n) => `word${String(n).padStart(2, '0')}`)
+    await put({ project: 'agt7w', name: 'wide', capabilities: words })
+    const wide = 'word07'
+      .split('')
+      .map((one) => String.fromCodePoint(one.charCodeAt(0) + 0xfee0))
+      .join('')
+    const first = async (task: string) => (await resolve({ project: 'agt7w', task })).candidates[0]
+    expect(await first(wide)).toMatchObject({
+      score: 2,
+      reasons: [{ message: 'The task says word07' }],
+    })
+    expect(await first(words.join(' '))).toMatchObject({
+      score: 15,
+      reasons: [{ message: `The task says ${words.slice(0, 20).join(', ')}` }],
+    })
+  })
+
   test('finds a subagent by mode and phase', async () => {
     await seed('agt7b')
     const asked = { project: 'agt7b', mode: 'subagent', capabilities: ['review'] }
@@ -134,6 +152,11 @@ describe('[AGT11] whose agents are ranked', () => {
     const limited = await app.call('POST', '/v1/keys', key, { name: 'k', scopes: ['read'], limits })
     expect((await resolve({ project: 'agt11c' }, limited.json.secret)).skipped).toEqual([])
     expect((await post({ project: 'agt11d' }, limited.json.secret)).status).toBe(403)
+    const both = { name: 'k', scopes: ['read'], limits: { projects: ['agt11c', 'agt11d'] } }
+    const { secret } = (await app.call('POST', '/v1/keys', key, both)).json
+    expect((await resolve({ project: 'agt11c' }, secret)).skipped).toMatchObject([
+      { agent: { name: 'elsewhere-d' } },
+    ])
   })
 
   test('[AGT7] it writes nothing, and says the same again', async () => {

@@ -42,6 +42,18 @@ const reviewer = {
   adapters: { opencode: { model: 'x/y', nested: [{ any: null }] }, 'claude-code': {} },
 }
 
+test('[AGT2] [AGT3] the parent is the one of the same scope, whichever else has its name', async () => {
+  const place = { project: 'agt2-scopes' }
+  const shared = await stored({ ...place, name: 'lead' })
+  const own = await stored({ ...place, name: 'lead', scope: 'personal' })
+  const helper = { ...place, name: 'helper', mode: 'subagent', parent: 'lead' }
+  expect((await stored({ ...helper, scope: 'personal' })).parentId).toBe(own.id)
+  expect((await stored(helper)).parentId).toBe(shared.id)
+  const children = async (id: string) =>
+    (await get(`/v1/agents/${id}/subagents`)).items.map(({ scope }: { scope: string }) => scope)
+  expect([await children(shared.id), await children(own.id)]).toEqual([['project'], ['personal']])
+})
+
 describe('[AGT1] storing by project, scope and name', () => {
   test('gives a stable id, and back what was stored', async () => {
     const made = await stored({ project: 'agt1', ...reviewer })
@@ -346,6 +358,26 @@ describe('[AGT6] what is refused', () => {
 describe('[AGT17] what a release brings', () => {
   const shipped = async () => (await get('/v1/agents/shipped')).items
   const ship = async (project: string) => await call('POST', '/v1/agents/shipped', { project })
+
+  test('[AGT17] are for their phases alone, and only the one that applies may edit', async () => {
+    const [manager, ...phases] = await shipped()
+    expect(manager).toMatchObject({
+      ...{ mode: 'agent', parent: null, workflows: ['sdd'], permissions: { edit: 'ask' } },
+      ...{ capabilities: ['orchestration', 'planning'] },
+      memory: { scopes: ['project', 'personal'] },
+    })
+    for (const { name, ...own } of phases) {
+      const phase = name.replace('gantry-sdd-', '')
+      expect([name, own]).toMatchObject([
+        name,
+        {
+          ...{ mode: 'subagent', parent: 'gantry-manager', workflows: [`sdd:${phase}`] },
+          ...{ capabilities: [phase], memory: { scopes: ['project'] } },
+        },
+      ])
+      expect([name, own.permissions]).toEqual([name, phase === 'apply' ? {} : { edit: 'deny' }])
+    }
+  })
 
   test('is the manager and one subagent for each phase, and only apply may edit', async () => {
     const all = await shipped()

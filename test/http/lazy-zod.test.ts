@@ -7,6 +7,7 @@ import { afterAll, describe, expect, test } from 'vitest'
 import type { z } from 'zod'
 import { lazyZod } from '../../build/worker.ts'
 import { root } from '../../local/binaries.ts'
+import * as tools from '../../src/contract/tools.ts'
 import * as app from '../../src/http/app.ts'
 import { createTestApp } from '../support/app.ts'
 import { random } from '../support/random.ts'
@@ -77,6 +78,13 @@ describe('in the bundle of the Worker', () => {
     const document = await documentOf(lazy.app)
     expect(Object.keys(document.components.schemas).length).toBeGreaterThan(200)
     expect(document).toEqual(await documentOf(app))
+  })
+
+  test('[API3] a model is shown the arguments of every tool as in the source', async () => {
+    const other = lazy['tools.ts'] as unknown as typeof tools
+    const shown = ({ contractTools, toolJsonSchema }: typeof tools) =>
+      contractTools.map((tool) => [tool.name, toolJsonSchema(tool)])
+    expect(shown(other)).toEqual(shown(tools))
   })
 
   for (const file of files)

@@ -186,6 +186,17 @@ describe('changes', () => {
     expect(second.nextCursor).toBe(null)
   })
 
+  test('[MEM2] what changes nothing is refused as well if another revision is expected', async () => {
+    const { id } = await make('Same', 'first')
+    const change = (body: object) => app.call('PATCH', `${path}/${id}`, key, body)
+    await change({ content: 'second' })
+    expect((await change({ content: 'second', expectedRevision: 2 })).json.revision).toBe(2)
+    expect(await outcome(change({ content: 'second', expectedRevision: 1 }))).toEqual([
+      ...[409, 'wrong_state'],
+    ])
+    expect((await get(`/${id}/revisions`)).items).toHaveLength(2)
+  })
+
   test('[MEM2] of two who expect the same revision one is refused', async () => {
     const { id } = await make('Both', 'start', { project: 'rev' })
     const answers = await Promise.all(
@@ -265,6 +276,30 @@ describe('a search', () => {
     expect(json.items.map(({ title }: { title: string }) => title)).toContain('Papaya')
   })
 
+  test.each(['İstanbul', 'I\u0307stanbul', 'résumé', 're\u0301sume\u0301', 'RESUME', 'x\u0302y'])(
+    '[MEM4] %j is found with its accents or without, however they are written',
+    async (word) => {
+      const where = { project: 'accents' }
+      const bare = word.normalize('NFD').replaceAll(/\p{M}/gu, '')
+      const title = `${word} ${Math.trunc(word.length * 7)}`
+      await make(title, `about ${word.normalize('NFD')}`, where)
+      for (const query of [word, word.normalize('NFD'), word.normalize('NFC'), bare])
+        expect([query, await titles(query, '&project=accents')]).toEqual([
+          query,
+          expect.arrayContaining([title]),
+        ])
+    },
+  )
+
+  test('[MEM4] a snippet says where it was cut, to the character', async () => {
+    const where = { project: 'cut' }
+    for (const length of [240, 241])
+      await make(`l${length}`, `kumquat ${'x'.repeat(length - 8)}`, where)
+    const hits = await find('kumquat', '&project=cut')
+    const cut = hits.map(({ title, snippet }) => [title, String(snippet).endsWith('…')])
+    expect(Object.fromEntries(cut)).toEqual({ l240: false, l241: true })
+  })
+
   test.each(['*', '""', '()', ' - ', '…', '😀'])('[MEM6] %j has no word', async (query) => {
     const request = `${path}/search?query=${encodeURIComponent(query)}`
     const { status, json } = await app.call('GET', request, key)
@@ -280,6 +315,24 @@ describe('a search', () => {
 
 describe('secrets', () => {
   const secret = `ghp_${'a1B2'.repeat(9)}`
+  test.each([
+    ['in base64', (text: string) => `token: ${Buffer.from(text).toString('base64')}`],
+    ['in base64 for URLs', (text: string) => Buffer.from(`>>>${text}???`).toString('base64url')],
+    ['percent-encoded', (text: string) => text.replace('_', '%5F')],
+    [
+      'with escapes',
+      (text: string) => text.replace('_', String.raw`\u005f`).replace('p', String.raw`\x70`),
+    ],
+    ['with invisible characters', (text: string) => text.split('').join('\u200b')],
+    ['in full width', (text: string) => text.replace('g', 'ｇ')],
+  ])('[MEM7] are refused %s', async (_, written) => {
+    const content = `see ${written(secret)} there`
+    expect(await outcome(save({ project: 'encoded', title: 'T', content }))).toEqual([
+      ...[422, 'unprocessable'],
+    ])
+    expect((await get('?project=encoded')).items).toEqual([])
+  })
+
   test('[MEM7] are refused by their field wherever they come in, and nothing is stored', async () => {
     const place = { project: 'secret' }
     const { id } = await make('Fine', 'nothing here', place)
@@ -340,6 +393,21 @@ describe('export and import', () => {
     const updated = exported.find(({ title }: { title: string }) => title === 'c')
     expect((await get(`/${updated.id}/revisions`)).items).toHaveLength(2)
     expect((await get('?project=port')).items).toEqual([])
+  })
+
+  test('[MEM8] [MEM1] one of the same title elsewhere, or of somebody else, is not the one that is meant', async () => {
+    const where = { project: 'imported-here' }
+    const one = { type: 'note', title: 'Shared title', content: 'old' }
+    await make(one.title, one.content, { project: 'imported-there' })
+    await make(one.title, one.content, { ...where, scope: 'personal' })
+    await make(one.title, one.content, where, stranger)
+    const body = { ...where, memories: [{ ...one, content: 'new' }] }
+    const answer = await app.call('POST', `${path}/import`, key, body)
+    expect(answer.json.items).toMatchObject([{ outcome: 'created' }])
+    expect((await get('?project=imported-there')).items).toMatchObject([{ content: 'old' }])
+    expect((await get('?project=imported-here&scope=personal')).items).toMatchObject([
+      { content: 'old' },
+    ])
   })
 
   test('[MEM8] one that is named twice is refused', async () => {

@@ -304,10 +304,35 @@ describe('approvals', () => {
     }
   })
 
+  test('[SDD9] nobody approves the own work because another member has made one of the keys', async () => {
+    const maker = (await app.makeKey(await app.makeOrganisation(), 'admin')).secret
+    const keyFor = async (by: string) => {
+      const body = { name: 'k', owner: 'worker', scopes: ['admin'] }
+      return (await app.call('POST', '/v1/keys', by, body)).json.secret as string
+    }
+    const older = await keyFor(maker)
+    await app.live(25 * 3_600_000)
+    const newer = await keyFor(maker)
+    const given = { sha256: sha256('one') }
+    for (const [change, saver, approver] of [
+      ['rotated', older, newer],
+      ['rotating', newer, older],
+    ] as const) {
+      await save(change, 'spec', 'one', {}, saver)
+      expect(await outcome(approve(change, given, approver))).toEqual([403, 'forbidden'])
+    }
+    const third = { name: 'k', owner: 'third', scopes: ['write', 'approve'] }
+    const other = (await app.call('POST', '/v1/keys', maker, third)).json.secret as string
+    await app.live(25 * 3_600_000)
+    expect((await approve('rotated', given, other)).status).toBe(200)
+  })
+
   test('[SDD9] a member has one word, the last, and one rejection is enough', async () => {
     await save('words', 'spec', 'text')
     const given = { sha256: sha256('text') }
-    await approve('words', { ...given, decision: 'rejected', reason: 'unclear' })
+    const reason = `unclear ghp_${'a1B2'.repeat(9)}`
+    const { json } = await approve('words', { ...given, decision: 'rejected', reason })
+    expect(json.reason).toBe('unclear [secret-like:github]')
     await approve('words', given, await keyOf('third'))
     expect(await isApproved('words')).toBe(false)
     await approve('words', given)

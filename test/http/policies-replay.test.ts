@@ -5,11 +5,11 @@ import type { Policy } from '../../src/contract/policy.ts'
 import { mustParsePolicy } from '../../src/core/registry/policies/policies.ts'
 import { evaluatePermission, withGateRules } from '../../src/core/policy/evaluate.ts'
 import {
-  effectivePolicy,
+  policyOrBuiltin,
   operationDefault,
-  policyFrom,
+  policyFromBuiltin,
   sandboxDefault,
-} from '../../src/core/policy/sandbox-default.ts'
+} from '../../src/core/policy/builtin-policy.ts'
 import { createTestApp, type TestApp } from '../support/app.ts'
 import { useLibsql } from '../support/libsql.ts'
 
@@ -46,7 +46,7 @@ overrides:
   subagents: { explore: { edit: deny } }
 `
 const strict = source.replace(`'npm *' }\n    decision: allow`, `'npm *' }\n    decision: ask`)
-const documentOf = (text: string): Policy => policyFrom(mustParsePolicy(text, 'yaml'), 1)
+const documentOf = (text: string): Policy => policyFromBuiltin(mustParsePolicy(text, 'yaml'), 1)
 
 const sample = (more: Partial<PermissionRequest>): PermissionRequest => ({
   category: 'shell',
@@ -200,7 +200,7 @@ describe('[POLS11] a document that extends the built-in one', () => {
     const policy = documentOf(extending)
     const operationId = `opr_${'0'.repeat(38)}` as NonNullable<PermissionRecord['operationId']>
     const operations = requests.map((request) =>
-      recordOf(request, effectivePolicy(policy, 'operation'), { askId: null, operationId }),
+      recordOf(request, policyOrBuiltin(policy, 'operation'), { askId: null, operationId }),
     )
     const records = [...history(policy), ...operations]
     expect(records.map(({ rule }) => rule)).toContain('sandbox-default@2#workspace')

@@ -104,6 +104,9 @@ describe('[PROF1] storing a profile by project, scope and name', () => {
     expect(await names('project=prof1e', secret)).toEqual(['a'])
     expect(await names('project=prof1e', stranger)).toEqual([])
     expect(await names('', limited.secret)).toEqual([])
+    const here = { name: 'k', scopes: ['read'], limits: { projects: ['prof1e'] } }
+    const allowed = (await call('POST', '/v1/keys', here)).json.secret
+    expect(await names('scope=project', allowed)).toEqual(['a'])
     expect((await put({ project: 'prof1e', name: 'x' }, limited.secret)).status).toBe(403)
   })
 })

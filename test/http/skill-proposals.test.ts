@@ -67,6 +67,28 @@ const before = [1, 'Read it.\nSay what is wrong.']
 const rows = async (table: string, column: string, id: string) =>
   (await libsql.db().all(`select 1 from ${table} where ${column} = ?`, id)).length
 
+test('[SKILL7] what looks like a key is in no reason and no signal of a proposal', async () => {
+  const token = `ghp_${'a1B2'.repeat(9)}`
+  const { id, hash } = await propose({
+    rationale: token,
+    signal: { kind: 'failure', reference: token },
+  })
+  const said = { reason: `because ${token}` }
+  await ok('POST', `${at(id)}/resolve`, { resolution: 'approved', hash, ...said }, bert)
+  await ok('POST', `${at(id)}/apply`, said, bert)
+  const { id: other } = await propose({ source: inline('More.') })
+  await ok('POST', `${at(other)}/cancel`, said, anna)
+  const texts = await Promise.all(
+    [at(id), at(other), `/v1/skills/${skillId}/changes`].map(async (path) =>
+      JSON.stringify(await ok('GET', path)),
+    ),
+  )
+  for (const text of texts) {
+    expect(text).toContain('because [secret-like:github]')
+    expect(text).not.toContain(token)
+  }
+})
+
 describe('[SKILL11] proposing', () => {
   test('stores target, base, text, rationale, signal and what changes; the skill stays', async () => {
     const made = await propose()

@@ -101,6 +101,46 @@ test('[SKILL10] by HTTP: texts in their order, or why there is none; nothing is 
   expect([skipped, await writes()]).toEqual([[], before])
 })
 
+test('[SKILL8] apply and apply-progress are one phase, the spelling that was asked for first', async () => {
+  for (const [name, target] of [
+    ['by-apply', 'two:apply'],
+    ['by-progress', 'two:apply-progress'],
+    ['any-apply', 'apply-progress'],
+  ] as const)
+    await register(name, { to: [`workflow-phase/${target}`] })
+  const names = async (phase: string) =>
+    (await ok('POST', '/v1/skills/resolve', { workflow: 'two', phase })).skills.map(
+      ({ name }: { name: string }) => name,
+    )
+  expect(await names('apply')).toEqual(['by-apply', 'by-progress', 'phase', 'any-apply'])
+  expect(await names('apply-progress')).toEqual(['by-progress', 'by-apply', 'any-apply', 'phase'])
+  expect(await names('verify')).toEqual([])
+})
+
+test('[SKILL8] what is named is there, however much is attached; of that the first 200 by name', async () => {
+  const project = 'crowded'
+  const { id } = await ok('PUT', '/v1/skills', { project, name: 'zz-named', description: 'd' })
+  const source = { kind: 'inline', content: 'Named.' }
+  await ok('POST', `/v1/skills/${id}/versions`, { source, activate: true })
+  await libsql.db().batch(
+    Array.from({ length: 210 }, (_, n) =>
+      [
+        `insert into skills select 'skl_a' || ?1, organisation_id, project, scope, member_id, 'a-' || ?1, description,
+         current_version, created_by, created_at, updated_at from skills where id = ?2`,
+        `insert into skill_versions select 'skl_a' || ?1, version, state, description, compatibility, source, sha256,
+         created_by, created_at from skill_versions where skill_id = ?2`,
+        `insert into skill_attachments (skill_id, target_type, target_key, version, created_by, created_at)
+         select 'skl_a' || ?1, 'provider-adapter', 'crowd', null, ?2, 1`,
+      ].map((sql) => ({ sql, values: [String(n).padStart(3, '0'), id] })),
+    ).flat(),
+  )
+  const asked = { project, skills: ['zz-named'], adapter: 'crowd' }
+  const { skills, skipped } = await ok('POST', '/v1/skills/resolve', asked)
+  const names = skills.map(({ name }: { name: string }) => name)
+  expect([names.length, skipped]).toEqual([200, []])
+  expect([names[0], names[1], names.at(-1)]).toEqual(['zz-named', 'a-000', 'a-198'])
+})
+
 test.each([
   ['skills.0.name', { skills: ['Not A Name'] }],
   ['skills.0', { skills: ['team:review'] }],

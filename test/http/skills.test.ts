@@ -211,6 +211,13 @@ describe('[SKILL2] versions', () => {
     expect([refused.status, refused.json.error.code]).toEqual([422, 'unprocessable'])
     expect(refused.text).not.toContain(token)
     expect(await rows('skill_versions', id)).toBe(0)
+    const described = { name: 'described', description: `Use ${token}` }
+    const { status, json } = await app.call('PUT', '/v1/skills', key, described)
+    expect([status, json.error.details[0].path]).toEqual([422, 'description'])
+    const added = { source: inline('Fine'), activate: true, reason: `Was ${token}` }
+    await app.call('POST', path, key, added)
+    const changes = await app.call('GET', `/v1/skills/${id}/changes`, key)
+    expect(changes.json.items[0].reason).toBe('Was [secret-like:github]')
   })
 })
 

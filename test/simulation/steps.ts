@@ -1,5 +1,5 @@
 import { SessionCreate } from '../../src/contract/session.ts'
-import { builtinPolicy } from '../../src/core/policy/sandbox-default.ts'
+import { builtinPolicy } from '../../src/core/policy/builtin-policy.ts'
 import { deleteSession } from '../../src/core/verbs/delete-session.ts'
 import { random } from '../support/random.ts'
 import { policyOf } from '../support/run-world.ts'

@@ -1,7 +1,7 @@
 /** Real machines of the vendors' doubles, deaths in every phase, many sessions: only in `npm run test:long`. */
 export const longOnly = [
   'test/adapters/{e2b-{hosts,provider},modal-provider}.test.ts',
-  'test/blackbox/stall.test.ts',
+  'test/blackbox/{registry-kills,stall}.test.ts',
   'test/browser/*.test.ts',
   'test/redteam/redteam.test.ts',
   'test/simulation/faults.test.ts',
@@ -13,7 +13,7 @@ export const longToo = [
   'test/adapters/{e2b-{snapshot,start},modal-{sandboxes,snapshots}}.test.ts',
   'test/{http/registry-crashes,sandbox-agent/enclosure/programs}.test.ts',
   'test/chaos/chaos.test.ts',
-  'test/blackbox/{calls,conformance,fencing,guards,limits,link,models,outage,restart,sessions,tokens,turns}.test.ts',
+  'test/blackbox/{calls,conformance,fencing,guards,limits,link,models,outage,restart,sessions,tokens,turns,upstreams}.test.ts',
   'test/core/{session,policy,session/runs,session/sandbox,organisation}/random.test.ts',
   'test/core/{documents,evidence/git,abilities/engine,session/abilities/crashes}.test.ts',
   'test/core/registry/{agents,skills}/resolve.test.ts',

@@ -15,7 +15,7 @@ export interface PackageServer {
 }
 
 /**
- * On loopback: a git repository, and the package `left` as the registries of npm, Python and Rust offer it. `host` is the
+ * On loopback: a git repository, and the package `left` as the registries of npm, Python, Rust and Go offer it. `host` is the
  * name by which it is reached; with an authorization nothing is answered without it.
  */
 export async function servePackages(host: string, authorization?: string): Promise<PackageServer> {
@@ -77,21 +77,43 @@ function makeFiles(folder: string, url: string): Files {
       ...{ name: 'left', vers: '1.0.0', deps: [], cksum, features: {}, yanked: false },
     }),
     '/dl/left/1.0.0/download': crate,
+    ...goFiles(folder),
   }
 }
 
+/** As a proxy of Go modules has them. */
+function goFiles(folder: string): Files {
+  const at = '/go/left.test/left/@v'
+  const module = 'module left.test/left\n'
+  const inside = 'left.test/left@v1.0.0'
+  return {
+    [`${at}/list`]: 'v1.0.0\n',
+    [`${at}/v1.0.0.info`]: JSON.stringify({ Version: 'v1.0.0', Time: '2026-01-01T00:00:00Z' }),
+    [`${at}/v1.0.0.mod`]: module,
+    [`${at}/v1.0.0.zip`]: makeZip(join(folder, 'left.zip'), {
+      [`${inside}/go.mod`]: module,
+      [`${inside}/left.go`]: 'package left\n\nconst Said = "from go"\n',
+    }),
+  }
+}
+
+const makeWheel = (folder: string, name: string): Buffer =>
+  makeZip(join(folder, name), {
+    'left.py': 'said = "from pip"',
+    'left-1.0.0.dist-info/METADATA': 'Metadata-Version: 2.1\nName: left\nVersion: 1.0.0\n',
+    'left-1.0.0.dist-info/WHEEL': 'Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n',
+    'left-1.0.0.dist-info/RECORD':
+      'left.py,,\nleft-1.0.0.dist-info/METADATA,,\nleft-1.0.0.dist-info/WHEEL,,\nleft-1.0.0.dist-info/RECORD,,\n',
+  })
+
 /** Empty where there is no Python to make it. */
-function makeWheel(folder: string, name: string): Buffer {
-  const script = `import zipfile, sys
-w = zipfile.ZipFile(sys.argv[1], 'w')
-w.writestr('left.py', 'said = "from pip"')
-w.writestr('left-1.0.0.dist-info/METADATA', 'Metadata-Version: 2.1\\nName: left\\nVersion: 1.0.0\\n')
-w.writestr('left-1.0.0.dist-info/WHEEL', 'Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')
-w.writestr('left-1.0.0.dist-info/RECORD', 'left.py,,\\nleft-1.0.0.dist-info/METADATA,,\\nleft-1.0.0.dist-info/WHEEL,,\\nleft-1.0.0.dist-info/RECORD,,\\n')
-w.close()`
+function makeZip(path: string, content: Record<string, string>): Buffer {
+  const script = `import json, sys, zipfile
+with zipfile.ZipFile(sys.argv[1], 'w') as made:
+    for name, text in json.loads(sys.argv[2]).items(): made.writestr(name, text)`
   try {
-    execFileSync('python3', ['-c', script, join(folder, name)], { stdio: 'ignore' })
-    return readFileSync(join(folder, name))
+    execFileSync('python3', ['-c', script, path, JSON.stringify(content)], { stdio: 'ignore' })
+    return readFileSync(path)
   } catch {
     return Buffer.alloc(0)
   }

@@ -196,18 +196,52 @@ export const cases: Record<string, Case> = {
 
 const tables = /^(agents?|profiles?|skills?|memor(y|ies)|phases?)(_(?!index)\w+)?$/
 
-/** All rows; ids and hashes by the order in which they are first seen. */
-export async function rowsOf(db: Db): Promise<string> {
+type Rows = [table: string, rows: Record<string, unknown>[]][]
+
+async function allRows(db: Db): Promise<Rows> {
   const names = await db.all<{ name: string }>(
     `select name from sqlite_master where type = 'table' order by name`,
   )
-  const all: Record<string, unknown> = {}
+  const found: Rows = []
   for (const { name } of names.filter((table) => tables.test(table.name)))
-    all[name] = await db.all(`select * from ${name}`)
+    found.push([name, await db.all(`select * from ${name}`)])
+  return found
+}
+
+/** With ids and hashes by the order in which they are first seen. */
+function shown(rows: Rows): string {
   const seen = new Map<string, string>()
   const named = (id: string) => seen.get(id) ?? seen.set(id, `#${seen.size}`).get(id) ?? ''
-  return JSON.stringify(all, null, 1).replace(
+  return JSON.stringify(Object.fromEntries(rows), null, 1).replace(
     /\b[a-z]{3}_[0-9a-z]{16,}|\b[0-9a-f]{64}\b|\bp[0-9a-f]{32}0\b|\b179\d{10}\b/g,
     named,
   )
+}
+
+export const rowsOf = async (db: Db): Promise<string> => shown(await allRows(db))
+
+/** The same request in another project. */
+export const inProject = (project: string, path: string, body: unknown): unknown =>
+  /^\/v1\/((agents|profiles|skills|memories)(\/shipped|\/import)?$|changes\/)/.test(path)
+    ? { ...(body as object), project }
+    : body
+
+/** Those of one project, whenever they were written: times, and where a memory is in the index, are left out. */
+export async function projectRows(db: Db, project: string): Promise<string> {
+  const all = await allRows(db)
+  const own = new Set<unknown>([project])
+  const isOwn = (row: Record<string, unknown>) => Object.values(row).some((one) => own.has(one))
+  // What a row of its own names by id is its own: proposals, and then their votes.
+  for (let size = 0; size < own.size;) {
+    size = own.size
+    for (const row of all.flatMap(([, rows]) => rows.filter(isOwn))) own.add(row['id'] ?? own)
+  }
+  const timeless = (row: Record<string, unknown>) =>
+    Object.fromEntries(
+      Object.entries(row)
+        .filter(([column]) => !/^n$|(^|_)at$/.test(column))
+        .map(([column, value]) => [column, String(value).replaceAll(/\b\d{13}\b/g, 'time')]),
+    )
+  const rows = all.map(([table, some]): Rows[number] => [table, some.filter(isOwn).map(timeless)])
+  return shown(rows).replaceAll(project, 'project')
 }

@@ -178,7 +178,7 @@ steps:
     expect(await settled(id)).toMatchObject({ status: 'failed' })
   })
 
-  test('[ABL19] a skill step gives the text of the skill; without it the step fails', async () => {
+  test('[ABL6] [ABL19] a skill step gives the text of the skill; without it the step fails, and the plan says so', async () => {
     await store('{ name: skilled, description: d, steps: [{ id: a, skill: docs }] }')
     const session = await host().begin()
     const { id } = await execute(session, 'skilled')
@@ -188,6 +188,8 @@ steps:
         error: "Step 'a' failed: Skill 'docs' is not available in this session",
       },
     })
+    const { steps } = await ask('POST', '/v1/abilities/skilled/plan', { sessionId: session.id })
+    expect(steps[0].problem).toBe("Skill 'docs' is not available in this session")
   })
 })
 

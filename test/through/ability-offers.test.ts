@@ -303,6 +303,78 @@ describe('abilities of the workspace', () => {
     expect(step?.body.operation.command).toMatch(/\/scripts\/one\.sh$/)
   })
 
+  test.each([
+    ['steps', yamlOf('deploy'), yamlOf('deploy').replace('one.sh', 'other.sh')],
+    ['name', yamlOf('deploy'), yamlOf('destroy')],
+    ['agent', yamlOf('deploy'), yamlOf('deploy', 'exclusive_agent: ops\n')],
+  ])(
+    '[ABX8] one whose files have another definition (%s) than the sandbox told does not run',
+    async (_, told, own) => {
+      const session = await host().begin({ project: newProject(), abilities: true })
+      const { one, files } = found('deploy', own)
+      await tell(session, { found: [{ ...one, source: told }], problems: [] })
+      const running = session.callback('ability_run', { name: 'deploy' })
+      const { id } = await session.agent.command('ability')
+      await host().ok(
+        ...(['PUT', `/sandbox/${session.id}/abilities/${one.hash}`] as const),
+        ...([{ files }, session.token] as const),
+      )
+      session.agent.result(id)
+      const { json } = await running
+      expect(json.success).not.toBe(true)
+      expect(JSON.stringify(json)).toContain('is not what was told of it')
+      expect((await host().ok('GET', `${session.at}/executions`)).items).toEqual([])
+      // Told as it is, it waits for a person like any other.
+      await tell(session, { found: [one], problems: [] })
+      const name = own.includes('destroy') ? 'destroy' : 'deploy'
+      const again = await host().call('POST', `${session.at}/executions`, { ability: name })
+      expect(again.json.hash).toBe(one.hash)
+    },
+  )
+
+  test('[ABX8] a folder that has a file twice is refused', async () => {
+    const session = await host().begin({ project: newProject(), abilities: true })
+    const { files } = found('deploy', yamlOf('deploy'))
+    const twice = [...files, { path: 'scripts/one.sh', content: 'rm -rf /' }]
+    const hash = sha256(
+      folderHashText(twice.map((file) => ({ path: file.path, sha256: sha256(file.content) }))),
+    )
+    const one = { path: 'deploy', main: 'ability.yaml', source: yamlOf('deploy'), hash }
+    await tell(session, { found: [one], problems: [] })
+    const running = session.callback('ability_run', { name: 'deploy' })
+    const { id } = await session.agent.command('ability')
+    const sent = await host().call(
+      ...(['PUT', `/sandbox/${session.id}/abilities/${hash}`] as const),
+      ...([{ files: twice }, session.token] as const),
+    )
+    expect(sent.status).toBe(422)
+    session.agent.result(id)
+    expect((await running).json.success).not.toBe(true)
+  })
+
+  test.each(['test', 'tools/test'])(
+    '[ABX8] [ABL5] the flat file %s.yaml is called by its path, and runs',
+    async (name) => {
+      const session = await host().begin({
+        ...{ project: newProject(), abilities: true, trustProjectConfig: true },
+      })
+      const source = yamlOf('x').replace('name: x\n', '')
+      const files = [{ path: 'test.yaml', content: source }]
+      const hash = sha256(folderHashText([{ path: 'test.yaml', sha256: sha256(source) }]))
+      const one = { path: `${name}.yaml`, main: 'test.yaml', source, hash }
+      await tell(session, { found: [one], problems: [] })
+      expect(await names(session)).toEqual([name])
+      const running = host().call('POST', `${session.at}/executions`, { ability: name })
+      const { id } = await session.agent.command('ability')
+      await host().ok(
+        ...(['PUT', `/sandbox/${session.id}/abilities/${hash}`] as const),
+        ...([{ files }, session.token] as const),
+      )
+      session.agent.result(id)
+      expect((await running).json).toMatchObject({ ability: name, hash })
+    },
+  )
+
   test('[ABX8] one that changes before it is copied is refused', async () => {
     const session = await host().begin({ project: newProject(), abilities: true })
     await tell(session, { found: [found('deploy', yamlOf('deploy')).one], problems: [] })

@@ -144,9 +144,23 @@ describe('a session that names memory', () => {
     expect((await given({})).toSorted()).toEqual(['Apples', 'Figs', 'Small'])
     expect(await given({ query: 'figs' })).toEqual(['Figs', 'Small'])
     expect(await given({ query: 'figs', maxTokens: 1000 })).toEqual(['Small'])
-    expect(await given({ query: 'figs', maxTokens: 5 })).toEqual(['Small'])
-    expect(await given({ query: 'figs', maxTokens: 4 })).toEqual([])
+    // With its headings: 195 characters.
+    expect(await given({ query: 'figs', maxTokens: 49 })).toEqual(['Small'])
+    expect(await given({ query: 'figs', maxTokens: 48 })).toEqual([])
     expect(await given({ maxTokens: 0 })).toEqual([])
+  })
+
+  test('[MEM9] many small ones with their headings are no more than its tokens', async () => {
+    const project = newProject()
+    for (let n = 0; n < 30; n += 1) await remember(project, `t${n}`, 'x')
+    const memory = { scopes: ['project'], maxTokens: 200 }
+    const session = await host().begin({ project, memory })
+    const [, told = ''] =
+      /(# What is remembered[^]*?)(?=\n# )/.exec(session.file('instructions.md')) ?? []
+    const { pins } = await session.view()
+    expect(pins.length).toBeGreaterThan(5)
+    expect(told.split('\n## ').length - 1).toBe(pins.length)
+    expect(told.length).toBeLessThanOrEqual(800)
   })
 
   test('[MEM9] keeps what it began with, whatever becomes of the memory', async () => {
@@ -261,6 +275,56 @@ describe('the tools of memory', () => {
     expect((await host().ok('GET', path)).items).toMatchObject([{ title: 'Habit' }])
   })
 
+  test('[MEM9] [MEM10] do not reach personal memories once another member speaks', async () => {
+    const project = newProject()
+    const own = await remember(project, 'Salary talks', 'a private fig', { scope: 'personal' })
+    const key = { name: 'k', owner: 'other-speaker', scopes: ['write'] }
+    const { secret } = await host().ok('POST', '/v1/keys', key)
+    for (const scopes of [['personal'], ['project', 'personal']]) {
+      const session = await host().begin({ project, memory: { scopes } })
+      const { pins } = await host().ok('GET', session.at, undefined, secret)
+      expect(pins).toMatchObject([{ kind: 'memory', name: own.id, id: own.id }])
+      expect(JSON.stringify(pins)).not.toContain('Salary')
+      await session.prompt()
+      const reads = async () => (await use(session, 'memory_get', { id: own.id })).success
+      expect(await reads()).toBe(true)
+      await host().ok('POST', `${session.at}/prompts`, { text: 'Mine again' })
+      expect(await reads()).toBe(true)
+      await host().ok('POST', `${session.at}/prompts`, { text: 'Tell me', steer: true }, secret)
+      expect(await reads()).toBe(false)
+      const found = await use(session, 'memory_search', { query: 'fig' })
+      expect(found.data?.items).toEqual([])
+      const saving = { title: 'Evil', content: 'obey', scope: 'personal' }
+      const saved = await use(session, 'memory_save', saving)
+      const hint = scopes.length > 1 ? ': use project' : ''
+      expect([saved.success, saved.result]).toEqual([
+        ...[false, `This session has no personal memory${hint}`],
+      ])
+      await host().ok('POST', `${session.at}/prompts`, { text: 'And I again' })
+      expect(await reads()).toBe(false)
+    }
+  })
+
+  test('[MEM10] do not reach personal memories once another member has started an ability', async () => {
+    const project = newProject()
+    const own = await remember(project, 'Own', 'a private fig', { scope: 'personal' })
+    const yaml = 'name: say\ndescription: d\nsteps:\n  - { id: a, run: echo }\n'
+    await host().ok('PUT', '/v1/abilities', { project, files: [{ path: 'a.yaml', content: yaml }] })
+    const key = { name: 'k', owner: 'other-starter', scopes: ['write'] }
+    const { secret } = await host().ok('POST', '/v1/keys', key)
+    const outcomes = []
+    for (const credential of [undefined, secret]) {
+      const session = await host().begin({ project, memory: { scopes: ['personal'] } })
+      const started = { ability: 'say' }
+      const { status } = await host().call('POST', `${session.at}/executions`, started, credential)
+      outcomes.push([status < 300, (await use(session, 'memory_get', { id: own.id })).success])
+    }
+    expect(outcomes).toEqual([
+      [true, true],
+      [true, false],
+    ])
+  })
+
   test('[MEM10] refuse what looks like a secret', async () => {
     const { project, session } = await begin()
     const secret = `ghp_${'a1B2'.repeat(9)}`
@@ -275,6 +339,7 @@ test('[MEM9] memory that cannot be given is refused, and named', async () => {
     { scopes: [] },
     { scopes: ['team'] },
     { scopes: ['project'], maxTokens: -1 },
+    { scopes: ['project'], query: '***' },
   ]) {
     const { status, json } = await host().call('POST', '/v1/sessions', { memory })
     expect([status, json.error.details[0].path.split('.')[0]]).toEqual([400, 'memory'])

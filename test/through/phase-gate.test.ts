@@ -9,14 +9,18 @@ const libsql = useLibsql()
 let isAway = false
 /** Only what is asked about phases gets no answer. */
 let isWithoutPhases = false
+/** How often a session has asked which phases there are. */
+let looks = 0
 const away = (): Promise<never> => Promise.reject(new AppError('storage_unavailable', 'Away'))
 const db = () => {
   const real = createLibsql({ url: libsql.server().url, token: libsql.server().token })
   return {
-    all: <T extends object>(...given: Parameters<typeof real.all>): Promise<T[]> =>
-      isAway || (isWithoutPhases && given[0].includes('phase_artifacts'))
+    all: <T extends object>(...given: Parameters<typeof real.all>): Promise<T[]> => {
+      if (given[0].includes('select distinct change, phase from phase_artifacts')) looks += 1
+      return isAway || (isWithoutPhases && given[0].includes('phase_artifacts'))
         ? away()
-        : real.all<T>(...given),
+        : real.all<T>(...given)
+    },
     batch: (...given: Parameters<typeof real.batch>) => (isAway ? away() : real.batch(...given)),
   }
 }
@@ -24,6 +28,7 @@ const host = useHost({ db })
 beforeEach(() => {
   isAway = false
   isWithoutPhases = false
+  looks = 0
 })
 
 let made = 0
@@ -127,8 +132,14 @@ describe('a policy that waits for a phase', () => {
     await save(project, 'tasks')
     isWithoutPhases = true
     const session = await host().begin({ project })
+    const before = looks
     const { id } = await session.prompt()
     await host().live(24 * 3_600_000)
+    expect(looks - before).toBe(20)
+    const answer = await asks(session)
+    expect([answer?.decision, answer?.reason]).toEqual([
+      ...['deny', expect.stringContaining('it is not known to be')],
+    ])
     const { sql } = { sql: host().app.databaseOf(session.id) }
     expect(sql.all(`select 1 from deadlines where name = 'phases'`)).toEqual([])
     isWithoutPhases = false
@@ -137,6 +148,26 @@ describe('a policy that waits for a phase', () => {
     await session.prompt()
     await host().live(1000)
     expect((await asks(session))?.decision).toBe('allow')
+  })
+
+  test('[SDD13] it looks once for each turn, and never if no rule waits for a phase', async () => {
+    const session = await host().begin({ project: await gatedProject() })
+    await host().live(1000)
+    const before = looks
+    const { id } = await session.prompt()
+    await host().ok('POST', `${session.at}/prompts`, { text: 'and that', steer: true })
+    await asks(session)
+    await host().live(60_000)
+    expect(looks).toBe(before + 1)
+    session.agent.endTurn(id)
+    await host().live(1000)
+    expect(looks).toBe(before + 1)
+    await session.prompt()
+    await host().live(1000)
+    expect(looks).toBe(before + 2)
+    await begin('nothing-waits')
+    await host().live(60_000)
+    expect(looks).toBe(before + 2)
   })
 
   test('[SDD13] an artifact that was saved before the session began counts at once', async () => {

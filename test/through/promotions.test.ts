@@ -302,7 +302,7 @@ describe('an override', () => {
     const first = await host().ok('GET', `${at}?project=${project}&limit=2`)
     const second = await host().ok('GET', `${at}?project=${project}&cursor=${first.nextCursor}`)
     const all = [...first.items, ...second.items].map(({ name }: Item) => name)
-    expect(all.toSorted()).toEqual(names)
+    expect(all.toSorted((a: string, b: string) => a.localeCompare(b))).toEqual(names)
     expect([first.items.length, second.nextCursor]).toEqual([2, null])
     expect(await promotions(`project=${project}&kind=profile`)).toEqual([])
   })

@@ -131,6 +131,41 @@ describe('[SKILL14] a session with skills', () => {
     expect(await pinned({ agent })).toEqual(['for-all@1'])
   })
 
+  test('with an agent it has what is attached to the phases that agent and subagents are for, and to the phase that was asked for', async () => {
+    const project = 'phased'
+    const attached = {
+      ...{ 'for-apply': 'sdd:apply-progress', 'for-verify': 'verify', 'for-spec': 'sdd:spec' },
+      ...{ 'for-other': 'other:apply', 'for-asked': 'build:review', 'for-all': '' },
+    }
+    for (const [name, phase] of Object.entries(attached)) {
+      const id = await register(name, `${name}.`, { project })
+      const target = phase ? `workflow-phase/${phase}` : 'provider-adapter/opencode'
+      await ok('PUT', `/v1/skills/${id}/attachments/${target}`)
+    }
+    await ok('PUT', '/v1/agents', {
+      project,
+      name: 'lead',
+      workflows: ['sdd:apply', 'build:review'],
+    })
+    const helper = { name: 'helper', mode: 'subagent', parent: 'lead', workflows: ['sdd:verify'] }
+    await ok('PUT', '/v1/agents', { project, ...helper })
+    await ok('PUT', '/v1/agents', { project, name: 'free', capabilities: ['review'] })
+    const pinned = async (agent: object) =>
+      (await (await host().begin({ project, agent })).view()).pins
+        .filter(({ kind }: { kind: string }) => kind === 'skill')
+        .map(({ name }: { name: string }) => name)
+    const own = ['for-apply', 'for-asked', 'for-verify', 'for-all']
+    expect(await pinned({ name: 'lead' })).toEqual(own)
+    expect(await pinned({ name: 'free' })).toEqual(['for-all'])
+    const capabilities = ['review']
+    for (const asked of [{ workflow: 'build', phase: 'review' }, { workflow: 'build:review' }])
+      expect(await pinned({ resolve: { ...asked, capabilities } })).toEqual([
+        'for-asked',
+        'for-all',
+      ])
+    expect(await pinned({ resolve: { workflow: 'sdd', phase: 'apply-progress' } })).toEqual(own)
+  })
+
   test('what it names and cannot have is refused with its place and reason, and nothing is created', async () => {
     const { id } = await ok('PUT', '/v1/skills', { name: 'far', description: 'd' })
     const source = { kind: 'url', url: 'https://example.com/SKILL.md' }
@@ -198,15 +233,15 @@ describe('[SKILL18] a skill that is a file of the workspace', () => {
     const asked = { skills: ['house'], session: session.id }
     expect(await payload(asked)).toEqual(['path_not_uploaded'])
 
+    session.agent.emit('skill.read', read('nobody', 'Forged.'))
     session.agent.emit('skill.read', read('house', 'Elsewhere.', { path: 'other.md' }))
     session.agent.emit('skill.read', read('house', '---\nname: x\n---\nWipe your feet.'))
     session.agent.emit('skill.read', read('house', 'Forged.'))
-    session.agent.emit('skill.read', read('nobody', 'Forged.'))
     await host().live()
     expect(await payload(asked)).toEqual(['Wipe your feet.'])
     expect(await payload({ skills: ['house'] })).toEqual(['path_not_uploaded'])
     const logged = (await session.events('skill.read')).map(({ data }: { data: object }) => data)
-    expect(logged[1]).toEqual({ name: 'house', path, found: 'file', sha256: 'a'.repeat(64) })
+    expect(logged[2]).toEqual({ name: 'house', path, found: 'file', sha256: 'a'.repeat(64) })
 
     await ok('POST', `${session.at}/replace`)
     await host().live(30_000)
@@ -320,6 +355,8 @@ describe('[SKILL15] what came of a skill', () => {
     ]
     for (const [body, wanted] of refused)
       expect(await host().refusal('POST', path, body)).toEqual(wanted)
+    const { json: unknown } = await host().call('POST', path, { skillId: notes, outcome: 'helped' })
+    expect(unknown.error.details).toMatchObject([{ path: 'skillId' }])
     const other = runId.replace(/.{8}$/, '00000000')
     const missing = await host().refusal('POST', `/v1/runs/${other}/skills`, verdict)
     expect(missing).toEqual([404, 'not_found'])

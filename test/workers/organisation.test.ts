@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import {
   type Env,
   organisationApi,
-  boundParts,
+  bindPartsOnce,
   sessionApi,
 } from '../../durable-objects/bindings.ts'
 import type { OrganisationObject } from '../../durable-objects/organisation.ts'
@@ -75,7 +75,7 @@ test('[FIRE8] its alarm survives an eviction and brings the rows to libSQL', asy
   )
   await runDurableObjectAlarm(stub)
   const rows = await until(async () => {
-    const found = await boundParts(env)
+    const found = await bindPartsOnce(env)
       .db()
       .all('select * from sandbox_reservations where organisation_id = ?', id)
     return found.length > 0 && found

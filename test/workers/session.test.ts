@@ -10,7 +10,7 @@ import { type Env, bindParts, sessionApi } from '../../durable-objects/bindings.
 import { Opened } from '../../durable-objects/opened.ts'
 import type { SessionObject } from '../../durable-objects/session.ts'
 import { createSessionHost } from '../../durable-objects/session-host.ts'
-import { durableSql } from '../../durable-objects/sqlite.ts'
+import { durableSqlite } from '../../durable-objects/sqlite.ts'
 import { createCryptoSessionIds } from '../../src/adapters/web-crypto.ts'
 import { SessionCreate } from '../../src/contract/session.ts'
 import { setDeadline } from '../../src/core/actor/deadlines.ts'
@@ -255,7 +255,7 @@ describe('the alarm', () => {
     const { stub, session } = await newSession()
     await call(session, 'noop', 'x')
     await runInDurableObject(stub, async (_, state) => {
-      const sql = durableSql(state.storage)
+      const sql = durableSqlite(state.storage)
       setDeadline(sql, 'outbox', Date.now() - 1)
       await state.storage.setAlarm(Date.now() + 60_000)
     })
@@ -271,7 +271,7 @@ describe('the alarm', () => {
     await call(session, 'noop', 'x')
     const alarm = () =>
       runInDurableObject(stub, async (instance: SessionObject, state) => {
-        setDeadline(durableSql(state.storage), 'outbox', Date.now() - 1)
+        setDeadline(durableSqlite(state.storage), 'outbox', Date.now() - 1)
         // Never throws: the platform would give up after a few times.
         await instance.alarm()
       })

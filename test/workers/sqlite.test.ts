@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { runInDurableObject } from 'cloudflare:test'
 import type { Env } from '../../durable-objects/bindings.ts'
-import { durableSql } from '../../durable-objects/sqlite.ts'
+import { durableSqlite } from '../../durable-objects/sqlite.ts'
 import type { Sql } from '../../src/core/ports.ts'
 import { sqlSuite } from '../suites/sql.ts'
 import { writesSuite } from '../suites/writes.ts'
@@ -12,7 +12,7 @@ let count = 0
 // The class does not matter: only its storage is used.
 const withSql = (work: (sql: Sql) => void | Promise<void>) =>
   runInDurableObject(ORGANISATION.getByName(`sql-suite-${count++}`), (_, state) =>
-    work(durableSql(state.storage)),
+    work(durableSqlite(state.storage)),
   )
 
 sqlSuite('Durable Object', withSql)

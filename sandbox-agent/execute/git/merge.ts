@@ -41,7 +41,7 @@ export async function removeMergedBranch(
 }
 
 /** False if it was gone already. */
-export async function dropUnmergedBranch(
+export async function dropMergeBranch(
   repository: Repository,
   attemptId: string,
   commit: string,

@@ -15,6 +15,7 @@ import { graphNeeds, findGraphCycle, orderStepGraph } from './graph.ts'
 import { checkInputValue } from './inputs.ts'
 import { readPattern } from './patterns.ts'
 import { placeholdersOf } from './placeholders.ts'
+import { isCodeVariable } from './script-commands.ts'
 import { readScriptSlots } from './script-slots.ts'
 import { checkCondition, readCondition } from './conditions.ts'
 
@@ -182,8 +183,13 @@ function checkScripts({ steps, hooks }: AbilityDocument, tell: Tell): void {
     if ('problems' in read)
       for (const problem of read.problems) tell(path, 'UNSAFE_PLACEHOLDER', problem)
   }
-  for (const [at, step] of steps.entries())
-    if (step.type === 'script') check(['steps', at, 'run'], step.run)
+  for (const [at, step] of steps.entries()) {
+    if (step.type !== 'script') continue
+    check(['steps', at, 'run'], step.run)
+    for (const [name, text] of Object.entries(step.env))
+      if (isCodeVariable(name) && placeholdersOf(text).length > 0)
+        tell(['steps', at, 'env', name], 'UNSAFE_PLACEHOLDER', `A shell runs what is in ${name}`)
+  }
   for (const [at, command] of hooks.before.entries()) check(['hooks', 'before', at], command)
   for (const [at, command] of hooks.after.entries()) check(['hooks', 'after', at], command)
 }

@@ -1,5 +1,5 @@
 import { type Command, forEachChild, type SyntaxNode, type Word } from 'unbash'
-import { parseScript } from '../policy/shell/words/parse.ts'
+import { parseShellScript } from '../policy/shell/words/parse.ts'
 
 /** Programs that read the file that they are given first. */
 const readers = new Set([
@@ -33,7 +33,7 @@ export function pinPaths(
   files: readonly string[],
   folder: string | null = null,
 ): PinnedScript {
-  const parsed = parseScript(script)
+  const parsed = parseShellScript(script)
   const words: Word[] = []
   for (const statement of parsed?.bodies.size === 0 ? parsed.statements : [])
     visit(statement, words)

@@ -1,4 +1,5 @@
 import {
+  type ArrayValue,
   type Command,
   forEachChild,
   type HereDoc,
@@ -7,7 +8,15 @@ import {
   type TestUnaryExpression,
   type Word,
 } from 'unbash'
-import { parseScript } from '../policy/shell/words/parse.ts'
+import { parseShellScript } from '../policy/shell/words/parse.ts'
+import {
+  beforeRunner,
+  evaluatesAssignments,
+  isCodeVariable,
+  commandTakesData,
+  commandReadsCode,
+  commandRunsInput,
+} from './script-commands.ts'
 import { type Filling, placeholdersOf, type Reference, placeholderValue } from './placeholders.ts'
 
 /**
@@ -43,7 +52,7 @@ export function readScriptSlots(source: string): ReadScript {
   const marker = freeMarker(source)
   const marks = placeholders.map((_, at) => `${marker}${at}z`)
   const texts = textsBetween(source, placeholders)
-  const script = parseScript(texts.reduce((all, text, at) => all + marks[at - 1] + text))
+  const script = parseShellScript(texts.reduce((all, text, at) => all + marks[at - 1] + text))
   if (script === null)
     return {
       problems:
@@ -131,9 +140,15 @@ class Seeker {
         return
       case 'ArithmeticFor':
         return this.visit(node.body)
+      case 'Pipeline':
+        // What comes before a program that runs its input is code.
+        for (const command of node.commands.slice(beforeRunner(node.commands))) this.visit(command)
+        return
       case 'Redirected':
         this.visit(node.command)
-        for (const redirect of node.redirects) this.#redirect(redirect, null)
+        for (const redirect of node.redirects)
+          if (redirect.type === 'Redirect' || !commandRunsInput(node.command))
+            this.#redirect(redirect, null)
         return
       default:
         forEachChild(node, (child) => this.visit(child))
@@ -143,27 +158,30 @@ class Seeker {
   #command(command: Command): void {
     const words = command.suffix.filter((part) => part.type === 'Word')
     const names = [command.name?.value ?? '', ...words.map(({ value }) => value)]
-    if (command.name) this.#nested(command.name)
     for (const part of [...command.prefix, ...command.suffix]) {
       if (part.type === 'Word') {
-        if (isData(names, words.indexOf(part) + 1)) this.#word(part)
-        else this.#nested(part)
+        if (commandTakesData(names, words.indexOf(part) + 1, this.#beginsWithMark)) this.#word(part)
       } else if (part.type === 'Assignment') {
-        if (!evaluatesAssignments(names)) this.#assigned(part.value)
+        if (!evaluatesAssignments(names) && !isCodeVariable(part.name)) this.#assigned(part.value)
       } else this.#redirect(part, names)
     }
   }
 
-  #assigned(value: SyntaxNode): void {
+  readonly #beginsWithMark = (word: string): boolean =>
+    this.#marks.some((mark) => word.startsWith(mark))
+
+  #assigned(value: Word | ArrayValue): void {
     if (value.type === 'Word') this.#word(value)
-    else if (value.type === 'ArrayValue') for (const element of value.elements) this.#word(element)
+    // `[i]=v` in a list: the index is evaluated.
+    else
+      for (const element of value.elements) if (!element.text.startsWith('[')) this.#word(element)
   }
 
   #redirect(part: SyntaxNode, names: readonly string[] | null): void {
     if (part.type === 'HereDoc') {
-      if (names === null || !readsCode(names)) this.#document(part)
+      if (names === null || !commandReadsCode(names)) this.#document(part)
     } else if ('target' in part && part.target) {
-      const feedsCode = part.type === 'HereString' && names !== null && readsCode(names)
+      const feedsCode = part.type === 'HereString' && names !== null && commandReadsCode(names)
       if (!feedsCode) this.#word(part.target)
     }
   }
@@ -187,15 +205,6 @@ class Seeker {
   #word(word: Word): void {
     if (word.parts === undefined) return this.#note(word.text, { kind: 'bare' })
     for (const part of word.parts) this.#part(part)
-  }
-
-  /** Only what is inside of command substitutions: the word itself is no place for a value. */
-  #nested(word: Word): void {
-    for (const part of word.parts ?? []) {
-      if (part.type === 'CommandExpansion') this.#part(part)
-      if (part.type === 'DoubleQuoted')
-        for (const child of part.parts) if (child.type === 'CommandExpansion') this.#part(child)
-    }
   }
 
   #part(part: NonNullable<Word['parts']>[number]): void {
@@ -224,80 +233,6 @@ class Seeker {
   #note(text: string, quoting: Quoting): void {
     for (const mark of this.#marks) if (text.includes(mark)) this.#found.set(mark, quoting)
   }
-}
-
-const shells = new Set(['sh', 'bash', 'dash', 'zsh', 'ksh', 'ash', 'busybox', 'fish'])
-/** They read their arguments as code, or as names that may have code in their index. */
-const evaluate = new Set([
-  ...['eval', 'let', 'unset', 'read', 'mapfile', 'readarray', 'trap', 'source', '.', 'alias'],
-  ...['declare', 'typeset', 'getopts', 'ssh', 'su', 'watch', 'parallel', 'at', 'batch', 'script'],
-])
-/** `declare -i n=…` evaluates, and `local -n` makes a name of its value. */
-const evaluatesAssignments = ([name = '', ...words]: readonly string[]): boolean =>
-  evaluate.has(name) ||
-  (/^(local|readonly|export)$/.test(name) && words.some((word) => /^-.*[in]/.test(word)))
-const passOn = new Set([
-  'command',
-  'builtin',
-  'exec',
-  'env',
-  'nohup',
-  'time',
-  'sudo',
-  'nice',
-  'timeout',
-  'xargs',
-  'setsid',
-  'stdbuf',
-])
-
-const baseName = (word: string): string => word.slice(word.lastIndexOf('/') + 1)
-
-/** May the word at this place of a command hold a value: it is passed on, and not read as code. */
-function isData(names: readonly string[], at: number): boolean {
-  const program = programAt(names)
-  if (at <= program) return false
-  const name = baseName(names[program] ?? '')
-  if (evaluate.has(name)) return false
-  // What stands between a wrapper and its program is not known of every wrapper.
-  if (program > 0 && names.slice(1, at).some((word) => evaluate.has(baseName(word)))) return false
-  if (
-    (name === 'printf' || name === 'test' || name === '[' || name === 'wait') &&
-    names.includes('-v')
-  )
-    return false
-  if (name === 'find' && names.some((word) => /^-(exec|ok)(dir)?$/.test(word)))
-    return !hasShell(names)
-  return !isCodeOperand(names, at)
-}
-
-/** Where the program is that runs in the end: `env A=b nice npm` is npm. */
-function programAt(names: readonly string[]): number {
-  let at = 0
-  while (passOn.has(baseName(names[at] ?? ''))) {
-    at += 1
-    while (/^-|=|^[0-9.]+[smhd]?$/.test(names[at] ?? '')) at += 1
-  }
-  return at
-}
-
-const hasShell = (names: readonly string[]): boolean =>
-  names.some((word) => shells.has(baseName(word)))
-
-/** Up to the first word after the options of a shell: code after -c, or the file that is run. The rest are its arguments. */
-function isCodeOperand(names: readonly string[], at: number): boolean {
-  const shell = names.findIndex((word) => shells.has(baseName(word)))
-  if (shell < 0) return false
-  let operand = shell + 1
-  while (/^[-+]/.test(names[operand] ?? ''))
-    operand += /^[-+][oO]$/.test(names[operand] ?? '') ? 2 : 1
-  return at <= operand
-}
-
-/** Does the program take its standard input as code? */
-function readsCode(names: readonly string[]): boolean {
-  const program = baseName(names[programAt(names)] ?? '')
-  return shells.has(program) || evaluate.has(program) || hasShell(names)
 }
 
 export type FilledScript = { script: string } | { problem: string }

@@ -12,10 +12,10 @@ import { endEvalRun, projectEvalRun, stopEvalRun } from './attempts/run-end.ts'
 import { lastEvalEventSeq, listEvalEvents, tellEvalEvent } from './record/events.ts'
 import type { EvalRunKernel } from './record/kernel.ts'
 import {
-  insertEvalRun,
+  insertEvalRunRecord,
   type NewEvalRun,
   type EvalRunRecord,
-  evalRunTargets,
+  recordedEvalTargets,
 } from './record/record.ts'
 
 export interface EvalRunsApi {
@@ -52,7 +52,7 @@ export class Runs implements RoomOf<EvalRunsApi> {
     if (!this.#kernel.created)
       this.#kernel.commit((sql, now) => {
         this.#kernel.createTables()
-        insertEvalRun(sql, now, plan)
+        insertEvalRunRecord(sql, now, plan)
         tellEvalEvent(sql, now, 'run.started', { attempts: plan.attempts.length })
         const { seconds } = plan.budget
         if (seconds !== undefined) setDeadline(sql, 'time', now + seconds * 1000)
@@ -134,7 +134,7 @@ function viewRun({ ports: { sql } }: EvalRunKernel, run: EvalRunRecord): EvalRun
     project: run.project,
     dataset: run.dataset,
     digest: run.digest,
-    targets: evalRunTargets(sql),
+    targets: recordedEvalTargets(sql),
     status: run.status as EvalRun['status'],
     reason: run.reason,
     attempts: total,

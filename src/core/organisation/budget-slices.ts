@@ -43,7 +43,9 @@ export function takeSlice(sql: Sql, claim: BudgetClaim): BudgetAnswer {
   }
   if (before) settle(sql, before, claim.spent)
   const scopes = ['', claim.project]
-  const refusal = scopes.map((scope) => budgetRefusal(sql, scope, claim.sessionId)).find(Boolean)
+  const refusal = scopes
+    .map((scope) => budgetSliceRefusal(sql, scope, claim.sessionId))
+    .find(Boolean)
   if (refusal) return { granted: null, reason: refusal }
   const given = { ...slice }
   for (const measure of ['tokens', 'moneyMicros'] as const)
@@ -120,9 +122,9 @@ const highest = (one: Amounts, other: Amounts): Amounts =>
 
 /** Not limited: undefined. */
 function leftIn(sql: Sql, scope: string, sessionId: string): Partial<Amounts> {
-  const limits = loadBudgetLimits(sql, scope)
-  const used = loadBudgetUsed(sql, scope)
-  const reserved = loadBudgetReserved(sql, scope, sessionId)
+  const limits = loadSliceBudgetLimits(sql, scope)
+  const used = loadSliceBudgetUsed(sql, scope)
+  const reserved = loadSliceBudgetReserved(sql, scope, sessionId)
   return Object.fromEntries(
     measures.flatMap((measure) => {
       const limit = budgetLimit(limits, measure)
@@ -131,7 +133,7 @@ function leftIn(sql: Sql, scope: string, sessionId: string): Partial<Amounts> {
   )
 }
 
-export function budgetRefusal(sql: Sql, scope: string, sessionId: string): string | null {
+export function budgetSliceRefusal(sql: Sql, scope: string, sessionId: string): string | null {
   const left = leftIn(sql, scope, sessionId)
   const measure = measures.find((one) => (left[one] ?? 1) <= 0)
   if (!measure) return null
@@ -140,8 +142,8 @@ export function budgetRefusal(sql: Sql, scope: string, sessionId: string): strin
 }
 
 function warningsIn(sql: Sql, scope: string): { measure: string; used: number; limit: number }[] {
-  const used = loadBudgetUsed(sql, scope)
-  const limits = loadBudgetLimits(sql, scope)
+  const used = loadSliceBudgetUsed(sql, scope)
+  const limits = loadSliceBudgetLimits(sql, scope)
   return measures.flatMap((measure) => {
     const limit = budgetLimit(limits, measure)
     const { name, unit } = measureNames[measure]
@@ -151,18 +153,18 @@ function warningsIn(sql: Sql, scope: string): { measure: string; used: number; l
   })
 }
 
-export function saveBudgetUsed(sql: Sql, scope: string, used: Amounts): void {
+export function saveSliceBudgetUsed(sql: Sql, scope: string, used: Amounts): void {
   sql.run('insert or ignore into budget_used (project) values (?)', scope)
   for (const measure of measures)
     sql.run(`update budget_used set ${measure} = ? where project = ?`, used[measure], scope)
 }
 
-export function loadBudgetLimits(sql: Sql, scope: string): Budget {
+export function loadSliceBudgetLimits(sql: Sql, scope: string): Budget {
   const row = sql.all<{ limits: string }>('select limits from budgets where project = ?', scope)[0]
   return row ? (JSON.parse(row.limits) as Budget) : {}
 }
 
-export function loadBudgetUsed(sql: Sql, scope: string): Amounts {
+export function loadSliceBudgetUsed(sql: Sql, scope: string): Amounts {
   const row = sql.all<Amounts>(
     'select wallMs, toolCalls, tokens, moneyMicros from budget_used where project = ?',
     scope,
@@ -171,7 +173,7 @@ export function loadBudgetUsed(sql: Sql, scope: string): Amounts {
 }
 
 /** What other sessions hold and have not used. */
-export function loadBudgetReserved(sql: Sql, scope: string, sessionId: string): Amounts {
+export function loadSliceBudgetReserved(sql: Sql, scope: string, sessionId: string): Amounts {
   const rows = sql.all<SliceRow>(
     `select * from slices where (?1 = '' or project = ?1) and session_id <> ?2`,
     scope,

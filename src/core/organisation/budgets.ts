@@ -16,13 +16,13 @@ import type { RoomOf } from '../actor/room.ts'
 import type { BudgetsApi } from './record/api.ts'
 import type { OrganisationKernel } from './record/kernel.ts'
 import {
-  loadBudgetLimits,
-  budgetRefusal,
-  loadBudgetReserved,
+  loadSliceBudgetLimits,
+  budgetSliceRefusal,
+  loadSliceBudgetReserved,
   returnSlice,
-  saveBudgetUsed,
+  saveSliceBudgetUsed,
   takeSlice,
-  loadBudgetUsed,
+  loadSliceBudgetUsed,
 } from './budget-slices.ts'
 
 /**
@@ -67,12 +67,12 @@ function saveSharedBudget(sql: Sql, project: string, limits: Budget, actor: stri
 
 function viewSharedBudget(sql: Sql, project: string | null): SharedBudgetView {
   const scope = project ?? ''
-  const refusal = budgetRefusal(sql, scope, '')
+  const refusal = budgetSliceRefusal(sql, scope, '')
   return {
     project,
-    limits: loadBudgetLimits(sql, scope),
-    used: shownBudget(loadBudgetUsed(sql, scope)),
-    reserved: shownBudget(loadBudgetReserved(sql, scope, '')),
+    limits: loadSliceBudgetLimits(sql, scope),
+    used: shownBudget(loadSliceBudgetUsed(sql, scope)),
+    reserved: shownBudget(loadSliceBudgetReserved(sql, scope, '')),
     spent: refusal === null ? [] : [refusal],
   }
 }
@@ -88,9 +88,9 @@ function correctSharedBudget(
   const known = by.key === null ? null : findCorrection(sql, by.key, body)
   if (known) return known
   const scope = sent.project ?? ''
-  const before = loadBudgetUsed(sql, scope)
+  const before = loadSliceBudgetUsed(sql, scope)
   const after = correctedBudget(before, sent.used)
-  saveBudgetUsed(sql, scope, after)
+  saveSliceBudgetUsed(sql, scope, after)
   const { actor, key } = by
   const correction = {
     ...{ at: now, actor, reason: sent.reason },

@@ -3,12 +3,12 @@ import { takePlace } from './firewall/places.ts'
 import { yieldPoolPlace } from './pools/growth.ts'
 import type { RoomOf } from '../actor/room.ts'
 import {
-  organisationRefusal,
+  organisationApiRefusal,
   type Reservation,
   type SandboxClaim,
   type SandboxesApi,
 } from './record/api.ts'
-import { sandboxConnected, hearEnding } from './firewall/endings.ts'
+import { connectedWithoutEnding, hearEnding } from './firewall/endings.ts'
 import type { OrganisationKernel } from './record/kernel.ts'
 import type { Shutdown } from './shutdown.ts'
 
@@ -24,7 +24,7 @@ export function createSandboxes(
     api: {
       reserve: (claim) => reserveSandbox(kernel, watch, shutdown, claim),
       connected: async (sessionId, generation) =>
-        kernel.commit((sql, now) => sandboxConnected(sql, now, sessionId, generation)),
+        kernel.commit((sql, now) => connectedWithoutEnding(sql, now, sessionId, generation)),
       ended: async (sessionId, generation, end) =>
         kernel.commit((sql, now) =>
           hearEnding(kernel.ports, sql, now, { sessionId, generation, end }),
@@ -50,7 +50,7 @@ async function reserveSandbox(
   } catch (error) {
     log('warn', 'Cannot ask the kill switch of the deployment', { error: String(error) })
     const why = 'the kill switch of the deployment cannot be asked'
-    return organisationRefusal(why, now() + unreachableRetryMs)
+    return organisationApiRefusal(why, now() + unreachableRetryMs)
   }
   const closing = shutdown.refusal()
   if (closing) return closing

@@ -1,4 +1,4 @@
-import { type Refusal, organisationRefusal } from './record/api.ts'
+import { type Refusal, organisationApiRefusal } from './record/api.ts'
 import type { OrganisationKernel } from './record/kernel.ts'
 import { deploymentId } from './record/ports.ts'
 import { liveReservations } from './firewall/reservations.ts'
@@ -27,7 +27,7 @@ export class Shutdown {
   /** Else what waits would get a new sandbox as soon as its old one sleeps. */
   refusal(): Refusal | null {
     const now = this.#kernel.ports.now()
-    return now < this.#closedUntil ? organisationRefusal(reason, now + askAgainMs) : null
+    return now < this.#closedUntil ? organisationApiRefusal(reason, now + askAgainMs) : null
   }
 
   /** How many are still there. */

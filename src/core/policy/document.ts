@@ -6,12 +6,12 @@ import {
   parseDocument,
   type Report,
 } from '../documents.ts'
-import { reservedPolicyNames } from './sandbox-default.ts'
+import { reservedPolicyNames } from './builtin-policy.ts'
 
 export type ParsedPolicy = { policy: PolicyDocument } | { errors: DocumentError[] }
 
 /** A policy document as a person wrote it, or what is wrong with it. */
-export function parsePolicy(
+export function parsePolicyDocument(
   text: string,
   format: DocumentFormat = 'yaml',
   reserved: readonly string[] = reservedPolicyNames,

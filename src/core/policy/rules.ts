@@ -9,9 +9,9 @@ import type {
   RuleApproval,
 } from '../../contract/policy.ts'
 import { topicKey } from '../../contract/phase.ts'
-import { matchesPath, mayMatchPath, type PathGlob, pathGlob } from './matching/globs.ts'
+import { matchesPathGlob, mayMatchPathGlob, type PathGlob, pathGlob } from './matching/globs.ts'
 import { unknownHost } from './matching/hosts.ts'
-import { builtinRules } from './sandbox-default.ts'
+import { builtinRules } from './builtin-policy.ts'
 import { matchesCommand, matchesText, type TextGlob, textGlob } from './matching/text-globs.ts'
 
 /** The smallest thing that is decided: one command on one path or host. */
@@ -130,7 +130,9 @@ function mayBePath(globs: readonly PathGlob[], act: Act, request: PermissionRequ
   const may =
     pathKind === 'any' ||
     globs.some((glob) =>
-      pathKind === 'pattern' ? mayMatchPath(glob, path, request) : matchesPath(glob, path, request),
+      pathKind === 'pattern'
+        ? mayMatchPathGlob(glob, path, request)
+        : matchesPathGlob(glob, path, request),
     )
   return may ? 'named' : 'no'
 }
@@ -163,7 +165,7 @@ function testsOf(match: PolicyMatch): Test[] {
     ...test(match.path, (path) => {
       const glob = pathGlob(path)
       return (act, request) =>
-        act.path !== null && act.pathKind === undefined && matchesPath(glob, act.path, request)
+        act.path !== null && act.pathKind === undefined && matchesPathGlob(glob, act.path, request)
     }),
     ...test(match.command, (command) => {
       const glob = textGlob(command)

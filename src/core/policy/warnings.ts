@@ -2,7 +2,7 @@ import type { Decision, PermissionDecision } from '../../contract/permission.ts'
 import type { Policy, PolicyDocument } from '../../contract/policy.ts'
 import type { StoredPolicy } from '../../contract/stored-policy.ts'
 import { evaluatePermission } from './evaluate.ts'
-import { sandboxDefault } from './sandbox-default.ts'
+import { sandboxDefault } from './builtin-policy.ts'
 import { type Everyday, everyday } from './everyday.ts'
 
 /** What people would notice first, in their words: everyday work that the built-in policy allows and this one does not. */

@@ -3,7 +3,7 @@ import type { PermissionDecision, PermissionRequest } from '../../contract/permi
 import type { PolicyCheck, PolicyChecked, SampleRequest } from '../../contract/policy-check.ts'
 import { evaluatePermission } from '../policy/evaluate.ts'
 import { normalPath } from '../policy/matching/paths.ts'
-import { policyFrom } from '../policy/sandbox-default.ts'
+import { policyFromBuiltin } from '../policy/builtin-policy.ts'
 import type { Db } from '../ports.ts'
 import { countPatterns, mustParsePolicy, findNewestPolicy } from '../registry/policies/policies.ts'
 import { migrationWarnings, policyWarnings } from '../policy/warnings.ts'
@@ -18,7 +18,7 @@ export async function checkPolicy(
   const document = mustParsePolicy(source, format)
   mustBeTriedSoon(countPatterns(document), requests)
   const newest = await findNewestPolicy(db, { organisationId, project: project ?? null })
-  const policy = policyFrom(document, (newest?.version ?? 0) + 1)
+  const policy = policyFromBuiltin(document, (newest?.version ?? 0) + 1)
   const warnings = [...migrationWarnings(newest, document), ...policyWarnings(policy)]
   const decisions: PermissionDecision[] = []
   for (const sample of requests) {

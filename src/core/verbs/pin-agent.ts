@@ -1,6 +1,11 @@
 import type { AgentResolve, SessionAgent } from '../../contract/agent-resolve.ts'
 import { AppError } from '../../contract/error.ts'
-import { findAgentRow, loadAgentRow, subagentRowsOf, type Row } from '../registry/agents/agents.ts'
+import {
+  findAgentRow,
+  loadAgentRow,
+  subagentRowsOfAgent,
+  type Row,
+} from '../registry/agents/agents.ts'
 import { loadAgentResolution } from '../registry/agents/resolution.ts'
 import { shippedAgents } from '../registry/agents/shipped.ts'
 import { placeOf } from '../registry/place.ts'
@@ -12,7 +17,7 @@ export const pinAgent: Pinner = async (context) => {
   const { agent: wanted } = context.input
   if (wanted === undefined) return []
   const agent = 'name' in wanted ? await named(context, wanted) : await resolved(context, wanted)
-  const subagents = await subagentRowsOf(context.db, agent.id)
+  const subagents = await subagentRowsOfAgent(context.db, agent.id)
   return await Promise.all([
     pinOf(context, 'agent', agent),
     ...subagents.map((subagent) => pinOf(context, 'subagent', subagent)),

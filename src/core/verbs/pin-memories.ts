@@ -5,6 +5,7 @@ import type { SessionCreate } from '../../contract/session.ts'
 import { memoriesById, newestMemories } from '../registry/memories/memories.ts'
 import { searchMemories } from '../registry/memories/search.ts'
 import { placeOf } from '../registry/place.ts'
+import { textOfMemories } from '../session/manifest/memories.ts'
 import { type Pin, pinFor } from '../session/pins/pins.ts'
 import type { PinContext, Pinner } from './pinner.ts'
 
@@ -18,7 +19,7 @@ export const pinMemories: Pinner = async (context, before) => {
   if (scopes.length === 0) return []
   const { maxTokens = defaultTokens } = context.input.memory ?? {}
   const found = maxTokens === 0 ? [] : await memoriesFor(context, scopes)
-  return await Promise.all(fitting(found, maxTokens).map((one) => pinOf(context, one)))
+  return fitting(await Promise.all(found.map((one) => pinOf(context, one))), maxTokens)
 }
 
 const defaultTokens = 2000
@@ -44,20 +45,19 @@ async function memoriesFor(context: PinContext, scopes: RegistryScope[]): Promis
   const places = scopes.map((scope) => placeOf(context, { project, scope }))
   const query = input.memory?.query
   if (query === undefined) return await newestMemories(db, places, maxGiven)
-  const hits = await searchMemories(db, { places, query, type: null, limit: maxGiven })
+  const search = { places, query, type: null, limit: maxGiven, path: 'memory.query' }
+  const hits = await searchMemories(db, search)
   const ids = hits.map(({ id }) => id)
   return await memoriesById(db, places, ids)
 }
 
-/** In their order; one that does not fit is left out, and a smaller one behind it may still fit. */
-function fitting(memories: readonly Memory[], maxTokens: number): Memory[] {
-  let left = maxTokens
-  return memories.filter(({ title, content }) => {
-    const tokens = Math.ceil((title.length + content.length) / charactersPerToken)
-    if (tokens > left) return false
-    left -= tokens
-    return true
-  })
+/** In their order, as the model is told them; one that does not fit is left out, and a smaller one behind it may still fit. */
+function fitting(pins: readonly Pin[], maxTokens: number): Pin[] {
+  const room = maxTokens * charactersPerToken
+  return pins.reduce<Pin[]>((given, pin) => {
+    const more = [...given, pin]
+    return textOfMemories(more).length > room ? given : more
+  }, [])
 }
 
 const pinOf = (
@@ -65,5 +65,7 @@ const pinOf = (
   { id, title, revision, scope, type, content }: Memory,
 ): Promise<Pin> => {
   const given = JSON.stringify({ scope, type, title, content })
-  return pinFor(crypto, { kind: 'memory', id, name: title, revision, content: given })
+  // Pins are seen by whoever sees the session.
+  const name = scope === 'personal' ? id : title
+  return pinFor(crypto, { kind: 'memory', id, name, revision, content: given })
 }

@@ -18,8 +18,9 @@ import { type Pin, pinFor } from '../session/pins/pins.ts'
 import type { PinContext, Pinner } from './pinner.ts'
 
 /**
- * The skills that a session names, those of its agent, and what is attached to the agent and to OpenCode. A session that
- * names neither gets none. What it names itself must be there; whatever else cannot be given is left out.
+ * The skills that a session names, those of its agent, and what is attached to the agent, to the phases that it works in
+ * and to OpenCode. A session that names neither gets none. What it names itself must be there; whatever else cannot be
+ * given is left out.
  */
 export const pinSkills: Pinner = async (context, before) => {
   const { db, project, input } = context
@@ -28,6 +29,7 @@ export const pinSkills: Pinner = async (context, before) => {
   const queries = [
     { ...nothing, skills: input.skills ?? [] },
     ...(await Promise.all(agents.map((pin) => queryFor(db, pin)))),
+    { ...nothing, forms: [...askedForms(input), ...agents.flatMap(formsOf)] },
     { ...nothing, adapter: 'opencode' },
   ]
   const found = queries.map(async (query) =>
@@ -51,6 +53,17 @@ async function queryFor(db: Db, { kind, id, name, content }: Pin): Promise<Resol
   const mode = kind === 'subagent' ? 'subagent' : 'agent'
   return { ...nothing, scope, agent: { name, mode, skills: skills.map(skillReferenceOf) } }
 }
+
+/** The phase for which an agent was looked for. */
+function askedForms({ agent }: PinContext['input']): string[] {
+  const { workflow, phase } = agent && 'resolve' in agent ? agent.resolve : {}
+  if (phase === undefined) return workflow === undefined ? [] : [workflow]
+  return [workflow === undefined ? phase : `${workflow.split(':')[0]}:${phase}`]
+}
+
+/** What an agent is for, as its definition says. */
+const formsOf = ({ content }: Pin): string[] =>
+  (JSON.parse(content) as Pick<AgentDefinition, 'workflows'>).workflows
 
 /** A version is a text there; one that is no number names none of ours. */
 export const skillReferenceOf = ({

@@ -5,7 +5,7 @@ import {
   loadConfiguration,
 } from '../registry/configurations/configurations.ts'
 import { type Limited, mustMayUsePlace } from '../registry/place.ts'
-import { strict } from '../policy/sandbox-default.ts'
+import { strict } from '../policy/builtin-policy.ts'
 import { parseInjection } from '../registry/configurations/secrets.ts'
 import { loadPolicyFor } from '../registry/policies/policies.ts'
 import type { Crypto, Db } from '../ports.ts'

@@ -2,14 +2,18 @@ import { AppError, type ErrorDetail } from '../../contract/error.ts'
 import type { EvalBaseline } from '../../contract/eval-run.ts'
 import type { Promotion, PromotionAsk, RegistryRevision } from '../../contract/promotion.ts'
 import type { Clock, Crypto, Db } from '../ports.ts'
-import { findEvalBaseline, findGuards, noEvalBaseline } from '../registry/evals/eval-baselines.ts'
+import {
+  findEvalBaseline,
+  findGuardBaselines,
+  noEvalBaseline,
+} from '../registry/evals/eval-baselines.ts'
 import { findRunThatTried } from '../registry/evals/eval-runs.ts'
 import { mustMayUsePlace } from '../registry/place.ts'
 import {
   askPromotion,
   isPromoted,
   type Passed,
-  recordPassed,
+  recordPassedPromotion,
 } from '../registry/evals/promotions.ts'
 import type { Caller } from '../session/record/caller.ts'
 import { decideEvalGate, type EvalRunOf } from './decide-eval-gate.ts'
@@ -39,7 +43,7 @@ export async function mustBePromoted(
   { project, current, ...revision }: Released,
 ): Promise<void> {
   const db = ports.db()
-  const guards = await findGuards(db, caller.organisationId, { project, ...revision })
+  const guards = await findGuardBaselines(db, caller.organisationId, { project, ...revision })
   if (guards.length === 0 || (await current()) === revision.sha256) return
   const refusals: ErrorDetail[] = []
   for (const guard of guards) {
@@ -49,7 +53,7 @@ export async function mustBePromoted(
     if (found.outcome !== 'pass') refusals.push(refusalOf(guard, revision, found))
     else if (found.run) {
       const at = { db, crypto: ports.crypto, now: ports.now() }
-      await recordPassed(at, caller, where, { ...found.run, reasons: found.reasons })
+      await recordPassedPromotion(at, caller, where, { ...found.run, reasons: found.reasons })
     }
   }
   if (refusals.length === 0) return

@@ -9,7 +9,7 @@ import {
 import type { Db } from '../ports.ts'
 import { withGateRules } from '../policy/evaluate.ts'
 import { replayDecisions } from '../policy/replay.ts'
-import { effectivePolicy, policyFrom, sandboxDefault } from '../policy/sandbox-default.ts'
+import { policyOrBuiltin, policyFromBuiltin, sandboxDefault } from '../policy/builtin-policy.ts'
 import {
   mustParsePolicy,
   policyOf,
@@ -66,7 +66,7 @@ async function candidateOf(
   if (source !== undefined) {
     const document = mustParsePolicy(source, format)
     const newest = await findNewestPolicy(db, owner)
-    return candidate(policyFrom(document, (newest?.version ?? 0) + 1))
+    return candidate(policyFromBuiltin(document, (newest?.version ?? 0) + 1))
   }
   if (version === undefined) return candidate(null)
   const stored = await loadPolicyVersion(db, owner, version)
@@ -77,8 +77,8 @@ async function candidateOf(
 /** Each made once: its patterns are read once per object. */
 function candidate(policy: Policy | null): Candidate {
   const { name, version } = policy ?? sandboxDefault
-  const gate = effectivePolicy(policy, 'gate')
-  const operation = effectivePolicy(policy, 'operation')
+  const gate = policyOrBuiltin(policy, 'gate')
+  const operation = policyOrBuiltin(policy, 'operation')
   return {
     name,
     version,

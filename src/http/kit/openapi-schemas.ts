@@ -22,18 +22,18 @@ const mark = 'x-name'
 const waiting: (() => void)[] = []
 
 /** What is to be done with schemas for the document alone. */
-export function beforeDocument(work: () => void): void {
+export function beforeOpenApi(work: () => void): void {
   waiting.push(work)
 }
 
 /** Called when the document is made. */
-export function prepareDocument(): void {
+export function prepareOpenApi(): void {
   for (const work of waiting.splice(0)) work()
 }
 
 /** The same schema has one name, wherever it is exported again. A list of it gets its own, too. */
 export function namedSchema<S extends z.ZodType>(name: string, schema: S): S {
-  beforeDocument(() => giveName(name, schema))
+  beforeOpenApi(() => giveName(name, schema))
   return schema
 }
 
@@ -47,7 +47,7 @@ function giveName(name: string, schema: z.ZodType): void {
 
 /** Every object that these modules of the contract export, called as it is exported. */
 export function nameSchemas(...modules: Record<string, unknown>[]): void {
-  beforeDocument(() => {
+  beforeOpenApi(() => {
     for (const [name, schema] of modules.flatMap((module) => Object.entries(module)))
       if (schema instanceof z.ZodObject) giveName(name, schema)
   })

@@ -18,7 +18,7 @@ import {
 } from '../../contract/ids.ts'
 import { version } from '../../contract/version.ts'
 import type { App } from './context.ts'
-import { hoistedSchemas, prepareDocument } from './openapi-schemas.ts'
+import { hoistedSchemas, prepareOpenApi } from './openapi-schemas.ts'
 
 export const openapiJson = <T extends z.ZodType>(schema: T, description: string) => ({
   content: { 'application/json': { schema } },
@@ -91,7 +91,7 @@ export function addOpenapiRoute(app: App): void {
 }
 
 function documentOf(app: App): object {
-  prepareDocument()
+  prepareOpenApi()
   const description = 'Control plane for OpenCode coding agents'
   const info = { title: 'Gantry', version, description }
   const { components, ...rest } = app.getOpenAPI31Document({ openapi: '3.1.0', info })

@@ -5,6 +5,7 @@ import * as folderSchemas from '../../contract/ability-folder.ts'
 import { maxAbilityFolderBytes } from '../../contract/ability-folder.ts'
 import * as storedSchemas from '../../contract/stored-ability.ts'
 import {
+  AbilityCheckQuery,
   AbilityListQuery,
   AbilityPut,
   AbilityPutResult,
@@ -12,12 +13,13 @@ import {
   AbilityScope,
   StoredAbility,
 } from '../../contract/stored-ability.ts'
-import { checkAbilityDefinition } from '../../core/abilities/definition.ts'
 import {
   listAbilities,
   listAbilityVersions,
   loadAbility,
   removeAbility,
+  validateAbility,
+  checkedAbility,
 } from '../../core/registry/abilities/abilities.ts'
 import { mustMayUsePlace } from '../../core/registry/place.ts'
 import { releaseAbility } from '../../core/verbs/release-ability.ts'
@@ -56,7 +58,7 @@ export const abilityRoutes = [
     body: AbilityCheck,
     answers: ok(AbilityChecked, 'Whether it can run, and what is wrong'),
     refuses: [],
-    answer: async ({ body }) => checkAbilityDefinition(body),
+    answer: ({ deps, caller, body }) => validateAbility(deps.db(), ownerOf(caller, body), body),
   }),
 
   route({
@@ -81,13 +83,19 @@ export const abilityRoutes = [
     tag,
     guard: 'read',
     limitedKeys: 'obeyed',
-    query: AbilityListQuery,
+    query: AbilityCheckQuery,
     answers: ok(listSchema(AbilityRow), 'One page'),
     refuses: ['invalid_request'],
-    answer: ({ deps, caller, query }) =>
-      pageBy(query, nameCursor, (after, limit) =>
-        listAbilities(deps.db(), ownerOf(caller, query), { limit, after }),
-      ),
+    answer: async ({ deps, caller, query }) => {
+      const owner = ownerOf(caller, query)
+      const page = await pageBy(query, nameCursor, (after, limit) =>
+        listAbilities(deps.db(), owner, { limit, after }),
+      )
+      if (query.validate === 'false') return page
+      const items: AbilityRow[] = []
+      for (const row of page.items) items.push(await checkedAbility(deps.db(), owner, row))
+      return { ...page, items }
+    },
   }),
 
   route({

@@ -222,8 +222,8 @@ export const phaseRoutes = [
     answer({ deps, caller, params, body: { project, ...word } }) {
       const { change, phase } = read(PhaseNames, params)
       const key = keyOf(caller, { project }, change)
-      const { keyId } = caller
-      const voter = { keyId, ...countedAs(caller) }
+      const { keyId, memberId: keyMemberId } = caller
+      const voter = { keyId, keyMemberId, ...countedAs(caller) }
       return approvePhaseArtifact(deps.db(), deps.now(), voter, key, phase, word)
     },
   }),

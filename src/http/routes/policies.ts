@@ -15,7 +15,7 @@ import {
   PolicyScope,
   StoredPolicy,
 } from '../../contract/stored-policy.ts'
-import { builtinPolicyYaml } from '../../core/policy/sandbox-default.ts'
+import { builtinPolicyYaml } from '../../core/policy/builtin-policy.ts'
 import { checkPolicy } from '../../core/verbs/check-policy.ts'
 import {
   listPolicies,
@@ -31,7 +31,7 @@ import { params } from '../kit/openapi.ts'
 import { type Cursor, pageBy, readPageNumber } from '../kit/paging.ts'
 import { ok, rawRoute, route } from '../kit/route.ts'
 import {
-  beforeDocument,
+  beforeOpenApi,
   listSchema,
   nameSchemas,
   namedSchema,
@@ -46,7 +46,7 @@ nameSchemas(
   storedPolicySchemas,
 )
 // The text of a policy document is described like the document itself. JSON is YAML, too.
-beforeDocument(() => {
+beforeOpenApi(() => {
   for (const source of [PolicyPut.shape.source, StoredPolicy.shape.source])
     source.register(z.globalRegistry, {
       ...source.meta(),

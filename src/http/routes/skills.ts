@@ -64,7 +64,7 @@ export const skillRoutes = [
     limitedKeys: 'obeyed',
     body: SkillUpsert,
     answers: ok(Skill, 'The skill'),
-    refuses: ['invalid_request'],
+    refuses: ['invalid_request', 'unprocessable'],
     answer: ({ deps, caller, body }) => putSkill(deps.db(), deps.crypto, deps.now(), caller, body),
   }),
 

@@ -197,6 +197,13 @@ describe('reading an ability', () => {
       5,
     ],
     [
+      'a value in a variable that a shell runs',
+      `name: x\ndescription: d\ninputs: { v: {} }\nsteps:\n  - id: a\n    run: ls\n    env: { OK: '{{inputs.v}}', BASH_ENV: '{{inputs.v}}' }\n`,
+      'steps.0.env.BASH_ENV',
+      'UNSAFE_PLACEHOLDER',
+      7,
+    ],
+    [
       'a hook',
       ability(step(), 'inputs: { x: {} }\nhooks: { before: ["eval {{inputs.x}}"] }\n'),
       'hooks.before.0',

@@ -206,8 +206,54 @@ describe('values in scripts', () => {
     ['trap', 'trap {{inputs.x}} EXIT'],
     ['the name of a here-document', 'cat <<{{inputs.x}}\na\n{{inputs.x}}\n'],
     ['a script that cannot be read', 'echo "{{inputs.x}}'],
+    ['an escaped place in a here-document', 'cat <<EOF\n\\{{inputs.x}}\nEOF\n'],
+    ['an index in a list', 'a=([{{inputs.x}}]=1)'],
+    ['a format that may be an option', 'printf {{inputs.x}} {{inputs.y}}'],
+    ['a format in quotes that may be an option', 'printf "{{inputs.x}} hi" there'],
+    ['a test whose operator may be a value', '[ {{inputs.x}} {{inputs.y}} ]'],
+    ['a test by its other name', 'test ! "{{inputs.x}}" "{{inputs.y}}"'],
+    ['a name that is exported', 'export {{inputs.x}}'],
+    ['a name that is local', 'f() { local {{inputs.x}}; }; f'],
+    ['a variable that a shell reads as code', 'BASH_ENV={{inputs.x}} bash run.sh'],
+    ['a variable that is shown as code', 'set -x; PS4={{inputs.x}}; ls'],
+    ['a variable that says which programs run', 'export PATH={{inputs.x}}:$PATH'],
+    ['the program of find', 'find . -exec {{inputs.x}} \\;'],
+    ['the program that a name stands for', 'hash -p {{inputs.x}} ls'],
+    ['what completes', 'complete -C {{inputs.x}} ls'],
+    ['code of a shell inside of another program', 'busybox sh -c {{inputs.x}}'],
+    ['code of a lock', 'flock lock -c {{inputs.x}}'],
+    ['code of another user', 'runuser -c {{inputs.x}}'],
+    ['what a shell reads from a pipe', 'echo {{inputs.x}} | sh'],
+    ['what a shell reads from a pipe by an option', 'cat {{inputs.x}} | tee log | bash -es -- a'],
+    ['what a shell in a group reads from a pipe', 'echo {{inputs.x}} | { read a; sh; }'],
+    ['what a shell in a group reads', '{ sh; } <<EOF\n{{inputs.x}}\nEOF\n'],
+    ['what a shell in a loop reads', 'while bash; do :; done <<< {{inputs.x}}'],
+    ['what another machine reads from a pipe', 'echo {{inputs.x}} | ssh host'],
+    ['what xargs gives to a shell', 'echo {{inputs.x}} | xargs -I% sh -c %'],
+    ['what eval gets from a substitution', 'eval "$(echo {{inputs.x}})"'],
+    ['what a shell gets from a substitution', 'sh -c "$(echo {{inputs.x}})"'],
+    ['the name of a program from a substitution', '$(echo {{inputs.x}}) a'],
   ])('[ABL12] %s is no place for a value', (_, source) => {
     expect(readScriptSlots(source)).toHaveProperty('problems')
+  })
+
+  test.each([
+    ['a loop that reads from a pipe', 'echo {{inputs.x}} | while read line; do echo "$line"; done'],
+    ['a script that reads from a pipe', 'echo {{inputs.x}} | sh scripts/take.sh'],
+    ['a shell that was given code reads from a pipe', `echo {{inputs.x}} | sh -c 'cat' _ a`],
+    ['a format behind other text', 'printf "v%s{{inputs.x}}" a'],
+    ['what is printed by a format', "printf '%s' {{inputs.x}} {{inputs.y}}"],
+    ['a test of two values', '[ {{inputs.x}} = {{inputs.y}} ]'],
+    ['a variable of the own', 'export TARGET={{inputs.x}}'],
+    ['a list', 'a=(b {{inputs.x}})'],
+    ['an argument of what find runs', 'find . -exec grep {{inputs.x}} \\;'],
+    ['a group that reads', '{ cat; } <<< {{inputs.x}}'],
+    ['an escaped place in a quoted here-document', "cat <<'EOF'\n\\{{inputs.x}}\nEOF\n"],
+    ['an escaped place in single quotes', "echo '\\{{inputs.x}}'"],
+    ['a word that is also a program', 'echo {{inputs.x}} | grep at'],
+    ['a program in a lock', 'flock lock ./deploy {{inputs.x}}'],
+  ])('[ABL12] %s holds a value', (_, source) => {
+    expect(readScriptSlots(source)).not.toHaveProperty('problems')
   })
 
   test('[ABL12] a value that would end its here-document is refused, as is one with NUL', () => {

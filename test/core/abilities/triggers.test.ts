@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { agentRefusesAbility } from '../../../src/core/abilities/agents.ts'
-import { isTriggered } from '../../../src/core/abilities/triggers.ts'
+import { matchesTriggerPattern } from '../../../src/core/abilities/patterns.ts'
 
 const triggers = (keywords: string[], patterns: string[] = []) => ({
   triggers: { keywords, patterns },
@@ -19,16 +19,16 @@ describe('triggers', () => {
     ['none', triggers([], []), '', false],
     ['what comes late in a long text', triggers(['deploy']), `${' '.repeat(20_000)}deploy`, false],
   ])('[ABX3] %s', (_, ability, text, expected) => {
-    expect(isTriggered(ability, text)).toBe(expected)
+    expect(matchesTriggerPattern(ability, text)).toBe(expected)
   })
 
   it('[ABX3] an ability without triggers is never proposed', () => {
-    expect(isTriggered({}, 'deploy')).toBe(false)
+    expect(matchesTriggerPattern({}, 'deploy')).toBe(false)
   })
 
   it('[ABX3] a pattern made for backtracking takes no time', () => {
     const before = performance.now()
-    expect(isTriggered(triggers([], ['(a+)+$']), `${'a'.repeat(16_000)}b`)).toBe(false)
+    expect(matchesTriggerPattern(triggers([], ['(a+)+$']), `${'a'.repeat(16_000)}b`)).toBe(false)
     expect(performance.now() - before).toBeLessThan(2000)
   })
 })

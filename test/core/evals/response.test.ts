@@ -6,8 +6,8 @@ import {
 } from '../../../src/core/evals/response/answer.ts'
 import {
   type OpencodePart,
-  responseOfEvents,
-  responseOfMessages,
+  responseOfOpencodeEvents,
+  responseOfOpencodeMessages,
 } from '../../../src/core/evals/response/opencode.ts'
 
 const tool = (id: string, name: string, state: OpencodePart['state']): OpencodePart => ({
@@ -59,7 +59,7 @@ describe('[EVAL1] the messages of OpenCode', () => {
     ),
     assistant('m3', { ...text('p5', 'Continue'), synthetic: true }, text('p7', '')),
   ]
-  const response = responseOfMessages(messages, 77)
+  const response = responseOfOpencodeMessages(messages, 77)
 
   test('become one assistant message with the text parts of the last answer', () => {
     expect(response.outputMessages).toHaveLength(1)
@@ -104,7 +104,7 @@ describe('[EVAL1] the messages of OpenCode', () => {
       assistant('m1', tool('c1', 'read', { status: 'running' })),
       assistant('m1', tool('c1', 'read', { status: 'completed', output: 'b' })),
     ]
-    expect(responseOfMessages(twice).outputMessages[0]?.toolCalls).toEqual([
+    expect(responseOfOpencodeMessages(twice).outputMessages[0]?.toolCalls).toEqual([
       { id: 'c1', tool: 'read', output: 'b' },
     ])
   })
@@ -115,7 +115,7 @@ describe('[EVAL1] the messages of OpenCode', () => {
       costUsd: 0.75,
       durationMs: 77,
     })
-    expect(responseOfMessages([])).toEqual({
+    expect(responseOfOpencodeMessages([])).toEqual({
       outputMessages: [{ role: 'assistant', content: '', toolCalls: [] }],
     })
   })
@@ -184,7 +184,7 @@ describe('[EVAL1] [EVAL2] the events of a session', () => {
         },
       },
     ]
-    expect(responseOfEvents(events, 9)).toEqual({
+    expect(responseOfOpencodeEvents(events, 9)).toEqual({
       outputMessages: [
         {
           role: 'assistant',

@@ -7,7 +7,7 @@ import {
   Risk,
 } from '../../../src/contract/permission.ts'
 import { evaluatePermission } from '../../../src/core/policy/evaluate.ts'
-import { operationDefault } from '../../../src/core/policy/sandbox-default.ts'
+import { operationDefault } from '../../../src/core/policy/builtin-policy.ts'
 import { policyOf, request, root } from './requests.ts'
 
 // Written out, so that the test does not repeat the table of the code.

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { maxPolicyBytes, maxPolicyRules } from '../../../src/contract/policy.ts'
-import { parsePolicy } from '../../../src/core/policy/document.ts'
+import { parsePolicyDocument } from '../../../src/core/policy/document.ts'
 import { evaluatePermission } from '../../../src/core/policy/evaluate.ts'
 import {
   operationDefault,
   sandboxDefault,
   strict,
-} from '../../../src/core/policy/sandbox-default.ts'
+} from '../../../src/core/policy/builtin-policy.ts'
 import { toolRequest } from './requests.ts'
 
 const key = (n: number) => `key_${'0'.repeat(19)}${n}`
@@ -37,7 +37,7 @@ rules:
     decision: deny
 `
 
-const parse = (source: string, format?: 'yaml' | 'json') => parsePolicy(source, format)
+const parse = (source: string, format?: 'yaml' | 'json') => parsePolicyDocument(source, format)
 const errorsOf = (source: string, format?: 'yaml' | 'json') => {
   const parsed = parse(source, format)
   if (!('errors' in parsed)) throw new Error('It was accepted')

@@ -3,7 +3,7 @@ import { Operation } from '../../../src/contract/operation.ts'
 import { PermissionRequest } from '../../../src/contract/permission.ts'
 import { evaluatePermission } from '../../../src/core/policy/evaluate.ts'
 import { requestOfOperation } from '../../../src/core/policy/permission-request.ts'
-import { operationDefault, sandboxDefault } from '../../../src/core/policy/sandbox-default.ts'
+import { operationDefault, sandboxDefault } from '../../../src/core/policy/builtin-policy.ts'
 import { decideTool, place, root, toolRequest } from './requests.ts'
 
 describe('tools', () => {

@@ -11,7 +11,7 @@ import type { Policy } from '../../../src/contract/policy.ts'
 import { evaluatePermission } from '../../../src/core/policy/evaluate.ts'
 import { mustAsk, planIsolation } from '../../../src/core/policy/isolation.ts'
 import { replayDecisions } from '../../../src/core/policy/replay.ts'
-import { operationDefault, sandboxDefault } from '../../../src/core/policy/sandbox-default.ts'
+import { operationDefault, sandboxDefault } from '../../../src/core/policy/builtin-policy.ts'
 import { decideCommand, policyOf, request, root, toolRequest } from './requests.ts'
 import { seedsOf } from '../../support/random.ts'
 

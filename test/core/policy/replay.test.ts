@@ -3,7 +3,7 @@ import { GateRules } from '../../../src/contract/session.ts'
 import { ruleApprovalTerms } from '../../../src/core/policy/rules.ts'
 import { evaluatePermission, withGateRules } from '../../../src/core/policy/evaluate.ts'
 import { type Recorded, replayDecisions } from '../../../src/core/policy/replay.ts'
-import { sandboxDefault } from '../../../src/core/policy/sandbox-default.ts'
+import { sandboxDefault } from '../../../src/core/policy/builtin-policy.ts'
 import { policyOf, toolRequest } from './requests.ts'
 
 const asked: [string, unknown][] = [

@@ -2,7 +2,7 @@ import type { PermissionRequest } from '../../../src/contract/permission.ts'
 import { PolicyDocument, type Policy } from '../../../src/contract/policy.ts'
 import { evaluatePermission } from '../../../src/core/policy/evaluate.ts'
 import { type RequestContext, requestOfTool } from '../../../src/core/policy/permission-request.ts'
-import { sandboxDefault } from '../../../src/core/policy/sandbox-default.ts'
+import { sandboxDefault } from '../../../src/core/policy/builtin-policy.ts'
 
 export const root = '/home/user/work'
 export const place: RequestContext = {

@@ -52,6 +52,11 @@ const programs: Record<string, Program> = {
     // Before 1.68 it knows no sparse registry.
     isNewEnough: "cargo --version | grep -qE ' 1[.](6[89]|[789][0-9]|[0-9]{3})'",
   },
+  go: {
+    command: (url) =>
+      `cd module && GOPROXY=${url}/go GOSUMDB=off GOFLAGS=-mod=mod go run . 2>/dev/null && wc -l <go.sum`,
+    says: 'from go\n2',
+  },
   'curl to another host': {
     command: (url) =>
       `curl -sS --proxy "$SOCKS_PROXY" ${url.replace(host, 'other.test')}/hello 2>&1 | grep -o '(2)'; curl -s -o /dev/null -w '%{http_code}' ${url.replace(host, 'other.test')}/hello`,
@@ -72,6 +77,15 @@ describe.each(someOf(kinds))('[WALL16] in an enclosure made by %s', (kind) => {
     writeFileSync(
       join(workspace, 'crate/Cargo.toml'),
       '[package]\nname = "two"\nversion = "1.0.0"\nedition = "2021"\n[dependencies]\nleft = { version = "1", registry = "own" }\n',
+    )
+    mkdirSync(join(workspace, 'module'))
+    writeFileSync(
+      join(workspace, 'module/go.mod'),
+      'module two\n\ngo 1.19\n\nrequire left.test/left v1.0.0\n',
+    )
+    writeFileSync(
+      join(workspace, 'module/main.go'),
+      'package main\n\nimport (\n\t"fmt"\n\t"left.test/left"\n)\n\nfunc main() { fmt.Println(left.Said) }\n',
     )
     const url = `http://${host}:${server.port}`
     const steps = Object.entries(programs).map(

@@ -8,8 +8,8 @@ import { tellEvalEvent } from '../record/events.ts'
 import type { Given, Progress } from '../providers/provider.ts'
 import type { Providers } from '../providers/providers.ts'
 import type { EvalRunKernel } from '../record/kernel.ts'
-import { loadEvalRunCase, loadEvalRunTarget } from '../record/record.ts'
-import { endAttemptWithError, leaveAttemptSession } from './ending.ts'
+import { loadRecordedEvalCase, loadRecordedEvalTarget } from '../record/record.ts'
+import { endEvalAttemptWithError, leaveEvalAttempt } from './ending.ts'
 import { endEvalRun, attemptShare, stopEvalRun } from './run-end.ts'
 import type { Judging } from './judging.ts'
 import {
@@ -17,7 +17,7 @@ import {
   hasAttemptsUnderWay,
   hasOpenAttempts,
   loadEvalAttempt,
-  nextPendingAttempt,
+  nextPendingEvalAttempt,
   attemptSubject,
 } from '../record/attempts.ts'
 
@@ -54,7 +54,7 @@ export class Attempts implements Room {
     const run = this.#kernel.run()
     if (!hasOpenAttempts(sql)) return endEvalRun(sql, now, this.#kernel.ports.config.retentionMs)
     if (run.status !== 'running') return
-    const rows = nextPendingAttempt(sql, run.workers)
+    const rows = nextPendingEvalAttempt(sql, run.workers)
     if (rows.length === 0) return
     const share = attemptShare(sql, run, rows.length)
     if (share !== 0) for (const row of rows) begin(sql, now, row, share)
@@ -82,12 +82,12 @@ export class Attempts implements Room {
 
   #given(attempt: AttemptRow): Given {
     const { sql } = this.#kernel.ports
-    const target = loadEvalRunTarget(sql, attempt.target)
+    const target = loadRecordedEvalTarget(sql, attempt.target)
     if (target === null) throw new Error(`The run has no target "${attempt.target}"`)
     return {
       run: this.#kernel.run(),
       target,
-      evalCase: loadEvalRunCase(sql, attempt.case_id),
+      evalCase: loadRecordedEvalCase(sql, attempt.case_id),
       attempt,
     }
   }
@@ -126,7 +126,7 @@ export class Attempts implements Room {
       clearDeadline(sql, `attempt:${row.n}`)
       if (failed.isTimeout && row.attempt < target.maxRetries)
         return beginAnew(sql, now, row, failed.error, spentMicros)
-      endAttemptWithError(sql, now, row, failed.error, spentMicros)
+      endEvalAttemptWithError(sql, now, row, failed.error, spentMicros)
     })
   }
 
@@ -139,7 +139,7 @@ export class Attempts implements Room {
     const spent = (await provider.spentMicros?.(given)) ?? 0
     this.#kernel.commit((sql, now) => {
       clearDeadline(sql, `attempt:${row.n}`)
-      endAttemptWithError(sql, now, row, reason, spent)
+      endEvalAttemptWithError(sql, now, row, reason, spent)
     })
   }
 
@@ -180,7 +180,7 @@ function beginAnew(
   reason: string,
   spentMicros: number,
 ): void {
-  leaveAttemptSession(sql, now, row)
+  leaveEvalAttempt(sql, now, row)
   sql.run(
     `update attempts set state = 'pending', attempt = attempt + 1, session_id = null, turn_id = null, due_at = null,
        reserved_micros = 0, spent_micros = spent_micros + ? where n = ?`,

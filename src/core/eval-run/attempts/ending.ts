@@ -4,11 +4,11 @@ import { addToOutbox } from '../../actor/outbox.ts'
 import type { Sql } from '../../ports.ts'
 import { type Attempted, errorResultRow } from '../../evals/results/rows.ts'
 import { tellEvalEvent } from '../record/events.ts'
-import { loadEvalRunCase, loadEvalRun } from '../record/record.ts'
+import { loadRecordedEvalCase, loadEvalRunRecord } from '../record/record.ts'
 import { type AttemptRow, attemptSubject } from '../record/attempts.ts'
 
 /** Inside a commit. The one place where an attempt ends: it has its result, and is never begun again. */
-export function endAttempt(
+export function endEvalAttempt(
   sql: Sql,
   now: number,
   row: AttemptRow,
@@ -45,22 +45,22 @@ export function endAttempt(
     row: JSON.stringify(result),
     createdAt: now,
   })
-  leaveAttemptSession(sql, now, row)
+  leaveEvalAttempt(sql, now, row)
   setDeadline(sql, 'plan', now)
 }
 
 /** Its session is closed, and deleted with the run. */
-export function leaveAttemptSession(sql: Sql, now: number, { n, session_id }: AttemptRow): void {
+export function leaveEvalAttempt(sql: Sql, now: number, { n, session_id }: AttemptRow): void {
   if (session_id === null) return
   sql.run('insert or ignore into sessions (id, n) values (?, ?)', session_id, n)
   setDeadline(sql, 'close', now)
 }
 
 /** Which attempt a result is about. */
-export function endedAttempt(sql: Sql, now: number, row: AttemptRow): Attempted {
-  const { dataset } = loadEvalRun(sql)
+export function endedEvalAttempt(sql: Sql, now: number, row: AttemptRow): Attempted {
+  const { dataset } = loadEvalRunRecord(sql)
   return {
-    case: loadEvalRunCase(sql, row.case_id),
+    case: loadRecordedEvalCase(sql, row.case_id),
     dataset,
     target: row.target,
     attempt: row.repetition,
@@ -70,12 +70,12 @@ export function endedAttempt(sql: Sql, now: number, row: AttemptRow): Attempted 
 }
 
 /** Inside a commit: it gave nothing to score. */
-export function endAttemptWithError(
+export function endEvalAttemptWithError(
   sql: Sql,
   now: number,
   row: AttemptRow,
   error: string,
   spentMicros = 0,
 ): void {
-  endAttempt(sql, now, row, errorResultRow(endedAttempt(sql, now, row), error), spentMicros)
+  endEvalAttempt(sql, now, row, errorResultRow(endedEvalAttempt(sql, now, row), error), spentMicros)
 }

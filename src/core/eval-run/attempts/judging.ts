@@ -3,12 +3,12 @@ import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import { scoreRequests } from '../../evals/evaluators/score.ts'
 import { responseWithoutRoot } from '../../evals/response/answer.ts'
 import { scoredResultRow } from '../../evals/results/rows.ts'
-import { loadEvalRunTarget } from '../record/record.ts'
+import { loadRecordedEvalTarget } from '../record/record.ts'
 import { attemptFindings, loadEvalAttempt, attemptResponse } from '../record/attempts.ts'
 import type { Given } from '../providers/provider.ts'
 import type { Providers } from '../providers/providers.ts'
 import type { EvalRunKernel } from '../record/kernel.ts'
-import { endedAttempt, endAttempt } from './ending.ts'
+import { endedEvalAttempt, endEvalAttempt } from './ending.ts'
 
 /** How soon it is looked whether a finding is there. */
 const againMs = 250
@@ -49,8 +49,8 @@ export class Judging {
     this.#kernel.commit((sql, now) => {
       clearDeadline(sql, `attempt:${attempt.n}`)
       const row = loadEvalAttempt(sql, attempt.n)
-      const result = scoredResultRow(endedAttempt(sql, now, row), response, findings)
-      endAttempt(sql, now, row, result, spent)
+      const result = scoredResultRow(endedEvalAttempt(sql, now, row), response, findings)
+      endEvalAttempt(sql, now, row, result, spent)
     })
   }
 
@@ -77,7 +77,7 @@ export class Judging {
     const failed = (message: string) => ({ kind: 'failed' as const, message })
     if (name === undefined)
       return failed(`Target "${target.name}" has no judge: name an http target as judge_target`)
-    const judge = loadEvalRunTarget(this.#kernel.ports.sql, name)
+    const judge = loadRecordedEvalTarget(this.#kernel.ports.sql, name)
     if (judge?.provider !== 'http') return failed(`The judge "${name}" is no http target`)
     if (judge.name === target.name) return failed(`Target "${name}" cannot judge itself`)
     const used = (await this.#providers.of(target).spentMicros?.(given)) ?? 0

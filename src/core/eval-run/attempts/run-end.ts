@@ -5,10 +5,10 @@ import { clearDeadline, ensureDeadline, setDeadline } from '../../actor/deadline
 import { addToOutbox } from '../../actor/outbox.ts'
 import { hashText } from '../../hash.ts'
 import type { Sql } from '../../ports.ts'
-import { endAttemptWithError } from './ending.ts'
+import { endEvalAttemptWithError } from './ending.ts'
 import { type AttemptRow, countEvalAttempts, hasOpenAttempts } from '../record/attempts.ts'
 import { tellEvalEvent } from '../record/events.ts'
-import { loadEvalRun, type EvalRunRecord, evalRunTargets } from '../record/record.ts'
+import { loadEvalRunRecord, type EvalRunRecord, recordedEvalTargets } from '../record/record.ts'
 
 const micros = 1_000_000
 
@@ -34,12 +34,12 @@ export function stopEvalRun(
   status: Extract<EvalRunStatus, 'cancelled' | 'stopped'>,
   reason: string,
 ): void {
-  if (loadEvalRun(sql).status !== 'running') return
+  if (loadEvalRunRecord(sql).status !== 'running') return
   sql.run('update eval_run set status = ?, reason = ?', status, reason)
   for (const row of sql.all<AttemptRow>(
     `select * from attempts where state <> 'done' order by n`,
   )) {
-    if (row.state === 'pending') endAttemptWithError(sql, now, row, reason)
+    if (row.state === 'pending') endEvalAttemptWithError(sql, now, row, reason)
     else setDeadline(sql, `attempt:${row.n}`, now)
   }
   setDeadline(sql, 'plan', now)
@@ -47,7 +47,7 @@ export function stopEvalRun(
 
 /** Inside a commit: every attempt has its result. */
 export function endEvalRun(sql: Sql, now: number, retentionMs: number): void {
-  const run = loadEvalRun(sql)
+  const run = loadEvalRunRecord(sql)
   if (run.endedAt !== null || hasOpenAttempts(sql)) return
   const status = run.status === 'running' ? 'completed' : run.status
   sql.run('update eval_run set status = ?, ended_at = ?, hash = ?', status, now, hashOf(sql, run))
@@ -75,7 +75,7 @@ function triedByAll(sql: Sql): (RegistryRevision & { target: string })[] {
 
 /** How the run stands, on its way to libSQL. */
 export function projectEvalRun(sql: Sql, now: number): void {
-  const run = loadEvalRun(sql)
+  const run = loadEvalRunRecord(sql)
   if (run.status === 'erased') return
   const { total, passed, errors, score } = countEvalAttempts(sql)
   addToOutbox(sql, now, 'eval_run', {
@@ -83,7 +83,7 @@ export function projectEvalRun(sql: Sql, now: number): void {
     memberId: run.memberId,
     dataset: run.dataset,
     digest: run.digest,
-    targets: JSON.stringify(evalRunTargets(sql)),
+    targets: JSON.stringify(recordedEvalTargets(sql)),
     status: run.status,
     reason: run.reason,
     attempts: total,

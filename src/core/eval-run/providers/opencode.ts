@@ -2,7 +2,7 @@ import type { ProviderResponse } from '../../../contract/eval-response.ts'
 import type { OpencodeTarget } from '../../../contract/eval-target.ts'
 import type { SessionEvent } from '../../../contract/events.ts'
 import type { Turn } from '../../../contract/turn.ts'
-import { responseOfEvents } from '../../evals/response/opencode.ts'
+import { responseOfOpencodeEvents } from '../../evals/response/opencode.ts'
 import type { EvalRunKernel } from '../record/kernel.ts'
 import { tellEvalEvent } from '../record/events.ts'
 import { attemptSubject } from '../record/attempts.ts'
@@ -98,7 +98,7 @@ export class Opencode implements Provider<OpencodeTarget> {
     }
     const events = await this.#events(given, sessionId)
     this.#warn(given, events)
-    const response = responseOfEvents(events, (turn.endedAt ?? 0) - (turn.startedAt ?? 0))
+    const response = responseOfOpencodeEvents(events, (turn.endedAt ?? 0) - (turn.startedAt ?? 0))
     const costUsd = (await this.#sandbox.spentMicros(given)) / 1_000_000
     return { kind: 'answered', response: { ...shortened(response), costUsd } }
   }

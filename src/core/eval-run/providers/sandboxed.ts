@@ -7,8 +7,8 @@ import type { OperationRecord } from '../../../contract/operation.ts'
 import type { RegistryRevision } from '../../../contract/promotion.ts'
 import { SessionCreate } from '../../../contract/session.ts'
 import { hashText } from '../../hash.ts'
-import { parsePolicy } from '../../policy/document.ts'
-import { policyFrom } from '../../policy/sandbox-default.ts'
+import { parsePolicyDocument } from '../../policy/document.ts'
+import { policyFromBuiltin } from '../../policy/builtin-policy.ts'
 import type { AttemptCommand } from '../../session/evals/evals.ts'
 import type { AttemptTerms } from '../../session/record/attempt-terms.ts'
 import { tellEvalEvent } from '../record/events.ts'
@@ -258,12 +258,12 @@ const triedPolicy = ({ target }: Given<SandboxTarget>): RegistryRevision[] =>
 
 function policyOf({ policy, name }: OpencodeTarget): AttemptTerms['policy'] {
   if (policy === undefined) return null
-  const parsed = parsePolicy(policy, 'yaml')
+  const parsed = parsePolicyDocument(policy, 'yaml')
   if ('errors' in parsed)
     throw new TypeError(
       `The policy of target '${name}' cannot be read: ${parsed.errors[0]?.message}`,
     )
-  return policyFrom(parsed.policy, 1)
+  return policyFromBuiltin(parsed.policy, 1)
 }
 
 function sessionOf({ run, attempt, target, evalCase }: Given<SandboxTarget>) {

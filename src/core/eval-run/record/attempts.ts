@@ -39,7 +39,7 @@ export function loadEvalAttempt(sql: Sql, n: number): AttemptRow {
 const underWay = `state in ('starting', 'working', 'judging')`
 
 /** Those that may begin now, in their order: each target has its own limit, and the run has one for all. */
-export function nextPendingAttempt(sql: Sql, workers: number): AttemptRow[] {
+export function nextPendingEvalAttempt(sql: Sql, workers: number): AttemptRow[] {
   const targets = sql.all<{ name: string; workers: number; busy: number }>(
     `select name, body ->> '$.workers' as workers,
        (select count(*) from attempts where target = name and ${underWay}) as busy

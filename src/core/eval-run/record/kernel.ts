@@ -4,7 +4,7 @@ import type { Written } from '../../actor/writes.ts'
 import type { LogFields, Sql } from '../../ports.ts'
 import { evalRunLadder } from '../rungs/ladder.ts'
 import type { EvalRunPorts } from './ports.ts'
-import { loadEvalRun, type EvalRunRecord } from './record.ts'
+import { loadEvalRunRecord, type EvalRunRecord } from './record.ts'
 
 /** The kernel of an eval run. It keeps the run's own row at hand; before the run is made it leaves no trace. */
 export class EvalRunKernel extends Kernel<EvalRunPorts> {
@@ -31,7 +31,7 @@ export class EvalRunKernel extends Kernel<EvalRunPorts> {
 
   run(): EvalRunRecord {
     if (!this.created) throw new AppError('not_found', 'No such eval run')
-    this.#run ??= loadEvalRun(this.ports.sql)
+    this.#run ??= loadEvalRunRecord(this.ports.sql)
     return this.#run
   }
 

@@ -64,7 +64,7 @@ interface RunRow {
   ended_at: number | null
 }
 
-export function insertEvalRun(sql: Sql, now: number, plan: NewEvalRun): void {
+export function insertEvalRunRecord(sql: Sql, now: number, plan: NewEvalRun): void {
   const { caller } = plan
   sql.run(
     `insert into eval_run (id, organisation_id, project, dataset, digest, caller, member_id, workers, budget, stream_logs,
@@ -102,7 +102,7 @@ export function insertEvalRun(sql: Sql, now: number, plan: NewEvalRun): void {
     )
 }
 
-export function loadEvalRun(sql: Sql): EvalRunRecord {
+export function loadEvalRunRecord(sql: Sql): EvalRunRecord {
   const [row] = sql.all<RunRow>('select * from eval_run')
   if (!row) throw new Error('The run has no row')
   return {
@@ -126,18 +126,18 @@ export function loadEvalRun(sql: Sql): EvalRunRecord {
   }
 }
 
-export function evalRunTargets(sql: Sql): string[] {
+export function recordedEvalTargets(sql: Sql): string[] {
   return sql
     .all<{ name: string }>('select name from targets where is_run = 1 order by n')
     .map(({ name }) => name)
 }
 
-export function loadEvalRunTarget(sql: Sql, name: string): Target | null {
+export function loadRecordedEvalTarget(sql: Sql, name: string): Target | null {
   const [row] = sql.all<{ body: string }>('select body from targets where name = ?', name)
   return row ? (JSON.parse(row.body) as Target) : null
 }
 
-export function loadEvalRunCase(sql: Sql, id: string): EvalCase {
+export function loadRecordedEvalCase(sql: Sql, id: string): EvalCase {
   const [row] = sql.all<{ body: string }>('select body from cases where id = ?', id)
   if (!row) throw new Error(`The run has no case "${id}"`)
   return JSON.parse(row.body) as EvalCase

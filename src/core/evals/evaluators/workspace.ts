@@ -7,7 +7,7 @@ import type {
   PolicyKept,
 } from '../../../contract/eval-evaluator.ts'
 import type { EvaluatorAnswer } from '../../../contract/eval-request.ts'
-import { matchesPath, pathGlob } from '../../policy/matching/globs.ts'
+import { matchesPathGlob, pathGlob } from '../../policy/matching/globs.ts'
 import { scoredEither, scoredMiss, type Scored, scoredShare, scoredText } from './scored.ts'
 import { scoreTextMatch } from './texts.ts'
 
@@ -82,7 +82,9 @@ export function scoreWorkspaceDiff(config: DiffScope, { paths }: Answer<'changes
   if (paths.length === 0)
     return scoredEither(!config.changesRequired, 'Nothing was changed', 'Nothing was changed')
   const fits = (globs: readonly string[], path: string) =>
-    globs.find((glob) => matchesPath(pathGlob(glob), `${root}/${path}`, { workspaceRoot: root }))
+    globs.find((glob) =>
+      matchesPathGlob(pathGlob(glob), `${root}/${path}`, { workspaceRoot: root }),
+    )
   const checks = paths.map((path) => {
     const denied = fits(config.deny, path)
     if (denied !== undefined)

@@ -87,7 +87,7 @@ class Turn {
 }
 
 /** From OpenCode's messages of the turn. Reasoning is no content, and a synthetic text is not the model's. */
-export function responseOfMessages(
+export function responseOfOpencodeMessages(
   messages: readonly OpencodeMessage[],
   durationMs?: number,
 ): ProviderResponse {
@@ -158,7 +158,7 @@ type ToolData = PartData & {
 }
 
 /** From the events of the session, in order. Sub-agents work in sessions of their own: their calls are inside of `task`. */
-export function responseOfEvents(
+export function responseOfOpencodeEvents(
   events: readonly TurnEvent[],
   durationMs?: number,
 ): ProviderResponse {

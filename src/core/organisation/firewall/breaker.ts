@@ -2,7 +2,7 @@ import type { Breaker, Firewall } from '../../../contract/limits.ts'
 import type { ProviderName } from '../../../contract/sandbox.ts'
 import type { Sql } from '../../ports.ts'
 import { addAction } from '../record/actions.ts'
-import { type Refusal, organisationRefusal, type SandboxClaim } from '../record/api.ts'
+import { type Refusal, organisationApiRefusal, type SandboxClaim } from '../record/api.ts'
 
 /**
  * The breaker of each provider: after several sandboxes in a row that never connected, it refuses places of this
@@ -36,10 +36,13 @@ export function breakerRefusal(sql: Sql, now: number, provider: ProviderName): R
   const why = `the last ${row.failures} sandboxes of provider "${provider}" never connected`
   const hint = `Check it with POST /v1/providers/${provider}/check`
   if (row.openUntil > now) {
-    return organisationRefusal(`${why}, so it is left alone for a while. ${hint}`, row.openUntil)
+    return organisationApiRefusal(`${why}, so it is left alone for a while. ${hint}`, row.openUntil)
   }
   if (row.trial === null || (row.trialUntil ?? 0) <= now) return null
-  return organisationRefusal(`${why}, and one sandbox is trying it now. ${hint}`, now + trialLookMs)
+  return organisationApiRefusal(
+    `${why}, and one sandbox is trying it now. ${hint}`,
+    now + trialLookMs,
+  )
 }
 
 /** A place was given: if the breaker is half open, this is its trial. */

@@ -50,7 +50,7 @@ export function hearEnding(
   addAction(sql, now, { action: 'sandbox.killed', actor: 'kill-switch', sandbox: row, reason })
 }
 
-export function sandboxConnected(
+export function connectedWithoutEnding(
   sql: Sql,
   now: number,
   sessionId: string,

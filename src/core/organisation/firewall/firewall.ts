@@ -10,7 +10,7 @@ import {
   deploymentLimits,
   effectiveLimits,
   loadFirewallLimits,
-  firewallPrices,
+  limitPrices,
   refuseLimitsAbove,
   saveFirewallLimits,
   limitsUsage,
@@ -68,7 +68,7 @@ function viewLimits(
     defaults: deploymentLimits(firewall),
     usage: limitsUsage(sql, now, project),
     breakers: listBreakers(sql, now),
-    prices: firewallPrices(firewall),
+    prices: limitPrices(firewall),
     pricesAsOf: listPricesAsOf,
     killed: killSwitchReason(sql) !== null,
   }

@@ -32,7 +32,7 @@ export function deploymentLimits(firewall: Firewall): Limits {
   return complete(defaultLimits, firewall)
 }
 
-export function firewallPrices(firewall: Firewall): Prices {
+export function limitPrices(firewall: Firewall): Prices {
   return { ...listPrices, ...firewall.prices }
 }
 

@@ -3,13 +3,13 @@ import { ensureDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
 import {
   type Refusal,
-  organisationRefusal,
+  organisationApiRefusal,
   type Reservation,
   type SandboxClaim,
 } from '../record/api.ts'
 import { breakerRefusal, noteBreakerTrial } from './breaker.ts'
 import { switchRefusal } from './switches.ts'
-import { firewallPrices, type Scope, limitScopes, startOfDay } from './limits.ts'
+import { limitPrices, type Scope, limitScopes, startOfDay } from './limits.ts'
 import {
   reservedOn,
   countReservationAttempt,
@@ -49,7 +49,7 @@ export function takePlace(
   if (held) return giveAgain(sql, now, held)
   const booking = decidePlace(sql, now, firewall, claim)
   if (!booking.granted) return booking
-  const price = firewallPrices(firewall)[claim.provider]
+  const price = limitPrices(firewall)[claim.provider]
   noteBreakerTrial(sql, now, claim)
   const until = now + (booking.lifetimeSeconds + startSeconds) * 1000
   insertReservation(sql, now, { ...claim, price, until, orphan: false })
@@ -67,7 +67,7 @@ export function decidePlace(
   const scopes = limitScopes(sql, firewall, project)
   const refusal =
     breakerRefusal(sql, now, provider) ?? firstRefusal(scopes, (s) => countRefusal(sql, now, s))
-  return refusal ?? decideBooking(sql, now, scopes, firewallPrices(firewall)[provider])
+  return refusal ?? decideBooking(sql, now, scopes, limitPrices(firewall)[provider])
 }
 
 /** The place is held already: the answer was lost, or the provider is asked once more. */
@@ -76,13 +76,13 @@ function giveAgain(sql: Sql, now: number, held: ReservationRow): Reservation {
   const { until, attempts } = held
   const lifetimeSeconds = Math.floor(((until ?? 0) - now) / 1000) - startSeconds
   if (lifetimeSeconds < leastLifetimeSeconds) {
-    return organisationRefusal(
+    return organisationApiRefusal(
       'this sandbox has ended or its time is over: replace it by a new one',
       null,
     )
   }
   if (attempts >= maxAttempts) {
-    return organisationRefusal(`it was tried ${attempts} times: replace it by a new one`, null)
+    return organisationApiRefusal(`it was tried ${attempts} times: replace it by a new one`, null)
   }
   countReservationAttempt(sql, held)
   return { granted: true, lifetimeSeconds }
@@ -175,7 +175,7 @@ const units: Record<LimitName, string> = {
 function limitRefusal(scope: Scope, name: LimitName, retryAt: number | null): Refusal {
   const where = scope.project === null ? 'organisation' : `project "${scope.project}"`
   const path = scope.project === null ? '' : `?project=${scope.project}`
-  return organisationRefusal(
+  return organisationApiRefusal(
     `all ${scope.limits[name]} ${units[name]} (limit ${name} of the ${where}). ` +
       `Stop sandboxes, wait, or raise the limit with PUT /v1/limits${path}`,
     retryAt,

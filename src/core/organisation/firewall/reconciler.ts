@@ -5,7 +5,7 @@ import { addAction } from '../record/actions.ts'
 import { recordEnding } from './endings.ts'
 import type { OrganisationKernel } from '../record/kernel.ts'
 import { killSwitchReason } from './switches.ts'
-import { firewallPrices } from './limits.ts'
+import { limitPrices } from './limits.ts'
 import {
   endReservation,
   findReservation,
@@ -101,7 +101,7 @@ export class Reconciler {
 
   /** From here on it takes a place and its time is booked, as for everything that runs. */
   #adopt(sql: Sql, now: number, provider: ProviderName, { sessionId, generation }: Names): void {
-    const price = firewallPrices(this.#kernel.ports.firewall)[provider]
+    const price = limitPrices(this.#kernel.ports.firewall)[provider]
     const row = { sessionId, generation, provider, project: '', price, until: null, orphan: true }
     insertReservation(sql, now, row)
   }

@@ -2,7 +2,7 @@ import type { KillSwitch, KillSwitchChange } from '../../../contract/kill-switch
 import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
 import { addAction } from '../record/actions.ts'
-import { type DeploymentSwitch, type Refusal, organisationRefusal } from '../record/api.ts'
+import { type DeploymentSwitch, type Refusal, organisationApiRefusal } from '../record/api.ts'
 import { countLiveReservations } from './reservations.ts'
 
 /**
@@ -84,7 +84,7 @@ export function switchRefusal(sql: Sql, now: number): Refusal | null {
   const reason = killSwitchReason(sql)
   if (reason === null) return null
   const words = `${reason.charAt(0).toLowerCase()}${reason.slice(1)}. It must be lifted first`
-  return organisationRefusal(words, now + askAgainMs)
+  return organisationApiRefusal(words, now + askAgainMs)
 }
 
 export function viewSwitch(sql: Sql, now: number): KillSwitch {

@@ -1,5 +1,5 @@
 import type { Firewall, Limits, WorstCase } from '../../../contract/limits.ts'
-import { firewallPrices } from './limits.ts'
+import { limitPrices } from './limits.ts'
 import { maxAttempts, startSeconds } from './places.ts'
 
 /**
@@ -16,7 +16,7 @@ export function worstCase(firewall: Firewall, limits: Limits, project: string | 
     // Those of the day before go on into this one.
     ((sandboxesPerDay + concurrentSandboxes) * (lifetimeSeconds + startSeconds)) / 3600,
   )
-  const byProvider = Object.entries(firewallPrices(firewall)).map(
+  const byProvider = Object.entries(limitPrices(firewall)).map(
     ([name, price]) => [name, Math.min(limits.moneyPerDay, sandboxHoursPerDay * price)] as const,
   )
   return {

@@ -8,11 +8,11 @@ import type { WarmPlan } from '../record/ports.ts'
 import { decidePlace } from '../firewall/places.ts'
 import { countLiveReservations, countReserved, hourMs } from '../firewall/reservations.ts'
 import {
-  countPlacelessRows,
+  countPlacelessInPools,
   findPool,
-  findWarmRow,
+  findPoolRow,
   listPools,
-  moveWarmRow,
+  movePoolRow,
   putOffPool,
   waitingPoolRows,
 } from './rows.ts'
@@ -45,7 +45,7 @@ export function decideGrowth(
   }
   const scopes = limitScopes(sql, firewall, project)
   const left = Math.min(freePlaces(sql, now, scopes), leftThisHour(sql, now, scopes))
-  const free = left - countPlacelessRows(sql)
+  const free = left - countPlacelessInPools(sql)
   // After a failure one at a time tries whether it works again.
   const most = pool.failures > 0 ? 1 - startingOf(sql, configurationId) : short
   return Math.max(0, Math.min(short, free, most))
@@ -79,7 +79,7 @@ export function yieldPoolPlace(
   firewall: Firewall,
   claim: SandboxClaim,
 ): void {
-  const own = findWarmRow(sql, claim.sessionId)
+  const own = findPoolRow(sql, claim.sessionId)
   if (own && own.claimedFor === null) return
   const full = limitScopes(sql, firewall, claim.project).filter(
     (s) => freePlaces(sql, now, [s]) <= 0,
@@ -89,7 +89,7 @@ export function yieldPoolPlace(
   for (const pool of listPools(sql)) {
     const [row] = helps(pool.project) ? waitingPoolRows(sql, pool.configurationId) : []
     if (!row) continue
-    moveWarmRow(sql, now, row.sessionId, 'dropped')
+    movePoolRow(sql, now, row.sessionId, 'dropped')
     setDeadline(sql, 'warm', now)
     const reason = 'Its place was needed for a session'
     putOffPool(sql, pool.configurationId, { ...pool, retryAt: now + yieldMs, reason })

@@ -10,13 +10,13 @@ import { claimWarm, warmFailed, returnWarm, warmChanged } from './warm-sessions.
 import { decideGrowth } from './growth.ts'
 import {
   deletePool,
-  deleteWarmRow,
+  deletePoolRow,
   ensurePool,
   findPool,
-  findWarmRow,
-  insertWarmRow,
+  findPoolRow,
+  insertPoolRow,
   listPools,
-  moveWarmRow,
+  movePoolRow,
   type PoolRow,
   putOffPool,
   rowsInPool,
@@ -105,7 +105,7 @@ class WarmPools {
   #end(configurationId: string): void {
     this.#kernel.commit((sql, now) => {
       for (const { sessionId } of waitingPoolRows(sql, configurationId))
-        moveWarmRow(sql, now, sessionId, 'dropped')
+        movePoolRow(sql, now, sessionId, 'dropped')
       deletePool(sql, configurationId)
     })
   }
@@ -119,11 +119,11 @@ class WarmPools {
     const excess = fitting.slice(0, Math.max(0, fitting.length - size))
     for (const row of rows)
       if (row.version !== version || excess.includes(row))
-        moveWarmRow(sql, now, row.sessionId, 'dropped')
+        movePoolRow(sql, now, row.sessionId, 'dropped')
     const short = size - fitting.length
     const growth = decideGrowth(sql, now, this.#kernel.ports.firewall, plan, short)
     for (const sessionId of freshIds.slice(0, growth))
-      insertWarmRow(sql, now, { sessionId, configurationId, version })
+      insertPoolRow(sql, now, { sessionId, configurationId, version })
     if ((findPool(sql, configurationId)?.retryAt ?? 0) > now) return []
     return waitingPoolRows(sql, configurationId).filter(({ state }) => state === 'new')
   }
@@ -132,8 +132,8 @@ class WarmPools {
     try {
       await this.#kernel.ports.session(sessionId).self.create({ ...create, sessionId, warm: true })
       this.#kernel.commit((sql, now) => {
-        if (findWarmRow(sql, sessionId)?.state === 'new')
-          moveWarmRow(sql, now, sessionId, 'starting')
+        if (findPoolRow(sql, sessionId)?.state === 'new')
+          movePoolRow(sql, now, sessionId, 'starting')
       })
     } catch (error) {
       this.#warn('Cannot make a warm session', configurationId, error)
@@ -141,7 +141,7 @@ class WarmPools {
         const code = errorCodeOf(error)
         warmFailed(sql, now, configurationId, shorten(messageOf(error)))
         // A refusal has made nothing. After any other failure it may be there, and is made again.
-        if (code !== undefined && !errorTable[code].retryable) deleteWarmRow(sql, sessionId)
+        if (code !== undefined && !errorTable[code].retryable) deletePoolRow(sql, sessionId)
       })
     }
   }
@@ -150,8 +150,8 @@ class WarmPools {
     try {
       const isGone = await this.#dropSession(sessionId)
       this.#kernel.commit((sql, now) => {
-        if (isGone) deleteWarmRow(sql, sessionId)
-        else moveWarmRow(sql, now, sessionId, 'adopted')
+        if (isGone) deletePoolRow(sql, sessionId)
+        else movePoolRow(sql, now, sessionId, 'adopted')
       })
     } catch (error) {
       this.#warn('Cannot drop a warm session, will try again', configurationId, error)
@@ -189,10 +189,10 @@ class WarmPools {
 
 function tidy(sql: Sql, now: number): void {
   for (const { sessionId } of rowsInPool(sql, 'adopted', now - keepCreationsMs))
-    deleteWarmRow(sql, sessionId)
+    deletePoolRow(sql, sessionId)
   for (const state of ['new', 'starting'] as const)
     for (const { sessionId } of rowsInPool(sql, state, now - startMs))
-      moveWarmRow(sql, now, sessionId, 'dropped')
+      movePoolRow(sql, now, sessionId, 'dropped')
 }
 
 /** Unless somebody has set it anew meanwhile: then it is due already. */

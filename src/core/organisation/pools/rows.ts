@@ -104,7 +104,7 @@ export function rowsInPool(
   )
 }
 
-export function findWarmRow(sql: Sql, sessionId: string): WarmRow | undefined {
+export function findPoolRow(sql: Sql, sessionId: string): WarmRow | undefined {
   return sql.all<WarmRow>(`select ${columns} from warm_sessions where session_id = ?`, sessionId)[0]
 }
 
@@ -129,7 +129,7 @@ export function firstReadyInPool(
   )[0]
 }
 
-export function insertWarmRow(
+export function insertPoolRow(
   sql: Sql,
   now: number,
   row: Pick<WarmRow, 'sessionId' | 'configurationId' | 'version'>,
@@ -145,7 +145,7 @@ export function insertWarmRow(
   )
 }
 
-export function moveWarmRow(sql: Sql, now: number, sessionId: string, state: WarmRowState): void {
+export function movePoolRow(sql: Sql, now: number, sessionId: string, state: WarmRowState): void {
   sql.run(
     `update warm_sessions set changed_at = ?1, state = ?2,
        ready_at = case when ?2 = 'ready' then coalesce(ready_at, ?1) else ready_at end
@@ -160,12 +160,12 @@ export function setPoolClaim(sql: Sql, sessionId: string, creationId: string | n
   sql.run('update warm_sessions set claimed_for = ? where session_id = ?', creationId, sessionId)
 }
 
-export function deleteWarmRow(sql: Sql, sessionId: string): void {
+export function deletePoolRow(sql: Sql, sessionId: string): void {
   sql.run('delete from warm_sessions where session_id = ?', sessionId)
 }
 
 /** They will ask for a place, and hold none yet. */
-export function countPlacelessRows(sql: Sql): number {
+export function countPlacelessInPools(sql: Sql): number {
   const [row] = sql.all<{ count: number }>(
     `select count(*) as count from warm_sessions where state in ('new', 'starting') and session_id not in
        (select session_id from reservations where ended_at is null)`,

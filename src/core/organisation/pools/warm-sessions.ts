@@ -3,15 +3,15 @@ import type { Sql } from '../../ports.ts'
 import type { WarmClaim, WarmEnd, WarmState } from '../record/api.ts'
 import { switchRefusal } from '../firewall/switches.ts'
 import {
-  deleteWarmRow,
+  deletePoolRow,
   ensurePool,
   findPoolClaim,
   findPool,
-  findWarmRow,
+  findPoolRow,
   firstReadyInPool,
   isColdInPool,
   markColdInPool,
-  moveWarmRow,
+  movePoolRow,
   putOffPool,
   setPoolClaim,
   type WarmRow,
@@ -44,7 +44,7 @@ export function claimWarm(sql: Sql, now: number, claim: WarmClaim): string | nul
     return null
   }
   setPoolClaim(sql, found.sessionId, creationId)
-  moveWarmRow(sql, now, found.sessionId, 'claimed')
+  movePoolRow(sql, now, found.sessionId, 'claimed')
   return found.sessionId
 }
 
@@ -58,9 +58,9 @@ export function returnWarm(
   setDeadline(sql, 'warm', now)
   if (isGone) markColdInPool(sql, creationId)
   if (row?.sessionId !== sessionId) return
-  if (isGone) return deleteWarmRow(sql, sessionId)
+  if (isGone) return deletePoolRow(sql, sessionId)
   setPoolClaim(sql, sessionId, null)
-  moveWarmRow(sql, now, sessionId, 'ready')
+  movePoolRow(sql, now, sessionId, 'ready')
 }
 
 /** What a session says of itself. Late news of one that has been claimed change nothing. */
@@ -69,19 +69,19 @@ export function warmChanged(
   now: number,
   { sessionId, state, reason }: { sessionId: string; state: WarmState; reason: string | null },
 ): void {
-  const row = findWarmRow(sql, sessionId)
+  const row = findPoolRow(sql, sessionId)
   if (!row) return
-  if (state === 'claimed') return moveWarmRow(sql, now, sessionId, 'adopted')
+  if (state === 'claimed') return movePoolRow(sql, now, sessionId, 'adopted')
   if (row.claimedFor !== null) return
   if (state === 'ended') return ended(sql, now, row, reason)
   if (row.state === 'dropped') return
-  moveWarmRow(sql, now, sessionId, state)
+  movePoolRow(sql, now, sessionId, state)
   if (state === 'ready')
     putOffPool(sql, row.configurationId, { failures: 0, retryAt: null, reason: null })
 }
 
 function ended(sql: Sql, now: number, row: WarmRow, reason: string | null): void {
-  deleteWarmRow(sql, row.sessionId)
+  deletePoolRow(sql, row.sessionId)
   setDeadline(sql, 'warm', now)
   if (row.readyAt === null && row.state !== 'dropped')
     warmFailed(sql, now, row.configurationId, reason ?? 'It never became ready')

@@ -82,7 +82,7 @@ export type Reservation =
 
 export type Refusal = Extract<Reservation, { granted: false }>
 
-export function organisationRefusal(why: string, retryAt: number | null): Refusal {
+export function organisationApiRefusal(why: string, retryAt: number | null): Refusal {
   return { granted: false, reason: `Cannot start a sandbox: ${why}`, retryAt }
 }
 

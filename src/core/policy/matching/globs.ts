@@ -32,7 +32,7 @@ const folderOf = ({ from }: PathGlob, places: Places): string =>
 const partsOf = (path: string): string[] => path.split('/').filter((part) => part !== '')
 
 /** Whether a file that fits a shell's pattern (`src/*`, `[a-c]?`) may fit the glob as well. */
-export function mayMatchPath(glob: PathGlob, pattern: string, places: Places): boolean {
+export function mayMatchPathGlob(glob: PathGlob, pattern: string, places: Places): boolean {
   const rule = [...partsOf(folderOf(glob, places)), ...glob.parts]
   const parts = partsOf(globWithoutBrackets(pattern))
   return overlap(rule, parts, '**', (one, other) =>
@@ -66,7 +66,7 @@ function overlap(
   return reached[other.length] ?? false
 }
 
-export function matchesPath(glob: PathGlob, path: string, places: Places): boolean {
+export function matchesPathGlob(glob: PathGlob, path: string, places: Places): boolean {
   const folder = folderOf(glob, places)
   if (!isWithin(path, folder)) return false
   const rest = path.slice(folder === '/' ? 1 : folder.length + 1)

@@ -11,7 +11,7 @@ import { hidden, hidesSubstitution } from './words/assignments.ts'
 import { ambiguous, type Finding } from './words/finding.ts'
 import { plainSegment } from './words/flow.ts'
 import { locate } from './words/locate.ts'
-import { findsAll } from './words/found.ts'
+import { isAllFound } from './words/found.ts'
 import type { Segment } from './words/segment.ts'
 
 /** `set -e`: from then on a failure ends the script. */
@@ -42,7 +42,7 @@ export function nodeListsFiles(node: CommandNode, isFirst: boolean): boolean {
 
 /** The whole folder with its files of secrets, and nothing that narrows it. */
 function listsHidden(name: string, args: readonly string[]): boolean {
-  if (name === 'find') return findsAll(args)
+  if (name === 'find') return isAllFound(args)
   if (/^fd(?:find)?$/.test(name))
     return args.some((arg) => /^-[a-zA-Z]*[HuI]|^--(?:hidden|no-ignore|unrestricted)/.test(arg))
   return name === 'ls' && args.some((arg) => /^-[a-zA-Z]*[aA]|^--(?:all|almost-all)$/.test(arg))

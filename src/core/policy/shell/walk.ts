@@ -32,7 +32,7 @@ import {
   setsStrict,
   testNodeSegments,
 } from './nodes.ts'
-import { parseScript } from './words/parse.ts'
+import { parseShellScript } from './words/parse.ts'
 import { readRedirects, type Redirects } from './redirects.ts'
 import type { Segment } from './words/segment.ts'
 import { Variables } from './words/variables.ts'
@@ -99,7 +99,7 @@ class Walk implements Reading {
   }
 
   script(text: string, flow: Flow): readonly string[] {
-    const parsed = flow.depth > maxDepth ? null : parseScript(text)
+    const parsed = flow.depth > maxDepth ? null : parseShellScript(text)
     if (parsed) {
       const { statements, bodies } = parsed
       const start = flow.folders.length === 1 ? (flow.folders[0] ?? hole) : hole

@@ -1,4 +1,5 @@
 import { AppError } from '../../../contract/error.ts'
+import type { AbilityCheck, AbilityChecked } from '../../../contract/ability.ts'
 import type { AbilityFile } from '../../../contract/ability-folder.ts'
 import type {
   AbilityPut,
@@ -6,22 +7,21 @@ import type {
   AbilityRow,
   StoredAbility,
 } from '../../../contract/stored-ability.ts'
-import { type Ability, parseAbilityDefinition } from '../../abilities/definition.ts'
+import {
+  type Ability,
+  checkAbilityDefinition,
+  parseAbilityDefinition,
+} from '../../abilities/definition.ts'
 import type { Crypto, Db } from '../../ports.ts'
 import { readAbilityFolder } from './folder.ts'
 import { withHookFiles } from './hook-files.ts'
+import { type AbilityOwner, missingNames } from './named.ts'
 
 /**
  * Abilities that a team has stored: of the whole organisation or of one project, each in versions that never change. Files
  * are written first, by the hash of their folder, and a version last: a version that is listed is whole, and a put that
  * was cut off left nothing that counts.
  */
-
-/** Whose ability: one project's, or (null) the whole organisation's. */
-interface AbilityOwner {
-  organisationId: string
-  project: string | null
-}
 
 interface Row {
   project: string
@@ -53,7 +53,7 @@ export async function putAbility(
 ): Promise<AbilityPutResult> {
   const { ability, files, hash, mainPath, ...read } = await readAbilityFolder(put, crypto)
   const owner = { organisationId: caller.organisationId, project: put.project ?? null }
-  const warnings = [...read.warnings, ...(await missingAbilities(db, owner, ability))]
+  const warnings = [...read.warnings, ...(await missingNames(db, owner, ability))]
   await storeFiles(db, caller.organisationId, hash, files)
   const [made] = await db.all<Row>(
     `insert into abilities (organisation_id, project, name, version, description, hash, main_path, created_by, created_at)
@@ -67,19 +67,6 @@ export async function putAbility(
   const newest = await findNewest(db, owner, ability.name)
   if (newest?.hash === hash) return { ...rowOf(newest), warnings }
   throw changedMeanwhile(ability.name, newest?.version ?? 0)
-}
-
-/** What a step names may be stored later, so it is only told. */
-async function missingAbilities(db: Db, owner: AbilityOwner, ability: Ability): Promise<string[]> {
-  const named = ability.steps.flatMap((step) => (step.type === 'workflow' ? [step.workflow] : []))
-  const warnings: string[] = []
-  for (const name of new Set(named)) {
-    const own = await findNewest(db, owner, name)
-    const shared = await findNewest(db, { ...owner, project: null }, name)
-    if (!own?.hash && !shared?.hash && name !== ability.name)
-      warnings.push(`There is no ability "${name}" yet`)
-  }
-  return warnings
 }
 
 /** One request each: together they may be larger than one may be. */
@@ -134,6 +121,36 @@ export async function listAbilities(
     ...[organisationId, project ?? '', page.after ?? '', page.limit],
   )
   return rows.map(rowOf)
+}
+
+/** Everything that can be said of a file without running it, with what it names and nobody has. */
+export async function validateAbility(
+  db: Db,
+  owner: AbilityOwner,
+  check: Pick<AbilityCheck, 'source' | 'path'>,
+): Promise<AbilityChecked> {
+  const checked = checkAbilityDefinition(check)
+  if (checked.ability === null) return checked
+  const { name, definition } = checked.ability
+  const missing = await missingNames(db, owner, { name, steps: definition.steps })
+  return { ...checked, warnings: [...checked.warnings, ...missing] }
+}
+
+/** As it would be read and run today. */
+export async function checkedAbility(
+  db: Db,
+  owner: AbilityOwner,
+  row: AbilityRow,
+): Promise<AbilityRow> {
+  const [file] = await db.all<{ main: string; content: string }>(
+    `select main_path as main, content from abilities join ability_files using (organisation_id, hash)
+     where ${own} and version = ?4 and path = main_path`,
+    ...[...keyOf(owner, row.name), row.version],
+  )
+  const { main = '', content: source = '' } = file ?? {}
+  const found = await validateAbility(db, owner, { source, path: `${row.name}/${main}` })
+  const { valid, errors, warnings } = found
+  return { ...row, checked: { valid, errors, warnings } }
 }
 
 /** Newest first, removals too. */

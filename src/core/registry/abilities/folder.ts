@@ -28,7 +28,7 @@ export async function readAbilityFolder(
   { files, path = '' }: Pick<AbilityPut, 'files' | 'path'>,
   crypto: Pick<Crypto, 'sha256'>,
 ): Promise<AbilityFolder> {
-  mustFit(files)
+  const hash = await hashAbilityFolder(files, crypto)
   const main =
     files.find((file) => isMain(file.path)) ?? (files.length === 1 ? files[0] : undefined)
   if (main === undefined || !isFlat(main.path))
@@ -41,15 +41,16 @@ export async function readAbilityFolder(
   )
   if ('errors' in parsed) throw refused(parsed.errors.map(detailOf))
   const sorted = files.toSorted((a, b) => (a.path < b.path ? -1 : 1))
-  const hash = await folderHash(sorted, crypto)
   const warnings = [...parsed.warnings, ...hookWarnings(sorted)]
   return { ...parsed, warnings, mainPath: main.path, files: sorted, hash }
 }
 
-async function folderHash(
+/** Or refuses: it is too large, or has a file twice. */
+export async function hashAbilityFolder(
   files: readonly AbilityFile[],
   crypto: Pick<Crypto, 'sha256'>,
 ): Promise<string> {
+  mustFit(files)
   const hashed = files.map(async ({ path, content }) => ({
     path,
     sha256: await crypto.sha256(content),

@@ -10,7 +10,7 @@ import { canonicalJson } from '../../../contract/canonical.ts'
 import { AppError } from '../../../contract/error.ts'
 import type { Crypto, Db, DbStatement } from '../../ports.ts'
 import { type Place, type ListCaller, limitValues, mayUseProject, placeOf } from '../place.ts'
-import { mustHoldNoSecret } from '../secret-free.ts'
+import { mustBeSecretFree } from '../secret-free.ts'
 import { shippedAgents } from './shipped.ts'
 import type { RegistryPlace, RegistryScope } from '../../../contract/registry-scope.ts'
 
@@ -81,7 +81,7 @@ export async function storeAgent(
   agent: Stored,
 ): Promise<Agent> {
   const { place, name, definition } = agent
-  mustHoldNoSecret(`agent "${name}"`, { name, ...definition })
+  mustBeSecretFree(`agent "${name}"`, { name, ...definition })
   await mustFit(db, agent)
   const revision = await revisionFor(crypto, definition)
   await db.batch(statements(`agt_${crypto.random(20)}`, now, agent, revision))
@@ -254,7 +254,7 @@ export async function loadAgentRow(db: Db, id: string): Promise<Row> {
 }
 
 /** Those that are not archived, by name. */
-export async function subagentRowsOf(db: Db, parentId: string): Promise<Row[]> {
+export async function subagentRowsOfAgent(db: Db, parentId: string): Promise<Row[]> {
   return await db.all<Row>(
     `select ${columns} from ${current} where a.parent_id = ? and a.archived_at is null order by a.name`,
     parentId,

@@ -6,7 +6,7 @@ import type { Profile, ProfileDefinition, ProfileRevision } from '../../../contr
 import type { RegistryScope } from '../../../contract/registry-scope.ts'
 import type { Crypto, Db, DbStatement } from '../../ports.ts'
 import { type ListCaller, limitValues, mayUseProject, type Place } from '../place.ts'
-import { mustHoldNoSecret } from '../secret-free.ts'
+import { mustBeSecretFree } from '../secret-free.ts'
 
 export interface ProfileRow extends Omit<Profile, keyof ProfileDefinition> {
   definition: string
@@ -42,7 +42,7 @@ export async function storeProfile(
   profile: Stored,
 ): Promise<Profile> {
   const { place, name, definition } = profile
-  mustHoldNoSecret(`profile "${name}"`, { name, ...definition })
+  mustBeSecretFree(`profile "${name}"`, { name, ...definition })
   const text = canonicalJson(definition)
   const sha256 = await crypto.sha256(text)
   await db.batch(statements(`prf_${crypto.random(20)}`, now, profile, { text, sha256 }))

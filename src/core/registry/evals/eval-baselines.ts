@@ -68,7 +68,7 @@ export async function findEvalBaseline(
 }
 
 /** Those that guard the row. What is the whole organisation's (null) is guarded by every project that it is for. */
-export async function findGuards(
+export async function findGuardBaselines(
   db: Db,
   organisationId: string,
   { project, kind, name }: { project: string | null; kind: PromotionKind; name: string },

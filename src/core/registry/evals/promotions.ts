@@ -11,7 +11,7 @@ import type {
 import type { Crypto, Db, DbStatement } from '../../ports.ts'
 import { auditValues } from '../audit.ts'
 import { limitValues, type ListCaller, mayUseProject } from '../place.ts'
-import { loadApprovalTerms } from '../policies/policies.ts'
+import { loadPolicyApprovalTerms } from '../policies/policies.ts'
 
 /**
  * Which revisions may be released, suite by suite: one row for each revision, project and suite, made by a run that is
@@ -70,7 +70,7 @@ export interface Passed {
 }
 
 /** By its run. What people are still asked is answered by it. */
-export async function recordPassed(
+export async function recordPassedPromotion(
   ports: Ports,
   caller: PromotionCaller,
   where: Where,
@@ -92,7 +92,11 @@ export async function askPromotion(
   where: Where,
   asked: { reason: string; reasons: readonly string[]; run: Passed | null },
 ): Promise<Promotion> {
-  const { quorum, group } = await loadApprovalTerms(ports.db, caller.organisationId, where.project)
+  const { quorum, group } = await loadPolicyApprovalTerms(
+    ports.db,
+    caller.organisationId,
+    where.project,
+  )
   const { evalRunId = null, target = null, runHash = null } = asked.run ?? {}
   await save(ports, caller, where, {
     ...{ state: 'asked', evalRunId, target, runHash, reasons: asked.reasons },

@@ -8,8 +8,8 @@ import type {
   MemoryRevision,
 } from '../../../contract/memory.ts'
 import type { Db, DbStatement } from '../../ports.ts'
-import { hideSecretLikeText } from '../../redaction/secret-like.ts'
 import { type Limited, mayUseProject, type Place } from '../place.ts'
+import { looksSecret } from '../secret-free.ts'
 import { hashText } from '../../hash.ts'
 
 /**
@@ -153,7 +153,7 @@ function refuseSecrets(
 ): void {
   for (const field of ['title', 'content'] as const) {
     const text = texts[field]
-    if (text === undefined || hideSecretLikeText(text) === text) continue
+    if (text === undefined || !looksSecret(text)) continue
     throw new AppError('unprocessable', `Cannot remember what looks like a secret (${field})`, [
       { path: `${at}${field}`, message: 'Looks like a key or a password: leave it out' },
     ])

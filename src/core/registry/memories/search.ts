@@ -15,6 +15,8 @@ export interface MemorySearch {
   query: string
   type: string | null
   limit: number
+  /** Where the caller has said the query; absent: `query`. */
+  path?: string
 }
 
 /** Of more memories with a word than this, those changed last count. */
@@ -25,7 +27,7 @@ const before = 60
 
 /** First what has all words, then what has some. */
 export async function searchMemories(db: Db, search: MemorySearch): Promise<MemoryHit[]> {
-  const words = searchWords(search.query)
+  const words = searchWords(search.query, search.path)
   const [first] = search.places
   if (!first) return []
   const places = search.places.map(placeToken)
@@ -46,13 +48,13 @@ interface Row extends Omit<MemoryHit, 'snippet'> {
   length: number
 }
 
-/** Letters and digits only: nothing of what remains can be syntax. */
-export function searchWords(query: string): string[] {
-  const found = query.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []
+/** Letters with their accents, and digits: nothing of what remains can be syntax. */
+export function searchWords(query: string, path = 'query'): string[] {
+  const found = query.toLowerCase().match(/[\p{L}\p{N}][\p{L}\p{N}\p{M}]*/gu) ?? []
   const words = [...new Set(found)].slice(0, maxWords)
   if (words.length > 0) return words
-  throw new AppError('invalid_request', 'Invalid query: there is no word in it', [
-    { path: 'query', message: 'Give at least one word of letters or digits' },
+  throw new AppError('invalid_request', `Invalid ${path}: there is no word in it`, [
+    { path, message: 'Give at least one word of letters or digits' },
   ])
 }
 

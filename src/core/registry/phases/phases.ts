@@ -16,6 +16,7 @@ import {
 } from '../../../contract/phase.ts'
 import { byteLength } from '../../../contract/byte-length.ts'
 import type { Crypto, Db, DbStatement } from '../../ports.ts'
+import { hideSecretLikeText } from '../../redaction/secret-like.ts'
 import { phaseReadiness, phaseStatus, nextPhase, phases, positionOf } from './rules.ts'
 
 /**
@@ -98,11 +99,14 @@ export async function loadPhaseReadiness(
   return phaseReadiness(key, phase, await presentPhases(db, key))
 }
 
+/** `memberId` and `owner` are those as whom the key counts, `keyMemberId` is whose it is. */
+type Approver = Record<'keyId' | 'keyMemberId' | 'memberId' | 'owner', string>
+
 /** Bound to the hash of what was read, and void for every later revision. Who saved it does not approve it. */
 export async function approvePhaseArtifact(
   db: Db,
   now: number,
-  caller: { keyId: string; memberId: string; owner: string },
+  { keyMemberId, ...caller }: Approver,
   key: ChangeKey,
   phase: Phase,
   { sha256, decision, reason }: Omit<PhaseApprove, 'project'>,
@@ -110,9 +114,12 @@ export async function approvePhaseArtifact(
   const found = await findPhaseArtifact(db, key, phase, null)
   if (!found) throw noArtifact(key, phase)
   const what = `"${topicKey(key.change, phase)}"`
-  if (decision === 'approved' && found.memberId === caller.memberId)
+  const savers = [found.memberId, found.keyMemberId]
+  if (decision === 'approved' && [caller.memberId, keyMemberId].some((id) => savers.includes(id)))
     throw new AppError('forbidden', `Cannot approve ${what}: you have saved it yourself`)
-  const made = await savePhaseApproval(db, now, key, phase, { sha256, decision, reason, ...caller })
+  const made = await savePhaseApproval(db, now, key, phase, {
+    ...{ sha256, decision, reason: hideSecretLikeText(reason), ...caller },
+  })
   if (made) return made
   const newest = `the newest revision is ${found.revision} with sha256 ${found.sha256}`
   throw new AppError('wrong_state', `Cannot approve ${what}: ${newest}. Read it first`, [
@@ -293,15 +300,22 @@ export async function openPhaseSessions(
   return rows.map(({ id }) => id)
 }
 
+/** `memberId` is as whom the key counted that has saved it, `keyMemberId` whose key it is; null: a session has saved it. */
+type FoundArtifact = ArtifactRow &
+  Record<'content' | 'memberId', string> & { keyMemberId: string | null; newest: number }
+
 /** Null revision: the newest. */
 export async function findPhaseArtifact(
   db: Db,
   key: ChangeKey,
   phase: Phase,
   revision: number | null,
-): Promise<(ArtifactRow & { content: string; memberId: string; newest: number }) | null> {
-  const [row] = await db.all<ArtifactRow & { content: string; memberId: string; newest: number }>(
+): Promise<FoundArtifact | null> {
+  const [row] = await db.all<FoundArtifact>(
     `select ${columns}, content, member_id as memberId,
+       (select members.id from api_keys as own join members
+        on members.organisation_id = own.organisation_id and members.name = own.owner
+        where own.id = saved_by) as keyMemberId,
        (select max(revision) from phase_artifacts where ${ofPhase}) as newest
      from phase_artifacts where ${ofPhase} and (?5 is null or revision = ?5) order by revision desc limit 1`,
     ...[...keyOf(key), phase, revision],

@@ -6,20 +6,20 @@ import type {
   PolicyRow,
   StoredPolicy,
 } from '../../../contract/stored-policy.ts'
-import { builtinPolicy, policyFrom } from '../../policy/sandbox-default.ts'
+import { builtinPolicy, policyFromBuiltin } from '../../policy/builtin-policy.ts'
 import { ruleApprovalTerms } from '../../policy/rules.ts'
 import type { Db } from '../../ports.ts'
 import { migrationWarnings, policyWarnings } from '../../policy/warnings.ts'
 import type { Policy, PolicyDocument } from '../../../contract/policy.ts'
 import type { DocumentError } from '../../documents.ts'
-import { type ParsedPolicy, parsePolicy } from '../../policy/document.ts'
+import { type ParsedPolicy, parsePolicyDocument } from '../../policy/document.ts'
 
 /** Each is tried on every path, host and command: a question must not hold up others for long. */
 const maxPatterns = 1000
 
 /** Or refuses, with the place of every mistake. */
 export function mustParsePolicy(source: string, format: PolicyFormat): PolicyDocument {
-  const document = documentOf(parsePolicy(source, format))
+  const document = documentOf(parsePolicyDocument(source, format))
   const patterns = countPatterns(document)
   if (patterns <= maxPatterns) return document
   const message = `Must have at most ${maxPatterns} patterns in all its rules, and has ${patterns}`
@@ -32,7 +32,7 @@ export const countPatterns = ({ rules }: PolicyDocument): number =>
 
 /** What is stored may have a name that has been taken since, and more patterns than are taken now. */
 export const mustParseStored = (source: string, format: PolicyFormat): PolicyDocument =>
-  documentOf(parsePolicy(source, format, []))
+  documentOf(parsePolicyDocument(source, format, []))
 
 function documentOf(parsed: ParsedPolicy): PolicyDocument {
   if ('policy' in parsed) return parsed.policy
@@ -90,7 +90,7 @@ export async function putPolicy(
     ...stored,
     warnings: [
       ...migrationWarnings(before, document),
-      ...policyWarnings(policyFrom(document, stored.version)),
+      ...policyWarnings(policyFromBuiltin(document, stored.version)),
     ],
   })
   // One statement decides and writes, so that of two callers who know the same version one is refused.
@@ -248,7 +248,7 @@ function loadedOf(stored: StoredPolicy): LoadedPolicy {
 }
 
 /** Who must approve what belongs to a project and no rule names. */
-export async function loadApprovalTerms(
+export async function loadPolicyApprovalTerms(
   db: Db,
   organisationId: string,
   project: string,

@@ -1,5 +1,6 @@
 import type { SkillAct, SkillChange, SkillTarget } from '../../../contract/skill.ts'
 import type { Db, DbStatement } from '../../ports.ts'
+import { hideSecretLikeText } from '../../redaction/secret-like.ts'
 
 export interface Change {
   skillId: string
@@ -25,7 +26,8 @@ export function skillChangeStatement(
           select ?1, (select coalesce(max(seq), 0) + 1 from skill_changes where skill_id = ?1),
             ?2, ?3, ?4, ?5, ?6, ${isNewest ? newestVersion : '?7'} where changes() > 0`,
     values: [
-      ...[skillId, act, target ? JSON.stringify(target) : null, actor, reason, now],
+      ...[skillId, act, target ? JSON.stringify(target) : null, actor],
+      ...[hideSecretLikeText(reason), now],
       ...(isNewest ? [] : [version]),
     ],
   }

@@ -1,6 +1,6 @@
 import type { SkillTarget, SkillVersion } from '../../../contract/skill.ts'
 import type { Db } from '../../ports.ts'
-import { type RegisteredSkill, type ResolveQuery, skillTargets } from './resolve.ts'
+import { type RegisteredSkill, type ResolveQuery, resolvedSkillTargets } from './resolve.ts'
 import { versionColumns, versionOf, type VersionRow, visible } from './skills.ts'
 
 interface Owner {
@@ -11,8 +11,8 @@ interface Owner {
 type SkillRow = Pick<RegisteredSkill, 'id' | 'scope' | 'name' | 'currentVersion'>
 type AttachmentRow = SkillTarget & { skillId: string; version: number | null }
 
-/** Of a project with more skills for one target, the first by name count. */
-const maxSkills = 500
+/** Each may bring 64 KiB. Who is named comes before who is attached. */
+const maxSkills = 200
 
 /** The rows that may count for the query: the project's, and those of the member who asks. */
 export async function loadRegisteredSkills(
@@ -21,7 +21,7 @@ export async function loadRegisteredSkills(
   project: string,
   query: ResolveQuery,
 ): Promise<RegisteredSkill[]> {
-  const targets = skillTargets(query).map(
+  const targets = resolvedSkillTargets(query).map(
     ({ targetType, targetKey }) => `${targetType}/${targetKey}`,
   )
   const references = [...query.skills, ...(query.agent?.skills ?? [])]
@@ -30,7 +30,7 @@ export async function loadRegisteredSkills(
      where ${visible} and project = ?3 and (name in (select value from json_each(?4))
        or id in (select skill_id from skill_attachments
          where target_type || '/' || target_key in (select value from json_each(?5))))
-     order by name, scope desc, id limit ?6`,
+     order by name in (select value from json_each(?4)) desc, name, scope desc, id limit ?6`,
     ...[organisationId, memberId, project],
     JSON.stringify(references.map(({ name }) => name)),
     JSON.stringify(targets),

@@ -4,6 +4,7 @@
 import { AppError } from '../../../contract/error.ts'
 import type { SkillProposal, SkillProposalResolve } from '../../../contract/skill-proposal.ts'
 import type { Db, DbStatement } from '../../ports.ts'
+import { hideSecretLikeText } from '../../redaction/secret-like.ts'
 import { newestVersion } from './changes.ts'
 import {
   type LoadedProposal,
@@ -43,7 +44,7 @@ export async function resolveProposal(
   mustBeEligible(found, caller, resolution)
   if (isSettled(found, caller, resolution)) return await viewProposal(db, caller, id)
   if (found.state !== 'submitted') throw wrongProposalState('resolve', found)
-  const word = { by: caller.keyId, reason, at: now }
+  const word = { by: caller.keyId, reason: hideSecretLikeText(reason), at: now }
   await db.batch(
     resolution === 'approved'
       ? [voteStatement(id, caller, word), approveStatement(id, word)]
@@ -136,7 +137,7 @@ export async function cancelProposal(
 ): Promise<SkillProposal> {
   const found = await loadProposal(db, caller, id)
   if (found.askerMember !== caller.memberId) mustMayActivateVersion(caller, found)
-  const word = { by: caller.keyId, reason, at: now }
+  const word = { by: caller.keyId, reason: hideSecretLikeText(reason), at: now }
   if (found.state !== 'cancelled')
     await db.batch(endStatements(id, ['draft', 'submitted', 'approved'], 'cancelled', word))
   const after = await viewProposal(db, caller, id)
@@ -185,7 +186,7 @@ function applyStatements(
       sql: `update skill_proposals set state = 'applied',
               application = json_object('version', ${newestVersion}, 'by', ?3, 'reason', ?4, 'at', ?5)
             where id = ?2 and skill_id = ?1 and state = 'approved' and changes() > 0`,
-      values: [skillId, id, keyId, reason, now],
+      values: [skillId, id, keyId, hideSecretLikeText(reason), now],
     },
   ]
 }

@@ -14,7 +14,7 @@ import type {
 import type { Crypto, Db, DbStatement } from '../../ports.ts'
 import { hideSecretLikeText } from '../../redaction/secret-like.ts'
 import { limitValues } from '../place.ts'
-import { loadApprovalTerms } from '../policies/policies.ts'
+import { loadPolicyApprovalTerms } from '../policies/policies.ts'
 import { proposalDiff } from './proposal-diff.ts'
 import { findSkillVersion, loadSkill, type SkillCaller, visible } from './skills.ts'
 import { checkedSkillVersion } from './versions.ts'
@@ -56,7 +56,7 @@ export async function createProposal(
       values: [
         ...[id, skill.id, input.submit ? 'submitted' : 'draft', skill.currentVersion],
         ...[description, compatibility, JSON.stringify(source), saying.sha256, hash],
-        ...[hideSecretLikeText(input.rationale), JSON.stringify(input.signal)],
+        ...[hideSecretLikeText(input.rationale), hideSecretLikeText(JSON.stringify(input.signal))],
         ...[JSON.stringify(proposalDiff(base, saying)), asker.kind, asker.id, asker.memberId],
         ...[asker.countsAs],
         ...[terms.quorum, terms.group && JSON.stringify(terms.group), now],
@@ -85,7 +85,7 @@ async function termsOf(
   { project, scope }: Skill,
 ): Promise<{ quorum: number; group: string[] | null }> {
   if (scope === 'personal') return { quorum: 1, group: null }
-  return await loadApprovalTerms(db, organisationId, project)
+  return await loadPolicyApprovalTerms(db, organisationId, project)
 }
 
 function mustImproveCurrent({ currentVersion }: Skill, base: number | undefined): void {

@@ -36,6 +36,8 @@ export interface ResolveQuery {
   } | null
   workflow: string | null
   phase: string | null
+  /** More phases, as definitions of agents name them: "sdd:apply", or "apply". */
+  forms?: readonly string[]
   adapter: string | null
 }
 
@@ -79,7 +81,7 @@ function candidatesOf(query: ResolveQuery, registered: readonly RegisteredSkill[
   return [
     ...named('request', '', query.skills),
     ...(agent ? named('definition', agent.name, agent.skills) : []),
-    ...skillTargets(query).flatMap((target) => attachedCandidates(registered, target)),
+    ...resolvedSkillTargets(query).flatMap((target) => attachedCandidates(registered, target)),
   ]
 }
 
@@ -99,11 +101,12 @@ interface Target extends SkillTarget {
 }
 
 /** In the order in which they count. An agent is one of its scope; phases and adapters are everybody's. */
-export function skillTargets({
+export function resolvedSkillTargets({
   scope,
   agent,
   workflow,
   phase,
+  forms = [],
   adapter,
 }: Omit<ResolveQuery, 'skills'>): Target[] {
   const both: readonly RegistryScope[] = ['project', 'personal']
@@ -112,13 +115,25 @@ export function skillTargets({
     targetKey: string | null,
     scopes = both,
   ): Target[] => (targetKey === null ? [] : [{ targetType, targetKey, scopes }])
-  const whole = workflow === null || phase === null ? null : `${workflow}:${phase}`
+  const asked = phase === null ? [] : phaseKeys(workflow, phase)
+  const phases = new Set([...asked, ...forms.flatMap(formKeys)])
   return [
     ...(agent ? target(agent.mode, agent.name, [scope]) : []),
-    ...target('workflow-phase', whole),
-    ...target('workflow-phase', phase),
+    ...[...phases].flatMap((key) => target('workflow-phase', key)),
     ...target('provider-adapter', adapter),
   ]
+}
+
+/** As it was asked for first. What the phase apply leaves behind is called apply-progress. */
+function phaseKeys(workflow: string | null, phase: string): string[] {
+  const both = ['apply', 'apply-progress']
+  const spelled = both.includes(phase) ? [phase, ...both.filter((one) => one !== phase)] : [phase]
+  return [...(workflow === null ? [] : spelled.map((one) => `${workflow}:${one}`)), ...spelled]
+}
+
+function formKeys(form: string): string[] {
+  const [first = '', phase] = form.split(':')
+  return phase === undefined ? phaseKeys(null, first) : phaseKeys(first, phase)
 }
 
 function attachedCandidates(

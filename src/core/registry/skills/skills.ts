@@ -10,6 +10,7 @@ import type {
 } from '../../../contract/skill.ts'
 import type { Crypto, Db } from '../../ports.ts'
 import { limitValues, mustMayUsePlace, placeOf, type Limited, mayUseProject } from '../place.ts'
+import { mustBeSecretFree } from '../secret-free.ts'
 import { AppError } from '../../../contract/error.ts'
 
 // Skills of organisations: what they are called, and which there are. Their record is in libSQL; versions.ts has what they
@@ -131,6 +132,7 @@ export async function putSkill(
   { name, description, ...where }: SkillUpsert,
 ): Promise<Skill> {
   mustMayUsePlace(caller, where.project)
+  mustBeSecretFree(`skill "${name}"`, { description })
   const { organisationId, project, scope, memberId } = placeOf(caller, where)
   const place = [organisationId, project, scope, memberId, name]
   await db.batch([

@@ -13,7 +13,7 @@ import type {
   SkillVersionAdd,
 } from '../../../contract/skill.ts'
 import type { Crypto, Db, DbStatement } from '../../ports.ts'
-import { hideSecretLikeText } from '../../redaction/secret-like.ts'
+import { looksSecret } from '../secret-free.ts'
 import { keyAllowsScope } from '../keys.ts'
 import { skillChangeStatement, newestVersion } from './changes.ts'
 import { loadSkill, mustFindSkillVersion, type SkillCaller } from './skills.ts'
@@ -32,14 +32,13 @@ export async function checkedSkillVersion(
   crypto: Pick<Crypto, 'sha256'>,
   said: Omit<Saying, 'sha256'>,
 ): Promise<Saying> {
-  mustHoldNoSecret(said)
+  mustSayNoSecret(said)
   return { ...said, sha256: await crypto.sha256(canonicalJson(said)) }
 }
 
 /** Whatever a skill says is read by agents and shown to everybody in the project. */
-function mustHoldNoSecret(said: Omit<Saying, 'sha256'>): void {
-  const text = JSON.stringify(said)
-  if (hideSecretLikeText(text) === text) return
+function mustSayNoSecret(said: Omit<Saying, 'sha256'>): void {
+  if (!looksSecret(JSON.stringify(said))) return
   throw new AppError('unprocessable', 'Cannot store this skill: it seems to contain a credential', [
     { path: 'source', message: 'Take it out, and name the variable that holds it' },
   ])

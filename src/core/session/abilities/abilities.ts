@@ -31,6 +31,7 @@ import type { Operations } from '../operations/operations.ts'
 import type { Caller, Listed, Page } from '../record/caller.ts'
 import { guardSession, guardEntry, guardOpenSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
+import { recordPersonalMemoryWithdrawn } from '../record/record.ts'
 import { ownedId } from '../runs/rows.ts'
 import type { RunClose } from '../runs/runs.ts'
 import { Asking, cancelAskedFor, cancelStep } from './asking.ts'
@@ -103,6 +104,8 @@ export class Abilities implements RoomOf<AbilitiesApi> {
   readonly #waiters = new Waiters()
   #isMoving = false
   #isStale = false
+  /** What its own move has written is still to be told. */
+  #hasMoved = false
 
   constructor(kernel: SessionKernel, neighbours: Neighbours) {
     const { operations, policy, budget, stopRun } = neighbours
@@ -141,7 +144,9 @@ export class Abilities implements RoomOf<AbilitiesApi> {
     const prepared = await this.#prepare(given)
     const id = this.#kernel.commit((sql, now) =>
       onceByKey(sql, now, { scope: 'ability.execute', key, body: given.create }, () => {
-        guardOpenSession(guardSession(this.#kernel, caller))
+        const session = guardSession(this.#kernel, caller)
+        guardOpenSession(session)
+        recordPersonalMemoryWithdrawn(sql, session, caller)
         return this.#start(sql, now, starter, prepared)
       }),
     )
@@ -311,7 +316,9 @@ export class Abilities implements RoomOf<AbilitiesApi> {
   readonly written = (tables: Written): void => {
     if (!moved.some((table) => tables.has(table))) return
     this.#waiters.wake()
-    this.goOn()
+    // Of what a move writes and of what others write meanwhile one is not looked at; whichever it is, a look follows.
+    if (this.#hasMoved) this.#hasMoved = false
+    else this.goOn()
   }
 
   /** There may be something to do. */
@@ -331,12 +338,16 @@ export class Abilities implements RoomOf<AbilitiesApi> {
         this.#isStale = false
         await this.#kernel.openSecrets()
         await this.#secrets.open()
-        await this.#budget.spend((sql, now, headroom) => this.#moves.advance(sql, now, headroom))
+        await this.#budget.spend((sql, now, headroom) => {
+          this.#hasMoved = this.#moves.advance(sql, now, headroom)
+        })
+        this.#hasMoved = false
       } while (this.#isStale)
     } catch (error) {
       this.#putOff(error)
     } finally {
       this.#isMoving = false
+      this.#hasMoved = false
     }
   }
 

@@ -13,6 +13,7 @@ import {
 import { stepDefinition, type Moving, stepTimeout } from './step-work.ts'
 import type { Scripts } from './scripts.ts'
 import type { NewStart } from './execution-start.ts'
+import { missingInSession } from './turn-steps.ts'
 
 /** What an execution with these inputs would do. Decides nothing and writes nothing. */
 export function planExecution(
@@ -85,7 +86,8 @@ function planStep(
   }
   if (step?.type === 'workflow' && !Object.hasOwn(nested, step.workflow))
     return { ...base, problem: `Nested ability '${step.workflow}' not found` }
-  if (row.type !== 'script') return base
+  const missing = step === undefined ? null : missingInSession(moving.sql, step)
+  if (row.type !== 'script') return { ...base, problem: missing }
   const foreseen = scripts.foresee(moving, row)
   if ('problem' in foreseen) return { ...base, problem: foreseen.problem }
   const { command, decision, reason, plan, notPinned } = foreseen

@@ -61,18 +61,39 @@ export class Moves {
     this.#parts = parts
   }
 
-  /** Inside a commit. Until nothing moves any more. */
-  advance(sql: Sql, now: number, headroom: Headroom): void {
-    let isShort = false
+  /** Inside a commit. Until nothing moves any more. False: nothing has. */
+  advance(sql: Sql, now: number, headroom: Headroom): boolean {
+    // Their rows are changed with the tables, so each is read once.
+    const seen = new Map<string, Moving>()
+    let [isShort, hasMoved] = [false, false]
     for (let moved = true; moved;) {
       moved = false
       for (const execution of openExecutions(sql)) {
-        const came = this.#moveOne(this.#moving(sql, now, execution), headroom)
+        const came = this.#look(sql, now, execution, seen, headroom)
         moved ||= came === 'moved'
         isShort ||= came === 'short'
       }
+      hasMoved ||= moved
     }
     arm(sql, isShort ? now + budgetPollMs : null)
+    return hasMoved
+  }
+
+  /** Whether it must end is asked at the first look: nothing in this commit changes that. */
+  #look(
+    sql: Sql,
+    now: number,
+    execution: ExecutionRow,
+    seen: Map<string, Moving>,
+    headroom: Headroom,
+  ): 'moved' | 'short' | null {
+    const known = seen.get(execution.id)
+    const moving = known ?? this.#moving(sql, now, execution)
+    if (known) known.filling = { ...known.filling, steps: engineSteps(stepStands(known.steps)) }
+    seen.set(execution.id, moving)
+    const ended = known ? null : this.#mustEnd(moving)
+    if (ended !== null) return this.end(sql, now, moving.execution, ended) ? 'moved' : null
+    return this.#moveOne(moving, headroom)
   }
 
   /** A person has said how to go on. False: the step does not ask. */
@@ -133,10 +154,7 @@ export class Moves {
   }
 
   #moveOne(moving: Moving, headroom: Headroom): 'moved' | 'short' | null {
-    const { sql, now, execution } = moving
-    const ended = this.#mustEnd(moving)
-    if (ended !== null) return this.end(sql, now, execution, ended) ? 'moved' : null
-    if (execution.state === 'planned') return this.#lookAtPlan(moving) ? 'moved' : null
+    if (moving.execution.state === 'planned') return this.#lookAtPlan(moving) ? 'moved' : null
     const settled = moving.steps.filter((step) => this.#lookAt(moving, step))
     if (settled.length > 0) return 'moved'
     return this.#go(moving, headroom)

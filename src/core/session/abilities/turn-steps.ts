@@ -9,9 +9,10 @@ import {
 } from '../../abilities/step-prompts.ts'
 import { hasStepEnded } from '../../abilities/engine.ts'
 import type { Outcome } from '../../abilities/script-result.ts'
+import type { Sql } from '../../ports.ts'
 import { type ExecutionRow, saveExecutionStep, type StepRow } from '../executions/rows.ts'
 import { denyOpenQuestions } from '../gate/questions.ts'
-import { wakeSandbox } from '../generations/sandbox-start.ts'
+import { startWaking } from '../generations/sandbox-start.ts'
 import { pinnedAgents } from '../pins/agents.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { givenSkillTexts } from '../skills/texts.ts'
@@ -67,18 +68,12 @@ export class TurnSteps implements StepWork {
     const { sql, filling, copy } = moving
     const guide = guidePrompt(copy.definition.guide)
     const priors = priorsOf(moving, step.needs)
-    if (step.type === 'agent') {
-      const agents = pinnedAgents(sql)
-      const names = agents && [agents.agent, ...agents.subagents].map(({ name }) => name)
-      if (names !== null && !names.includes(step.agent))
-        return stepRefused(`Agent '${step.agent}' is not available in this session`)
+    const missing = missingInSession(sql, step)
+    if (missing !== null) return stepRefused(missing)
+    if (step.type === 'agent')
       return { text: guide + agentStepPrompt(step, filling, priors), agent: step.agent }
-    }
-    if (step.type !== 'skill') return null
-    const skill = givenSkillTexts(sql).find(({ name }) => name === step.skill)
-    // One that is a file of the workspace may not have been read.
-    if (!skill || skill.path !== undefined)
-      return stepRefused(`Skill '${step.skill}' is not available in this session`)
+    const skill = step.type === 'skill' ? findGivenSkill(sql, step.skill) : undefined
+    if (step.type !== 'skill' || !skill) return null
     return { text: guide + skillStepPrompt(step, skill.content, filling, priors), agent: null }
   }
 
@@ -88,7 +83,7 @@ export class TurnSteps implements StepWork {
     const id = turnIdOf(sessionId, crypto.random(8))
     addTurn(sql, now, { id, runId, messageSuffix: crypto.random(14), prompt: text, agent })
     if (sandboxState === 'ready') startNextTurn(sql, now, generation)
-    if (sandboxState === 'stopped') wakeSandbox(sql, now)
+    if (sandboxState === 'stopped') startWaking(sql, now)
     return id
   }
 
@@ -152,6 +147,24 @@ export class TurnSteps implements StepWork {
     abortRunning(sql, now, this.#kernel.session().generation, why)
   }
 }
+
+/** Why the session cannot do this step; null: nothing speaks against it. */
+export function missingInSession(sql: Sql, step: AbilityStep): string | null {
+  if (step.type === 'skill')
+    return findGivenSkill(sql, step.skill)
+      ? null
+      : `Skill '${step.skill}' is not available in this session`
+  if (step.type !== 'agent') return null
+  const agents = pinnedAgents(sql)
+  const names = agents && [agents.agent, ...agents.subagents].map(({ name }) => name)
+  return names === null || names.includes(step.agent)
+    ? null
+    : `Agent '${step.agent}' is not available in this session`
+}
+
+/** One that is a file of the workspace may not have been read. */
+const findGivenSkill = (sql: Sql, name: string) =>
+  givenSkillTexts(sql).find((skill) => skill.name === name && skill.path === undefined)
 
 interface Prompt {
   text: string

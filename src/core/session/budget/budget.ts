@@ -38,7 +38,7 @@ import {
   type Estimate,
   nextExpiry,
   pricesOf,
-  reservedByCalls,
+  reservedByModelCalls,
   settleAllModelCalls,
 } from './model-calls.ts'
 
@@ -147,7 +147,11 @@ export class SessionBudget implements RoomOf<BudgetApi> {
     try {
       for (let asked = 0; ; asked += 1) {
         const { sql, now } = this.#kernel.ports
-        const { spent, isHeld, isInSlice } = modelSpendingRoom(sql, now(), reservedByCalls(sql))
+        const { spent, isHeld, isInSlice } = modelSpendingRoom(
+          sql,
+          now(),
+          reservedByModelCalls(sql),
+        )
         if (spent !== null) throw noBudget('call a model', spent)
         if (isHeld) return null
         if (isInSlice || !this.#isOpen()) return this.#kernel.commit(work)
@@ -203,7 +207,7 @@ export class SessionBudget implements RoomOf<BudgetApi> {
   }
 
   #reservedAmounts(): { tokens: number; moneyMicros: number } {
-    const { tokens, moneyMicros } = reservedByCalls(this.#kernel.ports.sql)
+    const { tokens, moneyMicros } = reservedByModelCalls(this.#kernel.ports.sql)
     const sum = { tokens, moneyMicros }
     for (const call of this.#waitingCalls) {
       sum.tokens += call.inputTokens + call.outputTokens

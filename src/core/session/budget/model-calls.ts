@@ -77,7 +77,11 @@ export function beginModelCall(sql: Sql, now: number, call: NewModelCall): void 
 }
 
 /** What open calls can still use together. */
-export function reservedByCalls(sql: Sql): { calls: number; tokens: number; moneyMicros: number } {
+export function reservedByModelCalls(sql: Sql): {
+  calls: number
+  tokens: number
+  moneyMicros: number
+} {
   const row = sql.all<{ calls: number; tokens: number | null; moneyMicros: number | null }>(
     `select count(*) as calls, sum(input_tokens + output_tokens) as tokens, sum(money_micros) as moneyMicros
      from model_calls where settled_at is null`,
@@ -98,7 +102,7 @@ export const begunSince = (sql: Sql, since: number, count: number): number | nul
   )[0]?.at ?? null
 
 /** Helper calls since the last turn began. */
-export function countHelperCalls(sql: Sql): number {
+export function countHelperModelCalls(sql: Sql): number {
   return (
     sql.all<{ c: number }>(
       `select count(*) as c from model_calls where turn_id is null
@@ -247,13 +251,13 @@ const toleratedTokens = 1000
 const toleratedShare = 0.1
 
 /** What the sandbox says of a turn whose calls were counted here is only compared, never counted. */
-export function isCountedByCalls(sql: Sql, turnId: string): boolean {
+export function isCountedByModelCalls(sql: Sql, turnId: string): boolean {
   return (
     sql.all('select 1 from turns where id = ? and counted_tokens is not null', turnId).length > 0
   )
 }
 
-export function addReportedToCalls(sql: Sql, turnId: string, tokens: number): void {
+export function addReportedToModelCalls(sql: Sql, turnId: string, tokens: number): void {
   sql.run('update turns set reported_tokens = reported_tokens + ? where id = ?', tokens, turnId)
 }
 

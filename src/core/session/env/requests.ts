@@ -75,7 +75,10 @@ export function answerEnvRequests(
 }
 
 /** What is injected into requests stays out. */
-export function sandboxEnv(values: readonly OpenValue[], files: readonly EnvFile[]): SandboxEnv {
+export function requestedSandboxEnv(
+  values: readonly OpenValue[],
+  files: readonly EnvFile[],
+): SandboxEnv {
   const given = values.filter(({ inject }) => inject === null)
   const byKey = new Map(given.map(({ key, value }) => [key, value]))
   return {

@@ -4,7 +4,7 @@ import type { Manifest } from '../../../contract/manifest.ts'
 import type { Enforcement } from '../../../contract/operation.ts'
 import type { Policy } from '../../../contract/policy.ts'
 import { setDeadline } from '../../actor/deadlines.ts'
-import { sandboxDefault } from '../../policy/sandbox-default.ts'
+import { sandboxDefault } from '../../policy/builtin-policy.ts'
 import type { Sql } from '../../ports.ts'
 import type { ApprovalRow } from '../approvals/rows.ts'
 import {

@@ -13,7 +13,7 @@ import {
   requestOfTool,
   searchTools,
 } from '../../policy/permission-request.ts'
-import { effectivePolicy } from '../../policy/sandbox-default.ts'
+import { policyOrBuiltin } from '../../policy/builtin-policy.ts'
 import type { Sql } from '../../ports.ts'
 import { enforcementRefusal } from '../../abilities/enforcement.ts'
 import { type ActiveAbility, activeExecutionStep } from '../executions/active.ts'
@@ -66,7 +66,7 @@ export class SessionPolicy {
 
   /** What decides about questions, with the session's own lists, or about operations of the API. */
   effective(asked: 'gate' | 'operation'): Policy {
-    const policy = effectivePolicy(this.document(), asked)
+    const policy = policyOrBuiltin(this.document(), asked)
     return asked === 'gate' ? withGateRules(policy, this.#kernel.session().gate) : policy
   }
 

@@ -3,7 +3,7 @@ import type { Sql } from '../../ports.ts'
 import { appendEvent } from '../log/events.ts'
 import type { SessionPorts } from '../record/ports.ts'
 import { loadSession } from '../record/record.ts'
-import { changeSandbox } from './sandbox-states.ts'
+import { changeSandboxState } from './sandbox-states.ts'
 
 /** An agent pings every 15 s, and gives its socket up after 40 s of silence. */
 export const pulseMs = 60_000
@@ -20,7 +20,7 @@ export const recheckMs = 10_000
 export function pulseLost(sql: Sql, now: number): void {
   const { generation, sandboxState } = loadSession(sql)
   appendEvent(sql, now, 'link.disconnected', { generation })
-  changeSandbox(sql, now, 'link-lost', 'The link to the sandbox is down')
+  changeSandboxState(sql, now, 'link-lost', 'The link to the sandbox is down')
   if (sandboxState === 'ready' || sandboxState === 'suspect')
     setDeadline(sql, 'sandbox.check', now + checkAfterMs)
   else if (sandboxState === 'booting') ensureDeadline(sql, 'sandbox.boot', now + recheckMs)

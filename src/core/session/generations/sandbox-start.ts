@@ -3,7 +3,7 @@ import type { Sql } from '../../ports.ts'
 import { loadSession } from '../record/record.ts'
 import { restorableSnapshots } from '../snapshots/rows.ts'
 import { beginGeneration } from './generations.ts'
-import { changeSandbox } from './sandbox-states.ts'
+import { changeSandboxState } from './sandbox-states.ts'
 
 /** From the request to ready, waiting for a place not counted. */
 export const startMs = 600_000
@@ -49,15 +49,15 @@ export function startSandbox(sql: Sql, now: number): void {
 }
 
 /** A session that sleeps is given a sandbox again, from where it was. */
-export function wakeSandbox(sql: Sql, now: number): void {
-  if (!changeSandbox(sql, now, 'wake', null)) return
+export function startWaking(sql: Sql, now: number): void {
+  if (!changeSandboxState(sql, now, 'wake', null)) return
   startSandbox(sql, now)
 }
 
 /** The one before is out of the way. */
-export function requestNextSandbox(sql: Sql, now: number): void {
+export function requestNextStart(sql: Sql, now: number): void {
   clearDeadline(sql, 'sandbox.next')
-  if (changeSandbox(sql, now, 'next', null)) requestCreation(sql, now)
+  if (changeSandboxState(sql, now, 'next', null)) requestCreation(sql, now)
 }
 
 function requestCreation(sql: Sql, now: number): void {

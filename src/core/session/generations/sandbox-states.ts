@@ -71,7 +71,7 @@ export function nextSandboxState(state: SandboxState, cause: SandboxCause): Sand
   return sandboxTransitions[state][cause] ?? null
 }
 
-export function changeSandbox(
+export function changeSandboxState(
   sql: Sql,
   now: number,
   cause: SandboxCause,
@@ -87,7 +87,7 @@ export function changeSandbox(
 }
 
 /** Why it is still in its state. Told again only if there is something new to say. */
-export function explainSandbox(sql: Sql, now: number, reason: string): void {
+export function explainSandboxState(sql: Sql, now: number, reason: string): void {
   const { sandboxState, sandboxReason, generation } = loadSession(sql)
   if (sandboxReason !== reason) save(sql, now, sandboxState, generation, reason)
 }

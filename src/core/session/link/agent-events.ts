@@ -5,7 +5,11 @@ import type { ModelPrice } from '../../../contract/model-table.ts'
 import { TurnPatch } from '../../../contract/patch.ts'
 import { requestEnvVariablesTool } from '../../../contract/tools/request-env-variables.ts'
 import type { Sql } from '../../ports.ts'
-import { addReportedToCalls, compareModelCalls, isCountedByCalls } from '../budget/model-calls.ts'
+import {
+  addReportedToModelCalls,
+  compareModelCalls,
+  isCountedByModelCalls,
+} from '../budget/model-calls.ts'
 import { addSpending } from '../budget/spending.ts'
 import { listPins } from '../pins/pins.ts'
 import { recordAgentOnRun, recordOnRun } from '../runs/rows.ts'
@@ -99,9 +103,9 @@ function stepFinished(
   const counted = Object.values(counts).reduce((sum, count) => sum + count, 0)
   if (turnId) {
     addTurnTokens(sql, turnId, counts.input, counts.output)
-    addReportedToCalls(sql, turnId, counted)
+    addReportedToModelCalls(sql, turnId, counted)
     // The control plane has counted this turn's calls itself: what the sandbox says is only compared, at the end.
-    if (isCountedByCalls(sql, turnId)) return
+    if (isCountedByModelCalls(sql, turnId)) return
   }
   const moneyMicros = price ? budgetCostMicros(price, counts) : 0
   addSpending(sql, now, { tokens: counted, moneyMicros })
@@ -121,7 +125,7 @@ function countsOf(tokens: StepTokens): StepTokens {
 }
 
 /** The run is not to be trusted any more: nothing else of it runs, and its turn is aborted, whether or not the agent does so. */
-export function followGateBypass(
+export function followGateBypassEvent(
   sql: Sql,
   now: number,
   generation: number,

@@ -8,7 +8,7 @@ import { abilityFolderFiles } from '../../registry/abilities/abilities.ts'
 import { loadOfferFolder } from '../offers/rows.ts'
 import { hasExecutionCopy } from '../executions/rows.ts'
 import { guardOpenSandbox } from '../record/guards.ts'
-import { sandboxEnv } from '../env/requests.ts'
+import { requestedSandboxEnv } from '../env/requests.ts'
 import type { Gate } from '../gate/gate.ts'
 import { mayRenew } from '../generations/renewal.ts'
 import type { SessionKernel } from '../record/kernel.ts'
@@ -64,7 +64,7 @@ export class Agent implements RoomOf<AgentApi> {
   async env(sandbox: SandboxCaller): Promise<SandboxEnv> {
     const { envFiles } = guardOpenSandbox(this.#kernel, sandbox)
     const { sql, crypto } = this.#kernel.ports
-    return sandboxEnv(await openValues(sql, crypto), envFiles)
+    return requestedSandboxEnv(await openValues(sql, crypto), envFiles)
   }
 
   async abilityFolder(sandbox: SandboxCaller, hash: string): Promise<PinnedFolder> {

@@ -28,7 +28,7 @@ import { finishCommand, loadCommand } from '../commands/rows.ts'
 import { ackedEventSeq, appendEvent, newAgentEvents, storeAgentEvent } from '../log/events.ts'
 import type { Evidence } from '../evidence/evidence.ts'
 import type { Gate } from '../gate/gate.ts'
-import { followAgentEvent, followGateBypass } from './agent-events.ts'
+import { followAgentEvent, followGateBypassEvent } from './agent-events.ts'
 import { noteTold } from '../generations/generations.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { parseMessage } from './message.ts'
@@ -38,7 +38,7 @@ import { pulseLost } from '../generations/pulse.ts'
 import { agentHello, agentNowReady } from '../steps/agent-ready.ts'
 import { parsePlausible } from '../log/plausible.ts'
 import { isOver } from '../record/record.ts'
-import { changeSandbox } from '../generations/sandbox-states.ts'
+import { changeSandboxState } from '../generations/sandbox-states.ts'
 import { watchTurnSilence, endTurnSilence } from '../turns/silence.ts'
 import {
   addTurn,
@@ -166,7 +166,7 @@ export class Link {
     this.#kernel.commit((sql, now) => {
       this.#gate.saveEnforcement(sql, ready.enforces ?? [])
       this.#gate.saveEnclosure(sql, generation, ready.enclosure)
-      if (changeSandbox(sql, now, 'ready', null)) agentNowReady(sql, now, generation)
+      if (changeSandboxState(sql, now, 'ready', null)) agentNowReady(sql, now, generation)
     })
     const { id } = this.#kernel.session()
     this.#kernel.ports.log('info', 'Sandbox ready', {
@@ -196,7 +196,7 @@ export class Link {
         const shown = withoutLateEnd(sql, this.#deltas.redact(item))
         const event = storeAgentEvent(sql, now, generation, shown)
         if (event.kind === 'gate.bypassed')
-          this.#kernel.answer(followGateBypass(sql, now, generation, event.data as Bypass))
+          this.#kernel.answer(followGateBypassEvent(sql, now, generation, event.data as Bypass))
         else if (followAgentEvent(sql, now, event, price)) {
           this.#turnEnded(sql, now, generation)
           this.#evidence.turnEnded(sql, now, String(event.data['turnId']))

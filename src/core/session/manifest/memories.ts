@@ -1,5 +1,5 @@
 import type { Sql } from '../../ports.ts'
-import { pinsOf } from '../pins/pins.ts'
+import { type Pin, pinsOf } from '../pins/pins.ts'
 
 interface Given {
   scope: string
@@ -9,8 +9,10 @@ interface Given {
 }
 
 /** What the session was given to remember, for its instructions; empty: nothing. */
-export function memoriesText(sql: Sql): string {
-  const pins = pinsOf(sql, 'memory')
+export const memoriesText = (sql: Sql): string => textOfMemories(pinsOf(sql, 'memory'))
+
+/** As the model is told it. */
+export function textOfMemories(pins: readonly Pick<Pin, 'id' | 'content'>[]): string {
   if (pins.length === 0) return ''
   const sections = pins.map(({ id, content }) => {
     const { scope, type, title, content: text } = JSON.parse(content) as Given

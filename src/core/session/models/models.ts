@@ -7,12 +7,12 @@ import {
   begunSince,
   callDeadline,
   type CallEnd,
-  countHelperCalls,
+  countHelperModelCalls,
   type Estimate,
   extendModelCall,
   type PriceOf,
   pricesOf,
-  reservedByCalls,
+  reservedByModelCalls,
   settleModelCall,
   settleExpiredModelCalls,
 } from '../budget/model-calls.ts'
@@ -148,7 +148,7 @@ export class Models implements RoomOf<ModelsApi>, ModelsApi {
     if (hasTools) throw refusal('no turn is running')
     if (bodyBytes > helperBytes)
       throw refusal(`no turn is running, and outside of one at most ${helperBytes} bytes are sent`)
-    if (countHelperCalls(sql) >= helperCalls)
+    if (countHelperModelCalls(sql) >= helperCalls)
       throw refusal(`no turn is running, and there were ${helperCalls} calls since the last one`)
     return null
   }
@@ -156,7 +156,7 @@ export class Models implements RoomOf<ModelsApi>, ModelsApi {
   #mustWait(): Exclude<ModelAdmission, { admitted: true }> | null {
     const { sql, now, config } = this.#kernel.ports
     const { modelCallsPerMinute, concurrentModelCalls } = config.modelLimits
-    if (reservedByCalls(sql).calls >= concurrentModelCalls)
+    if (reservedByModelCalls(sql).calls >= concurrentModelCalls)
       return later(`${concurrentModelCalls} model calls of this session are open`, waitForOthersMs)
     const oldest = begunSince(sql, now() - 60_000, modelCallsPerMinute)
     if (oldest === null) return null

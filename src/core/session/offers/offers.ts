@@ -1,12 +1,9 @@
-import {
-  type FoundAbilities,
-  folderHashText,
-  type PinnedFolder,
-} from '../../../contract/ability-folder.ts'
+import type { FoundAbilities, PinnedFolder } from '../../../contract/ability-folder.ts'
 import { AppError } from '../../../contract/error.ts'
 import { OfferedAbility } from '../../../contract/offered-ability.ts'
 import type { RoomOf } from '../../actor/room.ts'
 import { findRunnableAbility } from '../../registry/abilities/abilities.ts'
+import { hashAbilityFolder, readAbilityFolder } from '../../registry/abilities/folder.ts'
 import { withHookFiles } from '../../registry/abilities/hook-files.ts'
 import type { Commands } from '../commands/commands.ts'
 import type { AbilityCopy } from '../executions/rows.ts'
@@ -20,6 +17,7 @@ import {
   saveWorkspaceOffers,
   type WorkspaceAbility,
   findWorkspaceOffer,
+  folderOfOffer,
 } from './rows.ts'
 
 export interface OffersApi {
@@ -77,16 +75,20 @@ export class Offers implements RoomOf<OffersApi> {
     return stored ?? (found && version === null ? await this.#copied(found, name) : null)
   }
 
+  /** Its definition is that of the files that have the hash. What the sandbox told of it must be the same. */
   async #copied(found: WorkspaceAbility, name: string): Promise<AbilityCopy> {
-    const { path, hash, definition } = found
-    if (definition === null) throw new AppError('unprocessable', `Cannot read "${path}"`)
+    const { path, hash, definition: told } = found
+    if (told === null) throw new AppError('unprocessable', `Cannot read "${path}"`)
     await this.#bring(path, hash)
-    const { sql } = this.#kernel.ports
-    const { settings } = definition
+    const { sql, crypto } = this.#kernel.ports
+    const files = loadOfferFolder(sql, hash)
+    const { ability } = await readAbilityFolder({ files, path: folderOfOffer(found) }, crypto)
+    if (JSON.stringify(ability) !== JSON.stringify(told))
+      throw new AppError('wrong_state', `The ability at "${path}" is not what was told of it`)
+    const { settings } = ability
     const { trustProjectConfig: trusts } = this.#kernel.session()
     const approval = trusts ? settings.approval : ('plan' as const)
-    const files = loadOfferFolder(sql, hash)
-    const own = { ...definition, name, settings: { ...settings, approval } }
+    const own = { ...ability, name, settings: { ...settings, approval } }
     return {
       ...{ name, version: null, hash },
       definition: withHookFiles(own, files),
@@ -122,12 +124,7 @@ export class Offers implements RoomOf<OffersApi> {
   async take(sandbox: SandboxCaller, hash: string, { files }: PinnedFolder): Promise<void> {
     guardOpenSandbox(this.#kernel, sandbox)
     if (!this.#wanted.has(hash)) throw new AppError('not_found', 'Nobody has asked for this folder')
-    const { crypto } = this.#kernel.ports
-    const hashed = files.map(async (file) => ({
-      path: file.path,
-      sha256: await crypto.sha256(file.content),
-    }))
-    const real = await crypto.sha256(folderHashText(await Promise.all(hashed)))
+    const real = await hashAbilityFolder(files, this.#kernel.ports.crypto)
     if (real !== hash)
       throw new AppError('unprocessable', `Expected the folder ${hash}, not ${real}`)
     guardOpenSandbox(this.#kernel, sandbox)

@@ -1,5 +1,5 @@
 import { agentRefusesAbility } from '../../abilities/agents.ts'
-import { isTriggered, proposeAgainMs } from '../../abilities/triggers.ts'
+import { matchesTriggerPattern, proposeAgainMs } from '../../abilities/patterns.ts'
 import type { Sql } from '../../ports.ts'
 import { appendEvent } from '../log/events.ts'
 import { loadSession } from '../record/record.ts'
@@ -17,7 +17,10 @@ export function offerProposalNotice(sql: Sql, now: number, text: string): string
   const { abilities, runner } = offeredAbilities(sql)
   const proposed = abilities
     .filter(
-      (one) => one.runnable && agentRefusesAbility(one, runner) === null && isTriggered(one, text),
+      (one) =>
+        one.runnable &&
+        agentRefusesAbility(one, runner) === null &&
+        matchesTriggerPattern(one, text),
     )
     .filter(({ name }) => mayPropose(sql, now, name))
     .slice(0, maxProposed)

@@ -33,12 +33,19 @@ export function saveWorkspaceOffers(sql: Sql, now: number, told: FoundAbilities)
 const maxProblems = 20
 
 function readFound({ path, main, source, hash }: FoundAbility): WorkspaceAbility {
-  const parsed = parseAbilityDefinition(source, path === main ? path : `${path}/${main}`)
+  const folder = folderOfOffer({ path, main })
+  const parsed = parseAbilityDefinition(source, folder === '' ? main : `${folder}/${main}`)
   if ('ability' in parsed) return { path, main, hash, definition: parsed.ability, problems: [] }
   const problems = parsed.errors
     .slice(0, maxProblems)
     .map(({ line, code, message }) => `line ${line}: ${code}: ${message}`)
   return { path, main, hash, definition: null, problems }
+}
+
+/** Where its definition lies, below .opencode/abilities: a flat file is in the folder around it. */
+export function folderOfOffer({ path, main }: Pick<WorkspaceAbility, 'path' | 'main'>): string {
+  const isFolder = /^ability\.ya?ml$/.test(main) && path !== main
+  return isFolder ? path : path.split('/').slice(0, -1).join('/')
 }
 
 interface Row {

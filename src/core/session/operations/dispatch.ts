@@ -4,7 +4,7 @@ import { noExecutor } from '../../policy/isolation.ts'
 import type { Sql } from '../../ports.ts'
 import { mustHaveBudget } from '../budget/budget.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { wakeSandbox } from '../generations/sandbox-start.ts'
+import { startWaking } from '../generations/sandbox-start.ts'
 import { mustApproval } from '../approvals/rows.ts'
 import {
   dispatchAttempt,
@@ -63,7 +63,7 @@ export function dispatchOperation(
   }
   mustHaveBudget(sql, now, 'execute the operation')
   // It sleeps: this is what it waits for.
-  if (kernel.session().sandboxState === 'stopped') wakeSandbox(sql, now)
+  if (kernel.session().sandboxState === 'stopped') startWaking(sql, now)
   dispatchAttempt(sql, now, attemptId, operationWork(row))
   addSpending(sql, now, { toolCalls: 1 })
 }

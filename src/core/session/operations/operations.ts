@@ -30,7 +30,7 @@ import type { Caller } from '../record/caller.ts'
 import type { Commands } from '../commands/commands.ts'
 import { guardEntry, guardSession, guardOpenSession, guardOwnSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { wakeSandbox } from '../generations/sandbox-start.ts'
+import { startWaking } from '../generations/sandbox-start.ts'
 import { type ApprovalAsker, mustApproval } from '../approvals/rows.ts'
 import {
   abandonAttempt,
@@ -294,7 +294,7 @@ export class Operations implements RoomOf<OperationsApi> {
       const step = { kind, commandId: fresh, generation, actor: caller.keyId }
       const begun = beginWorktreeStep(sql, now, attempt, step)
       // It sleeps: this is what it waits for.
-      if (begun === fresh && sandboxState === 'stopped') wakeSandbox(sql, now)
+      if (begun === fresh && sandboxState === 'stopped') startWaking(sql, now)
       return begun
     })
     return this.#commands.answer(kind, commandId)

@@ -65,7 +65,8 @@ export class Phases implements RoomOf<PhasesApi> {
   async #look(attempt: number): Promise<void> {
     const changes = [...this.#policy.changesNamed()]
     const { organisationId, project } = this.#kernel.session()
-    const mayFail = attempt < maxAttempts
+    // The first one is 0.
+    const mayFail = attempt + 1 < maxAttempts
     const asked = presentPhasesByChange(
       this.#kernel.ports.db(),
       { organisationId, project },

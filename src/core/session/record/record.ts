@@ -22,6 +22,7 @@ import type { EnvFile } from '../../../contract/tools/save-env-files.ts'
 import type { Policy } from '../../../contract/policy.ts'
 import type { Pin } from '../pins/pins.ts'
 import type { AttemptTerms } from './attempt-terms.ts'
+import type { Caller } from './caller.ts'
 import type { SealedValue } from './secrets.ts'
 
 export interface SessionRecord {
@@ -252,4 +253,18 @@ export function projectSession(sql: Sql, now: number): void {
     createdAt: session.createdAt,
     closedAt: session.closedAt,
   })
+}
+
+/**
+ * Another member speaks to the model: from then on its tools do not reach what its creator keeps for itself, neither to
+ * tell nor to change it. For good, since what was said stays in the conversation.
+ */
+export function recordPersonalMemoryWithdrawn(
+  sql: Sql,
+  { memoryScopes, memberId }: SessionRecord,
+  caller: Pick<Caller, 'memberId'>,
+): void {
+  if (memberId === caller.memberId || !memoryScopes.includes('personal')) return
+  const left = memoryScopes.filter((scope) => scope !== 'personal')
+  sql.run('update session set memory_scopes = ?', JSON.stringify(left))
 }

@@ -11,7 +11,12 @@ import { jitteredRetryMs } from '../../actor/jitter.ts'
 import { messageOf, outsideOrganisation, outsideProvider } from '../record/outside.ts'
 import { isLive } from '../record/record.ts'
 import { isOver } from '../record/record.ts'
-import { bootMs, changeSandbox, explainSandbox, lookMs } from '../generations/sandbox-states.ts'
+import {
+  bootMs,
+  changeSandboxState,
+  explainSandboxState,
+  lookMs,
+} from '../generations/sandbox-states.ts'
 import {
   addStartFailure,
   countStartTry,
@@ -112,7 +117,7 @@ export class SandboxCreation {
       endsAt,
       leaseUntil: leaseEnd(now, endsAt),
     })
-    changeSandbox(sql, now, 'create-sent', hasWaited ? 'A place was granted' : null)
+    changeSandboxState(sql, now, 'create-sent', hasWaited ? 'A place was granted' : null)
     return true
   }
 
@@ -132,7 +137,7 @@ export class SandboxCreation {
       return false
     }
     const at = Math.max(retryAt, now + 1000)
-    explainSandbox(sql, now, `Waiting for a place: ${reason}`)
+    explainSandboxState(sql, now, `Waiting for a place: ${reason}`)
     setStartRetryAt(sql, at)
     setDeadline(sql, `sandbox.create:${generation}`, at)
     // Who only waits for a place may wait for long; a start in which something has failed ends in its time.
@@ -192,7 +197,7 @@ export class SandboxCreation {
       }
       const own = loadGeneration(sql, generation)
       if (own) ensureDeadline(sql, 'sandbox.extend', nextLeaseExtension(own, now))
-      if (!changeSandbox(sql, now, 'created', null)) return
+      if (!changeSandboxState(sql, now, 'created', null)) return
       setDeadline(sql, 'sandbox.boot', now + bootMs)
       setDeadline(sql, 'sandbox.look', now + lookMs)
     })
@@ -234,7 +239,7 @@ export class SandboxCreation {
     if (!this.#isWanted(generation)) return this.#leave(generation)
     this.#kernel.commit((sql, now) => {
       addStartFailure(sql, { at: now, generation, reason }, 'create')
-      explainSandbox(sql, now, reason)
+      explainSandboxState(sql, now, reason)
       const at = now + jitteredRetryMs(attempt, crypto)
       // The last one may have come true while nobody was there to hear of it.
       const isLast = loadStart(sql).creates >= maxCreates && !this.#lostRunner(generation)

@@ -11,7 +11,7 @@ import { letGoSandbox } from '../steps/lose-sandbox.ts'
 import { messageOf, outsideProvider } from '../record/outside.ts'
 import type { SessionRecord } from '../record/record.ts'
 import { isOver } from '../record/record.ts'
-import { changeSandbox, isWorking } from '../generations/sandbox-states.ts'
+import { changeSandboxState, isWorking } from '../generations/sandbox-states.ts'
 import type { Saving, Taken } from '../snapshots/saving.ts'
 
 /**
@@ -42,7 +42,7 @@ export class Halting {
 
   #decide(sql: Sql, now: number, { reason, actor, saveMs }: Halt): Answer[] {
     const before = this.#kernel.session()
-    if (!changeSandbox(sql, now, 'hibernate', reason)) return []
+    if (!changeSandboxState(sql, now, 'hibernate', reason)) return []
     const end = { outcome: 'stopped', reason } as const
     const answers = letGoSandbox(sql, now, before.generation, {
       end,

@@ -1,13 +1,13 @@
 import { linkClose } from '../../../contract/link.ts'
 import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
-import { inactiveSince } from '../turns/activity.ts'
+import { idleSinceActivity } from '../turns/activity.ts'
 import { appendEvent } from '../log/events.ts'
 import { loadGeneration, noteGenerationKept } from '../generations/generations.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { letGoSandbox } from '../steps/lose-sandbox.ts'
 import type { SessionRecord } from '../record/record.ts'
-import { changeSandbox, isWorking } from '../generations/sandbox-states.ts'
+import { changeSandboxState, isWorking } from '../generations/sandbox-states.ts'
 import { type Saving, snapshotMs } from '../snapshots/saving.ts'
 
 const maxTries = 3
@@ -45,7 +45,7 @@ export class Idle {
   }
 
   since({ generation }: SessionRecord): number | null {
-    return inactiveSince(this.#kernel.ports.sql, this.#kernel.instance, generation)
+    return idleSinceActivity(this.#kernel.ports.sql, this.#kernel.instance, generation)
   }
 
   /** Null: it sleeps, or somebody has begun to use it meanwhile, and its work is saved either way. */
@@ -56,7 +56,7 @@ export class Idle {
       const isOther = this.#isOther(seen, since)
       taken.store(isOther ? taken.begunAt : now)
       if (isOther) return this.#setAgain(sql, now)
-      if (!changeSandbox(sql, now, 'hibernate', reason)) return false
+      if (!changeSandboxState(sql, now, 'hibernate', reason)) return false
       this.#kernel.answer(
         letGoSandbox(sql, now, seen.generation, {
           end: { outcome: 'stopped', reason },

@@ -1,7 +1,7 @@
 import { saveEveryMs } from '../snapshots/saving.ts'
 import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
-import { inactiveSince } from '../turns/activity.ts'
+import { idleSinceActivity } from '../turns/activity.ts'
 import { appendEvent } from '../log/events.ts'
 import { loadGeneration } from '../generations/generations.ts'
 import type { SessionKernel } from '../record/kernel.ts'
@@ -36,7 +36,7 @@ export class RegularSaves {
 
   #hasWorked({ generation }: SessionRecord): boolean {
     const { sql } = this.#kernel.ports
-    const since = inactiveSince(sql, this.#kernel.instance, generation)
+    const since = idleSinceActivity(sql, this.#kernel.instance, generation)
     const saved = savedAt(sql, generation)
     if (since !== null) return since > saved
     // At work; while it waits for a person only what was done before the question is new.

@@ -12,8 +12,8 @@ import type { SessionKernel } from '../record/kernel.ts'
 import { jitteredRetryMs } from '../../actor/jitter.ts'
 import { messageOf, outsideOrganisation, outsideProvider } from '../record/outside.ts'
 import { loadGeneration, wasReady } from '../generations/generations.ts'
-import { changeSandbox } from '../generations/sandbox-states.ts'
-import { requestNextSandbox, wakeSandbox } from '../generations/sandbox-start.ts'
+import { changeSandboxState } from '../generations/sandbox-states.ts'
+import { requestNextStart, startWaking } from '../generations/sandbox-start.ts'
 import { wantsSandbox } from '../turns/rows.ts'
 
 /**
@@ -64,11 +64,11 @@ export class SandboxStop {
     const { generation: current, status, sandboxReason } = this.#kernel.session()
     if (current === generation) {
       notSaved(sql, now, generation)
-      changeSandbox(sql, now, 'stopped', sandboxReason)
-    } else if (deadlinesOf(sql, 'sandbox.stop').length === 0) requestNextSandbox(sql, now)
+      changeSandboxState(sql, now, 'stopped', sandboxReason)
+    } else if (deadlinesOf(sql, 'sandbox.stop').length === 0) requestNextStart(sql, now)
     // Somebody has asked for it while it went to sleep, or before it ever worked.
     const isWanted = wantsSandbox(sql) || isExpected(sql) || !wasReady(sql, current)
-    if (status === 'open' && isWanted) wakeSandbox(sql, now)
+    if (status === 'open' && isWanted) startWaking(sql, now)
   }
 
   /** Every generation that may still have a machine. */

@@ -31,9 +31,9 @@ import type { Saving } from '../snapshots/saving.ts'
 import {
   beginStart,
   putOffStart,
-  requestNextSandbox,
+  requestNextStart,
   startMs,
-  wakeSandbox,
+  startWaking,
 } from '../generations/sandbox-start.ts'
 
 /** How long what a sandbox has left may take to be saved. */
@@ -76,7 +76,7 @@ export class SandboxWatch {
 
   /** The one before is fenced, but cannot be stopped: it is not waited for any longer. */
   onNext(): void {
-    this.#kernel.commit((sql, now) => requestNextSandbox(sql, now))
+    this.#kernel.commit((sql, now) => requestNextStart(sql, now))
   }
 
   /** Not ready in time. */
@@ -206,7 +206,7 @@ export class SandboxWatch {
   retry(reason: string): void {
     const { sandboxState } = this.#kernel.session()
     if (isStarting(sandboxState)) return
-    if (sandboxState === 'stopped') this.#kernel.commit((sql, now) => wakeSandbox(sql, now))
+    if (sandboxState === 'stopped') this.#kernel.commit((sql, now) => startWaking(sql, now))
     else if (sandboxState === 'failed' || sandboxState === 'lost') this.replace(reason)
     else throw new AppError('wrong_state', `Cannot start the sandbox again: it is ${sandboxState}`)
   }

@@ -10,7 +10,7 @@ import {
 import { nextLeaseExtension } from '../generations/lease.ts'
 import { saveEveryMs } from '../snapshots/saving.ts'
 import { loadSession } from '../record/record.ts'
-import { bootMs, changeSandbox, isWorking, lookMs } from '../generations/sandbox-states.ts'
+import { bootMs, changeSandboxState, isWorking, lookMs } from '../generations/sandbox-states.ts'
 import { beginStart, retryStart, setStartRetryAt } from '../generations/sandbox-start.ts'
 import { startNextTurn } from '../turns/rows.ts'
 
@@ -20,7 +20,7 @@ export function agentHello(sql: Sql, now: number, generation: number, isReady: b
   clearDeadline(sql, 'sandbox.check')
   if (noteConnected(sql, generation, now)) setDeadline(sql, `sandbox.connected:${generation}`, now)
   const before = loadSession(sql)
-  const changed = changeSandbox(sql, now, isReady ? 'ready' : 'hello', null)
+  const changed = changeSandboxState(sql, now, isReady ? 'ready' : 'hello', null)
   if (isReady && loadSession(sql).sandboxState === 'ready') agentNowReady(sql, now, generation)
   if (isReady || !changed) return
   ensureDeadline(sql, 'sandbox.boot', now + bootMs)

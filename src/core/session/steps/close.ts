@@ -9,7 +9,7 @@ import { suspectAllAttempts } from '../operations/attempts.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { isLive, projectSession } from '../record/record.ts'
 import { endGeneration } from '../generations/generations.ts'
-import { changeSandbox } from '../generations/sandbox-states.ts'
+import { changeSandboxState } from '../generations/sandbox-states.ts'
 import { stopPulse } from '../generations/pulse.ts'
 import { requestAbort } from '../turns/aborts.ts'
 import { interruptTurn } from '../turns/rows.ts'
@@ -36,7 +36,7 @@ export function closeSession(kernel: SessionKernel, reason: string): void {
     projectSession(sql, now)
     setDeadline(sql, 'purge', now + kernel.ports.config.retentionMs)
     if (session.status === 'warm') setDeadline(sql, 'warm', now)
-    if (changeSandbox(sql, now, 'close', null)) endSandbox(sql, now, session.generation)
+    if (changeSandboxState(sql, now, 'close', null)) endSandbox(sql, now, session.generation)
   })
 }
 

@@ -16,7 +16,7 @@ import {
 } from '../generations/generations.ts'
 import { generationNoticeText } from '../generations/notice.ts'
 import { loadSession } from '../record/record.ts'
-import { changeSandbox, isStarting, nextSandboxState } from '../generations/sandbox-states.ts'
+import { changeSandboxState, isStarting, nextSandboxState } from '../generations/sandbox-states.ts'
 import {
   addStartFailure,
   beginStart,
@@ -39,7 +39,7 @@ export function loseSandbox(
   reason: string,
 ): Answer[] {
   const { generation, replacement, snapshotId } = loadSession(sql)
-  if (!changeSandbox(sql, now, cause, reason)) return []
+  if (!changeSandboxState(sql, now, cause, reason)) return []
   if (isGenerationSteady(sql, now, generation)) beginStart(sql, now)
   else addStartFailure(sql, { at: now, generation, reason }, 'loss')
   const why: Release = {
@@ -92,7 +92,7 @@ export function giveUpSandbox(
   why: Release = failed(reason),
 ): Answer[] {
   const { generation } = loadSession(sql)
-  if (!changeSandbox(sql, now, 'gave-up', reason)) return []
+  if (!changeSandboxState(sql, now, 'gave-up', reason)) return []
   addStartFailure(sql, { at: now, generation, reason }, 'create')
   return letGoSandbox(sql, now, generation, why)
 }
@@ -144,7 +144,7 @@ export function replaceSandbox(
   why: Release,
 ): Answer[] {
   const before = loadSession(sql)
-  if (!changeSandbox(sql, now, cause, why.end.reason)) return []
+  if (!changeSandboxState(sql, now, cause, why.end.reason)) return []
   const { answers, turnId } = release(sql, now, before.generation, why)
   retryStart(sql, now)
   setDeadline(sql, 'sandbox.next', now + stopPatienceMs)

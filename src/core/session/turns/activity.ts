@@ -5,7 +5,7 @@ import { runningTurn, wantsSandbox } from './rows.ts'
  * Since when nobody has used the sandbox; null while somebody does. Read off what was done, so that nothing has to be
  * told about it, and looking at a session, which leaves no trace, counts for nothing.
  */
-export function inactiveSince(sql: Sql, instance: string, generation: number): number | null {
+export function idleSinceActivity(sql: Sql, instance: string, generation: number): number | null {
   if (isBusy(sql, instance)) return null
   const [row] = sql.all<{ at: number | null }>(
     `select max(at) as at from (

@@ -12,10 +12,10 @@ import type { Caller, Listed, Page } from '../record/caller.ts'
 import { denyOpenQuestions } from '../gate/questions.ts'
 import { guardSession, guardEntry, notClaimed } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { wakeSandbox } from '../generations/sandbox-start.ts'
+import { startWaking } from '../generations/sandbox-start.ts'
 import { type KeyTable, madeByKey } from '../../actor/keys.ts'
 import { pulseLost } from '../generations/pulse.ts'
-import type { SessionRecord } from '../record/record.ts'
+import { type SessionRecord, recordPersonalMemoryWithdrawn } from '../record/record.ts'
 import { watchLastTurnSilence, unwatchTurnSilence, watchTurnSilence } from './silence.ts'
 import {
   addTurn,
@@ -67,6 +67,7 @@ export class Turns implements RoomOf<TurnsApi> {
       if (known) return known
       mustTakePrompts(session)
       mustHaveBudget(sql, now, 'prompt')
+      recordPersonalMemoryWithdrawn(sql, session, caller)
       const id = this.#steer(session, input) ?? this.#queue(session, input)
       if (idempotencyKey !== null)
         sql.run('insert into prompt_keys values (?, ?, ?, ?)', idempotencyKey, body, id, now)
@@ -96,7 +97,7 @@ export class Turns implements RoomOf<TurnsApi> {
     addTurn(sql, now(), { id, runId, messageSuffix: crypto.random(14), prompt: input.text })
     if (session.sandboxState === 'ready') startNextTurn(sql, now(), session.generation)
     // It sleeps: this is what it waits for.
-    if (session.sandboxState === 'stopped') wakeSandbox(sql, now())
+    if (session.sandboxState === 'stopped') startWaking(sql, now())
     return id
   }
 
@@ -105,7 +106,7 @@ export class Turns implements RoomOf<TurnsApi> {
     const { sandboxState, generation } = this.#kernel.session()
     this.#kernel.commit((sql, now) => {
       if (sandboxState === 'ready') startNextTurn(sql, now, generation)
-      if (sandboxState === 'stopped' && wantsSandbox(sql)) wakeSandbox(sql, now)
+      if (sandboxState === 'stopped' && wantsSandbox(sql)) startWaking(sql, now)
     })
   }
 

@@ -4,8 +4,12 @@ import { describe, expect, test } from 'vitest'
 import type { Enclosure } from '../../../../src/contract/enclosure.ts'
 import type { Policy } from '../../../../src/contract/policy.ts'
 import { evaluatePermission } from '../../../../src/core/policy/evaluate.ts'
-import { policyFrom, sandboxDefault, strict } from '../../../../src/core/policy/sandbox-default.ts'
-import { parsePolicy } from '../../../../src/core/policy/document.ts'
+import {
+  policyFromBuiltin,
+  sandboxDefault,
+  strict,
+} from '../../../../src/core/policy/builtin-policy.ts'
+import { parsePolicyDocument } from '../../../../src/core/policy/document.ts'
 import { replayDecisions } from '../../../../src/core/policy/replay.ts'
 import { Operation } from '../../../../src/contract/operation.ts'
 import { requestOfOperation } from '../../../../src/core/policy/permission-request.ts'
@@ -163,12 +167,12 @@ describe('[POL32] the enclosure is part of the decision', () => {
   })
 
   test('a document may ask for it, and extends the version of its time', () => {
-    const parsed = parsePolicy(`name: team
+    const parsed = parsePolicyDocument(`name: team
 rules:
   - match: { category: shell, enclosure: [none, uid] }
     decision: deny
 `)
-    const policy = 'policy' in parsed ? policyFrom(parsed.policy, 1) : sandboxDefault
+    const policy = 'policy' in parsed ? policyFromBuiltin(parsed.policy, 1) : sandboxDefault
     expect(policy.builtin).toBe('sandbox-default@2')
     expect(decide('ls', 'none', policy).decision).toBe('deny')
     expect(decide('ls', 'uid', policy).decision).toBe('deny')

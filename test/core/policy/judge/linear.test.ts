@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { root } from '../../../../local/binaries.ts'
 import { maxPolicyBytes } from '../../../../src/contract/policy.ts'
-import { parsePolicy } from '../../../../src/core/policy/document.ts'
+import { parsePolicyDocument } from '../../../../src/core/policy/document.ts'
 import { decideCommand } from '../requests.ts'
 
 interface Found {
@@ -171,7 +171,10 @@ describe('[POL36] time grows with the length', () => {
   )
 
   test('a document of the greatest size costs no more than a hundred small ones, whatever is in it', () => {
-    const small = millisecondsOf(() => parsePolicy(`name: x\nrules:\n${rule.repeat(20)}`), 10)
+    const small = millisecondsOf(
+      () => parsePolicyDocument(`name: x\nrules:\n${rule.repeat(20)}`),
+      10,
+    )
     for (const sign of [
       '"',
       ',',
@@ -196,7 +199,7 @@ describe('[POL36] time grows with the length', () => {
         sign.repeat(maxPolicyBytes / sign.length),
         `a: [${sign.repeat(100_000)}]`,
       ]) {
-        const large = millisecondsOf(() => parsePolicy(text.slice(0, maxPolicyBytes)), 1)
+        const large = millisecondsOf(() => parsePolicyDocument(text.slice(0, maxPolicyBytes)), 1)
         expect([sign, large / Math.max(small, 1) < 100]).toEqual([sign, true])
       }
   })
@@ -205,12 +208,12 @@ describe('[POL36] time grows with the length', () => {
 const rule = '  - { id: a, match: { category: shell, command: [ls, "cat *"] }, decision: allow }\n'
 
 test('[POL36] a document with too many signs is an error that says so, and a large plain one is read', () => {
-  expect(parsePolicy('"'.repeat(40_000))).toEqual({
+  expect(parsePolicyDocument('"'.repeat(40_000))).toEqual({
     errors: [{ line: 1, column: 1, path: '', message: expect.stringContaining('at most 30000') }],
   })
   const numbered = Array.from({ length: 490 }, (_, n) => rule.replace('id: a', `id: r${n}`)).join(
     '',
   )
-  const parsed = parsePolicy(`name: team\nrules:\n${numbered}`)
+  const parsed = parsePolicyDocument(`name: team\nrules:\n${numbered}`)
   expect('policy' in parsed && parsed.policy.rules.length).toBe(490)
 })

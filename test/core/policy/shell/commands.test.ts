@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { sandboxDefault } from '../../../../src/core/policy/sandbox-default.ts'
+import { sandboxDefault } from '../../../../src/core/policy/builtin-policy.ts'
 import { decideCommand, policyOf } from '../requests.ts'
 
 const victim = 'rm -rf build'

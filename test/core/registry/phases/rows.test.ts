@@ -36,7 +36,7 @@ function world() {
     )
   const word = (phase: Phase, content: string, decision: 'approved' | 'rejected', by: string) => {
     const sha256 = hashText(content)
-    const caller = { keyId: `key of ${by} ${now}`, memberId: by, owner: by }
+    const caller = { keyId: `key of ${by} ${now}`, keyMemberId: by, memberId: by, owner: by }
     const said = { sha256, decision, reason: 'r' }
     return approvePhaseArtifact(db, (now += 1), caller, keyOf(), phase, said)
   }

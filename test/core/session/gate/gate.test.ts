@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import type { PermissionRecord } from '../../../../src/contract/permission-record.ts'
 import { type Policy, PolicyDocument } from '../../../../src/contract/policy.ts'
 import { evaluatePermission } from '../../../../src/core/policy/evaluate.ts'
-import { policyFrom, sandboxDefault } from '../../../../src/core/policy/sandbox-default.ts'
+import { policyFromBuiltin, sandboxDefault } from '../../../../src/core/policy/builtin-policy.ts'
 import { policyOf, RunWorld } from '../../../support/run-world.ts'
 import { testCaller } from '../../../support/session.ts'
 
@@ -143,7 +143,7 @@ describe('[GATE12] the policy of a session', () => {
   test('[POLS11] its own rules come first, then those that it extends; the record names the document', async () => {
     const rule = { id: 'no-lists', match: { tool: 'todoread' }, decision: 'deny' }
     const document = PolicyDocument.parse({ name: 'team', rules: [rule] })
-    await world.actor.api.gate.setPolicy(testCaller, policyFrom(document, 4))
+    await world.actor.api.gate.setPolicy(testCaller, policyFromBuiltin(document, 4))
     expect(await world.actor.api.gate.policy(testCaller)).toEqual({
       name: 'team',
       version: 4,

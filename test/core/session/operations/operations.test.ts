@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { Operation } from '../../../../src/contract/operation.ts'
 import { PolicyDocument } from '../../../../src/contract/policy.ts'
-import { policyFrom } from '../../../../src/core/policy/sandbox-default.ts'
+import { policyFromBuiltin } from '../../../../src/core/policy/builtin-policy.ts'
 import { operations, other, policyOf, RunWorld } from '../../../support/run-world.ts'
 import { testCaller } from '../../../support/session.ts'
 
@@ -220,7 +220,7 @@ describe('decisions', () => {
   test('[POLS11] a document that extends the built-in one loosens no operation that it does not name', async () => {
     const rule = { match: { command: 'npm publish*' }, decision: 'deny' }
     const document = PolicyDocument.parse({ name: 'team', rules: [rule] })
-    await world.actor.api.gate.setPolicy(testCaller, policyFrom(document, 1))
+    await world.actor.api.gate.setPolicy(testCaller, policyFromBuiltin(document, 1))
     const decide = async (command: string) => {
       const input = { category: 'shell', operation: 'run', command } as const
       return (await world.execute(runId, input)).rule

@@ -6,7 +6,7 @@ import { network } from './network.ts'
 import { system } from './system.ts'
 import type { Known } from './table.ts'
 import { text } from './text.ts'
-import { toolFindings } from './tool-options.ts'
+import { toolOptionFindings } from './tool-options.ts'
 import { tools } from './tools.ts'
 
 const tables = [files, text, system, tools, network]
@@ -54,7 +54,7 @@ export function checkKnown(
   if (printers.has(program)) return { findings, glued: [] }
   if (known.open)
     return {
-      findings: [...findings, ...toolFindings(program, args, isReadAsCode)],
+      findings: [...findings, ...toolOptionFindings(program, args, isReadAsCode)],
       glued: [],
     }
   const checked = checkOptions(program, known, args)

@@ -96,7 +96,7 @@ const table = new Map(
 )
 
 /** isReadAsCode: what follows the option is looked into. */
-export function toolFindings(
+export function toolOptionFindings(
   program: string,
   args: readonly Arg[],
   isReadAsCode: (option: string) => boolean,

@@ -2,7 +2,7 @@ import { isGitFile } from '../../matching/paths.ts'
 import { type Arg, literalArg, textOf } from '../words/arg.ts'
 import { ambiguous, type Finding, type Nested } from '../words/finding.ts'
 import { gitUse } from './git.ts'
-import { findsAll, showsFound } from '../words/found.ts'
+import { isAllFound, showsFound } from '../words/found.ts'
 import { isInterpreterPath, isProgramPath, isSystemPath, locate } from '../words/locate.ts'
 import { isNetworkProgram, networkUse } from './network.ts'
 import { asOperand, isText, operandPaths, operandUses } from '../words/operands.ts'
@@ -66,7 +66,7 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
         ...checked.findings,
       ],
       paths: [
-        ...programPath(name, at),
+        ...simpleProgramPath(name, at),
         ...located.paths,
         ...glued.paths,
         ...opened.paths,
@@ -131,7 +131,7 @@ function readGit(name: Arg, args: readonly Arg[], at: Situation): Simple {
         ...riskFindings('git', args, at.fed),
         ...parts.flatMap(({ findings }) => findings),
       ],
-      paths: [...programPath(name, at), ...parts.flatMap(({ paths }) => paths)],
+      paths: [...simpleProgramPath(name, at), ...parts.flatMap(({ paths }) => paths)],
       hosts: use.hosts,
       secret: use.secret ? 'It prints a credential' : null,
     },
@@ -150,7 +150,7 @@ const shownName = (program: string, name: Arg): Arg =>
   isProgramPath(name.value) ? literalArg(program) : name
 
 /** Programs of the system are not paths of the request; others are read when they run. */
-export function programPath(name: Arg, { around, isInside }: Situation): SegmentPath[] {
+export function simpleProgramPath(name: Arg, { around, isInside }: Situation): SegmentPath[] {
   if (!name.value.includes('/') && !name.value.startsWith('~')) return []
   return locate(name, around, isInside)
     .paths.filter((path) => !isProgramPath(path))
@@ -198,7 +198,7 @@ function shownFindings(program: string, { args, nested }: ReturnType<typeof find
   const shown = nested.some(
     (part) => part.kind === 'command' && showsFound(part.words.map(({ value }) => value)),
   )
-  return program === 'find' && shown && findsAll(args.map(({ value }) => value))
+  return program === 'find' && shown && isAllFound(args.map(({ value }) => value))
     ? [ambiguous('It takes in the whole workspace, and its files of secrets')]
     : []
 }

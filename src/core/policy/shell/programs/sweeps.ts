@@ -1,7 +1,7 @@
 import { type Arg, hole } from '../words/arg.ts'
 import { ambiguous, type Finding } from '../words/finding.ts'
 import { locate } from '../words/locate.ts'
-import { narrows } from '../words/found.ts'
+import { narrowsFound } from '../words/found.ts'
 import { hasFlag, optionSet, type Parsed, parseOptions, valuesOf } from '../words/options.ts'
 import { asFile } from '../words/operands.ts'
 import type { SegmentPath } from '../words/segment.ts'
@@ -26,7 +26,7 @@ const orHere = (operands: readonly Arg[]): readonly Arg[] =>
   operands.length > 0 ? operands : [here]
 const included = (args: readonly Arg[]): boolean => {
   const patterns = args.flatMap(({ value }) => /^--include=(.*)$/s.exec(value)?.[1] ?? [])
-  return patterns.length > 0 && patterns.every((one) => !one.includes(hole) && narrows(one))
+  return patterns.length > 0 && patterns.every((one) => !one.includes(hole) && narrowsFound(one))
 }
 
 const all = (folders: readonly Arg[]): Swept => ({ folders, hidden: true })

@@ -4,7 +4,7 @@ import { globWithoutBrackets, matchesText, textGlob } from '../../matching/text-
 const findNames = /^-i?name$/
 
 /** Whether a pattern for names is for files of one ending, and none of them holds credentials. */
-export function narrows(pattern: string): boolean {
+export function narrowsFound(pattern: string): boolean {
   const name = globWithoutBrackets(pattern)
   const isSecret = ['.env', '.envrc', '.netrc', 'x.key', 'x.p12', 'x.pfx', 'x.jks'].some((secret) =>
     matchesText(textGlob(name), secret),
@@ -25,13 +25,13 @@ function branchesOf(args: readonly string[]): string[][] {
 }
 
 /** Whether `find` with these arguments finds every file of the folder where it starts. */
-export function findsAll(args: readonly string[]): boolean {
+export function isAllFound(args: readonly string[]): boolean {
   const start = args.findIndex((arg) => /^[-(!]/.test(arg))
   const folders = start < 0 ? args : args.slice(0, start)
   const isWhole =
     folders.length === 0 || folders.some((folder) => /^[./*]*$|(?:^|\/)\.\.(?:\/|$)/.test(folder))
   const isNarrow = (branch: readonly string[]) =>
-    branch.some((arg, at) => findNames.test(branch[at - 1] ?? '') && narrows(arg))
+    branch.some((arg, at) => findNames.test(branch[at - 1] ?? '') && narrowsFound(arg))
   const narrowed = !args.some((arg) => opposites.test(arg)) && branchesOf(args).every(isNarrow)
   return isWhole && !narrowed
 }

@@ -16,7 +16,7 @@ const strange = /(?![ \t\n])[\p{Cc}\p{Cf}\p{Z}\p{Cs}\u2800\u3164\u115f\u1160\uff
 export const isStrange = (text: string): boolean => /[^\t\n -~]/.test(text) && strange.test(text)
 
 /** null: it cannot be told what a shell would make of it. */
-export function parseScript(text: string): Script | null {
+export function parseShellScript(text: string): Script | null {
   if (text.length > maxLength || isStrange(text)) return null
   if (costOf(text) <= maxCost) return parsed(text, new Map())
   const taken = takeBodies(text)

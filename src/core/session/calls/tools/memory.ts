@@ -79,7 +79,7 @@ function placeIn(call: CallContext, scope: RegistryScope): Place {
   if (!scopes.includes(scope))
     throw new AppError(
       'forbidden',
-      `This session has no ${scope} memory: use ${scopes.join(' or ')}`,
+      `This session has no ${scope} memory${scopes.length > 0 ? `: use ${scopes.join(' or ')}` : ''}`,
     )
   return placeOf(callerOf(call), { project: call.project, scope })
 }

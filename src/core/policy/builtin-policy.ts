@@ -108,7 +108,7 @@ export const builtinRules = (builtin: string | undefined): readonly PolicyRule[]
   [...builtinPolicies, ...formerPolicies].find((policy) => idOf(policy) === builtin)?.rules ?? []
 
 /** A document under its number, on top of the built-in one that it extends. */
-export function policyFrom(document: PolicyDocument, version: number): Policy {
+export function policyFromBuiltin(document: PolicyDocument, version: number): Policy {
   const { extends: base, ...own } = document
   const builtin = builtinPolicy(base)
   return { ...own, version, ...(builtin === undefined ? {} : { builtin }) }
@@ -118,7 +118,7 @@ export function policyFrom(document: PolicyDocument, version: number): Policy {
  * What decides in a session with this document, or with none. Operations of the API keep the defaults of the categories
  * under it, so that no document loosens them by what it does not say.
  */
-export function effectivePolicy(policy: Policy | null, asked: 'gate' | 'operation'): Policy {
+export function policyOrBuiltin(policy: Policy | null, asked: 'gate' | 'operation'): Policy {
   if (asked === 'gate') return policy ?? sandboxDefault
   if (policy === null) return operationDefault
   const { builtin: _, ...own } = policy
