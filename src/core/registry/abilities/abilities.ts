@@ -164,6 +164,7 @@ export async function listAbilityVersions(
     `select ${columns} from abilities where ${own} and version < ?4 order by version desc limit ?5`,
     ...[...keyOf(owner, name), page.before ?? Number.MAX_SAFE_INTEGER, page.limit],
   )
+  if (rows.length === 0 && page.before === null) throw noAbility(name)
   return rows.map(rowOf)
 }
 
