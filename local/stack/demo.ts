@@ -7,6 +7,7 @@ import type { ToolCall } from '../../src/contract/tool.ts'
 import type { Turn } from '../../src/contract/turn.ts'
 import { sleep } from '../processes/processes.ts'
 import { script } from '../model/scripted-model.ts'
+import { showAbility } from './ability-demo.ts'
 
 interface DemoOptions {
   url: string
@@ -17,6 +18,7 @@ interface DemoOptions {
   deadlineMs: number
 }
 
+const project = 'demo'
 const task =
   'Write a short file HELLO.md that greets the reader. Then put its word count into ' +
   '.proliferate/.verification/word-count.txt as evidence, and call the verify tool once.'
@@ -53,7 +55,7 @@ export async function runDemo(options: DemoOptions): Promise<void> {
   const startedAt = Date.now()
   let stored = 0
   const say = (what: string, text: string, ms?: number) => options.print(demoRow(what, text, ms))
-  const session = await api<Session>('POST', '/v1/sessions', { title: 'Demo' })
+  const session = await api<Session>('POST', '/v1/sessions', { title: 'Demo', project })
   const path = `/v1/sessions/${session.id}`
   say('session', session.id, Date.now() - startedAt)
   try {
@@ -86,6 +88,8 @@ export async function runDemo(options: DemoOptions): Promise<void> {
     }
     checkResult(diff, calls)
     say('turn', 'completed', Date.now() - promptedAt)
+    const { scripted } = options
+    await showAbility({ api, sessionId: session.id, project, scripted, say, mustGoOn })
   } finally {
     await api('POST', `${path}/close`).catch(() => undefined)
   }
@@ -95,7 +99,8 @@ export async function runDemo(options: DemoOptions): Promise<void> {
     let after = 0
     const queue: SessionEvent[] = []
     return async (isLast: (event: SessionEvent) => boolean): Promise<void> => {
-      while (Date.now() - startedAt < options.deadlineMs) {
+      for (;;) {
+        mustGoOn()
         for (let event = queue.shift(); event !== undefined; event = queue.shift())
           if (isLast(event)) return
         const page = await api<{ items: SessionEvent[] }>(
@@ -106,10 +111,14 @@ export async function runDemo(options: DemoOptions): Promise<void> {
         after = page.items.at(-1)?.seq ?? after
         if (page.items.length === 0) await sleep(100)
       }
-      throw new Error(
-        `The demo session ${session.id} is not done after ${options.deadlineMs / 1000} s`,
-      )
     }
+  }
+
+  function mustGoOn(): void {
+    if (Date.now() - startedAt < options.deadlineMs) return
+    throw new Error(
+      `The demo session ${session.id} is not done after ${options.deadlineMs / 1000} s`,
+    )
   }
 
   function tell(event: SessionEvent): void {

@@ -1,4 +1,4 @@
-// The second part of the demo: the example suite of evals with two sets of recorded answers, and how they compare. It
+// The last part of the demo: the example suite of evals with two sets of recorded answers, and how they compare. It
 // needs no model and no sandbox. start.ts runs it.
 
 import { readdirSync, readFileSync } from 'node:fs'
