@@ -74,7 +74,7 @@ export const SideSummary = z.object({
 })
 export type SideSummary = z.infer<typeof SideSummary>
 
-export const CaseChange = z.enum(['regression', 'improvement', 'same'])
+const CaseChange = z.enum(['regression', 'improvement', 'same'])
 const CaseSide = z.object({
   score: z.number(),
   passed: z.boolean(),

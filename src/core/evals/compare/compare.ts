@@ -16,7 +16,7 @@ import { type CaseTrials, isPassedTrial, summaryOfSide, trialsOfSide } from './s
  */
 
 /** With fewer cases nothing is said to be shown, whatever the numbers are. */
-export const minComparedCases = 5
+const minComparedCases = 5
 const confidence = 0.95
 
 /** Regressions come with everything that is needed to look at them; of the rest there may be thousands. */

@@ -6,7 +6,7 @@ import { normalTail, studentQuantile } from './student.ts'
  * cases, expanded so that it is not too narrow; below 30, where resampling says too little, by Student's t.
  */
 
-export const resamples = 10_000
+const resamples = 10_000
 const fewCases = 30
 /** With more draws than this there are fewer resamples, at least a tenth: a comparison must not stop everybody else. */
 export const maxDraws = 10_000_000

@@ -300,8 +300,7 @@ const keyOf = ({ organisationId, project }: AbilityOwner, name: string) => [
   name,
 ]
 
-export const noAbility = (name: string) =>
-  new AppError('not_found', `There is no ability "${name}"`)
+const noAbility = (name: string) => new AppError('not_found', `There is no ability "${name}"`)
 
 const changedMeanwhile = (name: string, version: number) =>
   new AppError('wrong_state', `Cannot change "${name}": its newest version is ${version}`, [
