@@ -7,7 +7,7 @@ import type { DiffReport } from '../../src/contract/diff.ts'
 import type { Manifest } from '../../src/contract/manifest.ts'
 import { maxPatchBytes, type TurnPatch } from '../../src/contract/patch.ts'
 import type { DiffOptions } from './diff-store.ts'
-import { isWholeDiffBase, readBaseCommit, readDiffBase, takeDiff, takeDiffPatch } from './diff.ts'
+import { isWholeDiffBase, readDiffCommit, readDiffBase, takeDiff, takeDiffPatch } from './diff.ts'
 import type { Emit } from '../memory/spool.ts'
 import { log, messageOf } from '../log.ts'
 import type { Memory } from '../memory/memory.ts'
@@ -43,7 +43,7 @@ export class Changes {
     const own = await readDiffBase(options)
     const isKnown = baseTree !== undefined && (await isWholeDiffBase(options, baseTree, own))
     // With files of an earlier sandbox the checked-out commit may be the agent's own work.
-    const baseCommit = baseTree === undefined ? await readBaseCommit(options) : null
+    const baseCommit = baseTree === undefined ? await readDiffCommit(options) : null
     this.#memory.save({ baseTree: isKnown ? baseTree : own, baseCommit })
   }
 

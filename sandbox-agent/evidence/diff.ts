@@ -18,7 +18,7 @@ export function readDiffBase(options: DiffOptions): Promise<string> {
 }
 
 /** Null: no repository, or one without a commit. */
-export async function readBaseCommit({ workspace, run, environment }: DiffOptions) {
+export async function readDiffCommit({ workspace, run, environment }: DiffOptions) {
   const { code, output } = await run('git', ['rev-parse', '--verify', '--quiet', 'HEAD^{commit}'], {
     ...{ folder: workspace, environment, maxBytes: 200, timeoutMs: 10_000 },
   })

@@ -49,7 +49,7 @@ const noDiff = { patch: '', files: [], truncated: false, leftOut: [] }
 export const baseTree = (sql: Sql): string | null => storedDiff(sql)?.base ?? null
 
 /** The commit that the session's workspace began at; null: nobody has told it, or the session has begun anew since. */
-export function baseCommit(sql: Sql): string | null {
+export function diffCommit(sql: Sql): string | null {
   const { base = null, commit } = storedDiff(sql) ?? {}
   const others = sql.all('select 1 from patches where base is not ? limit 1', base)
   return commit !== undefined && others.length === 0 ? commit : null
