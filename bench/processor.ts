@@ -92,7 +92,7 @@ async function perRequest(side: Side, shape: Pick<Load, 'clients' | 'requests'>)
 }
 
 /** Of all threads that live now. */
-export function processorMs(pid: number): number {
+function processorMs(pid: number): number {
   const tasks = readdirSync(`/proc/${pid}/task`)
   const ns = tasks.map((task) =>
     Number(readFileSync(`/proc/${pid}/task/${task}/schedstat`, 'utf8').split(' ')[0]),

@@ -2,7 +2,7 @@ import type { ToolResult } from '../src/contract/tool.ts'
 import type { Answer } from './http.ts'
 
 /** What was seen is not what the rule says. */
-export class Mismatch extends Error {
+class Mismatch extends Error {
   constructor(what: string, seen: unknown, wanted: unknown) {
     super(`${what}: saw ${shown(seen)}, not ${shown(wanted)}`)
     this.name = 'Mismatch'

@@ -54,7 +54,7 @@ export class PinnedFolders {
 }
 
 /** The control plane names it so, too. */
-export const pinnedFolderName = (hash: string): string => hash.slice(0, 32)
+const pinnedFolderName = (hash: string): string => hash.slice(0, 32)
 
 /**
  * A command that was made for the sandbox before this one names the folder that was there: here it names the one that is.

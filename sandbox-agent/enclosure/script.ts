@@ -153,5 +153,4 @@ const depth = (path: string) => path.split('/').length
 const quoteParent = (quoted: string) => quoteForScript(dirname(quoted.slice(1, -1)))
 
 /** One word for sh. */
-export const quoteForScript = (word: string): string =>
-  `'${word.replaceAll("'", String.raw`'\''`)}'`
+const quoteForScript = (word: string): string => `'${word.replaceAll("'", String.raw`'\''`)}'`

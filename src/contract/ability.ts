@@ -9,7 +9,7 @@ import { Project } from './project.ts'
  */
 
 export { maxAbilityBytes }
-export const maxSteps = 1000
+const maxSteps = 1000
 
 /** Whoever brings keys of their own begins them with `x-`. */
 const own = <T extends z.ZodRawShape>(shape: T) =>
@@ -130,7 +130,7 @@ export const SkillStep = own({
 })
 export type SkillStep = z.infer<typeof SkillStep>
 
-export const ApprovalStep = own({
+const ApprovalStep = own({
   ...stepShape,
   type: z.literal('approval'),
   prompt: Command,
@@ -147,15 +147,15 @@ export const ApprovalStep = own({
     .optional()
     .describe('So many people, none of them who started it; absent: anybody'),
 })
-export type ApprovalStep = z.infer<typeof ApprovalStep>
+type ApprovalStep = z.infer<typeof ApprovalStep>
 
-export const WorkflowStep = own({
+const WorkflowStep = own({
   ...stepShape,
   type: z.literal('workflow'),
   workflow: AbilityName,
   inputs: z.record(z.string().max(100), z.unknown()).default({}),
 })
-export type WorkflowStep = z.infer<typeof WorkflowStep>
+type WorkflowStep = z.infer<typeof WorkflowStep>
 
 export const AbilityStep = z.discriminatedUnion('type', [
   ScriptStep,

@@ -90,7 +90,7 @@ export const Approval = z.object({
 export type Approval = z.infer<typeof Approval>
 
 /** How long there is, and where to answer. */
-export const ApprovalAnswer = z.object({
+const ApprovalAnswer = z.object({
   secondsLeft: z
     .number()
     .int()
@@ -109,7 +109,7 @@ export const ApprovalAnswer = z.object({
     .nullable()
     .describe('null: it is resolved'),
 })
-export type ApprovalAnswer = z.infer<typeof ApprovalAnswer>
+type ApprovalAnswer = z.infer<typeof ApprovalAnswer>
 
 /** As callers of the API see it. */
 export const ShownApproval = Approval.extend(ApprovalAnswer.shape)

@@ -109,12 +109,12 @@ export type RunChanges = z.infer<typeof RunChanges>
 
 const maxText = evidenceLimits.bytesPerFile
 
-export const ImportedChange = z.strictObject({
+const ImportedChange = z.strictObject({
   event: ChangeEvent,
   beforeContent: z.string().max(maxText).nullable().default(null),
   afterContent: z.string().max(maxText).nullable().default(null),
 })
-export type ImportedChange = z.infer<typeof ImportedChange>
+type ImportedChange = z.infer<typeof ImportedChange>
 
 export const ChangeImport = z.strictObject({
   changes: z.array(ImportedChange).min(1).max(100),
@@ -161,7 +161,7 @@ export type ChangeReject = z.infer<typeof ChangeReject>
 export const HunksQuery = z.object({ path: z.string().min(1).max(4096) })
 
 const HunkSide = z.object({ first: count.describe('Counted from 1'), lines: count })
-export const ChangeHunk = z.object({
+const ChangeHunk = z.object({
   id: HunkId,
   stable: z
     .boolean()

@@ -74,7 +74,7 @@ export const SideSummary = z.object({
 })
 export type SideSummary = z.infer<typeof SideSummary>
 
-export const CaseChange = z.enum(['regression', 'improvement', 'same'])
+const CaseChange = z.enum(['regression', 'improvement', 'same'])
 const CaseSide = z.object({
   score: z.number(),
   passed: z.boolean(),
@@ -133,15 +133,33 @@ export const GateDecision = z.object({
 })
 export type GateDecision = z.infer<typeof GateDecision>
 
-export const EvalCompare = z.strictObject({
-  baseline: EvalSide,
-  candidate: EvalSide,
-  seed: count
-    .max(2 ** 32 - 1)
-    .default(1)
-    .describe('Of the bootstrap: the same seed, the same interval'),
-  rule: GateRule.optional(),
-})
+/** Each has an interval of its own, which takes its time. */
+const maxComparedEvaluators = 1000
+
+const namesOf = ({
+  baseline,
+  candidate,
+}: Record<'baseline' | 'candidate', EvalSide>): Set<string> =>
+  new Set(
+    [...baseline.rows, ...candidate.rows].flatMap((row) =>
+      row.evaluator_results.map(({ name }) => name),
+    ),
+  )
+
+export const EvalCompare = z
+  .strictObject({
+    baseline: EvalSide,
+    candidate: EvalSide,
+    seed: count
+      .max(2 ** 32 - 1)
+      .default(1)
+      .describe('Of the bootstrap: the same seed, the same interval'),
+    rule: GateRule.optional(),
+  })
+  .refine((sides) => namesOf(sides).size <= maxComparedEvaluators, {
+    path: ['candidate', 'rows'],
+    error: `The rows must have at most ${maxComparedEvaluators} names of evaluators together`,
+  })
 export type EvalCompare = z.infer<typeof EvalCompare>
 
 export const EvalCompared = z.object({

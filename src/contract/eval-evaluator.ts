@@ -7,7 +7,7 @@ import { Text } from './ids.ts'
  */
 
 export const maxEvaluators = 50
-export const maxJudgeSeconds = 600
+const maxJudgeSeconds = 600
 
 const Name = Text(100, 1)
 const Weight = z.number().min(0).max(1000).default(1)
@@ -141,13 +141,13 @@ export const LlmJudge = evaluator('llm_judge', {
 })
 export type LlmJudge = z.infer<typeof LlmJudge>
 
-export const Rubric = z.strictObject({
+const Rubric = z.strictObject({
   id: Text(100, 1),
   description: Text(4000, 1),
   weight: Weight,
   required: z.boolean().default(false),
 })
-export type Rubric = z.infer<typeof Rubric>
+type Rubric = z.infer<typeof Rubric>
 export const RubricJudge = evaluator('rubric', {
   ...judge,
   rubrics: z.array(Rubric).min(1).max(50),
@@ -179,10 +179,10 @@ export const LeafEvaluator = z.discriminatedUnion('type', leaves)
 export type LeafEvaluator = z.infer<typeof LeafEvaluator>
 
 /** One level: its parts are no composites. */
-export const Composite = evaluator('composite', {
+const Composite = evaluator('composite', {
   evaluators: z.array(LeafEvaluator).min(1).max(maxEvaluators),
 })
-export type Composite = z.infer<typeof Composite>
+type Composite = z.infer<typeof Composite>
 
 export const EvaluatorConfig = z.discriminatedUnion('type', [...leaves, Composite])
 export type EvaluatorConfig = z.infer<typeof EvaluatorConfig>

@@ -2,11 +2,11 @@ import { z } from 'zod'
 
 /** What a target answered to one attempt. Providers make it, evaluators read it; user data in it keeps its case. */
 
-export const ToolError = z.object({
+const ToolError = z.object({
   kind: z.enum(['error', 'unfinished']).describe('unfinished: the turn ended before the call did'),
   message: z.string(),
 })
-export type ToolError = z.infer<typeof ToolError>
+type ToolError = z.infer<typeof ToolError>
 
 export const EvalToolCall = z.object({
   tool: z.string(),
@@ -19,7 +19,7 @@ export const EvalToolCall = z.object({
 })
 export type EvalToolCall = z.infer<typeof EvalToolCall>
 
-export const OutputMessage = z.object({
+const OutputMessage = z.object({
   role: z.string(),
   name: z.string().optional(),
   content: z.unknown().optional(),
@@ -27,7 +27,7 @@ export const OutputMessage = z.object({
   timestamp: z.string().optional(),
   metadata: z.record(z.string(), z.unknown()).optional(),
 })
-export type OutputMessage = z.infer<typeof OutputMessage>
+type OutputMessage = z.infer<typeof OutputMessage>
 
 const count = z.number().int().min(0)
 export const TokenUsage = z.object({ input: count, output: count, cached: count.optional() })

@@ -11,7 +11,7 @@ import { Guarded, RegistryRevision } from './promotion.ts'
 /** A run of a suite: every case, as often as it is repeated, against every target. */
 
 export const maxEvalAttempts = 20_000
-export const maxEvalWorkers = 64
+const maxEvalWorkers = 64
 
 export const EvalRunBudget = z.strictObject({
   moneyUsd: z
@@ -118,17 +118,17 @@ export const EvalAttempt = z.object({
 export type EvalAttempt = z.infer<typeof EvalAttempt>
 
 /** Where the log of an attempt is, published before it begins to work. */
-export const LogEntry = z.object({
+const LogEntry = z.object({
   filePath: z.string().describe("In the attempt's sandbox; relative to its workspace"),
   targetName: z.string(),
   evalCaseId: z.string(),
   attempt: count,
   url: z.string().describe('The same as a feed: works also after the sandbox is gone'),
 })
-export type LogEntry = z.infer<typeof LogEntry>
+type LogEntry = z.infer<typeof LogEntry>
 
 const subject = { n: count, evalCaseId: z.string(), target: z.string(), repetition: count }
-export const evalEventKinds = {
+const evalEventKinds = {
   'run.started': z.object({ attempts: count }),
   'attempt.started': z.object({ ...subject, attempt: count }),
   'log.published': LogEntry,

@@ -10,8 +10,8 @@ export const maxEvalFileBytes = 1024 * 1024
 export const maxEvalCases = 10_000
 export const maxRepetitions = 100
 
-export const EvalRole = z.enum(['system', 'user', 'assistant', 'tool'])
-export type EvalRole = z.infer<typeof EvalRole>
+const EvalRole = z.enum(['system', 'user', 'assistant', 'tool'])
+type EvalRole = z.infer<typeof EvalRole>
 
 /** A file block carries the text of its file, so that a case is whole without the folder it came from. */
 export const ContentBlock = z.discriminatedUnion('type', [
@@ -42,7 +42,7 @@ const FixturePath = Text(1000, 1).refine(
 )
 
 /** What an attempt finds in its workspace. Files are written over the repository or the configuration's snapshot. */
-export const EvalWorkspace = z.strictObject({
+const EvalWorkspace = z.strictObject({
   repository: Repository.omit({ token: true }).optional().describe('ref is the commit'),
   configurationId: Text(100, 1).optional(),
   files: z
@@ -50,7 +50,7 @@ export const EvalWorkspace = z.strictObject({
     .max(500)
     .default([]),
 })
-export type EvalWorkspace = z.infer<typeof EvalWorkspace>
+type EvalWorkspace = z.infer<typeof EvalWorkspace>
 
 export const EvalCaseId = Text(200, 1)
 
@@ -90,7 +90,7 @@ export type EvalProblem = z.infer<typeof EvalProblem>
 const EvalFile = z.strictObject({ path: Text(1000, 1), content: z.string().max(maxEvalFileBytes) })
 export type EvalFile = z.infer<typeof EvalFile>
 
-export const maxEvalFiles = 500
+const maxEvalFiles = 500
 /** The folder of an eval, as far as it is needed: the suite, its targets, and whatever they name. */
 export const EvalFiles = z.strictObject({
   files: z.array(EvalFile).min(1).max(maxEvalFiles),

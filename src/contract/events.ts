@@ -8,7 +8,7 @@ import { SandboxState } from './sandbox.ts'
 import { SkillOutcome } from './skill-usage.ts'
 
 /** What the control plane itself has decided or seen. */
-export const sessionEventKinds = {
+const sessionEventKinds = {
   'session.created': z.object({ project: z.string(), title: z.string(), provider: z.string() }),
   /** It was booted before it was asked for. */
   'session.claimed': z.object({ project: z.string(), title: z.string() }),

@@ -74,7 +74,7 @@ export const isWholeCreate = (
   typeof input['filePath'] === 'string' &&
   !mayBeFormatted(input['filePath'], formatted)
 
-export const mayBeFormatted = (path: string, formatted: readonly string[] | null): boolean =>
+const mayBeFormatted = (path: string, formatted: readonly string[] | null): boolean =>
   formatted === null || formatted.some((ending) => path.endsWith(ending))
 
 /** What must be read of a window: the paths of its completed parts, but not those that need no snapshot. */

@@ -46,7 +46,7 @@ export const lowerEvidenceMode = (set: ProofMode, asked: ProofMode | undefined):
   asked !== undefined && proofModes.indexOf(asked) < proofModes.indexOf(set) ? asked : set
 
 /** Every reason and every remark that collecting, deciding and importing can give. There is no other list. */
-export const diagnosticCodes = [
+const diagnosticCodes = [
   // Not a candidate
   'feature-flag-off',
   'not-opencode',
@@ -243,7 +243,7 @@ export const EvidenceFailure = z.object({
 export type EvidenceFailure = z.infer<typeof EvidenceFailure>
 
 /** What was found of this session, not what its settings promise. */
-export const EvidenceCapability = z.object({
+const EvidenceCapability = z.object({
   schema: z.object({ supported: z.boolean(), fingerprint: z.string().max(200) }),
   writeAheadFile: z.enum(['read', 'none', 'unreadable']),
   session: z
@@ -268,7 +268,7 @@ export const EvidenceCapability = z.object({
       'Endings of files that OpenCode formats after writing, such as ".ts"; null: not known, then no text of a tool part is taken for the text of a file',
     ),
 })
-export type EvidenceCapability = z.infer<typeof EvidenceCapability>
+type EvidenceCapability = z.infer<typeof EvidenceCapability>
 
 export const bundleVersion = 1
 export const EvidenceBundle = z.object({

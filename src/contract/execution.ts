@@ -10,8 +10,8 @@ import { Decision } from './permission.ts'
  */
 
 /** Whether it still moves. While it waits for a person it is running, and `waitsFor` says for what. */
-export const ExecutionStatus = z.enum(['running', 'completed', 'failed', 'cancelled'])
-export type ExecutionStatus = z.infer<typeof ExecutionStatus>
+const ExecutionStatus = z.enum(['running', 'completed', 'failed', 'cancelled'])
+type ExecutionStatus = z.infer<typeof ExecutionStatus>
 
 /** pending: not begun. asking: it has failed, or nobody knows, and a person says how to go on. */
 export const StepState = z.enum(['pending', 'running', 'asking', 'completed', 'failed', 'skipped'])

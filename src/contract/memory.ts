@@ -11,7 +11,7 @@ export const MemoryType = z.string().regex(/^[a-z][a-z0-9-]{0,39}$/, {
 const filled = (max: number) =>
   Text(max).refine((text) => text.trim() !== '', { error: 'Must not be empty' })
 
-export const maxMemoryContent = 32_000
+const maxMemoryContent = 32_000
 
 const fields = {
   type: MemoryType,
@@ -70,7 +70,7 @@ export const MemoryListQuery = PageQuery.extend(RegistryPlace.shape).extend({
 export type MemoryListQuery = z.infer<typeof MemoryListQuery>
 
 /** Which scopes are searched. `all` is the project's and the member's own; a hit says whose it is. */
-export const MemoryScopes = z.enum(['all', ...RegistryScope.options])
+const MemoryScopes = z.enum(['all', ...RegistryScope.options])
 
 export const MemorySearchQuery = z.strictObject({
   query: Text(500, 1).describe('Words; nothing in it is syntax'),

@@ -25,7 +25,7 @@ export const topicKey = (change: string, phase: Phase): string => `sdd/${change}
 export const ChangePlace = z.strictObject({ project: SessionCreate.shape.project })
 
 /** In characters. As JSON it must still fit into a request. */
-export const maxPhaseContent = 1_000_000
+const maxPhaseContent = 1_000_000
 
 const Content = Text(maxPhaseContent).refine((text) => text.trim() !== '', {
   error: 'Must not be empty: a phase counts as done once it has an artifact',
@@ -42,8 +42,8 @@ export const PhaseSave = ChangePlace.extend({
 })
 export type PhaseSave = z.infer<typeof PhaseSave>
 
-export const PhaseDecision = z.enum(['approved', 'rejected'])
-export type PhaseDecision = z.infer<typeof PhaseDecision>
+const PhaseDecision = z.enum(['approved', 'rejected'])
+type PhaseDecision = z.infer<typeof PhaseDecision>
 
 export const PhaseApprove = ChangePlace.extend({
   sha256: z

@@ -3,7 +3,7 @@ import { RunId, SessionId } from './ids.ts'
 import { Category, Decision } from './permission.ts'
 import { PolicyPut } from './stored-policy.ts'
 
-export const maxReplayRows = 50_000
+const maxReplayRows = 50_000
 export const maxReplayDifferences = 1000
 
 const at = z.number().int().min(0)

@@ -63,16 +63,19 @@ const file = z.strictObject({
 
 /** Each is hashed and compared, while everybody else waits. */
 const maxFilesOfWindows = 2000
+const maxCharactersOfWindows = 8 * 1024 * 1024
 
-/** A file without a window is one of every window. */
-const countFiles = (fixture: {
-  windows: readonly unknown[]
-  snapshotFiles: readonly { windowId?: string | undefined }[]
-}): number =>
+/** Over all windows: a file without a window is one of every window. */
+const sumFiles = (
+  fixture: { windows: readonly unknown[]; snapshotFiles: readonly z.output<typeof file>[] },
+  of: (one: z.output<typeof file>) => number,
+): number =>
   fixture.snapshotFiles.reduce(
-    (sum, { windowId }) => sum + (windowId === undefined ? fixture.windows.length : 1),
+    (sum, one) => sum + of(one) * (one.windowId === undefined ? fixture.windows.length : 1),
     0,
   )
+const lengthOf = ({ beforeContent = '', afterContent = '' }: z.output<typeof file>): number =>
+  beforeContent.length + afterContent.length
 
 export const SnapshotProofFixture = z
   .strictObject({
@@ -115,9 +118,13 @@ export const SnapshotProofFixture = z
       })
       .optional(),
   })
-  .refine((fixture) => countFiles(fixture) <= maxFilesOfWindows, {
+  .refine((fixture) => sumFiles(fixture, () => 1) <= maxFilesOfWindows, {
     path: ['snapshotFiles'],
     error: `The windows must have at most ${maxFilesOfWindows} files together: name the window of each file`,
+  })
+  .refine((fixture) => sumFiles(fixture, lengthOf) <= maxCharactersOfWindows, {
+    path: ['snapshotFiles'],
+    error: `The files of all windows must have at most ${maxCharactersOfWindows} characters together: name the window of each file`,
   })
 export type SnapshotProofFixture = z.infer<typeof SnapshotProofFixture>
 

@@ -4,7 +4,7 @@ import { z } from 'zod'
 export const maxReportedMs = 30 * 24 * 3_600_000
 export const maxStepTokens = 10_000_000
 export const maxStepCostUsd = 100_000
-export const maxChangedLines = 100_000_000
+const maxChangedLines = 100_000_000
 
 export const ReportedMs = z.number().min(0).max(maxReportedMs)
 export const StepCount = z.number().min(0).max(maxStepTokens)

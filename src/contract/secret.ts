@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { ConfigurationId, Text } from './ids.ts'
 
 /** Every form of every value is searched for in all that a session stores, in the memory of one isolate. */
-export const maxSecretBytes = 8 * 1024
+const maxSecretBytes = 8 * 1024
 /** In one scope. With the limit on bytes it keeps what a sandbox is given small enough for one message. */
 export const maxSecrets = 200
 /** Of all values of one scope together, sealed: they are a third longer than the values. */

@@ -119,8 +119,8 @@ export const SkillRollback = z.strictObject({
 })
 export type SkillRollback = z.infer<typeof SkillRollback>
 
-export const SkillTargetType = z.enum(['agent', 'subagent', 'workflow-phase', 'provider-adapter'])
-export type SkillTargetType = z.infer<typeof SkillTargetType>
+const SkillTargetType = z.enum(['agent', 'subagent', 'workflow-phase', 'provider-adapter'])
+type SkillTargetType = z.infer<typeof SkillTargetType>
 
 const targetKey = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$/
 

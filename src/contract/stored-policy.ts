@@ -55,5 +55,3 @@ export type PolicyPut = z.infer<typeof PolicyPut>
 
 export const PolicyScope = z.strictObject({ project: Project })
 export type PolicyScope = z.infer<typeof PolicyScope>
-
-export const PolicyDocumentSource = z.strictObject(document)

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-export const maxWarmPoolSize = 20
+const maxWarmPoolSize = 20
 
 /** Sandboxes that are booted before anybody asks for them, so that a session of the configuration begins at once. */
 export const WarmPool = z.strictObject({

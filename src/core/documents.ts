@@ -46,7 +46,7 @@ export interface DocumentKind<T> {
 
 const maxErrors = 50
 /** The parser makes a token of each, so this many bound its time whatever the text is. */
-export const maxSigns = 30_000
+const maxSigns = 30_000
 const maxMessage = 300
 const maxDepth = 50
 const tooDeep = 'Must not be nested so deeply'

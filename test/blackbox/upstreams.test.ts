@@ -77,9 +77,9 @@ describe.each(kinds)('a host that is reached by TLS, on %s', (kind) => {
         },
       }
     })
-    afterAll(async () => {
+    afterAll(() => {
       if (before !== undefined) process.env['NODE_EXTRA_CA_CERTS'] = before
-      await sandboxHost.close()
+      sandboxHost.close()
     })
 
     test('[SEC13] gets the secret over TLS, and over nothing else', async () => {

@@ -92,7 +92,7 @@ function limitedRefusals({ method, path }: Route, scope: Scope): Refusals {
 type Refusals = Partial<Record<Visitor, ErrorCode>>
 
 /** Who is refused at a route, and how. Whoever is not named may come in, or is not of interest. */
-function refusalsAt(route: Route): Refusals {
+export function refusalsAt(route: Route): Refusals {
   const { path, guard } = route
   if (guard.kind === 'public') return {}
   const strangers: Refusals = {
@@ -235,8 +235,13 @@ const sha = 'a'.repeat(64)
 const emptySide = { runId: 'a', target: 't', suiteDigest: 'd', cases: [], rows: [] }
 
 /** A body that would be taken, so that a refusal is the guard's. */
-function goodBody(
-  { configurationId, evalRunId, runId, sessionId }: GuardKit,
+export function goodBody(
+  {
+    configurationId,
+    evalRunId,
+    runId,
+    sessionId,
+  }: Pick<GuardKit, 'configurationId' | 'evalRunId' | 'runId' | 'sessionId'>,
   path: string,
 ): string {
   if (path.endsWith('/tools/:toolName')) return '{"tool_call_id":"guard","args":{}}'

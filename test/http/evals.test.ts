@@ -96,6 +96,27 @@ describe('[EVAL43] POST /v1/evals/compare', () => {
     expect((await compare(body)).json).toEqual(first.json)
   })
 
+  test('takes at most a thousand names of evaluators', async () => {
+    const named = (runId: string, first: number, count: number) => ({
+      ...sideOf(runId, [1]),
+      rows: [
+        rowOf('c0', 1, {
+          evaluator_results: Array.from({ length: count }, (_, n) => ({
+            ...{ name: `e${first + n}`, type: 'contains', score: 1, weight: 1, required: false },
+            ...{ verdict: 'pass' as const, hits: [], misses: [] },
+          })),
+        }),
+      ],
+    })
+    const most = await compare({ baseline: named('a', 0, 600), candidate: named('b', 500, 500) })
+    expect([most.status, most.json.comparison?.evaluators.length]).toEqual([200, 1000])
+    const { status, json } = await compare({
+      baseline: named('a', 0, 600),
+      candidate: named('b', 501, 500),
+    })
+    expect([status, json.error.details[0].path]).toEqual([400, 'candidate.rows'])
+  })
+
   test('refuses what is no result', async () => {
     const { status, json } = await compare({
       baseline,

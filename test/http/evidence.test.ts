@@ -56,6 +56,20 @@ describe('POST /v1/evidence/evaluate', () => {
     expect(performance.now() - startedAt).toBeLessThan(2000)
   })
 
+  test('[EVD20] [POL36] a large file counts in every window that it is one of', async () => {
+    const windows = Array.from({ length: 200 }, (_, n) => ({
+      ...{ messageId: 'a', windowId: `w${n}`, fromSnapshot: `s${n}`, toSnapshot: `s${n + 1}` },
+      ...{ startPartOrder: n * 1000, finishPartOrder: n * 1000 + 999 },
+    }))
+    const large = file('a'.repeat(20_000), 'b'.repeat(30_000), { relativePath: 'large' })
+    const fixture = { ...baseFixture, windows, snapshotFiles: [large] }
+    const { status, body } = await evaluate(fixture)
+    expect([status, body.error.details]).toMatchObject([400, [{ path: 'snapshotFiles' }]])
+    const named = { ...fixture, snapshotFiles: [{ ...large, windowId: 'w7' }] }
+    expect((await evaluate(named)).status).toBe(200)
+    expect((await evaluate({ ...fixture, windows: windows.slice(0, 100) })).status).toBe(200)
+  })
+
   test('[EVD20] its mode lowers the deployment’s and never raises it', async () => {
     expect((await evaluate({ ...baseFixture, mode: 'full' }, 'shadow')).body).toMatchObject({
       mode: 'shadow',

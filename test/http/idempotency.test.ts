@@ -196,6 +196,7 @@ describe('[RUN16] [API8] a repeated POST with its key', () => {
         { tokens: 1e300 },
         { tokens: -1 },
         { tokens: 0.5 },
+        { tokens: 2e9 },
         { toolCalls: 2e9 },
       ])
         expect(outcome(await post(path, { used, reason: 'x' }, 'n'))).toEqual([
@@ -213,6 +214,7 @@ describe('[RUN16] [API8] a repeated POST with its key', () => {
   test('[BUD12] no budget takes an absurd limit', async () => {
     for (const limits of [
       { tokens: 1e300 },
+      { tokens: 2e9 },
       { toolCalls: -1 },
       { moneyUsd: 1e12 },
       { wallSeconds: 0 },

@@ -70,7 +70,7 @@ const isWayOut = (tool: string, tools: readonly string[]): boolean =>
   tool === egressTool && tools.some((one) => one === 'bash' || one === 'webfetch')
 
 /** For whoever is refused, and for every message while it runs. */
-export function describeEnforced({ ability, steps, progress }: EnforcedAbility): string {
+function describeEnforced({ ability, steps, progress }: EnforcedAbility): string {
   const named = steps.map(({ id, type }) => `"${id}" (${type})`).join(' and ')
   const place = steps.length === 0 ? 'between two steps' : `at step ${named}`
   return `The ability "${ability}" is ${place}, ${progress} steps done`

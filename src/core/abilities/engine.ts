@@ -56,7 +56,7 @@ export function nextEngineAct(
   return after === 'done' ? { do: 'end', status: 'completed', error: null } : after
 }
 
-export const engineFailure = ({ id, error }: Pick<StepStand, 'id' | 'error'>): string =>
+const engineFailure = ({ id, error }: Pick<StepStand, 'id' | 'error'>): string =>
   `Step '${id}' failed${error === null ? '' : `: ${error}`}`
 
 function nextHook(stands: readonly StepStand[], part: Part): Act | null | 'done' {

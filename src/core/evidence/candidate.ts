@@ -45,7 +45,7 @@ export interface Candidate {
   exact: boolean
 }
 
-export const candidateKey = (sessionId: string, partId: string, path: string): string =>
+const candidateKey = (sessionId: string, partId: string, path: string): string =>
   ['opencode', sessionId, partId, path].join('\u0000')
 
 export function candidatePlace({ capability }: EvidenceBundle, delivery: ProofDelivery): Place {
@@ -129,7 +129,7 @@ const numbered = (candidate: Candidate, executionSeq: number): Candidate => {
   return { ...candidate, change: { ...change, event: { ...change.event, executionSeq } } }
 }
 
-export function compareCandidates(a: Candidate, b: Candidate): number {
+function compareCandidates(a: Candidate, b: Candidate): number {
   return (
     (a.message?.createdAt ?? 0) - (b.message?.createdAt ?? 0) ||
     compare(a.part.messageId, b.part.messageId) ||

@@ -13,13 +13,13 @@ import { hashText } from '../hash.ts'
 const isKnown = (state: ContentState) => (state.unavailableReason ?? '') === ''
 const isAbsent = (state: ContentState) => state.exists === false && isKnown(state)
 
-export const isSafeCreate = ({ beforeState, before, after, afterState }: ChangeEvent): boolean =>
+const isSafeCreate = ({ beforeState, before, after, afterState }: ChangeEvent): boolean =>
   isAbsent(beforeState) && before === null && after !== null && matches(after, afterState)
 
-export const isSafeModify = ({ before, beforeState, after, afterState }: ChangeEvent): boolean =>
+const isSafeModify = ({ before, beforeState, after, afterState }: ChangeEvent): boolean =>
   before !== null && matches(before, beforeState) && after !== null && matches(after, afterState)
 
-export const isSafeDelete = ({ before, beforeState, after, afterState }: ChangeEvent): boolean =>
+const isSafeDelete = ({ before, beforeState, after, afterState }: ChangeEvent): boolean =>
   before !== null && matches(before, beforeState) && after === null && isAbsent(afterState)
 
 const matches = (ref: { sha256: string; sizeBytes: number }, state: ContentState) =>

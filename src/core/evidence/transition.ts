@@ -84,7 +84,7 @@ const intended: Record<Exclude<Act['type'], 'write'>, ChangeOperation> = {
   delete: 'delete',
 }
 
-export const transitionOperation = ({ before, after }: Anchor): ChangeOperation =>
+const transitionOperation = ({ before, after }: Anchor): ChangeOperation =>
   before === null ? 'create' : after === null ? 'delete' : 'modify'
 
 function verifyWrite({ content, existed }: Act & { type: 'write' }, anchor: Anchor): Verdict {

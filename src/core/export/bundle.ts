@@ -33,13 +33,7 @@ export interface RunContent {
   policy: ExportPredicate['policy']
 }
 
-export function bundleRecords({
-  run,
-  entries,
-  approvals,
-  changes,
-  texts,
-}: RunContent): ExportRecord[] {
+function bundleRecords({ run, entries, approvals, changes, texts }: RunContent): ExportRecord[] {
   return [
     { type: 'run', run },
     ...entries.map(({ seq, at, kind, data, previous_hash: previousHash, hash }): ExportRecord => ({

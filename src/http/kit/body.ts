@@ -56,7 +56,7 @@ function joined(chunks: Uint8Array[], size: number): Uint8Array<ArrayBuffer> {
   return bytes
 }
 
-export function bodyTooLarge(maxBytes: number): AppError {
+function bodyTooLarge(maxBytes: number): AppError {
   return new AppError('too_large', `The body is larger than ${maxBytes} bytes`)
 }
 

@@ -125,7 +125,7 @@ export const abilityRoutes = [
     params: NameParam,
     query: AbilityListQuery,
     answers: ok(listSchema(AbilityRow), 'One page'),
-    refuses: ['invalid_request'],
+    refuses: ['invalid_request', 'not_found'],
     answer: ({ deps, caller, params: { name }, query }) =>
       pageBy(query, versionCursor, (before, limit) =>
         listAbilityVersions(deps.db(), ownerOf(caller, query), name, { limit, before }),

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { type Comparison, GateRule } from '../../../src/contract/eval-compare.ts'
 import { compareSides } from '../../../src/core/evals/compare/compare.ts'
 import { decidePromotion } from '../../../src/core/evals/compare/promotion.ts'
-import { summarise } from '../../../src/core/evals/compare/sides.ts'
+import { summarise, summaryOfSide } from '../../../src/core/evals/compare/sides.ts'
 import { random } from '../../support/random.ts'
 import { rowOf, sideOf } from './rows.ts'
 
@@ -65,6 +65,23 @@ describe('[EVAL35] what is compared', () => {
     expect(passAtK.map((share) => Math.round(share * 1000) / 1000)).toEqual([0.5, 0.833, 1, 1])
     expect(passPowK.map((share) => Math.round(share * 1000) / 1000)).toEqual([0.5, 0.167, 0, 0])
   })
+})
+
+test('[EVAL34] each case is looked at a few times, however often it was repeated', () => {
+  let reads = 0
+  const trial = {
+    ...{ id: 'c', repetitions: 100, score: 1, errors: 0, missing: 0, worst: null },
+    evaluators: new Map<string, number>(),
+    get passes() {
+      reads += 1
+      return 50
+    },
+  }
+  const { passAtK, passPowK } = summaryOfSide(sideOf('a', []), [trial])
+  expect([passAtK.length, passPowK.length, passAtK[0], passPowK[49]! > 0, passPowK[50]]).toEqual([
+    ...[100, 100, 0.5, true, 0],
+  ])
+  expect(reads).toBeLessThan(5)
 })
 
 describe('[EVAL36] what is said', () => {

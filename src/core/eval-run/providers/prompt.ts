@@ -9,7 +9,7 @@ export function providerPrompt({ inputMessages }: Pick<EvalCase, 'inputMessages'
     .join('\n\n')
 }
 
-export function providerPromptText(content: EvalMessage['content']): string {
+function providerPromptText(content: EvalMessage['content']): string {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return JSON.stringify(content)
   return content

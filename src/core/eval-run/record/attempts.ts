@@ -104,7 +104,7 @@ export function listEvalAttempts(
   return pageThatFits<AttemptRow>(sql, query, page.after ?? 0).map(toEvalAttempt)
 }
 
-export function toEvalAttempt(row: AttemptRow): EvalAttempt {
+function toEvalAttempt(row: AttemptRow): EvalAttempt {
   return {
     n: row.n,
     evalCaseId: row.case_id,
@@ -120,7 +120,7 @@ export function toEvalAttempt(row: AttemptRow): EvalAttempt {
   }
 }
 
-export const triedIn = ({ tried }: Pick<AttemptRow, 'tried'>): RegistryRevision[] =>
+const triedIn = ({ tried }: Pick<AttemptRow, 'tried'>): RegistryRevision[] =>
   tried === null ? [] : (JSON.parse(tried) as RegistryRevision[])
 
 export const attemptResponse = ({ response }: AttemptRow): ProviderResponse | null =>

@@ -16,7 +16,7 @@ import { type CaseTrials, isPassedTrial, summaryOfSide, trialsOfSide } from './s
  */
 
 /** With fewer cases nothing is said to be shown, whatever the numbers are. */
-export const minComparedCases = 5
+const minComparedCases = 5
 const confidence = 0.95
 
 /** Regressions come with everything that is needed to look at them; of the rest there may be thousands. */
@@ -33,9 +33,7 @@ export function compareSides(
   const pairs = pairsOf(baseline, candidate)
   if (pairs.length === 0)
     return { comparable: false, reason: 'The two runs have no case in common' }
-  const names = new Set(
-    pairs.flatMap(({ before, after }) => [...before.evaluators.keys(), ...after.evaluators.keys()]),
-  )
+  const byEvaluator = pairsByEvaluator(pairs)
   const compare = (of: (trial: CaseTrials) => number, own: readonly Pair[], draws: number) =>
     compareScores(
       own.map(({ before, after }) => [of(before), of(after)]),
@@ -54,17 +52,11 @@ export function compareSides(
     ),
     score: compare(({ score }) => score, pairs, maxDraws),
     passes: comparePasses(pairs),
-    evaluators: [...names].map((name) => {
-      const own = pairs.filter(
-        ({ before, after }) => before.evaluators.has(name) || after.evaluators.has(name),
-      )
-      const draws = maxDraws / names.size
-      return {
-        name,
-        cases: own.length,
-        ...compare(({ evaluators }) => evaluators.get(name) ?? 0, own, draws),
-      }
-    }),
+    evaluators: [...byEvaluator].map(([name, own]) => ({
+      name,
+      cases: own.length,
+      ...compare(({ evaluators }) => evaluators.get(name) ?? 0, own, maxDraws / byEvaluator.size),
+    })),
     cases: casesOf(
       pairs,
       new Set(candidate.cases.filter(({ required }) => required).map(({ id }) => id)),
@@ -76,6 +68,21 @@ export function compareSides(
 interface Pair {
   before: CaseTrials
   after: CaseTrials
+}
+
+/** In one pass: there may be as many names as cases. */
+function pairsByEvaluator(pairs: readonly Pair[]): Map<string, Pair[]> {
+  const found = new Map<string, Pair[]>()
+  for (const pair of pairs)
+    for (const name of new Set([
+      ...pair.before.evaluators.keys(),
+      ...pair.after.evaluators.keys(),
+    ])) {
+      const own = found.get(name)
+      if (own) own.push(pair)
+      else found.set(name, [pair])
+    }
+  return found
 }
 
 /** By case; one that only a side has planned is not in the other's suite. */

@@ -69,7 +69,13 @@ export function summaryOfSide(side: EvalSide, trials: readonly CaseTrials[]): Si
     trials.length === 0 ? 0 : trials.reduce((sum, trial) => sum + of(trial), 0) / trials.length
   // What every case has had as often.
   const most = Math.min(...trials.map(({ repetitions }) => repetitions), 100)
-  const ks = Array.from({ length: trials.length === 0 ? 0 : most }, (_, at) => at + 1)
+  const meansOf = (sharesOf: (n: number, c: number, most: number) => number[]) => {
+    const sums = Array.from({ length: trials.length === 0 ? 0 : most }, () => 0)
+    for (const { repetitions, passes } of trials)
+      for (const [at, share] of sharesOf(repetitions, passes, most).entries())
+        sums[at] = (sums[at] ?? 0) + share
+    return sums.map((sum) => sum / trials.length)
+  }
   return {
     runId: side.runId,
     target: side.target,
@@ -78,8 +84,8 @@ export function summaryOfSide(side: EvalSide, trials: readonly CaseTrials[]): Si
     passed: trials.filter(isPassedTrial).length,
     errors: trials.reduce((sum, { errors }) => sum + errors, 0),
     missing: trials.reduce((sum, { missing }) => sum + missing, 0),
-    passAtK: ks.map((k) => mean(({ repetitions, passes }) => passAtK(repetitions, passes, k))),
-    passPowK: ks.map((k) => mean(({ repetitions, passes }) => passPowK(repetitions, passes, k))),
+    passAtK: meansOf(passAtK),
+    passPowK: meansOf(passPowK),
   }
 }
 

@@ -132,7 +132,7 @@ const fitting = (schemas: unknown, value: unknown): Schema[] =>
   (schemas as Schema[]).filter((schema) => jsonSchemaProblems(schema, value).length === 0)
 
 /** One sentence per mistake of the value. The schema was read by `readSchema`. */
-export function jsonSchemaProblems(schema: Schema, value: unknown, at = 'answer'): string[] {
+function jsonSchemaProblems(schema: Schema, value: unknown, at = 'answer'): string[] {
   if (typeof schema === 'boolean') return schema ? [] : [`${at}: must not be there`]
   return Object.entries(schema).flatMap(
     ([keyword, limit]) => checks[keyword]?.(value, limit, at, schema) ?? [],

@@ -82,7 +82,7 @@ const quoted = (given: unknown): string =>
   )
 
 /** The text of a message: blocks one after the other, an object as JSON. */
-export function judgePromptText({ content }: EvalMessage): string {
+function judgePromptText({ content }: EvalMessage): string {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return JSON.stringify(content)
   return content.map(blockText).join('\n')

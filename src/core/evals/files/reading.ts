@@ -160,7 +160,7 @@ const snakeCase = (key: string): string =>
   key.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 
 /** `evalcases[2].input_messages[0].role` */
-export const locationOf = (path: DocumentPath): string =>
+const locationOf = (path: DocumentPath): string =>
   path.reduce<string>(
     (text, key) =>
       typeof key === 'number'

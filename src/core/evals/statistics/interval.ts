@@ -6,10 +6,10 @@ import { normalTail, studentQuantile } from './student.ts'
  * cases, expanded so that it is not too narrow; below 30, where resampling says too little, by Student's t.
  */
 
-export const resamples = 10_000
+const resamples = 10_000
 const fewCases = 30
 /** With more draws than this there are fewer resamples, at least a tenth: a comparison must not stop everybody else. */
-export const maxDraws = 40_000_000
+export const maxDraws = 10_000_000
 
 export function confidenceInterval(
   differences: readonly number[],

@@ -107,7 +107,7 @@ export function findInNodeWords(
 }
 
 /** Whatever arithmetic looks at is a number: it would run a substitution that it finds in a text. */
-export const areNumbers = (text: string, isNumber: (name: string) => boolean): boolean =>
+const areNumbers = (text: string, isNumber: (name: string) => boolean): boolean =>
   !/\$[\d@*{(]|`/.test(text) && (text.match(/[A-Za-z_]\w*/g) ?? []).every(isNumber)
 
 type Parameter = Extract<SyntaxNode, { type: 'ParameterExpansion' }>

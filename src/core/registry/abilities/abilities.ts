@@ -164,6 +164,7 @@ export async function listAbilityVersions(
     `select ${columns} from abilities where ${own} and version < ?4 order by version desc limit ?5`,
     ...[...keyOf(owner, name), page.before ?? Number.MAX_SAFE_INTEGER, page.limit],
   )
+  if (rows.length === 0 && page.before === null) throw noAbility(name)
   return rows.map(rowOf)
 }
 
@@ -299,8 +300,7 @@ const keyOf = ({ organisationId, project }: AbilityOwner, name: string) => [
   name,
 ]
 
-export const noAbility = (name: string) =>
-  new AppError('not_found', `There is no ability "${name}"`)
+const noAbility = (name: string) => new AppError('not_found', `There is no ability "${name}"`)
 
 const changedMeanwhile = (name: string, version: number) =>
   new AppError('wrong_state', `Cannot change "${name}": its newest version is ${version}`, [

@@ -51,12 +51,12 @@ export function agentOf({ definition, ...row }: Row): Agent {
   return { ...row, ...(JSON.parse(definition) as AgentDefinition) } as Agent
 }
 
-export function agentRow(row: Row): AgentRow {
+function agentRow(row: Row): AgentRow {
   const { instructions: _, adapters: __, ...shown } = agentOf(row)
   return shown
 }
 
-export const revisionOf = ({
+const revisionOf = ({
   definition,
   ...revision
 }: AgentRevision & { definition: string }): AgentRevisionView => ({

@@ -259,13 +259,12 @@ export interface LongRow extends Row {
 export const columns = `id, organisation_id, project, name, repository_url, repository_ref,
   repository_token is not null as has_token, default_model, trust_project_config, base_snapshot_id, warm_pool_size,
   created_at, updated_at`
-export const longColumns = `${columns}, service_commands, env_files`
+const longColumns = `${columns}, service_commands, env_files`
 
-export const commandsText = (commands: readonly ServiceCommand[]): string =>
-  JSON.stringify(commands)
+const commandsText = (commands: readonly ServiceCommand[]): string => JSON.stringify(commands)
 
 /** Field by field, so that nothing but the specification can be stored, whatever else an object carries. */
-export const envFilesText = (files: readonly EnvFile[]): string =>
+const envFilesText = (files: readonly EnvFile[]): string =>
   JSON.stringify(
     files.map(({ workspacePath, path, format, mode, keys }) => ({
       workspacePath,
@@ -276,7 +275,7 @@ export const envFilesText = (files: readonly EnvFile[]): string =>
     })),
   )
 
-export function configurationRow(row: Row): ConfigurationRow {
+function configurationRow(row: Row): ConfigurationRow {
   const { repository_url: url, repository_ref: ref } = row
   return {
     id: row.id as Configuration['id'],
@@ -293,7 +292,7 @@ export function configurationRow(row: Row): ConfigurationRow {
   }
 }
 
-export function configurationOf(row: LongRow): Configuration {
+function configurationOf(row: LongRow): Configuration {
   return {
     ...configurationRow(row),
     serviceCommands: JSON.parse(row.service_commands) as ServiceCommand[],

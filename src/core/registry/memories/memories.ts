@@ -225,7 +225,7 @@ export function newMemoryStatements(now: number, place: Place, memory: NewMemory
 }
 
 /** The revision first, with what it is to say; then the memory says it. Both see the same state. */
-export function updateMemoryStatements(
+function updateMemoryStatements(
   now: number,
   id: string,
   { type, title, content, expectedRevision }: MemoryChange,
@@ -251,7 +251,7 @@ export function updateMemoryStatements(
 }
 
 /** Of one of these places; what is deleted is not there. */
-export async function findMemory(
+async function findMemory(
   db: Db,
   organisationId: string,
   id: string,
@@ -264,7 +264,7 @@ export async function findMemory(
   return row ?? null
 }
 
-export async function memoryRevisionBy(
+async function memoryRevisionBy(
   db: Db,
   id: string,
   operationId: string,
@@ -348,7 +348,7 @@ export async function deleteMemory(
 }
 
 /** That an import means: of this type and title, the oldest. */
-export async function findMemoryByTitle(
+async function findMemoryByTitle(
   db: Db,
   place: Place,
   { type, title }: { type: string; title: string },

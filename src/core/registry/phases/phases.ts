@@ -214,7 +214,7 @@ const keyOf = ({ organisationId, project, change }: ChangeKey): string[] => [
 ]
 
 /** Decides and writes in one: of two who know the same revision one writes. What the newest says already is not written. */
-export function savePhaseStatement(
+function savePhaseStatement(
   now: number,
   artifact: NewArtifact,
   expectedRevision: number | null,
@@ -236,7 +236,7 @@ export function savePhaseStatement(
 }
 
 /** The newest of each phase, in the order of the phases. */
-export async function listPhaseArtifacts(db: Db, key: ChangeKey): Promise<ListedPhaseArtifact[]> {
+async function listPhaseArtifacts(db: Db, key: ChangeKey): Promise<ListedPhaseArtifact[]> {
   const rows = await db.all<ArtifactRow & { staleSince: number | null; approved: number }>(
     `select ${columns},
        (select min(later.created_at) from phase_artifacts as later
@@ -305,7 +305,7 @@ type FoundArtifact = ArtifactRow &
   Record<'content' | 'memberId', string> & { keyMemberId: string | null; newest: number }
 
 /** Null revision: the newest. */
-export async function findPhaseArtifact(
+async function findPhaseArtifact(
   db: Db,
   key: ChangeKey,
   phase: Phase,
@@ -366,7 +366,7 @@ interface Word {
 }
 
 /** Only on the newest revision, and only if it is the one that was read. A member's last word counts. */
-export async function savePhaseApproval(
+async function savePhaseApproval(
   db: Db,
   now: number,
   key: ChangeKey,
@@ -385,7 +385,7 @@ export async function savePhaseApproval(
   return made ?? null
 }
 
-export async function listPhaseApprovals(
+async function listPhaseApprovals(
   db: Db,
   key: ChangeKey,
   phase: Phase,

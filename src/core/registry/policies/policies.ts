@@ -31,7 +31,7 @@ export const countPatterns = ({ rules }: PolicyDocument): number =>
   rules.reduce((sum, { match }) => sum + Object.values(match).flat().length, 0)
 
 /** What is stored may have a name that has been taken since, and more patterns than are taken now. */
-export const mustParseStored = (source: string, format: PolicyFormat): PolicyDocument =>
+const mustParseStored = (source: string, format: PolicyFormat): PolicyDocument =>
   documentOf(parsePolicyDocument(source, format, []))
 
 function documentOf(parsed: ParsedPolicy): PolicyDocument {

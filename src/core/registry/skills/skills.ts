@@ -25,7 +25,7 @@ export interface SkillCaller extends Limited {
   countsAs?: { memberId: string } | null
 }
 
-export const skillColumns = `id, project, scope, name, description, current_version as currentVersion,
+const skillColumns = `id, project, scope, name, description, current_version as currentVersion,
   created_by as createdBy, created_at as createdAt, updated_at as updatedAt`
 
 /** Its own rows, and what its projects share. */
@@ -111,10 +111,7 @@ export async function listSkillVersions(
   return rows.map(versionOf)
 }
 
-export async function listSkillAttachments(
-  db: Db,
-  { id }: Pick<Skill, 'id'>,
-): Promise<SkillAttachment[]> {
+async function listSkillAttachments(db: Db, { id }: Pick<Skill, 'id'>): Promise<SkillAttachment[]> {
   return await db.all<SkillAttachment>(
     `select target_type as targetType, target_key as targetKey, version, created_by as createdBy,
        created_at as createdAt

@@ -20,7 +20,7 @@ export function saveKnownPhases(sql: Sql, now: number, { change, present }: Know
   )
 }
 
-export function knownPhases(sql: Sql): Map<string, ReadonlySet<Phase>> {
+function knownPhases(sql: Sql): Map<string, ReadonlySet<Phase>> {
   const rows = sql.all<{ change: string; present: string }>(
     'select change, present from known_changes',
   )

@@ -11,7 +11,7 @@ import { tools } from './tools.ts'
 
 const tables = [files, text, system, tools, network]
 
-export const knownProgram = (program: string): Known | undefined => {
+const knownProgram = (program: string): Known | undefined => {
   for (const table of tables) {
     const known = table.get(program)
     if (known) return known
