@@ -6,6 +6,7 @@ import { measureAbilities } from './abilities.ts'
 import { measureCollecting } from './collecting.ts'
 import { measureCalls, measureGrowth, measureReplay } from './calls.ts'
 import { measureEveryday } from './everyday.ts'
+import { measureEvalOverhead } from './eval-overhead.ts'
 import { measureEvals } from './evals.ts'
 import { measureEvents } from './events.ts'
 import { measureEvidence } from './evidence.ts'
@@ -55,7 +56,7 @@ const groups: Record<string, Measure> = {
   memory: (_, folder) => measureMemory(join(folder, 'memory')),
   start: (_, folder) => measureStart(join(folder, 'start')),
   everyday: (_, folder) => measureEveryday(join(folder, 'everyday')),
-  evals: async () => measureEvals(),
+  evals: async (_, folder) => [...measureEvals(), await measureEvalOverhead(join(folder, 'evals'))],
   evidence: async () => measureEvidence(),
   abilities: () => measureAbilities(),
   collecting: (_, folder) => measureCollecting(join(folder, 'collecting')),

@@ -162,7 +162,7 @@ function assertStored(kinds: string[]): void {
   if (!kinds.includes('snapshot.stored')) throw new Error('The snapshot was not taken')
 }
 
-async function poolReady(stack: Stack, configurationId: string): Promise<void> {
+export async function poolReady(stack: Stack, configurationId: string): Promise<void> {
   const path = `/v1/configurations/${configurationId}/warm-pool`
   while (((await api(stack, 'GET', path)) as { ready: number }).ready < 1) await sleep(50)
 }

@@ -51,10 +51,10 @@ const demoScript = script([
 ])
 
 export async function runDemo(options: DemoOptions): Promise<void> {
-  const api = createApi(options.url, options.key)
+  const api = createDemoApi(options.url, options.key)
   const startedAt = Date.now()
   let stored = 0
-  const say = (what: string, text: string, ms?: number) => options.print(row(what, text, ms))
+  const say = (what: string, text: string, ms?: number) => options.print(demoRow(what, text, ms))
   const session = await api<Session>('POST', '/v1/sessions', { title: 'Demo', project })
   const path = `/v1/sessions/${session.id}`
   say('session', session.id, Date.now() - startedAt)
@@ -181,14 +181,14 @@ function brief(input: unknown): string {
   return text.length > 60 ? `${text.slice(0, 59)}…` : text
 }
 
-function row(what: string, text: string, ms?: number): string {
+export function demoRow(what: string, text: string, ms?: number): string {
   const time =
     ms === undefined ? '' : ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`
   return `  ${what.padEnd(10)} ${time === '' ? text : `${text.padEnd(70)} ${time.padStart(8)}`}`
 }
 
 /** A JSON request to the public API; a refusal becomes an error with its message. */
-function createApi(url: string, key: string) {
+export function createDemoApi(url: string, key: string) {
   return async <T>(method: string, path: string, body?: object): Promise<T> => {
     const response = await fetch(`${url}${path}`, {
       method,

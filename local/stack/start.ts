@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util'
 import { root } from '../binaries.ts'
 import { type ControlPlaneKind, controlPlaneKinds } from './control-plane.ts'
 import { runDemo } from './demo.ts'
+import { runEvalDemo } from './eval-demo.ts'
 import { operatorKeyPath } from '../admin/operator-key.ts'
 import { onParentGone } from '../processes/parent.ts'
 import { modelEnvironment, passedEnvironment } from './environment.ts'
@@ -102,6 +103,7 @@ async function showDemo(started: Stack, scripted: boolean, startedAt: number): P
     print,
     deadlineMs: scripted ? 90_000 : 300_000,
   })
+  await runEvalDemo({ url: started.url, key: started.adminKey, print })
   print(`Done ${((Date.now() - startedAt) / 1000).toFixed(1)} s after the start`)
 }
 

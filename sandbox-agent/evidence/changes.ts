@@ -7,7 +7,7 @@ import type { DiffReport } from '../../src/contract/diff.ts'
 import type { Manifest } from '../../src/contract/manifest.ts'
 import { maxPatchBytes, type TurnPatch } from '../../src/contract/patch.ts'
 import type { DiffOptions } from './diff-store.ts'
-import { isWholeDiffBase, readDiffBase, takeDiff, takeDiffPatch } from './diff.ts'
+import { isWholeDiffBase, readDiffCommit, readDiffBase, takeDiff, takeDiffPatch } from './diff.ts'
 import type { Emit } from '../memory/spool.ts'
 import { log, messageOf } from '../log.ts'
 import type { Memory } from '../memory/memory.ts'
@@ -42,14 +42,16 @@ export class Changes {
     const options = this.#diffOptions(layout)
     const own = await readDiffBase(options)
     const isKnown = baseTree !== undefined && (await isWholeDiffBase(options, baseTree, own))
-    this.#memory.save({ baseTree: isKnown ? baseTree : own })
+    // With files of an earlier sandbox the checked-out commit may be the agent's own work.
+    const baseCommit = baseTree === undefined ? await readDiffCommit(options) : null
+    this.#memory.save({ baseTree: isKnown ? baseTree : own, baseCommit })
   }
 
   /** Null: what it began with is not known. */
   async diff(maxBytes?: number): Promise<DiffReport | null> {
     const { baseTree } = this.#memory.value
     if (baseTree === null) return null
-    return takeDiff(this.#diffOptions(this.#supervisor.layout), baseTree, maxBytes)
+    return this.#takeDiff(this.#diffOptions(this.#supervisor.layout), baseTree, maxBytes)
   }
 
   /** The patch is kept until the end of the turn is told. */
@@ -61,7 +63,13 @@ export class Changes {
       log('patch.failed', { reason: messageOf(error) })
       return null
     })
-    return takeDiff(options, baseTree, eventDiffBytes)
+    return this.#takeDiff(options, baseTree, eventDiffBytes)
+  }
+
+  async #takeDiff(options: DiffOptions, baseTree: string, maxBytes?: number): Promise<DiffReport> {
+    const report = await takeDiff(options, baseTree, maxBytes)
+    const { baseCommit } = this.#memory.value
+    return baseCommit === null ? report : { ...report, commit: baseCommit }
   }
 
   /** Beside what an event may hold: the end of a turn travels in a message of its own if need be. */

@@ -17,6 +17,15 @@ export function readDiffBase(options: DiffOptions): Promise<string> {
   )
 }
 
+/** Null: no repository, or one without a commit. */
+export async function readDiffCommit({ workspace, run, environment }: DiffOptions) {
+  const { code, output } = await run('git', ['rev-parse', '--verify', '--quiet', 'HEAD^{commit}'], {
+    ...{ folder: workspace, environment, maxBytes: 200, timeoutMs: 10_000 },
+  })
+  const name = output.toString('utf8').trim()
+  return code === 0 && /^[0-9a-f]{40,64}$/.test(name) ? name : null
+}
+
 /** Everything that differs from the base, untracked files too. */
 export async function takeDiff(
   options: DiffOptions,

@@ -16,6 +16,8 @@ interface Remembered {
   /** Workspace files that Gantry wrote because the repository had none. */
   copies: string[]
   baseTree: string | null
+  /** What was checked out where the base was read. */
+  baseCommit: string | null
 }
 
 const nothing: Remembered = {
@@ -24,6 +26,7 @@ const nothing: Remembered = {
   loss: null,
   copies: [],
   baseTree: null,
+  baseCommit: null,
 }
 
 /** What an agent that starts again must know of the one before, in one small file. */

@@ -39,6 +39,8 @@ export const DiffReport = z.object({
   leftOut: z.array(LeftOut).optional(),
   /** The git tree that it is against. Absent: an older agent. */
   base: z.string().max(64).optional(),
+  /** The commit that its workspace began at. Absent: there is none, or another sandbox of the session has told it. */
+  commit: z.string().max(64).optional(),
 })
 export type DiffReport = z.infer<typeof DiffReport>
 export const maxDiffBytes = 512 * 1024

@@ -21,11 +21,6 @@ const sandboxed = {
     .max(100)
     .default([])
     .describe('The only secrets that its sandboxes may have, by name'),
-  isolation: z
-    .enum(['sandbox', 'directory'])
-    .default('sandbox')
-    .describe('A sandbox of its own for each attempt, or a directory of its own in one'),
-  cwd: Text(1000, 1).optional().describe('Where it works, below the workspace'),
 }
 
 /** What is answered to every permission that OpenCode or the gate asks for. Nothing ever waits for a person. */
@@ -49,7 +44,9 @@ export const OpencodeTarget = z.strictObject({
   permissions: TargetPermissions.default('reject'),
   streamLogs: z.boolean().default(true),
   logDir: Text(1000, 1).default('.agentv/logs/opencode'),
-  logFormat: z.enum(['summary', 'json']).default('json'),
+  logFormat: z
+    .literal('json', { error: 'Must be json: the log of OpenCode is its events, one on each line' })
+    .default('json'),
 })
 export type OpencodeTarget = z.infer<typeof OpencodeTarget>
 
@@ -57,6 +54,7 @@ export const CliTarget = z.strictObject({
   ...shared,
   ...sandboxed,
   provider: z.literal('cli'),
+  cwd: Text(1000, 1).optional().describe('Where its command runs, below the workspace'),
   command: Text(32 * 1024, 1).describe(
     'Run in the sandbox. EVAL_PROMPT_FILE has the question; the answer is what it prints, or what it writes to EVAL_OUTPUT_FILE',
   ),

@@ -5,7 +5,7 @@ export const longOnly = [
   'test/browser/*.test.ts',
   'test/redteam/redteam.test.ts',
   'test/simulation/faults.test.ts',
-  'test/e2e/{contract-{freeze,models,modes-deno,organisations},ability-kills,agent-crashes,changes-faults,enclosed-{crashes,tools},e2b-agent,park,modal-agent,providers,recovery,evals-twelve,zombie,fleet,lifecycle,warm-pool}.test.ts',
+  'test/e2e/{contract-{freeze,models,modes-deno,organisations},ability-kills,agent-crashes,changes-faults,enclosed-{crashes,tools},e2b-agent,park,modal-agent,providers,recovery,evals-{kills,twelve},zombie,fleet,lifecycle,warm-pool}.test.ts',
 ]
 
 /** In `npm test`, too, where they do less. */

@@ -65,6 +65,38 @@ describe('a case of a run', () => {
     })
   })
 
+  test('[EVR26] is at the commit that its workspace began at, unless the session has begun anew since', async () => {
+    const repository = { url: 'https://git.example/x.git', ref: 'main' }
+    const scene = await ChangeScene.begin(host(), steps, { repository })
+    const { agent } = scene.session
+    const [base, other] = ['b'.repeat(40), 'c'.repeat(40)]
+    const diff = { patch: '', files: [], truncated: false, base }
+    const patch = { base, tree: 'd'.repeat(40), files: 1, bytes: 0, text: '', checksum: 0 }
+    await scene.tellTools()
+    agent.endTurn(scene.turn.id, { diff: { ...diff, commit }, patch })
+    await host().live()
+    const { runId } = scene.turn
+    const refOf = async (body: object = {}) =>
+      (await read(await host().ok('POST', at, { runId, ...body }))).workspace.repository.ref
+    expect((await host().ok('POST', at, { runId })).notes).not.toContainEqual(
+      expect.stringContaining('commit'),
+    )
+    expect(await refOf()).toBe(commit)
+    expect(await refOf({ commit: 'e'.repeat(40) })).toBe('e'.repeat(40))
+    // A sandbox that goes on with the session's files does not tell it again.
+    const next = await scene.session.prompt()
+    agent.endTurn(next.id, { diff, patch: { ...patch, tree: 'f'.repeat(40) } })
+    await host().live()
+    expect(await refOf()).toBe(commit)
+    const last = await scene.session.prompt()
+    agent.endTurn(last.id, {
+      diff: { ...diff, base: other, commit: other },
+      patch: { ...patch, base: other },
+    })
+    await host().live()
+    expect(await refOf()).toBe('main')
+  })
+
   test('[EVR26] of a workspace without a repository begins with the files as they were', async () => {
     const scene = await ended()
     const made = await host().ok('POST', at, { runId: scene.turn.runId })

@@ -8,7 +8,10 @@ const cases = ['a', 'b', 'c', 'd', 'e', 'f']
 const answersOf = (texts: string[]) =>
   Object.fromEntries(cases.map((id, index) => [id, texts[index] ?? '4']))
 const begin = (texts: string[], project?: string) =>
-  host().ok('POST', at, { ...evalFiles(cases, answersOf(texts)), ...(project && { project }) })
+  host().ok('POST', at, {
+    ...evalFiles(cases, answersOf(texts), {}, ['c']),
+    ...(project && { project }),
+  })
 
 test('[EVAL45] a run is printed in each form, and compared with a baseline', async () => {
   const before = await begin([])
@@ -36,6 +39,8 @@ test('[EVAL45] a run is printed in each form, and compared with a baseline', asy
   expect(junit.text).toContain('<testsuites name="sums" tests="6" failures="2" errors="0">')
   const markdown = await report(`format=markdown&baseline=${before.id}`)
   expect(markdown.text).toContain('### Regressions (2)')
+  expect(markdown.text).toMatch(/^\| c \(required\) \|/m)
+  expect(markdown.text).toMatch(/^\| b \|/m)
   const lines = (await report('format=jsonl')).text.trim().split('\n')
   const { items } = await host().ok('GET', `${at}/${after.id}/attempts`)
   expect(lines.map((line) => JSON.parse(line))).toEqual(

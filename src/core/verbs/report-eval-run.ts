@@ -1,7 +1,6 @@
 import { AppError } from '../../contract/error.ts'
 import type { EvalSide } from '../../contract/eval-compare.ts'
 import type { EvalReportQuery } from '../../contract/eval-report.ts'
-import type { EvalAttempt } from '../../contract/eval-run.ts'
 import type { EvalRunApi } from '../eval-run/eval-run.ts'
 import { compareSides } from '../evals/compare/compare.ts'
 import { renderHtmlReport } from '../evals/reports/html.ts'
@@ -9,6 +8,7 @@ import { renderJunitReport } from '../evals/reports/junit.ts'
 import { renderMarkdownReport } from '../evals/reports/markdown.ts'
 import { renderJsonlReport, type Report } from '../evals/reports/report.ts'
 import type { Caller } from '../session/record/caller.ts'
+import { loadEvalSides } from './eval-sides.ts'
 
 type Runs = Pick<EvalRunApi, 'runs'>
 
@@ -38,7 +38,11 @@ export async function reportEvalRun(
   baseline: Runs | null,
   { format, target, baselineTarget = target }: EvalReportQuery,
 ): Promise<{ text: string; contentType: string; fileName: string }> {
-  const { dataset, sides } = await sidesOf(caller, run)
+  const {
+    run: { dataset },
+    sides: all,
+  } = await loadEvalSides(run, caller)
+  const sides = all.filter(({ cases }) => cases.length > 0)
   const chosen = target === undefined ? sides : sides.filter((side) => side.target === target)
   const [first] = chosen
   if (first === undefined) throw new AppError('unprocessable', `The run has no target "${target}"`)
@@ -62,40 +66,13 @@ async function compare(
   if (candidate === undefined || another !== undefined)
     throw new AppError('unprocessable', 'Name the target that is compared: the run has several')
   const wanted = target ?? candidate.target
-  const before = (await sidesOf(caller, baseline)).sides.find((side) => side.target === wanted)
+  const before = (await loadEvalSides(baseline, caller)).sides.find(
+    (side) => side.target === wanted,
+  )
   if (before === undefined)
     throw new AppError(
       'unprocessable',
       `The baseline has no target "${wanted}": name it as baselineTarget`,
     )
   return compareSides(before, candidate)
-}
-
-/** One side per target, in the order of the run. */
-async function sidesOf(
-  caller: Caller,
-  { runs }: Runs,
-): Promise<{ dataset: string; sides: EvalSide[] }> {
-  const { id, dataset, digest, targets } = await runs.view(caller)
-  const attempts: EvalAttempt[] = []
-  let page = await runs.attempts(caller, { after: null, limit: 500 })
-  for (;;) {
-    attempts.push(...page.items)
-    if (page.next === null) break
-    page = await runs.attempts(caller, { after: page.next, limit: 500 })
-  }
-  const sides = targets.map((target) => {
-    const own = attempts.filter((attempt) => attempt.target === target)
-    const repetitions = new Map<string, number>()
-    for (const { evalCaseId } of own)
-      repetitions.set(evalCaseId, (repetitions.get(evalCaseId) ?? 0) + 1)
-    return {
-      ...{ runId: id, target, suiteDigest: digest },
-      cases: [...repetitions].map(([caseId, count]) => ({
-        ...{ id: caseId, repetitions: count, required: false },
-      })),
-      rows: own.flatMap(({ result }) => (result === null ? [] : [result])),
-    }
-  })
-  return { dataset, sides: sides.filter(({ cases }) => cases.length > 0) }
 }

@@ -21,7 +21,7 @@ const one = (settings: object) => check(JSON.stringify({ targets: [settings] }))
 const told = ({ problems }: ReturnType<typeof check>) =>
   problems.map(({ location, message }) => [location, message])
 
-/** Every setting of every kind, with a value that is not its default. */
+/** Every setting of every kind, with a value that is not its default if there is another. */
 const all = {
   opencode: {
     judge_target: 'judge',
@@ -30,8 +30,6 @@ const all = {
     max_retries: 2,
     sandbox: 'local',
     secrets: ['NPM_TOKEN'],
-    isolation: 'directory',
-    cwd: 'packages/a',
     model: 'm',
     reasoning_effort: 'deep',
     agent: 'reviewer',
@@ -43,9 +41,9 @@ const all = {
     permissions: 'always',
     stream_logs: false,
     log_dir: 'logs',
-    log_format: 'summary',
+    log_format: 'json',
   },
-  cli: { command: 'run', sandbox: 'local', secrets: ['A'], isolation: 'directory', cwd: 'a' },
+  cli: { command: 'run', sandbox: 'local', secrets: ['A'], cwd: 'a' },
   http: { model: 'm', system_prompt: 's', temperature: 0.5, max_output_tokens: 10 },
   replay: { responses: { a: [{ outputMessages: [] }] } },
 } as const
@@ -99,7 +97,6 @@ describe('[EVAL27] a setting of a target', () => {
         timeoutSeconds: 600,
         maxRetries: 0,
         secrets: [],
-        isolation: 'sandbox',
         permissions: 'reject',
         streamLogs: true,
         logDir: '.agentv/logs/opencode',
@@ -133,6 +130,21 @@ describe('[EVAL28] a targets file', () => {
     [{ workers: 0 }, 'targets[0].workers', expect.stringMatching('Too small')],
     [{ permissions: 'maybe' }, 'targets[0].permissions', expect.stringMatching('Invalid option')],
     [{ provider: 'codex' }, 'targets[0].provider', 'Must be one of opencode, cli, http, replay'],
+    [
+      { isolation: 'directory' },
+      'targets[0].isolation',
+      'Cannot be set: every attempt has a sandbox and a workspace of its own',
+    ],
+    [
+      { settings: { cwd: 'packages/a' } },
+      'targets[0].settings.cwd',
+      expect.stringMatching('^Only a cli target has it. OpenCode works in the root'),
+    ],
+    [
+      { log_format: 'summary' },
+      'targets[0].log_format',
+      'Must be json: the log of OpenCode is its events, one on each line',
+    ],
     [{ judge_target: 'none' }, 'targets[0].judge_target', 'There is no target "none"'],
     [{ judgeTarget: 't' }, 'targets[0].judgeTarget', 'A target must not judge itself'],
   ])('refuses %j at %s', (given, location, message) => {

@@ -70,3 +70,28 @@ it('[SES16] a sandbox that goes on counts from the base that it is told, if all 
   await other.begin(base)
   expect((await other.changes.diff())?.base).not.toBe(base)
 })
+
+it('[EVR26] a diff says which commit was checked out where the session began', async () => {
+  const { put, start, workspace } = sandbox()
+  const git = (...args: string[]) =>
+    execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@example.org', ...args], {
+      cwd: workspace,
+      encoding: 'utf8',
+    }).trim()
+  const empty = start()
+  await empty.begin()
+  expect(await empty.changes.diff()).not.toHaveProperty('commit')
+  git('add', '.')
+  git('commit', '-qm', 'one')
+  const first = start()
+  await first.begin()
+  const commit = git('rev-parse', 'HEAD')
+  put('a.txt', 'two\n')
+  git('commit', '-qam', 'two')
+  expect((await first.changes.diff())?.commit).toBe(commit)
+  expect((await first.changes.atTurnEnd())?.commit).toBe(commit)
+  // One that goes on sees what the one before has committed.
+  const next = start()
+  await next.begin(first.memory.value.baseTree as string)
+  expect(await next.changes.diff()).not.toHaveProperty('commit')
+})

@@ -11,6 +11,8 @@ export interface RunHistory {
   prompts: string[]
   answer: string | null
   commands: string[]
+  /** What its workspace began at; null: nobody has told it. */
+  commit: string | null
   /** Whether the session had done other work before. */
   isFirst: boolean
 }
@@ -126,7 +128,7 @@ function workspaceOf(parts: CaseParts, room: Room, notes: string[]): Record<stri
   const { asked, repository, configurationId, history, files } = parts
   const workspace: Record<string, unknown> = {}
   if (repository !== null) {
-    const commit = asked.commit ?? repository.ref
+    const commit = asked.commit ?? history.commit ?? repository.ref
     workspace['repository'] = { url: repository.url, ...(commit !== null && { commit }) }
     if (commit === null || !/^[0-9a-f]{40,64}$/.test(commit))
       notes.push(

@@ -29,6 +29,11 @@ const numbers = new Set([
   'temperature',
   'maxOutputTokens',
 ])
+/** What others know and Gantry does not: it would change nothing. */
+const refused: Record<string, string> = {
+  isolation: 'Cannot be set: every attempt has a sandbox and a workspace of its own',
+  cwd: 'Only a cli target has it. OpenCode works in the root of its workspace: name the folder in the prompt',
+}
 
 export function readTargetsFile(
   folder: Folder,
@@ -105,6 +110,9 @@ function readTarget(
   }
   if (settings['permissions'] === true) settings['permissions'] = 'once'
   if (settings['permissions'] === false) settings['permissions'] = 'reject'
+  for (const [key, why] of Object.entries(refused))
+    if (Object.hasOwn(settings, key) && !(key === 'cwd' && provider === 'cli'))
+      reading.tell('error', reading.pathOf(settings, key), why)
   for (const [key, value] of Object.entries(settings)) settings[key] = plain(key, value)
   if (provider === 'replay') readResponsesFile(reading, folder, settings)
   if (reading.errorCount > before) return null

@@ -6,7 +6,8 @@ type StoredDiff = DiffReport & { generation?: number }
 
 export function saveDiff(sql: Sql, now: number, generation: number, report: DiffReport): void {
   if (wouldHide(sql, generation, report)) return
-  const stored: StoredDiff = { ...report, generation }
+  const commit = report.commit ?? earlierCommit(sql, report)
+  const stored: StoredDiff = { ...report, generation, ...(commit !== undefined && { commit }) }
   const text = JSON.stringify(stored)
   const kept =
     text.length <= 2 * maxDiffBytes
@@ -14,6 +15,12 @@ export function saveDiff(sql: Sql, now: number, generation: number, report: Diff
       : JSON.stringify({ ...stored, patch: '', truncated: true })
   sql.run('delete from diff')
   sql.run('insert into diff (at, report) values (?, ?)', now, kept)
+}
+
+/** A sandbox that goes on from the same base does not tell it again. */
+function earlierCommit(sql: Sql, { base }: DiffReport): string | undefined {
+  const stored = storedDiff(sql)
+  return base !== undefined && stored?.base === base ? stored.commit : undefined
 }
 
 /** A sandbox that begins anew has changed nothing: that says nothing about the work of the one before. */
@@ -40,3 +47,10 @@ const noDiff = { patch: '', files: [], truncated: false, leftOut: [] }
 
 /** The git tree that the session's work is counted from; null: nothing was reported yet. */
 export const baseTree = (sql: Sql): string | null => storedDiff(sql)?.base ?? null
+
+/** The commit that the session's workspace began at; null: nobody has told it, or the session has begun anew since. */
+export function diffCommit(sql: Sql): string | null {
+  const { base = null, commit } = storedDiff(sql) ?? {}
+  const others = sql.all('select 1 from patches where base is not ? limit 1', base)
+  return commit !== undefined && others.length === 0 ? commit : null
+}

@@ -4,6 +4,7 @@ import { onceByKey } from '../../actor/keys.ts'
 import type { RoomOf } from '../../actor/room.ts'
 import type { RunHistory } from '../../evals/files/from-run.ts'
 import type { Sql } from '../../ports.ts'
+import { diffCommit } from '../changes/diff.ts'
 import type { SessionPolicy } from '../gate/policy.ts'
 import type { Operations } from '../operations/operations.ts'
 import type { Caller } from '../record/caller.ts'
@@ -86,6 +87,7 @@ export class Evals implements RoomOf<EvalsApi> {
       prompts: turns.map(({ prompt }) => prompt),
       answer: turns.at(-1)?.text ?? null,
       commands: verified.map(({ command }) => command),
+      commit: diffCommit(sql),
       isFirst: sql.all('select 1 from runs where n < ? limit 1', n).length === 0,
     })
   }
