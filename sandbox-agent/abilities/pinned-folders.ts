@@ -40,7 +40,7 @@ export class PinnedFolders {
   async #ensure(hash: string): Promise<string> {
     const root = this.#options.root()
     const path = join(root, pinnedFolderName(hash))
-    if (isAsPinned(path, hash)) return path
+    if (isAsPinned(root, hash)) return path
     const { files } = await this.#options.fetch(hash)
     if (hashOf(files) !== hash) throw new Error(`Cannot run: ability ${hash} came with other files`)
     mkdirSync(root, { recursive: true, mode: 0o755 })
@@ -85,16 +85,18 @@ const sha256 = (content: string | Buffer) => createHash('sha256').update(content
 const hashOf = (files: readonly AbilityFile[]): string =>
   sha256(folderHashText(files.map(({ path, content }) => ({ path, sha256: sha256(content) }))))
 
-function isAsPinned(path: string, hash: string): boolean {
+/** A link to files that are the same now is not: somebody else may change them. */
+function isAsPinned(root: string, hash: string): boolean {
+  let folder: Folder | undefined
   try {
-    const folder = Folder.open(path)
-    try {
-      return sha256(folderHashText(filesIn(folder, ''))) === hash
-    } finally {
-      folder.close()
-    }
+    const top = Folder.open(root)
+    folder = top.enter(pinnedFolderName(hash))
+    top.close()
+    return folder !== undefined && sha256(folderHashText(filesIn(folder, ''))) === hash
   } catch {
     return false
+  } finally {
+    folder?.close()
   }
 }
 

@@ -62,3 +62,21 @@ test('[OPS6] every variable that a program reads is on it, and the other way rou
   expect(read.filter((name) => /^[A-Z_]+$|^npm_/.test(name) && !listed.has(name))).toEqual([])
   expect(own.filter((name) => !read.includes(name))).toEqual([])
 })
+
+test('every promise of the threat model names rules, and links tests that show each of them', () => {
+  const page = readFileSync(join(root, 'docs', 'threat-model.md'), 'utf8')
+  const promises = [...page.matchAll(/^\| (.+) \| ([A-Z]+\d+(?:, [A-Z]+\d+)*) \| (.+) \|$/gm)]
+  // All rows of the two tables, without their heads and the lines under these.
+  const tables = page.slice(page.indexOf('## Promises'), page.indexOf('## Not claimed'))
+  expect(promises.length).toBe([...tables.matchAll(/^\| /gm)].length - 2)
+  for (const [, promise, rules = '', links = ''] of promises) {
+    const files = [...links.matchAll(/\]\(\.\.\/(test\/[^)]+)\)/g)].map(([, file = '']) => file)
+    const texts = files.map((file) => readFileSync(join(root, file), 'utf8'))
+    const shown = rules
+      .split(', ')
+      .filter((rule) => texts.some((text) => text.includes(`[${rule}]`)))
+    expect([promise, shown]).toEqual([promise, rules.split(', ')])
+    const useful = texts.filter((text) => shown.some((rule) => text.includes(`[${rule}]`)))
+    expect([promise, useful.length]).toEqual([promise, files.length])
+  }
+})

@@ -600,6 +600,55 @@ steps:
     expect(session.agent.commands('cancel')).toHaveLength(1)
   })
 
+  test('[ABL18] a cancel and an approval of its plan at once: the cancel is final, and nothing begins', async () => {
+    await store(
+      '{ name: torn, description: d, settings: { approval: plan }, steps: [{ id: a, run: "echo 1" }] }',
+    )
+    const session = await host().begin()
+    const approver = await host().newApprover('torn')
+    const { id } = await execute(session, 'torn')
+    const [{ approvalId }] = (await settled(id)).waitsFor
+    const approve = () =>
+      host().call(
+        ...(['POST', `/v1/approvals/${approvalId}/resolve`] as const),
+        ...([{ resolution: 'approved' }, approver] as const),
+      )
+    const cancel = () => host().call('POST', `/v1/executions/${id}/cancel`, {})
+    const answers = await Promise.all([cancel(), approve(), cancel()])
+    expect(answers.map(({ status }) => status)).toEqual([200, 409, 200])
+    expect((await settled(id)).status).toBe('cancelled')
+    expect((await approve()).status).toBe(409)
+    await host().live()
+    expect(session.agent.commands('execute')).toEqual([])
+  })
+
+  test('[ABL34] nobody of another organisation or project sees, ends or answers it', async () => {
+    await store('{ name: mine, description: d, steps: [{ id: a, run: "false", on_failure: ask }] }')
+    const session = await host().begin({ project: 'alpha' })
+    const { id } = await execute(session, 'mine')
+    await host().live()
+    await session.agent.execute({ output: '', exitCode: 1 })
+    const limits = { projects: ['beta'] }
+    const scopes = ['read', 'write']
+    const limited = await host().ok('POST', '/v1/keys', { name: 'k', owner: 'l', scopes, limits })
+    const stranger = await host().app.makeKey(await host().app.makeOrganisation(), 'admin')
+    const requests: [method: string, path: string, body?: object][] = [
+      ['GET', `/v1/executions/${id}`],
+      ['POST', `/v1/executions/${id}/cancel`, {}],
+      ['POST', `/v1/executions/${id}/resume`, { stepId: 'a', answer: 'skip' }],
+      ['GET', `${session.at}/executions`],
+      ['GET', `${session.at}/ability`],
+      ['POST', `${session.at}/executions`, { ability: 'mine' }],
+      ['POST', '/v1/abilities/mine/plan', { sessionId: session.id }],
+    ]
+    for (const [method, path, body] of requests)
+      for (const { secret } of [limited, stranger])
+        expect([path, ...(await host().refusal(method, path, body, secret))]).toEqual([
+          ...[path, 404, 'not_found'],
+        ])
+    expect(await settled(id)).toMatchObject({ status: 'running', waitsFor: [{ stepId: 'a' }] })
+  })
+
   test('[ABL18] closing the session ends what is at work in it', async () => {
     await store('{ name: closed, description: d, steps: [{ id: a, type: approval, prompt: "?" }] }')
     const session = await host().begin()
@@ -614,17 +663,22 @@ test('[ABL29] a secret input reaches its script by a variable, and is shown nowh
   await store(`
 name: secretive
 description: d
-inputs: { token: { required: true, secret: true } }
+inputs: { token: { required: true, secret: true }, open: {} }
 steps:
   - { id: a, run: 'curl -H "X: {{inputs.token}}" localhost' }
-  - { id: b, agent: build, prompt: 'Use {{inputs.token}}' }
+  - { id: b, agent: build, prompt: 'Use {{inputs.token}}, {{inputs.open}}, {{input}}' }
 `)
   const session = await host().begin()
   const secret = 'hunter2-hunter2-hunter2'
-  const { id } = await execute(session, 'secretive', { token: secret })
+  // Also where it is given again in the open.
+  const given = { inputs: { token: secret, open: `x ${secret}` }, input: `With ${secret}` }
+  const plan = await ask('POST', '/v1/abilities/secretive/plan', {
+    ...{ sessionId: session.id, ...given },
+  })
+  const { id } = await ask('POST', `${session.at}/executions`, { ability: 'secretive', ...given })
   await host().live()
   const found = await settled(id)
-  expect(found.inputs).toEqual({ token: '[secret]' })
+  expect(found.inputs).toEqual({ token: '[secret]', open: 'x [secret:token]' })
   for (const { approvalId } of found.waitsFor)
     await host().ok(
       'POST',
@@ -637,9 +691,15 @@ steps:
   expect(operation.command).toBe('curl -H "X: ${ABILITY_SECRET_1}" localhost')
   expect(operation.environment).toMatchObject({ ABILITY_SECRET_1: secret })
   const body = await answerTurn(session, { text: `I know ${secret}` })
-  expect(body.text).toContain('Use [secret]')
+  expect(body.text).toContain('Use [secret], x [secret:token], With [secret:token]')
   const record = await settled(id)
-  const shown = [record, await session.events(), await host().ok('GET', `/v1/runs/${record.runId}`)]
+  const shown = [
+    plan,
+    record,
+    body,
+    await session.events(),
+    await host().ok('GET', `/v1/runs/${record.runId}`),
+  ]
   const operationId = record.steps[0].subject
   shown.push(await host().ok('GET', `/v1/operations/${operationId}`))
   expect(JSON.stringify(shown)).not.toContain(secret)
@@ -745,6 +805,17 @@ test('[ABL15] the same key is the same execution; another body under it is refus
   const { json } = await send({ n: 1 })
   expect((await send({ n: 1 })).json.id).toBe(json.id)
   expect((await send({ n: 2 })).status).toBe(409)
+  // Whatever becomes of the ability.
+  await store(
+    '{ name: once, description: d, inputs: { m: { required: true } }, steps: [{ id: a, run: "echo 2" }] }',
+  )
+  expect((await send({ n: 1 })).json.id).toBe(json.id)
+  await host().ok('DELETE', '/v1/abilities/once')
+  expect((await send({ n: 1 })).json.id).toBe(json.id)
+  expect((await host().ok('GET', `${session.at}/executions`)).items).toHaveLength(1)
+  await store(
+    '{ name: once, description: d, inputs: { n: { type: number } }, steps: [{ id: a, run: "echo 1" }] }',
+  )
   const bad = await host().call('POST', `${session.at}/executions`, {
     ability: 'once',
     inputs: { n: 'x' },

@@ -16,29 +16,36 @@ interface KeyedRequest {
 export function onceByKey(
   sql: Sql,
   now: number,
-  { scope, key, body }: KeyedRequest,
+  request: KeyedRequest,
   make: () => string,
 ): string {
-  if (key === null) return make()
-  const bodyHash = hashText(canonicalJson(body))
+  const known = knownByKey(sql, request)
+  if (known !== null) return known
+  const made = make()
+  const { scope, key, body } = request
+  if (key === null) return made
+  sql.run(
+    'insert into request_keys (scope, key, body_hash, made, created_at) values (?, ?, ?, ?, ?)',
+    scope,
+    key,
+    hashText(canonicalJson(body)),
+    made,
+    now,
+  )
+  return made
+}
+
+/** What the first request with this key made; null: there was none. Another body is refused. */
+export function knownByKey(sql: Sql, { scope, key, body }: KeyedRequest): string | null {
+  if (key === null) return null
   const [known] = sql.all<{ body_hash: string; made: string }>(
     'select body_hash, made from request_keys where scope = ? and key = ?',
     scope,
     key,
   )
-  if (known && known.body_hash !== bodyHash)
+  if (known && known.body_hash !== hashText(canonicalJson(body)))
     throw new AppError('key_conflict', `Idempotency-Key "${key}" was used with another body`)
-  if (known) return known.made
-  const made = make()
-  sql.run(
-    'insert into request_keys (scope, key, body_hash, made, created_at) values (?, ?, ?, ?, ?)',
-    scope,
-    key,
-    bodyHash,
-    made,
-    now,
-  )
-  return made
+  return known?.made ?? null
 }
 
 /** Keys of one kind of request that release 0.1.0 keeps in a table of its own, with the body as it was sent. */

@@ -12,6 +12,11 @@ export async function executeAbility(
   create: ExecutionCreate,
   idempotencyKey: string | null,
 ): Promise<Execution> {
+  const known =
+    idempotencyKey === null
+      ? null
+      : await session.abilities.executed(caller, create, idempotencyKey)
+  if (known !== null) return known
   const given = await abilityFor(session, caller, create)
   return session.abilities.execute(caller, given, idempotencyKey)
 }

@@ -1,4 +1,12 @@
-import { mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { withPinnedFolder, PinnedFolders } from '../../../sandbox-agent/abilities/pinned-folders.ts'
@@ -55,6 +63,11 @@ describe('the folder of a pinned ability', () => {
       },
       () => symlinkSync('/etc/passwd', join(path, 'link')),
       () => rmSync(path, { recursive: true }),
+      () => {
+        // The same files, where somebody else can change them.
+        renameSync(path, `${path}.moved`)
+        symlinkSync(`${path}.moved`, path)
+      },
     ]
     for (const [at, change] of changes.entries()) {
       change()

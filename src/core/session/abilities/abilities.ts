@@ -9,7 +9,7 @@ import type {
   ExecutionRecord,
   ExecutionResume,
 } from '../../../contract/execution.ts'
-import { onceByKey } from '../../actor/keys.ts'
+import { knownByKey, onceByKey } from '../../actor/keys.ts'
 import { setDeadline } from '../../actor/deadlines.ts'
 import type { RoomOf } from '../../actor/room.ts'
 import { Waiters } from '../../actor/waiters.ts'
@@ -39,7 +39,7 @@ import { Children } from './children.ts'
 import { type ExecutionEnd, Moves } from './moves.ts'
 import { planExecution } from './execution-plan.ts'
 import { Scripts } from './scripts.ts'
-import { saveAbilitySecrets, SecretInputs } from './secrets.ts'
+import { saveAbilitySecrets, SecretInputs, withoutSecrets } from './secrets.ts'
 import {
   maskInputs,
   type NewStart,
@@ -66,6 +66,12 @@ export interface ExecutionGiven {
 export interface AbilitiesApi {
   /** One at a time in a session; the same key is the same execution. */
   execute(caller: Caller, given: ExecutionGiven, idempotencyKey: string | null): Promise<Execution>
+  /** What the same key has made before, whatever has become of the ability since; null: nothing. */
+  executed(
+    caller: Caller,
+    create: ExecutionCreate,
+    idempotencyKey: string,
+  ): Promise<Execution | null>
   /** What it would do. Decides nothing and writes nothing. */
   plan(caller: Caller, given: ExecutionGiven): Promise<AbilityPlan>
   /** What is at work in the session, if anything. */
@@ -143,7 +149,7 @@ export class Abilities implements RoomOf<AbilitiesApi> {
     const starter: Starter = { kind: 'key', keyId, memberId, owner, countsAs }
     const prepared = await this.#prepare(given)
     const id = this.#kernel.commit((sql, now) =>
-      onceByKey(sql, now, { scope: 'ability.execute', key, body: given.create }, () => {
+      onceByKey(sql, now, { scope: executeScope, key, body: given.create }, () => {
         const session = guardSession(this.#kernel, caller)
         guardOpenSession(session)
         recordPersonalMemoryWithdrawn(sql, session, caller)
@@ -151,6 +157,13 @@ export class Abilities implements RoomOf<AbilitiesApi> {
       }),
     )
     return viewExecution(this.#kernel.ports.sql, this.#must(id))
+  }
+
+  async executed(caller: Caller, body: ExecutionCreate, key: string): Promise<Execution | null> {
+    await guardEntry(this.#kernel, caller)
+    const { sql } = this.#kernel.ports
+    const id = knownByKey(sql, { scope: executeScope, key, body })
+    return id === null ? null : viewExecution(sql, this.#must(id))
   }
 
   /** By its tool, once per operation. */
@@ -211,24 +224,19 @@ export class Abilities implements RoomOf<AbilitiesApi> {
   /** What the caller has given, checked and with its secrets sealed. */
   async #prepare({ ability, nested, create }: ExecutionGiven): Promise<Prepared> {
     const given = executionStartInputs(ability.definition, create.inputs)
-    const sealed = await this.#secrets.seal(secretsAmong(ability.definition, given))
+    const secrets = secretsAmong(ability.definition, given)
+    const sealed = await this.#secrets.seal(secrets)
+    const redact = <T>(value: T): T => this.#kernel.redact(withoutSecrets(secrets, value))
     const hashes = Object.fromEntries([ability, ...nested].map(({ name, hash }) => [name, hash]))
-    const inputs = this.#kernel.redact(maskInputs(ability.definition, given))
+    const inputs = redact(maskInputs(ability.definition, given))
     const planHash = executionStartHash(ability, hashes, inputs)
     if (create.planHash !== undefined && create.planHash !== planHash)
       throw new AppError('wrong_state', 'The plan is another one by now', [
         { path: 'planHash', message: `It would be ${planHash}` },
       ])
-    const words = this.#kernel.redact(create.input)
-    return {
-      copies: [ability, ...nested],
-      ability,
-      nested: hashes,
-      inputs,
-      sealed,
-      planHash,
-      words,
-    }
+    const words = redact(create.input)
+    const copies = [ability, ...nested]
+    return { copies, ability, nested: hashes, inputs, sealed, planHash, words }
   }
 
   #start(sql: Sql, now: number, starter: Starter, prepared: Prepared): string {
@@ -374,6 +382,7 @@ export class Abilities implements RoomOf<AbilitiesApi> {
 }
 
 const tryAgainMs = 5000
+const executeScope = 'ability.execute'
 const moved = ['attempts', 'turns', 'approvals', 'runs', 'executions', 'execution_steps']
 
 /** A plan that nobody looks at is rejected after a day. */

@@ -15,6 +15,7 @@ import { abandonAttempt, attemptsOfOperation } from '../operations/attempts.ts'
 import type { StepOfAbility } from '../operations/judge.ts'
 import type { Operations } from '../operations/operations.ts'
 import { mustOperation, secretPrefix } from '../operations/rows.ts'
+import { secretAsText } from '../record/secrets.ts'
 import {
   stepAsker,
   type Begun,
@@ -107,7 +108,10 @@ export class Scripts implements StepWork {
       name,
       fillPlaceholders(text, { ...filling, inputs }),
     ])
-    const hidden = secretNames(moving).map(([name, variable]) => [variable, asText(inputs[name])])
+    const hidden = secretNames(moving).map(([name, variable]) => [
+      variable,
+      secretAsText(inputs[name]),
+    ])
     return {
       ...Object.fromEntries(own),
       ...Object.fromEntries(hidden),
@@ -153,9 +157,6 @@ export class Scripts implements StepWork {
 /** By the name of each secret input: the variable that a script has it in. */
 const secretNames = ({ secrets }: Moving): [string, string][] =>
   Object.keys(secrets).map((name, at) => [name, `${secretPrefix}${at + 1}`])
-
-const asText = (value: unknown): string =>
-  typeof value === 'string' ? value : JSON.stringify(value)
 
 /** What a plan says of a script. */
 export interface Foreseen {

@@ -1,4 +1,5 @@
 import type { Crypto, Sql } from '../../ports.ts'
+import { secretAsText, secretRedactor } from '../record/secrets.ts'
 
 /**
  * Secret inputs: sealed in their rows, and open only in this instance's memory while an execution is at work. The kernel
@@ -53,6 +54,12 @@ export function saveAbilitySecrets(
 ): void {
   for (const [name, text] of Object.entries(sealed))
     sql.run('insert into execution_secrets values (?, ?, ?)', executionId, name, text)
+}
+
+/** Those that come with a request are in the kernel's redactor only once it is stored. */
+export function withoutSecrets<T>(secrets: Readonly<Record<string, unknown>>, value: T): T {
+  const known = Object.entries(secrets).map(([name, one]) => ({ name, value: secretAsText(one) }))
+  return secretRedactor(known)?.redactJson(value) ?? value
 }
 
 /** Instead of a value that is not to be shown. */

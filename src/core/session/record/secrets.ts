@@ -103,8 +103,11 @@ export async function secretInputs(sql: Sql, crypto: Crypto): Promise<KnownSecre
   )
   return Promise.all(
     rows.map(async ({ name, sealed }) => {
-      const value = JSON.parse(await crypto.unseal(sealed)) as unknown
-      return { name, value: typeof value === 'string' ? value : JSON.stringify(value) }
+      return { name, value: secretAsText(JSON.parse(await crypto.unseal(sealed))) }
     }),
   )
 }
+
+/** As scripts have it. */
+export const secretAsText = (value: unknown): string =>
+  typeof value === 'string' ? value : JSON.stringify(value)
