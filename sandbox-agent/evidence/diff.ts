@@ -17,13 +17,13 @@ export function readDiffBase(options: DiffOptions): Promise<string> {
   )
 }
 
-/** Null: no repository, or one without a commit. */
+/** Null: no repository of the workspace's own, or one without a commit. */
 export async function readDiffCommit({ workspace, run, environment }: DiffOptions) {
-  const { code, output } = await run('git', ['rev-parse', '--verify', '--quiet', 'HEAD^{commit}'], {
-    ...{ folder: workspace, environment, maxBytes: 200, timeoutMs: 10_000 },
-  })
-  const name = output.toString('utf8').trim()
-  return code === 0 && /^[0-9a-f]{40,64}$/.test(name) ? name : null
+  const head = ['--git-dir=.git', 'rev-parse', '--verify', '--quiet', 'HEAD^{commit}']
+  const limits = { folder: workspace, environment, maxBytes: 200, timeoutMs: 10_000 }
+  const ran = await run('git', head, limits).catch(() => null)
+  const name = ran?.code === 0 ? ran.output.toString('utf8').trim() : ''
+  return /^[0-9a-f]{40,64}$/.test(name) ? name : null
 }
 
 /** Everything that differs from the base, untracked files too. */

@@ -3,6 +3,7 @@ import type { Scope } from '../../src/contract/key.ts'
 import type { Db } from '../../src/core/ports.ts'
 import { createTestApp, type TestApp } from '../support/app.ts'
 import { useLibsql } from '../support/libsql.ts'
+import { memoryDb } from '../support/memory-db.ts'
 
 const libsql = useLibsql()
 let queries = 0
@@ -125,6 +126,29 @@ describe('API keys', () => {
       ])
       expect(queries - before).toBe(10)
     }
+  })
+
+  test('[AUTH13] made-up keys of hundreds of addresses cost libSQL a thousand queries together', async () => {
+    const store = memoryDb()
+    let lookedUp = 0
+    const flooded = createTestApp({
+      db: () => ({ ...store, all: (...query) => (lookedUp++, store.all(...query)) }),
+    })
+    const { secret: known } = await flooded.makeKey(await flooded.makeOrganisation(), 'read')
+    const askThere = async (secret: string, address: string) =>
+      (await flooded.call('GET', '/v1/turns/x', secret, undefined, from(address))).status
+    expect(await askThere(known, '10.1.0.1')).toBe(404)
+    await flooded.settle()
+    lookedUp = 0
+    const statuses: number[] = []
+    for (let network = 0; network < 150; network += 1) {
+      const keys = Array.from({ length: 10 }, (_, n) => madeUp(700_000 + network * 10 + n))
+      statuses.push(...(await Promise.all(keys.map((key) => askThere(key, `10.2.0.${network}`)))))
+    }
+    expect(lookedUp).toBe(1000)
+    expect(statuses.filter((status) => status === 401)).toHaveLength(1000)
+    expect(statuses.filter((status) => status === 429)).toHaveLength(500)
+    expect(await askThere(known, '10.2.0.1')).toBe(404)
   })
 
   test('[AUTH13] a burst of requests with a key that nobody has seen yet looks it up once, and all pass', async () => {

@@ -94,7 +94,11 @@ test('[MODE8] what the vendor says it used is counted in the session', async () 
 })
 
 test('the key does not follow a redirect', async () => {
-  world.answer = (response) => response.writeHead(302, { location: 'http://127.0.0.1:9/' }).end()
+  // To where somebody would answer.
+  world.answer = (response) =>
+    world.seen.length === 1
+      ? response.writeHead(302, { location: '/elsewhere' }).end()
+      : response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
   const answered = await world.chat(session)
   expect([answered.status, answered.json.error.code]).toEqual([503, 'model_unavailable'])
   expect(world.seen).toHaveLength(1)

@@ -220,6 +220,11 @@ export function createTestApp({
   }
 
   const evalRuns = new Map<string, EvalRunActor>()
+  const evalLag = { ms: 0 }
+  const late = async <T>(answer: Promise<T>): Promise<T> => {
+    if (evalLag.ms > 0) await clock.sleep(evalLag.ms)
+    return answer
+  }
   function evalRun(id: string): EvalRunActor {
     const known = evalRuns.get(id)
     if (known) return known
@@ -237,7 +242,13 @@ export function createTestApp({
       now,
       crypto,
       ledger: () => ledger,
-      session: (sessionId) => session(sessionId).api,
+      session(sessionId) {
+        const { api } = session(sessionId)
+        return {
+          ...api,
+          budget: { ...api.budget, view: (caller) => late(api.budget.view(caller)) },
+        }
+      },
       askModel: clock.watched({
         ask: createAskModel({
           models: models ?? { anthropic: null, litellm: null },
@@ -245,17 +256,18 @@ export function createTestApp({
           organisation: (organisationId) => organisation(organisationId).api,
         }),
       }).ask,
-      beginSession: attemptSessions({
-        ...{ db, crypto, ids, warm, config: { ...config, localRepositories } },
-        session: (sessionId) => session(sessionId).api,
-        organisation: (organisationId) => organisation(organisationId).api,
-      }),
+      beginSession: (...asked) => late(beginAttempt(...asked)),
       config: sessionConfig,
       log,
     })
     evalRuns.set(id, actor)
     return actor
   }
+  const beginAttempt = attemptSessions({
+    ...{ db, crypto, ids, warm, config: { ...config, localRepositories } },
+    session: (sessionId) => session(sessionId).api,
+    organisation: (organisationId) => organisation(organisationId).api,
+  })
 
   /** As every host does it with a real socket. */
   function accept(id: string, generation: number, socket: HostSocket): void {
@@ -350,6 +362,8 @@ export function createTestApp({
     /** What it was doing is lost; the next one begins with the database. */
     restart: (id: string) => void (sessions.delete(id) || evalRuns.delete(id)),
     actorOf: organisation,
+    /** So late sessions answer eval runs that make them or ask what they have spent. */
+    evalLag,
     echoRuns: () => echoRuns,
     /** The clock alone. */
     pass: (ms: number) => void (clock.now += ms),

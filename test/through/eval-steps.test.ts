@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 import { attemptsOn, type Item, partOf } from '../support/eval-attempts-kit.ts'
 import { HostSession, useHost } from '../support/host.ts'
 
@@ -197,6 +197,41 @@ describe('a judging program', () => {
     expect(JSON.stringify(asked[0])).toContain('EVAL_INPUT')
   })
 })
+
+describe('a run that is cancelled while a step is under way', () => {
+  afterEach(() => void (host().app.evalLag.ms = 0))
+
+  test.each([0, 3])('[EVR1] [EVR7] has one result, with max_retries: %i', async (retries) => {
+    const { id } = await begin({ target: { timeout_seconds: 5, max_retries: retries } })
+    const session = await sessionOf(id)
+    host().app.evalLag.ms = 2000
+    await host().live(7000)
+    // The attempt has timed out, and its end waits for what it has spent.
+    expect(await view(id)).toMatchObject({ done: 0, running: 1 })
+    await host().ok('POST', `${at}/${id}/cancel`, { reason: 'Enough' })
+    await host().live(60_000)
+    expect(await view(id)).toMatchObject({ status: 'cancelled', done: 1, pending: 0, running: 0 })
+    expect(await events(id, 'attempt.ended')).toHaveLength(1)
+    expect(await events(id, 'attempt.retried')).toEqual([])
+    expect(await events(id, 'run.ended')).toHaveLength(1)
+    expect((await session.view()).status).toBe('closed')
+  })
+
+  test('[EVR7] closes a session that was being made', async () => {
+    host().app.evalLag.ms = 2000
+    const before = new Set((await sessions()).map((one: Item) => one.id))
+    const { id } = await begin()
+    await host().live(100)
+    await host().ok('POST', `${at}/${id}/cancel`, { reason: 'Enough' })
+    await host().live(60_000)
+    expect((await result(id)).error).toBe('Enough')
+    const made = (await sessions()).filter((one: Item) => !before.has(one.id))
+    expect(made.map(({ status }: Item) => status)).toEqual(['closed'])
+  })
+})
+
+const sessions = async (): Promise<Item[]> =>
+  (await host().ok('GET', '/v1/sessions?limit=100')).items
 
 describe('who may delete a run', () => {
   test('[EVR7] [EVR9] its member or an admin; what works ends with it, and then it is gone for all', async () => {

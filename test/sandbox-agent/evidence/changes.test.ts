@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { Changes } from '../../../sandbox-agent/evidence/changes.ts'
@@ -72,7 +72,7 @@ it('[SES16] a sandbox that goes on counts from the base that it is told, if all 
 })
 
 it('[EVR26] a diff says which commit was checked out where the session began', async () => {
-  const { put, start, workspace } = sandbox()
+  const { put, start, workspace, home } = sandbox()
   const git = (...args: string[]) =>
     execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@example.org', ...args], {
       cwd: workspace,
@@ -94,4 +94,9 @@ it('[EVR26] a diff says which commit was checked out where the session began', a
   const next = start()
   await next.begin(first.memory.value.baseTree as string)
   expect(await next.changes.diff()).not.toHaveProperty('commit')
+  // A repository around the workspace is not the session's.
+  renameSync(join(workspace, '.git'), join(home, '.git'))
+  const inside = start()
+  await inside.begin()
+  expect(await inside.changes.diff()).not.toHaveProperty('commit')
 })

@@ -9,13 +9,14 @@ import type { Given, Progress } from '../providers/provider.ts'
 import type { Providers } from '../providers/providers.ts'
 import type { EvalRunKernel } from '../record/kernel.ts'
 import { loadRecordedEvalCase, loadRecordedEvalTarget } from '../record/record.ts'
-import { endEvalAttemptWithError, leaveEvalAttempt } from './ending.ts'
+import { endEvalAttemptWithError } from './ending.ts'
 import { endEvalRun, attemptShare, stopEvalRun } from './run-end.ts'
 import type { Judging } from './judging.ts'
 import {
   type AttemptRow,
   hasAttemptsUnderWay,
   hasOpenAttempts,
+  leaveEvalAttempt,
   loadEvalAttempt,
   nextPendingEvalAttempt,
   attemptSubject,
@@ -123,8 +124,10 @@ export class Attempts implements Room {
   #fail(row: AttemptRow, failed: Extract<Progress, { kind: 'failed' }>, spentMicros: number): void {
     const { target } = this.#given(row)
     this.#kernel.commit((sql, now) => {
+      if (loadEvalAttempt(sql, row.n).state === 'done') return
       clearDeadline(sql, `attempt:${row.n}`)
-      if (failed.isTimeout && row.attempt < target.maxRetries)
+      const isRunning = this.#kernel.run().status === 'running'
+      if (isRunning && failed.isTimeout && row.attempt < target.maxRetries)
         return beginAnew(sql, now, row, failed.error, spentMicros)
       endEvalAttemptWithError(sql, now, row, failed.error, spentMicros)
     })

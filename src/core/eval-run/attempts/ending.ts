@@ -5,16 +5,25 @@ import type { Sql } from '../../ports.ts'
 import { type Attempted, errorResultRow } from '../../evals/results/rows.ts'
 import { tellEvalEvent } from '../record/events.ts'
 import { loadRecordedEvalCase, loadEvalRunRecord } from '../record/record.ts'
-import { type AttemptRow, attemptSubject } from '../record/attempts.ts'
+import {
+  type AttemptRow,
+  attemptSubject,
+  leaveEvalAttempt,
+  loadEvalAttempt,
+} from '../record/attempts.ts'
 
-/** Inside a commit. The one place where an attempt ends: it has its result, and is never begun again. */
+/**
+ * Inside a commit. The one place where an attempt ends: it has its result, and is never begun again. Two steps may come
+ * here, since a cancelled run gives up what is still under way: the first one counts.
+ */
 export function endEvalAttempt(
   sql: Sql,
   now: number,
-  row: AttemptRow,
+  { n }: Pick<AttemptRow, 'n'>,
   result: ResultRow,
   spentMicros: number,
 ): void {
+  const row = loadEvalAttempt(sql, n)
   if (row.state === 'done') return
   sql.run(
     `update attempts set state = 'done', ended_at = ?, score = ?, verdict = ?, error = ?, result = ?,
@@ -47,13 +56,6 @@ export function endEvalAttempt(
   })
   leaveEvalAttempt(sql, now, row)
   setDeadline(sql, 'plan', now)
-}
-
-/** Its session is closed, and deleted with the run. */
-export function leaveEvalAttempt(sql: Sql, now: number, { n, session_id }: AttemptRow): void {
-  if (session_id === null) return
-  sql.run('insert or ignore into sessions (id, n) values (?, ?)', session_id, n)
-  setDeadline(sql, 'close', now)
 }
 
 /** Which attempt a result is about. */

@@ -1,5 +1,5 @@
 import type { FileReview, RunChanges } from '../../../contract/change-ledger.ts'
-import { errorCodeOf } from '../../../contract/error.ts'
+import { AppError, errorCodeOf } from '../../../contract/error.ts'
 import type { EvaluatorAnswer, EvaluatorRequest } from '../../../contract/eval-request.ts'
 import type { CliTarget, OpencodeTarget } from '../../../contract/eval-target.ts'
 import type { EvalCase } from '../../../contract/eval-suite.ts'
@@ -11,6 +11,7 @@ import { parsePolicyDocument } from '../../policy/document.ts'
 import { policyFromBuiltin } from '../../policy/builtin-policy.ts'
 import type { AttemptCommand } from '../../session/evals/evals.ts'
 import type { AttemptTerms } from '../../session/record/attempt-terms.ts'
+import { leaveEvalAttempt, loadEvalAttempt } from '../record/attempts.ts'
 import { tellEvalEvent } from '../record/events.ts'
 import type { EvalRunKernel } from '../record/kernel.ts'
 import type { AttemptSession } from '../record/ports.ts'
@@ -47,17 +48,23 @@ export class AttemptSandbox {
     const key = keyOf(given, 'session')
     const { id, tried } = await this.#kernel.ports.beginSession(run.caller, input, terms, key)
     const all = [...tried, ...triedPolicy(given)]
-    this.#kernel.commit((sql, now) => {
+    const isOver = this.#kernel.commit((sql, now) => {
       sql.run(
         'update attempts set session_id = ?, tried = ? where n = ?',
         ...[id, JSON.stringify(all), attempt.n],
       )
-      if (terms.logFile === null) return
+      const current = loadEvalAttempt(sql, attempt.n)
+      const isDone = current.state === 'done'
+      // Given up meanwhile: nobody else knows of this session.
+      if (isDone) leaveEvalAttempt(sql, now, current)
+      if (isDone || terms.logFile === null) return isDone
       const url = `${this.#kernel.ports.config.publicUrl}/v1/sessions/${id}/events`
       const about = { evalCaseId: evalCase.id, attempt: attempt.attempt, url }
       const entry = { filePath: terms.logFile, targetName: target.name, ...about }
       tellEvalEvent(sql, now, 'log.published', entry, `log ${terms.logFile}`)
+      return false
     })
+    if (isOver) throw new AppError('wrong_state', 'Cannot begin the attempt: it was given up')
     return id
   }
 

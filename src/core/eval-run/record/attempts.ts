@@ -4,6 +4,7 @@ import type { ProviderResponse } from '../../../contract/eval-response.ts'
 import type { EvalVerdict, ResultRow } from '../../../contract/eval-result.ts'
 import type { SessionId } from '../../../contract/ids.ts'
 import type { RegistryRevision } from '../../../contract/promotion.ts'
+import { setDeadline } from '../../actor/deadlines.ts'
 import { pageThatFits } from '../../actor/paging.ts'
 import type { Sql } from '../../ports.ts'
 
@@ -34,6 +35,13 @@ export function loadEvalAttempt(sql: Sql, n: number): AttemptRow {
   const [row] = sql.all<AttemptRow>('select * from attempts where n = ?', n)
   if (!row) throw new Error(`The run has no attempt ${n}`)
   return row
+}
+
+/** Its session is closed, and deleted with the run. */
+export function leaveEvalAttempt(sql: Sql, now: number, { n, session_id }: AttemptRow): void {
+  if (session_id === null) return
+  sql.run('insert or ignore into sessions (id, n) values (?, ?)', session_id, n)
+  setDeadline(sql, 'close', now)
 }
 
 const underWay = `state in ('starting', 'working', 'judging')`
