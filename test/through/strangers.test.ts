@@ -12,6 +12,7 @@ import { type Host, useHost } from '../support/host.ts'
 
 const host = useHost()
 const routes = (await loadRoutes()).filter(({ guard }) => guard.kind === 'key')
+const lists = routes.filter(({ method, path }) => method === 'GET' && !path.includes(':'))
 const withParameters = routes.filter(({ path }) => path.includes(':'))
 
 const project = 'shop'
@@ -53,7 +54,7 @@ async function build(name: string, strangerKey: string): Promise<World> {
   const executed = await one.call('POST', `${session.at}/executions`, { ability: name })
   const executionId: string = executed.json.id
   const artifactId = await keepFile(one, session.id, session.token, name)
-  await one.ok('PUT', '/v1/changes/guarded/phases/explore', { content: name })
+  await one.ok('PUT', `/v1/changes/${name}/phases/explore`, { content: name })
   await one.ok('PUT', `/v1/skills/${kit.skillId}/attachments/agent/${name}`, {})
   const source = `{ name: ${name}, rules: [{ match: { category: read }, decision: allow }] }`
   await one.ok('PUT', '/v1/policies', { source })
@@ -65,7 +66,8 @@ async function build(name: string, strangerKey: string): Promise<World> {
     'GET',
     `/v1/runs/${scene.turn.runId}/changes/hunks?path=${name}.txt`,
   )
-  await one.live()
+  await one.live(6000)
+  await one.app.settle()
   return {
     ...{ kit, key: one.key, token: session.token, collectId },
     values: {
@@ -81,7 +83,7 @@ async function build(name: string, strangerKey: string): Promise<World> {
       ...{ profileId: kit.profileId, configurationId: kit.configurationId, revision: '1' },
       ...{ webhookId: kit.webhookId, skillId: kit.skillId, proposalId: kit.proposalId },
       ...{ memoryId: kit.memoryId, evalRunId: kit.evalRunId, promotionId: kit.promotionId },
-      ...{ targetType: 'agent', targetKey: name, change: 'guarded', phase: 'explore' },
+      ...{ targetType: 'agent', targetKey: name, change: name, phase: 'explore' },
       ...{ openRunId: kit.runId, checkpointId, hunkId: hunks[0].id },
       ...{ version: '1', hash: stored.hash ?? stored.items?.[0]?.hash, name },
     },
@@ -139,7 +141,8 @@ function queryAt(path: string, values: Record<string, string>): string {
   if (path === '/v1/memories/search') return '?query=guarded'
   if (path.endsWith('/hunks')) return `?path=${values['name']}.txt`
   if (path.endsWith('/comparison')) return `?baseline=${values['evalRunId']}`
-  return path.startsWith('/v1/abilities/:name') ? `?project=${project}` : ''
+  if (path === '/v1/evals/baselines') return '?dataset=sums'
+  return /^\/v1\/abilities(\/:name|$)/.test(path) ? `?project=${project}` : ''
 }
 const nameAt = (path: string, values: Record<string, string>): string | undefined => {
   if (/^\/v1\/(agents|profiles)\//.test(path)) return 'guard-agent'
@@ -180,6 +183,12 @@ function shown(text: string, asked: string, what: 'all' | 'sessions'): string[] 
   return secret.filter((value) => text.includes(value) && !asked.includes(value))
 }
 
+/** Answers without a thing that the victim has here. */
+const withoutThings = [
+  ...['/v1/budgets', '/v1/usage', '/v1/limits', '/v1/limits/worst-case', '/v1/limits/actions'],
+  ...['/v1/kill-switch', '/v1/secrets', '/v1/providers', '/v1/models', '/v1/agents/shipped'],
+  ...['/v1/settings', '/v1/status', '/v1/dead-letters'],
+]
 /** Policies that come with Gantry are everybody's. */
 const isShipped = ({ path }: Route) => path === '/v1/policies/:name'
 /** Nobody has any here. */
@@ -214,15 +223,23 @@ describe('somebody else’s things', { shuffle: false }, () => {
     },
   )
 
-  test.each(
-    routes
-      .filter(({ method, path }) => method === 'GET' && !path.includes(':'))
-      .map((r) => [r.path, r] as const),
-  )('[AUTH15] [MBR7] GET %s lists none of them', async (_, route) => {
-    for (const outsider of everyOutsider) {
-      const { text } = await ask(route, victim!.kit.visitors[outsider], victim!.values)
-      expect([outsider, shown(text, '', outsiders[outsider])]).toEqual([outsider, []])
+  test.each(lists.map((route) => [route.path, route] as const))(
+    '[AUTH15] [MBR7] GET %s lists none of them',
+    async (_, route) => {
+      for (const outsider of everyOutsider) {
+        const { text } = await ask(route, victim!.kit.visitors[outsider], victim!.values)
+        expect([outsider, shown(text, '', outsiders[outsider])]).toEqual([outsider, []])
+      }
+    },
+  )
+
+  test('[AUTH15] are in the lists of their owner', async () => {
+    const empty: string[] = []
+    for (const route of lists) {
+      const { text } = await ask(route, victim!.key, victim!.values)
+      if (shown(text, '', 'all').length === 0) empty.push(route.path)
     }
+    expect(empty).toEqual(withoutThings)
   })
 
   test('[AUTH15] are as they were', async () => {
