@@ -66,7 +66,8 @@ async function caseMs(stack: Stack, configuration: string): Promise<number> {
       },
     ],
   }
-  const targets = [{ name: 'oc', provider: 'opencode', model: 'scripted', permissions: 'once' }]
+  // Without a model of its own: one that names it gets no session of the pool.
+  const targets = [{ name: 'oc', provider: 'opencode', permissions: 'once' }]
   const begun = performance.now()
   const { id } = (await api(stack, 'POST', '/v1/evals/runs', {
     ...{ suite: 's.json', targets: 't.json' },
