@@ -11,7 +11,7 @@ const maxJudgeSeconds = 600
 
 const Name = Text(100, 1)
 const Weight = z.number().min(0).max(1000).default(1)
-const Path = Text(1000, 1).refine(
+export const EvalPath = Text(1000, 1).refine(
   (path) => !path.startsWith('/') && !path.split('/').includes('..') && !path.includes('\\'),
   { error: 'Must be a path inside of the workspace, with "/" between its parts' },
 )
@@ -94,10 +94,10 @@ export const MatchesSchema = evaluator('json_schema', {
 })
 export type MatchesSchema = z.infer<typeof MatchesSchema>
 
-export const FileExists = evaluator('file_exists', { paths: z.array(Path).min(1).max(100) })
+export const FileExists = evaluator('file_exists', { paths: z.array(EvalPath).min(1).max(100) })
 export type FileExists = z.infer<typeof FileExists>
 export const FileMatches = evaluator('file_matches', {
-  path: Path,
+  path: EvalPath,
   pattern: Pattern.optional(),
   contains: Text(10_000, 1).optional(),
   equals: Text(100_000).optional(),
@@ -106,7 +106,7 @@ export type FileMatches = z.infer<typeof FileMatches>
 
 export const CommandExit = evaluator('command', {
   command: Text(32 * 1024, 1).describe("Run in the attempt's own workspace, under its policy"),
-  cwd: Path.optional(),
+  cwd: EvalPath.optional(),
   timeoutSeconds: Seconds,
   exitCode: z.number().int().min(0).max(255).default(0),
 })

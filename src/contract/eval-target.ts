@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { EvalPath } from './eval-evaluator.ts'
 import { ProviderResponse } from './eval-response.ts'
 import { Text } from './ids.ts'
 import { ReasoningEffort } from './models.ts'
@@ -54,7 +55,7 @@ export const CliTarget = z.strictObject({
   ...shared,
   ...sandboxed,
   provider: z.literal('cli'),
-  cwd: Text(1000, 1).optional().describe('Where its command runs, below the workspace'),
+  cwd: EvalPath.optional().describe('Where its command runs, below the workspace'),
   command: Text(32 * 1024, 1).describe(
     'Run in the sandbox. EVAL_PROMPT_FILE has the question; the answer is what it prints, or what it writes to EVAL_OUTPUT_FILE',
   ),

@@ -545,6 +545,26 @@ steps:
     expect(statuses(record)).toEqual({ a: 'skipped', b: 'failed' })
   })
 
+  test.each(['SIGKILL', 'SIGTERM'])(
+    '[ABL26] a script that something else has ended (%s) is unknown: it asks, also if it may be tried again',
+    async (signal) => {
+      await store(
+        '{ name: ended, description: d, steps: [{ id: a, run: "echo 1", on_failure: retry }] }',
+      )
+      const session = await host().begin()
+      const { id } = await execute(session, 'ended')
+      await host().live()
+      await session.agent.execute({ exitCode: null, error: `It was killed by ${signal}` })
+      const record = await settled(id)
+      expect(record.waitsFor).toMatchObject([{ stepId: 'a' }])
+      expect(record.steps[0].error).toBe(
+        `It may or may not have run to its end: It was killed by ${signal}`,
+      )
+      expect(session.agent.commands('execute')).toHaveLength(1)
+      await ask('POST', `/v1/executions/${id}/cancel`, {})
+    },
+  )
+
   test('[ABL26] what a lost sandbox has begun is unknown: it asks, and a retry is a person’s word', async () => {
     await store(
       '{ name: lost, description: d, steps: [{ id: a, run: "true", on_failure: retry }] }',

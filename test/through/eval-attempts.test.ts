@@ -182,6 +182,35 @@ describe('an attempt of OpenCode', () => {
     expect(await host().ok('GET', `${session.at}/policy`)).toMatchObject({ name: 'strict' })
   })
 
+  test('[EVR19] the values of its secrets are in no result, event, report or log', async () => {
+    const value = 'correct-horse-battery-staple'
+    const configurationId = await host().configuration({})
+    await host().ok('PUT', '/v1/secrets/GIVEN', { value, configurationId })
+    const evaluators = [{ name: 'says', type: 'contains', value: 'hello' }]
+    const workspace = { configuration_id: configurationId }
+    const run = await begin({
+      cases: [{ workspace, execution: { evaluators } }],
+      target: { secrets: ['GIVEN'] },
+      run: { verbose: true },
+    })
+    const session = await sessionOf(run.id)
+    const tool = { ...partOf(session.turnId), callId: 'k', tool: 'bash', agent: 'build' }
+    const input = { command: `echo ${value}` }
+    session.agent.emit('tool.started', { ...tool, input })
+    const end = { title: value, output: value, truncated: false, durationMs: 1 }
+    session.agent.emit('tool.completed', { ...tool, input, ...end })
+    session.agent.emit('agent.notice', { message: `It is ${value}` })
+    await finish(session, `hello ${value}`)
+    const row = await result(run.id)
+    expect(row).toMatchObject({ score: 1, tool_calls: [{ tool: 'bash' }] })
+    const told = await host().ok('GET', `/v1/evals/runs/${run.id}/events?limit=500`)
+    const report = await host().app.app.request(`/v1/evals/runs/${run.id}/report`, {
+      headers: { authorization: `Bearer ${host().key}` },
+    })
+    const all = [JSON.stringify([row, told, host().app.logs]), await report.text()]
+    expect(all.map((text) => text.includes(value))).toEqual([false, false])
+  })
+
   test('[EVR20] its evaluators look into its sandbox: a command, files, what changed, what was denied', async () => {
     const evaluators = [
       { name: 'tests', type: 'command', command: 'ls' },

@@ -24,6 +24,8 @@ export function judgeScriptResult(
   const failed = (failure: Failure, error: string): Outcome => ({
     ...{ ok: false, failure, error, output, exitCode },
   })
+  if (exitCode === null && endedByOthers.test(report.error ?? ''))
+    return failed('unknown', `It may or may not have run to its end: ${report.error}`)
   if (exitCode === null)
     return report.durationMs >= timeoutMs
       ? failed('timeout', `Step '${id}' timed out after ${timeoutMs}ms`)
@@ -33,6 +35,12 @@ export function judgeScriptResult(
   const missing = missingFrom(validation ?? {}, report)
   return missing === null ? { ok: true, output, exitCode } : failed('failed', missing)
 }
+
+/**
+ * As the sandbox tells it. When OpenCode dies, everything that runs in its sandbox is ended: that is no failure of the
+ * script, and how far it has come nobody knows.
+ */
+const endedByOthers = /^It was killed by SIG(KILL|TERM)\b/
 
 function missingFrom(
   validation: NonNullable<ScriptStep['validation']>,

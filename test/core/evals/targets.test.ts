@@ -145,6 +145,11 @@ describe('[EVAL28] a targets file', () => {
       'targets[0].log_format',
       'Must be json: the log of OpenCode is its events, one on each line',
     ],
+    [
+      { provider: 'cli', command: 'x', cwd: 'a/../..' },
+      'targets[0].cwd',
+      'Must be a path inside of the workspace, with "/" between its parts',
+    ],
     [{ judge_target: 'none' }, 'targets[0].judge_target', 'There is no target "none"'],
     [{ judgeTarget: 't' }, 'targets[0].judgeTarget', 'A target must not judge itself'],
   ])('refuses %j at %s', (given, location, message) => {
