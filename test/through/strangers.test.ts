@@ -202,7 +202,7 @@ describe('somebody else’s things', { shuffle: false }, () => {
     return status < 300 ? text : `${status}`
   }
   const gets = withParameters.filter(
-    ({ method, path }) => method === 'GET' && !/events$/.test(path),
+    ({ method, path }) => method === 'GET' && !path.endsWith('events'),
   )
   beforeAll(async () => {
     for (const route of gets) seen.set(route.path, await look(route))
