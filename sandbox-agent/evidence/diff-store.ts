@@ -41,6 +41,9 @@ export async function prepareDiffStore(options: DiffOptions): Promise<void> {
   await run(options, 'git', ['init', '--quiet', '--bare', '--template=', gitDir], 1000)
   // With the repository's own index, files that have not changed need not be read again.
   await run(options, 'cp', [`${workspace}/.git/index`, `${gitDir}/index`], 1000)
+  // As hard links, so that what the work began with is still here if the repository is removed or packed anew. Where
+  // there are none, it is read from the repository as long as that is there.
+  await run(options, 'cp', ['-al', `${workspace}/.git/objects/.`, `${gitDir}/objects`], 1000)
   await run(options, 'sh', ['-c', 'echo "* -diff" > "$1/opaque"', 'sh', gitDir], 1000)
 }
 
@@ -48,6 +51,11 @@ export async function prepareDiffStore(options: DiffOptions): Promise<void> {
 export async function unlockDiffStore(options: DiffOptions): Promise<void> {
   const lock = `${options.gitDir}/index.lock`
   if (existsSync(lock)) await run(options, 'rm', ['-f', lock], 1000)
+}
+
+/** The next look at the files reads each of them. */
+export async function forgetDiffIndex(options: DiffOptions): Promise<void> {
+  await run(options, 'rm', ['-f', `${options.gitDir}/index`], 1000)
 }
 
 interface Run {

@@ -50,6 +50,9 @@ async function diffOf(options: DiffOptions, range: string[], maxBytes: number) {
     4 * 1024 * 1024,
   )
   const patch = await diffStoreGit(options, ['diff', ...range], maxBytes)
+  // A part of a diff would look like all of it.
+  for (const { code, truncated } of [status, patch])
+    if (code !== 0 && !truncated) throw new Error(`git diff ended with ${code}`)
   const files = parseFiles(status.output)
   return {
     patch: patch.output,

@@ -1,7 +1,13 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { LeftOut } from '../../src/contract/diff.ts'
-import { type DiffOptions, diffStoreGit, prepareDiffStore, unlockDiffStore } from './diff-store.ts'
+import {
+  type DiffOptions,
+  diffStoreGit,
+  forgetDiffIndex,
+  prepareDiffStore,
+  unlockDiffStore,
+} from './diff-store.ts'
 
 /** For the files of repositories inside the workspace: all others are in the tree by then. */
 const nestedTimeoutMs = 20_000
@@ -33,12 +39,21 @@ export function readWorkTree(options: DiffOptions): Promise<WorkTree> {
 /** Without a tree this throws: compared with nothing, all work would seem to be undone. */
 async function readTree(options: DiffOptions): Promise<WorkTree> {
   await prepareDiffStore(options)
+  const known = await addAndWrite(options)
+  if (known !== null) return known
+  // What the index knows may be gone with the repository that had it (`rm -rf .git`): every file is read again.
+  await forgetDiffIndex(options)
+  const anew = await addAndWrite(options)
+  if (anew === null) throw new Error('git cannot read the files of the workspace')
+  return anew
+}
+
+async function addAndWrite(options: DiffOptions): Promise<WorkTree | null> {
   // Ended in the middle, it leaves a lock that would keep all others out.
   if ((await addAll(options)) === null) await unlockDiffStore(options)
   const leftOut = await addNested(options)
   const tree = (await diffStoreGit(options, ['write-tree'], 200)).output.trim()
-  if (!/^[0-9a-f]{40}$/.test(tree)) throw new Error('git cannot read the files of the workspace')
-  return { tree, leftOut }
+  return /^[0-9a-f]{40}$/.test(tree) ? { tree, leftOut } : null
 }
 
 const everything = ({ excluded }: DiffOptions) => [

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { Changes } from '../../../sandbox-agent/evidence/changes.ts'
@@ -33,7 +33,12 @@ function sandbox() {
       changes.rememberBase({ layout, ...(baseTree && { baseTree }) } as Manifest)
     return { memory, changes, endTurn, begin }
   }
-  return { workspace, home, put, start }
+  const git = (...args: string[]) =>
+    execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@example.org', ...args], {
+      cwd: workspace,
+      encoding: 'utf8',
+    }).trim()
+  return { workspace, home, put, start, git }
 }
 
 it('[SES15] the patch of a turn goes out with its end, and with no other', async () => {
@@ -71,13 +76,48 @@ it('[SES16] a sandbox that goes on counts from the base that it is told, if all 
   expect((await other.changes.diff())?.base).not.toBe(base)
 })
 
+it.each([
+  ['is removed', (_begin: () => void) => undefined],
+  ['is made anew', (begin: () => void) => begin()],
+])(
+  '[SES10] [SES16] work stays in diff and patch if the repository of the workspace %s',
+  async (_, again) => {
+    const { put, start, workspace, git } = sandbox()
+    put('old.txt', 'as it was\n')
+    git('add', '.')
+    git('commit', '-qm', 'one')
+    const { changes, begin, endTurn } = start()
+    await begin()
+    put('a.txt', 'two\n')
+    git('commit', '-qam', 'two')
+    // Past the second in which git reads a file again though its entry seems to be right.
+    for (const path of ['a.txt', 'old.txt']) utimesSync(join(workspace, path), 1, 1)
+    await changes.diff()
+    rmSync(join(workspace, '.git'), { recursive: true })
+    again(() => git('init', '-q'))
+    const diff = await changes.atTurnEnd()
+    expect(diff?.files.map(({ path }) => path)).toEqual(['a.txt'])
+    expect(diff?.patch).toContain('-one\n+two')
+    expect(endTurn()?.text).toContain('-one\n+two')
+  },
+)
+
+it('[SES16] a diff that git cannot make is an error, never an empty one', async () => {
+  const { put, start, workspace, home, git } = sandbox()
+  git('add', '.')
+  git('commit', '-qm', 'one')
+  const { changes, begin } = start()
+  await begin()
+  rmSync(join(workspace, '.git'), { recursive: true })
+  const lost = execFileSync('git', ['hash-object', 'a.txt'], { cwd: workspace, encoding: 'utf8' })
+  put('a.txt', 'two\n')
+  const store = join(home, '.gantry-diff.git', 'objects')
+  rmSync(join(store, lost.slice(0, 2), lost.trim().slice(2)))
+  await expect(changes.diff()).rejects.toThrow('git diff ended with 128')
+})
+
 it('[EVR26] a diff says which commit was checked out where the session began', async () => {
-  const { put, start, workspace, home } = sandbox()
-  const git = (...args: string[]) =>
-    execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@example.org', ...args], {
-      cwd: workspace,
-      encoding: 'utf8',
-    }).trim()
+  const { put, start, workspace, home, git } = sandbox()
   const empty = start()
   await empty.begin()
   expect(await empty.changes.diff()).not.toHaveProperty('commit')
