@@ -54,7 +54,8 @@ async function store(yaml: string, log: string, ids = scripts): Promise<void> {
     content: `sleep 0.3\necho ${id} >> ${log}\nsleep 0.3\necho said ${id}\n`,
   }))
   const body = { project, files: [{ path: 'ability.yaml', content: yaml }, ...files] }
-  expect((await api(stack(), 'PUT', '/abilities', body)).status).toBeLessThan(300)
+  const { status, text } = await api(stack(), 'PUT', '/abilities', body)
+  expect([status < 300, text]).toEqual([true, expect.any(String)])
 }
 
 /** Null: nobody has answered, or nobody could. */
@@ -149,7 +150,7 @@ steps:
   - id: work
     agent: build
     on_failure: ask
-    prompt: '${script([bash(`sleep 0.3; echo work >> ${log}; sleep 0.3`), { text: 'said work' }])}'
+    prompt: ${JSON.stringify(script([bash(`sleep 0.3; echo work >> ${log}; sleep 0.3`), { text: 'said work' }]))}
   - { id: ok, type: approval, prompt: Go on? }
   - { id: call, workflow: ${name}/inner }
   - { id: two, run: sh scripts/two.sh, on_failure: retry }
