@@ -19,19 +19,21 @@ const wordsOf = (text: string): string[] =>
     .filter((word) => word !== '')
 const known = [...new Set(terms.flatMap((term) => wordsOf(term.replace(/\(.*?\)/, ''))))]
 
-/** In any of their forms: `collect` and `Collecting`, `child` and `Children`. */
-const isOne = (one: string, other: string): boolean => {
-  const length = Math.max(3, Math.min(one.length, other.length) - 2)
-  return one.slice(0, length) === other.slice(0, length)
-}
-const isInGlossary = (word: string): boolean => known.some((other) => isOne(word, other))
+/** `Collecting`, `Children` and `policies` are forms of `collect`, `child` and `policy`. */
+const stemOf = (word: string): string =>
+  word
+    .replace(/(ing|ed|ren|es|s)$/, '')
+    .replace(/e$/, '')
+    .replace(/y$/, 'i')
+const stems = new Set(known.map(stemOf))
+const isInGlossary = (word: string): boolean => stems.has(stemOf(word))
 
 /** They mean here what they mean to everybody who programs. */
 const usual = new Set(
   (
     'src local build bench admin database processes users browser deno http git cli sql file files texts words code ' +
     'read compare verify dry run matching statistics reports response export mutate variables error shutdown search ' +
-    'limit many rate app usage permissions router printed trouble wrong servers byte gantry durable objects'
+    'limit many rate app usage permissions router printed trouble wrong servers byte gantry durable objects reading too not enclosed modal'
   ).split(' '),
 )
 
