@@ -1005,6 +1005,30 @@ describe('reviewing', () => {
     ...{ tool: 'write', path: 'n.txt', exists: false, before: null, after: 'new\n' },
     input: { filePath: 'n.txt', content: 'new\n' },
   }
+  test('[CHG11] diagnostics of many collects are those of the newest, so that the answer stays an answer', async () => {
+    const scene = await ChangeScene.begin(host(), [cheer])
+    await scene.tell()
+    const failures = Array.from({ length: 900 }, (_, n) => ({
+      ...{ code: 'no-file-anchor' as const, partId: `p${n}`, windowId: null },
+      path: `${'x'.repeat(280)}${n}`,
+    }))
+    const bundle = scene.bundle({ failures })
+    await scene.collect(bundle, scene.bundle().messages[0]?.id)
+    for (let more = 0; more < 4; more += 1)
+      await scene.collect(
+        { ...bundle, messages: [], parts: [], windows: [], files: [], reads: [] },
+        `msg_${more}`,
+      )
+    const { collects } = await scene.changes()
+    const told = collects
+      .filter(({ state }) => state === 'stored')
+      .map((each) => each.diagnostics.length)
+    expect(told.length).toBeGreaterThan(4)
+    expect(told[0]).toBe(0)
+    expect(told.at(-1)).toBeGreaterThan(800)
+    expect(JSON.stringify(collects).length).toBeLessThan(1.5 * 1024 * 1024)
+  })
+
   test('[CHG11] the net operation of a file, and a gap between its changes', async () => {
     const scene = await ChangeScene.begin(host(), [
       create,
