@@ -106,8 +106,8 @@ describe('write and edit', () => {
 
   test('[CHG9] a part that was edited in OpenCode’s database before it is collected is a mismatch and proves nothing', async () => {
     const box = only()
-    writeFileSync(box.folder('workspace/kept.txt'), 'kept\n')
-    const steps = [write('forged.txt', 'true\n'), write('kept.txt', 'new\n')]
+    const kept = [write('kept.txt', 'kept\n'), write('kept.txt', 'new\n')]
+    const steps = [write('forged.txt', 'true\n'), ...kept]
     const { changes } = await runAnd(box, steps, () =>
       inDatabase(box, (db) =>
         db.exec(
@@ -122,7 +122,7 @@ describe('write and edit', () => {
       mismatches: 2,
       files: [
         { path: 'forged.txt', rejectable: false, events: [{ event: { after: null } }] },
-        { path: 'kept.txt', rejectable: false, events: [{ event: { after: null } }] },
+        { path: 'kept.txt', rejectable: false, events: [{}, { event: { after: null } }] },
       ],
     })
     expect(codesOf(changes)).toContain('evidence-mismatch')
