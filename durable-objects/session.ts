@@ -37,7 +37,7 @@ export class SessionObject extends DurableObject<Env> {
   }
 
   /** Every call of the session's Api comes by here. */
-  async ask(call: string, bytes?: Uint8Array): Promise<string | undefined> {
+  ask(call: string, bytes?: Uint8Array): Promise<string | undefined> {
     return answerCarried(this.#opened.actor.api, call, bytes)
   }
 

@@ -2,6 +2,7 @@ import { createRoute, z } from '@hono/zod-openapi'
 import { AppError, errorCodeOf } from '../../contract/error.ts'
 import { SessionId } from '../../contract/ids.ts'
 import * as schemas from '../../contract/tool.ts'
+import { parsePlain } from '../../contract/parse-plain.ts'
 import { ToolCallback, type ToolDefinition, ToolResult } from '../../contract/tool.ts'
 import type { ToolCallInput } from '../../core/session/calls/answers.ts'
 import type { SandboxCaller } from '../../core/session/record/caller.ts'
@@ -10,7 +11,7 @@ import { readJsonBody } from '../kit/body.ts'
 import type { AppDeps } from '../kit/deps.ts'
 import type { AppContext } from '../kit/context.ts'
 import { errorDetail, invalidRequestError } from '../kit/errors.ts'
-import { headersOf } from '../kit/headers.ts'
+import { answerWith } from '../kit/headers.ts'
 import { openapiJson, openapiRefusals } from '../kit/openapi.ts'
 import type { Route } from '../kit/route.ts'
 import { nameSchemas } from '../kit/openapi-schemas.ts'
@@ -40,16 +41,15 @@ export const toolRoutes: Route[] = [
         })
         const { body, replayed } = await session.calls.call(sandbox, call)
         // The stored bytes as they are: parsing and printing them again could change them.
-        const headers = {
-          'content-type': 'application/json',
-          'x-gantry-replayed': String(replayed),
-          ...headersOf(c),
-        }
-        return new Response(body, { headers })
+        return replayed ? answerAgain(c, body) : answerFirst(c, body)
       })
     },
   },
 ]
+
+const json = { 'content-type': 'application/json' }
+const answerFirst = answerWith({ ...json, 'x-gantry-replayed': 'false' })
+const answerAgain = answerWith({ ...json, 'x-gantry-replayed': 'true' })
 
 const callbackRoute = ({ security }: SandboxGuard) =>
   createRoute({
@@ -87,7 +87,7 @@ const callbackRoute = ({ security }: SandboxGuard) =>
 
 async function readCall(c: AppContext, toolNames: Map<string, string>): Promise<ToolCallInput> {
   const { value = {} } = await readJsonBody(c)
-  const callback = ToolCallback.safeParse(value)
+  const callback = parsePlain(ToolCallback, value)
   if (!callback.success) refuseCallback(callback.error.issues)
   const name = c.req.param('toolName') ?? ''
   const tool = toolNames.get(name)
