@@ -232,7 +232,7 @@ export class Abilities implements RoomOf<AbilitiesApi> {
     const inputs = redact(maskInputs(ability.definition, given))
     const planHash = executionStartHash(ability, hashes, inputs)
     if (create.planHash !== undefined && create.planHash !== planHash)
-      throw new AppError('wrong_state', 'The plan is another one by now', [
+      throw new AppError('wrong_state', 'Cannot execute: the plan has changed since it was made', [
         { path: 'planHash', message: `It would be ${planHash}` },
       ])
     const words = redact(create.input)
