@@ -19,6 +19,7 @@ import {
   step,
   textOf,
 } from './changes-kit.ts'
+import { longTest } from '../support/long.ts'
 import { makeKey } from './policy-kit.ts'
 import { bash, useBox, useRealStack, write } from './support.ts'
 
@@ -87,7 +88,7 @@ describe('write and edit', () => {
     expect(after.files[1]).toMatchObject({ decision: 'rejected', rejectable: true })
   })
 
-  test('[CHG9] a sub-agent’s change is there once, by its own name', async () => {
+  longTest('[CHG9] a sub-agent’s change is there once, by its own name', async () => {
     const inner = script([write('sub.txt', 'by sub\n'), { text: 'Written.' }])
     const { changes } = await run(only(), [
       step(
@@ -104,7 +105,7 @@ describe('write and edit', () => {
     expect(changes.files[0]?.events).toHaveLength(1)
   })
 
-  test('[CHG9] a part that was edited in OpenCode’s database before it is collected is a mismatch and proves nothing', async () => {
+  longTest('[CHG9] a part that was edited in OpenCode’s database before it is collected is a mismatch and proves nothing', async () => {
     const box = only()
     const { changes } = await runAnd(box, [write('forged.txt', 'true\n')], () =>
       inDatabase(box, (db) =>
@@ -131,7 +132,7 @@ describe('write and edit', () => {
     expect(changes.collects).toMatchObject([{ state: 'stored', candidates: 0 }])
   })
 
-  test('[CHG3] snapshots that a nested repository has stopped prove nothing', async () => {
+  longTest('[CHG3] snapshots that a nested repository has stopped prove nothing', async () => {
     const box = only()
     const { changes } = await run(box, [
       write('frozen.txt', 'before\n'),
