@@ -105,22 +105,25 @@ describe('write and edit', () => {
     expect(changes.files[0]?.events).toHaveLength(1)
   })
 
-  longTest('[CHG9] a part that was edited in OpenCode’s database before it is collected is a mismatch and proves nothing', async () => {
-    const box = only()
-    const { changes } = await runAnd(box, [write('forged.txt', 'true\n')], () =>
-      inDatabase(box, (db) =>
-        db.exec(
-          `update part set data = json_set(data, '$.state.input.content', 'forged')
+  longTest(
+    '[CHG9] a part that was edited in OpenCode’s database before it is collected is a mismatch and proves nothing',
+    async () => {
+      const box = only()
+      const { changes } = await runAnd(box, [write('forged.txt', 'true\n')], () =>
+        inDatabase(box, (db) =>
+          db.exec(
+            `update part set data = json_set(data, '$.state.input.content', 'forged')
            where json_extract(data, '$.state.input.content') = 'true' || char(10)`,
+          ),
         ),
-      ),
-    )
-    expect(changes).toMatchObject({
-      mismatches: 1,
-      files: [{ path: 'forged.txt', rejectable: false, events: [{ event: { after: null } }] }],
-    })
-    expect(codesOf(changes)).toContain('evidence-mismatch')
-  })
+      )
+      expect(changes).toMatchObject({
+        mismatches: 1,
+        files: [{ path: 'forged.txt', rejectable: false, events: [{ event: { after: null } }] }],
+      })
+      expect(codesOf(changes)).toContain('evidence-mismatch')
+    },
+  )
 
   test('[CHG3] a failed edit is no change, and what cannot be proven is kept as such', async () => {
     const { changes } = await run(only(), [

@@ -203,15 +203,18 @@ test.each(someOf(['below the turn', 'beside the turn', 'of another folder'] as c
   },
 )
 
-longTest('[GATE16] between turns any tool that runs is reported, OpenCode is started anew, and work goes on', async () => {
-  const box = listed()
-  const before = await box.prompt([{ text: 'Nothing to do.' }])
-  await box.ended(before)
-  const opencode = await box.opencodePid()
-  const id = await (await intruderOf(box))({})
-  const bypassed = await box.seen('gate.bypassed', ({ sessionId }) => sessionId === id)
-  expect(bypassed).toMatchObject({ tool: 'bash', turnId: before.id })
-  await until('the next OpenCode', 60_000, async () => (await box.opencodePid()) !== opencode)
-  const next = await box.prompt([{ text: 'Here again.' }])
-  expect(await box.ended(next)).toMatchObject({ state: 'completed', text: 'Here again.' })
-})
+longTest(
+  '[GATE16] between turns any tool that runs is reported, OpenCode is started anew, and work goes on',
+  async () => {
+    const box = listed()
+    const before = await box.prompt([{ text: 'Nothing to do.' }])
+    await box.ended(before)
+    const opencode = await box.opencodePid()
+    const id = await (await intruderOf(box))({})
+    const bypassed = await box.seen('gate.bypassed', ({ sessionId }) => sessionId === id)
+    expect(bypassed).toMatchObject({ tool: 'bash', turnId: before.id })
+    await until('the next OpenCode', 60_000, async () => (await box.opencodePid()) !== opencode)
+    const next = await box.prompt([{ text: 'Here again.' }])
+    expect(await box.ended(next)).toMatchObject({ state: 'completed', text: 'Here again.' })
+  },
+)
