@@ -13,7 +13,7 @@ import {
   beforeRunner,
   evaluatesAssignments,
   isCodeVariable,
-  commandTakesData,
+  scriptCommandTakesData,
   commandReadsCode,
   commandRunsInput,
 } from './script-commands.ts'
@@ -160,7 +160,8 @@ class Seeker {
     const names = [command.name?.value ?? '', ...words.map(({ value }) => value)]
     for (const part of [...command.prefix, ...command.suffix]) {
       if (part.type === 'Word') {
-        if (commandTakesData(names, words.indexOf(part) + 1, this.#beginsWithMark)) this.#word(part)
+        if (scriptCommandTakesData(names, words.indexOf(part) + 1, this.#beginsWithMark))
+          this.#word(part)
       } else if (part.type === 'Assignment') {
         if (!evaluatesAssignments(names) && !isCodeVariable(part.name)) this.#assigned(part.value)
       } else this.#redirect(part, names)

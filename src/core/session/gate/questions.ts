@@ -1,3 +1,4 @@
+import { ownedId } from '../../../contract/ids.ts'
 import { canonicalJson } from '../../../contract/canonical.ts'
 import type { ApprovalTerms } from '../../../contract/policy.ts'
 import { type Answer, type GateDecision, permissionTool } from '../../../contract/ask.ts'
@@ -16,7 +17,7 @@ import {
 } from '../approvals/rows.ts'
 import { addGrant } from '../approvals/grants.ts'
 import { addSpending, spentReasons } from '../budget/spending.ts'
-import { ownedId, recordOnRun } from '../runs/rows.ts'
+import { recordOnRun } from '../runs/rows.ts'
 import { hashText } from '../../hash.ts'
 import { appendEvent } from '../log/events.ts'
 import { evalRule } from './judges.ts'
