@@ -64,28 +64,24 @@ describe('a database without a schema', () => {
     expect(json.checks[2].message).toContain(schemaVersion)
     const [newest] = await later.db().all(`select * from _migrations where name = ?`, schemaVersion)
     expect(newest).toBeDefined()
-    await later
-      .db()
-      .batch([
-        {
-          sql: 'update _migrations set name = ? where name = ?',
-          values: ['0000_older.sql', schemaVersion],
-        },
-      ])
+    await later.db().batch([
+      {
+        sql: 'update _migrations set name = ? where name = ?',
+        values: ['0000_older.sql', schemaVersion],
+      },
+    ])
     migrated.pass(5000)
     expect((await ready()).json.checks[2]).toMatchObject({
       ok: false,
       message: expect.stringContaining(`this release needs ${schemaVersion}`),
       hint: expect.stringContaining('npm run admin -- migrate'),
     })
-    await later
-      .db()
-      .batch([
-        {
-          sql: 'update _migrations set name = ? where name = ?',
-          values: [schemaVersion, '0000_older.sql'],
-        },
-      ])
+    await later.db().batch([
+      {
+        sql: 'update _migrations set name = ? where name = ?',
+        values: [schemaVersion, '0000_older.sql'],
+      },
+    ])
     const row = `insert into _migrations (name, sha256, applied_at) values ('9999_later.sql', '', 0)`
     await later.db().batch([{ sql: row, values: [] }])
     migrated.pass(5000)
