@@ -13,7 +13,7 @@ export function setHeaders(c: AppContext): void {
  * Answers that all have these headers. On Workers it is much cheaper to copy a `Headers` than to hand over each name and
  * value, so what does not change is put together once.
  */
-export function answerWith(
+export function answerWithHeaders(
   given: Record<string, string>,
 ): (c: AppContext, body: string) => Response {
   const headers = new Headers({ ...common, ...given })

@@ -11,7 +11,7 @@ import { readJsonBody } from '../kit/body.ts'
 import type { AppDeps } from '../kit/deps.ts'
 import type { AppContext } from '../kit/context.ts'
 import { errorDetail, invalidRequestError } from '../kit/errors.ts'
-import { answerWith } from '../kit/headers.ts'
+import { answerWithHeaders } from '../kit/headers.ts'
 import { openapiJson, openapiRefusals } from '../kit/openapi.ts'
 import type { Route } from '../kit/route.ts'
 import { nameSchemas } from '../kit/openapi-schemas.ts'
@@ -48,8 +48,8 @@ export const toolRoutes: Route[] = [
 ]
 
 const json = { 'content-type': 'application/json' }
-const answerFirst = answerWith({ ...json, 'x-gantry-replayed': 'false' })
-const answerAgain = answerWith({ ...json, 'x-gantry-replayed': 'true' })
+const answerFirst = answerWithHeaders({ ...json, 'x-gantry-replayed': 'false' })
+const answerAgain = answerWithHeaders({ ...json, 'x-gantry-replayed': 'true' })
 
 const callbackRoute = ({ security }: SandboxGuard) =>
   createRoute({
