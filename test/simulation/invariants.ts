@@ -13,7 +13,7 @@ export function check(world: World): void {
   if (notes.leaks.length > 0)
     throw new Violation('Nothing of another tenant', notes.leaks[0] as string)
   for (const [operation, { tool, runs }] of notes.effects)
-    if (tool === 'once' && runs > 1) throw new Violation('One effect of a call', operation)
+    if (tool !== 'again' && runs > 1) throw new Violation('One effect of a call', operation)
   for (const session of world.sessions.values()) checkSession(world, session)
   checkLimits(world)
 }
@@ -27,6 +27,8 @@ function checkSession(world: World, session: SessionHost): void {
   checkEvents(world, session)
   checkTurns(session)
   checkAsks(world, session)
+  checkAttempts(world, session)
+  checkCollects(session)
   checkDeadlines(session, world.clock.now)
 }
 
@@ -118,6 +120,32 @@ function checkAsks(world: World, session: SessionHost): void {
   )
 }
 
+/** What an operation is said to have done it has done, and at most one of its attempts can still do something. */
+function checkAttempts(world: World, session: SessionHost): void {
+  const attempts = session.database.sql.all<{ id: string; status: string }>(
+    'select id, status from attempts',
+  )
+  for (const { id, status } of attempts) {
+    const runs = world.notes.effects.get(id)?.runs ?? 0
+    const isTrue = (status !== 'succeeded' || runs === 1) && (status !== 'failed' || runs === 0)
+    expect(isTrue, 'An attempt ended as it is told', session, `${id} ${status} after ${runs}`)
+  }
+  const [two] = session.database.sql.all<{ id: string }>(
+    `select operation_id as id from attempts where status in ('reserved', 'succeeded')
+     group by 1 having count(*) > 1`,
+  )
+  expect(two === undefined, 'One attempt of an operation at a time', session, two?.id ?? '')
+}
+
+/** No message of a turn is read twice in one mode. */
+function checkCollects(session: SessionHost): void {
+  const [twice] = session.database.sql.all<{ turn: string; after: string | null }>(
+    `select turn_id as turn, after_message as after from collects where state = 'stored'
+     group by turn_id, mode, after_message having count(*) > 1`,
+  )
+  expect(twice === undefined, 'Evidence is read once', session, `${twice?.turn} ${twice?.after}`)
+}
+
 /** An alarm that could not be written comes again after this time. */
 const alarmLateMs = 10_000
 
@@ -146,6 +174,7 @@ function checkDeadlines(session: SessionHost, now: number): void {
   needs(`turns where state = 'running'`, 'turn.silent', 'turn.lost', 'turn.abort')
   needs(`asks where state = 'open' and input <> 'null'`, 'budget.ask')
   needs(`approvals where state = 'pending'`, 'approval')
+  needs(`attempts where status = 'reserved' and dispatched = 1 and suspect_since is null`, 'attempt')
   needs(`session where sandbox_state in ('requested', 'creating')`, 'sandbox.create')
   needs(`session where sandbox_state = 'booting'`, 'sandbox.boot')
   needs(`session where sandbox_state = 'suspect'`, 'sandbox.check')

@@ -1,3 +1,5 @@
+import { Operation } from '../../src/contract/operation.ts'
+import { RunCreate } from '../../src/contract/run.ts'
 import { SessionCreate } from '../../src/contract/session.ts'
 import { builtinPolicy } from '../../src/core/policy/builtin-policy.ts'
 import { deleteSession } from '../../src/core/verbs/delete-session.ts'
@@ -35,6 +37,12 @@ const document = policyOf({
   ],
 })
 const policy = { ...document, builtin: builtinPolicy() as string }
+
+/** One that is only decided by the policy, and one that the built-in document allows. */
+const work = [
+  { category: 'shell', operation: 'run', command: 'npm test' },
+  { category: 'read', operation: 'read-file', targetPath: 'a.txt' },
+] as const
 
 const words = ['say', 'bash', 'once', 'again', 'verify', 'verify', 'bash', 'nap']
 const moments = [1000, 5000, 12_000, 31_000, 31_000, 65_000, 130_000, 700_000]
@@ -84,6 +92,38 @@ const steps = {
       .remote()
       .turns.prompt(callerOf(session.organisationId), { text: 'verify', steer: false }, null),
   ),
+  /** A key that is used again is the same operation. */
+  operate: ask(async (session, world, pick) => {
+    const { runs, operations } = session.remote()
+    const caller = callerOf(session.organisationId)
+    const key = `operation ${pick(3)}`
+    const run = await runs.create(caller, RunCreate.parse({ intent: key }), key)
+    const operation = Operation.parse(of(work, pick))
+    const options = { evaluateOnly: false, idempotencyKey: key }
+    const sent = [operations.execute(caller, run.id, operation, options)]
+    if (pick(3) === 0) sent.push(operations.execute(caller, run.id, operation, options))
+    const record = (await Promise.allSettled(sent)).find(({ status }) => status === 'fulfilled')
+    if (record?.status === 'fulfilled') world.notes.operations.push([session.id, record.value.id])
+  }),
+  /** Somebody looks after an operation: goes on with what was approved, gives up what nobody can say, tries again. */
+  mend: ask(async (session, world, pick) => {
+    const { approvals, operations } = session.remote()
+    const caller = callerOf(session.organisationId)
+    const own = world.notes.operations.filter(([id]) => id === session.id)
+    const [, operationId] = of(own, pick) ?? []
+    if (operationId === undefined) return
+    const { approvalId, attempts } = await operations.get(caller, operationId, 0)
+    const last = attempts.at(-1)
+    if (!last && approvalId !== null) {
+      const { state } = await approvals.get(caller, approvalId)
+      if (state === 'approved') await operations.resume(caller, approvalId)
+    } else if (last?.status === 'reserved' && last.suspectSince !== null) {
+      await operations.abandon(caller, last.id, 'Nobody knows')
+    } else if (last) {
+      const again = await operations.admitRetry(caller, operationId, 'after-failure-or-abandoned')
+      await operations.executeAttempt(caller, again.id)
+    }
+  }),
   abort: ask((session) => session.remote().self.abort(callerOf(session.organisationId), '')),
   resolve: ask(async (session, _, pick) => {
     const caller = callerOf(session.organisationId)
@@ -200,7 +240,7 @@ export async function take(world: World, { kind, n }: Step): Promise<void> {
 
 /** What makes a story go on comes more often than what breaks it. */
 const weights: Record<StepKind, number> = {
-  ...{ show: 2 },
+  ...{ show: 2, operate: 6, mend: 4 },
   ...{ create: 2, prompt: 14, abort: 5, resolve: 3, replace: 1, close: 0.5, erase: 1.5, budget: 2 },
   ...{
     stranger: 0.5,

@@ -336,6 +336,31 @@ describe('refusals', () => {
     ])
   })
 
+  test('[OUT9] of one request nothing is written behind a row that waits', async () => {
+    const late = Object.assign(new Error('The database is older than this release'), {
+      code: 'storage_unavailable',
+      cause: new Error('SQLITE_UNKNOWN: no such table: turns'),
+    })
+    const written: string[] = []
+    const db: Db = {
+      all: async () => [],
+      batch: async (statements) => {
+        const all = statements.map(({ sql }) => sql)
+        if (all.some((sql) => sql.startsWith('insert into turns '))) throw late
+        written.push(...all)
+      },
+    }
+    ledger = new LedgerActor({ sql: memorySql(), db: () => db, now: () => 7, log: () => {} })
+    const turn: OutboxRow = { seq: 2, kind: 'turn', createdAt: 1, payload: '{}' }
+    const rows = [call(1, 'a', 'settled'), turn, call(3, 'b', 'settled')]
+    await expect(append(0, rows)).rejects.toMatchObject({ code: 'storage_unavailable' })
+    // The first row with its mark, and nothing after it.
+    expect(written.map((sql) => sql.split(' ')[2])).toEqual([
+      'session_tool_invocations',
+      'outbox_watermarks',
+    ])
+  })
+
   test('[OUT5] a row of an unknown kind too', async () => {
     expect(
       await append(0, [

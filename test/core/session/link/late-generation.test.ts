@@ -118,3 +118,18 @@ test.each([{ t: 'ready', bootMs: 1 }, { t: 'failed', reason: 'late' }, { t: 'ren
     expect(session.sent).toEqual([])
   },
 )
+
+test('[LIFE15] that the socket of a replaced sandbox ends says nothing of the next one', async () => {
+  const session = await begin(new TestSession())
+  await session.actor.api.sandbox.replace(testCaller, 'x')
+  await session.pass(0)
+  const look = async () => [
+    await session.actor.api.self.view(testCaller),
+    await session.actor.api.log.events(testCaller, 0, 500),
+    session.deadlines(),
+  ]
+  const before = await look()
+  expect(before[0]).toMatchObject({ sandbox: { state: 'booting', generation: 2 } })
+  await session.cut(1)
+  expect(await look()).toEqual(before)
+})
