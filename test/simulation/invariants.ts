@@ -26,6 +26,7 @@ function checkSession(world: World, session: SessionHost): void {
   database.isWritten = false
   checkEvents(world, session)
   checkTurns(session)
+  checkGenerations(session)
   checkAsks(world, session)
   checkAttempts(world, session)
   checkCollects(session)
@@ -89,6 +90,27 @@ function checkTurns(session: SessionHost): void {
       session,
       `${link.generation} of ${row.generation}`,
     )
+}
+
+/** Of a sandbox that was replaced before the last look nothing new is taken. */
+function checkGenerations(session: SessionHost): void {
+  const { sql } = session.database
+  const [row] = sql.all<{ generation: number; asks: number; calls: number }>(
+    `select generation, (select coalesce(max(n), 0) from asks) as asks,
+       (select coalesce(max(n), 0) from calls) as calls from session`,
+  )
+  if (!row) return
+  const { seen } = session
+  for (const table of ['asks', 'calls'] as const) {
+    const late = count(
+      session,
+      `${table} where n > ? and generation < ?`,
+      seen[table],
+      seen.generation,
+    )
+    expect(late === 0, 'Nothing new of a replaced sandbox', session, table)
+  }
+  session.seen = row
 }
 
 /** A question is decided in the turn in which it was asked, and never allowed after that turn. */
@@ -174,7 +196,10 @@ function checkDeadlines(session: SessionHost, now: number): void {
   needs(`turns where state = 'running'`, 'turn.silent', 'turn.lost', 'turn.abort')
   needs(`asks where state = 'open' and input <> 'null'`, 'budget.ask')
   needs(`approvals where state = 'pending'`, 'approval')
-  needs(`attempts where status = 'reserved' and dispatched = 1 and suspect_since is null`, 'attempt')
+  needs(
+    `attempts where status = 'reserved' and dispatched = 1 and suspect_since is null`,
+    'attempt',
+  )
   needs(`session where sandbox_state in ('requested', 'creating')`, 'sandbox.create')
   needs(`session where sandbox_state = 'booting'`, 'sandbox.boot')
   needs(`session where sandbox_state = 'suspect'`, 'sandbox.check')

@@ -32,8 +32,7 @@ function choose(source: string, same: readonly Mutant[], inside: readonly Mutant
   const expression = others.length === 0 ? plain : `(${chosen}(${plain}))`
   // A block of its own, so that neither an `else` nor a line before it without a semicolon takes it.
   return statements.reduce(
-    (rest, { id, instead = '' }) =>
-      `{ if (gantryMutant(${id})) { ${instead} } else { ${rest} } }`,
+    (rest, { id, instead = '' }) => `{ if (gantryMutant(${id})) { ${instead} } else { ${rest} } }`,
     expression,
   )
 }

@@ -84,7 +84,8 @@ await runMutants({
   onResult: (result, done) => {
     const { mutant, verdict } = result
     found.push(result)
-    if (own) console.log(`${verdict}: ${lineOf(mutant)}${result.by === null ? '' : ` | ${result.by}`}`)
+    if (own)
+      console.log(`${verdict}: ${lineOf(mutant)}${result.by === null ? '' : ` | ${result.by}`}`)
     else if (verdict !== 'killed') console.log(`${verdict}: ${lineOf(mutant)}`)
     if (done % (own ? 5 : 100) !== 0) return
     save()

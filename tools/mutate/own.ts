@@ -40,7 +40,11 @@ export function ownMutant(source: string, { file, was, now }: OwnChange): Mutant
   return {
     ...{ id: 0, nth: 0, file, operator: 'own', was: was.trim(), now: now.trim(), start, end },
     line: before.split('\n').length,
-    code: source.slice(before.lastIndexOf('\n') + 1).split('\n', 1)[0]?.trim() ?? '',
+    code:
+      source
+        .slice(before.lastIndexOf('\n') + 1)
+        .split('\n', 1)[0]
+        ?.trim() ?? '',
     ...(isStatement(found) ? { text: null, instead: changed } : { text: changed }),
   }
 }
