@@ -87,7 +87,7 @@ await runMutants({
     if (own)
       console.log(`${verdict}: ${lineOf(mutant)}${result.by === null ? '' : ` | ${result.by}`}`)
     else if (verdict !== 'killed') console.log(`${verdict}: ${lineOf(mutant)}`)
-    if (done % (own ? 5 : 100) !== 0) return
+    if (done % (own ? 5 : 20) !== 0) return
     save()
     console.log(`… ${done} of ${tries.length}, ${((Date.now() - startedAt) / 1000).toFixed(0)} s`)
   },
