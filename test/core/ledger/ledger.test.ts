@@ -216,6 +216,8 @@ describe('writing', () => {
     ]
     for (let time = 0; time < 2; time += 1)
       await libsql.db().batch(ledgerStatements({ sessionId, organisationId }, rows))
+    const stranger = { sessionId, organisationId: 'org_2' }
+    await libsql.db().batch(ledgerStatements(stranger, [deleted(5, `b_${sessionId}`)]))
     const left = await libsql
       .db()
       .all<{ id: string }>('select id from snapshots where id like ? order by id', `%${sessionId}`)
