@@ -8,7 +8,7 @@ const node = {
   environment: 'node',
   testTimeout: 180_000,
   hookTimeout: 240_000,
-  expect: { poll: { timeout: 30_000 } },
+  expect: { poll: { timeout: 120_000 } },
 } as const
 
 /** The order of tests within a file must not matter. `npm test` prints the seed. */

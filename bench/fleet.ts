@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { readdirSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,8 +8,10 @@ import { startStack, type Stack } from '../local/stack/stack.ts'
 import type { SessionEvent } from '../src/contract/events.ts'
 import type { Session } from '../src/contract/session.ts'
 import { type Turn, turnEnds } from '../src/contract/turn.ts'
-import { api } from './api.ts'
+import { api, ask } from './api.ts'
 import { printColumns } from './table.ts'
+
+const patienceMs = 120_000
 
 /** Milliseconds since the first of them was asked for; of each session one. */
 export interface Fleet {
@@ -31,10 +34,10 @@ export async function runFleet(stack: Stack, count: number): Promise<Fleet> {
   const created: number[] = []
   const begun = await Promise.all(
     Array.from({ length: count }, async () => {
-      const { id } = (await api(stack, 'POST', '/v1/sessions', {})) as Session
+      const { id } = (await posted(stack, '/v1/sessions', {})) as Session
       created.push(since())
       const text = `Do what the script says.\n${script([{ text: 'Done.' }])}`
-      const turn = (await api(stack, 'POST', `/v1/sessions/${id}/prompts`, { text })) as Turn
+      const turn = (await posted(stack, `/v1/sessions/${id}/prompts`, { text })) as Turn
       return { id, turn }
     }),
   )
@@ -60,6 +63,17 @@ export async function runFleet(stack: Stack, count: number): Promise<Fleet> {
     turns,
     sessions,
     replaced: moments.flatMap(({ replaced }) => replaced),
+  }
+}
+
+/** As every client should: what may be tried again is asked again, with the same key. */
+async function posted(stack: Stack, path: string, body: object): Promise<unknown> {
+  const headers = { 'idempotency-key': randomUUID() }
+  for (const end = Date.now() + patienceMs; ; await sleep(500)) {
+    const { status, answer } = await ask(stack, 'POST', path, body, headers)
+    if (status < 400) return answer
+    if (status !== 503 || Date.now() > end)
+      throw new Error(`POST ${path} answered ${status}: ${JSON.stringify(answer)}`)
   }
 }
 

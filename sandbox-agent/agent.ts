@@ -335,13 +335,13 @@ export class Agent {
     return { bytes: Buffer.byteLength(text), next }
   }
 
-  /** Its log is no work of the agent's: it is in no diff. */
+  /** Its log is no work of the agent's: it is in no diff. What else lies beside it is. */
   #beginAttempt(logFile: string | null): void {
     if (logFile === null) return
     const { workspace } = this.#supervisor.layout
     const opened = this.#streamLog.open(logFile, { workspace, owner: this.#supervisor.owner })
     if ('problem' in opened) return this.#uplink.emit('agent.notice', { message: opened.problem })
-    const path = `${workspace}/${opened.folder}`
+    const path = `${workspace}/${opened.file}`
     const { copies } = this.#memory.value
     if (!copies.includes(path)) this.#memory.save({ copies: [...copies, path] })
   }

@@ -199,6 +199,26 @@ describe('imports', () => {
     },
   )
 
+  // The whole of `core/session` against the whole of `core/organisation`, and so on at every depth.
+  test('no two folders side by side import each other, with all that is in them', () => {
+    const own = sources.filter((file) => /^(src|local|sandbox-agent)\//.test(file))
+    const graphs = new Map<string, Map<string, string[]>>()
+    for (const file of own)
+      for (const name of importsOf(file).filter((other) => own.includes(other))) {
+        const [from, to] = [dirname(file).split('/'), dirname(name).split('/')]
+        const at = from.findIndex((part, depth) => part !== to[depth])
+        if (at < 0 || at >= to.length) continue
+        const [parent, left, right] = [from.slice(0, at), from[at] ?? '', to[at] ?? '']
+        const graph = graphs.get(parent.join('/')) ?? new Map<string, string[]>()
+        graphs.set(parent.join('/'), graph.set(left, [...(graph.get(left) ?? []), right]))
+      }
+    expect(graphs.size).toBeGreaterThan(10)
+    const cycles = [...graphs].flatMap(([parent, graph]) =>
+      cyclesOf(graph).map((cycle) => `${parent}: ${cycle}`),
+    )
+    expect(cycles).toEqual([])
+  })
+
   test('relative imports name files that exist, with their extension', () => {
     const wrong = files.flatMap((file) =>
       importsOf(file)
@@ -257,6 +277,18 @@ describe('files', () => {
       .map(({ name, file }) => `${file} ${name}`)
     // This list only shrinks.
     expect(strangers).toEqual(['local/processes/processes.ts settledWithin'])
+  })
+
+  test('a class that is exported says what it is for, above it or at the top of its file', () => {
+    const silent = sources
+      .filter((file) => /^(src|local|sandbox-agent|durable-objects)\//.test(file))
+      .filter((file) => !/^(\/\/|\/\*\*)/.test(textOf(file)))
+      .flatMap((file) =>
+        [...textOf(file).matchAll(/(\*\/|;|\}|\))?\n+export (?:abstract )?class (\w+)/g)]
+          .filter(([, before]) => before !== '*/')
+          .map(([, , name]) => `${file} ${name}`),
+      )
+    expect(silent).toEqual([])
   })
 
   test('a file is named for its concept', () => {

@@ -25,6 +25,15 @@ const filesOf = (...patterns: string[]): string[] =>
   patterns.flatMap((pattern) => globSync(pattern, { cwd: root }))
 
 describe('rules', () => {
+  test('a rule says enough for a stranger to test it, and a line no more than can be read', () => {
+    const lines = spec.slice(spec.indexOf('\n## SES: ')).split('\n')
+    const short = lines
+      .filter((line) => /^\d+\. /.test(line))
+      .filter((line) => line.replaceAll(/\s*\((R\d|long run)[^)]*\)/g, '').length < 64)
+    expect(short).toEqual([])
+    expect(lines.filter((line) => line.length > 1000)).toEqual([])
+  })
+
   test('every rule that a test cites is in SPEC.md', () => {
     expect(rules.size).toBeGreaterThan(300)
     const unknown = filesOf('test/**/*.ts').flatMap((file) =>

@@ -67,12 +67,15 @@ export async function readHistoryPartNames(
   return (names ?? []).map(({ id }) => String(id))
 }
 
+/** Most of it is the start of the program that reads: on a busy machine more than a read of a snapshot may take. */
+const historyMs = 20_000
+
 function ask({ run, environment, dataDir }: HistoryPlace, queries: unknown[][]) {
   return run(process.execPath, ['--no-warnings', '-e', program], {
     environment,
     input: JSON.stringify({ path: join(dataDir, 'opencode.db'), queries }),
     maxBytes: maxOutputBytes,
-    timeoutMs: evidenceLimits.readMs,
+    timeoutMs: historyMs,
   }).catch(() => null)
 }
 

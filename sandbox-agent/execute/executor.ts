@@ -21,7 +21,7 @@ import { shorten } from '../shorten.ts'
 import { Attempts, type Ended, type Known } from './attempts.ts'
 import { edit } from './git/edit.ts'
 import { fetchUrl } from './read/fetch.ts'
-import { runGit, runGitInWorktree } from './git/git-command.ts'
+import { runGitCommand, runGitInWorktree } from './git/git-command.ts'
 import { dropMergeBranch, mergeCommit, removeMergedBranch } from './git/merge.ts'
 import { type Outcome, outcomeReport } from './run/outcome.ts'
 import { attemptMark, runSiteEnvironment, runSiteFolder, type Site } from './run/site.ts'
@@ -229,7 +229,13 @@ export class Executor {
       if (means.stop.aborted) throw new Error(beforeItBegan)
       return this.#inRepository(attemptId, plan.limits.timeoutMs, (repository) => {
         if (operation.operation === 'git')
-          return runGit(repository, attemptId, operation.args ?? [], { ...means, plan }, upload)
+          return runGitCommand(
+            repository,
+            attemptId,
+            operation.args ?? [],
+            { ...means, plan },
+            upload,
+          )
         if (operation.operation === 'run')
           return runGitInWorktree(
             repository,

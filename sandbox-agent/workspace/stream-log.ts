@@ -20,18 +20,19 @@ export class StreamLog {
   #path: string | null = null
   #bytes = 0
 
-  /** Its folder, relative to the workspace. Again with the same path it goes on. */
-  open(path: string, { workspace, owner }: Place): { folder: string } | { problem: string } {
+  /** Where it is, relative to the workspace. Again with the same path it goes on. */
+  open(path: string, { workspace, owner }: Place): { file: string } | { problem: string } {
     const inside = isAbsolute(path) ? relative(workspace, path) : path
     const names = inside.split('/').filter((name) => name !== '' && name !== '.')
     const folders = names.slice(0, -1)
-    if (this.#fd !== null && this.#path === inside) return { folder: folders.join('/') }
+    const file = names.join('/')
+    if (this.#fd !== null && this.#path === file) return { file }
     this.close()
     try {
       if (names.includes('..')) throw new Error('it is not inside the workspace')
       this.#fd = openLog(workspace, folders, names.at(-1) ?? '', owner)
-      this.#path = inside
-      return { folder: folders.join('/') }
+      this.#path = file
+      return { file }
     } catch (error) {
       return { problem: `Cannot write the log "${path}": ${messageOf(error)}` }
     }

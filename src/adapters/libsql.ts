@@ -8,7 +8,9 @@ interface LibsqlOptions {
   requestTimeoutMs?: number
 }
 
-const retryBudgetMs = 2000
+/** Fifty sessions that begin at once fill a small server for seconds. */
+const retryBudgetMs = 5000
+const maxDelayMs = 500
 const firstDelayMs = 25
 
 /**
@@ -50,7 +52,7 @@ async function retried<T>(work: () => Promise<T>): Promise<T> {
       const kind = classify(error)
       if (kind === 'refused') throw error
       if (kind === 'late') throw schemaLate(error)
-      const delayMs = firstDelayMs * 2 ** attempt * (0.5 + Math.random())
+      const delayMs = Math.min(firstDelayMs * 2 ** attempt, maxDelayMs) * (0.5 + Math.random())
       const mayRetry = kind === 'busy' || (kind === 'network' && attempt === 0)
       if (!mayRetry || Date.now() - startedAt + delayMs > retryBudgetMs) throw unavailable(error)
       await new Promise((resolve) => setTimeout(resolve, delayMs))

@@ -186,4 +186,3 @@ type Composite = z.infer<typeof Composite>
 
 export const EvaluatorConfig = z.discriminatedUnion('type', [...leaves, Composite])
 export type EvaluatorConfig = z.infer<typeof EvaluatorConfig>
-export type EvaluatorType = EvaluatorConfig['type']

@@ -62,12 +62,13 @@ export const Execution = z.object({
   waitsFor: z
     .array(
       z.object({
+        executionId: ExecutionId.describe('This one, or one that a workflow step of it is'),
         stepId: z.string().nullable(),
         why: z.string(),
         approvalId: ApprovalId.nullable(),
       }),
     )
-    .describe('What a person has to do'),
+    .describe('What a person has to do, also in those that it has called'),
   planHash: z.string(),
   error: z.string().nullable(),
   startedAt: z.number(),

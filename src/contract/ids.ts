@@ -35,6 +35,12 @@ export type ProfileId = z.infer<typeof ProfileId>
 export const MemoryId = id('mem', 20)
 export type MemoryId = z.infer<typeof MemoryId>
 
+/** Ids of everything that belongs to a session begin with the session's characters. */
+export const ownedId = (prefix: string, sessionId: string, suffix: string): string =>
+  `${prefix}_${sessionId.slice(4)}${suffix}`
+
+export const sessionIdOfOwned = (id: string): string => `ses_${id.slice(4, 34)}`
+
 /** The session's thirty characters, then eight of its own: a turn id alone leads to its session. */
 export const TurnId = id('trn', 38)
 export type TurnId = z.infer<typeof TurnId>

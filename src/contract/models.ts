@@ -73,12 +73,6 @@ export function nearestModels(
     .map((row) => row.id)
 }
 
-export const toOpencodeModelId = (text: string, rows?: readonly Model[]): string =>
-  parseModel(text, rows).opencodeId
-
-export const toApiModelId = (text: string, rows?: readonly Model[]): string =>
-  parseModel(text, rows).apiId
-
 export const opencodeProviderOf = (model: Model): OpencodeProvider =>
   model.opencodeId.startsWith('anthropic/') ? 'anthropic' : 'litellm'
 

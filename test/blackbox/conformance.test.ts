@@ -13,6 +13,8 @@ import { hosts, until, useStack } from '../support/stack.ts'
 const failures = (results: Result[]) => results.filter(({ passed }) => !passed)
 const namesOf = (items: { name: string }[]) => items.map(({ name }) => name).toSorted()
 const timeoutMs = 15_000
+/** What works is given more on a busy machine. */
+const patienceMs = 120_000
 
 describe.each(hosts)('a correct deployment on %s', (host) => {
   // As it is deployed: without the tools that tests add.
@@ -22,7 +24,7 @@ describe.each(hosts)('a correct deployment on %s', (host) => {
 
   test('[API7] passes every case, and nothing is left behind', async () => {
     const { url, adminKey: key } = stack()
-    const results = await runCases({ url, key, timeoutMs })
+    const results = await runCases({ url, key, timeoutMs: patienceMs })
     expect(failures(results)).toEqual([])
     expect(results).toHaveLength(cases.length)
     expect((await stack().api('GET', '/v1/configurations')).json.items).toEqual([])

@@ -3,7 +3,7 @@ import { hosts, useStack } from '../support/stack.ts'
 
 async function until(look: () => Promise<boolean>): Promise<void> {
   for (const startedAt = Date.now(); !(await look());) {
-    if (Date.now() - startedAt > 30_000) throw new Error(`Not within 30 s: ${String(look)}`)
+    if (Date.now() - startedAt > 120_000) throw new Error(`Not within 120 s: ${String(look)}`)
     await new Promise((resolve) => setTimeout(resolve, 100))
   }
 }

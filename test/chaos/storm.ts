@@ -113,7 +113,11 @@ async function createScene(
   })
   endings.push(() => stack.stop())
   killer = new Killer(stack, crashes, random)
-  const db = createLibsql({ url: stack.sqld.url, token: stack.sqld.token })
+  const db = createLibsql({
+    url: stack.sqld.url,
+    token: stack.sqld.token,
+    requestTimeoutMs: 60_000,
+  })
   await db.batch([{ sql: effectsTable, values: [] }])
   const admin = clientOf(stack.adminKey)
   const tokens = createTokens(parseConfig(stack.env).tokenKeys, Date.now)

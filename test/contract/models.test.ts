@@ -12,8 +12,6 @@ import {
   modelReasoningOptions,
   reasoningTable,
   ReasoningEffort,
-  toApiModelId,
-  toOpencodeModelId,
 } from '../../src/contract/models.ts'
 
 const table = [
@@ -39,9 +37,7 @@ describe('the table', () => {
         spelling.toUpperCase(),
         ` ${spelling}\n`,
       ]) {
-        expect(parseModel(text)).toMatchObject({ id, provider, reasoning })
-        expect(toOpencodeModelId(text)).toBe(opencodeId)
-        expect(toApiModelId(text)).toBe(apiId)
+        expect(parseModel(text)).toMatchObject({ id, opencodeId, apiId, provider, reasoning })
       }
     }
   })
@@ -97,7 +93,7 @@ describe('unknown models', () => {
 
 describe('extra rows', () => {
   test('scripted is always there', () => {
-    expect(toOpencodeModelId('scripted')).toBe('litellm/scripted')
+    expect(parseModel('scripted').opencodeId).toBe('litellm/scripted')
   })
 
   test.each(['my.Model-1', 'litellm/my.Model-1', 'vendor/my-model'])('GANTRY_MODEL=%s', (name) => {

@@ -49,7 +49,10 @@ export async function startCrashes(): Promise<Crashes> {
   const kills = new Map<CrashPoint, number>()
   const ends = new Map<CrashPoint, string[]>()
   const aims = new Map<string, { aim: Aim; seen: number; killed: boolean }>()
-  const server = createServer((incoming, response) => void answer(incoming, response))
+  const server = createServer((incoming, response) => {
+    // Without an aim, or with the server closed, nobody waits for the answer any more.
+    answer(incoming, response).catch(() => void response.destroy())
+  })
   await new Promise<void>((done) => server.listen(0, '127.0.0.1', done))
   const { port } = server.address() as AddressInfo
 

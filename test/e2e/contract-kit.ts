@@ -18,7 +18,7 @@ export const api = (place: Place, method: string, path: string, body?: unknown):
   request(method, `${place.url}${path}`, place.adminKey, body)
 
 export const dbOf = (stack: Stack): Db =>
-  createLibsql({ url: stack.sqld.url, token: stack.sqld.token })
+  createLibsql({ url: stack.sqld.url, token: stack.sqld.token, requestTimeoutMs: 60_000 })
 
 export async function createConfiguration(
   place: Place,

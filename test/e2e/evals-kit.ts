@@ -1,5 +1,3 @@
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { script, type ScriptStep } from '../../local/model/scripted-model.ts'
 import type { EvalAttempt, EvalEvent, EvalRun } from '../../src/contract/eval-run.ts'
 import type { ResultRow } from '../../src/contract/eval-result.ts'
@@ -76,12 +74,4 @@ export function comparableRow({ result }: EvalAttempt): unknown {
     trace,
     calls: tool_calls?.map(({ durationMs: ____, timestamp: _____, id: ______, ...call }) => call),
   }
-}
-
-/** All files below a folder whose name ends so, with their texts. */
-export function filesBelow(folder: string, end: string): Map<string, string> {
-  const found = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((path) =>
-    path.endsWith(end),
-  )
-  return new Map(found.map((path) => [path, readFileSync(join(folder, path), 'utf8')]))
 }

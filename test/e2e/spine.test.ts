@@ -63,7 +63,11 @@ describe.each(hosts)('the spine on %s', (host) => {
     const { items: calls } = (await box.get('/calls')).json as { items: ToolCall[] }
     expect(calls).toMatchObject([{ tool: 'verify', state: 'settled', attempts: 1 }])
     expect(calls[0]?.response).toMatchObject({ success: true, data: { uploadedCount: 1 } })
-    const db = createLibsql({ url: stack().sqld.url, token: stack().sqld.token })
+    const db = createLibsql({
+      url: stack().sqld.url,
+      token: stack().sqld.token,
+      requestTimeoutMs: 60_000,
+    })
     const rows = await until('the row is settled in libSQL', 15_000, async () => {
       const found = await db.all<{ tool_name: string; status: string; attempts: number }>(
         'select tool_name, status, attempts from session_tool_invocations where session_id = ?',

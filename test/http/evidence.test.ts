@@ -51,9 +51,9 @@ describe('POST /v1/evidence/evaluate', () => {
     }
     const { status, body } = await evaluate(most)
     expect([status, body.error.details]).toMatchObject([400, [{ path: 'snapshotFiles' }]])
-    const startedAt = performance.now()
+    const before = process.threadCpuUsage()
     expect((await evaluate({ ...most, windows: windows(2) })).status).toBe(200)
-    expect(performance.now() - startedAt).toBeLessThan(2000)
+    expect(process.threadCpuUsage(before).user / 1000).toBeLessThan(2000)
   })
 
   test('[EVD20] [POL36] a large file counts in every window that it is one of', async () => {

@@ -214,7 +214,7 @@ test('[APR11] approval.requested says what a person decides on, and where to ans
       await app.settle()
       expect(receiver.at('/approvals')).toHaveLength(1)
     },
-    { timeout: 20_000 },
+    { timeout: 120_000 },
   )
   const [post] = receiver.at('/approvals')
   expect(post?.json).toMatchObject({

@@ -24,7 +24,8 @@ export async function until<T>(look: () => T | Promise<T>, ms = 8000): Promise<N
     const value = await look()
     if (value) return value
     // A busy machine gets more.
-    if (Date.now() - startedAt > ms * 4) throw new Error(`Not within ${ms} ms: ${look.toString()}`)
+    if (Date.now() - startedAt > Math.max(ms * 4, 120_000))
+      throw new Error(`Not within ${ms} ms: ${look.toString()}`)
     await sleep(20)
   }
 }

@@ -100,7 +100,7 @@ export function memoriesSuite(name: string, open: () => Db): void {
         for (let at = 0; at < 15; at += 1)
           await save(other, `Zebra ${at}`, at % 2 ? 'zebra '.repeat(50) : 'yak zebra yak')
       expect(await find('zebra yak', {}, [own])).toEqual(before)
-    }, 30_000)
+    })
 
     test('[MEM8] an import that fails at any statement leaves nothing, and again it is made once', async () => {
       const at = placeIn('org_import')

@@ -31,7 +31,8 @@ export type CaseName = keyof typeof cases
 /** What every SandboxProvider must do. */
 export function sandboxProviderSuite(suite: SandboxSuite): void {
   const { name, start, cannot = {}, patienceMs = 10_000 } = suite
-  const timeout = patienceMs * 6
+  // A busy machine gets more.
+  const timeout = Math.max(patienceMs * 6, 240_000)
   describe(`SandboxProvider: ${name}`, { timeout }, () => {
     let world: SandboxWorld
     beforeAll(async () => {

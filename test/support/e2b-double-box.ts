@@ -211,7 +211,7 @@ function cloneOf({ pid, cmd, args, input }: BoxProcess): Clone[] {
 
 /** Until the program itself runs: before, its start goes through a few others. */
 export async function entered({ pid, child }: BoxProcess): Promise<void> {
-  for (const until = Date.now() + 5000; child.exitCode === null && Date.now() < until;) {
+  for (const until = Date.now() + 60_000; child.exitCode === null && Date.now() < until;) {
     const [inner = 0] = innerPids(pid)
     const line = readLine(inner)
     const isOnTheWay = /^(env|setpriv)\0/.test(line) || line.includes('/.machine')

@@ -34,7 +34,7 @@ export function useEmptyLibsql(): Libsql {
   })
   return {
     server: () => server,
-    db: () => createLibsql({ url: server.url, token: server.token, requestTimeoutMs: 20_000 }),
+    db: () => createLibsql({ url: server.url, token: server.token, requestTimeoutMs: 120_000 }),
     readToken: () => mintSqldToken(loadKeys(stateDir).privateKey, 'ro'),
   }
 }

@@ -136,7 +136,7 @@ export async function until<T>(look: () => Promise<T | null | undefined | false>
   for (const startedAt = Date.now(); ;) {
     const found = await look()
     if (found) return found
-    if (Date.now() - startedAt > 60_000) throw new Error(`Not within 60 s: ${String(look)}`)
+    if (Date.now() - startedAt > 120_000) throw new Error(`Not within 120 s: ${String(look)}`)
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
 }

@@ -101,7 +101,11 @@ export async function openShared(name: string, start: () => Promise<Stack>): Pro
   // A test that has failed may have left it without them.
   await stack.sqld.start()
   await stack.worker.start()
-  const db = createLibsql({ url: stack.sqld.url, token: stack.sqld.token })
+  const db = createLibsql({
+    url: stack.sqld.url,
+    token: stack.sqld.token,
+    requestTimeoutMs: 60_000,
+  })
   const crypto = createWebCrypto(parseConfig(stack.env).sealKeys)
   const organisationId = await createOrganisation(db, crypto, Date.now(), 'test')
   const admin = { name: 'test', owner: 'local', scopes: ['admin' as const] }
@@ -114,7 +118,7 @@ function testStack(stack: Stack): TestStack {
     request(method, `${url ?? stack.url}${path}`, credential ?? stack.adminKey, body, headers)
   return {
     ...stack,
-    db: createLibsql({ url: stack.sqld.url, token: stack.sqld.token }),
+    db: createLibsql({ url: stack.sqld.url, token: stack.sqld.token, requestTimeoutMs: 60_000 }),
     api,
     async createSession(input = {}) {
       const { status, json, text } = await api('POST', '/v1/sessions', input)
@@ -175,7 +179,8 @@ export async function until<T>(look: () => T | Promise<T>, ms = 15_000): Promise
     const value = await look()
     if (value) return value as Truthy<T>
     // A busy machine gets more.
-    if (Date.now() - startedAt > ms * 3) throw new Error(`Not within ${ms} ms: ${String(look)}`)
+    if (Date.now() - startedAt > Math.max(ms * 3, 120_000))
+      throw new Error(`Not within ${ms} ms: ${String(look)}`)
     await new Promise((resolve) => setTimeout(resolve, 40))
   }
 }

@@ -465,7 +465,7 @@ describe('abilities that call others', () => {
     ])
   })
 
-  test('[ABL24] a child that asks makes its parent wait; a parent that is cancelled takes its child with it', async () => {
+  test('[ABL24] [ABL34] a child that asks makes its parent wait, who names it; a parent that is cancelled takes its child with it', async () => {
     await store('{ name: asks, description: d, steps: [{ id: x, run: "false", on_failure: ask }] }')
     await store(
       '{ name: parent, description: d, steps: [{ id: a, workflow: asks }, { id: b, run: "true" }] }',
@@ -477,6 +477,11 @@ describe('abilities that call others', () => {
     const record = await settled(id)
     expect((await host().ok('GET', `/v1/runs/${runId}`)).run.status).toBe('needs-human')
     const child = record.steps[0].subject
+    // Whoever looks at the parent sees where the word is wanted; looking with a wait does not last.
+    expect(record.waitsFor).toEqual([
+      { executionId: child, stepId: 'x', why: 'Exit code 1, expected 0', approvalId: null },
+    ])
+    expect((await ask('GET', `/v1/executions/${id}?wait=30`)).status).toBe('running')
     await ask('POST', `/v1/executions/${id}/cancel`, { reason: 'enough' })
     expect(await settled(child)).toMatchObject({ status: 'cancelled' })
     expect(await settled(id)).toMatchObject({

@@ -193,9 +193,42 @@ describe('a judging program', () => {
     expect([row.evaluator_results[0].misses, row.evaluator_results[0].score]).toEqual([[], 0.7])
     const [{ operation }] = asked as [Item]
     // What the candidate wrote is in the environment, never in the text of the command.
-    expect(operation.command).toBe(`printf '%s' "$EVAL_INPUT" | { python3 judge.py\n}`)
+    expect(operation.command).toBe(
+      `printf '%s' "$EVAL_INPUT" | { unset EVAL_INPUT\npython3 judge.py\n}`,
+    )
     expect(JSON.stringify(asked[0])).toContain('EVAL_INPUT')
   })
+
+  test.each([
+    ['print(1)', 0.7, []],
+    [
+      'print({"score": 1})',
+      0,
+      [
+        'Evaluator "code" failed: "tools/judge.py", which judges, is not as the case has it any more',
+      ],
+    ],
+  ])(
+    '[EVR20] a program that is a file of the case judges only as the case has it: %s',
+    async (found, score, misses) => {
+      const evaluators = [
+        { name: 'code', type: 'code_judge', command: "python3 './tools/judge.py' --strict" },
+      ]
+      const workspace = { files: { 'tools/judge.py': 'print(1)', 'other.py': 'x' } }
+      const target = { permissions: 'once' }
+      const run = await begin({ cases: [{ workspace, execution: { evaluators } }], target })
+      const session = await sessionOf(run.id)
+      await finish(session)
+      const read: string[] = []
+      const row = await carryOut(run.id, session, ({ operation }) => {
+        if (operation.operation === 'run') return report({ output: '{"score": 0.7}' })
+        read.push(operation.targetPath)
+        return report({ output: found })
+      })
+      expect([...new Set(read)]).toEqual(['tools/judge.py'])
+      expect([row.score, row.misses]).toEqual([score, misses])
+    },
+  )
 })
 
 describe('a run that is cancelled while a step is under way', () => {

@@ -1,7 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { AppError } from '../../src/contract/error.ts'
 import { toolsForMode, toolFileName } from '../../src/contract/tools.ts'
-import { createLibsql } from '../../src/adapters/libsql.ts'
 import { type HostSession, useHost } from '../support/host.ts'
 import { useLibsql } from '../support/libsql.ts'
 
@@ -9,7 +8,7 @@ const libsql = useLibsql()
 /** The next read of memories gets no answer, though what was written before it is there. */
 let failsNext = false
 const db = () => {
-  const real = createLibsql({ url: libsql.server().url, token: libsql.server().token })
+  const real = libsql.db()
   return {
     all: <T extends object>(...given: Parameters<typeof real.all>): Promise<T[]> => {
       if (!failsNext || !given[0].includes('from memories')) return real.all<T>(...given)

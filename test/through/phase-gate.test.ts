@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { AppError } from '../../src/contract/error.ts'
-import { createLibsql } from '../../src/adapters/libsql.ts'
 import { type HostSession, useHost } from '../support/host.ts'
 import { useLibsql } from '../support/libsql.ts'
 
@@ -13,7 +12,7 @@ let isWithoutPhases = false
 let looks = 0
 const away = (): Promise<never> => Promise.reject(new AppError('storage_unavailable', 'Away'))
 const db = () => {
-  const real = createLibsql({ url: libsql.server().url, token: libsql.server().token })
+  const real = libsql.db()
   return {
     all: <T extends object>(...given: Parameters<typeof real.all>): Promise<T[]> => {
       if (given[0].includes('select distinct change, phase from phase_artifacts')) looks += 1

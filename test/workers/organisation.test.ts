@@ -39,7 +39,7 @@ const claim = (sessionId: string, more: Partial<SandboxClaim> = {}): SandboxClai
 const alarmOf = (stub: Stub) => runInDurableObject(stub, (_, state) => state.storage.getAlarm())
 
 async function until<T>(look: () => Promise<T | false>): Promise<T> {
-  for (let tries = 0; tries < 500; tries++) {
+  for (let tries = 0; tries < 6000; tries++) {
     const value = await look()
     if (value) return value
     await scheduler.wait(20)

@@ -55,7 +55,7 @@ const rows = (stub: Stub, query: string) =>
   runInDurableObject(stub, (_, state) => state.storage.sql.exec(query).toArray())
 
 async function until<T>(look: () => Promise<T>): Promise<T> {
-  for (let tries = 0; tries < 500; tries++) {
+  for (let tries = 0; tries < 6000; tries++) {
     const value = await look()
     if (value) return value
     await scheduler.wait(20)

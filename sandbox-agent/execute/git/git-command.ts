@@ -17,7 +17,7 @@ import { runSiteFolder } from '../run/site.ts'
 type Walls = Pick<Run, 'held' | 'plan' | 'stop'>
 
 /** A git command over the workspace as it is, or, if it changes something, over a checkout of the attempt's own. */
-export async function runGit(
+export async function runGitCommand(
   repository: Repository,
   attemptId: string,
   args: readonly string[],

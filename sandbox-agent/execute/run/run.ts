@@ -71,7 +71,7 @@ function enforcedOn({ held, plan }: Run): Enforcement[] {
 }
 
 function innerScript(run: Run): string {
-  const { site, folder, environment, command, attemptId, apart = false, looksFor } = run
+  const { site, folder, environment, attemptId, apart = false, looksFor } = run
   const marks = { ...site.marks, [attemptMark]: attemptId }
   const exports = Object.entries({ ...environment, ...marks }).map(([name, value]) => {
     if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name))
@@ -83,13 +83,24 @@ function innerScript(run: Run): string {
     `cd -- ${quoteForEnclosure(folder)} || exit 126`,
     'unset OLDPWD',
     // As a child: the first process of a namespace hears no signal that it has not asked for.
-    `${shellPath()} -c ${quoteForEnclosure(command)} ${apart ? '2>&4' : '2>&1'} 3<&- 4>&- 5>&-`,
+    `${childOf(run)} ${apart ? '2>&4' : '2>&1'} 3<&- 4>&- 5>&-`,
     'code=$?',
     ...(looksFor === undefined
       ? []
       : [`[ ! -e ${quoteForEnclosure(looksFor)} ] || echo found >&5`]),
     'exit $code',
   ].join('\n')
+}
+
+/** The kernel gives no program a word or a variable that is longer. */
+const maxWordBytes = 120 * 1024
+
+/** What is too long for a program of its own is read by this shell, which needs no words for it. */
+function childOf({ command, environment }: Run): string {
+  const words = [command, ...Object.entries(environment).map(([name, value]) => `${name}=${value}`)]
+  return words.every((word) => Buffer.byteLength(word) <= maxWordBytes)
+    ? `${shellPath()} -c ${quoteForEnclosure(command)}`
+    : `(eval ${quoteForEnclosure(command)})`
 }
 
 /** Follows one child to its end, and ends it if it takes too much of anything. */

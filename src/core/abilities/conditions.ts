@@ -240,8 +240,9 @@ export function conditionHolds(condition: Condition, known: Known): boolean {
 
 function valueOf(operand: Operand, { inputs, steps }: Known): unknown {
   if (operand.kind === 'literal') return operand.value
-  if (operand.kind === 'input') return inputs[operand.name] ?? null
-  const step = steps[operand.step]
+  if (operand.kind === 'input')
+    return Object.hasOwn(inputs, operand.name) ? (inputs[operand.name] ?? null) : null
+  const step = Object.hasOwn(steps, operand.step) ? steps[operand.step] : undefined
   return step === undefined ? null : operand.kind === 'status' ? step.status : step.output.trim()
 }
 

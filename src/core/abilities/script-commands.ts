@@ -45,7 +45,7 @@ export const evaluatesAssignments = ([name = '', ...words]: readonly string[]): 
 const baseName = (word: string): string => word.slice(word.lastIndexOf('/') + 1)
 
 /** May the word at this place of a command hold a value: it is passed on, and not read as code. */
-export function commandTakesData(
+export function scriptCommandTakesData(
   names: readonly string[],
   at: number,
   isValue: (word: string) => boolean,

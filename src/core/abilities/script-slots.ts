@@ -13,7 +13,7 @@ import {
   beforeRunner,
   evaluatesAssignments,
   isCodeVariable,
-  commandTakesData,
+  scriptCommandTakesData,
   commandReadsCode,
   commandRunsInput,
 } from './script-commands.ts'
@@ -30,11 +30,18 @@ type Quoting =
   | { kind: 'bare' }
   | { kind: 'double' }
   | { kind: 'single' }
-  | { kind: 'document'; quoted: boolean; end: string; tabs: boolean }
+  | ({ kind: 'document'; quoted: boolean } & DocumentEnd)
+
+interface DocumentEnd {
+  end: string
+  tabs: boolean
+}
 
 interface Slot {
   reference: Reference
   quoting: Quoting
+  /** The here-documents that it stands in, also by way of substitutions: their ends are found before anything else is read. */
+  documents: readonly DocumentEnd[]
   /** As it was written. */
   text: string
 }
@@ -62,13 +69,14 @@ export function readScriptSlots(source: string): ReadScript {
     }
   if (script.bodies.size > 0 && placeholders.length > 0)
     return { problems: ['The script is too long for values to be put into it'] }
-  const found = new Map<string, Quoting>()
+  const found = new Map<string, FoundSlot>()
   const seeker = new Seeker(marks, found)
   for (const statement of script.statements) seeker.visit(statement)
   const problems = placeholders
     .filter(
       (_, at) =>
-        !found.has(marks[at] ?? '') || isEscaped(texts[at] ?? '', found.get(marks[at] ?? '')),
+        !found.has(marks[at] ?? '') ||
+        isEscaped(texts[at] ?? '', found.get(marks[at] ?? '')?.quoting),
     )
     .map(
       ({ text }) =>
@@ -78,7 +86,7 @@ export function readScriptSlots(source: string): ReadScript {
   const slots = placeholders.map(({ reference, text }, at) => ({
     reference,
     text,
-    quoting: found.get(marks[at] ?? '') ?? { kind: 'bare' as const },
+    ...(found.get(marks[at] ?? '') ?? { quoting: { kind: 'bare' as const }, documents: [] }),
   }))
   return { texts, slots }
 }
@@ -104,12 +112,15 @@ function isEscaped(before: string, quoting: Quoting | undefined): boolean {
   return !isLiteral && /(?:^|[^\\])(?:\\\\)*\\$/.test(before)
 }
 
+type FoundSlot = Pick<Slot, 'quoting' | 'documents'>
+
 /** Finds the marks of a script, where each of them may stand. What it does not visit is refused. */
 class Seeker {
   readonly #marks: readonly string[]
-  readonly #found: Map<string, Quoting>
+  readonly #found: Map<string, FoundSlot>
+  #documents: readonly DocumentEnd[] = []
 
-  constructor(marks: readonly string[], found: Map<string, Quoting>) {
+  constructor(marks: readonly string[], found: Map<string, FoundSlot>) {
     this.#marks = marks
     this.#found = found
   }
@@ -160,7 +171,8 @@ class Seeker {
     const names = [command.name?.value ?? '', ...words.map(({ value }) => value)]
     for (const part of [...command.prefix, ...command.suffix]) {
       if (part.type === 'Word') {
-        if (commandTakesData(names, words.indexOf(part) + 1, this.#beginsWithMark)) this.#word(part)
+        if (scriptCommandTakesData(names, words.indexOf(part) + 1, this.#beginsWithMark))
+          this.#word(part)
       } else if (part.type === 'Assignment') {
         if (!evaluatesAssignments(names) && !isCodeVariable(part.name)) this.#assigned(part.value)
       } else this.#redirect(part, names)
@@ -194,12 +206,16 @@ class Seeker {
 
   #document({ body, delimiter, operator }: HereDoc): void {
     const { value = '', quoted = false } = delimiter ?? {}
-    const quoting: Quoting = { kind: 'document', quoted, end: value, tabs: operator === '<<-' }
-    if (body.parts === undefined) return this.#note(body.text, quoting)
-    for (const part of body.parts) {
+    const end = { end: value, tabs: operator === '<<-' }
+    const quoting: Quoting = { kind: 'document', quoted, ...end }
+    const around = this.#documents
+    this.#documents = [...around, end]
+    if (body.parts === undefined) this.#note(body.text, quoting)
+    for (const part of body.parts ?? []) {
       if (part.type === 'Literal') this.#note(part.text, quoting)
       else this.#part(part)
     }
+    this.#documents = around
   }
 
   #word(word: Word): void {
@@ -231,7 +247,9 @@ class Seeker {
   }
 
   #note(text: string, quoting: Quoting): void {
-    for (const mark of this.#marks) if (text.includes(mark)) this.#found.set(mark, quoting)
+    const documents = this.#documents
+    for (const mark of this.#marks)
+      if (text.includes(mark)) this.#found.set(mark, { quoting, documents })
   }
 }
 
@@ -268,8 +286,8 @@ export function fillScriptSlots(
       }
     script += quoted(value, quoting) + (texts[at + 1] ?? '')
   }
-  const broken = slots.find(
-    ({ quoting }) => quoting.kind === 'document' && !keepsEnd(slots, texts, filling, quoting),
+  const broken = slots.find(({ documents }) =>
+    documents.some((document) => !keepsEnd(slots, texts, filling, document)),
   )
   if (broken)
     return {
@@ -299,7 +317,7 @@ function keepsEnd(
   slots: readonly Slot[],
   texts: readonly string[],
   filling: Filling,
-  { end, tabs }: Extract<Quoting, { kind: 'document' }>,
+  { end, tabs }: DocumentEnd,
 ): boolean {
   const count = (lines: string[]) =>
     lines.filter((line) => (tabs ? line.replace(/^\t+/, '') : line) === end).length

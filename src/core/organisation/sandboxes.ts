@@ -8,7 +8,7 @@ import {
   type SandboxClaim,
   type SandboxesApi,
 } from './record/api.ts'
-import { connectedWithoutEnding, hearEnding } from './firewall/endings.ts'
+import { connectedWithoutEnding, hearSandboxEnding } from './firewall/endings.ts'
 import type { OrganisationKernel } from './record/kernel.ts'
 import type { Shutdown } from './shutdown.ts'
 
@@ -27,7 +27,7 @@ export function createSandboxes(
         kernel.commit((sql, now) => connectedWithoutEnding(sql, now, sessionId, generation)),
       ended: async (sessionId, generation, end) =>
         kernel.commit((sql, now) =>
-          hearEnding(kernel.ports, sql, now, { sessionId, generation, end }),
+          hearSandboxEnding(kernel.ports, sql, now, { sessionId, generation, end }),
         ),
     },
   }

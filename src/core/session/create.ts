@@ -1,3 +1,4 @@
+import { ownedId } from '../../contract/ids.ts'
 import { appendEvent } from './log/events.ts'
 import { AppError } from '../../contract/error.ts'
 import { deriveMode } from '../../contract/mode.ts'
@@ -5,7 +6,6 @@ import { type Model, parseModel, modelReasoningOptions } from '../../contract/mo
 import type { ProviderName } from '../../contract/session.ts'
 import type { CreateSession } from './record/record.ts'
 import type { Crypto, Sql } from '../ports.ts'
-import { ownedId } from './runs/rows.ts'
 import { saveSpendingLimits } from './budget/spending.ts'
 import { saveAttemptTerms } from './record/attempt-terms.ts'
 import { budgetMustHavePrice } from './budget/budget.ts'

@@ -3,10 +3,11 @@ import type { SessionCreate } from '../../contract/session.ts'
 import {
   type ConfigurationKey,
   loadConfiguration,
+  loadSealedConfigurationToken,
 } from '../registry/configurations/configurations.ts'
 import { type Limited, mustMayUsePlace } from '../registry/place.ts'
 import { strict } from '../policy/builtin-policy.ts'
-import { parseInjection } from '../registry/configurations/secrets.ts'
+import { loadSealedSecrets } from '../registry/configurations/secrets.ts'
 import { loadPolicyFor } from '../registry/policies/policies.ts'
 import type { Crypto, Db } from '../ports.ts'
 import type { CreateSession, SessionConfiguration } from '../session/record/record.ts'
@@ -99,7 +100,7 @@ async function prepareOwn(
     )
   }
   const [secrets, policy] = await Promise.all([
-    loadSealed(db, organisationId, configurationId),
+    loadSecrets(db, key),
     policyOf(db, organisationId, configuration.project),
   ])
   return { configuration, secrets, policy, warmPoolSize }
@@ -114,11 +115,6 @@ async function loadForSession(
   key: ConfigurationKey,
 ): Promise<{ configuration: SessionConfiguration; warmPoolSize: number }> {
   const found = await loadConfiguration(db, key)
-  const rows = await db.all<{ token: string | null }>(
-    'select repository_token as token from configurations where organisation_id = ? and id = ?',
-    key.organisationId,
-    key.configurationId,
-  )
   const configuration = {
     id: found.id,
     project: found.project,
@@ -126,7 +122,7 @@ async function loadForSession(
     repository: found.repository && {
       url: found.repository.url,
       ref: found.repository.ref,
-      token: rows[0]?.token ?? null,
+      token: await loadSealedConfigurationToken(db, key),
     },
     defaultModel: found.defaultModel,
     trustProjectConfig: found.trustProjectConfig,
@@ -136,21 +132,13 @@ async function loadForSession(
   return { configuration, warmPoolSize: found.warmPool.size }
 }
 
-/** Still sealed. The configuration's own value hides the organisation's of the same name: '' sorts first. */
-async function loadSealed(
+async function loadSecrets(
   db: Db,
-  organisationId: string,
-  configurationId: string,
+  { organisationId, configurationId }: ConfigurationKey,
 ): Promise<SealedValue[]> {
-  const rows = await db.all<{ name: string; sealed: string; inject: string | null }>(
-    `select name, sealed, inject from secrets where organisation_id = ? and configuration_id in ('', ?)
-     order by name, configuration_id`,
-    organisationId,
-    configurationId,
-  )
-  const byName = new Map(rows.map((row) => [row.name, row]))
-  return Array.from(byName.values(), ({ name: key, sealed, inject }) => ({
+  const secrets = await loadSealedSecrets(db, organisationId, configurationId)
+  return secrets.map(({ name: key, sealed, inject }) => ({
     ...{ key, sealed, kind: 'secret' as const },
-    ...(inject !== null && { inject: parseInjection(inject) }),
+    ...(inject !== null && { inject }),
   }))
 }

@@ -1,3 +1,4 @@
+import { sessionIdOfOwned } from '../../contract/ids.ts'
 import type { OpenAPIHono } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import type { Caller, SandboxCaller } from '../../core/session/record/caller.ts'
@@ -29,5 +30,5 @@ export function contextSessionId(c: AppContext): string | undefined {
   const sessionId = c.req.param('sessionId')
   if (sessionId !== undefined) return sessionId
   const id = owned.map((name) => c.req.param(name)).find(Boolean)
-  return id && `ses_${id.slice(4, 34)}`
+  return id && sessionIdOfOwned(id)
 }

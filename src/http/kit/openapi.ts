@@ -57,14 +57,6 @@ export const IdempotencyHeader = z.object({
   'idempotency-key': CallerKey.optional().describe('The same key gives the same answer, once'),
 })
 
-/** Routes without a guard. Anything else must be in the document, with its guard. */
-export const publicPaths = [
-  '/healthz',
-  '/readyz',
-  '/openapi.json',
-  '/.well-known/gantry-keys.json',
-] as const
-
 export function addOpenapiRoute(app: App): void {
   app.openAPIRegistry.registerComponent('securitySchemes', 'apiKey', {
     type: 'http',

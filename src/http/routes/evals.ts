@@ -1,3 +1,4 @@
+import { sessionIdOfOwned } from '../../contract/ids.ts'
 import { AppError } from '../../contract/error.ts'
 import * as compareSchemas from '../../contract/eval-compare.ts'
 import { EvalCompare, EvalCompared } from '../../contract/eval-compare.ts'
@@ -54,7 +55,7 @@ export const evalRoutes = [
     answers: ok(EvalFromRunMade, 'An eval file with one case'),
     refuses: ['not_found', 'wrong_state', 'too_large', 'storage_unavailable'],
     async answer({ deps, caller, body }) {
-      const sessionId = `ses_${body.runId.slice(4, 34)}`
+      const sessionId = sessionIdOfOwned(body.runId)
       if (!(await deps.ids.check(sessionId))) throw new AppError('not_found', 'No such run')
       const textOf = (bytes: Uint8Array) => decoder.decode(bytes)
       return makeEvalCase({ ...deps, session: deps.session(sessionId), textOf }, caller, body)

@@ -59,6 +59,21 @@ describe('reading an ability', () => {
 
   test.each<[string, string, string, AbilityProblem['code'], number]>([
     ['no step', 'name: x\ndescription: d\nsteps: []\n', 'steps', 'SCHEMA_ERROR', 3],
+    [
+      'a step that is nothing',
+      'name: x\ndescription: d\nsteps: [~]\n',
+      'steps.0',
+      'SCHEMA_ERROR',
+      3,
+    ],
+    [
+      'a step that is a text',
+      'name: x\ndescription: d\nsteps: [a]\n',
+      'steps.0',
+      'SCHEMA_ERROR',
+      3,
+    ],
+    ['no name and no path', `description: d\nsteps:\n${step()}`, 'name', 'SCHEMA_ERROR', 1],
     ['no description', `name: x\nsteps:\n${step()}`, 'description', 'SCHEMA_ERROR', 1],
     [
       'a name in capitals',
@@ -228,6 +243,13 @@ describe('reading an ability', () => {
       'a hook that speaks of outputs before',
       ability(step(), 'hooks: { before: ["echo {{steps.a.output}}"] }\n'),
       'hooks.before.0',
+      'UNKNOWN_PLACEHOLDER',
+      3,
+    ],
+    [
+      'a hook that speaks of no input after',
+      ability(step(), 'hooks: { after: ["echo {{steps.a.output}} {{inputs.none}}"] }\n'),
+      'hooks.after.0',
       'UNKNOWN_PLACEHOLDER',
       3,
     ],

@@ -45,6 +45,7 @@ const table: Record<string, string> = {
   invalid: '......... .........',
   webfetch: 'xxxx..xxx .........',
   websearch: 'xxxx..xxx .........',
+  codesearch: 'xxxx..xxx .........',
   todowrite: 'xxxx..xxx .........',
   question: 'xxxx..xxx .........',
   skill: 'xxxx..xxx .........',

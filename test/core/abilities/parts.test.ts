@@ -18,6 +18,7 @@ describe('conditions', () => {
     count: { type: 'number' },
     dry: { type: 'boolean' },
     list: { type: 'array' },
+    map: { type: 'object' },
     'with-hyphen': { type: 'string' },
   } as const
   const steps = new Set(['unit-tests', 'later'])
@@ -81,6 +82,10 @@ describe('conditions', () => {
     ['inputs.env.length == 1', /^Cannot read "inputs\.env\.length"/],
     ['steps.a.error == "x"', /^Cannot read "steps\.a\.error"/],
     ['env == "x"', /^Cannot read "env"/],
+    ['runs.a.status == "failed"', /^Cannot read "runs\.a\.status"/],
+    ['steps.a.status.b == "failed"', /^Cannot read "steps\.a\.status\.b"/],
+    ['steps.a == "failed"', /^Cannot read "steps\.a"/],
+    ['inputs.env "==" "x"', 'Did not expect "==" at character 12 of the condition'],
     ['process.exit()', /^Cannot read "process\.exit"/],
     ['inputs.count + 1 == 2', 'Cannot read "+ 1 == 2" at character 14 of the condition'],
     ['always()', /^Cannot read "always"/],
@@ -105,6 +110,7 @@ describe('conditions', () => {
     ['inputs.env > 3', '">" compares numbers'],
     ['inputs.count contains "3"', '"contains" compares texts'],
     ['inputs.list == "a"', 'Lists and objects cannot be compared'],
+    ['inputs.map == "a"', 'Lists and objects cannot be compared'],
     ['inputs.env', 'Expected a comparison, or an input that is true or false'],
     ['"text"', 'Expected a comparison, or an input that is true or false'],
   ])('[ABL9] %s is refused where it stands', (source, problem) => {

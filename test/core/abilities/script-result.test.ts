@@ -69,8 +69,16 @@ test.each([
     [],
   ],
   ['npm test', 'npm test', [], []],
+  ['source scripts/a.sh', 'source "$ABILITY_DIR"/scripts/a.sh', ['scripts/a.sh'], []],
+  ['node -r x scripts/a.sh', 'node -r x scripts/a.sh', [], []],
 ])('[ABL33] %s', (script, filled, pinned, notPinned) => {
   expect(pinPaths(script, ['ability.yaml', 'scripts/a.sh'])).toEqual({
     ...{ script: filled, pinned, notPinned },
   })
+})
+
+test('[ABL33] the folder is written out where that is a plain word, and named where it is not', () => {
+  const filled = (folder: string) => pinPaths('sh a/b.sh', ['a/b.sh'], folder).script
+  expect(filled('/c/abilities/0f')).toBe('sh /c/abilities/0f/a/b.sh')
+  expect(filled('/my folder/$(id)')).toBe('sh "$ABILITY_DIR"/a/b.sh')
 })

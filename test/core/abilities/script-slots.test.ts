@@ -164,6 +164,9 @@ describe('values in scripts', () => {
 
   test.each([
     ['the name of a program', '{{inputs.x}} --help'],
+    ...['sudo', 'env A=b', 'nohup', 'nice -n 5', 'timeout 5s', 'xargs', 'exec', 'time', '!'].map(
+      (wrapper) => [`the program behind ${wrapper}`, `${wrapper} {{inputs.x}} a`],
+    ),
     ['an escaped place', 'echo \\{{inputs.x}}'],
     ['an escaped place in quotes', 'echo "\\{{inputs.x}}"'],
     ['after a dollar sign', 'echo ${{inputs.x}}'],
@@ -270,6 +273,45 @@ describe('values in scripts', () => {
     expect(fillScriptSlots(joined, filling('F'))).toHaveProperty('problem')
     expect(fillScriptSlots(joined, filling('G'))).toHaveProperty('script')
     expect(fillScriptSlots(plain, filling('a\u0000b'))).toHaveProperty('problem')
+  })
+
+  test.each([
+    ['bare', 'cat <<EOF\n$(echo {{inputs.x}})\nEOF\n'],
+    ['in quotes', 'cat <<EOF\n$(echo "{{inputs.x}}")\nEOF\n'],
+    ['after tabs', 'cat <<-EOF\n\t$(echo {{inputs.x}})\n\tEOF\n'],
+    ['in another document', 'cat <<EOF\n$(cat <<END\n{{inputs.x}}\nEND\n)\nEOF\n'],
+  ])(
+    '[ABL12] nor may one that is in a substitution of a here-document end it (%s)',
+    (_, source) => {
+      const script = readScriptSlots(source)
+      if ('problems' in script) throw new Error(script.problems.join())
+      const value = 'a\nEOF\ntouch x #'
+      expect(fillScriptSlots(script, filling(value))).toEqual({
+        problem: expect.stringContaining('the end of the here-document'),
+      })
+      expect(fillScriptSlots(script, filling('a EOF b'))).toHaveProperty('script')
+    },
+  )
+
+  test('[ABL12] a secret is named by its variable, by the quoting of its place, and refused where nothing is replaced', () => {
+    const named = (source: string) => {
+      const script = readScriptSlots(source)
+      if ('problems' in script) throw new Error(script.problems.join())
+      const filled = fillScriptSlots(script, filling('hunter2'), new Map([['x', 'S_1']]))
+      expect(JSON.stringify(filled)).not.toContain('hunter2')
+      return 'script' in filled ? filled.script : filled.problem
+    }
+    expect(named('a -{{inputs.x}}')).toBe('a -"${S_1}"')
+    expect(named('a "b {{inputs.x}}"')).toBe('a "b ${S_1}"')
+    expect(named("a 'b {{inputs.x}}'")).toBe(`a 'b '"\${S_1}"''`)
+    expect(named('a <<E\n{{inputs.x}}\nE\n')).toBe('a <<E\n${S_1}\nE\n')
+    expect(named("a <<'E'\n{{inputs.x}}\nE\n")).toMatch(/cannot stand in a quoted here-document/)
+  })
+
+  test('[ABL12] a text that looks like what stands for a value while it is read is left as it is', () => {
+    expect(fill('echo GantrySlot0z GantrySlotQ {{inputs.x}}', 'v')).toBe(
+      "echo GantrySlot0z GantrySlotQ 'v'",
+    )
   })
 
   test('[ABL12] texts in braces that name nothing stay, and a script without placeholders is never changed', () => {

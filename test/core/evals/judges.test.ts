@@ -215,6 +215,26 @@ describe('[EVAL16] a judge that is a program', () => {
     })
   })
 
+  test('of a long trace it gets every call, the longest outputs cut at head and tail, and the answer whole', () => {
+    const calls = Array.from({ length: 500 }, (_, at) => ({
+      ...{ tool: 'read', input: { at }, output: `${at}:${'x'.repeat(20_000)}:${at}` },
+    }))
+    const inputOf = (response: ReturnType<typeof answered>) => {
+      const [request] = scoreRequests({ ...subject, response })
+      const text = request?.kind === 'code_judge' ? request.input : ''
+      expect(text.length).toBeLessThanOrEqual(500_000)
+      return JSON.parse(text)
+    }
+    const long = 'a'.repeat(100_000)
+    const { tool_calls: cut, candidate_answer: whole } = inputOf(answered(long, calls))
+    expect([cut.length, whole]).toEqual([500, long])
+    expect(cut[499]).toMatchObject({ tool: 'read', input: { at: 499 } })
+    expect(cut[499].output).toMatch(/^499:x+\n… \d+ characters left out …\nx+:499$/)
+    // Where even that is too much, what was called.
+    const wide = calls.map((call) => ({ ...call, input: { text: 'y'.repeat(2000) } }))
+    expect(inputOf(answered(long, wide)).tool_calls[499]).toEqual({ tool: 'read' })
+  })
+
   test.each([
     ['its answer counts', judged(0, '{"score": 1, "hits": ["h"]}'), 1, []],
     ['no JSON', judged(0, 'ok'), 0, [expect.stringMatching('The code judge gave no usable')]],

@@ -67,7 +67,7 @@ const withStray = () => {
 
 async function until(look: () => boolean | Promise<boolean>): Promise<void> {
   for (const startedAt = Date.now(); !(await look());) {
-    if (Date.now() - startedAt > 15_000) throw new Error(`Not within 15 s: ${String(look)}`)
+    if (Date.now() - startedAt > 120_000) throw new Error(`Not within 120 s: ${String(look)}`)
     await new Promise((resolve) => setTimeout(resolve, 10))
   }
 }

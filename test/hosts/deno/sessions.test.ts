@@ -71,7 +71,7 @@ const create = (sessions: LocalSessions, sessionId: string, input: object = {}) 
 
 async function until(look: () => boolean | Promise<boolean>): Promise<void> {
   for (const startedAt = Date.now(); !(await look());) {
-    if (Date.now() - startedAt > 10_000) throw new Error(`Not within 10 s: ${String(look)}`)
+    if (Date.now() - startedAt > 120_000) throw new Error(`Not within 120 s: ${String(look)}`)
     await new Promise((resolve) => setTimeout(resolve, 10))
   }
 }

@@ -20,7 +20,7 @@ describe('an agent', { timeout: 240_000 }, () => {
   it('[EXEC25] says what it enforces when it is ready, and carries out and merges over the link', async () => {
     const { site, git, uploads, start, send, resultOf, readies, left } = await startAgent()
     const agent = start()
-    await vi.waitFor(() => expect(readies()).toHaveLength(1), 30_000)
+    await vi.waitFor(() => expect(readies()).toHaveLength(1), 120_000)
     expect(readies()[0]).toMatchObject({ enforces: expect.arrayContaining(['time', 'real-path']) })
     send('c1', 'execute', bodyOf('run', { command: 'echo told; sleep 90 &' }, 'process-sandbox'))
     expect(await resultOf('c1')).toMatchObject({
@@ -37,22 +37,22 @@ describe('an agent', { timeout: 240_000 }, () => {
     expect(git('show', 'HEAD:x')).toBe('x')
     expect(existsSync(join(site.workspace, 'x'))).toBe(true)
     send('c4', 'stop', { reason: 'test' })
-    await vi.waitFor(() => expect(agent.exitCode).toBe(0), 30_000)
+    await vi.waitFor(() => expect(agent.exitCode).toBe(0), 120_000)
     expect(left()).toEqual([])
   })
 
   it('[EXEC22] killed in the middle of an operation its successor says so, and nothing runs on', async () => {
     const { site, start, send, resultOf, readies, left } = await startAgent()
     const first = start()
-    await vi.waitFor(() => expect(readies()).toHaveLength(1), 30_000)
+    await vi.waitFor(() => expect(readies()).toHaveLength(1), 120_000)
     send('c1', 'execute', bodyOf('run', { command: 'touch begun; sleep 91' }, 'process-sandbox'))
-    await vi.waitFor(() => expect(existsSync(join(site.workspace, 'begun'))).toBe(true), 30_000)
+    await vi.waitFor(() => expect(existsSync(join(site.workspace, 'begun'))).toBe(true), 120_000)
     first.kill('SIGKILL')
     start()
     expect(await resultOf('c1')).toMatchObject({ ok: true, data: { status: 'unknown' } })
     const isOfOperation = (pid: number) =>
       readFileSync(`/proc/${pid}/cmdline`).includes('sleep\x0091')
-    await vi.waitFor(() => expect(left().filter(isOfOperation)).toEqual([]), 30_000)
+    await vi.waitFor(() => expect(left().filter(isOfOperation)).toEqual([]), 120_000)
     send('c2', 'execute', bodyOf('run', { command: 'echo again' }, 'process-sandbox'))
     expect(await resultOf('c2')).toMatchObject({ data: { output: 'again\n' } })
   })

@@ -83,7 +83,7 @@ describe('an attempt', { timeout: 240_000 }, () => {
     const command = 'echo x >> count; sleep 80; echo x >> count'
     const body = bodyOf('run', { command }, 'process-sandbox')
     const child = host(body)
-    await vi.waitFor(() => expect(count()).toBe(1), 30_000)
+    await vi.waitFor(() => expect(count()).toBe(1), 120_000)
     child.kill('SIGKILL')
     await ended(child)
     expect(left().length).toBeGreaterThan(0)
@@ -133,7 +133,7 @@ describe('an attempt', { timeout: 240_000 }, () => {
     const body = bodyOf('run', { command }, 'git-worktree')
     const child = host(body)
     const begun = join(site.home, '.gantry-worktrees', body.attemptId, 'files', 'begun')
-    await vi.waitFor(() => expect(existsSync(begun)).toBe(true), 30_000)
+    await vi.waitFor(() => expect(existsSync(begun)).toBe(true), 120_000)
     child.kill('SIGKILL')
     await ended(child)
     expect(await redeliver(body)).toMatchObject({ status: 'unknown' })

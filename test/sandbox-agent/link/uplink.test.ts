@@ -111,7 +111,10 @@ describe('the uplink', () => {
     uplink.sendResult('one', { ok: true, data: {} })
     gate.open('trn_1')
     const askId = 'ask_00000000000000000000'
-    const answer = gate.ask({ askId, tool: 'bash', callId: 'c', sessionID: 's', input: {} }, 5000)
+    const answer = gate.ask(
+      { askId, tool: 'bash', callId: 'c', sessionID: 's', input: {} },
+      240_000,
+    )
     await expect.poll(() => count('ask')).toBe(1)
     expect(seen.find(({ t }) => t === 'ask')).toMatchObject({ askId, turnId: 'trn_1' })
     last()?.cut()
@@ -182,7 +185,7 @@ describe('the uplink', () => {
     const { uplink, fenced, state } = await setUp({ isFenced: async () => true })
     state.refuse = true
     uplink.start()
-    await expect.poll(() => fenced, { timeout: 5000 }).toHaveLength(1)
+    await expect.poll(() => fenced, { timeout: 120_000 }).toHaveLength(1)
     expect(state.opened).toBe(3)
   })
 

@@ -22,7 +22,7 @@ it(
       return found
     }
     agent.start()
-    await vi.waitFor(() => expect(agent.readies()).toHaveLength(1), 30_000)
+    await vi.waitFor(() => expect(agent.readies()).toHaveLength(1), 120_000)
 
     send('trn_1', 'prompt', prompt(1))
     expect(await resultOf('trn_1')).toMatchObject({ ok: true, data: { sent: true, beats: true } })

@@ -44,8 +44,9 @@ describe('what OpenCode itself asks', () => {
     ])
     expect(replies()).toEqual([])
     gate.answer(asks[0]!.askId, { decision, reason: 'The target says so' })
-    await vi.waitFor(() =>
-      expect(replies()).toEqual([['POST', '/permission/per_1/reply', { reply }]]),
+    await vi.waitFor(
+      () => expect(replies()).toEqual([['POST', '/permission/per_1/reply', { reply }]]),
+      120_000,
     )
   })
 
@@ -56,7 +57,7 @@ describe('what OpenCode itself asks', () => {
     expect(asks).toHaveLength(2)
     gate.answer(asks[1]!.askId, { decision: 'allow', reason: '' })
     gate.answer(asks[0]!.askId, { decision: 'deny', reason: '' })
-    await vi.waitFor(() => expect(replies()).toHaveLength(2))
+    await vi.waitFor(() => expect(replies()).toHaveLength(2), 120_000)
     expect(replies()).toEqual(
       expect.arrayContaining([
         ['POST', '/permission/per_1/reply', { reply: 'reject' }],
@@ -69,7 +70,7 @@ describe('what OpenCode itself asks', () => {
     const { gate, permissions, replies } = await asking()
     permissions.hear(event('per_1'))
     gate.close('The turn has ended')
-    await vi.waitFor(() => expect(replies()).toHaveLength(1))
+    await vi.waitFor(() => expect(replies()).toHaveLength(1), 120_000)
     expect(replies()[0]?.[2]).toEqual({ reply: 'reject' })
   })
 })

@@ -99,7 +99,10 @@ export class AttemptSandbox {
         case 'command':
           return await this.#command(given, session, request)
         case 'code_judge':
-          return await this.#command(given, session, request)
+          return (
+            (await this.#changedJudge(given, session, request)) ??
+            (await this.#command(given, session, request))
+          )
         case 'changes': {
           const { files } = await session.changes.diff(run.caller)
           return { kind: 'changes', paths: files.map(({ path }) => path) }
@@ -170,6 +173,24 @@ export class AttemptSandbox {
     return { kind: 'files', files }
   }
 
+  /** A judge that is a file of the case must still be that file: the candidate could write there. Null: it is. */
+  async #changedJudge(
+    given: Given,
+    session: AttemptSession,
+    { id, command }: Extract<EvaluatorRequest, { kind: 'code_judge' }>,
+  ): Promise<EvaluatorAnswer | 'later' | null> {
+    const files = given.evalCase.workspace?.files ?? []
+    const named = files.filter(({ path }) => wordsOf(command).includes(path.replace(/^\.\//, '')))
+    const paths = named.map(({ path }) => path)
+    if (paths.length === 0) return null
+    const found = await this.#files(given, session, { id: `${id} program`, kind: 'files', paths })
+    if (found === 'later' || found.kind !== 'files') return found
+    const changed = named.find(({ text }, at) => found.files[at]?.text !== text)
+    return changed === undefined
+      ? null
+      : failed(`"${changed.path}", which judges, is not as the case has it any more`)
+  }
+
   async #command(
     given: Given,
     session: AttemptSession,
@@ -179,7 +200,8 @@ export class AttemptSandbox {
     const asked =
       request.kind === 'code_judge'
         ? {
-            command: `printf '%s' "$EVAL_INPUT" | { ${command}\n}`,
+            // Unset: a program is given no variable that is so long.
+            command: `printf '%s' "$EVAL_INPUT" | { unset EVAL_INPUT\n${command}\n}`,
             environment: { EVAL_INPUT: request.input },
           }
         : { command, ...(request.cwd !== undefined && { cwd: request.cwd }) }
@@ -223,6 +245,13 @@ export class AttemptSandbox {
     return active?.suspectSince === null ? null : operation
   }
 }
+
+/** Of a shell command, without quotes: paths as they are written. */
+const wordsOf = (command: string): string[] =>
+  command
+    .replaceAll(/["']/g, '')
+    .split(/[\s;|&()<>]+/)
+    .map((word) => word.replace(/^\.\//, ''))
 
 export const cliPromptFile = '.agentv/cli/prompt'
 

@@ -1,6 +1,8 @@
 import type { CodeJudge, LlmJudge, RubricJudge } from '../../../contract/eval-evaluator.ts'
 import { canonicalJson } from '../../../contract/canonical.ts'
+import type { EvalToolCall } from '../../../contract/eval-response.ts'
 import type { ContentBlock, EvalMessage } from '../../../contract/eval-suite.ts'
+import { cutOutput } from '../../abilities/outputs.ts'
 import { hashText } from '../../hash.ts'
 import { responseAnswer, responseToolCalls, responseTrace } from '../response/answer.ts'
 import type { Subject } from './scored.ts'
@@ -93,13 +95,28 @@ const blockText = (block: ContentBlock): string =>
 
 /** What a judge that is a program gets on its standard input. */
 export function codeJudgeInput(_: CodeJudge, { case: evalCase, response }: Subject): string {
-  return JSON.stringify({
-    eval_id: evalCase.id,
-    expected_outcome: evalCase.expectedOutcome,
-    input_messages: evalCase.inputMessages,
-    expected_messages: evalCase.expectedMessages,
-    candidate_answer: responseAnswer(response),
-    tool_calls: responseToolCalls(response),
-    trace_summary: responseTrace(response),
-  })
+  const shown = (calls: readonly EvalToolCall[]) =>
+    JSON.stringify({
+      eval_id: evalCase.id,
+      expected_outcome: evalCase.expectedOutcome,
+      input_messages: evalCase.inputMessages,
+      expected_messages: evalCase.expectedMessages,
+      candidate_answer: responseAnswer(response),
+      tool_calls: calls,
+      trace_summary: responseTrace(response),
+    })
+  const calls = responseToolCalls(response)
+  for (let most = maxOutput; most > 100; most = Math.floor(most / 2)) {
+    const input = shown(calls.map((call) => cutCall(call, most)))
+    if (input.length <= maxInput) return input
+  }
+  // Calls without their texts; the answer and the case stay whole.
+  return shown(calls.map(({ tool, error }) => (error ? { tool, error } : { tool })))
 }
+
+/** What a sandbox takes in one command. */
+const maxInput = 500_000
+const maxOutput = 100_000
+
+const cutCall = (call: EvalToolCall, most: number): EvalToolCall =>
+  typeof call.output === 'string' ? { ...call, output: cutOutput(call.output, most) } : call

@@ -8,6 +8,7 @@ import {
   reportName,
   percent,
   type Report,
+  reportText,
   signed,
   reportVerdict,
   reportFailure,
@@ -48,7 +49,9 @@ ${sides.map((side) => sideSection(side)).join('\n')}
 }
 
 const text = (given: string): string =>
-  given.replaceAll('\0', '\\u0000').replaceAll(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`)
+  reportText(given)
+    .replaceAll('\0', '\\u0000')
+    .replaceAll(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`)
 
 const shortened = (given: string, most = 4000): string =>
   given.length > most ? `${given.slice(0, most)}… (${given.length - most} more characters)` : given

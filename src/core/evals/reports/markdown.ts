@@ -5,6 +5,7 @@ import {
   reportName,
   percent,
   type Report,
+  reportText,
   signed,
   reportVerdict,
   reportFailure,
@@ -90,7 +91,7 @@ function failureLines(all: readonly { side: string; attempt: Attempt }[]): strin
 
 /** One line in which nothing is markup, a mention or a link. */
 const plain = (text: string): string =>
-  text
+  reportText(text)
     .slice(0, 300)
     .replaceAll(/\s+/g, ' ')
     .replaceAll(/[\\`*_{}[\]()#+!|~$]/g, '\\$&')

@@ -70,6 +70,13 @@ export const signed = (value: number): string => `${value > 0 ? '+' : ''}${value
 export const percent = (part: number, whole: number): string =>
   whole === 0 ? '–' : `${Math.round((part / whole) * 1000) / 10} %`
 
+/** What turns text around without being seen is shown as \u202e, so that nobody reads another number or name. */
+export const reportText = (given: string): string =>
+  given.replaceAll(
+    /[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
+    (sign) => `\\u${sign.charCodeAt(0).toString(16)}`,
+  )
+
 /** Result rows as they are: one line each. */
 export const renderJsonlReport = (rows: readonly ResultRow[]): string =>
   rows.map((row) => `${JSON.stringify(row)}\n`).join('')

@@ -61,7 +61,3 @@ const headOf = ({ case: { id, conversationId }, ...rest }: Attempted) => ({
   attempt: rest.attempt,
   ...(rest.transcript !== undefined && { transcript: rest.transcript }),
 })
-
-/** Only these are tried again: whatever else went wrong would go wrong again. */
-export const isTimeoutLike = (error: string): boolean =>
-  /\btime[d-]?[ -]?out\b|ETIMEDOUT/i.test(error)

@@ -36,7 +36,7 @@ export function recordEnding(
 }
 
 /** What the session says of it. The first report counts; an orphan is ended by whoever found it. */
-export function hearEnding(
+export function hearSandboxEnding(
   ports: Pick<OrganisationPorts, 'firewall' | 'crypto'>,
   sql: Sql,
   now: number,

@@ -112,11 +112,6 @@ export async function loadProfile(db: Db, caller: ListCaller, id: string): Promi
   return profileOf(row)
 }
 
-export interface ProfileFilter {
-  project?: string | undefined
-  scope?: RegistryScope | undefined
-}
-
 /** By name, without those that are archived. */
 export async function listProfiles(
   db: Db,

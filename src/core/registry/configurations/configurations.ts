@@ -82,19 +82,18 @@ export async function loadConfiguration(db: Db, key: ConfigurationKey): Promise<
   return found
 }
 
-/** The credential for the clone, in clear: for use outside the sandbox only. */
-export async function loadConfigurationToken(
+/** The credential for the clone, still sealed. */
+export async function loadSealedConfigurationToken(
   db: Db,
-  crypto: Crypto,
   { organisationId, configurationId }: ConfigurationKey,
 ): Promise<string | null> {
-  const [row] = await db.all<{ repository_token: string | null }>(
-    'select repository_token from configurations where organisation_id = ? and id = ?',
+  const [row] = await db.all<{ token: string | null }>(
+    'select repository_token as token from configurations where organisation_id = ? and id = ?',
     organisationId,
     configurationId,
   )
   if (!row) throw notFound()
-  return row.repository_token === null ? null : await crypto.unseal(row.repository_token)
+  return row.token
 }
 
 export async function changeConfiguration(

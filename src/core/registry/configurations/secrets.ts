@@ -127,35 +127,29 @@ export async function deleteSecret(db: Db, owner: SecretOwner, name: string): Pr
   ])
 }
 
-/** What a session may know, in clear. A configuration's own value hides the organisation's of the same name. */
-export async function loadSecretValues(
+interface SealedSecret {
+  name: string
+  sealed: string
+  inject: Injection | null
+}
+
+/** What a session may know, still sealed. A configuration's own value hides the organisation's of the same name. */
+export async function loadSealedSecrets(
   db: Db,
-  crypto: Crypto,
   organisationId: string,
   configurationId: string | null,
-): Promise<KnownSecret[]> {
-  const rows = await db.all<{ name: string; sealed: string }>(
-    `select name, sealed from secrets where organisation_id = ? and configuration_id in ('', ?)
+): Promise<SealedSecret[]> {
+  const rows = await db.all<{ name: string; sealed: string; inject: string | null }>(
+    `select name, sealed, inject from secrets where organisation_id = ? and configuration_id in ('', ?)
      order by name, configuration_id`,
     organisationId,
     configurationId ?? '',
   )
   // '' sorts before every id, so the configuration's own comes last and stays.
-  const sealedByName = new Map(rows.map(({ name, sealed }) => [name, sealed]))
-  return await Promise.all(
-    Array.from(sealedByName, async ([name, sealed]) => ({
-      name,
-      value: await openSecret(crypto, name, sealed),
-    })),
-  )
-}
-
-async function openSecret(crypto: Crypto, name: string, sealed: string): Promise<string> {
-  try {
-    return await crypto.unseal(sealed)
-  } catch (cause) {
-    throw new Error(`Cannot open secret "${name}"`, { cause })
-  }
+  return [...new Map(rows.map((row) => [row.name, row])).values()].map(({ inject, ...secret }) => ({
+    ...secret,
+    inject: parseInjection(inject),
+  }))
 }
 
 const hasSecret = async (...where: Parameters<typeof findSecret>): Promise<boolean> =>
@@ -175,7 +169,7 @@ async function checkOwner(db: Db, { organisationId, configurationId }: SecretOwn
   if (configurationId !== null) await loadConfiguration(db, { organisationId, configurationId })
 }
 
-export const parseInjection = (text: string | null): Injection | null =>
+const parseInjection = (text: string | null): Injection | null =>
   text === null ? null : (JSON.parse(text) as Injection)
 
 const scopeOf = ({ configurationId }: SecretOwner): string => configurationId ?? ''

@@ -1,3 +1,4 @@
+import { ownedId } from '../../../contract/ids.ts'
 import { AppError } from '../../../contract/error.ts'
 import type { Answer } from '../../../contract/ask.ts'
 import type {
@@ -32,7 +33,6 @@ import type { Caller, Listed, Page } from '../record/caller.ts'
 import { guardSession, guardEntry, guardOpenSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { recordPersonalMemoryWithdrawn } from '../record/record.ts'
-import { ownedId } from '../runs/rows.ts'
 import type { RunClose } from '../runs/runs.ts'
 import { Asking, cancelAskedFor, cancelStep } from './asking.ts'
 import { Children } from './children.ts'

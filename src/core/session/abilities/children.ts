@@ -141,9 +141,9 @@ function fillValue(value: unknown, filling: Filling): unknown {
   if (typeof value === 'string') {
     const [only] = placeholdersOf(value)
     const isWhole = only?.text === value.trim() && only.reference.kind === 'input'
-    return isWhole && only.reference.kind === 'input'
-      ? filling.inputs[only.reference.name]
-      : fillPlaceholders(value, filling)
+    if (!isWhole || only.reference.kind !== 'input') return fillPlaceholders(value, filling)
+    const { name } = only.reference
+    return Object.hasOwn(filling.inputs, name) ? filling.inputs[name] : undefined
   }
   if (Array.isArray(value)) return value.map((one) => fillValue(one, filling))
   return typeof value === 'object' && value !== null

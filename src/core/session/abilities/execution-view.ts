@@ -11,6 +11,7 @@ import type { Sql } from '../../ports.ts'
 import { pendingApprovalsOfRun } from '../approvals/rows.ts'
 import {
   activeExecution,
+  childExecutions,
   type ExecutionRow,
   findExecutionCopy,
   executionProgress,
@@ -59,6 +60,7 @@ const isMoving = ({ state }: StepRow): boolean => state === 'running' || state =
 function waitsFor(sql: Sql, row: ExecutionRow): Execution['waitsFor'] {
   const steps = executionSteps(sql, row.id)
   const approvals = pendingApprovalsOfRun(sql, row.run_id).map(({ id, subject, title }) => ({
+    executionId: row.id as ExecutionId,
     stepId: steps.find((step) => step.subject === id || step.subject === subject)?.id ?? null,
     why: title,
     approvalId: id as ApprovalId,
@@ -66,7 +68,11 @@ function waitsFor(sql: Sql, row: ExecutionRow): Execution['waitsFor'] {
   const asking = steps.filter(({ state }) => state === 'asking')
   return [
     ...approvals,
-    ...asking.map(({ id, error }) => ({ stepId: id, why: error ?? '', approvalId: null })),
+    ...asking.map(({ id, error }) => ({
+      executionId: row.id as ExecutionId,
+      ...{ stepId: id, why: error ?? '', approvalId: null },
+    })),
+    ...childExecutions(sql, row.id).flatMap((child) => waitsFor(sql, child)),
   ]
 }
 

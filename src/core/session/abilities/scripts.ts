@@ -28,6 +28,7 @@ import {
 } from './step-work.ts'
 
 /** In one variable of a process there is room for 128 KiB. */
+const maxVariable = 120_000
 const maxOutputsJson = 100_000
 
 /**
@@ -81,6 +82,14 @@ export class Scripts implements StepWork {
     if ('problems' in read) return { problem: read.problems.join('. ') }
     const filled = fillScriptSlots(read, moving.filling, new Map(secretNames(moving)))
     if ('problem' in filled) return filled
+    const environment = this.#environment(moving, step)
+    const [long] = Object.keys(environment).filter(
+      (name) => byteLength(environment[name] ?? '') > maxVariable,
+    )
+    if (long !== undefined)
+      return {
+        problem: `${long} has more than the ${maxVariable} bytes that a program can be given`,
+      }
     const operation: Operation = {
       category: 'shell',
       operation: 'run',
@@ -93,7 +102,7 @@ export class Scripts implements StepWork {
       ...(step.validation?.file_exists === undefined
         ? {}
         : { looksFor: step.validation.file_exists }),
-      environment: this.#environment(moving, step),
+      environment,
       risks: [],
       timeoutMs: step.timeoutMs,
       network: step.network,

@@ -9,6 +9,7 @@ import {
 } from '../calls/tools/completion.ts'
 import { addToOutbox } from '../../actor/outbox.ts'
 import type { Sql } from '../../ports.ts'
+import { activeExecutionStep } from '../executions/active.ts'
 import { insertRun } from '../runs/rows.ts'
 import type { Answer } from '../../../contract/ask.ts'
 import { appendEvent } from '../log/events.ts'
@@ -79,6 +80,10 @@ export function completeAutomationRun(
 ): { decision: CompletionDecision; answers: Answer[] } {
   const decision = decideAutomationRun(sql, sessionId, incoming)
   if (decision.kind !== 'record') return { decision, answers: [] }
+  // With the run the session would end, and with it the steps that are left.
+  const active = activeExecutionStep(sql)
+  if (active?.level === 'strict')
+    return { decision: { kind: 'held', ability: active.ability }, answers: [] }
   const { outcome } = incoming.payload
   sql.run(
     'update automation_run set state = ?, outcome = ?, completion_id = ?, payload = ?, completed_at = ?',

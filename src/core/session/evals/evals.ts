@@ -1,3 +1,4 @@
+import { ownedId } from '../../../contract/ids.ts'
 import { AppError } from '../../../contract/error.ts'
 import type { Operation } from '../../../contract/operation.ts'
 import { onceByKey } from '../../actor/keys.ts'
@@ -10,7 +11,7 @@ import type { Operations } from '../operations/operations.ts'
 import type { Caller } from '../record/caller.ts'
 import { guardSession, guardEntry, guardOpenSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { insertRun, evalWorkflow, mustRun, ownedId } from '../runs/rows.ts'
+import { insertRun, evalWorkflow, mustRun } from '../runs/rows.ts'
 
 /** What its eval run must know of an attempt, beside its turn and its events. */
 export interface AttemptFacts {

@@ -1,3 +1,4 @@
+import { ownedId } from '../../../contract/ids.ts'
 import { AppError } from '../../../contract/error.ts'
 import type {
   Backfill,
@@ -21,7 +22,7 @@ import { appendEvent } from '../log/events.ts'
 import type { Caller, SandboxCaller } from '../record/caller.ts'
 import { guardSession, guardOpenSession, guardOpenSandbox } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { mustRun, ownedId, recordOnRun } from '../runs/rows.ts'
+import { mustRun, recordOnRun } from '../runs/rows.ts'
 import {
   askCollect,
   type CollectRow,

@@ -1,3 +1,4 @@
+import { ownedId } from '../../../contract/ids.ts'
 import { AppError } from '../../../contract/error.ts'
 import type {
   ChangeReject,
@@ -20,7 +21,7 @@ import type { Operations } from '../operations/operations.ts'
 import type { Caller } from '../record/caller.ts'
 import { guardSession, guardEntry, guardOpenSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
-import { insertRun, mustRun, ownedId, recordOnRun, reviewWorkflow } from '../runs/rows.ts'
+import { insertRun, mustRun, recordOnRun, reviewWorkflow } from '../runs/rows.ts'
 import {
   aboutOf,
   addEvidenceDecision,

@@ -4,6 +4,7 @@ import type { Manifest } from '../../../contract/manifest.ts'
 import type { Enforcement } from '../../../contract/operation.ts'
 import type { Policy } from '../../../contract/policy.ts'
 import { setDeadline } from '../../actor/deadlines.ts'
+import { enforcementRefusal } from '../../abilities/enforcement.ts'
 import { sandboxDefault } from '../../policy/builtin-policy.ts'
 import type { Sql } from '../../ports.ts'
 import type { ApprovalRow } from '../approvals/rows.ts'
@@ -15,6 +16,7 @@ import {
   type Question,
   receiveQuestion,
 } from './questions.ts'
+import { activeExecutionStep } from '../executions/active.ts'
 import type { SessionBudget } from '../budget/budget.ts'
 import type { Caller } from '../record/caller.ts'
 import { guardSession, guardOpenSession } from '../record/guards.ts'
@@ -99,7 +101,9 @@ export class Gate implements RoomOf<GateApi> {
 
   /** Inside the commit that resolves an approval: the question that waits for it learns of it. */
   readonly answered = (sql: Sql, now: number, approval: ApprovalRow): void => {
-    const answer = answerApprovedQuestion(sql, now, approval)
+    const answer = answerApprovedQuestion(sql, now, approval, (asked) =>
+      enforcementRefusal(activeExecutionStep(sql), asked),
+    )
     if (answer) this.#kernel.answer([answer])
   }
 

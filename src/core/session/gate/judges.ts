@@ -103,8 +103,11 @@ function inputIsNamed(given: Case, before: Judgement | null): Judgement | null {
 /** A running ability can only narrow: what it lets through is still decided by all that follow. */
 function abilityLets(given: Case, before: Judgement | null): Judgement | null {
   if (given.refusedByAbility === null) return before
-  return before ?? { ...denied(given, given.refusedByAbility), rule: 'ability' }
+  return before ?? { ...denied(given, given.refusedByAbility), rule: abilityRule }
 }
+
+/** Under which a running ability refuses. */
+export const abilityRule = 'ability'
 
 /** Who was not named is not sent, whatever the policy says. */
 function agentMay(given: Case, before: Judgement | null): Judgement | null {

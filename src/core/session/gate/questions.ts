@@ -1,3 +1,4 @@
+import { ownedId } from '../../../contract/ids.ts'
 import { canonicalJson } from '../../../contract/canonical.ts'
 import type { ApprovalTerms } from '../../../contract/policy.ts'
 import { type Answer, type GateDecision, permissionTool } from '../../../contract/ask.ts'
@@ -5,6 +6,7 @@ import type { UpMessage } from '../../../contract/link.ts'
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
+import type { AskedTool } from '../../abilities/enforcement.ts'
 import { hideSecretLike } from '../../redaction/redaction.ts'
 import {
   type ApprovalRow,
@@ -16,10 +18,10 @@ import {
 } from '../approvals/rows.ts'
 import { addGrant } from '../approvals/grants.ts'
 import { addSpending, spentReasons } from '../budget/spending.ts'
-import { ownedId, recordOnRun } from '../runs/rows.ts'
+import { recordOnRun } from '../runs/rows.ts'
 import { hashText } from '../../hash.ts'
 import { appendEvent } from '../log/events.ts'
-import { evalRule } from './judges.ts'
+import { abilityRule, evalRule } from './judges.ts'
 import { loadSession } from '../record/record.ts'
 import { runOfTurn } from '../runs/rows.ts'
 
@@ -307,13 +309,24 @@ function tellDecided(sql: Sql, now: number, asked: Asked, answer: Decided): void
   appendEvent(sql, now, 'gate.decided', { askId, tool, callId, ...answer, waitedMs: now - askedAt })
 }
 
-/** A gate's approval has been resolved: its parked call learns of it. */
+/**
+ * A gate's approval has been resolved: its parked call learns of it. An ability that has begun since then may still have
+ * something against it.
+ */
 export function answerApprovedQuestion(
   sql: Sql,
   now: number,
   approval: ApprovalRow,
+  refusedByAbility: (asked: AskedTool) => string | null,
 ): Answer | null {
   if (approval.kind !== 'gate' || approval.state === 'pending') return null
+  const ask = approval.state === 'approved' ? loadAsk(sql, approval.subject) : undefined
+  const refusal = ask ? refusedByAbility({ tool: ask.tool, turnId: ask.turn_id }) : null
+  if (refusal !== null) {
+    const actor = approval.actor ?? ''
+    const denial = { decision: 'deny', reason: refusal, rule: abilityRule, actor } as const
+    return settleAsk(sql, now, approval.subject, denial)
+  }
   return settleAsk(sql, now, approval.subject, {
     decision: approval.state === 'approved' ? 'allow' : 'deny',
     reason: approval.resolution_reason ?? '',

@@ -1,3 +1,4 @@
+import { ownedId } from '../../../contract/ids.ts'
 import {
   type AgentEvent,
   type CommandBody,
@@ -18,7 +19,6 @@ import { maxQueuedTurns } from '../../../contract/turn.ts'
 import type { Sql } from '../../ports.ts'
 import type { Operations } from '../operations/operations.ts'
 import { operationReport } from '../operations/reports.ts'
-import { ownedId } from '../runs/rows.ts'
 import { runOfTurnPrompt } from '../turns/run-turns.ts'
 import { endWorktreeStep, worktreeStepResult } from '../operations/worktrees.ts'
 import { denyOpenQuestions } from '../gate/questions.ts'

@@ -1,3 +1,4 @@
+import { ownedId } from '../../../contract/ids.ts'
 import { AppError } from '../../../contract/error.ts'
 import { type Attempt, executors } from '../../../contract/operation.ts'
 import { noExecutor } from '../../policy/isolation.ts'
@@ -15,7 +16,6 @@ import {
 import { addSpending } from '../budget/spending.ts'
 import { type OperationRow, operationWork } from './rows.ts'
 import { cannotRun } from './reports.ts'
-import { ownedId } from '../runs/rows.ts'
 import { hashText } from '../../hash.ts'
 
 /** Inside a commit, like the others here: the next attempt exists before anything runs. */

@@ -1,3 +1,4 @@
+import { ownedId } from '../../../contract/ids.ts'
 import { type KeyTable, madeByKey } from '../../actor/keys.ts'
 import type { RoomOf } from '../../actor/room.ts'
 import type { Written } from '../../actor/writes.ts'
@@ -43,7 +44,7 @@ import { dispatchOperation, reserveForDispatch, dispatchNext } from './dispatch.
 import { operationMustFitLink, mustOperation, toOperation } from './rows.ts'
 import { askerOf, type NewOperation, recordOperationDecision } from './decision.ts'
 import { evaluateRetry } from './retry.ts'
-import { mustOpenRun, ownedId, recordOnRun, type RunRow } from '../runs/rows.ts'
+import { mustOpenRun, recordOnRun, type RunRow } from '../runs/rows.ts'
 import { beginWorktreeStep, type StepKind } from './worktrees.ts'
 
 const operationKeys: KeyTable = { name: 'operation_keys', made: 'operation_id', what: 'operation' }

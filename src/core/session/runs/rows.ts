@@ -39,10 +39,6 @@ export interface Wait {
 /** In the timeline and in the ledger; the run itself has all of it. */
 const shownIntent = 4000
 
-/** Ids of everything that belongs to a session begin with the session's characters. */
-export const ownedId = (prefix: string, sessionId: string, suffix: string): string =>
-  `${prefix}_${sessionId.slice(4)}${suffix}`
-
 export function insertRun(
   sql: Sql,
   now: number,

@@ -1,3 +1,4 @@
+import { ownedId } from '../../../contract/ids.ts'
 import type { Answer } from '../../../contract/ask.ts'
 import type { Approval } from '../../../contract/approval.ts'
 import type { Attempt } from '../../../contract/operation.ts'
@@ -37,7 +38,6 @@ import {
   mustOpenRun,
   mustRun,
   open,
-  ownedId,
   projectRun,
   recordOnRun,
   type RunRow,

@@ -9,11 +9,11 @@ import { ownSnapshots } from '../snapshots/rows.ts'
 
 /** From here on it is not there for callers; the rest is done by a deadline. */
 export function beginErase(kernel: SessionKernel): void {
-  kernel.commit(markErased)
+  kernel.commit(markSessionErased)
 }
 
 /** Inside a commit. Marked once: while the rest waits for libSQL or the provider, nothing begins it a second time. */
-export function markErased(sql: Sql, now: number): void {
+export function markSessionErased(sql: Sql, now: number): void {
   clearDeadline(sql, 'purge')
   if (loadSession(sql).status === 'erased') return
   sql.run(`update session set status = 'erased'`)

@@ -6,7 +6,7 @@ import type { WarmState } from '../../organisation/record/api.ts'
 import type { Sql } from '../../ports.ts'
 import type { CreateSession } from '../record/record.ts'
 import { guardSession, type SessionCaller } from '../record/guards.ts'
-import { markErased } from '../steps/erase.ts'
+import { markSessionErased } from '../steps/erase.ts'
 import { endGeneration } from '../generations/generations.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { outsideOrganisation } from '../record/outside.ts'
@@ -124,5 +124,5 @@ function drop(sql: Sql, now: number, { generation }: SessionRecord, reason: stri
   stopPulse(sql)
   for (const name of ['warm', 'warm.end', 'sandbox.start'] as const) clearDeadline(sql, name)
   endGeneration(sql, generation, now, { outcome: 'stopped', reason })
-  markErased(sql, now)
+  markSessionErased(sql, now)
 }

@@ -7,7 +7,6 @@ import {
   insertConfiguration,
   removeConfiguration,
   loadConfiguration,
-  loadConfigurationToken,
   saveEnvFiles,
   saveServiceCommands,
   setBaseSnapshot,
@@ -15,12 +14,10 @@ import {
 } from '../../../../src/core/registry/configurations/configurations.ts'
 import { createOrganisation } from '../../../../src/core/registry/organisations.ts'
 import type { Db } from '../../../../src/core/ports.ts'
-import {
-  loadSecretValues,
-  setSecret,
-} from '../../../../src/core/registry/configurations/secrets.ts'
+import { setSecret } from '../../../../src/core/registry/configurations/secrets.ts'
 import { secretKey } from '../../../support/keys.ts'
 import { useLibsql } from '../../../support/libsql.ts'
+import { openedSecrets, openedToken } from '../../../support/opened.ts'
 
 const libsql = useLibsql()
 const crypto = createWebCrypto([secretKey('s1')])
@@ -108,7 +105,7 @@ test('[CONF2] nothing can be saved into, read from or deleted of another organis
   const before = await loadConfiguration(db, key)
   const acts: (() => Promise<unknown>)[] = [
     () => loadConfiguration(db, foreign),
-    () => loadConfigurationToken(db, crypto, foreign),
+    () => openedToken(db, crypto, foreign),
     () => changeConfiguration(db, crypto, 2, foreign, { name: 'stolen' }),
     () => saveServiceCommands(db, 2, { ...foreign, commands: [] }),
     () => saveEnvFiles(db, 2, { ...foreign, files: [] }),
@@ -123,7 +120,7 @@ test('[CONF2] nothing can be saved into, read from or deleted of another organis
 test('[CONF5] the repository’s token is sealed, and stays only with its URL', async () => {
   const repository = { url: 'https://host/a', token: 'first-token' }
   const key = await make({ repository })
-  const token = () => loadConfigurationToken(db, crypto, key)
+  const token = () => openedToken(db, crypto, key)
   const change = (next: object | null) =>
     changeConfiguration(db, crypto, 2, key, { repository: next as typeof repository | null })
   expect(JSON.stringify(await db.all('select * from configurations'))).not.toContain('first-token')
@@ -158,7 +155,7 @@ test('[CONF9] deleting takes its secrets along, and no others', async () => {
   )
   expect(rows.map((row) => row.configuration_id)).toEqual(['', kept.configurationId])
   await expect(removeConfiguration(db, gone)).rejects.toMatchObject({ code: 'not_found' })
-  expect(await loadSecretValues(db, crypto, organisationId, kept.configurationId)).toEqual([
+  expect(await openedSecrets(db, crypto, organisationId, kept.configurationId)).toEqual([
     { name: 'A', value: kept.configurationId },
   ])
 })

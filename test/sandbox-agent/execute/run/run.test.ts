@@ -50,6 +50,22 @@ describe('running', () => {
     expect((await run('echo $BASH')).output).toBe(`${shellPath()}\n`)
   })
 
+  it('[EXEC28] a command or a variable that is longer than a program may be given reaches it', async () => {
+    const { executor } = setUp()
+    const run = (command: string, environment: Record<string, string> = {}) =>
+      executor.execute({
+        attemptId: newAttempt(),
+        operation: { ...operationOf('run', { command: 'true' }), command, environment },
+        plan: planOf('process-sandbox'),
+      })
+    const long = 'x'.repeat(300_000)
+    expect((await run(`printf %s '${long}' | wc -c`)).output.trim()).toBe('300000')
+    const piped = `printf %s "$LONG" | { unset LONG; wc -c; }; exit 4`
+    expect(await run(piped, { LONG: long })).toMatchObject({ exitCode: 4, output: '300000\n' })
+    const tooLong = await run('wc -c < /dev/null', { LONG: long })
+    expect([tooLong.exitCode, tooLong.output]).toEqual([126, expect.stringMatching(/too long/)])
+  })
+
   it('[EXEC12] a command runs in the workspace as the sandbox user and tells its output and exit code', async () => {
     const { site, run } = setUp()
     const report = await run(`pwd; id -u; echo "it's" >&2; exit 3`)

@@ -26,6 +26,8 @@ export type CompletionDecision =
   | { kind: 'already-recorded'; completionId: string }
   | { kind: 'other-session' }
   | { kind: 'bad-run' }
+  /** An ability that cannot be left is at work. */
+  | { kind: 'held'; ability: string }
 
 export function toCompletion(sessionId: string, args: AutomationCompleteArgs): IncomingCompletion {
   const { run_id: runId, completion_id: completionId, ...payload } = args
@@ -77,6 +79,10 @@ function refusalOf(decision: Refusal, completionId: string): { reason: string; t
   }
   if (decision.kind === 'already-recorded') {
     const text = `completion "${decision.completionId}" is already recorded`
+    return { reason: decision.kind, text }
+  }
+  if (decision.kind === 'held') {
+    const text = `the ability "${decision.ability}" is at work and is strict. Complete the run with another completion_id once it has ended; ability_cancel asks a person to end it`
     return { reason: decision.kind, text }
   }
   // A run of another session is answered like none at all, so that nobody can find out which runs there are.
