@@ -1,3 +1,4 @@
+import { abilityWorkflow } from '../../src/core/session/runs/rows.ts'
 import type { SessionHost } from './world/actors.ts'
 import { Violation } from './world/notes.ts'
 import type { World } from './world/world.ts'
@@ -29,6 +30,7 @@ function checkSession(world: World, session: SessionHost): void {
   checkGenerations(session)
   checkAsks(world, session)
   checkAttempts(world, session)
+  checkExecutions(world, session)
   checkCollects(session)
   checkDeadlines(session, world.clock.now)
 }
@@ -157,6 +159,26 @@ function checkAttempts(world: World, session: SessionHost): void {
      group by 1 having count(*) > 1`,
   )
   expect(two === undefined, 'One attempt of an operation at a time', session, two?.id ?? '')
+}
+
+/** Of an execution of an ability each script has its effect once, and one execution is at work at a time. */
+function checkExecutions(world: World, session: SessionHost): void {
+  const { sql } = session.database
+  const rows = sql.all<{ script: string; id: string }>(
+    `select attempts.run_id || ' ' || operation as script, attempts.id from attempts
+     join operations on operations.id = operation_id
+     where attempts.run_id in (select id from runs where workflow = '${abilityWorkflow}')`,
+  )
+  const effects = new Map<string, number>()
+  for (const { script, id } of rows)
+    effects.set(script, (effects.get(script) ?? 0) + (world.notes.effects.get(id)?.runs ?? 0))
+  for (const [script, runs] of effects)
+    expect(runs <= 1, 'One effect of a step', session, `${script}: ${runs}`)
+  const atWork = count(
+    session,
+    `executions where parent_id is null and state not in ('completed', 'failed', 'cancelled')`,
+  )
+  expect(atWork <= 1, 'One execution at a time', session, String(atWork))
 }
 
 /** No message of a turn is read twice in one mode. */

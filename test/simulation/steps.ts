@@ -1,5 +1,8 @@
 import { Operation } from '../../src/contract/operation.ts'
 import { RunCreate } from '../../src/contract/run.ts'
+import { ExecutionCreate } from '../../src/contract/execution.ts'
+import { parseAbilityDefinition } from '../../src/core/abilities/definition.ts'
+import type { AbilityCopy } from '../../src/core/session/executions/rows.ts'
 import { SessionCreate } from '../../src/contract/session.ts'
 import { builtinPolicy } from '../../src/core/policy/builtin-policy.ts'
 import { deleteSession } from '../../src/core/verbs/delete-session.ts'
@@ -43,6 +46,29 @@ const work = [
   { category: 'shell', operation: 'run', command: 'npm test' },
   { category: 'read', operation: 'read-file', targetPath: 'a.txt' },
 ] as const
+
+const abilityCopy = (letter: string, yaml: string): AbilityCopy => {
+  const parsed = parseAbilityDefinition(yaml, null)
+  if ('errors' in parsed) throw new Error(JSON.stringify(parsed.errors))
+  const { name } = parsed.ability
+  return { name, version: 1, hash: letter.repeat(64), definition: parsed.ability, files: [] }
+}
+const inner = abilityCopy(
+  'b',
+  '{ name: inner, description: d, steps: [{ id: x, run: echo inner }] }',
+)
+const ability = abilityCopy(
+  'a',
+  `
+name: outer
+description: d
+steps:
+  - { id: a, run: echo one }
+  - { id: q, type: approval, prompt: 'Go on?' }
+  - { id: w, workflow: inner }
+  - { id: last, run: echo last }
+`,
+)
 
 const words = ['say', 'bash', 'once', 'again', 'verify', 'verify', 'bash', 'nap']
 const moments = [1000, 5000, 12_000, 31_000, 31_000, 65_000, 130_000, 700_000]
@@ -104,6 +130,13 @@ const steps = {
     if (pick(3) === 0) sent.push(operations.execute(caller, run.id, operation, options))
     const record = (await Promise.allSettled(sent)).find(({ status }) => status === 'fulfilled')
     if (record?.status === 'fulfilled') world.notes.operations.push([session.id, record.value.id])
+  }),
+  /** An ability with scripts, an approval and another ability in it. */
+  perform: ask(async (session, _, pick) => {
+    const caller = callerOf(session.organisationId)
+    const create = ExecutionCreate.parse({ ability: ability.name, inputs: {} })
+    const key = `execution ${pick(3)}`
+    await session.remote().abilities.execute(caller, { create, ability, nested: [inner] }, key)
   }),
   /** Somebody looks after an operation: goes on with what was approved, gives up what nobody can say, tries again. */
   mend: ask(async (session, world, pick) => {
@@ -245,7 +278,7 @@ export async function take(world: World, { kind, n }: Step): Promise<void> {
 
 /** What makes a story go on comes more often than what breaks it. */
 const weights: Record<StepKind, number> = {
-  ...{ show: 2, operate: 6, mend: 4 },
+  ...{ show: 2, operate: 5, mend: 4, perform: 4 },
   ...{ create: 2, prompt: 14, abort: 5, resolve: 3, replace: 1, close: 0.5, erase: 1.5, budget: 2 },
   ...{
     stranger: 0.5,
