@@ -5,19 +5,19 @@ import { callUpstream } from '../../../sandbox-agent/gate/upstream.ts'
 import { Token } from '../../../sandbox-agent/link/token.ts'
 import { uploadFile, uploadText } from '../../../sandbox-agent/link/upload.ts'
 import { Uplink } from '../../../sandbox-agent/link/uplink.ts'
-import { Journal } from '../../../sandbox-agent/memory/journal.ts'
 import { Memory, Results } from '../../../sandbox-agent/memory/memory.ts'
 import { type Emit, Spool } from '../../../sandbox-agent/memory/spool.ts'
 import type { OpenCode } from '../../../sandbox-agent/opencode/opencode.ts'
 import type { Part } from '../../../sandbox-agent/opencode/transcript.ts'
 import { Turns } from '../../../sandbox-agent/turn/turns.ts'
-import type { EvidenceBundle } from '../../../src/contract/evidence.ts'
 import type { CommandBody } from '../../../src/contract/link.ts'
-import { Enforcement, type ExecutionReport } from '../../../src/contract/operation.ts'
+import { Enforcement } from '../../../src/contract/operation.ts'
 import type { SandboxSpec } from '../../../src/core/ports.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { SimulatedDisk } from '../platform/disk.ts'
 import type { Network } from '../platform/network.ts'
+import { SimulatedAttempts } from './attempts.ts'
+import { bundleOf } from './evidence.ts'
 import { simulatedSession, SimulatedOpenCode, type Stored } from './opencode.ts'
 import { Process } from '../platform/process.ts'
 
@@ -44,10 +44,6 @@ export interface AgentNotes {
 }
 
 const restartMs = 1000
-/** How long an operation takes. */
-const operationMs = 3000
-/** So many messages are in one bundle of evidence, so that a turn with more prompts takes several. */
-const bundleMessages = 1
 const pollMs = 5000
 /** Rarely: nothing depends on it, and it would be most of what happens. */
 const tickMs = 10_000
@@ -90,7 +86,7 @@ export class SimulatedAgent {
     this.#spool = new Spool('events', disk)
     const results = new Results('results', disk)
     const memory = new Memory('memory', disk)
-    this.#attempts = new SimulatedAttempts(disk, notes)
+    this.#attempts = new SimulatedAttempts(disk, (id) => notes.attempted(id))
     const told = this.#spool.partsOf(memory.value.turn?.turnId ?? '')
     this.#token = new Token(token)
     this.#gate = new Gate((ask) => this.#uplink.sendAsk(ask))
@@ -293,89 +289,4 @@ export class SimulatedAgent {
     this.process.die()
     this.#onEnd()
   }
-}
-
-/**
- * Attempts of operations, each begun once: as the executor does it, first the disk says that it is begun, then it has its
- * effect, then the disk says how it ended. What was begun and cut off is unknown.
- */
-class SimulatedAttempts {
-  readonly #journal: Journal<{ id: string; report: ExecutionReport | null }>
-  readonly #known = new Map<string, ExecutionReport | null>()
-  readonly #running = new Map<string, Promise<ExecutionReport>>()
-  readonly #notes: AgentNotes
-
-  constructor(disk: ReturnType<SimulatedDisk['for']>, notes: AgentNotes) {
-    const opened = Journal.open<{ id: string; report: ExecutionReport | null }>('attempts', disk)
-    this.#journal = opened.journal
-    for (const { id, report } of opened.lines) this.#known.set(id, report)
-    this.#notes = notes
-  }
-
-  execute({ attemptId: id }: CommandBody<'execute'>): Promise<ExecutionReport> {
-    const running = this.#running.get(id) ?? this.#once(id)
-    this.#running.set(id, running)
-    return running.finally(() => this.#running.delete(id))
-  }
-
-  cancel({ attemptId: id }: CommandBody<'cancel'>): Record<string, never> {
-    if (!this.#known.has(id)) this.#keep(id, reportOf('failed', 'It was cancelled before it began'))
-    return {}
-  }
-
-  async #once(id: string): Promise<ExecutionReport> {
-    const known = this.#known.get(id)
-    if (known !== undefined) return known ?? reportOf('unknown', 'It was begun and cut off')
-    this.#keep(id, null)
-    await new Promise((resolve) => setTimeout(resolve, operationMs))
-    this.#notes.attempted(id)
-    const report = reportOf('succeeded', null)
-    try {
-      this.#keep(id, report)
-    } catch {
-      // As the executor: it did happen, and this process knows it.
-      this.#known.set(id, report)
-    }
-    return report
-  }
-
-  #keep(id: string, report: ExecutionReport | null): void {
-    this.#journal.append({ id, report })
-    this.#known.set(id, report)
-  }
-}
-
-const reportOf = (status: ExecutionReport['status'], error: string | null): ExecutionReport => ({
-  ...{ status, error, output: '', truncated: false, exitCode: status === 'succeeded' ? 0 : null },
-  ...{ durationMs: operationMs, branch: null, files: [], enforced: [] },
-})
-
-/** What OpenCode has stored of a turn after a message, as far as it fits. */
-function bundleOf(
-  stored: Stored,
-  { messageIds, after, until }: CommandBody<'evidence'>,
-): { bundle: EvidenceBundle; next: string | null } {
-  const own = stored.messages.filter(({ info }) => messageIds.includes(info.parentID ?? ''))
-  const last = until === undefined ? own.length : own.findIndex(({ info }) => info.id === until) + 1
-  const from = own.findIndex(({ info }) => info.id === after) + 1
-  const page = own.slice(from, Math.min(last, from + bundleMessages))
-  const id = simulatedSession
-  const bundle: EvidenceBundle = {
-    version: 1,
-    capability: {
-      schema: { supported: true, fingerprint: 'simulated' },
-      writeAheadFile: 'none',
-      session: { id, projectId: 'p', directory: '/w', worktree: '/w', vcs: 'git' },
-      store: { state: 'missing', fingerprint: null },
-      frozen: false,
-      formatted: null,
-    },
-    messages: page.map(({ info }) => ({
-      ...{ id: info.id, sessionId: id, parentId: info.parentID ?? null, agent: null },
-      ...{ createdAt: info.time?.created ?? 0, completedAt: info.time?.completed ?? null },
-    })),
-    ...{ parts: [], neighbours: [], windows: [], files: [], failures: [], reads: [] },
-  }
-  const isMore = from + page.length < last || until !== undefined
-  return { bundle, next: isMore ? (page.at(-1)?.info.id ?? null) : null }
 }
