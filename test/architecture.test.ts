@@ -8,38 +8,9 @@ import type { EvalRunPorts } from '../src/core/eval-run/record/ports.ts'
 import { TestDeployment } from './support/organisation.ts'
 import { TestSession } from './support/session.ts'
 import { memorySql } from './support/sql.ts'
+import { architectureSection, ticked, walks } from './support/walks.ts'
 
 const textOf = (file: string): string => readFileSync(join(root, file), 'utf8')
-const page = textOf('ARCHITECTURE.md')
-const section = (from: string, to: string): string =>
-  page.slice(page.indexOf(`## ${from}`), page.indexOf(`## ${to}`))
-const ticked = (text: string): string[] =>
-  [...text.matchAll(/`([^`]+)`/g)].map(([, inside = '']) => inside)
-
-interface Walk {
-  title: string
-  counts: number[]
-  items: string[]
-}
-
-const walks: Walk[] = section('Four walks', 'Deadlines')
-  .split(/^(?=\*\*A)/m)
-  .slice(1)
-  .map((text) => {
-    const [head = '', ...items] = text.split(/^(?=\d+\. )/m)
-    const [, title = ''] = /\*\*(.+?)\*\*/.exec(head) ?? []
-    return { title, counts: [...head.matchAll(/(\d+) /g)].map(([, n]) => Number(n)), items }
-  })
-
-/** By their paths, in their order; a name alone is that of a file that the walk has named before. */
-function filesOf(items: readonly string[]): string[] {
-  const files: string[] = []
-  for (const name of items.flatMap(ticked).filter((inside) => inside.endsWith('.ts')))
-    files.push(
-      name.includes('/') ? name : (files.find((file) => file.endsWith(`/${name}`)) ?? name),
-    )
-  return [...new Set(files)]
-}
 
 describe('the walks', () => {
   test('there are four', () => {
@@ -51,23 +22,17 @@ describe('the walks', () => {
     ])
   })
 
-  for (const { title, counts, items } of walks) {
+  for (const { title, counts, steps } of walks) {
     test(`${title}: every file that it names is there, and as many as it says`, () => {
-      const files = filesOf(items)
+      const files = steps.at(-1)?.files ?? []
       expect(files.filter((file) => !existsSync(join(root, file)))).toEqual([])
       expect(files.length).toBe(counts.reduce((sum, count) => sum + count, 0))
     })
 
     test(`${title}: every function that it names is in a file that it has named by then`, () => {
-      const strangers = items.flatMap((item, at) => {
-        const text = filesOf(items.slice(0, at + 1))
-          .map(textOf)
-          .join('\n')
-        const isThere = (word: string) => new RegExp(`(^|[^\\w#])${word}\\b`).test(text)
-        return ticked(item)
-          .filter((inside) => !inside.endsWith('.ts'))
-          .flatMap((inside) => inside.replace('(…)', '').split('.'))
-          .filter((word) => !isThere(word))
+      const strangers = steps.flatMap(({ names, files }) => {
+        const text = files.map(textOf).join('\n')
+        return names.filter((word) => !new RegExp(`(^|[^\\w#])${word}\\b`).test(text))
       })
       expect(strangers).toEqual([])
     })
@@ -94,7 +59,7 @@ describe('the table of deadlines', () => {
 
   /** The names of the table, without their arguments, by the actors that its rows name. */
   const listed = Map.groupBy(
-    [...section('Deadlines', 'How to add').matchAll(/^\| (`.+?) \|/gm)].flatMap(([, cell = '']) => {
+    [...architectureSection('Deadlines').matchAll(/^\| (`.+?) \|/gm)].flatMap(([, cell = '']) => {
       const of = /\((.+)\)/.exec(cell)?.[1] ?? 'session'
       const owners = of.startsWith('all') ? Object.keys(actors) : [of]
       return owners.flatMap((owner) =>

@@ -59,14 +59,16 @@ const signatures: Record<Verified['signature'], string> = {
 
 const verdicts: Record<Verified['kind'], string> = {
   bundle: 'the timeline is whole, and every change is what it says',
-  excerpt: 'every line that is shown was signed, and every change is what it says',
+  excerpt: 'these are all lines about the file that were signed, and every change is what it says',
   statement: 'this is one signed statement; it has no timeline and no change to check',
 }
 
-function report({ kind, signature, keyId, problem, run, counts }: Verified): string[] {
+function report({ kind, signature, keyId, problem, run, file, counts }: Verified): string[] {
   const listed = Object.entries(counts).map(([type, count]) => `${count} × ${type}`)
   return [
-    ...(run === null ? [] : [`Run ${run}: ${listed.join(', ')}`]),
+    ...(run === null
+      ? []
+      : [`Run ${run}${file === null ? '' : `, file ${file}`}: ${listed.join(', ')}`]),
     `Signature ${signatures[signature]}${keyId === null ? '' : ` (key ${keyId})`}`,
     problem === null
       ? `Verdict holds: ${verdicts[kind]}`

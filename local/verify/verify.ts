@@ -37,6 +37,8 @@ export interface Verified {
   /** The first thing that does not hold; null: the verdict holds. */
   problem: { line: number; what: string } | null
   run: string | null
+  /** Of an excerpt: the one that it is about. */
+  file: string | null
   counts: Record<string, number>
 }
 
@@ -58,6 +60,7 @@ export async function verifyBundle(
     keyId: null,
     problem: null,
     run: null,
+    file: null,
     counts: {},
   }
   try {
@@ -182,9 +185,9 @@ async function keyById(keys: readonly PublicKey[], id: string): Promise<PublicKe
 type AnyStatement = Statement | ExcerptStatement | ProvenanceStatement
 
 function readStatement(payload: Uint8Array): AnyStatement {
-  const value = parse(new TextDecoder().decode(payload), 1) as Partial<Statement>
-  const form = forms.find(({ type }) => type === (value.predicateType as string))
-  const isKnown = form?.type === provenanceType || value.predicate?.formatVersion === exportVersion
+  const value = parse(new TextDecoder().decode(payload), 1) as Partial<Statement> | null
+  const form = forms.find(({ type }) => type === (value?.predicateType as string))
+  const isKnown = form?.type === provenanceType || value?.predicate?.formatVersion === exportVersion
   if (!form || !isKnown)
     throw new Problem(
       1,
@@ -218,15 +221,14 @@ function excerptResult(
   { predicate, subject }: ExcerptStatement,
   lines: readonly string[],
 ): Verified {
-  const { root, records: size } = predicate
+  const { root, records: size, file } = predicate
+  result.file = file.path
   if (subject[0]?.digest.sha256 !== root) throw new Problem(1, 'The root is not what was signed')
-  let last = -1
   const records = lines.map((line, at) => {
     const shown = ExcerptLine.safeParse(parse(line, at + 2)).data
     if (!shown) throw new Problem(at + 2, 'Not a line of an excerpt')
-    if (shown.index <= last || JSON.stringify(shown) !== line)
+    if (shown.index !== file.lines[at] || JSON.stringify(shown) !== line)
       throw new Problem(at + 2, `${nameOf(shown.line)} is not in its place`)
-    last = shown.index
     if (merkleRootFrom(merkleLeaf(shown.line), { ...shown, size }) !== root)
       throw new Problem(at + 2, `${nameOf(shown.line)} is not what was signed`)
     const record = ExportRecord.safeParse(parse(shown.line, at + 2)).data
@@ -234,8 +236,11 @@ function excerptResult(
     result.counts[record.type] = (result.counts[record.type] ?? 0) + 1
     return record
   })
-  if (!records.some(({ type }) => type === 'change'))
-    throw new Problem(lines.length + 2, 'No change is shown')
+  if (lines.length < file.lines.length)
+    throw new Problem(
+      lines.length + 2,
+      `The file ends here, and ${file.lines.length} records were signed`,
+    )
   checkChanges('full', records)
   return result
 }

@@ -30,6 +30,8 @@ export interface EgressOptions {
 class Refused extends Error {}
 
 const connectMs = 30_000
+/** Of one listener at a time: each one costs the agent memory and a descriptor. */
+const maxConnections = 1024
 
 export class Egress {
   readonly #options: EgressOptions
@@ -47,6 +49,7 @@ export class Egress {
   serve(listener: Listener): void {
     this.#inside.http?.close()
     this.#inside.http = listener
+    listener.maxConnections = maxConnections
     listener.on('connection', (socket) => this.#server.emit('connection', socket))
   }
 
@@ -54,6 +57,7 @@ export class Egress {
   serveSocks(listener: Listener): void {
     this.#inside.socks?.close()
     this.#inside.socks = listener
+    listener.maxConnections = maxConnections
     listener.on('connection', (socket) => void this.#socks(socket))
   }
 
@@ -98,7 +102,7 @@ export class Egress {
   async #forward(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
       const url = parseUrl(request.url ?? '')
-      const target = { host: bare(url.hostname), port: Number(url.port || 80) }
+      const target = targetOf(url.hostname, Number(url.port || 80))
       const socket = await this.#open(target)
       const { 'proxy-connection': _, 'proxy-authorization': __, ...headers } = request.headers
       const sent = http.request({
@@ -171,8 +175,14 @@ interface Target {
 function parseTarget(text: string): Target | undefined {
   // Other letters than these may be turned into others on the way to a name server.
   const match = /^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})$/.exec(text)
-  if (!match?.[1]) return undefined
-  return { host: bare(match[1]).toLowerCase(), port: Number(match[2]) }
+  return match?.[1] ? targetOf(match[1], Number(match[2])) : undefined
+}
+
+/** undefined: no host has such a name, as "a..b" or "a..": what is judged must be what is looked up. */
+function targetOf(name: string, port: number): Target | undefined {
+  const host = bare(name).toLowerCase()
+  const isName = host.split('.').every((label) => label !== '')
+  return (isIP(host) > 0 || isName) && port > 0 && port < 65_536 ? { host, port } : undefined
 }
 
 function parseUrl(text: string): URL {

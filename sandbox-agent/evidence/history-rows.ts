@@ -2,12 +2,13 @@
 // left out and named; nothing is completed by a guess.
 
 import { createHash } from 'node:crypto'
-import type {
-  EvidenceFailure,
-  EvidenceMessage,
-  EvidencePart,
-  EvidenceWindow,
-  NeighbourPart,
+import {
+  type EvidenceFailure,
+  type EvidenceMessage,
+  type EvidencePart,
+  evidenceRecordText,
+  type EvidenceWindow,
+  type NeighbourPart,
 } from '../../src/contract/evidence.ts'
 import {
   isMutatingTool,
@@ -125,7 +126,7 @@ function partOf(row: Row): EvidencePart | null {
   const status = statuses.find((each) => each === row['status'])
   if (!isId(id) || !isId(messageId) || !isId(sessionId) || !isId(callId) || !isId(tool)) return null
   if (typeof place !== 'number' || status === undefined) return null
-  const whole = objectOf(row['input'])
+  const whole = objectOf(parsed(row['input']))
   const hasInput = isMutatingTool(tool)
   return {
     ...{ id, messageId, sessionId, order: place, callId, tool, status },
@@ -134,22 +135,29 @@ function partOf(row: Row): EvidencePart | null {
     metadata: {
       exists: flagOf(row['existed']),
       truncated: flagOf(row['truncated']),
-      files: filesOf(row['files']),
+      files: filesOf(parsed(row['files'])),
     },
     startedAt: timeOf(row['startedAt']),
     endedAt: timeOf(row['endedAt']),
   }
 }
 
-function objectOf(text: unknown): Record<string, unknown> | null {
-  const value = parsed(text)
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-    ? (value as Record<string, unknown>)
-    : null
+/** The same as the text that is read from its row later says, of a part that is heard from OpenCode. */
+export function historyRecordText(state: { input?: unknown; metadata?: object }): string {
+  const { exists, truncated, files } = (state.metadata ?? {}) as Record<string, unknown>
+  const flag = (value: unknown) => (typeof value === 'boolean' ? value : null)
+  return evidenceRecordText({
+    input: objectOf(state.input),
+    metadata: { exists: flag(exists), truncated: flag(truncated), files: filesOf(files) },
+  })
 }
 
-function filesOf(text: unknown): EvidencePart['metadata']['files'] {
-  const value = parsed(text)
+const objectOf = (value: unknown): Record<string, unknown> | null =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : null
+
+function filesOf(value: unknown): EvidencePart['metadata']['files'] {
   if (!Array.isArray(value) || value.length > 1000) return null
   const files = value.flatMap((file: unknown) => {
     const { filePath, type } = (file ?? {}) as { filePath?: unknown; type?: unknown }

@@ -80,13 +80,17 @@ export class Upstreams {
       )
     if (!answer.allow) return refuse(response, 403, `Gantry refused ${name}: ${answer.reason}`)
     const path = request.url ?? ''
-    if (!path.startsWith('/')) return refuse(response, 400, 'Gantry refused it: not a path')
+    const base = new URL(`${gatewayUrl}/upstreams/${encodeURIComponent(upstream.host)}/`)
+    const url = path.startsWith('/') ? new URL(base.href.slice(0, -1) + path) : base
+    // "/../../" would be another route of the control plane, asked under the sandbox's token.
+    if (!path.startsWith('/') || !url.href.startsWith(base.href))
+      return refuse(response, 400, 'Gantry refused it: not a path')
     let sent = 0
     let received = 0
     request.on('data', (chunk: Buffer) => (sent += chunk.length))
     response.once('close', () => log('egress', { host: hostname, port: number, sent, received }))
     passOn(request, response, {
-      url: new URL(`${gatewayUrl}/upstreams/${encodeURIComponent(upstream.host)}${path}`),
+      url,
       token: token(),
       change: (headers) => withLocation(headers, origin, upstreamAddress(n)),
       onPiece: (bytes) => (received += bytes),

@@ -3,8 +3,11 @@
 // second. The working turn owns it, and at the end gives it OpenCode's own list of messages to find what the stream has
 // missed.
 
+import { createHash } from 'node:crypto'
 import { maxDeltasPerSecond } from '../../src/contract/agent-events.ts'
 import type { EventData } from '../../src/contract/events.ts'
+import { isMutatingTool } from '../../src/contract/evidence-paths.ts'
+import { historyRecordText } from '../evidence/history-rows.ts'
 import type { ToolPart } from '../gate/gate.ts'
 import type { OpenCodeEvent } from '../opencode/opencode.ts'
 import { shorten } from '../shorten.ts'
@@ -28,6 +31,8 @@ interface TellerOptions {
 /** What is no name of a tree is none. */
 const treeOf = ({ snapshot }: Part): string | null =>
   snapshot !== undefined && /^[0-9a-f]{40}([0-9a-f]{24})?$/.test(snapshot) ? snapshot : null
+
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
 
 const flushEveryMs = 1000 / maxDeltasPerSecond
 
@@ -160,7 +165,10 @@ export class Teller {
         const { value, shortened } = shorten(whole)
         const truncated = shortened || state.metadata?.truncated === true
         const durationMs = durationOf(state)
-        const ended = { ...value, ...cutInput(value, call), truncated, durationMs }
+        const ended = {
+          ...{ ...value, ...cutInput(value, call), truncated, durationMs },
+          ...(isMutatingTool(call.tool) && { recordHash: sha256(historyRecordText(state)) }),
+        }
         this.#options.emit('tool.completed', ended)
       })
     } else if (state.status === 'error') {

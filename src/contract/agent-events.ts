@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { Sha256 } from './artifact.ts'
 import { DiffReport } from './diff.ts'
 import { maxStepCostUsd, ReportedMs, StepCount } from './reported.ts'
 import { turnEnds } from './turn.ts'
@@ -34,6 +35,8 @@ export const agentEventKinds = {
     output: z.string(),
     truncated: z.boolean(),
     durationMs: ReportedMs,
+    /** Of a tool that changes files: the hash of evidenceRecordText, from the whole input. Absent: an older agent. */
+    recordHash: Sha256.optional(),
   }),
   'tool.failed': z.object({ ...toolPart, error: z.string(), durationMs: ReportedMs }),
   'step.finished': z.object({

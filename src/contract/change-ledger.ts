@@ -33,7 +33,9 @@ export const Collect = z.object({
   candidates: count.describe('Changes of files that the tool parts name'),
   imported: count.describe('New events'),
   statistics: ProofStatistics.nullable(),
-  diagnostics: z.array(Diagnostic).describe('The first 1000. Never any content'),
+  diagnostics: z
+    .array(Diagnostic)
+    .describe('The first 1000; of older collects in a long list none. Never any content'),
   createdAt: z.number(),
   endedAt: z.number().nullable(),
 })

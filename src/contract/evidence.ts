@@ -9,6 +9,7 @@
 
 import { z } from 'zod'
 import { Sha256 } from './artifact.ts'
+import { canonicalJson } from './canonical.ts'
 import { OrganisationId, RunId, SessionId, TurnId } from './ids.ts'
 import { ReportedMs } from './reported.ts'
 
@@ -181,6 +182,17 @@ export const EvidencePart = z.object({
 })
 export type EvidencePart = z.infer<typeof EvidencePart>
 
+/** What is hashed of a tool part when it is done, and again when it is read: what decides which change it is. */
+export const evidenceRecordText = ({
+  input,
+  metadata: { exists, truncated, files },
+}: Pick<EvidencePart, 'input' | 'metadata'>): string =>
+  canonicalJson({
+    input,
+    ...{ exists, truncated },
+    files: files && files.map(({ filePath, type }) => ({ filePath, type })),
+  })
+
 /** A tool part that ran beside those of the bundle, in whatever session: it may have written the same files. */
 export const NeighbourPart = z.object({
   id,
@@ -304,6 +316,9 @@ export const SeenPart = z.object({
   callId: z.string().max(200),
   inputHash: Sha256.nullable().describe(
     'Of its input as canonical JSON; null: it was shortened on its way, and cannot be compared',
+  ),
+  recordHash: Sha256.nullable().describe(
+    'Of evidenceRecordText, as the agent heard it when the tool was done; null: it did not tell',
   ),
   end: z.enum(['completed', 'failed']).nullable().describe('null: its end never came'),
 })

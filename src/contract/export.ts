@@ -4,6 +4,7 @@
 
 import { z } from 'zod'
 import { Sha256 } from './artifact.ts'
+import { EvidencePath } from './evidence.ts'
 
 /** Whoever reads a bundle refuses every other. */
 export const exportVersion = 1
@@ -71,7 +72,15 @@ export const ExcerptStatement = z.object({
   _type: z.literal(statementType),
   subject: subjects,
   predicateType: z.literal(excerptType),
-  predicate: ExportPredicate.omit({ texts: true, policy: true }),
+  predicate: ExportPredicate.omit({ texts: true, policy: true }).extend({
+    file: z.object({
+      path: EvidencePath,
+      lines: z
+        .array(count)
+        .min(1)
+        .describe('The places of all records about it: none can be left out'),
+    }),
+  }),
 })
 export type ExcerptStatement = z.infer<typeof ExcerptStatement>
 

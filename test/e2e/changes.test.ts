@@ -106,17 +106,24 @@ describe('write and edit', () => {
 
   test('[CHG9] a part that was edited in OpenCode’s database before it is collected is a mismatch and proves nothing', async () => {
     const box = only()
-    const { changes } = await runAnd(box, [write('forged.txt', 'true\n')], () =>
+    const kept = [write('kept.txt', 'kept\n'), write('kept.txt', 'new\n')]
+    const steps = [write('forged.txt', 'true\n'), ...kept]
+    const { changes } = await runAnd(box, steps, () =>
       inDatabase(box, (db) =>
         db.exec(
           `update part set data = json_set(data, '$.state.input.content', 'forged')
-           where json_extract(data, '$.state.input.content') = 'true' || char(10)`,
+             where json_extract(data, '$.state.input.content') = 'true' || char(10);
+           update part set data = json_set(data, '$.state.metadata.exists', json('false'))
+             where json_extract(data, '$.state.input.content') = 'new' || char(10)`,
         ),
       ),
     )
     expect(changes).toMatchObject({
-      mismatches: 1,
-      files: [{ path: 'forged.txt', rejectable: false, events: [{ event: { after: null } }] }],
+      mismatches: 2,
+      files: [
+        { path: 'forged.txt', rejectable: false, events: [{ event: { after: null } }] },
+        { path: 'kept.txt', rejectable: false, events: [{}, { event: { after: null } }] },
+      ],
     })
     expect(codesOf(changes)).toContain('evidence-mismatch')
   })

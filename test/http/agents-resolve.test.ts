@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { createTestApp, type TestApp } from '../support/app.ts'
 import { useLibsql } from '../support/libsql.ts'
+import { random as randomOf, seedsOf } from '../support/random.ts'
 
 const libsql = useLibsql()
 let app: TestApp
@@ -23,6 +24,9 @@ const resolve = async (body: object, credential = key) => {
   const { status, json } = await post(body, credential)
   expect([status, json.error]).toEqual([200, undefined])
   return json
+}
+interface Told {
+  agent: Record<'name' | 'project' | 'scope' | 'mode' | 'revision', unknown>
 }
 interface Ranked {
   agent: { name: string }
@@ -111,6 +115,99 @@ describe('[AGT7] POST /v1/agents/resolve', () => {
       ...[400, 'invalid_request', 'capability'],
     ])
   })
+})
+
+describe('[AGT9] [AGT10] the whole of a registry', () => {
+  test('ties: more points, then agents, then the name; one name in one place is one agent', async () => {
+    const project = 'agt10'
+    const sub = { project, mode: 'subagent', parent: 'zoe' }
+    for (const name of ['zoe', 'bob']) await put({ project, name })
+    for (const name of ['abe', 'carl']) await put({ ...sub, name })
+    await put({ ...sub, name: 'yves', capabilities: ['code'] })
+    expect(await ranked({ project, task: 'code' })).toEqual([
+      ...['yves 2', 'bob 0', 'zoe 0', 'abe 0', 'carl 0'],
+    ])
+  })
+
+  test('who does not fit is told with every reason', async () => {
+    const project = 'agt9'
+    const fits = { project, capabilities: ['code'] }
+    await put({ ...fits, name: 'fits' })
+    await put({ ...fits, name: 'own', scope: 'personal' })
+    await put({ ...fits, name: 'sub', mode: 'subagent', parent: 'fits' })
+    await put({ project, name: 'idle', capabilities: ['talk'], adapters: { claude: {} } })
+    await put({ ...fits, name: 'verify', workflows: ['sdd:verify'] })
+    const { candidates, skipped } = await resolve({
+      ...{ ...fits, adapter: 'opencode', workflow: 'sdd', phase: 'apply', mode: 'agent' },
+    })
+    expect(candidates).toMatchObject([{ agent: { name: 'fits' }, score: 11 }])
+    interface Skipped {
+      agent: { name: string; project: string }
+      reasons: { signal: string }[]
+    }
+    const here = (skipped as Skipped[]).filter(({ agent }) => agent.project === project)
+    expect(
+      here.map(({ agent, reasons }) => [agent.name, ...reasons.map(({ signal }) => signal)]),
+    ).toEqual([
+      ['idle', 'adapter', 'capability'],
+      ['own', 'scope'],
+      ['verify', 'workflow'],
+      ['sub', 'mode'],
+    ])
+  })
+
+  test.each<[form: string, asked: object, score: number | null]>([
+    ['sdd:apply', { workflow: 'sdd', phase: 'apply' }, 8],
+    ['apply', { workflow: 'sdd', phase: 'apply' }, 6],
+    ['sdd', { workflow: 'sdd', phase: 'apply' }, 4],
+    ['sdd:apply', { workflow: 'sdd:apply' }, 8],
+    ['sdd:apply', { workflow: 'sdd', phase: 'apply-progress' }, 8],
+    ['sdd:verify', { workflow: 'sdd', phase: 'apply' }, null],
+  ])('[AGT8] an agent for %j, asked for %j: %s', async (form, asked, score) => {
+    const project = `agt8-${form.replace(':', '-')}`
+    await put({ project, name: 'one', workflows: [form] })
+    await put({ project, name: 'any' })
+    expect(await ranked({ project, ...asked })).toEqual(
+      score === null ? ['any 0'] : [`one ${score}`, 'any 0'],
+    )
+  })
+
+  test.each(seedsOf(6, 40))(
+    '[AGT11] random registries, stored in any order, give one answer (seed %i)',
+    async (seed) => {
+      const random = randomOf(seed)
+      const words = ['sdd', 'apply', 'code', 'review', 'plan', 'test']
+      const some = <T>(list: readonly T[]): T[] => list.filter(() => random() < 0.4)
+      const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T
+      const agents = Array.from({ length: 12 }, (_, n) => ({
+        ...{ name: `${pick(words)}-${n}`, scope: pick(['project', 'project', 'personal']) },
+        ...{ capabilities: some(words), workflows: some([...words, 'sdd:apply']) },
+        ...{ adapters: Object.fromEntries(some(['opencode', 'claude']).map((name) => [name, {}])) },
+        description: some(words).join(' '),
+      }))
+      const asked = {
+        ...{ capabilities: some(words), task: some(words).join(' '), workflow: pick(words) },
+        ...(random() < 0.5 && { adapter: 'opencode' }),
+      }
+      const answers: unknown[] = []
+      for (const [at, order] of [agents, agents.toReversed()].entries()) {
+        const project = `agt11-${seed}-${at}`
+        for (const agent of order) await put({ project, ...agent })
+        const { candidates, skipped } = await resolve({ project, ...asked })
+        const named = [...candidates, ...skipped].filter(
+          ({ agent }: Told) => agent.project === project,
+        ) as Told[]
+        const names = new Set(named.map(({ agent }) => agent.name))
+        expect([named.length, names]).toEqual([12, new Set(agents.map(({ name }) => name))])
+        answers.push(
+          named.map(({ agent: { name, scope, mode, revision }, ...rest }) => ({
+            ...{ name, scope, mode, revision, ...rest },
+          })),
+        )
+      }
+      expect(answers[1]).toEqual(answers[0])
+    },
+  )
 })
 
 describe('[AGT11] whose agents are ranked', () => {

@@ -4,6 +4,7 @@ import type { ProofEvaluation } from '../../src/contract/proof-fixture.ts'
 import { createTestApp, type TestApp } from '../support/app.ts'
 import { useLibsql } from '../support/libsql.ts'
 import { baseFixture, edit, file } from '../support/proof-fixtures.ts'
+import { positives } from '../support/proof-table.ts'
 
 const libsql = useLibsql()
 const apps = new Map<ProofMode, { app: TestApp; key: string }>()
@@ -68,6 +69,22 @@ describe('POST /v1/evidence/evaluate', () => {
     const named = { ...fixture, snapshotFiles: [{ ...large, windowId: 'w7' }] }
     expect((await evaluate(named)).status).toBe(200)
     expect((await evaluate({ ...fixture, windows: windows.slice(0, 100) })).status).toBe(200)
+  })
+
+  test('[EVD5] [EVD6] [EVD11] each proven fixture is proven, and each of its twins stays what it is in every mode', async () => {
+    for (const { name, over, operation, proof = 'opencode-snapshot', twins } of positives) {
+      const base = { ...baseFixture, expected: undefined, ...over }
+      const { body } = await evaluate(base)
+      expect([name, body.events]).toMatchObject([name, [{ operation, evidenceProof: proof }]])
+      for (const { name: twin, over: one, reason, rule } of twins) {
+        const merged = { ...base, ...one }
+        const off = (await evaluate({ ...merged, mode: 'off' })).body
+        const full = (await evaluate(merged)).body
+        const found = full.decisions.find(({ partId }) => partId === 'part-1')
+        expect([rule, name, twin, found]).toMatchObject([rule, name, twin, { reason }])
+        expect([rule, name, twin, full.events]).toEqual([rule, name, twin, off.events])
+      }
+    }
   })
 
   test('[EVD20] its mode lowers the deployment’s and never raises it', async () => {

@@ -1,6 +1,11 @@
 import { createHash } from 'node:crypto'
 import type { RunChanges } from '../../src/contract/change-ledger.ts'
-import type { EvidenceBundle, EvidenceSide } from '../../src/contract/evidence.ts'
+import {
+  type EvidenceBundle,
+  evidenceRecordText,
+  type EvidenceSide,
+} from '../../src/contract/evidence.ts'
+import { shorten } from '../../sandbox-agent/shorten.ts'
 import type { Host, HostSession } from './host.ts'
 
 export const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
@@ -25,6 +30,8 @@ export interface Step {
   after?: string | null
 }
 
+const metadataOf = ({ exists }: Step) => ({ exists: exists ?? null, truncated: false, files: null })
+
 export const edit = (path: string, before: string, old: string, by: string): Step => ({
   ...{ tool: 'edit', path, before, after: before.replace(old, () => by) },
   input: { filePath: path, oldString: old, newString: by },
@@ -37,6 +44,8 @@ export class ChangeScene {
   readonly turn: { id: string; runId: string }
   readonly steps: readonly Step[]
   readonly name: string
+  /** It does not tell what a tool has said that it did. */
+  agentIsOlder = false
 
   constructor(session: HostSession, turn: { id: string; runId: string }, steps: readonly Step[]) {
     this.host = session.host
@@ -78,9 +87,15 @@ export class ChangeScene {
       if (skip.includes(at) || at < from) continue
       const input = step.input ?? { command: 'true' }
       const data = { ...this.#part(at), turnId: this.turn.id, agent: 'build', input }
-      this.session.agent.emit('tool.started', data)
+      this.session.agent.emit('tool.started', shorten(data).value)
       const end = { title: '', output: '', truncated: false, durationMs: 1 }
-      this.session.agent.emit('tool.completed', { ...data, ...end })
+      const record = {
+        recordHash: sha256(evidenceRecordText({ input, metadata: metadataOf(step) })),
+      }
+      const told = step.tool === 'bash' || this.agentIsOlder ? {} : record
+      const { value, shortened } = shorten({ ...data, ...end })
+      const cut = shortened ? { shortened } : {}
+      this.session.agent.emit('tool.completed', { ...value, ...told, ...cut })
     }
     await this.host.live()
     return this
@@ -171,7 +186,7 @@ export class ChangeScene {
         return {
           ...{ id, messageId, sessionId, callId, tool, order: 1, status: 'completed' as const },
           ...{ input: tool === 'bash' ? null : (step.input ?? null), inputTruncated: false },
-          metadata: { exists: step.exists ?? null, truncated: false, files: null },
+          metadata: metadataOf(step),
           ...{ startedAt: 1000 + at, endedAt: 1001 + at },
         }
       }),

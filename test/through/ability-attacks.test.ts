@@ -343,3 +343,18 @@ steps:
   expect(said).toEqual(["echo a''", "echo 'none'", "echo 'o0'"])
   expect((await settled(id)).status).toBe('completed')
 })
+
+test('[ABL16] inputs that no program could be given fail the script, and say so; an agent still gets them', async () => {
+  await store(
+    '{ name: wide, description: d, inputs: { text: {} }, steps: [{ id: a, run: make, on_failure: continue }, { id: b, agent: build, prompt: "Read {{inputs.text}}" }] }',
+  )
+  const session = await host().begin()
+  const text = 'é'.repeat(61_000)
+  const { id } = await execute(session, 'wide', { text })
+  expect((await settled(id)).steps[0]).toMatchObject({
+    status: 'failed',
+    error: 'ABILITY_INPUTS_JSON has more than the 120000 bytes that a program can be given',
+  })
+  expect(session.agent.commands('execute')).toEqual([])
+  expect(session.agent.commands('prompt').at(-1)?.body.text).toContain(text)
+})

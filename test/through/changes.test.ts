@@ -690,6 +690,65 @@ describe('out of band', () => {
     }
   })
 
+  const made: Step = {
+    ...{ tool: 'write', path: 'b.txt', exists: true, before: 'kept\n', after: 'new\n' },
+    input: { filePath: 'b.txt', content: 'new\n' },
+  }
+  /** As whoever works in the sandbox may leave the records of a tool. */
+  const rewritten = (scene: ChangeScene, over: object) => {
+    const { parts, ...rest } = scene.bundle()
+    return { ...rest, parts: parts.map((part) => ({ ...part, ...over })) }
+  }
+
+  test('[CHG9] a file that was there is not made by the records: nothing would put its text back', async () => {
+    const scene = await ChangeScene.begin(host(), [made])
+    await scene.tell()
+    const metadata = { exists: false, truncated: false, files: null }
+    await scene.collect(rewritten(scene, { metadata }))
+    expect(await scene.session.events('evidence.mismatch')).toMatchObject([
+      { data: { tool: 'write', what: 'differs' } },
+    ])
+    const { files } = await scene.changes()
+    expect(files).toMatchObject([
+      { rejectable: false, events: [{ event: { evidenceProof: 'metadata-only-fallback' } }] },
+    ])
+  })
+
+  test('[CHG9] a content that was too long for the link is the one that the tool was given', async () => {
+    const long = 'x'.repeat(400_000)
+    const step: Step = { tool: 'write', path: 'c.txt', exists: false }
+    for (const [found, proof] of [
+      [long, 'toolpart-chain'],
+      [`${long}y`, 'metadata-only-fallback'],
+    ] as const) {
+      const input = { filePath: 'c.txt', content: long }
+      const scene = await ChangeScene.begin(host(), [{ ...step, input }])
+      await scene.tell()
+      await scene.collect(rewritten(scene, { input: { ...input, content: found } }))
+      const { files } = await scene.changes()
+      expect([found.length, files[0]?.events[0]?.event.evidenceProof]).toEqual([
+        found.length,
+        proof,
+      ])
+    }
+  })
+
+  test('[EVD8] a new file is not exact by the records of an agent that does not tell what tools have said', async () => {
+    for (const [isOlder, proof] of [
+      [false, 'toolpart-chain'],
+      [true, 'metadata-only-fallback'],
+    ] as const) {
+      const step = { ...made, exists: false, before: null }
+      const scene = await ChangeScene.begin(host(), [step])
+      scene.agentIsOlder = isOlder
+      await scene.tell()
+      await scene.collect(scene.bundle({ files: [], reads: [] }))
+      const { files } = await scene.changes()
+      expect([isOlder, files[0]?.events[0]?.event.evidenceProof]).toEqual([isOlder, proof])
+      expect(await scene.session.events('evidence.mismatch')).toEqual([])
+    }
+  })
+
   test('[CHG9] what came over the link and is in the records agrees', async () => {
     const scene = await ChangeScene.begin(host(), [cheer, { tool: 'bash', path: 'a.txt' }])
     await scene.tell()
@@ -906,6 +965,26 @@ describe('other agents', () => {
     expect(trace.files[0]).toMatchObject({ path: 'a.txt', conversations: [{}] })
   })
 
+  test('[CHG14] their event without a key hides none of OpenCode, though its id be the hash of a key', async () => {
+    const scene = await ChangeScene.begin(host(), [cheer])
+    await scene.tell()
+    await scene.collect(scene.bundle({ files: [], reads: [] }))
+    const own = (await scene.changes()).files[0]?.events[0]?.event
+    const ref = { sha256: sha256(''), sizeBytes: 0, blobRef: `sha256:${sha256('')}` }
+    const imported = event(scene.turn.runId, {
+      ...{ eventId: sha256(own?.sourceImportKey ?? ''), sourceImportKey: null },
+      ...{ evidenceProof: 'toolpart-chain', operation: 'create', before: null, after: ref },
+      ...{ beforeState: { exists: false }, afterState: { exists: true, ...ref } },
+    })
+    await importInto(scene, [{ event: imported, afterContent: '' }])
+    const { files } = await scene.changes()
+    expect(files.map(({ path, events }) => [path, events.length])).toEqual([
+      ['a.txt', 1],
+      ['x.txt', 1],
+    ])
+    expect(files[0]?.events[0]?.event).toEqual(own)
+  })
+
   test('[CHG10] evidence without a text never beats one that has it', () => {
     const of = (evidenceProof: string, hasText: boolean) =>
       evidenceEventRank(event('r', { evidenceProof, before: hasText ? event('r').before : null }))
@@ -926,6 +1005,30 @@ describe('reviewing', () => {
     ...{ tool: 'write', path: 'n.txt', exists: false, before: null, after: 'new\n' },
     input: { filePath: 'n.txt', content: 'new\n' },
   }
+  test('[CHG11] diagnostics of many collects are those of the newest, so that the answer stays an answer', async () => {
+    const scene = await ChangeScene.begin(host(), [cheer])
+    await scene.tell()
+    const failures = Array.from({ length: 900 }, (_, n) => ({
+      ...{ code: 'no-file-anchor' as const, partId: `p${n}`, windowId: null },
+      path: `${'x'.repeat(280)}${n}`,
+    }))
+    const bundle = scene.bundle({ failures })
+    await scene.collect(bundle, scene.bundle().messages[0]?.id)
+    for (let more = 0; more < 4; more += 1)
+      await scene.collect(
+        { ...bundle, messages: [], parts: [], windows: [], files: [], reads: [] },
+        `msg_${more}`,
+      )
+    const { collects } = await scene.changes()
+    const told = collects
+      .filter(({ state }) => state === 'stored')
+      .map((each) => each.diagnostics.length)
+    expect(told.length).toBeGreaterThan(4)
+    expect(told[0]).toBe(0)
+    expect(told.at(-1)).toBeGreaterThan(800)
+    expect(JSON.stringify(collects).length).toBeLessThan(1.5 * 1024 * 1024)
+  })
+
   test('[CHG11] the net operation of a file, and a gap between its changes', async () => {
     const scene = await ChangeScene.begin(host(), [
       create,

@@ -70,6 +70,39 @@ describe('an attempt of OpenCode', () => {
     expect((await events(other.id, 'log.published'))[0]!['filePath']).toMatch(/^logs\/mine\//)
   })
 
+  test('[EVR12] nobody else can have anything done in it, also not who made the run: its result is its target’s', async () => {
+    await host().ok('PUT', '/v1/abilities', {
+      files: [
+        { path: 'a.yaml', content: '{ name: help, description: d, steps: [{ id: a, run: ls }] }' },
+      ],
+    })
+    const run = await begin()
+    const session = await sessionOf(run.id)
+    const { id: runId } = (await host().ok('GET', `${session.at}/runs`)).items[0]
+    const edited = {
+      operation: { category: 'edit', operation: 'write-file', targetPath: 'a', content: 'b' },
+    }
+    const requests: [method: string, path: string, body: object][] = [
+      ['POST', `${session.at}/prompts`, { text: 'Say hello' }],
+      ['POST', `${session.at}/prompts`, { text: 'Say hello', steer: true }],
+      ['POST', `${session.at}/executions`, { ability: 'help' }],
+      ['POST', `/v1/runs/${runId}/operations`, edited],
+      ['POST', `${session.at}/policy`, { policy: null }],
+      ['PUT', `${session.at}/budget`, { moneyUsd: 100 }],
+      ['POST', `${session.at}/env`, { values: [{ key: 'A', value: 'b' }] }],
+    ]
+    const refused: unknown[] = []
+    for (const [method, path, body] of requests) {
+      const { status, json } = await host().call(method, path, body)
+      refused.push([path, status, json?.error?.message])
+    }
+    const message = `Cannot use it: the session is an attempt of the eval run "${run.id}"`
+    expect(refused).toEqual(requests.map(([, path]) => [path, 409, message]))
+    expect(session.agent.commands('prompt')).toHaveLength(1)
+    await finish(session)
+    expect(await result(run.id)).toMatchObject({ score: 1 })
+  })
+
   test('[EVR14] what asks is rejected at once and recorded, and the attempt names it', async () => {
     const run = await begin()
     const session = await sessionOf(run.id)

@@ -71,7 +71,7 @@ test('[EXP12] an excerpt shows one file and nothing of the others, and each byte
   const { payload } = JSON.parse(envelope) as { payload: string }
   expect(Buffer.from(payload, 'base64').toString()).not.toContain('private-name')
   expect(await verifyBundle(text, await keys())).toMatchObject({
-    ...{ signature: 'holds', problem: null, run: scene.turn.runId },
+    ...{ signature: 'holds', problem: null, run: scene.turn.runId, file: 'a.txt' },
     counts: { entry: 1, change: 1, text: 2 },
   })
   const joined = (changed: readonly string[]) => [envelope, ...changed, ''].join('\n')
@@ -93,6 +93,25 @@ test('[EXP12] an excerpt shows one file and nothing of the others, and each byte
   // The line of another run's excerpt is none of this one.
   const other = (await exported(await twoFiles(), '?format=excerpt&path=a.txt')).split('\n')
   expect(await problemOf(lines.with(0, other[1] ?? ''))).toBe(2)
+})
+
+test('[EXP12] no change of the file can be left out, though each by itself has its place in the bundle', async () => {
+  const scene = await ChangeScene.begin(host(), [
+    edit('a.txt', 'one\n', 'one', 'two'),
+    edit('a.txt', 'two\n', 'two', 'three'),
+  ])
+  await scene.tell()
+  await scene.collect()
+  const text = await exported(scene, '?format=excerpt&path=a.txt')
+  expect(holds(await verifyBundle(text, await keys()))).toBe(true)
+  const lines = text.split('\n').slice(0, -1)
+  const event = (await scene.changes()).files[0]?.events[1]
+  const names = [event?.event.eventId ?? '', event?.after?.sha256 ?? '']
+  const isLast = (line: string) => line !== lines[0] && names.some((name) => line.includes(name))
+  const without = lines.filter((line) => !isLast(line))
+  expect(lines.length - without.length).toBe(3)
+  const { signature, problem } = await verifyBundle(`${without.join('\n')}\n`, await keys())
+  expect([signature, problem === null]).toEqual(['holds', false])
 })
 
 test('[EXP12] an excerpt needs a file that the run has changed', async () => {

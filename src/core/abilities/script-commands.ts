@@ -1,4 +1,4 @@
-import { forEachChild, type SyntaxNode } from 'unbash'
+import { type CommandArgument, forEachChild, type Redirection, type SyntaxNode } from 'unbash'
 
 /**
  * Which words of a command are data, and which are read as code once more: by the shell itself, or by a program whose
@@ -11,12 +11,13 @@ const evaluate = new Set([
   ...['eval', 'let', 'unset', 'read', 'mapfile', 'readarray', 'trap', 'source', '.', 'alias'],
   ...['declare', 'typeset', 'getopts', 'ssh', 'su', 'watch', 'parallel', 'at', 'batch', 'script'],
   ...['runuser', 'sg', 'hash', 'complete', 'compgen', 'enable', 'bind', 'jobs', 'fc', 'wait'],
-  ...['export', 'readonly', 'local'],
+  ...['export', 'readonly', 'local', 'crontab', 'tmux', 'screen', 'expect', 'entr', 'pkexec'],
+  ...['chroot', 'nsenter', 'unshare', 'strace', 'ltrace', 'taskset', 'chrt', 'gosu'],
 ])
 /** Assignments behind them are as any other. */
 const assign = new Set(['export', 'readonly', 'local'])
 /** They run what they read. */
-const runners = new Set(['ssh', 'su', 'runuser', 'sg', 'at', 'batch', 'parallel'])
+const runners = new Set(['ssh', 'su', 'runuser', 'sg', 'at', 'batch', 'parallel', 'crontab'])
 const passOn = new Set([
   'command',
   'builtin',
@@ -30,13 +31,20 @@ const passOn = new Set([
   'xargs',
   'setsid',
   'stdbuf',
+  'doas',
+  'ionice',
+  'unbuffer',
 ])
 
 /** A shell runs what is in them, or takes its programs from there. */
 export const isCodeVariable = (name: string): boolean =>
   /^(BASH_ENV|ENV|PS[0-4]|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|PATH|IFS|LD_.*|BASH_FUNC_.*)$/.test(
     name,
-  )
+  ) || programVariables.test(name)
+
+/** What programs run, or read as options that make them run something. */
+const programVariables =
+  /^(GIT_(SSH|SSH_COMMAND|EXTERNAL_DIFF|PAGER|EDITOR|SEQUENCE_EDITOR|ASKPASS|PROXY_COMMAND|CONFIG.*)|(MAN)?PAGER|EDITOR|VISUAL|BROWSER|LESS(OPEN|CLOSE)|NODE_OPTIONS|PYTHONSTARTUP|PERL5OPT|RUBYOPT|JAVA_TOOL_OPTIONS|MAKEFLAGS)$/
 
 /** `declare -i n=…` evaluates, and `local -n` makes a name of its value. */
 export const evaluatesAssignments = ([name = '', ...words]: readonly string[]): boolean =>
@@ -54,6 +62,9 @@ export function scriptCommandTakesData(
   if (at <= program) return false
   const name = baseName(names[program] ?? '')
   if (evaluate.has(name)) return false
+  // Whichever program that is, it may be a shell.
+  if (/[$`]/.test(names[program] ?? '') && names.some((word) => /^-[a-zA-Z]*c$/.test(word)))
+    return false
   // What stands between a wrapper and its program is not known of every wrapper.
   if (program > 0 && names.slice(1, at).some((word) => evaluate.has(baseName(word)))) return false
   if (name === 'flock' && names.includes('-c')) return false
@@ -112,7 +123,10 @@ export function commandRunsInput(node: SyntaxNode): boolean {
   if (node.type === 'Word') return false
   if (node.type === 'Command') {
     const words = node.suffix.filter((part) => part.type === 'Word')
-    return runsItsInput([node.name?.value ?? '', ...words.map(({ value }) => value)])
+    return (
+      runsItsInput([node.name?.value ?? '', ...words.map(({ value }) => value)]) ||
+      commandFeedsRunner([...node.prefix, ...node.suffix])
+    )
   }
   let found = false
   forEachChild(node, (child) => {
@@ -120,6 +134,19 @@ export function commandRunsInput(node: SyntaxNode): boolean {
   })
   return found
 }
+
+/** Whether what it prints, or is given, goes into something that runs it: `tee >(sh)`, `echo a > >(sh)`. */
+export const commandFeedsRunner = (parts: readonly (CommandArgument | Redirection)[]): boolean =>
+  parts.some((part) => {
+    const word = part.type === 'Word' ? part : 'target' in part ? part.target : undefined
+    return (word?.parts ?? []).some(
+      (one) =>
+        one.type === 'ProcessSubstitution' &&
+        one.operator === '>' &&
+        one.script !== undefined &&
+        commandRunsInput(one.script),
+    )
+  })
 
 function runsItsInput(names: readonly string[]): boolean {
   if (runners.has(baseName(names[programAt(names)] ?? ''))) return true

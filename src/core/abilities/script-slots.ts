@@ -14,6 +14,7 @@ import {
   evaluatesAssignments,
   isCodeVariable,
   scriptCommandTakesData,
+  commandFeedsRunner,
   commandReadsCode,
   commandRunsInput,
 } from './script-commands.ts'
@@ -112,6 +113,9 @@ function isEscaped(before: string, quoting: Quoting | undefined): boolean {
   return !isLiteral && /(?:^|[^\\])(?:\\\\)*\\$/.test(before)
 }
 
+const isInput = (part: SyntaxNode): boolean =>
+  part.type !== 'Redirect' || part.operator.startsWith('<')
+
 type FoundSlot = Pick<Slot, 'quoting' | 'documents'>
 
 /** Finds the marks of a script, where each of them may stand. What it does not visit is refused. */
@@ -156,10 +160,10 @@ class Seeker {
         for (const command of node.commands.slice(beforeRunner(node.commands))) this.visit(command)
         return
       case 'Redirected':
+        if (commandFeedsRunner(node.redirects)) return
         this.visit(node.command)
         for (const redirect of node.redirects)
-          if (redirect.type === 'Redirect' || !commandRunsInput(node.command))
-            this.#redirect(redirect, null)
+          if (!isInput(redirect) || !commandRunsInput(node.command)) this.#redirect(redirect, null)
         return
       default:
         forEachChild(node, (child) => this.visit(child))
@@ -169,13 +173,16 @@ class Seeker {
   #command(command: Command): void {
     const words = command.suffix.filter((part) => part.type === 'Word')
     const names = [command.name?.value ?? '', ...words.map(({ value }) => value)]
-    for (const part of [...command.prefix, ...command.suffix]) {
+    const parts = [...command.prefix, ...command.suffix]
+    if (commandFeedsRunner(parts)) return
+    const runsInput = commandRunsInput(command)
+    for (const part of parts) {
       if (part.type === 'Word') {
         if (scriptCommandTakesData(names, words.indexOf(part) + 1, this.#beginsWithMark))
           this.#word(part)
       } else if (part.type === 'Assignment') {
         if (!evaluatesAssignments(names) && !isCodeVariable(part.name)) this.#assigned(part.value)
-      } else this.#redirect(part, names)
+      } else if (!runsInput || !isInput(part)) this.#redirect(part, names)
     }
   }
 

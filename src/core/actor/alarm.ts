@@ -1,7 +1,7 @@
 import type { CrashPointName } from './crash-points.ts'
 import { type Deadline, putAsideDeadline, takeDueDeadlines } from './deadlines.ts'
 import type { Clock, Log, Sql } from '../ports.ts'
-import type { Meeting } from './room.ts'
+import { type ApiOf, type Meeting, type Room, roomMeetings, roomsApi } from './room.ts'
 
 /** If this instance dies over the work of a deadline, and nobody comes by earlier, it comes back after this time. */
 const leaseMs = 10_000
@@ -20,6 +20,21 @@ export interface AlarmOwner {
   /** Arms one without looking at the deadlines. */
   armAt(at: number): void
   crash?(name: CrashPointName): Promise<void> | undefined
+}
+
+/**
+ * Puts the rooms of an actor to work: its kernel tells them of commits, and its alarm finds the work of their deadlines.
+ * `named` has each room once, under the name by which callers ask it, in the order in which they hear of a commit.
+ */
+export function alarmOfRooms<Rooms extends Record<string, Room>>(
+  kernel: AlarmOwner & { enter(rooms: readonly Room[], deadlines: ReadonlySet<string>): void },
+  named: Rooms,
+  isPutOff?: (deadline: Deadline) => boolean,
+): { api: ApiOf<Rooms>; alarm: Alarm } {
+  const rooms = Object.values<Room>(named)
+  const meetings = roomMeetings(rooms)
+  kernel.enter(rooms, new Set(meetings.keys()))
+  return { api: roomsApi(named), alarm: new Alarm(kernel, meetings, isPutOff) }
 }
 
 /**

@@ -1,6 +1,6 @@
-import { Alarm } from '../actor/alarm.ts'
+import { type Alarm, alarmOfRooms } from '../actor/alarm.ts'
 import { LedgerSender } from '../actor/ledger-sender.ts'
-import { type ApiOf, roomsApi, roomMeetings, type Room } from '../actor/room.ts'
+import type { ApiOf } from '../actor/room.ts'
 import { Attempts } from './attempts/attempts.ts'
 import { Judging } from './attempts/judging.ts'
 import { Erasing } from './erasing.ts'
@@ -20,12 +20,9 @@ export class EvalRunActor {
 
   constructor(ports: EvalRunPorts) {
     const kernel = new EvalRunKernel(ports)
-    const named = createRooms(kernel)
-    this.api = roomsApi(named)
-    const rooms = Object.values<Room>(named)
-    const meetings = roomMeetings(rooms)
-    kernel.enter(rooms, new Set(meetings.keys()))
-    this.#alarm = new Alarm(kernel, meetings)
+    const { api, alarm } = alarmOfRooms(kernel, createRooms(kernel))
+    this.api = api
+    this.#alarm = alarm
     if (kernel.created) kernel.recover()
   }
 

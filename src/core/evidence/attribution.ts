@@ -2,7 +2,7 @@
 // and the tool parts that came over the link while the turn ran. What the sandbox claims must agree with that.
 
 import { canonicalJson } from '../../contract/canonical.ts'
-import type { DiagnosticCode, SeenPart } from '../../contract/evidence.ts'
+import { type DiagnosticCode, evidenceRecordText, type SeenPart } from '../../contract/evidence.ts'
 import { hashText } from '../hash.ts'
 import type { Candidate, ProofDelivery } from './candidate.ts'
 
@@ -41,6 +41,18 @@ function isSame(seen: SeenPart, part: Candidate['part']): boolean {
     seen.tool === part.tool &&
     seen.callId === part.callId &&
     seen.end === 'completed' &&
-    (seen.inputHash === null || seen.inputHash === hashText(canonicalJson(part.input)))
+    (seen.inputHash === null || seen.inputHash === hashText(canonicalJson(part.input))) &&
+    isAttributedRecord(seen, part)
   )
 }
+
+/** Input and metadata are what was heard when the tool was done, as far as they can be compared. */
+export const isAttributedRecord = ({ recordHash }: SeenPart, part: Candidate['part']): boolean =>
+  recordHash === null ||
+  part.input === null ||
+  part.inputTruncated ||
+  recordHash === hashText(evidenceRecordText(part))
+
+/** Whether it came over the link what the tool was told and what it said that it did. */
+export const isWholeAttribution = ({ part }: Candidate, seenParts: SeenParts): boolean =>
+  (seenParts.get(part.id) ?? []).some((seen) => seen.recordHash !== null)

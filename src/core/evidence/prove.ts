@@ -17,7 +17,7 @@ import type {
 } from '../../contract/evidence.ts'
 import type { Place } from '../../contract/evidence-paths.ts'
 import { Anchors } from './anchors.ts'
-import { attributionFault, type SeenParts } from './attribution.ts'
+import { attributionFault, isWholeAttribution, type SeenParts } from './attribution.ts'
 import { type Candidate, candidatesOf, candidatePlace, type ProofDelivery } from './candidate.ts'
 import { capabilityFault, historyCapabilityFault, capabilityFingerprint } from './capability.ts'
 import { type Link, walkChain } from './chain.ts'
@@ -106,7 +106,10 @@ class Engine {
       bundle,
       company: this.#company,
       derived: this.#derived,
-      isBelieved: (candidate) => history === null && this.#attributionFault(candidate) === null,
+      isBelieved: (candidate) =>
+        history === null &&
+        isWholeAttribution(candidate, this.#seen) &&
+        this.#attributionFault(candidate) === null,
     })
     this.#byKey = groupBy(this.#candidates, ({ key }) => key)
   }

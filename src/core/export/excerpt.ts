@@ -17,7 +17,7 @@ import { MerkleTree } from './merkle.ts'
 export function excerptStatement(
   content: RunContent,
   lines: readonly string[],
-  now: number,
+  of: { path: string; shown: readonly ExcerptLine[]; now: number },
 ): ExcerptStatement {
   const { run } = content
   const { root } = new MerkleTree(lines)
@@ -32,7 +32,8 @@ export function excerptStatement(
       records: lines.length,
       root,
       versions: { gantry: version, opencode: opencodeVersion },
-      exportedAt: now,
+      exportedAt: of.now,
+      file: { path: of.path, lines: of.shown.map(({ index }) => index) },
     },
   }
 }

@@ -49,7 +49,7 @@ export function gitAiFormat({ runId, model, files }: Written): string {
   )
   const proven = files.filter(({ ranges }) => ranges.size > 0)
   const lines = proven.flatMap(({ path, ranges }) => [
-    /[\s"]/.test(path) ? JSON.stringify(path) : path,
+    /[\s"]|^---$/.test(path) ? JSON.stringify(path) : path,
     ...[...ranges].map(([member, own]) => `  ${ids.get(member)} ${own.map(shown).join(',')}`),
   ])
   const prompts = members.map((member) => {

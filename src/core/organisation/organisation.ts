@@ -1,5 +1,5 @@
-import { Alarm } from '../actor/alarm.ts'
-import { type ApiOf, roomsApi, roomMeetings, type Room } from '../actor/room.ts'
+import { type Alarm, alarmOfRooms } from '../actor/alarm.ts'
+import type { ApiOf } from '../actor/room.ts'
 import { createBudgets } from './budgets.ts'
 import { createCreations } from './creations.ts'
 import { createDeployment, DeploymentWatch } from './deployment.ts'
@@ -22,12 +22,9 @@ export class OrganisationActor {
 
   constructor(ports: OrganisationPorts) {
     const kernel = new OrganisationKernel(ports)
-    const named = createRooms(kernel)
-    this.api = roomsApi(named)
-    const rooms = Object.values<Room>(named)
-    const meetings = roomMeetings(rooms)
-    kernel.enter(rooms, new Set(meetings.keys()))
-    this.#alarm = new Alarm(kernel, meetings)
+    const { api, alarm } = alarmOfRooms(kernel, createRooms(kernel))
+    this.api = api
+    this.#alarm = alarm
     if (kernel.created) kernel.recover()
   }
 

@@ -1,6 +1,6 @@
 import { linkClose } from '../../contract/link.ts'
-import { Alarm } from '../actor/alarm.ts'
-import { type ApiOf, roomsApi, roomMeetings, type Room } from '../actor/room.ts'
+import { type Alarm, alarmOfRooms } from '../actor/alarm.ts'
+import type { ApiOf } from '../actor/room.ts'
 import { Abilities } from './abilities/abilities.ts'
 import { abilitiesForModel } from './abilities/for-model.ts'
 import { Approvals } from './approvals/approvals.ts'
@@ -64,14 +64,14 @@ export class SessionActor {
   constructor(ports: SessionParts) {
     const kernel = new SessionKernel(ports)
     const named = createRooms(kernel, ports.tools)
-    this.api = roomsApi(named)
+    const { api, alarm } = alarmOfRooms(kernel, named, (deadline) =>
+      putOffAfterSuspension(kernel, deadline),
+    )
+    this.api = api
+    this.#alarm = alarm
     this.#kernel = kernel
     this.#log = named.log
     this.#link = new Link(kernel, named)
-    const rooms = Object.values<Room>(named)
-    const meetings = roomMeetings(rooms)
-    kernel.enter(rooms, new Set(meetings.keys()))
-    this.#alarm = new Alarm(kernel, meetings, (deadline) => putOffAfterSuspension(kernel, deadline))
     if (kernel.created) this.#recover()
   }
 

@@ -71,9 +71,11 @@ function signedBundle(
 
 function signedExcerpt(ports: Ports, content: RunContent, path: string): Promise<Exported> {
   const lines = bundleLines(content)
-  const shown = excerptLines(content, lines, path).map((line) => JSON.stringify(line))
-  const statement = excerptStatement(content, lines, ports.now())
-  return signed(ports, `${content.run.id}.excerpt.intoto.jsonl`, statement, shown)
+  const shown = excerptLines(content, lines, path)
+  const statement = excerptStatement(content, lines, { path, shown, now: ports.now() })
+  const name = `${content.run.id}.excerpt.intoto.jsonl`
+  const written = shown.map((line) => JSON.stringify(line))
+  return signed(ports, name, statement, written)
 }
 
 async function signedProvenance(

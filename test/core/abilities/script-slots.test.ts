@@ -236,6 +236,23 @@ describe('values in scripts', () => {
     ['what eval gets from a substitution', 'eval "$(echo {{inputs.x}})"'],
     ['what a shell gets from a substitution', 'sh -c "$(echo {{inputs.x}})"'],
     ['the name of a program from a substitution', '$(echo {{inputs.x}}) a'],
+    ['what is printed into a shell', 'echo {{inputs.x}} > >(bash)'],
+    ['what a group prints into a shell', '{ echo {{inputs.x}}; } > >(bash)'],
+    ['what goes into a shell on its way', 'echo {{inputs.x}} | tee >(sh) log'],
+    ['the file that a shell reads', 'bash < {{inputs.x}}'],
+    ['what a shell reads from a substitution', 'bash < <(echo {{inputs.x}})'],
+    ['what a shell in a group reads from a substitution', '{ sh; } < <(echo {{inputs.x}})'],
+    ['code of a program that a variable names', '$SHELL -c {{inputs.x}}'],
+    ['code of a program that has a default', '"${SHELL:-sh}" -ec {{inputs.x}}'],
+    ['a table of jobs', 'crontab <<< {{inputs.x}}'],
+    ['keys of a terminal', 'tmux send-keys {{inputs.x}}'],
+    ['a program in another root', 'chroot / {{inputs.x}}'],
+    ['a program that is traced', 'strace {{inputs.x}}'],
+    ...['GIT_SSH_COMMAND', 'NODE_OPTIONS', 'GIT_CONFIG_COUNT', 'PAGER', 'LESSOPEN'].map((name) => [
+      `what a program runs (${name})`,
+      `${name}={{inputs.x}} git log`,
+    ]),
+    ['what a program runs, exported', 'export NODE_OPTIONS={{inputs.x}}'],
   ])('[ABL12] %s is no place for a value', (_, source) => {
     expect(readScriptSlots(source)).toHaveProperty('problems')
   })
@@ -255,6 +272,10 @@ describe('values in scripts', () => {
     ['an escaped place in single quotes', "echo '\\{{inputs.x}}'"],
     ['a word that is also a program', 'echo {{inputs.x}} | grep at'],
     ['a program in a lock', 'flock lock ./deploy {{inputs.x}}'],
+    ['a script that reads a file', 'sh scripts/take.sh < {{inputs.x}}'],
+    ['an argument of a program that a variable names', '"$PYTHON" run.py {{inputs.x}}'],
+    ['what is printed into another program', 'echo {{inputs.x}} > >(cat)'],
+    ['a file that is printed to', 'bash build.sh > {{inputs.x}}'],
   ])('[ABL12] %s holds a value', (_, source) => {
     expect(readScriptSlots(source)).not.toHaveProperty('problems')
   })

@@ -49,6 +49,7 @@ const landed = {
     '2f77553418444cd2',
     '458a81015ef85ebd',
     '97ef6193c02710e7',
+    '166f0e5f4a0288db',
   ],
   organisation: [
     'afba0e2bea701f87',

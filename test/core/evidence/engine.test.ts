@@ -274,12 +274,12 @@ describe('what a bundle claims', () => {
       }
   })
 
-  test.each(['messageId', 'sessionId', 'tool', 'callId', 'inputHash', 'id'] as const)(
+  test.each(['messageId', 'sessionId', 'tool', 'callId', 'inputHash', 'recordHash', 'id'] as const)(
     '[EVD13] a part whose %s is another than the link told is not proven',
     (field) => {
       const made = fixture()
       const delivery = fixtureDelivery(made)
-      const other = field === 'inputHash' ? '0'.repeat(64) : 'other'
+      const other = field.endsWith('Hash') ? '0'.repeat(64) : 'other'
       const seenParts = delivery.seenParts.map((part) => ({ ...part, [field]: other }))
       const { decisions } = proveChanges({
         ...{ bundle: fixtureBundle(made), mode: 'full' },
@@ -376,10 +376,11 @@ describe('what a bundle claims', () => {
       expect(reasons(failure)).toEqual(['opencode-snapshot'])
   })
 
-  test('[EVD13] an input that was shortened on the link is compared by its names alone', () => {
+  test('[EVD13] an input that was shortened on the link is compared by its names alone, if its hash was not told', () => {
     const made = fixture()
     const delivery = fixtureDelivery(made)
-    const seenParts = delivery.seenParts.map((part) => ({ ...part, inputHash: null }))
+    const unknown = { inputHash: null, recordHash: null }
+    const seenParts = delivery.seenParts.map((part) => ({ ...part, ...unknown }))
     const input = { bundle: fixtureBundle(made), mode: 'full' } as const
     expect(
       proveChanges({ ...input, delivery: { ...delivery, seenParts } }).statistics.upgradedChanges,
@@ -667,7 +668,9 @@ describe('what an event tells', () => {
       bundle: { ...bundle, parts: [{ ...part!, input: { ...part!.input, content: 7 } }] },
       delivery: {
         ...delivery,
-        seenParts: delivery.seenParts.map((seen) => ({ ...seen, inputHash: null })),
+        seenParts: delivery.seenParts.map((seen) => ({
+          ...{ ...seen, inputHash: null, recordHash: null },
+        })),
       },
       mode: 'full',
     })

@@ -10,6 +10,7 @@ import {
   EvidenceBundle,
   type EvidenceFile,
   type EvidencePart,
+  evidenceRecordText,
   type EvidenceSide,
 } from '../../../src/contract/evidence.ts'
 import type { ProofDelivery } from '../../../src/core/evidence/candidate.ts'
@@ -64,10 +65,11 @@ function tell(random: () => number): Story {
   }
   const texts = new Map<string, string>()
   for (let at = 0; at < 10; at += 1) step(story, texts, at, random)
-  const seenParts = story.bundle.parts.map(({ id, messageId, sessionId, tool, callId, input }) => ({
-    ...{ id, messageId, sessionId, tool, callId },
-    inputHash: hashText(canonicalJson(input)),
-    end: 'completed' as const,
+  const seenParts = story.bundle.parts.map((part) => ({
+    ...{ id: part.id, messageId: part.messageId, sessionId: part.sessionId },
+    ...{ tool: part.tool, callId: part.callId, end: 'completed' as const },
+    inputHash: hashText(canonicalJson(part.input)),
+    recordHash: hashText(evidenceRecordText(part)),
   }))
   return { ...story, delivery: { ...story.delivery, seenParts } }
 }
@@ -98,7 +100,7 @@ function step(
     .filter(Boolean)
   bundle.windows.push({ ...window, startOrder: order, finishOrder: order + 9, changed })
   bundle.parts.push({
-    ...partOf(at, order + 1, path, act),
+    ...partOf(at, order + 1, path, { ...act, existed: old !== null }),
     messageId: 'message-1',
     sessionId: 'session-1',
   })
@@ -170,11 +172,16 @@ function actOn(path: string, old: string | null, pick: <T>(of: readonly T[]) => 
   }
 }
 
-function partOf(at: number, order: number, path: string, { tool, input, type }: Done) {
+function partOf(
+  at: number,
+  order: number,
+  path: string,
+  { tool, input, type, existed }: Done & { existed: boolean },
+) {
   const files = tool === 'apply_patch' ? [{ filePath: join('/workspace', path), type }] : null
   const times = { startedAt: at, endedAt: at }
   const rest = { status: 'completed', inputTruncated: false, ...times } as const
-  const metadata = { exists: null, truncated: null, files }
+  const metadata = { exists: tool === 'write' ? existed : null, truncated: null, files }
   return { ...rest, id: `p${at}`, callId: `c${at}`, order, tool, input, metadata } as EvidencePart
 }
 

@@ -9,6 +9,7 @@ import {
   file,
   fixture,
   type FixtureInput,
+  patch,
   windowWith,
   write,
 } from '../../support/proof-fixtures.ts'
@@ -78,6 +79,18 @@ describe('proven lines', () => {
   })
 })
 
+test('[EXP10] a file that was deleted has no lines, and one that is made again has its own', () => {
+  const lines = ['*** Delete File: src/app.ts']
+  const gone = proven({ parts: [patch(lines)], snapshotFiles: [file('a\nb\n', null)] })
+  expect(gone.events).toMatchObject([{ operation: 'delete', evidenceProof: 'opencode-snapshot' }])
+  expect(rangesOf(gone.events, gone.texts)).toEqual([['src/app.ts']])
+  const again = proven({ parts: [write('c\n')], snapshotFiles: [file(null, 'c\n')] })
+  const texts = new Map([...gone.texts, ...again.texts])
+  expect(rangesOf([...gone.events, ...again.events], texts)).toEqual([
+    ['src/app.ts', 'alice', { first: 1, last: 1 }],
+  ])
+})
+
 describe('forms of others', () => {
   const written = () => {
     const { events, texts } = proven(two)
@@ -111,6 +124,17 @@ describe('forms of others', () => {
       ],
       metadata: { 'dev.gantry': { runId: 'run_1', sessionId: 'ses_1' } },
     })
+  })
+
+  test.each([
+    ['---', '"---"'],
+    ['b c.ts', '"b c.ts"'],
+    ['a-b.ts', 'a-b.ts'],
+  ])('[EXP10] git-ai: the name %s cannot be taken for something else', (path, shown) => {
+    const [first] = written().files
+    const text = gitAiFormat({ ...written(), files: [{ ...first!, path }] })
+    expect(text.split('\n')[0]).toBe(shown)
+    expect(text.split('\n').filter((line) => line === '---')).toHaveLength(1)
   })
 
   test('[EXP10] git-ai: a file, its ranges by author, and what is known of the author', () => {

@@ -150,6 +150,15 @@ describe('what does not', () => {
     expect(await verify(joined(changed))).toMatchObject({ signature: 'fails', problem: null })
   })
 
+  test.each(['null', '7', '[]', '"x"', '{"predicate":null}', '{"predicateType":"'])(
+    '[EXP7] a payload that is no statement (%s) is refused',
+    async (payload) => {
+      const envelope = JSON.stringify(await createAttestationKeys([key]).attest(payload))
+      const verified = await verify(joined([envelope, ...lines.slice(1)]))
+      expect([verified.signature, verified.problem?.line]).toEqual(['holds', 1])
+    },
+  )
+
   test('[EXP7] an unknown version is refused', async () => {
     for (const change of [
       (it: object) => ({ ...it, predicateType: 'urn:gantry:run-bundle:v2' }),
@@ -293,10 +302,11 @@ describe('[EXP9] npm run verify', () => {
       const envelope = await createAttestationKeys([key]).attest(JSON.stringify(statement))
       return JSON.stringify(envelope)
     }
-    const shown = excerptLines(content, plain, path).map((line) => JSON.stringify(line))
-    const excerpt = joined([await signed(excerptStatement(content, plain, 1)), ...shown])
+    const shown = excerptLines(content, plain, path)
+    const about = excerptStatement(content, plain, { path, shown, now: 1 })
+    const excerpt = joined([await signed(about), ...shown.map((line) => JSON.stringify(line))])
     expect((await runWith({ 'a.jsonl': excerpt, 'keys.json': set })).said.at(-1)).toBe(
-      'Verdict holds: every line that is shown was signed, and every change is what it says',
+      'Verdict holds: these are all lines about the file that were signed, and every change is what it says',
     )
     const [statement] = [JSON.parse(Buffer.from(payloadOf(lines[0]), 'base64').toString())]
     const slsa = {

@@ -130,6 +130,47 @@ describe('the way out of an enclosure', () => {
     expect(resolved).toEqual([])
   })
 
+  it('[WALL12] knows a host by one name only, and what no host is called is refused unasked', async () => {
+    const { port, received, asked, tunnel, plain } = await setUp()
+    for (const target of [
+      `good.test..:${port}`,
+      `good..test:${port}`,
+      `.good.test:${port}`,
+      `..:${port}`,
+      'good.test:0',
+      'good.test:65536',
+      'good.test:99999',
+      `[good.test]:${port}`,
+      `good.test%00.evil.test:${port}`,
+    ])
+      expect((await tunnel(target)).status, target).toBe(403)
+    expect((await plain(`http://good.test..:${port}/`)).status).toBe(403)
+    expect(asked).toEqual([])
+    // A number in another spelling is a name until it is looked up, and then it is looked at.
+    for (const target of ['0x7f.1:80', '2130706433:80', '0177.0.0.1:80', '127.1:80', '0:80'])
+      expect((await tunnel(target)).status, target).toBe(403)
+    for (const target of ['[::ffff:169.254.169.254]:80', '[::ffff:a9fe:a9fe]:80', '[::]:80'])
+      expect((await tunnel(target)).status, target).toBe(403)
+    expect(received).toEqual([])
+  })
+
+  it('[WALL12] a name is looked up once, and one address of it that is not on the internet refuses it', async () => {
+    let looks = 0
+    const once = async () => {
+      looks += 1
+      return [{ address: '127.0.0.1', family: 4 }]
+    }
+    const one = await setUp({ resolve: once })
+    expect((await one.tunnel(`good.test:${one.port}`)).status).toBe(200)
+    expect(looks).toBe(1)
+    const mixed = [
+      { address: '1.1.1.1', family: 4 },
+      { address: '169.254.169.254', family: 4 },
+    ]
+    const both = await setUp({ privateHosts: () => [], resolve: async () => mixed })
+    expect((await both.tunnel('both.test:443')).status).toBe(403)
+  })
+
   it('[WALL11] is no server for anything else', async () => {
     const { tunnel, plain } = await setUp()
     for (const target of ['good.test', 'a@b:80', 'good.test:x', '/'])
@@ -214,6 +255,37 @@ describe('its questions', () => {
     expect(sent).toHaveLength(3)
     // A question of its own: under the old id it would have the answer of the turn before.
     expect(new Set(sent.map(({ askId }) => askId)).size).toBe(3)
+  })
+
+  it('[WALL13] a program that names ever new hosts buries nobody in questions', async () => {
+    const sent: string[] = []
+    const gate = new Gate(({ askId }) => void sent.push(askId))
+    gate.linkUp()
+    gate.open('trn_1')
+    const decide = egressQuestions(gate, 1)
+    const many = (name: string, count: number) =>
+      Promise.all(Array.from({ length: count }, (_, n) => decide(`${n}.${name}.test`, 443)))
+    const answers = await many('a', 200)
+    expect(sent).toHaveLength(32)
+    expect(answers.filter((answer) => answer?.allow === false)).toHaveLength(168)
+    // What was asked goes on waiting, and an answer makes room for another question.
+    expect(await decide('0.a.test', 443)).toBeUndefined()
+    for (const askId of sent) gate.answer(askId, { decision: 'allow', reason: 'yes' })
+    expect(await decide('0.a.test', 443)).toMatchObject({ allow: true })
+    // Answered at once, as by a rule.
+    const ruled = new Gate(({ askId }) => {
+      sent.push(askId)
+      ruled.answer(askId, { decision: 'deny', reason: 'no' })
+    })
+    ruled.linkUp()
+    ruled.open('trn_1')
+    sent.length = 0
+    const asks = egressQuestions(ruled, 1)
+    for (let n = 0; n < 600; n += 1) await asks(`${n}.test`, 443)
+    expect(sent).toHaveLength(500)
+    expect(await asks('0.test', 443)).toMatchObject({ reason: 'no' })
+    ruled.open('trn_2')
+    expect(await asks('new.test', 443)).toMatchObject({ reason: 'no' })
   })
 })
 

@@ -4,7 +4,8 @@ import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, test } from 'vitest'
 import { bundleText } from '../../../sandbox-agent/evidence/bundle-text.ts'
 import { openlyHeld, runHeld } from '../../../sandbox-agent/enclosure/held.ts'
-import type { EvidenceFailure } from '../../../src/contract/evidence.ts'
+import { historyRecordText } from '../../../sandbox-agent/evidence/history-rows.ts'
+import { type EvidenceFailure, evidenceRecordText } from '../../../src/contract/evidence.ts'
 import { edit, sha256, Store, write } from './store-kit.ts'
 
 const mebibyte = 1024 * 1024
@@ -497,6 +498,31 @@ describe('what cannot be had is named', () => {
     expect([...said, ...codes(bundle)].join()).toMatch(/object-(unreadable|missing)/)
     expect(JSON.stringify(bundle)).not.toContain('evil')
   })
+})
+
+test('[CHG9] what is read of a tool later has the hash that was told when it was done', async () => {
+  const store = new Store().begin()
+  const file = { filePath: '/w/ü "a".txt', type: 'update', patch: 'left out', additions: 1 }
+  const metadata: Record<string, unknown>[] = [
+    {},
+    { exists: true, truncated: false, diagnostics: { a: [1] } },
+    { exists: false, truncated: true },
+    { exists: 'yes', truncated: null, files: 'none' },
+    { files: [file, { ...file, type: 7 }] },
+    { files: [{ filePath: '' }] },
+    { files: [] },
+  ]
+  const inputs: unknown[] = [
+    { filePath: 'a.txt', content: '\ufeffa\r\nb\u2028\u0000😀 \\u00e9' },
+    { n: [1, 1.5, -0, 1e21, true, null], deep: { b: 1, a: '' } },
+    {},
+    ['no object'],
+  ]
+  const states = metadata.flatMap((each) => inputs.map((input) => ({ input, metadata: each })))
+  store.step(states.map((state) => ({ tool: 'apply_patch', ...state })))
+  const { parts } = (await store.collect()).bundle
+  expect(parts.map((part) => evidenceRecordText(part))).toEqual(states.map(historyRecordText))
+  expect(new Set(states.map(historyRecordText)).size).toBeGreaterThan(12)
 })
 
 test('[CHG3] inputs beyond what a bundle holds are left out whole, with the name of their file', async () => {

@@ -163,11 +163,20 @@ describe('the store of the diff', () => {
     expect((await takeDiffPatch(options, base, 5000)).files).toBe(1)
   })
 
-  it('[SES15] that cannot be read says so: an empty diff would hide the work', async () => {
+  it('[SES15] whose index is torn reads every file again', async () => {
     const { put, options } = repository()
     const base = await readDiffBase(options)
     put('new.txt', 'new\n')
     writeFileSync(join(options.gitDir, 'index'), 'torn')
+    expect((await takeDiff(options, base)).files.map(({ path }) => path)).toEqual(['new.txt'])
+  })
+
+  it('[SES15] that cannot be read says so: an empty diff would hide the work', async () => {
+    const { put, options } = repository()
+    const base = await readDiffBase(options)
+    put('new.txt', 'new\n')
+    rmSync(join(options.gitDir, 'objects'), { recursive: true })
+    writeFileSync(join(options.gitDir, 'objects'), '')
     await expect(takeDiff(options, base)).rejects.toThrow('cannot read the files')
     await expect(takeDiffPatch(options, base, 5000)).rejects.toThrow('cannot read the files')
   })

@@ -1,5 +1,7 @@
+import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import { historyRecordText } from '../../../sandbox-agent/evidence/history-rows.ts'
 import type { Message } from '../../../sandbox-agent/opencode/transcript.ts'
 import { Teller } from '../../../sandbox-agent/turn/teller.ts'
 import type { OpenCodeEvent } from '../../../sandbox-agent/opencode/opencode.ts'
@@ -95,6 +97,24 @@ describe('the telling of a turn', () => {
     const tools = tell(load('aborted')).filter(({ kind }) => kind.startsWith('tool.'))
     expect(tools.map(({ kind }) => kind)).toEqual(['tool.started', 'tool.completed'])
     expect(tools[1]?.data['output']).toContain('aborted')
+  })
+
+  it('[CHG9] gives the hash of what a tool that changes files was told and has said, of its whole input', () => {
+    const recording = load('tools-and-sub-agent')
+    const isWrite = ({ kind, data }: Told) =>
+      kind === 'tool.completed' && (data['tool'] === 'write' || data['tool'] === 'bash')
+    const ended = tell(recording).filter(isWrite)
+    expect(ended.map(({ data }) => [data['tool'], typeof data['recordHash']])).toContainEqual([
+      ...['write', 'string'],
+    ])
+    for (const { data } of ended) {
+      const { state } = Object.values(recording.messages)
+        .flat()
+        .flatMap(({ parts }) => parts)
+        .find(({ id }) => id === data['partId'])!
+      const whole = createHash('sha256').update(historyRecordText(state!)).digest('hex')
+      expect(data['recordHash']).toBe(data['tool'] === 'write' ? whole : undefined)
+    }
   })
 
   it('gives a tool that never came to an end as failed', () => {

@@ -55,7 +55,8 @@ export class Opencode implements Provider<OpencodeTarget> {
   async #prompt(given: Given<OpencodeTarget>, sessionId: string): Promise<string> {
     const prompt = { text: providerPrompt(given.evalCase), steer: false }
     const { turns } = this.#sandbox.session(sessionId)
-    const { id } = await turns.prompt(given.run.caller, prompt, keyOf(given, 'prompt'))
+    const caller = { ...given.run.caller, evalRunId: given.run.id }
+    const { id } = await turns.prompt(caller, prompt, keyOf(given, 'prompt'))
     this.#kernel.commit((sql) =>
       sql.run(
         `update attempts set turn_id = ?, state = 'working' where n = ? and state <> 'done'`,

@@ -15,7 +15,6 @@ import { leaveEvalAttempt, loadEvalAttempt } from '../record/attempts.ts'
 import { tellEvalEvent } from '../record/events.ts'
 import type { EvalRunKernel } from '../record/kernel.ts'
 import type { AttemptSession } from '../record/ports.ts'
-import { providerLogName } from './log-name.ts'
 import { providerPrompt } from './prompt.ts'
 import type { Given } from './provider.ts'
 
@@ -330,3 +329,20 @@ const modelOf = (target: OpencodeTarget) => ({
   ...(target.skills !== undefined && { skills: target.skills }),
   ...(target.ability !== undefined && { abilities: [target.ability] }),
 })
+
+const safe = (text: string): string => text.replaceAll(/[^A-Za-z0-9._-]/g, '_').slice(0, 80)
+
+/** `<time>_<target>_<case>[_attempt-N]_<8 hex>.log`: always the same for one try of one attempt. */
+function providerLogName(of: {
+  runId: string
+  n: number
+  attempt: number
+  startedAt: number
+  target: string
+  caseId: string
+}): string {
+  const time = new Date(of.startedAt).toISOString().replaceAll(/[:.]/g, '-')
+  const again = of.attempt > 0 ? `_attempt-${of.attempt + 1}` : ''
+  const hex = hashText(`${of.runId} ${of.n} ${of.attempt}`).slice(0, 8)
+  return `${time}_${safe(of.target)}_${safe(of.caseId)}${again}_${hex}.log`
+}

@@ -10,6 +10,7 @@ import {
   evidenceLimits,
   type EvidenceMessage,
   type EvidencePart,
+  evidenceRecordText,
   type EvidenceSide,
 } from '../../../contract/evidence.ts'
 import { patchHeadingNames } from '../../../contract/patch-headings.ts'
@@ -184,13 +185,14 @@ export function fixtureDelivery(fixture: Fixture): ProofDelivery {
     workspaceRoot: fixture.workspaceRoot,
     sessions: [{ id: delivery.sessionId, member: delivery.memberName, userMessageIds: [prompt] }],
     seenSteps: [],
-    seenParts: seen.map(({ id, messageId, sessionId, tool, callId, input }) => ({
-      id,
-      messageId,
-      sessionId,
-      tool,
-      callId,
-      inputHash: hashText(canonicalJson(input)),
+    seenParts: seen.map((part) => ({
+      id: part.id,
+      messageId: part.messageId,
+      sessionId: part.sessionId,
+      tool: part.tool,
+      callId: part.callId,
+      inputHash: hashText(canonicalJson(part.input)),
+      recordHash: hashText(evidenceRecordText(part)),
       end: 'completed',
     })),
   }

@@ -1,8 +1,11 @@
 import {
+  type AndOr,
   type CommandNode,
+  type CompoundList,
   forEachChild,
   type ParameterOperation,
   type ParsedScript,
+  type Pipeline,
   type SyntaxNode,
   type TestExpression,
 } from 'unbash'
@@ -35,10 +38,16 @@ export function nodeListsFiles(node: CommandNode, isFirst: boolean): boolean {
   if (!isFirst) return sifter.test(name)
   const args = node.args.map((arg) => (arg.type === 'Word' ? arg.value : ''))
   if (name === 'git')
-    return args[0] === 'ls-files' || (args[0] === 'diff' && args.includes('--name-only'))
-  if (listsHidden(name, args)) return false
+    return (
+      (args[0] === 'ls-files' && !showsUntracked(args)) ||
+      (args[0] === 'diff' && args.includes('--name-only'))
+    )
+  if (listsHidden(name, args) || args.some(namesHidden)) return false
   return lister.test(name) || (sifter.test(name) && args.some((arg) => listsNames.test(arg)))
 }
+
+/** `ls .env`, `find .e*` */
+const namesHidden = (arg: string): boolean => /(?:^|\/)\.[\w*?[]/.test(arg)
 
 /** The whole folder with its files of secrets, and nothing that narrows it. */
 function listsHidden(name: string, args: readonly string[]): boolean {
@@ -47,6 +56,11 @@ function listsHidden(name: string, args: readonly string[]): boolean {
     return args.some((arg) => /^-[a-zA-Z]*[HuI]|^--(?:hidden|no-ignore|unrestricted)/.test(arg))
   return name === 'ls' && args.some((arg) => /^-[a-zA-Z]*[aA]|^--(?:all|almost-all)$/.test(arg))
 }
+
+/** Files that git does not know, ignored ones among them: `git ls-files -o`. */
+const showsUntracked = (args: readonly string[]): boolean =>
+  args.some((arg) => /^(?:-[a-zA-Z]*[oi]|--(?:others|ignored))/.test(arg)) &&
+  !args.some((arg) => /^--exclude-standard$/.test(arg))
 
 /** A function that calls itself may never end. */
 export function nodeCalls(body: SyntaxNode, name: string): boolean {
@@ -70,16 +84,18 @@ const looksLikeCommand = (text: string): boolean => /[\w)]\s+[A-Za-z_/.~'"]/.tes
 /** Hands over every script inside the words of a node, and says what in them cannot be told. */
 export function findInNodeWords(
   node: SyntaxNode,
-  found: (script: ParsedScript) => void,
+  found: (script: ParsedScript, fed: boolean) => void,
   isNumber: (name: string) => boolean = () => true,
 ): Finding[] {
   const findings: Finding[] = []
+  const read = (script: ParsedScript, fed: boolean): void => {
+    if (script.errors?.length) findings.push(ambiguous('A substitution cannot be parsed'))
+    found(script, fed)
+  }
   const visit = (part: SyntaxNode): void => {
-    if (part.type === 'Script') {
-      if (part.errors?.length) findings.push(ambiguous('A substitution cannot be parsed'))
-      found(part)
-      return
-    }
+    if (part.type === 'ProcessSubstitution' && part.operator === '>' && part.script)
+      return read(part.script, true)
+    if (part.type === 'Script') return read(part, false)
     if (part.type === 'ParameterExpansion' && runsValue(part.operation))
       findings.push(ambiguous('A variable is run as a command'))
     if (part.type === 'ArithmeticExpansion' && looksLikeCommand(part.text))
@@ -162,4 +178,19 @@ export function testNodeSegments(
       return [{ ...segment, paths: paths.map((path) => ({ path, read: false })) }]
     }
   }
+}
+
+/** What sets variables for the rest of the script. */
+export const nodeDeclares = /^(?:export|declare|typeset|readonly|local)$/
+
+/** The variables that are set once the node has run. */
+export function nodeAssignedNames(node: CommandNode | Pipeline | AndOr | CompoundList): string[] {
+  if (node.type === 'Pipeline' && node.commands.length === 1 && node.commands[0])
+    return nodeAssignedNames(node.commands[0])
+  // The first always runs, what comes after it perhaps not.
+  if (node.type === 'AndOr') return node.commands[0] ? nodeAssignedNames(node.commands[0]) : []
+  if (node.type !== 'Command' || (node.name && !nodeDeclares.test(node.name.value))) return []
+  return [...node.prefix, ...node.suffix].flatMap((part) =>
+    part.type === 'Assignment' ? [part.name] : [],
+  )
 }

@@ -27,25 +27,34 @@ interface Where {
 export function readRedirects(redirections: readonly Redirection[], where: Where): Redirects {
   const result: Redirects = { paths: [], hosts: [], findings: [], stdin: null }
   for (const redirection of redirections) {
+    // `3<<<x` is not what the command reads.
+    const { descriptor } = redirection
+    const isInput = descriptor === undefined || ('value' in descriptor && descriptor.value === 0)
     if (redirection.type === 'HereDoc') {
-      result.stdin = documentOf(redirection, where)
+      if (isInput) result.stdin = documentOf(redirection, where)
       const secret = variablesIn(redirection).find(isSecretVariable)
       if (secret) result.findings.push(ambiguous(`"${secret}" is handed on`))
     } else if (redirection.target) {
       if (redirection.type === 'HereString')
-        readText(result, argOf(redirection.target, where.around), where)
+        readText(result, argOf(redirection.target, where.around), where, isInput)
       else
         for (const target of argsOf(redirection.target, where.around).flat())
-          readTarget(result, redirection.operator, target, where)
+          readTarget(result, redirection.operator, target, where, isInput)
     }
   }
   return result
 }
 
-function readText(result: Redirects, target: Arg, { around, isInside }: Where): void {
+function readText(
+  result: Redirects,
+  target: Arg,
+  { around, isInside }: Where,
+  isInput: boolean,
+): void {
   const secret = target.variables.find(isSecretVariable)
   if (secret) result.findings.push(ambiguous(`"${secret}" is handed on`))
-  result.stdin = isKnown(target) ? { kind: 'text', text: target.value } : { kind: 'unknown' }
+  if (isInput)
+    result.stdin = isKnown(target) ? { kind: 'text', text: target.value } : { kind: 'unknown' }
   const outside = locate(target, around, isInside).paths.find((path) => !isInside(path))
   if (outside) result.findings.push(ambiguous(`A path outside is handed on: ${outside}`))
 }
@@ -64,10 +73,16 @@ function documentOf(document: HereDoc, { bodies }: Where): Stdin {
   return literal && document.closing ? { kind: 'text', text } : { kind: 'unknown' }
 }
 
-function readTarget(result: Redirects, operator: string, target: Arg, where: Where): void {
-  if (operator.endsWith('&') && /^(?:\d+-?|-)$/.test(target.value)) return
+function readTarget(
+  result: Redirects,
+  operator: string,
+  target: Arg,
+  where: Where,
+  isInput: boolean,
+): void {
   const reads = operator.startsWith('<')
-  if (reads) result.stdin = { kind: 'unknown' }
+  if (reads && isInput) result.stdin = { kind: 'unknown' }
+  if (operator.endsWith('&') && /^(?:\d+-?|-)$/.test(target.value)) return
   const remote = /^\/dev\/(?:tcp|udp)\/([^/]*)/.exec(target.value)
   if (remote) return void result.hosts.push(hostOf(remote[1] ?? '') ?? unknownHost)
   const { paths, findings, any } = locate(asFile(target), where.around, where.isInside)

@@ -12,6 +12,7 @@ import {
   type Surroundings,
 } from './words/arg.ts'
 import { assignedOutside, assignedSecret, assignmentFindings } from './words/assignments.ts'
+import { steers } from './words/environment.ts'
 import { type Extras, readCommand } from './command.ts'
 import { ambiguous, type Finding, type Stdin } from './words/finding.ts'
 import {
@@ -25,9 +26,11 @@ import {
 } from './words/flow.ts'
 import { firstFlow, noStdin, type Outcome, type Reading, unchanged, union } from './words/flow.ts'
 import {
+  nodeAssignedNames,
   nodeCalls,
   findInNodeWords,
   isFed,
+  nodeDeclares,
   nodeListsFiles,
   setsStrict,
   testNodeSegments,
@@ -117,7 +120,7 @@ class Walk implements Reading {
     for (const { command, background } of statements) {
       if (this.#isFull()) return folders
       const { done, failed } = this.#run(command, { ...flow, folders, strict, assigned })
-      if (!background) assigned = withNames(assigned, assignedBy(command))
+      if (!background) assigned = withNames(assigned, nodeAssignedNames(command))
       const ends = strict && command.type === 'Command'
       if (!background) folders = ends ? done : union(done, failed)
       strict ||= setsStrict(command)
@@ -188,7 +191,7 @@ class Walk implements Reading {
       case 'Select':
         this.#note(node.wordlist ?? [], flow)
         for (const word of node.wordlist ?? [])
-          this.#noteLoopWord(argOf(word, this.#around(flow)), flow)
+          this.#noteLoopWord(node.name.value, argOf(word, this.#around(flow)), flow)
         return union(
           flow.folders,
           this.#list(node.body, {
@@ -224,7 +227,8 @@ class Walk implements Reading {
   #function({ name, body }: ShellFunction, flow: Flow): readonly string[] {
     if (nodeCalls(body, name.value))
       this.add(plainSegment(`${name.value}()`, [ambiguous('A function calls itself')]))
-    const { done, failed } = this.#run(body, flow)
+    // Where it is called something may be piped into it.
+    const { done, failed } = this.#run(body, { ...flow, stdin: { kind: 'unknown' } })
     return union(flow.folders, done, failed)
   }
 
@@ -239,7 +243,7 @@ class Walk implements Reading {
       const next = this.#run(command, { ...flow, folders: from, assigned })
       // What comes after "&&" runs only if this did.
       if (operators.slice(0, index).every((operator) => operator === '&&'))
-        assigned = withNames(assigned, assignedBy(command))
+        assigned = withNames(assigned, nodeAssignedNames(command))
       failed = onFailure || index === 0 ? next.failed : union(failed, next.failed)
       done = onFailure ? union(done, next.done) : next.done
     }
@@ -279,7 +283,7 @@ class Walk implements Reading {
     const assignments = [...node.prefix, ...node.suffix].filter(
       (part) => part.type === 'Assignment',
     )
-    const stays = !node.name || declares.test(node.name.value)
+    const stays = !node.name || nodeDeclares.test(node.name.value)
     for (const { name, value } of assignments) {
       const values = (value.type === 'Word' ? [value] : value.elements).map((word) =>
         argOf(word, this.#around(flow)),
@@ -290,6 +294,8 @@ class Walk implements Reading {
     }
     const extras = { ...redirects, findings: [...redirects.findings, ...findings] }
     const stdin = redirects.stdin ?? flow.stdin
+    if (node.name?.value === 'exec' && node.args.length === 0 && redirects.stdin)
+      extras.findings.push(ambiguous('What the commands after it read is something else'))
     if (node.name && node.args.length > maxWords) {
       this.add(plainSegment(node.name.value, [ambiguous('Too much to judge')]))
       return unchanged(flow)
@@ -326,9 +332,13 @@ class Walk implements Reading {
   #assigned = (name: string, arg: Arg, flow: Flow): Finding[] =>
     assignedOutside(name, arg, this.#around(flow), this.isInside)
 
-  #noteLoopWord(arg: Arg, flow: Flow): void {
+  #noteLoopWord(variable: string, arg: Arg, flow: Flow): void {
     const name = 'The loop'
-    const findings = [...this.#assigned(name, arg, flow), ...assignedSecret(name, arg)]
+    const findings = [
+      ...this.#assigned(name, arg, flow),
+      ...assignedSecret(name, arg),
+      ...(steers(variable) ? assignmentFindings(variable, null) : []),
+    ]
     if (findings.length > 0) this.add(plainSegment(arg.text, findings))
   }
 
@@ -364,8 +374,10 @@ class Walk implements Reading {
   #inside = (node: SyntaxNode, flow: Flow): Finding[] =>
     findInNodeWords(
       node,
-      ({ commands, source }) => {
-        const inner = { ...flow, depth: flow.depth + 1, captured: true, stdin: noStdin }
+      ({ commands, source }, fed) => {
+        // `>(sh)` gets what the command prints.
+        const stdin: Stdin = fed ? { kind: 'unknown' } : noStdin
+        const inner = { ...flow, depth: flow.depth + 1, captured: true, stdin }
         // Text between escaped backticks counts its positions from its own beginning.
         this.#statements(commands, source === undefined ? inner : { ...inner, bodies: new Map() })
       },
@@ -379,20 +391,7 @@ const isNumberIn =
   (name: string): boolean =>
     !variables?.has(name) || variables.isNumber(name)
 
-const declares = /^(?:export|declare|typeset|readonly|local)$/
-
 const withNames = (assigned: ReadonlySet<string>, names: readonly string[]): ReadonlySet<string> =>
   names.length === 0 ? assigned : new Set([...assigned, ...names])
 
-/** The variables that are set once the node has run. */
-function assignedBy(node: CommandNode | Pipeline | AndOr | CompoundList): string[] {
-  if (node.type === 'Pipeline' && node.commands.length === 1 && node.commands[0])
-    return assignedBy(node.commands[0])
-  // The first always runs, what comes after it perhaps not.
-  if (node.type === 'AndOr') return node.commands[0] ? assignedBy(node.commands[0]) : []
-  if (node.type !== 'Command' || (node.name && !declares.test(node.name.value))) return []
-  return [...node.prefix, ...node.suffix].flatMap((part) =>
-    part.type === 'Assignment' ? [part.name] : [],
-  )
-}
 const same = (folders: readonly string[]): Outcome => ({ done: folders, failed: folders })

@@ -30,7 +30,7 @@ import { activeExecutionLevel } from '../executions/active.ts'
 import type { SessionPolicy } from '../gate/policy.ts'
 import type { Operations } from '../operations/operations.ts'
 import type { Caller, Listed, Page } from '../record/caller.ts'
-import { guardSession, guardEntry, guardOpenSession } from '../record/guards.ts'
+import { guardAttempt, guardSession, guardEntry, guardOpenSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { recordPersonalMemoryWithdrawn } from '../record/record.ts'
 import type { RunClose } from '../runs/runs.ts'
@@ -152,6 +152,7 @@ export class Abilities implements RoomOf<AbilitiesApi> {
       onceByKey(sql, now, { scope: executeScope, key, body: given.create }, () => {
         const session = guardSession(this.#kernel, caller)
         guardOpenSession(session)
+        guardAttempt(this.#kernel, caller)
         recordPersonalMemoryWithdrawn(sql, session, caller)
         return this.#start(sql, now, starter, prepared)
       }),
@@ -231,7 +232,7 @@ export class Abilities implements RoomOf<AbilitiesApi> {
     const inputs = redact(maskInputs(ability.definition, given))
     const planHash = executionStartHash(ability, hashes, inputs)
     if (create.planHash !== undefined && create.planHash !== planHash)
-      throw new AppError('wrong_state', 'The plan is another one by now', [
+      throw new AppError('wrong_state', 'Cannot execute: the plan has changed since it was made', [
         { path: 'planHash', message: `It would be ${planHash}` },
       ])
     const words = redact(create.input)
@@ -308,6 +309,7 @@ export class Abilities implements RoomOf<AbilitiesApi> {
 
   async resume(caller: Caller, id: string, resume: ExecutionResume): Promise<Execution> {
     guardOpenSession(await guardEntry(this.#kernel, caller))
+    guardAttempt(this.#kernel, caller)
     const { stepId, answer } = resume
     const reason = this.#kernel.hide(resume.reason)
     const why = `${answer} by ${caller.owner || caller.keyId}${reason === '' ? '' : `: ${reason}`}`

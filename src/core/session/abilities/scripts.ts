@@ -1,3 +1,4 @@
+import type { Layout } from '../../../contract/manifest.ts'
 import type { ScriptStep } from '../../../contract/ability.ts'
 import type { IsolationPlan, Operation } from '../../../contract/operation.ts'
 import type { Decision } from '../../../contract/permission.ts'
@@ -8,7 +9,6 @@ import { byteLength } from '../../../contract/byte-length.ts'
 import { judgeScriptResult, type Outcome } from '../../abilities/script-result.ts'
 import { fillScriptSlots, readScriptSlots } from '../../abilities/script-slots.ts'
 import { mustApproval } from '../approvals/rows.ts'
-import { executionFolder } from '../executions/folder.ts'
 import type { StepRow } from '../executions/rows.ts'
 import type { SessionPolicy } from '../gate/policy.ts'
 import { abandonAttempt, attemptsOfOperation } from '../operations/attempts.ts'
@@ -207,3 +207,12 @@ function outputsJson(steps: readonly StepRow[]): string {
 }
 
 const cut = (text: string | null, most: number) => (text === null ? null : cutOutput(text, most))
+
+/**
+ * Where the sandbox has the pinned folder of an ability, read-only: what a script of it knows as $ABILITY_DIR. It lies in
+ * the agent's own folder, which OpenCode and scripts cannot write where their user is another one.
+ */
+const executionFolder = (
+  layout: Pick<Layout, 'configDir'> | null | undefined,
+  hash: string,
+): string => `${layout?.configDir ?? '/home/user/.config/gantry'}/abilities/${hash.slice(0, 32)}`

@@ -28,7 +28,7 @@ import {
 import { correctBudget } from './corrections.ts'
 import type { Caller } from '../record/caller.ts'
 import { modelsOfSubagents, pinnedAgents } from '../pins/agents.ts'
-import { guardSession, guardEntry, guardOpenSession } from '../record/guards.ts'
+import { guardAttempt, guardSession, guardEntry, guardOpenSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { messageOf, outsideOrganisation } from '../record/outside.ts'
 import { onceByKey } from '../../actor/keys.ts'
@@ -89,6 +89,7 @@ export class SessionBudget implements RoomOf<BudgetApi> {
   async set(caller: Caller, limits: Budget): Promise<BudgetView> {
     const session = guardSession(this.#kernel, caller)
     guardOpenSession(session)
+    guardAttempt(this.#kernel, caller)
     const others = modelsOfSubagents(pinnedAgents(this.#kernel.ports.sql))
     for (const id of [session.model, ...others]) budgetMustHavePrice(this.#kernel, id, limits)
     this.#kernel.commit((sql, now) => saveSpendingLimits(sql, now, limits, caller.keyId))
@@ -102,6 +103,7 @@ export class SessionBudget implements RoomOf<BudgetApi> {
     const made = this.#kernel.commit((sql, now) =>
       onceByKey(sql, now, { scope: 'budget.correct', key, body: sent }, () => {
         guardOpenSession(guardSession(this.#kernel, caller))
+        guardAttempt(this.#kernel, caller)
         return JSON.stringify(correctBudget(sql, now, correct, caller.keyId))
       }),
     )

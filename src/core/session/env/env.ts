@@ -3,7 +3,7 @@ import type { RoomOf } from '../../actor/room.ts'
 import type { Listed } from '../record/caller.ts'
 import type { Caller, Page } from '../record/caller.ts'
 import type { Commands } from '../commands/commands.ts'
-import { guardSession, guardOpenSession } from '../record/guards.ts'
+import { guardAttempt, guardSession, guardOpenSession } from '../record/guards.ts'
 import { listEnvRequests, answerEnvRequests } from './requests.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { envKeys, type SealedValue } from '../record/secrets.ts'
@@ -51,6 +51,7 @@ export class EnvValues implements RoomOf<EnvApi> {
   ): Promise<EnvSubmitted['sandbox']> {
     const session = guardSession(this.#kernel, caller)
     guardOpenSession(session)
+    guardAttempt(this.#kernel, caller)
     const { host, crypto } = this.#kernel.ports
     this.#kernel.commit((sql, now) => answerEnvRequests(sql, now, values, replace))
     this.#kernel.secretsChanged()

@@ -29,9 +29,11 @@ export interface CollectRow {
   ended_at: number | null
 }
 
+const kept = `n, id, turn_id, run_id, generation, mode, after_message, until_message, reached, candidates, imported, statistics,
+  created_at, ended_at`
+
 /** As they are: one whose command was dropped with its sandbox is not asked for any more. */
-const collects = `(select n, id, turn_id, run_id, generation, mode, after_message, until_message, reached, candidates, imported, statistics,
-    diagnostics, created_at, ended_at,
+const collects = `(select ${kept}, diagnostics,
     case when is_lost then 'failed' else state end as state,
     case when is_lost then 'transient-error' else outcome end as outcome,
     case when is_lost then 'The sandbox is gone' else reason end as reason
@@ -164,9 +166,18 @@ export function failCollect(
   )
 }
 
+/** Of all collects in one answer: whoever works in the sandbox could fill each of them. */
+const maxDiagnosticsLength = 1024 * 1024
+
+/** The newest 100, oldest first. Diagnostics of the newest, as many collects as fit whole; of the others there are none. */
 export function collectsOf(sql: Sql, runId: string): Collect[] {
   return sql
-    .all<CollectRow>(`select * from ${collects} where run_id = ? order by n desc limit 100`, runId)
+    .all<CollectRow>(
+      `select ${kept}, state, outcome, reason, iif(sum(length(diagnostics)) over (order by n desc) <= ?2, diagnostics, '[]') as diagnostics
+       from (select * from ${collects} where run_id = ?1 order by n desc limit 100) order by n desc`,
+      runId,
+      maxDiagnosticsLength,
+    )
     .map(toCollect)
     .toReversed()
 }

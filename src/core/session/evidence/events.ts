@@ -150,10 +150,10 @@ export function storedEvidenceEvents(sql: Sql, runId: string, after: number): St
 export function countingEvidenceEvents(sql: Sql, runId: string): EventRow[] {
   return sql.all<EventRow>(
     `with keys as (
-       select coalesce(key_hash, id) as key, min(n) as first, max(rank) as best
-       from change_events where run_id = ?1 group by 1)
+       select key_hash, iif(key_hash is null, id, '') as own, min(n) as first, max(rank) as best
+       from change_events where run_id = ?1 group by 1, 2)
      select e.* from keys join change_events e
-       on e.run_id = ?1 and coalesce(e.key_hash, e.id) = keys.key and e.rank = keys.best
+       on e.run_id = ?1 and e.key_hash is keys.key_hash and keys.own in ('', e.id) and e.rank = keys.best
      order by keys.first`,
     runId,
   )

@@ -4,7 +4,7 @@ import type { SessionKernel } from '../record/kernel.ts'
 
 /**
  * The bundle as it may be decided on and kept. A text that holds a secret is not there any more: with the secret replaced
- * it would not be the text that was, and could not be put back. An input that holds one is not whole.
+ * it would not be the text that was, and could not be put back. A part that holds one is not whole.
  */
 export function hideEvidenceSecrets(kernel: SessionKernel, bundle: EvidenceBundle): EvidenceBundle {
   const hide = <T>(value: T): T => kernel.hide(value)
@@ -28,6 +28,7 @@ function hideSides(file: EvidenceFile, hide: Hide): EvidenceFile {
 
 function hideInput(part: EvidencePart, hide: Hide): EvidencePart {
   const shown = hide(part)
-  const isWhole = canonicalJson(shown.input) === canonicalJson(part.input)
+  const isWhole =
+    canonicalJson([shown.input, shown.metadata]) === canonicalJson([part.input, part.metadata])
   return isWhole ? shown : { ...shown, inputTruncated: true }
 }

@@ -7,6 +7,7 @@ import type {
   EvidenceWindow,
   SeenPart,
 } from '../../../contract/evidence.ts'
+import { isAttributedRecord } from '../../evidence/attribution.ts'
 import { ToldSteps } from '../../evidence/windows.ts'
 import { hashText } from '../../hash.ts'
 
@@ -69,6 +70,7 @@ function isSame(part: EvidencePart, seen: SeenPart): boolean {
     seen.tool === part.tool &&
     seen.callId === part.callId &&
     (end === undefined || seen.end === null || seen.end === end) &&
-    isInput
+    isInput &&
+    (part.status !== 'completed' || isAttributedRecord(seen, part))
   )
 }

@@ -19,7 +19,7 @@ import { askerOf } from '../operations/decision.ts'
 import { loadPolicyPlace } from '../gate/policy-row.ts'
 import type { Operations } from '../operations/operations.ts'
 import type { Caller } from '../record/caller.ts'
-import { guardSession, guardEntry, guardOpenSession } from '../record/guards.ts'
+import { guardAttempt, guardSession, guardEntry, guardOpenSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { insertRun, mustRun, recordOnRun, reviewWorkflow } from '../runs/rows.ts'
 import {
@@ -85,6 +85,7 @@ export class Rejecting {
     const reason = this.#kernel.hide(input.reason)
     const made = await this.#budget.spend((sql, now) => {
       guardOpenSession(guardSession(this.#kernel, caller))
+      guardAttempt(this.#kernel, caller)
       return onceByKey(sql, now, { scope: 'run.reject', key, body: [runId, input] }, () =>
         JSON.stringify(this.#plan(sql, now, { caller, runId, input, texts, reason })),
       )

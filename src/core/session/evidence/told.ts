@@ -12,12 +12,17 @@ type Started = EventData<'tool.started'>
 type Ended = 'completed' | 'failed'
 
 /** Inside the commit that stores the event. `ended` null: it has begun. */
-export function noteToldPart(sql: Sql, data: Started, ended: Ended | null): void {
+export function noteToldPart(
+  sql: Sql,
+  data: Started & { recordHash?: string | undefined },
+  ended: Ended | null,
+): void {
   if (data.turnId === null) return
   sql.run(
-    `insert into told_parts (part_id, turn_id, message_id, session_id, tool, call_id, ended, input_hash, agent)
-     values (?, ?, ?, ?, ?, ?, ?, ?, ?)
-     on conflict (part_id) do update set ended = excluded.ended, input_hash = excluded.input_hash
+    `insert into told_parts (part_id, turn_id, message_id, session_id, tool, call_id, ended, input_hash, agent, record_hash)
+     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+     on conflict (part_id) do update set ended = excluded.ended, input_hash = excluded.input_hash,
+       record_hash = excluded.record_hash
        where told_parts.ended is null and told_parts.turn_id = excluded.turn_id`,
     data.partId,
     data.turnId,
@@ -28,6 +33,7 @@ export function noteToldPart(sql: Sql, data: Started, ended: Ended | null): void
     ended,
     data.shortened === true ? null : hashText(canonicalJson(data.input ?? null)),
     data.agent ?? null,
+    data.recordHash ?? null,
   )
 }
 
@@ -38,7 +44,7 @@ export interface ToldPart extends SeenPart {
 export function toldParts(sql: Sql, turnId: string): ToldPart[] {
   return sql.all<ToldPart>(
     `select part_id as id, message_id as messageId, session_id as sessionId, tool, call_id as callId,
-       ended as end, input_hash as inputHash, agent
+       ended as end, input_hash as inputHash, record_hash as recordHash, agent
      from told_parts where turn_id = ? order by part_id`,
     turnId,
   )

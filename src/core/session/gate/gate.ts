@@ -19,7 +19,7 @@ import {
 import { activeExecutionStep } from '../executions/active.ts'
 import type { SessionBudget } from '../budget/budget.ts'
 import type { Caller } from '../record/caller.ts'
-import { guardSession, guardOpenSession } from '../record/guards.ts'
+import { guardAttempt, guardSession, guardOpenSession } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import {
   savePolicyEnclosure,
@@ -112,6 +112,7 @@ export class Gate implements RoomOf<GateApi> {
   /** From the next question on. What is parked was asked under the one before, and stays so. */
   async setPolicy(caller: Caller, policy: Policy | null): Promise<PolicyName> {
     guardOpenSession(guardSession(this.#kernel, caller))
+    guardAttempt(this.#kernel, caller)
     this.#kernel.commit((sql) => savePolicyRow(sql, policy))
     this.#policy.changed()
     return this.policy(caller)

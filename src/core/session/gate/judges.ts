@@ -44,8 +44,8 @@ export interface Case {
   overrides: PermissionRecord['overrides']
   phases: PhaseStates
   /** The host that the sandbox's proxy asks for; null: another question. */
-  connectsTo: string | null
-  repositoryHost: string | null
+  connectsTo: { host: string; port: number } | null
+  repository: { host: string; port: number } | null
   /** How the target of an eval run answers whatever asks; null: it is no attempt of one. */
   permissions: TargetPermissions | null
   /** OpenCode itself asks, about a tool that was judged before. */
@@ -129,11 +129,14 @@ function policyDecides(given: Case, before: Judgement | null): Judgement {
 }
 
 /** Where no rule says anything: the session's own repository and the hosts of package managers are everyday work. */
-function usualHost({ connectsTo, repositoryHost }: Case, before: Judgement | null) {
+function usualHost({ connectsTo, repository }: Case, before: Judgement | null) {
   if (before?.rule !== 'default:network' || connectsTo === null) return before
-  const isUsual = connectsTo === repositoryHost || usualHosts.has(connectsTo)
+  const { host, port } = connectsTo
+  const isUsual =
+    (usualHosts.has(host) && webPorts.has(port)) ||
+    (host === repository?.host && (gitPorts.has(port) || port === repository.port))
   if (!isUsual || before.decision !== 'ask') return before
-  const reason = `Everyday work: ${connectsTo}`
+  const reason = `Everyday work: ${host}`
   return { ...before, decision: 'allow' as const, rule: 'usual-host', reason }
 }
 
@@ -146,6 +149,9 @@ function ownTool({ request }: Case, before: Judgement | null) {
   return { ...before, decision: 'allow' as const, rule: 'own-tool', reason }
 }
 
+const webPorts: ReadonlySet<number> = new Set([80, 443])
+/** By http, ssh and git's own protocol. What else listens there is no everyday work. */
+const gitPorts: ReadonlySet<number> = new Set([80, 443, 22, 9418])
 const usualHosts: ReadonlySet<string> = new Set(Object.values(registryHosts).flat())
 
 /** A remembered approval spares the question. */

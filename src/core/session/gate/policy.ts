@@ -108,8 +108,9 @@ export class SessionPolicy {
       refusedByAbility: enforcementRefusal(ability, asked),
       permissions: this.terms()?.permissions ?? null,
       asksItself: question.tool === permissionTool,
-      connectsTo: question.tool === egressTool ? (request.hosts[0] ?? null) : null,
-      repositoryHost: session.repositoryUrl === null ? null : hostOf(session.repositoryUrl),
+      connectsTo:
+        question.tool === egressTool ? placeAsked(request.hosts[0], question.input) : null,
+      repository: repositoryPlace(session.repositoryUrl),
       operationHash: () => questionHash(question),
     })
     const record = policyRecord({
@@ -265,4 +266,22 @@ function whyNothingRuns({ reasons: [reason], isEnough }: Headroom): string | nul
 export function policyRecord(record: PermissionRecord): PermissionRecord {
   const kept = hideSecretLike(record)
   return kept.request === record.request ? kept : { ...kept, hidden: true }
+}
+
+type Connection = { host: string; port: number } | null
+
+/** The host as it was judged, and the port as it was asked. */
+function placeAsked(host: string | undefined, input: unknown): Connection {
+  const { port } = (input ?? {}) as { port?: unknown }
+  return host === undefined ? null : { host, port: typeof port === 'number' ? port : 443 }
+}
+
+/** Port 443 stands for none: it is usual anyway. */
+function repositoryPlace(url: string | null): Connection {
+  const host = url === null ? null : hostOf(url)
+  if (url === null || host === null) return null
+  return {
+    host,
+    port: Number(/^[a-z+]{1,10}:\/\/[^/]{0,300}:(\d{1,5})(?:\/|$)/i.exec(url)?.[1] ?? 443),
+  }
 }

@@ -29,7 +29,13 @@ import { storeArtifacts } from '../artifacts/rows.ts'
 import type { SessionBudget } from '../budget/budget.ts'
 import type { Caller } from '../record/caller.ts'
 import type { Commands } from '../commands/commands.ts'
-import { guardEntry, guardSession, guardOpenSession, guardOwnSession } from '../record/guards.ts'
+import {
+  guardAttempt,
+  guardEntry,
+  guardSession,
+  guardOpenSession,
+  guardOwnSession,
+} from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { startWaking } from '../generations/sandbox-start.ts'
 import { type ApprovalAsker, mustApproval } from '../approvals/rows.ts'
@@ -118,6 +124,7 @@ export class Operations implements RoomOf<OperationsApi> {
       const known = madeByKey(sql, operationKeys, key, body)
       if (known !== null) return known
       guardOpenSession(guardSession(this.#kernel, caller))
+      guardAttempt(this.#kernel, caller)
       if (key !== null) sql.run('insert into operation_keys values (?, ?, ?)', key, body, fresh.id)
       return this.#begin(sql, now, askerOf(caller), mustOpenRun(sql, runId), fresh)
     })
@@ -266,6 +273,7 @@ export class Operations implements RoomOf<OperationsApi> {
     await guardEntry(this.#kernel, caller)
     const operationId = await this.#budget.spend((sql, now) => {
       guardOpenSession(guardSession(this.#kernel, caller))
+      guardAttempt(this.#kernel, caller)
       const attempt = loadAttempt(sql, id)
       mustOpenRun(sql, attempt.runId)
       dispatchOperation(this.#kernel, sql, now, id, mustOperation(sql, attempt.operationId))
@@ -285,6 +293,7 @@ export class Operations implements RoomOf<OperationsApi> {
   /** Begun in one commit with its command; whether this request lives to hear the result does not matter. */
   async #step<K extends StepKind>(caller: Caller, id: string, kind: K): Promise<CommandResult<K>> {
     guardOpenSession(await guardEntry(this.#kernel, caller))
+    guardAttempt(this.#kernel, caller)
     if (kind === 'discard') guardOwnSession(this.#kernel, caller, 'discard work of the session')
     const fresh = `${kind}_${this.#newId('cmd')}`
     const commandId = this.#kernel.commit((sql, now) => {

@@ -14,6 +14,8 @@ export interface Caller {
   scopes?: readonly Scope[]
   /** What its key may see; null or missing: the whole organisation. */
   limits?: KeyLimits | null
+  /** An eval run that speaks to its own attempt. No request can say it. */
+  evalRunId?: string
   /** Of the request, for the log. */
   requestId?: string
 }

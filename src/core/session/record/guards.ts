@@ -1,5 +1,6 @@
 import { AppError } from '../../../contract/error.ts'
 import { maySeePlace } from '../../registry/place.ts'
+import { loadAttemptTerms } from './attempt-terms.ts'
 import type { Caller, SandboxCaller } from './caller.ts'
 import type { SessionKernel } from './kernel.ts'
 import { isLive, type SessionRecord } from './record.ts'
@@ -58,6 +59,22 @@ export function guardOpenSandbox(kernel: SessionKernel, sandbox: SandboxCaller):
 export function guardOpenSession(session: SessionRecord): void {
   if (session.status === 'warm') throw new AppError('wrong_state', `Cannot use it: ${notClaimed}`)
   if (session.status !== 'open') throw new AppError('session_closed', 'The session is closed')
+}
+
+/**
+ * For whoever wants something done in a session. An attempt of an eval run does what its run asks and nothing else: its
+ * result stands for its target, and may release it.
+ */
+export function guardAttempt(
+  kernel: SessionKernel,
+  { evalRunId }: Pick<Caller, 'evalRunId'>,
+): void {
+  const terms = loadAttemptTerms(kernel.ports.sql)
+  if (terms === null || terms.evalRunId === evalRunId) return
+  throw new AppError(
+    'wrong_state',
+    `Cannot use it: the session is an attempt of the eval run "${terms.evalRunId}"`,
+  )
 }
 
 export const notClaimed = 'session is warm. Create one of its configuration to claim it'

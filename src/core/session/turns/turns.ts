@@ -10,7 +10,7 @@ import { abortReason, commandAbort, requestAbort } from './aborts.ts'
 import { type SessionBudget, mustHaveBudget } from '../budget/budget.ts'
 import type { Caller, Listed, Page } from '../record/caller.ts'
 import { denyOpenQuestions } from '../gate/questions.ts'
-import { guardSession, guardEntry, notClaimed } from '../record/guards.ts'
+import { guardAttempt, guardSession, guardEntry, notClaimed } from '../record/guards.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { startWaking } from '../generations/sandbox-start.ts'
 import { type KeyTable, madeByKey } from '../../actor/keys.ts'
@@ -66,6 +66,7 @@ export class Turns implements RoomOf<TurnsApi> {
       const known = madeByKey(sql, promptKeys, idempotencyKey, body)
       if (known) return known
       mustTakePrompts(session)
+      guardAttempt(this.#kernel, caller)
       mustHaveBudget(sql, now, 'prompt')
       recordPersonalMemoryWithdrawn(sql, session, caller)
       const id = this.#steer(session, input) ?? this.#queue(session, input)

@@ -15,12 +15,13 @@ import { Operation } from '../../../../src/contract/operation.ts'
 import { requestOfOperation } from '../../../../src/core/policy/permission-request.ts'
 import { decideTool, place, policyOf, toolRequest } from '../requests.ts'
 import { hostile } from './hostile.ts'
+import { hostileTools } from './hostile-tools.ts'
 
 const decide = (command: string, enclosure: Enclosure, policy: Policy = sandboxDefault) =>
   evaluatePermission(toolRequest('bash', { command }), policy, { enclosure })
 
 describe('[POL31] what is not known to be harmless is not clear', () => {
-  for (const [kind, commands] of Object.entries(hostile)) {
+  for (const [kind, commands] of Object.entries({ ...hostile, ...hostileTools })) {
     test(`there are enough of kind ${kind}`, () => {
       expect(new Set(commands).size).toBeGreaterThanOrEqual(10)
     })
@@ -71,6 +72,52 @@ describe('[POL31] what is not known to be harmless is not clear', () => {
     'x=$x/y; cat $x',
   ])('%j: the value is not certain', (command) => {
     expect(decide(command, 'none').decision).not.toBe('allow')
+  })
+})
+
+describe('[POL31] what looks alike and is everyday work is clear', () => {
+  test.each([
+    'NODE_ENV=test npm test',
+    'NODE_OPTIONS=--max-old-space-size=4096 npm run build',
+    'RUST_BACKTRACE=1 cargo test',
+    "RUSTFLAGS='-D warnings' cargo build",
+    'GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build ./...',
+    'PYTHONPATH=src python3 -m pytest -q',
+    'PYTHONUNBUFFERED=1 python3 x.py --url https://a.example/x',
+    'CC=clang make -j8 test',
+    "make -j8 CFLAGS='-O2 -g'",
+    'PGHOST=localhost PGUSER=x npm test',
+    'BROWSER=none npm start',
+    'GIT_EDITOR=true git rebase --continue',
+    'npm pkg set scripts.test="vitest run"',
+    'npm --prefix web test',
+    'npx vitest run -t "a name with spaces"',
+    "pytest -k 'login and not slow' tests",
+    "go test ./... -run 'TestA|TestB'",
+    "go build -ldflags '-s -w -X main.version=1' ./cmd/app",
+    'cargo run -- "hello world"',
+    'node x.js "a b; c"',
+    'python3 manage.py migrate',
+    'python3 -m pip install -e .',
+    'alembic revision --autogenerate -m "add users"',
+    'npx prettier --check "src/**/*.{ts,tsx}" --prose-wrap always',
+    'npx playwright test --browser=chromium',
+    'cat a.json | npx prettier --parser json',
+    'ls | tee >(wc -l)',
+    'f() { grep x "src/a.ts"; }; f',
+    'find . -name a.ts -exec grep -n x {} +',
+    "git ls-files '*.ts' | xargs wc -l",
+    'git config branch.main.remote origin',
+    'git merge -s ours x',
+    'git -c user.name=x -c core.autocrlf=input commit -m y',
+    'read -r a b < src/list; echo "$a"',
+    'tar -xzf dist/x.tar.gz -C build',
+    'gradle test --tests "a.B.c d"',
+    'uv run pytest -q',
+    'yarn workspace web test',
+    'pnpm --filter web exec tsc --noEmit',
+  ])('%j', (command) => {
+    expect(decide(command, 'none')).toMatchObject({ decision: 'allow' })
   })
 })
 

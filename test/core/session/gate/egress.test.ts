@@ -11,9 +11,8 @@ async function world(policy: Parameters<RunWorld['begin']>[1] = null) {
     policy,
   )
   await begun.prompt()
-  return async (host: unknown, tool: string = egressTool) =>
-    begun.answerTo(await begun.ask(tool, { host, port: 443, url: `https://${String(host)}/` })) ??
-    'ask'
+  return async (host: unknown, tool: string = egressTool, port = 443) =>
+    begun.answerTo(await begun.ask(tool, { host, port, url: `https://${String(host)}/` })) ?? 'ask'
 }
 
 test('[WALL14] the hosts of package managers and of the repository are allowed; every other host asks', async () => {
@@ -32,4 +31,16 @@ test('[WALL14] that holds for the proxy alone, and a rule of the policy comes fi
   expect(await asks(usual[0])).toBe('ask')
   const allows = await world(policyOf({ rules: [{ match, decision: 'allow' }] }))
   expect(await allows('example.com')).toBe('allow')
+})
+
+test('[WALL14] only where packages and repositories are served: what else listens there asks', async () => {
+  const answer = await world()
+  const at = (host: string, port: number) => answer(host, egressTool, port)
+  for (const port of [80, 443]) expect(await at(usual[0] ?? '', port), `${port}`).toBe('allow')
+  for (const port of [22, 25, 8080, 6379])
+    expect(await at(usual[0] ?? '', port), `${port}`).toBe('ask')
+  for (const port of [22, 80, 443, 9418])
+    expect(await at('git.example.com', port), `${port}`).toBe('allow')
+  for (const port of [25, 8443, 5432])
+    expect(await at('git.example.com', port), `${port}`).toBe('ask')
 })

@@ -1,11 +1,12 @@
 import { type Arg, hole, isKnown, literalArg } from '../words/arg.ts'
-import { ambiguous, type Finding } from '../words/finding.ts'
+import { ambiguous, type Finding, type Nested } from '../words/finding.ts'
 import { isText, textValues } from '../words/operands.ts'
 import { files } from './files.ts'
 import { network } from './network.ts'
 import { system } from './system.ts'
 import type { Known } from './table.ts'
 import { text } from './text.ts'
+import { readToolArgs } from './tool-args.ts'
 import { toolOptionFindings } from './tool-options.ts'
 import { tools } from './tools.ts'
 
@@ -23,13 +24,19 @@ export interface Checked {
   findings: Finding[]
   /** Values that are glued to their options, and may be paths. */
   glued: Arg[]
+  /** Commands that a tool of the project is told to run, and places that it is sent to. */
+  nested: readonly Nested[]
+  hosts: readonly string[]
 }
+const nothingElse = { glued: [], nested: [], hosts: [] }
 
 interface Judged {
   /** The program is a file of the project, or a function of the script. */
   isOwn: boolean
   /** What follows the option is looked into. */
   isReadAsCode: (option: string) => boolean
+  /** Programs that are known by what they may do. */
+  isDangerous: (program: string) => boolean
 }
 
 /**
@@ -39,7 +46,7 @@ interface Judged {
 export function checkKnown(
   program: string,
   args: readonly Arg[],
-  { isOwn, isReadAsCode }: Judged,
+  { isOwn, isReadAsCode, isDangerous }: Judged,
 ): Checked {
   const known = knownProgram(program)
   const loose = args.filter((arg) => isLoose(program, arg))
@@ -47,16 +54,18 @@ export function checkKnown(
   if (!known && !isOwn)
     return {
       findings: [...findings, ambiguous(`"${program}" is not a program that is known here`)],
-      glued: [],
+      ...nothingElse,
     }
-  if (!known) return { findings, glued: [] }
+  if (!known) return { findings, ...nothingElse }
   // What is not an option to them, they print.
-  if (printers.has(program)) return { findings, glued: [] }
-  if (known.open)
-    return {
-      findings: [...findings, ...toolOptionFindings(program, args, isReadAsCode)],
-      glued: [],
-    }
+  if (printers.has(program)) return { findings, ...nothingElse }
+  if (known.open) {
+    // A program of the system: what it would do is known, and is no tool of the project's.
+    const isProgram = (name: string) => isDangerous(name) || knownProgram(name)?.open === false
+    const read = readToolArgs(program, args, { isReadAsCode, isProgram })
+    const options = toolOptionFindings(program, args, isReadAsCode)
+    return { ...nothingElse, ...read, findings: [...findings, ...options, ...read.findings] }
+  }
   const checked = checkOptions(program, known, args)
   return { ...checked, findings: [...findings, ...checked.findings] }
 }
@@ -75,7 +84,7 @@ const optionEnd = (value: string): number => {
 }
 
 function checkOptions(program: string, known: Known, args: readonly Arg[]): Checked {
-  const checked: Checked = { findings: [], glued: [] }
+  const checked: Checked = { findings: [], glued: [], nested: [], hosts: [] }
   const unknown = (option: string) =>
     checked.findings.push(
       ambiguous(`"${option.slice(0, 40)}" is not an option that is known of "${program}"`),

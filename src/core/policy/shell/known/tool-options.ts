@@ -23,22 +23,37 @@ const dangers: [programs: string, Dangers][] = [
     {
       long: 'eval',
       short: /^-E/,
-      any: /^(?:SHELL|\.SHELLFLAGS|MAKEFLAGS|MAKEFILES|GNUMAKEFLAGS)[:+?]?=|^\w+[:+?]?=[^-\s]\S*\s/,
+      any: /^(?:SHELL|\.SHELLFLAGS|MAKEFLAGS|MAKEFILES|GNUMAKEFLAGS)[:+?]?=|^\w+[:+?]?=[^-\s]\S*\s|^\w+[:+?]?=(?:rm|mv|cp|dd|sh|bash|sudo|eval|curl|wget|ssh|nc|chmod|chown|tee|ln|shred|kill)$/,
     },
   ],
   [
     'cmake',
     {
       short: /^-E$/,
-      any: /^(?:-DCMAKE_\w*(?:LAUNCHER|COMPILER|PROGRAM)\b.*[\s;]|env$|chdir$|time$)/,
+      any: /^(?:-DCMAKE_\w*(?:LAUNCHER|COMPILER|PROGRAM)\b.*[\s;]|env$|chdir$|time$|(?:SHELL|MAKEFLAGS)=|--eval)/,
     },
   ],
   [
     'npm pnpm yarn bun',
     {
-      long: 'script-shell shell-emulator node-options init-module global',
+      long: 'script-shell shell-emulator node-options init-module global location git use-yarnrc global-dir',
       short: /^-[a-zA-Z]*g/,
-      sub: /^(?:explore|edit|config|c|set|create|innit|global)$/,
+      sub: /^(?:explore|edit|config|c|set|create|innit|global|link|ln|env|exec|publish)$/,
+    },
+  ],
+  [
+    'bun deno',
+    { sub: /^(?:upgrade|exec|compile|jupyter)$/, long: 'global', short: /^-[a-zA-Z]*g/ },
+  ],
+  ['just', { short: /^-c$/ }],
+  ['rustup', { sub: /^self$/ }],
+  ['pytest py.test', { long: 'pastebin' }],
+  [
+    'php',
+    {
+      any: /^(?:-d\s{0,4})?(?:auto_prepend_file|auto_append_file|allow_url_include|extension|zend_extension|sendmail_path|disable_functions|open_basedir)=/i,
+      long: 'run process-code process-begin process-end',
+      short: /^-z/,
     },
   ],
   ['cargo', { long: 'config', short: /^-Z/ }],
@@ -89,11 +104,10 @@ const dangers: [programs: string, Dangers][] = [
   ],
 ]
 
-const table = new Map(
-  dangers.flatMap(([programs, danger]) =>
-    programs.split(' ').map((name) => [name, danger] as const),
-  ),
-)
+/** A program may stand in several lines. */
+const table = new Map<string, Dangers[]>()
+for (const [programs, danger] of dangers)
+  for (const name of programs.split(' ')) table.set(name, [...(table.get(name) ?? []), danger])
 
 /** isReadAsCode: what follows the option is looked into. */
 export function toolOptionFindings(
@@ -103,11 +117,18 @@ export function toolOptionFindings(
 ): Finding[] {
   if (args.some(({ value }) => value === substituted && program !== 'psql'))
     return [ambiguous('A program runs what another command prints')]
-  const danger = table.get(program)
-  const found =
-    danger && args.find(({ value }) => isDangerous(danger, value) && !isReadAsCode(value))
-  const first = args.find(({ value }) => !value.startsWith('-'))
-  if (!found && first && danger?.sub?.test(first.value))
+  const all = table.get(program) ?? []
+  const found = args.find(
+    ({ value }) => all.some((danger) => isDangerous(danger, value)) && !isReadAsCode(value),
+  )
+  const first = args.find(
+    ({ value }, index) =>
+      !value.startsWith('-') &&
+      !/^(?:--(?:prefix|workspace)|-w)$/.test(args[index - 1]?.value ?? ''),
+  )
+  if (!found && first && program === 'npm' && !npmCommands.has(first.value))
+    return [ambiguous(`Not a command of npm that is known here: ${first.value}`)]
+  if (!found && first && all.some(({ sub }) => sub?.test(first.value)))
     return [ambiguous(`It changes settings or runs something else: ${program} ${first.value}`)]
   if (!found && first && startsPackage(program, args, first))
     return [ambiguous(`A package decides what is run: ${program} ${first.value}`)]
@@ -117,11 +138,21 @@ export function toolOptionFindings(
   ]
 }
 
-/** `npm init x` is `npx create-x`. */
+/** `npm init x` is `npx create-x`; `go run a.b/c@latest` and `uv run https://a.b/c.py` run what they fetch. */
 const startsPackage = (program: string, args: readonly Arg[], first: Arg): boolean =>
-  /^(?:npm|pnpm|yarn|bun)$/.test(program) &&
-  first.value === 'init' &&
-  args.some((arg) => arg !== first && !arg.value.startsWith('-'))
+  (/^(?:npm|pnpm|yarn|bun)$/.test(program) &&
+    first.value === 'init' &&
+    args.some((arg) => arg !== first && !arg.value.startsWith('-'))) ||
+  (program === 'go' && first.value === 'run' && args.some(({ value }) => value.includes('@')))
+
+/** Any other word is refused by npm, or changes more than the project. */
+const npmCommands = new Set(
+  `install i in ins add ci clean-install install-test it cit install-ci-test test t tst run run-script rum urn start stop restart
+  ls list la ll view info show v outdated audit why explain version pack prune dedupe ddp rebuild rb update up upgrade uninstall un rm
+  remove r unlink fund help doctor root prefix query search find s se sbom shrinkwrap pkg docs repo bugs home cache ping whoami diff
+  find-dupes completion get exec x init create innit login logout adduser publish unpublish deprecate owner access dist-tag token
+  star unstar stars org team hook profile config c set edit explore bin`.split(/\s+/),
+)
 
 function isDangerous({ long, short, any }: Dangers, value: string): boolean {
   if (any?.test(value)) return true

@@ -1,5 +1,5 @@
 import { hostOf, originHost, unknownHost } from '../../matching/hosts.ts'
-import { resolvePath } from '../../matching/paths.ts'
+import { isSecretPath, resolvePath } from '../../matching/paths.ts'
 import { gitOptions } from '../known/git.ts'
 import { type Arg, hole, isKnown } from '../words/arg.ts'
 import { ambiguous, destructive, external, type Finding, type Nested } from '../words/finding.ts'
@@ -18,18 +18,35 @@ export interface GitUse {
   folders: (from: readonly string[]) => readonly string[]
 }
 
-/** Settings that run nothing. */
-const harmlessSettings =
-  /^(?:user|color|advice|init|log|branch|push|pull|fetch|rebase|merge|status|diff\.(?:algorithm|renames|context|nopre)|column|help|i18n|safe|commit\.(?:gpgsign|verbose|template)|tag\.gpgsign|core\.(?:quotepath|autocrlf|eol|filemode|ignorecase|abbrev|safecrlf|longpaths|preloadindex|untrackedcache|commentchar)|gc|pack|http\.(?:postbuffer|version|lowspeed\w+)|feature|index|receive|lfs)(?:\.|=|$)/i
-/** Among them, those that name a command after all, or a folder of hooks. */
-const runningSettings =
-  /^[^=]*\.(?:driver|cmd|command|helper|textconv|program|templatedir)(?:=|$)|=\s*(?:!|ext::)/i
+/** Settings that run nothing and lead nowhere else, each by its whole name. */
+const harmlessSettings: readonly RegExp[] = [
+  /^(?:user|author|committer)\.(?:name|email|signingkey|useconfigonly)(?:=|$)/i,
+  /^(?:color|advice|status|column|i18n|gc|pack|feature|index)(?:\.[\w.-]{1,60})?(?:=|$)/i,
+  /^(?:init\.defaultbranch|safe\.directory|help\.(?:autocorrect|format)|tag\.(?:gpgsign|sort))(?:=|$)/i,
+  /^log\.(?:date|decorate|follow|abbrevcommit|showroot|mailmap|graphcolors)(?:=|$)/i,
+  /^branch\.(?:autosetupmerge|autosetuprebase|sort)(?:=|$)/i,
+  /^branch\.[^=\s]{1,200}\.(?:rebase|description|merge)(?:=|$)/i,
+  /^branch\.[^=\s]{1,200}\.(?:push)?remote(?:=(?:origin|\.))?$/i,
+  /^(?:push\.(?:default|autosetupremote|followtags)|pull\.(?:rebase|ff))(?:=|$)/i,
+  /^fetch\.(?:prune|prunetags|parallel|writecommitgraph)(?:=|$)/i,
+  /^rebase\.(?:autosquash|autostash|updaterefs|stat|abbreviatecommands)(?:=|$)/i,
+  /^merge\.(?:ff|conflictstyle|renames|renamelimit|stat|log|directoryrenames|verbosity)(?:=|$)/i,
+  /^diff\.(?:algorithm|renames|renamelimit|context|interhunkcontext|noprefix|mnemonicprefix|colormoved)(?:=|$)/i,
+  /^commit\.(?:gpgsign|verbose|template|cleanup|status)(?:=|$)/i,
+  /^core\.(?:quotepath|autocrlf|eol|filemode|ignorecase|abbrev|safecrlf|longpaths|preloadindex|untrackedcache|commentchar)(?:=|$)/i,
+  /^http\.(?:postbuffer|version|lowspeed\w{1,20})(?:=|$)/i,
+]
+/** A command, or a transport that is one. */
+const runningValue = /=\s{0,4}(?:!|ext::)/i
 const globalValues = optionSet('C c git-dir work-tree namespace super-prefix config-env exec-path')
 /** Per subcommand: in a cluster such as `-uf`, a letter that takes a value would hide the next one. */
 const subcommandValues: Record<string, ReadonlySet<string>> = {
   commit: optionSet('m F C c t message file author date template fixup squash'),
-  merge: optionSet('m F s X message file'),
-  rebase: optionSet('x s X C exec onto strategy'),
+  merge: optionSet('m F s X message file strategy strategy-option'),
+  pull: optionSet('s X strategy strategy-option'),
+  'cherry-pick': optionSet('m X strategy strategy-option'),
+  revert: optionSet('m X strategy strategy-option'),
+  rebase: optionSet('x s X C exec onto strategy strategy-option'),
   log: optionSet('S G L n grep author since until format pretty max-count'),
   clone: optionSet('b u o c j branch upload-pack origin config depth reference'),
   push: optionSet('o receive-pack exec repo push-option'),
@@ -86,12 +103,15 @@ const subcommands = new Set(
 
 function globalFindings(globals: Parsed): Finding[] {
   const settings = valuesOf(globals, 'c', 'config-env').filter(({ value }) => !isHarmless(value))
-  const runs = settings.length > 0 || hasFlag(globals, '--exec-path', '--config-env')
+  const trees = valuesOf(globals, 'git-dir').filter(
+    ({ value }) => !/^(?:\.\/)?\.git\/?$/.test(value),
+  )
+  const runs = settings.length + trees.length > 0 || hasFlag(globals, '--exec-path', '--config-env')
   return runs ? [ambiguous('A git setting decides what other programs run')] : []
 }
 
 const isHarmless = (setting: string): boolean =>
-  (harmlessSettings.test(setting) && !runningSettings.test(setting)) ||
+  (harmlessSettings.some((known) => known.test(setting)) && !runningValue.test(setting)) ||
   /^core\.pager=(?:cat|less)?$/i.test(setting)
 
 /** A folder as a whole, a pattern, or git's own way to say so. */
@@ -139,7 +159,7 @@ function subFindings(name: string, parsed: Parsed, args: readonly Arg[]): Findin
     findings.push(ambiguous('It takes in ignored files, and with them files of secrets'))
   if (mayRevertFolder(name, parsed, args))
     findings.push(ambiguous('It may discard the changes of a whole folder'))
-  if (name === 'config' && setsProgram(parsed))
+  if (name === 'config' && (setsProgram(parsed) || changesUnseen(parsed)))
     findings.push(ambiguous('A git setting decides what other programs run'))
   if (runsProgram(name, parsed)) findings.push(ambiguous('An option says what is run'))
   if (runsUnknown(name, parsed, args))
@@ -151,6 +171,8 @@ const takesIgnored = (name: string, parsed: Parsed): boolean =>
   (name === 'grep' && hasFlag(parsed, '--no-index', '--untracked')) ||
   (name === 'stash' && hasFlag(parsed, 'a', '--all')) ||
   (name === 'add' && hasFlag(parsed, 'f', '--force')) ||
+  // What is moved can be shown under another name.
+  (name === 'mv' && parsed.operands.some(({ value }) => isSecretPath(`/${value}`))) ||
   (name === 'cat-file' && ['--batch', '--batch-command'].some((flag) => parsed.flags.has(flag)))
 
 /** A path without an ending may be a folder. */
@@ -171,9 +193,28 @@ const runsUnknown = (name: string, parsed: Parsed, args: readonly Arg[]): boolea
     : /^(?:run|foreach)$/.test(args.find(({ value }) => !value.startsWith('-'))?.value ?? '') &&
       !args.every(isKnown)
 
+const strategies = /^(?:ours|theirs|recursive|resolve|ort|octopus|subtree)$/
+
 const runsProgram = (name: string, parsed: Parsed): boolean =>
   (name === 'difftool' && hasFlag(parsed, 'x', '--extcmd')) ||
-  (name === 'grep' && hasFlag(parsed, 'O', '--open-files-in-pager'))
+  (name === 'grep' && hasFlag(parsed, 'O', '--open-files-in-pager')) ||
+  (name === 'help' && hasFlag(parsed, 'w', '--web')) ||
+  (name === 'maintenance' && parsed.operands[0]?.value !== 'run') ||
+  // `git bisect view rm` is `git rm`.
+  (name === 'bisect' &&
+    /^(?:view|visualize)$/.test(parsed.operands[0]?.value ?? '') &&
+    parsed.operands.length > 1) ||
+  (name === 'lfs' && !/^(?:status|ls-files|track|untrack|version)$/.test(verbOf(parsed))) ||
+  // Any other is a program of that name.
+  (/^(?:merge|rebase|pull|cherry-pick|revert)$/.test(name) &&
+    valuesOf(parsed, 's', 'strategy').some(({ value }) => !strategies.test(value)))
+
+const verbOf = ({ operands }: Parsed): string => operands[0]?.value ?? ''
+
+/** A section under another name is other settings; an editor is anything. */
+const changesUnseen = (parsed: Parsed): boolean =>
+  hasFlag(parsed, 'e', '--edit', '--rename-section', '--remove-section') ||
+  /^(?:edit|rename-section|remove-section)$/.test(verbOf(parsed))
 
 const setsProgram = ({ operands, flags }: Parsed): boolean => {
   if (
@@ -250,7 +291,9 @@ function hostsOf(name: string, operands: readonly Arg[], args: readonly Arg[]): 
   if (name === 'archive')
     return args.some(({ value }) => value.startsWith('--remote')) ? [unknownHost] : []
   if (!/^(?:fetch|pull|push|ls-remote|clone)$/.test(name)) return []
-  if (name === 'clone') return first !== undefined && isPath(first) ? [] : [unknownHost]
+  const leads = args.some(({ value }) => /^--(?:recurs|bundle-uri)/.test(value))
+  if (name === 'clone') return first !== undefined && isPath(first) && !leads ? [] : [unknownHost]
+  if (leads) return [unknownHost]
   const usual =
     (first === undefined || first === 'origin') &&
     !args.some(({ value }) => /^--(?:all|multiple|repo)/.test(value))

@@ -62,6 +62,7 @@ export function networkUse(program: string, args: readonly Arg[]): NetworkUse | 
     return { hosts: operands.map(hostOfArg), findings: [] }
   }
   if (program === 'getent') return getentUse(args)
+  if (/^(?:g|bsd)?tar$/.test(program)) return archiveUse(args)
   if (databases.has(program)) return databaseUse(args)
   const packages = packageHosts(program, args)
   if (packages) return { hosts: packages, findings: [] }
@@ -69,6 +70,21 @@ export function networkUse(program: string, args: readonly Arg[]): NetworkUse | 
   if (program === 'openssl' && args[0]?.value === 's_client')
     return { hosts: [unknownHost], findings: [] }
   return null
+}
+
+/** `tar -f host:x` connects. */
+function archiveUse(args: readonly Arg[]): NetworkUse | null {
+  const [first] = args
+  const cluster = /^[a-zA-Z]+$/.test(first?.value ?? '') ? 1 : 0
+  const hosts = args.flatMap(({ value }, index) => {
+    const before = args[index - 1]?.value ?? ''
+    const isFile = /^-[a-zA-Z]*f$|^--file$/.test(before) || (cluster === 1 && index === 1)
+    const name = isFile ? value : (/^(?:--file=|-[a-zA-Z]*f)(.+)$/s.exec(value)?.[1] ?? '')
+    const host = /^([^/]+):/.exec(name)?.[1]
+    return host === undefined ? [] : [hostOfText(host.replace(/^[\w.-]+@/, ''))]
+  })
+  const isLocalOnly = args.some(({ value }) => value === '--force-local')
+  return hosts.length > 0 && !isLocalOnly ? { hosts, findings: [] } : null
 }
 
 /** A name that is looked up tells its name server what it says. */

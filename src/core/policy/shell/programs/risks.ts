@@ -1,6 +1,7 @@
 import { globWithoutBrackets } from '../../matching/text-globs.ts'
 import { type Arg, isKnown } from '../words/arg.ts'
 import { ambiguous, destructive, external, type Finding, privileged } from '../words/finding.ts'
+import { steers } from '../words/environment.ts'
 import { hasFlag, optionSet, parseOptions } from '../words/options.ts'
 import { runningFindings } from './running-options.ts'
 
@@ -95,12 +96,41 @@ function pythonModule(args: readonly Arg[]): Finding[] {
     ...(words.includes('venv') ? cleared(args) : []),
   ]
 }
+/** `manage.py` by itself. */
+function managed(args: readonly Arg[]): Finding[] {
+  const words = args.map(({ value }) => value)
+  const drops =
+    words.some((word) => /^(?:flush|reset_db|sqlflush|--clear)$/.test(word)) ||
+    (words.includes('migrate') && words.includes('zero'))
+  return drops ? [destructive('Drops data')] : []
+}
+
+/** A variable that decides what is run, with a value that nobody sees. */
+function setsUnseen(args: readonly Arg[]): Finding[] {
+  const names = args.flatMap(({ value }) => /^(?:-v)?([A-Za-z_]\w*)/.exec(value)?.[1] ?? [])
+  return names.some((name) => steers(name)) ? [ambiguous('It sets what other programs run')] : []
+}
 function cleared(args: readonly Arg[]): Finding[] {
   return args.some(({ value }) => value === '--clear') ? [destructive('Empties a folder')] : []
 }
 
+const setsUserId = /^[-+=]?0?[2-7][0-7]{3}$|^[ugoa,]{0,8}[+=][rwxX]{0,4}s/
+
 const checks: Record<string, Check> = {
   rm: removal,
+  install: (args) =>
+    args.some(({ value }) => setsUserId.test(value.replace(/^(?:-m|--mode=)/, '')))
+      ? [privileged('Sets a set-user-id bit')]
+      : [],
+  ...Object.fromEntries(
+    ['read', 'mapfile', 'readarray', 'getopts', 'printf', 'let', 'unset'].map((name) => [
+      name,
+      setsUnseen,
+    ]),
+  ),
+  flask: resets(/^downgrade$/),
+  celery: resets(/^purge$/),
+  'django-admin': managed,
   unlink: (args, fed) => [...feeding(args, fed), ...unknownTarget(args)],
   rmdir: feeding,
   mv: (args, fed) => [
@@ -121,7 +151,7 @@ const checks: Record<string, Check> = {
   chmod: (args, fed) => [
     ...recursive(args, fed),
     ...feeding(args, fed),
-    ...(args.some(({ value }) => /^[0-7]?[2-7][0-7]{3}$/.test(value) || /\+[rwx]*s/.test(value))
+    ...(args.some(({ value }) => setsUserId.test(value))
       ? [privileged('Sets a set-user-id bit')]
       : []),
   ],
@@ -154,7 +184,7 @@ const checks: Record<string, Check> = {
   knex: resets(/^migrate:rollback$/),
   alembic: resets(/^downgrade$/),
   supabase: resets(/^reset$/),
-  'manage.py': resets(/^(?:flush|reset_db|sqlflush)$/),
+  'manage.py': managed,
   python: pythonModule,
   python3: pythonModule,
   'redis-cli': (args) =>
@@ -162,7 +192,10 @@ const checks: Record<string, Check> = {
   terraform: (args) => (args[0]?.value === 'destroy' ? [destructive('Destroys resources')] : []),
   kubectl: (args) =>
     args.some(({ value }) => value === 'delete') ? [destructive('Deletes resources')] : [],
-  let: (args) => (args.every(isKnown) ? [] : [ambiguous('A substitution is evaluated')]),
+  let: (args) => [
+    ...setsUnseen(args),
+    ...(args.every(isKnown) ? [] : [ambiguous('A substitution is evaluated')]),
+  ],
   hash: (args) => (args.some(({ value }) => value === '-p') ? [redefines] : []),
   enable: () => [redefines],
   alias: (args) => (args.some(({ value }) => value.includes('=')) ? [redefines] : []),

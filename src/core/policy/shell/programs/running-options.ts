@@ -26,21 +26,20 @@ const table: readonly [programs: string, argument: RegExp][] = [
   ['expect', /^-c/],
   ['split', /^--filter/],
   ['sort', /^--compress/],
+  ['fd fdfind', /^--exec|^-[a-zA-Z]{1,20}[xX]$/],
   ['rg', /^--(?:pre|hostname-bin)(?:=|$)/],
   ['ag ack', /^--pager/],
   ['make gmake', /^(?:--eval|-E|-$|-f-$|-f\/dev\/|--(?:make)?file=(?:-$|\/dev\/))|^\/dev\//],
   ['gcc g++ cc c++ clang clang++', /^-(?:wrapper|fplugin|fpass-plugin|Xclang)/],
   ['rename prename perl-rename file-rename', /system|exec|unlink|`|\/[a-z]*e[a-z]*$/],
   ['deno', /^https?:/i],
-  ['tmux', /^(?:new|neww|split|splitw|respawn|run|send|if|pipe|popup|source)/],
+  ['tmux', /#\(|^(?:new|neww|split|splitw|respawn|run|send|if|pipe|popup|source)/],
   ['screen', /^-[a-zA-Z]*[dDXc]/],
 ]
 
-const checks = new Map<string, RegExp>(
-  table.flatMap(([programs, argument]) =>
-    programs.split(' ').map((name): [string, RegExp] => [name, argument]),
-  ),
-)
+const checks = new Map<string, RegExp[]>()
+for (const [programs, argument] of table)
+  for (const name of programs.split(' ')) checks.set(name, [...(checks.get(name) ?? []), argument])
 
 /** `tar xPf`: its first argument may do without a dash. */
 const absoluteNames = /^(?:-[a-zA-Z]*P|--absolute-names$)/
@@ -49,8 +48,8 @@ const absoluteNames = /^(?:-[a-zA-Z]*P|--absolute-names$)/
 const namesListed = /^(?:-[a-zA-Z]*T$|-T|--files-from)/
 
 export function runningFindings(program: string, args: readonly Arg[]): Finding[] {
-  const argument = checks.get(program)
-  const findings = args.some(({ value }) => argument?.test(value))
+  const dangers = checks.get(program) ?? []
+  const findings = args.some(({ value }) => dangers.some((argument) => argument.test(value)))
     ? [ambiguous('An argument says what is run')]
     : []
   const leaves =

@@ -25,6 +25,7 @@ export function secretWhy(program: string, args: readonly Arg[]): string | null 
     return 'It prints environment variables'
   if (program === 'ps' && args.some(({ value }) => /^[a-z]*e[a-z]*$/.test(value)))
     return 'It prints the environment of processes'
+  if (/^(?:npm|yarn)$/.test(program) && isRunOfEnv(args)) return 'It prints environment variables'
   if (
     /^g?make$/.test(program) &&
     args.some(({ value }) => /^-[a-zA-Z]*p|^--pr?i?n?t?-?d?a?t?a?/.test(value))
@@ -33,6 +34,12 @@ export function secretWhy(program: string, args: readonly Arg[]): string | null 
   return tokenPrinters.some((words) => startsWith(program, args, words))
     ? 'It prints a credential'
     : null
+}
+
+/** `npm run env` is npm's own. */
+const isRunOfEnv = (args: readonly Arg[]): boolean => {
+  const [first, second] = args.map(({ value }) => value).filter((value) => !value.startsWith('-'))
+  return /^(?:run|run-script|rum|urn)$/.test(first ?? '') && second === 'env'
 }
 
 /** Not a field of that name, and not one variable of it. */

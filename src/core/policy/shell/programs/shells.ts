@@ -72,6 +72,8 @@ function aliasRun(args: readonly Arg[]): Run {
   }
 }
 
+/** A descriptor that is not standard input, or of another process. */
+const otherStream = /^\/dev\/fd\/(?!0$)|^\/proc\/(?:[^/]{1,20})\/fd\/(?!0$)/
 const stdinFile = /^(?:-|\/dev\/stdin|\/dev\/fd\/.*|\/proc\/self\/fd\/.*)$/
 
 function fileRun(file: Arg | undefined, stdin: Stdin): Run {
@@ -143,9 +145,14 @@ function interpreterRun(program: string, args: readonly Arg[], stdin: Stdin): Ru
   )
     return unclear(`"${program}" runs what another command prints`)
   if (isSql(program) && texts.length === 0) return sqlInput(program, args, stdin)
+  const script = args.find(({ value }) => !/^-./.test(value))?.value ?? ''
+  const isData = known.data?.source === '.'
+  if (!isData && texts.length === 0 && otherStream.test(script))
+    return unclear(`"${program}" runs what another command prints`)
   const readsStdin =
     texts.length === 0 &&
-    !args.some(({ value }) => (!value.startsWith('-') || known.data?.test(value)) ?? false)
+    ((!isData && stdinFile.test(script)) ||
+      !args.some(({ value }) => (!value.startsWith('-') || known.data?.test(value)) ?? false))
   if (!readsStdin) return { ...nothing(), code: texts.map((text) => codeFindings(program, text)) }
   if (stdin.kind === 'text') return { ...nothing(), code: [codeFindings(program, stdin.text)] }
   return stdin.kind === 'none'

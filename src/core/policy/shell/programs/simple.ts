@@ -12,7 +12,7 @@ import { secretWhy } from './secrets.ts'
 import type { Situation } from './situation.ts'
 import { sweep } from './sweeps.ts'
 import type { Segment, SegmentPath } from '../words/segment.ts'
-import { isCodeOption, runOfShell } from './shells.ts'
+import { isCodeOption, isRunner, runOfShell } from './shells.ts'
 
 interface Simple {
   segment: Segment
@@ -35,7 +35,9 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
   const checked = checkKnown(program, found.args, {
     isOwn,
     isReadAsCode: (option) => isCodeOption(program, option),
+    isDangerous: (name) => isRisky(name) || isNetworkProgram(name) || isRunner(name),
   })
+  const hosts = [...new Set([...(network?.hosts ?? []), ...checked.hosts])]
   const swept = sweep(program, found.args, at)
   const glued = locateSimpleArgs('', checked.glued, at)
   const opened = locateSimpleArgs(
@@ -50,7 +52,7 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
   return {
     segment: {
       text: textOf([shownName(program, name), ...args]),
-      category: secret ? 'secrets' : network ? 'network' : 'shell',
+      category: secret ? 'secrets' : hosts.length > 0 || network ? 'network' : 'shell',
       findings: [
         ...riskFindings(program, args, at.fed),
         ...swept.findings,
@@ -72,10 +74,10 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
         ...opened.paths,
         ...swept.paths,
       ],
-      hosts: network?.hosts ?? [],
+      hosts,
       secret,
     },
-    nested: [...(run?.nested ?? []), ...found.nested],
+    nested: [...(run?.nested ?? []), ...found.nested, ...checked.nested],
   }
 }
 
@@ -129,6 +131,7 @@ function readGit(name: Arg, args: readonly Arg[], at: Situation): Simple {
       findings: [
         ...use.findings,
         ...riskFindings('git', args, at.fed),
+        ...fedFindings('git', at),
         ...parts.flatMap(({ findings }) => findings),
       ],
       paths: [...simpleProgramPath(name, at), ...parts.flatMap(({ paths }) => paths)],
@@ -203,6 +206,13 @@ function shownFindings(program: string, { args, nested }: ReturnType<typeof find
     : []
 }
 
+/** `find . -exec sh -c 'cat {}' \;`: a name of a file is then part of a script. */
+const becomesScript = ([name, ...rest]: readonly Arg[]): boolean =>
+  isRunner((name?.value ?? '').split('/').at(-1) ?? '') &&
+  rest.some(({ value }) => value.includes('{') && !/^\{[/.]{0,2}\}$/.test(value))
+/** No option of any program, so whoever has it is unclear. */
+const unclearOption = '--{}'
+
 const findRuns = new Set(['-exec', '-execdir', '-ok', '-okdir'])
 const fdRuns = new Set(['-x', '--exec', '-X', '--exec-batch'])
 const runsOf: Record<string, ReadonlySet<string>> = { find: findRuns, fd: fdRuns, fdfind: fdRuns }
@@ -222,6 +232,7 @@ function findParts(program: string, args: readonly Arg[]): { args: Arg[]; nested
     const from = index + 1
     while (index < args.length && !/^[;+]$/.test(args[index]?.value ?? '')) index += 1
     const words = args.slice(from, index)
+    if (becomesScript(words)) own.push(literalArg(unclearOption))
     if (words.length > 0) nested.push({ kind: 'command', words, fed: true, listed: true })
   }
   return { args: own, nested }

@@ -20,6 +20,8 @@ interface Wrapper {
   joins?: true
   /** Each of its operands is a script. */
   scripts?: true
+  /** What it writes may go to a command. */
+  traces?: true
   /** It does something of its own, so it is judged like any command too. */
   own?: true
 }
@@ -83,8 +85,12 @@ const wrappers: Record<string, Wrapper> = {
     script: ['c', 'command'],
     skip: 1000,
   },
-  strace: { values: 'o e p s a P u X E I O S b', flags: 'f c t T y v q r i k x C ff tt' },
-  ltrace: { values: 'o e p s a u l n x' },
+  strace: {
+    values: 'o e p s a P u X E I O S b',
+    flags: 'f c t T y v q r i k x C ff tt',
+    traces: true,
+  },
+  ltrace: { values: 'o e p s a u l n x', traces: true },
   'xvfb-run': {
     values: 'n s e f p server-num server-args error-file auth-file',
     flags: 'a l auto-servernum listen-tcp',
@@ -248,6 +254,10 @@ function unwrapWith(wrapper: Wrapper, args: readonly Arg[]): Unwrapped {
   const parsed = parseOptions(args, optionSet(wrapper.values ?? ''), true)
   const findings: Finding[] = unknownFlags(parsed, wrapper.values, wrapper.flags)
   const words = commandWords(wrapper, parsed, findings)
+  if (/^[a-z][a-z0-9+.-]*:\/\//i.test(words[0]?.value ?? ''))
+    findings.push(ambiguous('It runs what it fetches'))
+  if (wrapper.traces && valuesOf(parsed, 'o').some(({ value }) => /^\s*[|!]/.test(value)))
+    findings.push(ambiguous('What it prints goes to a command'))
   const nested = [...scriptOptions(wrapper, parsed, findings), ...runs(wrapper, words, findings)]
   if (wrapper.assigns && hasFlag(parsed, 'S', '--split-string', 'C', '--chdir'))
     findings.push(ambiguous('Options of "env" change what is run'))
@@ -295,7 +305,9 @@ function replacements(parsed: Parsed, words: readonly Arg[]): Finding[] {
   const [name, ...rest] = words
   const inName = marks.some((mark) => mark && name?.value.includes(mark))
   const inScript =
-    /^(?:.*\/)?(?:ba|da|z|k)?sh$/.test(name?.value ?? '') &&
-    rest.some(({ value }) => marks.some((mark) => mark && value.includes(mark)))
+    /^(?:.*\/)?(?:(?:ba|da|z|k)?sh|eval|(?:python|perl|ruby|php|lua)[\d.]*|node|nodejs|bun|deno|tsx|ts-node|[gmn]?awk|g?sed)$/.test(
+      name?.value ?? '',
+    ) &&
+    rest.some(({ value }) => marks.some((mark) => mark && mark !== value && value.includes(mark)))
   return inName || (replaces && inScript) ? [ambiguous('What is read becomes a command')] : []
 }

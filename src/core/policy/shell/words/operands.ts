@@ -168,7 +168,7 @@ export function operandPaths(arg: Arg): Arg[] {
   const { value } = arg
   const inner =
     /^(?:[\w.-]+=)?[@<](.+)$/s.exec(value)?.[1] ??
-    /^file:(?!\/\/)(.+)$/is.exec(value)?.[1] ??
+    /^(?:@?[\w./-]{1,100}@)?(?:file|link|portal):(?!\/\/)(.+)$/is.exec(value)?.[1] ??
     /^(?:--?[\w.-]+|[A-Za-z_][\w.-]*)=(.+)$/s.exec(value)?.[1] ??
     /^-[A-Za-z]+((?:\/|~\/|~$|\.\.?\/|\.\.$).*)$/s.exec(value)?.[1] ??
     /^file:\/\/(\/.*)$/is.exec(value)?.[1]
