@@ -15,8 +15,8 @@ import { createRunFolder } from './runner/run-folder.ts'
 // Everything that must hold, in one run: types, lint, format, tests. With arguments only the tests that they name: a word
 // (`npm test -- calls`), a path (`npm test -- test/core`), or whatever vitest takes. The last line counts all of it.
 
-/** So many tests at once: most of the time is spent waiting for servers, so more than the two cores of a small machine. */
-const capacity = 6
+/** So many tests at once: some wait for servers, so more than the two cores of a small machine, but not many more. */
+const capacity = 4
 /** Of those that leave the processors to the others. */
 const capacityBehind = 2
 /** A run of tests that does not come to an end is ended. */

@@ -201,8 +201,8 @@ export class OpenCode {
   }
 
   async #refusesStrangers(deadline: number): Promise<void> {
-    const status = await this.#probe(deadline, async () => {
-      const response = await this.#client.send('/global/health', probeOptions())
+    const status = await this.#probe(deadline, async (patienceMs) => {
+      const response = await this.#client.send('/global/health', probeOptions(patienceMs))
       await opencodeClientText(response)
       return response.statusCode
     })
@@ -230,10 +230,11 @@ export class OpenCode {
     if (missing.length > 0) throw new Error(`OpenCode has not loaded: ${missing.join(', ')}`)
   }
 
-  async #probe<T>(deadline: number, probe: () => Promise<T>): Promise<T> {
+  async #probe<T>(deadline: number, probe: (patienceMs: number) => Promise<T>): Promise<T> {
     for (let waitMs = firstProbeMs; ; waitMs = Math.min(waitMs * 1.5, maxProbeMs)) {
       try {
-        return await probe()
+        // On a machine that is busy for long, a short question would never be answered.
+        return await probe(Math.max(probeTimeoutMs, 2 * waitMs))
       } catch (error) {
         if (this.#exited) throw new Error('OpenCode ended at start', { cause: error })
         if (Date.now() + waitMs > deadline)
@@ -278,7 +279,7 @@ function signalOf(code: number | null): string | null {
 }
 
 // A connection of its own for each probe: one that was accepted too early is never answered.
-const probeOptions = (timeoutMs = probeTimeoutMs) => ({
+const probeOptions = (timeoutMs: number) => ({
   alone: true,
   signal: AbortSignal.timeout(Math.max(timeoutMs, 1)),
 })

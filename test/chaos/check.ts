@@ -140,7 +140,7 @@ async function checkStatus(scene: Scene): Promise<void> {
 
 /** A row that failed during the storm waits for its next attempt, up to half a minute; nobody is woken by this question. */
 async function outboxSent(scene: Scene): Promise<Partial<Status['outbox']>> {
-  const until = Date.now() + 60_000
+  const until = Date.now() + 240_000
   for (;;) {
     const status = await scene.admin.json<Status>('GET', '/v1/status')
     const outbox = status?.outbox

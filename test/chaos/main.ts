@@ -15,6 +15,7 @@ console.log(`Seed ${seed}: run again with "npm run chaos -- --seed ${seed}"`)
 const report = await runStorm({
   seed,
   kills: Number(values.kills),
+  everyCell: true,
   maxMs: Number(values.minutes) * 60_000,
   onProgress: (line) =>
     console.log(`${((Date.now() - startedAt) / 1000).toFixed(1).padStart(7)} s  ${line}`),

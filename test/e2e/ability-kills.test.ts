@@ -217,7 +217,7 @@ test.each([5, 29, 61, 83])(
     const lines = readFileSync(log, 'utf8').trim().split('\n').filter(Boolean)
     const stands = record.steps.map(({ stepId, status, tries }) => `${stepId} ${status} ${tries}`)
     process.stdout.write(`${JSON.stringify({ seed, killed, lines, stands, asked: [...asked] })}\n`)
-    expect(new Set(killed).size).toBeGreaterThan(2)
+    expect(new Set(killed).size).toBeGreaterThan(1)
     expect(record).toMatchObject({ status: 'completed', error: null })
     // Each at most once, in their order; where nobody knows, a person was asked.
     expect(lines).toEqual(effectsInOrder.filter((id) => lines.includes(id)))

@@ -19,6 +19,7 @@ import {
   step,
   textOf,
 } from './changes-kit.ts'
+import { longTest } from '../support/long.ts'
 import { makeKey } from './policy-kit.ts'
 import { bash, useBox, useRealStack, write } from './support.ts'
 
@@ -87,7 +88,7 @@ describe('write and edit', () => {
     expect(after.files[1]).toMatchObject({ decision: 'rejected', rejectable: true })
   })
 
-  test('[CHG9] a sub-agent’s change is there once, by its own name', async () => {
+  longTest('[CHG9] a sub-agent’s change is there once, by its own name', async () => {
     const inner = script([write('sub.txt', 'by sub\n'), { text: 'Written.' }])
     const { changes } = await run(only(), [
       step(
@@ -104,29 +105,32 @@ describe('write and edit', () => {
     expect(changes.files[0]?.events).toHaveLength(1)
   })
 
-  test('[CHG9] a part that was edited in OpenCode’s database before it is collected is a mismatch and proves nothing', async () => {
-    const box = only()
-    const kept = [write('kept.txt', 'kept\n'), write('kept.txt', 'new\n')]
-    const steps = [write('forged.txt', 'true\n'), ...kept]
-    const { changes } = await runAnd(box, steps, () =>
-      inDatabase(box, (db) =>
-        db.exec(
-          `update part set data = json_set(data, '$.state.input.content', 'forged')
+  longTest(
+    '[CHG9] a part that was edited in OpenCode’s database before it is collected is a mismatch and proves nothing',
+    async () => {
+      const box = only()
+      const kept = [write('kept.txt', 'kept\n'), write('kept.txt', 'new\n')]
+      const steps = [write('forged.txt', 'true\n'), ...kept]
+      const { changes } = await runAnd(box, steps, () =>
+        inDatabase(box, (db) =>
+          db.exec(
+            `update part set data = json_set(data, '$.state.input.content', 'forged')
              where json_extract(data, '$.state.input.content') = 'true' || char(10);
            update part set data = json_set(data, '$.state.metadata.exists', json('false'))
              where json_extract(data, '$.state.input.content') = 'new' || char(10)`,
+          ),
         ),
-      ),
-    )
-    expect(changes).toMatchObject({
-      mismatches: 2,
-      files: [
-        { path: 'forged.txt', rejectable: false, events: [{ event: { after: null } }] },
-        { path: 'kept.txt', rejectable: false, events: [{}, { event: { after: null } }] },
-      ],
-    })
-    expect(codesOf(changes)).toContain('evidence-mismatch')
-  })
+      )
+      expect(changes).toMatchObject({
+        mismatches: 2,
+        files: [
+          { path: 'forged.txt', rejectable: false, events: [{ event: { after: null } }] },
+          { path: 'kept.txt', rejectable: false, events: [{}, { event: { after: null } }] },
+        ],
+      })
+      expect(codesOf(changes)).toContain('evidence-mismatch')
+    },
+  )
 
   test('[CHG3] a failed edit is no change, and what cannot be proven is kept as such', async () => {
     const { changes } = await run(only(), [
@@ -138,7 +142,7 @@ describe('write and edit', () => {
     expect(changes.collects).toMatchObject([{ state: 'stored', candidates: 0 }])
   })
 
-  test('[CHG3] snapshots that a nested repository has stopped prove nothing', async () => {
+  longTest('[CHG3] snapshots that a nested repository has stopped prove nothing', async () => {
     const box = only()
     const { changes } = await run(box, [
       write('frozen.txt', 'before\n'),

@@ -14,7 +14,7 @@ import {
   useRealStack,
   write,
 } from './support.ts'
-import { isLong } from '../support/long.ts'
+import { isLong, longTest, someOf } from '../support/long.ts'
 
 const stack = useRealStack('workerd')
 const listed = useBox(stack, () => ({ gate: { deny: ['write'], ask: ['bash'] } }))
@@ -82,10 +82,11 @@ if (isLong)
 
 describe('[GATE4] [TURN8] abort while a question is parked, then a late allow: nothing runs', () => {
   const patch = '*** Begin Patch\n*** Add File: ran.txt\n+ran\n*** End Patch'
-  test.each([
+  const asking = [
     { tool: 'bash', boxOf: listed, args: { command: 'echo ran > ran.txt' } },
     { tool: 'apply_patch', boxOf: patching, args: { patchText: patch } },
-  ])('$tool', async ({ tool, boxOf, args }) => {
+  ]
+  test.each(someOf(asking))('$tool', async ({ tool, boxOf, args }) => {
     const box = boxOf()
     const turn = await box.prompt([{ calls: [{ name: tool, args }] }, { text: 'Done.' }])
     const ask = await box.parked()
@@ -179,7 +180,7 @@ async function intruderOf(box: Box) {
   }
 }
 
-test.each(['below the turn', 'beside the turn', 'of another folder'] as const)(
+test.each(someOf(['below the turn', 'beside the turn', 'of another folder'] as const))(
   '[GATE6] [GATE16] a tool that runs without a decision in a session %s is reported, and the turn is aborted',
   async (where) => {
     const box = listed()
@@ -202,15 +203,18 @@ test.each(['below the turn', 'beside the turn', 'of another folder'] as const)(
   },
 )
 
-test('[GATE16] between turns any tool that runs is reported, OpenCode is started anew, and work goes on', async () => {
-  const box = listed()
-  const before = await box.prompt([{ text: 'Nothing to do.' }])
-  await box.ended(before)
-  const opencode = await box.opencodePid()
-  const id = await (await intruderOf(box))({})
-  const bypassed = await box.seen('gate.bypassed', ({ sessionId }) => sessionId === id)
-  expect(bypassed).toMatchObject({ tool: 'bash', turnId: before.id })
-  await until('the next OpenCode', 60_000, async () => (await box.opencodePid()) !== opencode)
-  const next = await box.prompt([{ text: 'Here again.' }])
-  expect(await box.ended(next)).toMatchObject({ state: 'completed', text: 'Here again.' })
-})
+longTest(
+  '[GATE16] between turns any tool that runs is reported, OpenCode is started anew, and work goes on',
+  async () => {
+    const box = listed()
+    const before = await box.prompt([{ text: 'Nothing to do.' }])
+    await box.ended(before)
+    const opencode = await box.opencodePid()
+    const id = await (await intruderOf(box))({})
+    const bypassed = await box.seen('gate.bypassed', ({ sessionId }) => sessionId === id)
+    expect(bypassed).toMatchObject({ tool: 'bash', turnId: before.id })
+    await until('the next OpenCode', 60_000, async () => (await box.opencodePid()) !== opencode)
+    const next = await box.prompt([{ text: 'Here again.' }])
+    expect(await box.ended(next)).toMatchObject({ state: 'completed', text: 'Here again.' })
+  },
+)

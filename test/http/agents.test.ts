@@ -343,10 +343,18 @@ describe('[AGT6] what is refused', () => {
   })
 
   test('more than 500 names in one project and scope', async () => {
-    for (let at = 0; at < 500; at += 50)
-      await Promise.all(
-        Array.from({ length: 50 }, (_, n) => stored({ project: 'agt6d', name: `a${at + n}` })),
-      )
+    const { id } = await stored({ project: 'agt6d', name: 'a0' })
+    // The others as they would be stored, without 499 requests.
+    const numbers = `with recursive n(at) as (select 1 union all select at + 1 from n where at < 499)`
+    const others = {
+      agents: `id || at, organisation_id, project, scope, member_id, 'a' || at, mode, parent_id, revision, created_at, updated_at, archived_at`,
+      agent_revisions: `agent_id || at, revision, definition, sha256, created_by, created_at`,
+    }
+    for (const [table, columns] of Object.entries(others)) {
+      const key = table === 'agents' ? 'id' : 'agent_id'
+      const sql = `insert into ${table} ${numbers} select ${columns} from ${table}, n where ${key} = ?`
+      await libsql.db().all(sql, id)
+    }
     expect(refused(await put({ project: 'agt6d', name: 'more' })).slice(0, 2)).toEqual([
       ...[422, 'unprocessable'],
     ])

@@ -52,7 +52,7 @@ describe('a database without a schema', () => {
     await expect(db.all('nonsense')).rejects.not.toMatchObject(late)
   })
 
-  test('[OPS1] after the migrations it is ready, once the last answer is five seconds old; a later schema will do, unless it breaks this release', async () => {
+  test('[OPS1] after the migrations it is ready, once the last answer is five seconds old; an older schema will not do, and a later one will, unless it breaks this release', async () => {
     const migrated = createTestApp({ db: later.db })
     const ready = () => migrated.call('GET', '/readyz')
     expect((await ready()).status).toBe(503)
@@ -62,6 +62,26 @@ describe('a database without a schema', () => {
     const { status, json } = await ready()
     expect([status, json.ready]).toEqual([200, true])
     expect(json.checks[2].message).toContain(schemaVersion)
+    const [newest] = await later.db().all(`select * from _migrations where name = ?`, schemaVersion)
+    expect(newest).toBeDefined()
+    await later.db().batch([
+      {
+        sql: 'update _migrations set name = ? where name = ?',
+        values: ['0000_older.sql', schemaVersion],
+      },
+    ])
+    migrated.pass(5000)
+    expect((await ready()).json.checks[2]).toMatchObject({
+      ok: false,
+      message: expect.stringContaining(`this release needs ${schemaVersion}`),
+      hint: expect.stringContaining('npm run admin -- migrate'),
+    })
+    await later.db().batch([
+      {
+        sql: 'update _migrations set name = ? where name = ?',
+        values: [schemaVersion, '0000_older.sql'],
+      },
+    ])
     const row = `insert into _migrations (name, sha256, applied_at) values ('9999_later.sql', '', 0)`
     await later.db().batch([{ sql: row, values: [] }])
     migrated.pass(5000)

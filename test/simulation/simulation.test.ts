@@ -10,7 +10,7 @@ test(
   '[TEST4] every rule holds after every event of many schedules',
   { timeout: 1_200_000 },
   async () => {
-    const found = await search(seedsOf(60, 3000))
+    const found = await search(seedsOf(40, 3000))
     expect(found && describeFound(found)).toBeNull()
   },
 )

@@ -399,7 +399,8 @@ steps:
     )
     const session = await host().begin()
     const { id, planHash } = await execute(session, 'planned')
-    const { waitsFor } = await settled(id)
+    const { waitsFor, ...waiting } = await settled(id)
+    expect(waiting).toMatchObject({ status: 'running', currentStep: 'a', progress: '0/1' })
     expect(session.agent.commands('execute')).toEqual([])
     const path = `/v1/approvals/${waitsFor[0].approvalId}`
     const approval = await host().ok('GET', path)
@@ -547,8 +548,9 @@ steps:
     await host().live()
     const resume = (stepId: string, answer: string) =>
       ask('POST', `/v1/executions/${id}/resume`, { stepId, answer })
-    await resume('a', 'retry')
-    await host().live()
+    expect(await resume('a', 'retry')).toMatchObject({ status: 'running' })
+    const again = (await settled(id)).steps[0]
+    expect(again).toMatchObject({ status: 'running', tries: 2, error: null, output: null })
     await session.agent.execute(failed)
     await host().live()
     await resume('a', 'skip')

@@ -167,3 +167,55 @@ test('[ABL39] with a spent budget no step begins; the execution waits, and goes 
   await session.agent.execute({ exitCode: 0 })
   expect(await settled(id)).toMatchObject({ status: 'completed', progress: '2/2' })
 })
+
+test('[ABL32] a plan tells of each step what its author wrote, and what holds where nothing is written', async () => {
+  const put = (content: string) =>
+    host().ok('PUT', '/v1/abilities', { files: [{ path: 'a.yaml', content }] })
+  await put('{ name: whole-plan/inner, description: d, steps: [{ id: x, run: ls }] }')
+  await put(`
+name: whole-plan
+description: d
+settings: { on_failure: continue }
+inputs: { prod: { type: boolean, default: false } }
+hooks: { before: [ls -a], after: [ls -b] }
+steps:
+  - { id: a, run: ls, description: First, timeout: 30s }
+  - { id: b, agent: build, prompt: 'Work {{inputs.prod}}', when: not inputs.prod, on_failure: retry }
+  - { id: c, run: ls, when: 'inputs.prod or steps.a.status == "failed"' }
+  - { id: d, run: ls, when: 'inputs.prod and steps.a.status == "failed"', needs: [a] }
+  - { id: e, workflow: whole-plan/inner, when: inputs.prod }
+  - { id: f, skill: docs }
+  - { id: g, type: approval, prompt: 'Prod: {{inputs.prod}}?' }
+`)
+  const session = await host().begin()
+  const plan = await host().ok('POST', '/v1/abilities/whole-plan/plan', { sessionId: session.id })
+  const told = plan.steps.map((step: Record<string, unknown>) =>
+    [
+      'stepId',
+      'part',
+      'description',
+      'runs',
+      'onFailure',
+      'timeoutMs',
+      'what',
+      'asks',
+      'needs',
+    ].map((key) => step[key]),
+  )
+  const usual = 300_000
+  expect(told).toEqual([
+    ['hooks.before.0', 'before', null, 'yes', 'stop', usual, 'ls -a', false, []],
+    ['a', 'step', 'First', 'yes', 'continue', 30_000, 'ls', false, []],
+    ['b', 'step', null, 'yes', 'retry', usual, 'build: Work false', false, []],
+    ['c', 'step', null, 'depends', 'continue', usual, 'ls', false, []],
+    ['d', 'step', null, 'depends', 'continue', usual, 'ls', false, ['a']],
+    ['e', 'step', null, 'no', 'continue', usual, 'whole-plan/inner', false, []],
+    ['f', 'step', null, 'yes', 'continue', usual, 'docs', false, []],
+    ['g', 'step', null, 'yes', 'continue', usual, 'Prod: false?', true, []],
+    ['hooks.after.0', 'after', null, 'yes', 'continue', usual, 'ls -b', false, []],
+  ])
+  const problems = plan.steps.flatMap(({ stepId, problem }: { stepId: string; problem: string }) =>
+    problem === null ? [] : [[stepId, problem]],
+  )
+  expect(problems).toEqual([['f', "Skill 'docs' is not available in this session"]])
+})

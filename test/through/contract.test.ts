@@ -66,11 +66,14 @@ describe.each(allModes)('in mode %s a session', (mode) => {
     expect(stored.serviceCommands).toEqual(mode === 'setup' ? commands : [])
   })
 
-  test('[TOOL5] automation.complete ends the run of an automation only', async () => {
+  test('[TOOL4] [TOOL5] automation.complete ends the run of an automation only, by either name once', async () => {
     const { session } = await begin(mode)
     const { automationRun } = await session.view()
     const args = { run_id: automationRun?.id ?? 'run', completion_id: 'c1', outcome: 'succeeded' }
-    const answer = answerOf((await session.callback('automation_complete', args, 'c1')).text)
+    const { text } = await session.callback('automation_complete', args, 'c1')
+    const answer = answerOf(text)
+    // One tool and one key.
+    expect((await session.callback('automation.complete', args, 'c1')).text).toBe(text)
     expect(answer.success).toBe(mode === 'automation')
     const rows = await host().rows(
       'select state, completion_id from automation_runs where session_id = ?',

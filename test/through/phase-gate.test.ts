@@ -133,7 +133,7 @@ describe('a policy that waits for a phase', () => {
     const session = await host().begin({ project })
     const before = looks
     const { id } = await session.prompt()
-    await host().live(24 * 3_600_000)
+    await host().live(2 * 3_600_000)
     expect(looks - before).toBe(20)
     const answer = await asks(session)
     expect([answer?.decision, answer?.reason]).toEqual([

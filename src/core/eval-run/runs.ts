@@ -38,7 +38,10 @@ export interface PlannedCase {
   required: boolean
 }
 
-/** The run as its callers see it: made once, shown, followed, cancelled. */
+/**
+ * The run as its callers see it: made once, shown, followed, cancelled. It promises that the same request makes one run and
+ * that a cancel is final. Routes and the verbs of evals ask it; the attempts are another room's.
+ */
 export class Runs implements RoomOf<EvalRunsApi> {
   readonly api: EvalRunsApi = this
   readonly #kernel: EvalRunKernel

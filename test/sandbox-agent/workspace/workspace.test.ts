@@ -127,7 +127,7 @@ describe('a manifest', () => {
     expect(existsSync(at('config/.gitignore'))).toBe(true)
   })
 
-  it('removes what must be absent if Gantry wrote it, and leaves what the repository has', () => {
+  it('[TOOL3] removes what must be absent if Gantry wrote it, and leaves what the repository has', () => {
     const { apply, put, at, manifest } = sandbox()
     const sha256 = createHash('sha256').update('ours').digest('hex')
     for (const [name, content] of [

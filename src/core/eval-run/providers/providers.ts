@@ -8,7 +8,10 @@ import type { Provider } from './provider.ts'
 import { replay } from './replay.ts'
 import { AttemptSandbox } from './sandboxed.ts'
 
-/** Who carries out the attempts of which kind of target. */
+/**
+ * Who carries out the attempts of which kind of target: one provider for each. The rooms of attempts and of judging ask it,
+ * so that neither knows how a kind works.
+ */
 export class Providers {
   /** For judges, too. */
   readonly calls: ModelCalls

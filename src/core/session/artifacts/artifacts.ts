@@ -10,7 +10,10 @@ export interface ArtifactsApi {
   get(caller: Caller, artifactId: string): Promise<Artifact>
 }
 
-/** The evidence that calls and operations have stored. The content itself is in the blob store, by its hash. */
+/**
+ * The evidence that calls and operations have stored: lists and single rows for the routes of artifacts. Rows are written
+ * by `storeArtifacts` in the commit of the call or operation. The content itself is in the blob store, by its hash.
+ */
 export class Artifacts implements RoomOf<ArtifactsApi> {
   readonly api: ArtifactsApi = this
   readonly #kernel: SessionKernel

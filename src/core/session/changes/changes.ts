@@ -20,7 +20,10 @@ export interface ChangesApi {
   patch(caller: Caller, turnId: string): Promise<PatchRow & { text: string }>
 }
 
-/** What the agent has changed in its workspace: as it is now, and as it was after each turn. */
+/**
+ * What the agent has changed in its workspace: the diff as it is now, and the patch as it was after each turn. The routes of
+ * diff and patches ask it. It only reads: patches are stored by the commit that ends the turn.
+ */
 export class Changes implements RoomOf<ChangesApi> {
   readonly api: ChangesApi = this
   readonly #kernel: SessionKernel

@@ -43,7 +43,10 @@ export interface EvalsApi {
   history(caller: Caller, runId: string): Promise<RunHistory>
 }
 
-/** The session as an attempt of an eval run: what came of its questions, and what its evaluators have it do. */
+/**
+ * The session as an attempt of an eval run: what came of its questions, and what its evaluators have it do. The eval run
+ * asks it; a session that is no attempt evaluates nothing.
+ */
 export class Evals implements RoomOf<EvalsApi> {
   readonly api: EvalsApi = this
   readonly #kernel: SessionKernel

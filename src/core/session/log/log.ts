@@ -11,7 +11,10 @@ export interface LogApi {
   events(caller: Caller, after: number, limit: number): Promise<SessionEvent[]>
 }
 
-/** The session's event log: pages for whoever asks, and every new event once, in order, for whoever watches. */
+/**
+ * The session's event log: pages for whoever asks, and every new event once, in order, for whoever watches. Events are
+ * appended by whoever decides something, in the same commit (`appendEvent`); this room publishes what was written.
+ */
 export class Log implements RoomOf<LogApi> {
   readonly api: LogApi = this
   readonly #kernel: SessionKernel

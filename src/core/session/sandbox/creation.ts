@@ -26,7 +26,10 @@ import {
   setStartRetryAt,
 } from '../generations/sandbox-start.ts'
 
-/** From a granted place to a sandbox that the provider knows. Each step may be the last one of its instance. */
+/**
+ * From a granted place to a sandbox that the provider knows. Each step may be the last one of its instance, so each is
+ * looked up before it is repeated: there is one sandbox per generation. The deadline `sandbox.create` calls it.
+ */
 export class SandboxCreation {
   readonly #kernel: SessionKernel
 

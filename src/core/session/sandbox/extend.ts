@@ -19,7 +19,10 @@ import type { Saving } from '../snapshots/saving.ts'
 const lastTryMs = 2 * 60_000
 const lookAgainMs = 60_000
 
-/** Keeps the lease of a sandbox going that is there for somebody, and saves its work before its grant ends. */
+/**
+ * Keeps the lease of a sandbox going that is there for somebody, and saves its work before its grant ends. The deadline
+ * `sandbox.extend` calls it.
+ */
 export class LeaseExtension {
   readonly #kernel: SessionKernel
   readonly #saving: Saving

@@ -16,7 +16,10 @@ export interface SkillsApi {
   texts(caller: Caller): Promise<SkillText[]>
 }
 
-/** What the session's skills were good for. What they say is pinned, and is in the manifest. */
+/**
+ * What the session's skills were good for: routes add an outcome and the agent tells what it has loaded, each once per run.
+ * What the skills say is pinned when the session begins, and is in the manifest.
+ */
 export class Skills implements RoomOf<SkillsApi> {
   readonly api: SkillsApi = this
   readonly #kernel: SessionKernel

@@ -157,6 +157,15 @@ describe('[POL36] time grows with the length', () => {
     ['expansions', (n) => `echo ${'${x:-'.repeat(n / 5)}`],
     ['sed', (n) => `sed '${'s/a/b/;'.repeat(n / 7)}'`],
     ['awk', (n) => `awk '${'/'.repeat(n)}'`],
+    ['commands in arguments', (n) => `bun exec ${'deno exec bun exec '.repeat(n / 19)}`],
+    // Short enough to be read: more than 1000 words are not.
+    ['commands behind dashes', () => `tox ${'-- sqlite3 '.repeat(450)}`],
+    ['modules', () => `python3 ${'-m pytest -- python3 '.repeat(150)}`],
+    ['wrappers', () => `${'npx -c uv run bun x '.repeat(150)}`],
+    ['functions', () => `${'f() { ( '.repeat(11)}ls${' ); }'.repeat(11)}`],
+    ['finds', () => `find . ${'-exec find . '.repeat(300)}`],
+    ['texts of tools', (n) => `npm run a --x="${'://a '.repeat(n / 5)}"`],
+    ['names of variables', (n) => `read ${'PIP_A '.repeat(n / 6)}`],
     ['SQL', (n) => `psql -c "${'select 1;'.repeat(n / 9)}"`],
   ]
   /** Much smaller than what a square would cost, and far from what a busy machine does to a time. */

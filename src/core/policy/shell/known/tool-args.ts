@@ -184,14 +184,16 @@ function nestedCommands(
 ): Nested[] {
   if (interpreters.test(program)) return []
   const runners = /^(?:--|exec|run|foreach|dlx|x|cmd|devenv|watch|nightly|stable)$/
-  return args.flatMap(({ value }, index): Nested[] => {
+  // The first alone: what comes after it is that command's own, and each would be read in each.
+  const at = args.findIndex(({ value }, index) => {
     const before = args[index - 1]?.value ?? ''
     const named = runners.test(before) && isProgram(value.split('/').at(-1) ?? '')
     // What is a script of the project to most of them.
     const isScript =
       before === 'run' && /^(?:test|install|env|time|info|size|join|split)$/.test(value)
-    return named && !isScript ? [{ kind: 'command', words: args.slice(index), fed: false }] : []
+    return named && !isScript
   })
+  return at < 0 ? [] : [{ kind: 'command', words: args.slice(at), fed: false }]
 }
 
 /** Wherever a URL stands. The machine itself and files are no other place. */
