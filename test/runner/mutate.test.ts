@@ -5,6 +5,7 @@ import { root } from '../../local/binaries.ts'
 import { reasonOf, staleEntries } from '../../tools/mutate/accepted.ts'
 import { instrument } from '../../tools/mutate/instrument.ts'
 import { mutantsOf } from '../../tools/mutate/mutants.ts'
+import { ownMutant } from '../../tools/mutate/own.ts'
 import { runMutants } from '../../tools/mutate/run.ts'
 import { onlyCalls, testsFor } from '../../tools/mutate/sources.ts'
 import { sqlEdits } from '../../tools/mutate/sql.ts'
@@ -63,6 +64,36 @@ test('SQL is changed piece by piece, and every value keeps its place', () => {
     'desc -> ',
     'limit ? -> limit ? + 1000',
   ])
+})
+
+test.each<[source: string, was: string, now: string, becomes: string]>([
+  ["say(a + 1, 'b')", 'a + 1', 'a', "say((gantryMutant(1) ? (a) : (a + 1)), 'b')"],
+  ['if (a > 1) b()', '> 1', '> 2', 'if ((gantryMutant(1) ? (a > 2) : (a > 1))) b()'],
+  ['const x = await f()', 'await f()', 'f()', 'const x = (gantryMutant(1) ? (f()) : (await f()))'],
+  // A line that begins with a bracket would go on with the line before.
+  ['a()\nb()', 'b()', '', 'a()\n{ if (gantryMutant(1)) {  } else { b() } }'],
+  ['a?.b.c(1)', '.b', '.d', '{ if (gantryMutant(1)) { a?.d.c(1) } else { a?.b.c(1) } }'],
+  [
+    'function f() { a(); b() }',
+    'a(); b()',
+    'b(); a()',
+    'function f() { if (gantryMutant(1)) { { b(); a() } } else { { a(); b() } } }',
+  ],
+])(
+  'a change of one’s own is one of the smallest place around it: %s',
+  (source, was, now, becomes) => {
+    const mutant = { ...ownMutant(source, { file: 'a.ts', was, now }), id: 1 }
+    expect(instrument(source, [mutant]).replaceAll(/\s+/g, ' ')).toBe(
+      becomes.replaceAll(/\s+/g, ' '),
+    )
+  },
+)
+
+test('a change of one’s own must be of one place', () => {
+  const own = (was: string) => () => ownMutant('a(); a(b)', { file: 'a.ts', was, now: '' })
+  expect(own('c')).toThrow('Cannot find in a.ts: c')
+  expect(own('a(')).toThrow('More than once in a.ts: a(')
+  expect(own('')).toThrow('Cannot find')
 })
 
 test('a file with all its mutants in it does what it did, until one is chosen', () => {

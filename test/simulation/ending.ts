@@ -79,6 +79,8 @@ const open = {
   question: `asks where state = 'open'`,
   approval: `approvals where state = 'pending'`,
   'row for libSQL': `outbox where seq > (select watermark from outbox_mark)`,
+  attempt: `attempts where status = 'reserved' and dispatched = 1 and suspect_since is null`,
+  collect: `collects where state = 'asked' and id in (select id from commands where state = 'open')`,
   'erased session': `session where status = 'erased'`,
   'sandbox to stop': `deadlines where name glob 'sandbox.stop*'`,
 }
@@ -138,6 +140,11 @@ function checkProjection(world: World, session: SessionHost): void {
       `select id, state from approvals where session_id = ?1 order by id`,
     ],
     [
+      'attempts',
+      'select id, status from attempts order by id',
+      `select id, status from operation_attempts where session_id = ?1 order by id`,
+    ],
+    [
       'timelines',
       'select run_id, seq, hash from run_events order by 1, 2',
       `select run_id, seq, hash from run_events where session_id = ?1 order by 1, 2`,
@@ -195,6 +202,7 @@ function checkTenants(world: World, session: SessionHost): void {
     'artifacts',
     'approvals',
     'run_events',
+    'operation_attempts',
     'session_tool_invocations',
     'blob_claims',
   ]) {

@@ -1,3 +1,4 @@
+import { abilityWorkflow } from '../../src/core/session/runs/rows.ts'
 import type { SessionHost } from './world/actors.ts'
 import { Violation } from './world/notes.ts'
 import type { World } from './world/world.ts'
@@ -13,7 +14,7 @@ export function check(world: World): void {
   if (notes.leaks.length > 0)
     throw new Violation('Nothing of another tenant', notes.leaks[0] as string)
   for (const [operation, { tool, runs }] of notes.effects)
-    if (tool === 'once' && runs > 1) throw new Violation('One effect of a call', operation)
+    if (tool !== 'again' && runs > 1) throw new Violation('One effect of a call', operation)
   for (const session of world.sessions.values()) checkSession(world, session)
   checkLimits(world)
 }
@@ -26,7 +27,11 @@ function checkSession(world: World, session: SessionHost): void {
   database.isWritten = false
   checkEvents(world, session)
   checkTurns(session)
+  checkGenerations(session)
   checkAsks(world, session)
+  checkAttempts(world, session)
+  checkExecutions(world, session)
+  checkCollects(session)
   checkDeadlines(session, world.clock.now)
 }
 
@@ -89,6 +94,27 @@ function checkTurns(session: SessionHost): void {
     )
 }
 
+/** Of a sandbox that was replaced before the last look nothing new is taken. */
+function checkGenerations(session: SessionHost): void {
+  const { sql } = session.database
+  const [row] = sql.all<{ generation: number; asks: number; calls: number }>(
+    `select generation, (select coalesce(max(n), 0) from asks) as asks,
+       (select coalesce(max(n), 0) from calls) as calls from session`,
+  )
+  if (!row) return
+  const { seen } = session
+  for (const table of ['asks', 'calls'] as const) {
+    const late = count(
+      session,
+      `${table} where n > ? and generation < ?`,
+      seen[table],
+      seen.generation,
+    )
+    expect(late === 0, 'Nothing new of a replaced sandbox', session, table)
+  }
+  session.seen = row
+}
+
 /** A question is decided in the turn in which it was asked, and never allowed after that turn. */
 function checkAsks(world: World, session: SessionHost): void {
   const asks = session.database.sql.all<{
@@ -116,6 +142,52 @@ function checkAsks(world: World, session: SessionHost): void {
     session,
     `${allowed} of ${toolCalls}`,
   )
+}
+
+/** What an operation is said to have done it has done, and at most one of its attempts can still do something. */
+function checkAttempts(world: World, session: SessionHost): void {
+  const attempts = session.database.sql.all<{ id: string; status: string }>(
+    'select id, status from attempts',
+  )
+  for (const { id, status } of attempts) {
+    const runs = world.notes.effects.get(id)?.runs ?? 0
+    const isTrue = (status !== 'succeeded' || runs === 1) && (status !== 'failed' || runs === 0)
+    expect(isTrue, 'An attempt ended as it is told', session, `${id} ${status} after ${runs}`)
+  }
+  const [two] = session.database.sql.all<{ id: string }>(
+    `select operation_id as id from attempts where status in ('reserved', 'succeeded')
+     group by 1 having count(*) > 1`,
+  )
+  expect(two === undefined, 'One attempt of an operation at a time', session, two?.id ?? '')
+}
+
+/** Of an execution of an ability each script has its effect once, and one execution is at work at a time. */
+function checkExecutions(world: World, session: SessionHost): void {
+  const { sql } = session.database
+  const rows = sql.all<{ script: string; id: string }>(
+    `select attempts.run_id || ' ' || operation as script, attempts.id from attempts
+     join operations on operations.id = operation_id
+     where attempts.run_id in (select id from runs where workflow = '${abilityWorkflow}')`,
+  )
+  const effects = new Map<string, number>()
+  for (const { script, id } of rows)
+    effects.set(script, (effects.get(script) ?? 0) + (world.notes.effects.get(id)?.runs ?? 0))
+  for (const [script, runs] of effects)
+    expect(runs <= 1, 'One effect of a step', session, `${script}: ${runs}`)
+  const atWork = count(
+    session,
+    `executions where parent_id is null and state not in ('completed', 'failed', 'cancelled')`,
+  )
+  expect(atWork <= 1, 'One execution at a time', session, String(atWork))
+}
+
+/** No message of a turn is read twice in one mode. */
+function checkCollects(session: SessionHost): void {
+  const [twice] = session.database.sql.all<{ turn: string; after: string | null }>(
+    `select turn_id as turn, after_message as after from collects where state = 'stored'
+     group by turn_id, mode, after_message having count(*) > 1`,
+  )
+  expect(twice === undefined, 'Evidence is read once', session, `${twice?.turn} ${twice?.after}`)
 }
 
 /** An alarm that could not be written comes again after this time. */
@@ -146,6 +218,10 @@ function checkDeadlines(session: SessionHost, now: number): void {
   needs(`turns where state = 'running'`, 'turn.silent', 'turn.lost', 'turn.abort')
   needs(`asks where state = 'open' and input <> 'null'`, 'budget.ask')
   needs(`approvals where state = 'pending'`, 'approval')
+  needs(
+    `attempts where status = 'reserved' and dispatched = 1 and suspect_since is null`,
+    'attempt',
+  )
   needs(`session where sandbox_state in ('requested', 'creating')`, 'sandbox.create')
   needs(`session where sandbox_state = 'booting'`, 'sandbox.boot')
   needs(`session where sandbox_state = 'suspect'`, 'sandbox.check')

@@ -1,3 +1,8 @@
+import { Operation } from '../../src/contract/operation.ts'
+import { RunCreate } from '../../src/contract/run.ts'
+import { ExecutionCreate } from '../../src/contract/execution.ts'
+import { parseAbilityDefinition } from '../../src/core/abilities/definition.ts'
+import type { AbilityCopy } from '../../src/core/session/executions/rows.ts'
 import { SessionCreate } from '../../src/contract/session.ts'
 import { builtinPolicy } from '../../src/core/policy/builtin-policy.ts'
 import { deleteSession } from '../../src/core/verbs/delete-session.ts'
@@ -35,6 +40,35 @@ const document = policyOf({
   ],
 })
 const policy = { ...document, builtin: builtinPolicy() as string }
+
+/** One that is only decided by the policy, and one that the built-in document allows. */
+const work = [
+  { category: 'shell', operation: 'run', command: 'npm test' },
+  { category: 'read', operation: 'read-file', targetPath: 'a.txt' },
+] as const
+
+const abilityCopy = (letter: string, yaml: string): AbilityCopy => {
+  const parsed = parseAbilityDefinition(yaml, null)
+  if ('errors' in parsed) throw new Error(JSON.stringify(parsed.errors))
+  const { name } = parsed.ability
+  return { name, version: 1, hash: letter.repeat(64), definition: parsed.ability, files: [] }
+}
+const inner = abilityCopy(
+  'b',
+  '{ name: inner, description: d, steps: [{ id: x, run: echo inner }] }',
+)
+const ability = abilityCopy(
+  'a',
+  `
+name: outer
+description: d
+steps:
+  - { id: a, run: echo one }
+  - { id: q, type: approval, prompt: 'Go on?' }
+  - { id: w, workflow: inner }
+  - { id: last, run: echo last }
+`,
+)
 
 const words = ['say', 'bash', 'once', 'again', 'verify', 'verify', 'bash', 'nap']
 const moments = [1000, 5000, 12_000, 31_000, 31_000, 65_000, 130_000, 700_000]
@@ -84,6 +118,45 @@ const steps = {
       .remote()
       .turns.prompt(callerOf(session.organisationId), { text: 'verify', steer: false }, null),
   ),
+  /** A key that is used again is the same operation. */
+  operate: ask(async (session, world, pick) => {
+    const { runs, operations } = session.remote()
+    const caller = callerOf(session.organisationId)
+    const key = `operation ${pick(3)}`
+    const run = await runs.create(caller, RunCreate.parse({ intent: key }), key)
+    const operation = Operation.parse(of(work, pick))
+    const options = { evaluateOnly: false, idempotencyKey: key }
+    const sent = [operations.execute(caller, run.id, operation, options)]
+    if (pick(3) === 0) sent.push(operations.execute(caller, run.id, operation, options))
+    const record = (await Promise.allSettled(sent)).find(({ status }) => status === 'fulfilled')
+    if (record?.status === 'fulfilled') world.notes.operations.push([session.id, record.value.id])
+  }),
+  /** An ability with scripts, an approval and another ability in it. */
+  perform: ask(async (session, _, pick) => {
+    const caller = callerOf(session.organisationId)
+    const create = ExecutionCreate.parse({ ability: ability.name, inputs: {} })
+    const key = `execution ${pick(3)}`
+    await session.remote().abilities.execute(caller, { create, ability, nested: [inner] }, key)
+  }),
+  /** Somebody looks after an operation: goes on with what was approved, gives up what nobody can say, tries again. */
+  mend: ask(async (session, world, pick) => {
+    const { approvals, operations } = session.remote()
+    const caller = callerOf(session.organisationId)
+    const own = world.notes.operations.filter(([id]) => id === session.id)
+    const [, operationId] = of(own, pick) ?? []
+    if (operationId === undefined) return
+    const { approvalId, attempts } = await operations.get(caller, operationId, 0)
+    const last = attempts.at(-1)
+    if (!last && approvalId !== null) {
+      const { state } = await approvals.get(caller, approvalId)
+      if (state === 'approved') await operations.resume(caller, approvalId)
+    } else if (last?.status === 'reserved' && last.suspectSince !== null) {
+      await operations.abandon(caller, last.id, 'Nobody knows')
+    } else if (last) {
+      const again = await operations.admitRetry(caller, operationId, 'after-failure-or-abandoned')
+      await operations.executeAttempt(caller, again.id)
+    }
+  }),
   abort: ask((session) => session.remote().self.abort(callerOf(session.organisationId), '')),
   resolve: ask(async (session, _, pick) => {
     const caller = callerOf(session.organisationId)
@@ -146,6 +219,11 @@ const steps = {
     )
     if (who !== undefined && what !== undefined) network.slow.add(pick(2) > 0 ? who : what)
   },
+  /** Organisations answer nobody who asks for a part of a shared budget. */
+  holdSlices: (world) => {
+    for (const kind of world.network.kinds)
+      if (kind.endsWith('organisation.budgets.take')) world.network.slow.add(kind)
+  },
   swift: (world) => world.network.slow.clear(),
   cut: (world, pick) => {
     const open = world.sockets.filter(({ readyState }) => readyState === 1)
@@ -200,7 +278,7 @@ export async function take(world: World, { kind, n }: Step): Promise<void> {
 
 /** What makes a story go on comes more often than what breaks it. */
 const weights: Record<StepKind, number> = {
-  ...{ show: 2 },
+  ...{ show: 2, operate: 5, mend: 4, perform: 4 },
   ...{ create: 2, prompt: 14, abort: 5, resolve: 3, replace: 1, close: 0.5, erase: 1.5, budget: 2 },
   ...{
     stranger: 0.5,
@@ -214,6 +292,7 @@ const weights: Record<StepKind, number> = {
     cut: 2,
     slow: 6,
     swift: 1,
+    holdSlices: 1,
   },
   ...{ crashSession: 3, crashSoon: 3, crashOrganisation: 1, crashLedger: 1, crashAgent: 2 },
   ...{ crashOpenCode: 2, loseSandbox: 1, powerFails: 1, agentDisk: 1, sessionDisk: 1 },
@@ -241,6 +320,8 @@ const motifs: readonly StepKind[][] = [
     'settle',
   ],
   ['create', 'settle', 'show', 'settle', 'show', 'erase', 'run', 'show', 'run', 'settle', 'swift'],
+  // The sandbox of a question that waits for a budget is replaced.
+  ['settle', 'prompt', 'run', 'holdSlices', 'run', 'run', 'replace', 'run', 'swift', 'settle'],
 ]
 
 const starts: readonly StepKind[][] = [

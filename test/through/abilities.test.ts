@@ -355,6 +355,19 @@ steps:
     })
   })
 
+  test('[ABL21] an approval that is taken back is no approval', async () => {
+    await store(
+      '{ name: back, description: d, steps: [{ id: a, type: approval, prompt: "OK?" }, { id: b, run: "true", needs: [a] }] }',
+    )
+    const session = await host().begin()
+    const { id } = await execute(session, 'back')
+    const [{ approvalId }] = (await settled(id)).waitsFor
+    await host().ok('POST', `/v1/approvals/${approvalId}/resolve`, { resolution: 'cancelled' })
+    const record = await settled(id)
+    expect([record.status, statuses(record)]).toEqual(['failed', { a: 'failed', b: 'pending' }])
+    expect(session.agent.commands('execute')).toEqual([])
+  })
+
   test('[ABL22] a script is judged as the same command of the agent; what asks runs once it is approved', async () => {
     await store('{ name: danger, description: d, steps: [{ id: a, run: "rm -rf build" }] }')
     const session = await host().begin()

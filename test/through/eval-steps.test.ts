@@ -272,7 +272,9 @@ describe('who may delete a run', () => {
     const writer = (await host().ok('POST', '/v1/keys', somebody)).secret
     const { id } = await begin()
     const session = await sessionOf(id)
+    expect((await host().call('POST', `${at}/${id}/cancel`, {}, writer)).status).toBe(403)
     expect((await host().call('DELETE', `${at}/${id}`, undefined, writer)).status).toBe(403)
+    expect((await host().ok('GET', `${at}/${id}`)).status).toBe('running')
     expect((await host().call('DELETE', `${at}/${id}`)).status).toBe(204)
     await host().live(60_000)
     expect((await host().call('GET', `${at}/${id}`)).status).toBe(404)

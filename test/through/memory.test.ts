@@ -344,3 +344,19 @@ test('[MEM9] memory that cannot be given is refused, and named', async () => {
     expect([status, json.error.details[0].path.split('.')[0]]).toEqual([400, 'memory'])
   }
 })
+
+test('[MEM12] its tools need no word of anybody, unless a rule of the policy says so', async () => {
+  const decide = async (project: string, tool: string, input: object) => {
+    const session = await host().begin({ project, memory: { scopes: ['project'] } })
+    await session.prompt()
+    return session.agent.answerTo(await session.ask(tool, input))?.decision ?? 'waits'
+  }
+  const input = { content: 'One per tenant', title: 'Queues', type: 'note' }
+  expect(await decide(newProject(), 'memory_save', input)).toBe('allow')
+  const project = newProject()
+  const rules = [{ match: { tool: 'memory_save' }, decision: 'ask' }]
+  const source = JSON.stringify({ name: 'p', rules })
+  await host().ok('PUT', '/v1/policies', { project, format: 'json', source })
+  expect(await decide(project, 'memory_save', input)).toBe('waits')
+  expect(await decide(project, 'memory_search', { query: 'x' })).toBe('allow')
+})

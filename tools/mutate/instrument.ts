@@ -25,11 +25,14 @@ function render(source: string, start: number, end: number, mutants: readonly Mu
 
 function choose(source: string, same: readonly Mutant[], inside: readonly Mutant[]): string {
   const { start, end } = same[0] as Mutant
-  const statement = same.find(({ text }) => text === null)
+  const statements = same.filter(({ text }) => text === null)
   const others = same.filter(({ text }) => text !== null)
   const plain = render(source, start, end, inside)
   const chosen = others.map(({ id, text }) => `gantryMutant(${id}) ? (${text}) : `).join('')
   const expression = others.length === 0 ? plain : `(${chosen}(${plain}))`
   // A block of its own, so that neither an `else` nor a line before it without a semicolon takes it.
-  return statement ? `{ if (!gantryMutant(${statement.id})) { ${expression} } }` : expression
+  return statements.reduce(
+    (rest, { id, instead = '' }) => `{ if (gantryMutant(${id})) { ${instead} } else { ${rest} } }`,
+    expression,
+  )
 }

@@ -6,11 +6,13 @@ import { root } from '../../local/binaries.ts'
 import { onParentGone } from '../../local/processes/parent.ts'
 import { isSame, readAccepted, reasonOf, staleEntries } from './accepted.ts'
 import { type Mutant, mutantsOf } from './mutants.ts'
+import { ownMutants } from './own.ts'
 import type { Result } from './plan.ts'
 import { runMutants } from './run.ts'
 import { changedFiles, filesUnder, onlyCalls, testsFor } from './sources.ts'
 
-const usage = `npm run mutate -- FOLDER|FILE… [--changed [--base main]] [--tests PATH…] [--sample N --seed S] [--budget MS] [--last MS] [--limit MS] [--json FILE] [--again FILE] [--list]`
+const usage = `npm run mutate -- FOLDER|FILE… [--changed [--base main]] [--tests PATH…] [--sample N --seed S] [--budget MS] [--last MS] [--limit MS] [--json FILE] [--again FILE] [--list]
+npm run mutate -- --own FILE --tests PATH…      changes of your own: [{ "file": …, "was": …, "now": … }]`
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -26,6 +28,7 @@ const { values, positionals } = parseArgs({
     json: { type: 'string' },
     list: { type: 'boolean', default: false },
     again: { type: 'string' },
+    own: { type: 'string' },
   },
 })
 
@@ -33,8 +36,10 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
   process.on(signal, () => process.exit(130))
 onParentGone(() => process.exit(130))
 setPriority(0, constants.priority.PRIORITY_BELOW_NORMAL)
+const own = values.own === undefined ? null : ownMutants(root, values.own)
 const files = [
   ...new Set([
+    ...(own?.keys() ?? []),
     ...positionals.flatMap((path) => filesUnder(root, path)),
     ...(values.changed ? changedFiles(root, values.base) : []),
   ]),
@@ -42,9 +47,9 @@ const files = [
 if (files.length === 0) fail(values.changed ? 'Nothing has changed' : usage)
 
 const accepted = readAccepted(join(import.meta.dirname, 'accepted.json'))
-const byFile = readMutants(files)
+const byFile = own ?? readMutants(files)
 const all = [...byFile.values()].flatMap(({ mutants }) => mutants)
-for (const stale of staleEntries(accepted, files, all))
+for (const stale of own ? [] : staleEntries(accepted, files, all))
   console.log(`accepted, but not there any more: ${stale}`)
 const chosen = choose(all)
 const before = values.again === undefined ? [] : readKilled(values.again)
@@ -79,8 +84,10 @@ await runMutants({
   onResult: (result, done) => {
     const { mutant, verdict } = result
     found.push(result)
-    if (verdict !== 'killed') console.log(`${verdict}: ${lineOf(mutant)}`)
-    if (done % 100 !== 0) return
+    if (own)
+      console.log(`${verdict}: ${lineOf(mutant)}${result.by === null ? '' : ` | ${result.by}`}`)
+    else if (verdict !== 'killed') console.log(`${verdict}: ${lineOf(mutant)}`)
+    if (done % (own ? 5 : 20) !== 0) return
     save()
     console.log(`… ${done} of ${tries.length}, ${((Date.now() - startedAt) / 1000).toFixed(0)} s`)
   },
@@ -144,18 +151,18 @@ function lineOf({ file, line, operator, was, now }: Mutant): string {
 }
 
 function print(all: readonly Result[]): void {
-  const count = (own: readonly Result[], ...verdicts: Result['verdict'][]) =>
-    own.filter(({ verdict }) => verdicts.includes(verdict)).length
-  const row = (folder: string, own: readonly Result[]) => {
-    const killed = count(own, 'killed', 'hung')
-    const percent = ((100 * killed) / own.length).toFixed(1)
-    const living = count(own, 'survived', 'unmet')
-    return `| ${folder} | ${own.length} | ${killed} | ${count(own, 'accepted')} | ${living} | ${percent} |`
+  const count = (some: readonly Result[], ...verdicts: Result['verdict'][]) =>
+    some.filter(({ verdict }) => verdicts.includes(verdict)).length
+  const row = (folder: string, some: readonly Result[]) => {
+    const killed = count(some, 'killed', 'hung')
+    const percent = ((100 * killed) / some.length).toFixed(1)
+    const living = count(some, 'survived', 'unmet')
+    return `| ${folder} | ${some.length} | ${killed} | ${count(some, 'accepted')} | ${living} | ${percent} |`
   }
   console.log('\n| folder | mutants | killed | accepted | survived | percent |')
   console.log('|---|---|---|---|---|---|')
   const folders = Map.groupBy(all, ({ mutant }) => dirname(mutant.file))
-  for (const [folder, own] of folders) console.log(row(folder, own))
+  for (const [folder, some] of folders) console.log(row(folder, some))
   console.log(row('all', all))
   console.log(`in ${((Date.now() - startedAt) / 1000).toFixed(0)} s`)
   process.exitCode = count(all, 'survived', 'unmet') > 0 ? 1 : 0

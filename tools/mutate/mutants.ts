@@ -28,6 +28,8 @@ export interface Mutant {
   end: number
   /** Stands for the whole range; null: the statement is left out. */
   text: string | null
+  /** What stands for a statement that is left out. */
+  instead?: string
 }
 
 /** What of the surrounding code decides how a node may be changed. */

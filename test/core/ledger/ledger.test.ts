@@ -216,6 +216,8 @@ describe('writing', () => {
     ]
     for (let time = 0; time < 2; time += 1)
       await libsql.db().batch(ledgerStatements({ sessionId, organisationId }, rows))
+    const stranger = { sessionId, organisationId: 'org_2' }
+    await libsql.db().batch(ledgerStatements(stranger, [deleted(5, `b_${sessionId}`)]))
     const left = await libsql
       .db()
       .all<{ id: string }>('select id from snapshots where id like ? order by id', `%${sessionId}`)
@@ -333,6 +335,31 @@ describe('refusals', () => {
       1,
       'rejected',
       { status: 'fulfilled', value: 1 },
+    ])
+  })
+
+  test('[OUT9] of one request nothing is written behind a row that waits', async () => {
+    const late = Object.assign(new Error('The database is older than this release'), {
+      code: 'storage_unavailable',
+      cause: new Error('SQLITE_UNKNOWN: no such table: turns'),
+    })
+    const written: string[] = []
+    const db: Db = {
+      all: async () => [],
+      batch: async (statements) => {
+        const all = statements.map(({ sql }) => sql)
+        if (all.some((sql) => sql.startsWith('insert into turns '))) throw late
+        written.push(...all)
+      },
+    }
+    ledger = new LedgerActor({ sql: memorySql(), db: () => db, now: () => 7, log: () => {} })
+    const turn: OutboxRow = { seq: 2, kind: 'turn', createdAt: 1, payload: '{}' }
+    const rows = [call(1, 'a', 'settled'), turn, call(3, 'b', 'settled')]
+    await expect(append(0, rows)).rejects.toMatchObject({ code: 'storage_unavailable' })
+    // The first row with its mark, and nothing after it.
+    expect(written.map((sql) => sql.split(' ')[2])).toEqual([
+      'session_tool_invocations',
+      'outbox_watermarks',
     ])
   })
 

@@ -52,6 +52,17 @@ test('[BUD8] an answer that was lost on its way: what was used since counts as w
   expect((await calls('shop'))[0]).toBe(10)
 })
 
+test('[BUD8] a slice is as large as what the session has reserved, up to a most', async () => {
+  const reserve = async (sessionId: string, tokens: number, moneyMicros: number) => {
+    const claim = { sessionId, project: 'free', number: 1, spent: amounts(0) }
+    const { granted } = await budgets.take({ ...claim, reserved: { tokens, moneyMicros } })
+    return [granted?.tokens, granted?.moneyMicros]
+  }
+  expect(await reserve('few', 5, 7)).toEqual([100_000, 250_000])
+  expect(await reserve('many', 300_000, 400_000)).toEqual([300_000, 400_000])
+  expect(await reserve('mad', 1e15, 1e15)).toEqual([1e9, 1e9])
+})
+
 test('[BUD12] a correction is made once for its key, and says what was before and after', async () => {
   await take('one', 1, 0)
   await budgets.giveBack('one', 1, amounts(12))

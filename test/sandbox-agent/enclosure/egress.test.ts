@@ -253,6 +253,8 @@ describe('its questions', () => {
     gate.open('trn_2')
     expect(await decide('a.test', 443)).toBeUndefined()
     expect(sent).toHaveLength(3)
+    // A question of its own: under the old id it would have the answer of the turn before.
+    expect(new Set(sent.map(({ askId }) => askId)).size).toBe(3)
   })
 
   it('[WALL13] a program that names ever new hosts buries nobody in questions', async () => {

@@ -111,6 +111,17 @@ describe('the gate', () => {
     expect(gate.unanswered()).toHaveLength(1)
   })
 
+  it('covers and knows only the very call that was asked about', async () => {
+    const { gate } = openGate()
+    void gate.ask(question('a'), 1000)
+    gate.answer('a', allow)
+    for (const other of [{ sessionID: 'ses_b' }, { callId: 'call_2' }, { tool: 'read' }]) {
+      const seen = { ...part('p1'), ...other }
+      expect([other, gate.covers(seen), gate.wasAsked(seen)]).toEqual([other, false, false])
+    }
+    expect([gate.covers(part('p1')), gate.wasAsked(part('p2'))]).toEqual([true, true])
+  })
+
   it('covers one part per allow, with exactly the input that was asked', async () => {
     const { gate } = openGate()
     void gate.ask(question('a', { a: 1, b: 2 }), 1)

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { AskId } from '../../../src/contract/ids.ts'
 import { contractTools } from '../../../src/contract/tools.ts'
 import { verifyTool } from '../../../src/contract/tools/verify.ts'
@@ -46,7 +46,38 @@ afterEach(() => {
   }
 })
 
+/** How long nobody answered, how long each request might take, and what came of it: the relay is away. */
+async function pace<T>(work: () => Promise<T>) {
+  const tries: number[] = []
+  const limits = vi.spyOn(AbortSignal, 'timeout')
+  vi.useFakeTimers({ toFake: ['setTimeout', 'Date'] })
+  vi.stubGlobal('fetch', async () => {
+    tries.push(Date.now())
+    throw new TypeError('fetch failed')
+  })
+  onTestFinished(() => {
+    vi.useRealTimers()
+    vi.unstubAllGlobals()
+    limits.mockRestore()
+  })
+  pointAt('http://relay.test')
+  let end: T | undefined
+  void work().then((value) => (end = value))
+  for (let ms = 0; end === undefined && ms < 120_000; ms += 100)
+    await vi.advanceTimersByTimeAsync(100)
+  const waits = tries.slice(1).map((at, index) => at - (tries[index] ?? 0))
+  return { waits, limits: limits.mock.calls.map(([ms]) => ms), end }
+}
+
 describe("a tool's wrapper", () => {
+  it('[CALL16] asks six times, for 60 s each, after 0.5, 1, 2, 4 and 8 s', async () => {
+    const tool = await wrapper()
+    const { waits, limits, end } = await pace(() => tool.execute({}, {}))
+    expect(waits).toEqual([500, 1000, 2000, 4000, 8000])
+    expect(limits).toEqual(Array.from({ length: 6 }, () => 60_000))
+    expect(end).toMatchObject({ output: 'Gateway error: fetch failed' })
+  })
+
   it('has no imports', () => {
     expect(toolFile(verifyTool).wrapper).not.toMatch(/\bimport\b|\brequire\(/)
   })
@@ -147,6 +178,16 @@ const before = async (hooks: Hooks) =>
   )
 
 describe("the gate's plugin", () => {
+  it('[CALL16] asks four times, for 60 s each, after 0.2, 0.4 and 0.8 s, and then refuses', async () => {
+    const hooks = await plugin()
+    const { waits, limits, end } = await pace(() =>
+      Promise.resolve(before(hooks)).catch((error: Error) => error.message),
+    )
+    expect(waits).toEqual([200, 400, 800])
+    expect(limits).toEqual(Array.from({ length: 4 }, () => 60_000))
+    expect(end).toContain('Gantry refused "bash": The gate cannot be reached')
+  })
+
   it('lets a tool run only after an allow that is confirmed', async () => {
     const { url, received } = await serve((_request, response, nth) =>
       nth === 1

@@ -109,6 +109,8 @@ export class SessionHost extends ActorHost<SessionActor> {
   /** The newest socket of an agent. */
   link: ServerEnd | null = null
   erased = false
+  /** Of its database when the invariants last looked. */
+  seen = { generation: 0, asks: 0, calls: 0 }
 
   constructor(id: string, organisationId: string, outside: Outside) {
     super(`session ${id.slice(-4)}`, sessionLadder, outside)

@@ -3,18 +3,22 @@ import { Commands, type Executors } from '../../../sandbox-agent/commands.ts'
 import { Gate, type Question } from '../../../sandbox-agent/gate/gate.ts'
 import { callUpstream } from '../../../sandbox-agent/gate/upstream.ts'
 import { Token } from '../../../sandbox-agent/link/token.ts'
-import { uploadFile } from '../../../sandbox-agent/link/upload.ts'
+import { uploadFile, uploadText } from '../../../sandbox-agent/link/upload.ts'
 import { Uplink } from '../../../sandbox-agent/link/uplink.ts'
 import { Memory, Results } from '../../../sandbox-agent/memory/memory.ts'
 import { type Emit, Spool } from '../../../sandbox-agent/memory/spool.ts'
 import type { OpenCode } from '../../../sandbox-agent/opencode/opencode.ts'
 import type { Part } from '../../../sandbox-agent/opencode/transcript.ts'
 import { Turns } from '../../../sandbox-agent/turn/turns.ts'
+import type { CommandBody } from '../../../src/contract/link.ts'
+import { Enforcement } from '../../../src/contract/operation.ts'
 import type { SandboxSpec } from '../../../src/core/ports.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { SimulatedDisk } from '../platform/disk.ts'
 import type { Network } from '../platform/network.ts'
-import { SimulatedOpenCode, type Stored } from './opencode.ts'
+import { SimulatedAttempts } from './attempts.ts'
+import { bundleOf } from './evidence.ts'
+import { simulatedSession, SimulatedOpenCode, type Stored } from './opencode.ts'
 import { Process } from '../platform/process.ts'
 
 /** What a sandbox is, whoever runs in it. */
@@ -32,6 +36,8 @@ export interface AgentNotes {
   prompted(messageId: string, turnId: string): void
   overlap(running: string, coming: string): void
   ran(tool: string): void
+  /** An attempt of an operation has had its effect. */
+  attempted(attemptId: string): void
   askId(): string
   /** The content that the workspace has to show, by its number. */
   evidence(): string
@@ -58,6 +64,7 @@ export class SimulatedAgent {
   readonly #spool: Spool
   readonly #token: Token
   readonly #onEnd: () => void
+  readonly #attempts: SimulatedAttempts
   #opencode: SimulatedOpenCode | null = null
   #up = Promise.withResolvers<SimulatedOpenCode>()
   #starts = 0
@@ -79,6 +86,7 @@ export class SimulatedAgent {
     this.#spool = new Spool('events', disk)
     const results = new Results('results', disk)
     const memory = new Memory('memory', disk)
+    this.#attempts = new SimulatedAttempts(disk, (id) => notes.attempted(id))
     const told = this.#spool.partsOf(memory.value.turn?.turnId ?? '')
     this.#token = new Token(token)
     this.#gate = new Gate((ask) => this.#uplink.sendAsk(ask))
@@ -142,7 +150,8 @@ export class SimulatedAgent {
     this.#startOpenCode()
     await this.#up.promise
     await this.#turns.endForgotten(told)
-    this.#uplink.ready(1, [], { level: 'none', how: 'simulated', why: 'simulated' })
+    const enclosure = { level: 'none', how: 'simulated', why: 'simulated' } as const
+    this.#uplink.ready(1, [...Enforcement.options], enclosure)
   }
 
   #startOpenCode(): void {
@@ -232,7 +241,8 @@ export class SimulatedAgent {
         this.#notes.prompted(body.messageId, body.turnId)
         const sent = this.#turns.prompt(body)
         this.#uplink.alive()
-        return { ...(await sent), beats: this.#uplink.beats }
+        const opencodeSessionId = simulatedSession
+        return { ...(await sent), beats: this.#uplink.beats, opencodeSessionId }
       },
       abort: async ({ turnId, reason }: { turnId: string | null; reason?: string }) => {
         await this.#turns.abort(turnId, reason)
@@ -241,6 +251,15 @@ export class SimulatedAgent {
       collect: async () => ({
         files: [await uploadFile(upload, 'shot.txt', Buffer.from(this.#notes.evidence()))],
       }),
+      execute: (body: CommandBody<'execute'>) => this.#attempts.execute(body),
+      cancel: async (body: CommandBody<'cancel'>) => this.#attempts.cancel(body),
+      evidence: async (body: CommandBody<'evidence'>) => {
+        const { bundle, next } = bundleOf(this.#machine.stored, body)
+        const text = JSON.stringify(bundle)
+        const url = `${gatewayUrl}/sandbox/${sessionId}/evidence/${body.collectId}`
+        await uploadText({ url, token: () => this.#token.value }, text)
+        return { bytes: text.length, next }
+      },
       diff: async () => ({ patch: '', files: [], truncated: false }),
       env: async () => ({}),
       stop: async ({ reason }: { reason: string }) => {

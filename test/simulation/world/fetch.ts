@@ -70,6 +70,10 @@ async function route(outside: Outside, path: string, { headers, body }: Init): P
     const stored = await storeUpload({ session, blobs, crypto }, { sessionId, ...sandbox }, read)
     return JSON.stringify(stored)
   }
+  if (last === 'evidence') {
+    const answer = await session(sessionId).evidence.takeBundle(sandbox, tool ?? '', String(body))
+    return JSON.stringify(answer)
+  }
   if (last !== 'manifest') throw new AppError('not_found', `Nothing at "${path}"`)
   await session(sessionId).agent.authorise(sandbox)
   return '{}'

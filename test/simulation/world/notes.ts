@@ -21,6 +21,8 @@ export class Notes {
   readonly told = new Map<string, number>()
   /** Tool calls that an organisation's sessions may make, if it was said before there were any. */
   readonly budgets = new Map<string, number>()
+  /** That were started, by session. */
+  readonly operations: [sessionId: string, operationId: string][] = []
   readonly refusals: string[] = []
   /** What a stranger was given. */
   readonly leaks: string[] = []
@@ -54,6 +56,7 @@ export class Notes {
         if (turns[0] !== turns[1]) this.#overlaps.push(turns.join(' and '))
       },
       ran: () => undefined,
+      attempted: (attemptId) => this.effect('attempt', attemptId),
       evidence: () => `evidence ${this.evidence % 2}`,
     }
   }

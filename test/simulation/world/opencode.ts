@@ -4,7 +4,8 @@ import type { Clock } from '../platform/clock.ts'
 import type { Network } from '../platform/network.ts'
 import { Process } from '../platform/process.ts'
 
-const rootSession = 'ses_opencode'
+export const simulatedSession = 'ses_opencode'
+const rootSession = simulatedSession
 /** Two of these use up a session's slice of the shared budget. */
 const stepTokens = 60_000
 

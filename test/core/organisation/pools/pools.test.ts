@@ -149,6 +149,28 @@ describe('claiming', () => {
     expect((await world.claim('ses_new', {}, true))?.id).toBe(promised)
   })
 
+  test('[WARM5] only who was promised a session can give it back', async () => {
+    const world = await filled(2)
+    const [first, second] = await Promise.all(
+      ['ses_1', 'ses_2'].map((id) => world.org.api.pools.claim(claimOf(id))),
+    )
+    for (const isGone of [false, true])
+      await world.org.api.pools.giveBack({ creationId: 'ses_1', sessionId: second!, isGone })
+    expect((await world.claim('ses_2', {}, true))?.id).toBe(second)
+    expect(second).not.toBe(first)
+  })
+
+  test('[WARM5] late news of one that is promised change nothing', async () => {
+    const world = await filled(1)
+    const { pools } = world.org.api
+    const promised = await pools.claim(claimOf('ses_1'))
+    for (const state of ['starting', 'ready', 'ended'] as const)
+      await pools.changed(promised!, state, 'late')
+    expect(await pools.claim(claimOf('ses_2'))).toBeNull()
+    expect(await pools.claim(claimOf('ses_1'))).toBe(promised)
+    expect((await world.claim('ses_1', {}, true))?.id).toBe(promised)
+  })
+
   test('[WARM5] a creation that was made without one is not given one later', async () => {
     const world = new WarmWorld()
     const { org } = world

@@ -225,7 +225,9 @@ describe('[APR4] who may resolve', () => {
     const { id } = await world.createRun()
     const asker = anna
     const { approvalId } = await world.execute(id, operations.ask, { by: asker })
-    for (const by of [asker, sameAnna, { ...ben, keyId: asker.keyId }])
+    // A new key of hers that another member has made, and that counts as that member's.
+    const throughBen = { ...sameAnna, countsAs: { memberId: ben.memberId, owner: ben.owner } }
+    for (const by of [asker, sameAnna, throughBen, { ...ben, keyId: asker.keyId }])
       await expect(world.resolve(approvalId ?? '', 'approved', by)).rejects.toMatchObject(
         refused('forbidden'),
       )

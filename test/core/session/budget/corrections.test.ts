@@ -122,6 +122,14 @@ describe('[BUD12] a correction', () => {
     expect(correction).toMatchObject({ actor: testCaller.keyId, reason: 'a wrong count' })
   })
 
+  test('[SEC9] is kept without the secrets that its reason names', async () => {
+    const sealed = await world.crypto.seal('hunter2hunter2')
+    void world.actor.api.env.submit(testCaller, [{ key: 'TOKEN', sealed, kind: 'secret' }])
+    const { correction } = await correct(1, null, 'counted with hunter2hunter2')
+    expect(correction.reason).toBe('counted with [secret:TOKEN]')
+    expect(await world.entries(runId, 'budget.corrected')).toEqual([correction])
+  })
+
   test('with a key is made once, also after more was used and after a restart', async () => {
     await world.step(await world.prompt(), { input: 500 })
     const first = await correct(10, 'k')

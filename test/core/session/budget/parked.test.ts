@@ -32,6 +32,16 @@ test('[BUD9] questions that wait for more than one slice all go on after a raise
   expect(asks.filter((ask) => world.answerTo(ask) !== 'allow')).toEqual([])
 })
 
+test('[BUD9] what waits for the session’s own budget asks the organisation for nothing', async () => {
+  const world = await new RunWorld().begin({ budget: { toolCalls: 1 } })
+  await world.prompt()
+  const asks = [await world.ask('read'), await world.ask('read')]
+  await world.actor.api.budget.set(testCaller, { toolCalls: 1 })
+  expect(asks.map(world.answerTo)).toEqual(['allow', null])
+  expect(Object.keys(world.deadlines())).toContain('budget.ask')
+  expect(Object.keys(world.deadlines())).not.toContain('slice')
+})
+
 test('[BUD12] a question that waits for the budget goes on after a correction', async () => {
   const world = await new RunWorld().begin({ budget: { toolCalls: 1 } })
   await world.prompt()

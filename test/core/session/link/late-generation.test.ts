@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { linkClose } from '../../../../src/contract/link.ts'
 import { gatewayTool } from '../../../../src/core/session/calls/tools/tool.ts'
+import { maxReportedMs } from '../../../../src/contract/reported.ts'
 import { agentEvent } from '../../../support/agent.ts'
 import { RunWorld } from '../../../support/run-world.ts'
 import { testCaller, TestSession } from '../../../support/session.ts'
@@ -118,3 +119,34 @@ test.each([{ t: 'ready', bootMs: 1 }, { t: 'failed', reason: 'late' }, { t: 'ren
     expect(session.sent).toEqual([])
   },
 )
+
+test('[LIFE15] that the socket of a replaced sandbox ends says nothing of the next one', async () => {
+  const session = await begin(new TestSession())
+  await session.actor.api.sandbox.replace(testCaller, 'x')
+  await session.pass(0)
+  const look = async () => [
+    await session.actor.api.self.view(testCaller),
+    await session.actor.api.log.events(testCaller, 0, 500),
+    session.deadlines(),
+  ]
+  const before = await look()
+  expect(before[0]).toMatchObject({ sandbox: { state: 'booting', generation: 2 } })
+  await session.cut(1)
+  expect(await look()).toEqual(before)
+})
+
+test('[EVT8] how long a boot is said to have taken is logged as far as it can be true', async () => {
+  const session = new TestSession()
+  await session.create({ sandbox: 'local' })
+  await session.pass(0)
+  await session.connect({ ready: false })
+  for (const bootMs of [-5, 1e300]) await session.receive({ t: 'ready', bootMs })
+  const booted = session.logs.flatMap((line) => /"bootMs":(\S+)\}/.exec(line)?.[1] ?? [])
+  expect(booted.map(Number)).toEqual([0, maxReportedMs])
+})
+
+test('[LIFE15] the link of a sandbox that has given up is closed', async () => {
+  const session = await begin(new TestSession())
+  await session.receive({ t: 'failed', reason: 'gone' })
+  expect(session.linked).toBe(false)
+})

@@ -284,11 +284,14 @@ describe('the lifetime', () => {
   test('[LIFE13] never beyond what was granted', async () => {
     const session = await readySession()
     expect((await sandboxOf(session)).endsAt).toBe(1_000_000 + 24 * 60 * 60_000)
-    session.organisation.lifetimeSeconds = 600
-    await session.actor.api.sandbox.replace(testCaller, 'x')
-    await session.pass(0)
-    const [machine] = [...session.sandboxes.running.values()]
-    expect(machine?.spec.limits.lifetimeSeconds).toBe(600)
+    // Nor if the session itself may live longer.
+    for (const each of [session, await lives(2 * 3600)]) {
+      each.organisation.lifetimeSeconds = 600
+      await each.actor.api.sandbox.replace(testCaller, 'x')
+      await each.pass(0)
+      const [machine] = [...each.sandboxes.running.values()]
+      expect(machine?.spec.limits.lifetimeSeconds).toBe(600)
+    }
   })
 
   test('[LIFE13] an extension that fails is tried again until it succeeds', async () => {

@@ -133,6 +133,19 @@ describe('ends', () => {
     expect(session.deadlines()).not.toHaveProperty('turn.abort')
   })
 
+  test('[TURN8] [SEC9] why it was aborted is kept without secrets', async () => {
+    const sealed = await session.crypto.seal('hunter2hunter2')
+    await session.connect()
+    void session.actor.api.env.submit(testCaller, [{ key: 'TOKEN', sealed, kind: 'secret' }])
+    const running = await prompt('x')
+    const waiting = await prompt('y')
+    await session.actor.api.self.abort(testCaller, 'it printed hunter2hunter2')
+    const why = 'it printed [secret:TOKEN]'
+    expect((await turn(waiting.id)).reason).toBe(`Aborted while queued: ${why}`)
+    const [abort] = session.commands().filter(({ kind }) => kind === 'abort')
+    expect(abort?.body).toEqual({ turnId: running.id, reason: why })
+  })
+
   test('[TURN8] a prompt that was not delivered before its turn ended is not delivered afterwards', async () => {
     await session.connect()
     await session.cut()
