@@ -26,7 +26,7 @@ describe.each(kinds)('an enclosure made by %s', (kind) => {
     const tcp = (host: string, to: number) => `timeout 5 bash -c 'cat </dev/tcp/${host}/${to}' 2>&1`
     const tries: Record<string, string> = {
       files: `cat '${root}/admin-key' '${box}/agent/token' '${root}/sandboxes/two/file' 2>&1; ls '${root}' '${root}/sandboxes' '${box}'`,
-      write: `echo w > "$HOME/w"; echo w > w; echo w > /tmp/w; cat '${box}/tmp/w'; echo w > '${box}/config/plugin.mjs'; echo w > '${box}/config/new'; echo w > /usr/w; echo w > /etc/w; echo w > /w; true`,
+      write: `echo w > "$HOME/w"; echo w > w; echo w > /tmp/written-inside; cat '${box}/tmp/written-inside'; echo w > '${box}/config/plugin.mjs'; echo w > '${box}/config/new'; echo w > /usr/w; echo w > /etc/w; echo w > /w; true`,
       rename: `mv '${root}' /tmp/moved 2>&1; mv '${box}' '${box}2' 2>&1; mv '${box}/config' '${box}/config2' 2>&1`,
       nested: `unshare --user --map-root-user --mount sh -c "mount -o remount,rw '${box}/config'; umount '${box}/config'; umount -l /usr; mount -o remount,bind,rw /usr; echo w > '${box}/config/plugin.mjs'" 2>&1; cat '${box}/config/plugin.mjs'`,
       contract: `cd "$HOME/.config/opencode"; cat plugin/proliferate.mjs opencode.json '${box}/config/opencode.json'; echo w > plugin/proliferate.mjs; echo w > plugin/more.mjs; rm -f opencode.json; cd; mv .config/opencode moved; rm -rf .config; mv .config moved2; echo after; cat .config/opencode/plugin/proliferate.mjs; echo w > .config/other && cat .config/other`,

@@ -4,6 +4,13 @@
  */
 export const hostileTools = {
   environment: [
+    'LESSKEYIN=x less y',
+    'PYTHONPLATLIBDIR=x python3 y',
+    'PYTHONBREAKPOINT=x.y python3 z',
+    'XDG_CONFIG_HOME=./x git status',
+    'HOME=$PWD/x git status',
+    'NODE_REPL_EXTERNAL_MODULE=./x node',
+    "CGO_LDFLAGS='-Wl,--plugin=./x' go build",
     'ANSIBLE_CONFIG=./x ansible-lint',
     "BROWSER='rm x' npm docs",
     'CARGO_HOME=. cargo build',
