@@ -161,7 +161,7 @@ describe('[POL36] time grows with the length', () => {
     // Short enough to be read: more than 1000 words are not.
     ['commands behind dashes', () => `tox ${'-- sqlite3 '.repeat(450)}`],
     ['modules', () => `python3 ${'-m pytest -- python3 '.repeat(150)}`],
-    ['wrappers', () => `${'npx -c uv run bun x '.repeat(150)}`],
+    ['wrappers', () => 'npx -c uv run bun x '.repeat(150)],
     ['functions', () => `${'f() { ( '.repeat(11)}ls${' ); }'.repeat(11)}`],
     ['finds', () => `find . ${'-exec find . '.repeat(300)}`],
     ['texts of tools', (n) => `npm run a --x="${'://a '.repeat(n / 5)}"`],
