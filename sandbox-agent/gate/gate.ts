@@ -9,6 +9,8 @@ import { canonicalJson } from '../../src/contract/canonical.ts'
 
 /** Without a link for this long, an open question is refused. */
 const noLinkMs = 30_000
+/** A question that is still open when it is asked again after this long is sent again: it may have been lost on its way. */
+const sendAgainMs = 30_000
 
 export interface Question {
   askId: string
@@ -29,6 +31,7 @@ export interface Ask extends Question {
   answer: Answer | null
 }
 interface OpenAsk extends Ask {
+  sentAt: number
   waiting: Set<(answer: Answer) => void>
   /** The tool part that ran under this answer. */
   usedBy: string | null
@@ -97,6 +100,7 @@ export class Gate {
         askedAt: this.#now(),
         answer: null,
       })
+    if (ask.answer === null && this.#now() - ask.sentAt >= sendAgainMs) this.#send(ask)
     return ask.answer ?? (await waitFor(ask, waitMs))
   }
 
@@ -179,11 +183,16 @@ export class Gate {
   }
 
   #add(ask: Ask): OpenAsk {
-    const open: OpenAsk = { ...ask, waiting: new Set(), usedBy: null, calledAs: null }
+    const open: OpenAsk = { ...ask, sentAt: 0, waiting: new Set(), usedBy: null, calledAs: null }
     this.#asks.set(ask.askId, open)
-    if (this.#closedBecause === null) this.#onAsk(open)
+    if (this.#closedBecause === null) this.#send(open)
     else this.#settle(open, { decision: 'deny', reason: this.#closedBecause })
     return open
+  }
+
+  #send(ask: OpenAsk): void {
+    ask.sentAt = this.#now()
+    this.#onAsk(ask)
   }
 
   #settle(ask: OpenAsk, answer: Answer): void {

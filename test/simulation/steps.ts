@@ -219,6 +219,11 @@ const steps = {
     )
     if (who !== undefined && what !== undefined) network.slow.add(pick(2) > 0 ? who : what)
   },
+  /** Organisations answer nobody who asks for a part of a shared budget. */
+  holdSlices: (world) => {
+    for (const kind of world.network.kinds)
+      if (kind.endsWith('organisation.budgets.take')) world.network.slow.add(kind)
+  },
   swift: (world) => world.network.slow.clear(),
   cut: (world, pick) => {
     const open = world.sockets.filter(({ readyState }) => readyState === 1)
@@ -287,6 +292,7 @@ const weights: Record<StepKind, number> = {
     cut: 2,
     slow: 6,
     swift: 1,
+    holdSlices: 1,
   },
   ...{ crashSession: 3, crashSoon: 3, crashOrganisation: 1, crashLedger: 1, crashAgent: 2 },
   ...{ crashOpenCode: 2, loseSandbox: 1, powerFails: 1, agentDisk: 1, sessionDisk: 1 },
@@ -314,6 +320,8 @@ const motifs: readonly StepKind[][] = [
     'settle',
   ],
   ['create', 'settle', 'show', 'settle', 'show', 'erase', 'run', 'show', 'run', 'settle', 'swift'],
+  // The sandbox of a question that waits for a budget is replaced.
+  ['settle', 'prompt', 'run', 'holdSlices', 'run', 'run', 'replace', 'run', 'swift', 'settle'],
 ]
 
 const starts: readonly StepKind[][] = [

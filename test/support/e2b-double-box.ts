@@ -72,7 +72,7 @@ export class Box {
     execFileSync('cp', ['-a', '--reflink=auto', options.image.folder, options.folder])
     box.#servers = await openPorts(options.folder, options.ports)
     await box.#boot()
-    for (const clone of options.image.memory) box.#revive(clone)
+    await Promise.all(options.image.memory.map((clone) => box.#revive(clone)))
     return box
   }
 
@@ -177,13 +177,15 @@ export class Box {
     }
   }
 
-  #revive({ args, uid: owner, cwd, input }: Clone): void {
+  async #revive({ args, uid: owner, cwd, input }: Clone): Promise<void> {
     const [cmd = 'true', ...rest] = args
     const order = { cmd, args: rest, tag: null, user: owner === 0 ? 'root' : 'user' }
-    const { child } = this.spawn(order, { envs: {}, cwd, stdin: true })
+    const process = this.spawn(order, { envs: {}, cwd, stdin: true })
+    const { child } = process
     child.stdout?.resume()
     child.stderr?.resume()
     child.stdin?.end(input)
+    await entered(process)
   }
 }
 

@@ -2,7 +2,6 @@ import { createRoute, z } from '@hono/zod-openapi'
 import { AppError, errorCodeOf } from '../../contract/error.ts'
 import { SessionId } from '../../contract/ids.ts'
 import * as schemas from '../../contract/tool.ts'
-import { parsePlain } from '../../contract/parse-plain.ts'
 import { ToolCallback, type ToolDefinition, ToolResult } from '../../contract/tool.ts'
 import type { ToolCallInput } from '../../core/session/calls/answers.ts'
 import type { SandboxCaller } from '../../core/session/record/caller.ts'
@@ -87,7 +86,7 @@ const callbackRoute = ({ security }: SandboxGuard) =>
 
 async function readCall(c: AppContext, toolNames: Map<string, string>): Promise<ToolCallInput> {
   const { value = {} } = await readJsonBody(c)
-  const callback = parsePlain(ToolCallback, value)
+  const callback = ToolCallback.safeParse(value)
   if (!callback.success) refuseCallback(callback.error.issues)
   const name = c.req.param('toolName') ?? ''
   const tool = toolNames.get(name)

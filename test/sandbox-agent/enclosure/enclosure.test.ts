@@ -81,7 +81,7 @@ describe.each(kinds)('an enclosure made by %s', (kind) => {
   })
 
   test('[WALL2] home, workspace and temporary folder are writable; what the gate loads and the system are not', () => {
-    for (const file of ['home/w', 'workspace/w', 'tmp/w'])
+    for (const file of ['home/w', 'workspace/w', 'tmp/written-inside'])
       expect(existsSync(join(box, file))).toBe(true)
     expect(said('write')).toMatch(/^w$/m)
     const refusals = outcome.output.match(/Read-only file system/g) ?? []

@@ -40,6 +40,23 @@ describe('the gate', () => {
     expect(asked).toHaveLength(1)
   })
 
+  it('[GATE3] sends a question again that is still open after 30 s, and none that is answered', async () => {
+    const { gate, asked, clock } = openGate()
+    const poll = () => gate.ask(question('a'), 1)
+    await poll()
+    clock.now += 29_999
+    await poll()
+    expect(asked).toHaveLength(1)
+    clock.now += 1
+    await poll()
+    await poll()
+    expect(asked.map(({ askId }) => askId)).toEqual(['a', 'a'])
+    gate.answer('a', allow)
+    clock.now += 60_000
+    expect(await poll()).toEqual(allow)
+    expect(asked).toHaveLength(2)
+  })
+
   it('denies a question that comes under an id with another input', async () => {
     const { gate } = openGate()
     void gate.ask(question('a'), 10)

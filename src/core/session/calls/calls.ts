@@ -11,7 +11,6 @@ import { canonicalJson } from '../../../contract/canonical.ts'
 import { isByteLengthOver } from '../../../contract/byte-length.ts'
 import { AppError, errorCodeOf, errorTable } from '../../../contract/error.ts'
 import { maxArgsBytes, type ToolResult } from '../../../contract/tool.ts'
-import { parsePlain } from '../../../contract/parse-plain.ts'
 import { toolRefusal } from '../../../contract/tools.ts'
 import {
   abandonFencedCalls,
@@ -119,7 +118,7 @@ export class Calls implements RoomOf<CallsApi> {
     guardSandboxSession(this.#kernel, sandbox)
     const tool = this.#tools.find((item) => item.definition.name === call.tool)
     if (!tool) throw new AppError('unknown_tool', `Unknown tool: ${call.tool}`)
-    const parsed = parsePlain(tool.definition.args, call.args)
+    const parsed = tool.definition.args.safeParse(call.args)
     // An id that the agent chose must stay free for the corrected call.
     if (!parsed.success && tool.definition.callIdFrom)
       return { body: JSON.stringify(invalidArgumentsAnswer(parsed.error)), replayed: false }

@@ -1,6 +1,5 @@
 import { canonicalJson } from '../../../contract/canonical.ts'
 import { type AgentEvent, UpMessage } from '../../../contract/link.ts'
-import { parsePlain } from '../../../contract/parse-plain.ts'
 import { hashText } from '../../hash.ts'
 import { withoutUnfitCallInput } from '../calls/answers.ts'
 import type { Question } from '../gate/questions.ts'
@@ -28,7 +27,7 @@ function shownData(data: AgentEvent['data'], kernel: SessionKernel): AgentEvent[
 /** What the sandbox sends is stored and shown only without the secrets it may hold. */
 export function parseMessage(text: string, kernel: SessionKernel): Received | null {
   try {
-    const { success, data } = parsePlain(UpMessage, JSON.parse(text))
+    const { success, data } = UpMessage.safeParse(JSON.parse(text))
     if (!success) return null
     return redactMessage(data.t === 'ask' && isMisnamed(data) ? misnamed(data) : data, kernel)
   } catch {
