@@ -5,7 +5,7 @@ export const longOnly = [
   'test/browser/*.test.ts',
   'test/redteam/redteam.test.ts',
   'test/simulation/faults.test.ts',
-  'test/e2e/{contract-{freeze,models,modes,modes-deno,organisations,secrets},ability-kills,agent-crashes,changes-faults,enclosed-{crashes,tools},e2b-agent,park,modal-agent,providers,recovery,evals-{kills,twelve},zombie,fleet,lifecycle,link,warm-pool}.test.ts',
+  'test/e2e/{contract-{freeze,models,modes,modes-deno,organisations,secrets},ability-kills,agent-crashes,changes-faults,enclosed-{crashes,tools},e2b-agent,park,modal-agent,providers,recovery,evals,evals-{kills,twelve},model-calls,operations,turns,zombie,fleet,lifecycle,link,warm-pool}.test.ts',
 ]
 
 /** In `npm test`, too, where they do less. */
