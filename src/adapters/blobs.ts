@@ -3,6 +3,8 @@ import type { BlobHolder, Blobs, Clock, Db, DbStatement, DbValue } from '../core
 
 /** Small enough for one row and one request, also in base64. */
 const chunkBytes = 512 * 1024
+/** What one row of a small blob adds to a request beside its bytes. */
+const rowBytes = 1024
 
 /**
  * Blobs in libSQL. A claim is written before anything is looked up or stored, and whoever deletes looks for claims in
@@ -11,17 +13,22 @@ const chunkBytes = 512 * 1024
  * is complete.
  */
 export function createBlobs(db: Db, now: Clock): Blobs {
+  async function putAll(holder: BlobHolder, blobs: ReadonlyMap<string, Uint8Array>): Promise<void> {
+    if (blobs.size === 0) return
+    const names = JSON.stringify([...blobs.keys()])
+    const named = 'select value as sha256 from json_each(?4)'
+    await db.batch([claim(holder, now(), named, names)])
+    const known = await knownOf(db, holder, names)
+    // Without its claim it was erased meanwhile.
+    if (known.size < blobs.size) throw new AppError('not_found', 'No such session')
+    const writes = [...blobs].flatMap(([sha256, bytes]) =>
+      known.get(sha256) === true ? [] : writesOf(holder, sha256, bytes, now()),
+    )
+    for (const batch of inRequests(writes)) await db.batch(batch)
+  }
   return {
-    async put(holder, sha256, bytes) {
-      await db.batch([claim(holder, now(), 'select ?4 as sha256', sha256)])
-      if (await isStored(db, holder, sha256)) return
-      for (let chunk = 0; chunk * chunkBytes < bytes.length; chunk++) {
-        const part = bytes.subarray(chunk * chunkBytes, (chunk + 1) * chunkBytes)
-        await db.batch([whileHeld(holder, sha256, 'blobs', { chunk, bytes: part })])
-      }
-      const index = { size: bytes.length, created_at: now() }
-      await db.batch([whileHeld(holder, sha256, 'blob_index', index)])
-    },
+    putAll,
+    put: (holder, sha256, bytes) => putAll(holder, new Map([[sha256, bytes]])),
 
     async hold(holder, sha256s) {
       const names = JSON.stringify(sha256s)
@@ -74,17 +81,54 @@ function claim(holder: BlobHolder, at: number, names: string, value: string): Db
   }
 }
 
-/** Of what the session has claimed. Without its claim it was erased meanwhile. */
-async function isStored(db: Db, holder: BlobHolder, sha256: string): Promise<boolean> {
-  const [row] = await db.all<{ size: number | null }>(
-    `select size from blob_claims left join blob_index using (organisation_id, sha256)
-     where organisation_id = ? and sha256 = ? and session_id = ?`,
-    holder.organisationId,
-    sha256,
-    holder.sessionId,
+/** Of these, what the session has claimed, and whether it is stored. */
+async function knownOf(
+  db: Db,
+  { organisationId, sessionId }: BlobHolder,
+  names: string,
+): Promise<Map<string, boolean>> {
+  const rows = await db.all<{ sha256: string; size: number | null }>(
+    `select sha256, size from blob_claims left join blob_index using (organisation_id, sha256)
+     where organisation_id = ? and session_id = ? and sha256 in (select value from json_each(?))`,
+    organisationId,
+    sessionId,
+    names,
   )
-  if (!row) throw new AppError('not_found', 'No such session')
-  return row.size !== null
+  return new Map(rows.map(({ sha256, size }) => [sha256, size !== null]))
+}
+
+interface Write {
+  bytes: number
+  statement: DbStatement
+}
+
+function writesOf(holder: BlobHolder, sha256: string, bytes: Uint8Array, at: number): Write[] {
+  const writes: Write[] = []
+  for (let chunk = 0; chunk * chunkBytes < bytes.length; chunk++) {
+    const part = bytes.subarray(chunk * chunkBytes, (chunk + 1) * chunkBytes)
+    const row = { chunk, bytes: part }
+    writes.push({
+      bytes: part.length + rowBytes,
+      statement: whileHeld(holder, sha256, 'blobs', row),
+    })
+  }
+  const index = { size: bytes.length, created_at: at }
+  return [...writes, { bytes: rowBytes, statement: whileHeld(holder, sha256, 'blob_index', index) }]
+}
+
+/** In order: many small ones go together, and a large one alone. */
+function inRequests(writes: readonly Write[]): DbStatement[][] {
+  const requests: DbStatement[][] = []
+  let room = 0
+  for (const { bytes, statement } of writes) {
+    room -= bytes
+    if (room < 0) {
+      requests.push([])
+      room = chunkBytes + rowBytes - bytes
+    }
+    requests.at(-1)?.push(statement)
+  }
+  return requests
 }
 
 function whileHeld(

@@ -27,6 +27,8 @@ export interface DbStatement {
 export interface Blobs {
   /** Afterwards the session holds it, whoever has stored it: another's end does not delete it. */
   put(holder: BlobHolder, sha256: string, bytes: Uint8Array): Promise<void>
+  /** The same of many, by hash: small ones share their requests. */
+  putAll(holder: BlobHolder, blobs: ReadonlyMap<string, Uint8Array>): Promise<void>
   /** null: unknown. */
   get(organisationId: string, sha256: string): Promise<Uint8Array | null>
   /** Which of these are stored, with their sizes. The session holds them from then on. */

@@ -31,6 +31,18 @@ export function blobsSuite(name: string, open: () => Blobs): void {
       expect(await open().hold(a, [hash])).toEqual(new Map([[hash, 700_000]]))
     })
 
+    test('many at once come back as they were put, small, large and known ones, and none of them', async () => {
+      const made = await Promise.all([0, 1, 700_000, 5, 512 * 1024, 300_000].map(make))
+      await open().put(a, made[1]?.hash ?? '', made[1]?.bytes ?? new Uint8Array())
+      await open().putAll(a, new Map(made.map(({ hash, bytes }) => [hash, bytes])))
+      await open().putAll(a, new Map())
+      for (const { hash, bytes } of made) {
+        const stored = await open().get('org_a', hash)
+        expect(await cryptoSha256(stored as Uint8Array)).toBe(hash)
+        expect(stored?.length).toBe(bytes.length)
+      }
+    })
+
     test('organisations do not see each other’s content', async () => {
       const { bytes, hash } = await make(10)
       await open().put(a, hash, bytes)

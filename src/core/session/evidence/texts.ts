@@ -12,15 +12,19 @@ export async function storeEvidenceTexts(
   changes: readonly ProvenChange[],
 ): Promise<void> {
   const { organisationId, id: sessionId } = kernel.session()
-  for (const [sha256, text] of textsOf(changes))
-    await kernel.ports.blobs().put({ organisationId, sessionId }, sha256, bytesOf(text))
+  const texts = textsOf(changes)
+  // Without texts nothing is asked of the store, which may be away.
+  if (texts.size > 0) await kernel.ports.blobs().putAll({ organisationId, sessionId }, texts)
 }
 
-function textsOf(changes: readonly ProvenChange[]): Map<string, string> {
-  const texts = new Map<string, string>()
+function textsOf(changes: readonly ProvenChange[]): Map<string, Uint8Array> {
+  const texts = new Map<string, Uint8Array>()
+  const add = (ref: ProvenChange['event']['before'], text: string | null) => {
+    if (ref && text !== null && !texts.has(ref.sha256)) texts.set(ref.sha256, bytesOf(text))
+  }
   for (const { event, beforeContent, afterContent } of changes) {
-    if (event.before && beforeContent !== null) texts.set(event.before.sha256, beforeContent)
-    if (event.after && afterContent !== null) texts.set(event.after.sha256, afterContent)
+    add(event.before, beforeContent)
+    add(event.after, afterContent)
   }
   return texts
 }

@@ -74,8 +74,8 @@ function interrupted(
     },
   }
 }
-/** For every request of an upload that stores something: claim, look, two chunks, index. */
-const steps = [1, 2, 3, 4, 5]
+/** For every request of an upload that stores something: claim, look, a chunk, another one with the index. */
+const steps = [1, 2, 3, 4]
 
 describe('content that sessions share', () => {
   test('[SES13] what another session has uploaded is kept although nothing names it yet', async () => {
@@ -161,6 +161,26 @@ describe('uploads that end in between', () => {
     await erase(b)
     expect(await left(b)).toBe(0)
   })
+})
+
+test('[SES14] many small ones share their requests, and all of them are held', async () => {
+  const { db, requests } = interrupted(0, () => Promise.resolve())
+  const many = new Map(
+    await Promise.all(
+      Array.from({ length: 30 }, async (_, n) => {
+        const text = new TextEncoder().encode(`text ${n} of ${tests}`)
+        return [await cryptoSha256(text), text] as const
+      }),
+    ),
+  )
+  await blobs(db).putAll(a, many)
+  expect(requests()).toBe(3)
+  await blobs(db).putAll(a, many)
+  expect(requests()).toBe(5)
+  expect((await blobs().hold(a, [...many.keys()])).size).toBe(30)
+  await erase(a)
+  expect(await left(a)).toBe(0)
+  await expect(blobs().putAll(a, many)).rejects.toMatchObject({ code: 'not_found' })
 })
 
 describe('uploads that nothing names', () => {

@@ -12,6 +12,7 @@ beforeEach(async () => {
   world = await new RunWorld(gatewayTools).begin()
   world.blobs = () => ({
     put: async () => {},
+    putAll: async () => {},
     get: async () => null,
     hold: async () => new Map(files.map(({ sha256, size }) => [sha256, size])),
   })

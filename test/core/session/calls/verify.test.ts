@@ -21,6 +21,7 @@ beforeEach(async () => {
   world = await new RunWorld(gatewayTools).begin()
   world.blobs = () => ({
     put: async () => {},
+    putAll: async () => {},
     get: async () => null,
     hold: async ({ organisationId, sessionId }, hashes) => {
       holders.push({ organisationId, sessionId, hashes })
