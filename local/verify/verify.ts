@@ -315,6 +315,17 @@ function checkChanges(
     const problem = changeProblem(record, recorded, withTexts === 'full' ? texts : null)
     if (problem) throw new Problem(at + 2, `Change ${record.eventId}: ${problem}`)
   }
+  checkNoneIsGone(records)
+}
+
+/** The ledger beside the timeline is a table of its own: what was taken out of it has still its entry. */
+function checkNoneIsGone(records: readonly ExportRecord[]): void {
+  const here = new Set(records.flatMap((it) => (it.type === 'change' ? [it.eventId] : [])))
+  for (const [at, record] of records.entries()) {
+    const said = recordedChange(record)
+    if (said && !here.has(said.eventId))
+      throw new Problem(at + 2, `${nameOf(JSON.stringify(record))}: its change is not in the file`)
+  }
 }
 
 const Recorded = z.object({ eventId: z.string(), hash: z.string() })
@@ -331,12 +342,16 @@ function safeParse(text: string): unknown {
 function recordedHashes(records: readonly ExportRecord[]): Map<string, string> {
   const hashes = new Map<string, string>()
   for (const record of records) {
-    if (record.type !== 'entry' || record.kind !== 'change.recorded') continue
-    const said = Recorded.safeParse(safeParse(record.data)).data
+    const said = recordedChange(record)
     if (said) hashes.set(said.eventId, said.hash)
   }
   return hashes
 }
+
+const recordedChange = (record: ExportRecord): z.infer<typeof Recorded> | undefined =>
+  record.type === 'entry' && record.kind === 'change.recorded'
+    ? Recorded.safeParse(safeParse(record.data)).data
+    : undefined
 
 function changeProblem(
   { eventId, hash, event: stored }: ExportRecord & { type: 'change' },

@@ -176,6 +176,9 @@ test('[EXP8] a stored event, its entry or its text that was changed afterwards d
       ),
     ),
   ).toMatch(/^Timeline entry \d+: The content is not what was hashed/)
+  expect(await spoilt((sql) => sql.run(`delete from change_events`))).toMatch(
+    /^Timeline entry \d+: its change is not in the file/,
+  )
   expect(await spoilt((sql) => sql.run(`delete from run_events where seq = 2`))).toMatch(
     /^Timeline entry \d+/,
   )

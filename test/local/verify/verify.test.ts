@@ -223,6 +223,13 @@ describe('[EXP8] signed, and still not so', () => {
     )
   })
 
+  test('a change that was taken out of the ledger beside the timeline', async () => {
+    const [gone, ...rest] = content.changes
+    expect(await badly({ changes: rest })).toBe('Timeline entry 3: its change is not in the file')
+    expect(await badly({ changes: [] })).toBe('Timeline entry 3: its change is not in the file')
+    expect(gone?.eventId).toMatch(/^evt_/)
+  })
+
   test('a text that is missing, or is another', async () => {
     const [[sha256] = ['']] = content.texts
     const without = new Map([...content.texts].filter(([hash]) => hash !== sha256))
