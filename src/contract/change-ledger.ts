@@ -86,14 +86,15 @@ export const FileReview = z.object({
     .describe('Of all its changes together; none: it was not there before, and is not after them'),
   reviewable: z.boolean(),
   rejectable: z.boolean().describe('What is on the disk now is looked at when it is rejected'),
-  reasons: z.array(z.string()).describe('Why it is not'),
+  reasons: z.array(z.string()).describe('Why it is not; the first 50'),
   decision: z
     .enum(['accepted', 'rejected', 'partly-rejected'])
     .nullable()
     .describe('What was last said of it as it is; rejecting may still be under way'),
   before: TextLink.nullable(),
   after: TextLink.nullable(),
-  events: z.array(ReviewedEvent),
+  events: z.array(ReviewedEvent).describe('The newest ones, as many as a mebibyte holds'),
+  earlierEvents: count.describe('Older ones that are not among them; an export has them all'),
 })
 export type FileReview = z.infer<typeof FileReview>
 

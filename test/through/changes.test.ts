@@ -407,6 +407,35 @@ describe('modes', () => {
     expect((await scene.changes()).collects.at(-1)).toMatchObject({ outcome: 'duplicates-only' })
   })
 
+  test('[CHG8] [CHG11] a better proof that comes later stands where its change was first seen', async () => {
+    const scene = await ChangeScene.begin(host(), [
+      cheer,
+      edit('b.txt', 'x\n', 'x', 'y'),
+      edit('a.txt', 'hello moon\n', 'moon', 'sun'),
+    ])
+    await scene.tell()
+    await scene.collect(scene.bundle({ files: [] }))
+    await scene.backfill({ mode: 'single-change' })
+    await host().live()
+    await scene.collect(scene.bundle({ files: scene.bundle().files.slice(0, 2) }))
+    const { files } = await scene.changes()
+    const proofs = files.map(({ path, events }) => [
+      path,
+      events.map(({ event }) => [event.newString, event.before !== null]),
+    ])
+    expect(proofs).toEqual([
+      [
+        'a.txt',
+        [
+          ['moon', true],
+          ['sun', false],
+        ],
+      ],
+      ['b.txt', [['y', true]]],
+    ])
+    expect(files[0]).toMatchObject({ before: { sha256: sha256('hello world\n') }, after: null })
+  })
+
   test('[CHG4] [CHG8] backfills at once ask once, and none gets more than the deployment has', async () => {
     const scene = await ChangeScene.begin(host(), [cheer])
     await scene.tell()
@@ -1177,6 +1206,12 @@ describe('rejecting', () => {
     expect((await made.changes()).files[0]).toMatchObject({ rejectable: true })
     const repeated = await reject(made, { paths: ['a.txt'] }, { 'idempotency-key': 'again' })
     expect(repeated.json.files[0].operationId).toBe(answer.json.files[0].operationId)
+  })
+
+  test('[CHG12] a file that is named twice is taken back once', async () => {
+    const made = await scene()
+    const { json } = await reject(made, { paths: ['a.txt', 'a.txt'] })
+    expect(json.files).toMatchObject([{ path: 'a.txt', state: 'waiting' }])
   })
 
   test('[CHG12] what is not proven is skipped, file by file', async () => {

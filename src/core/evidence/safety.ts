@@ -40,8 +40,12 @@ export const isReviewSafe = (event: ChangeEvent): boolean =>
   provenBy[event.operation](event)
 
 /** What a reader of the ledger would notice, without any content: equal fingerprints, equal reviews. */
-export function safetyFingerprint(events: readonly ChangeEvent[]): string {
-  const seen = events.map((event) => ({
+export function safetyFingerprint(events: Iterable<ChangeEvent>): string {
+  return hashText(canonicalJson(Array.from(events, noticed).sort()))
+}
+
+const noticed = (event: ChangeEvent): string =>
+  canonicalJson({
     taskId: event.taskId,
     relativePath: event.relativePath,
     sourceImportKey: event.sourceImportKey,
@@ -52,6 +56,4 @@ export function safetyFingerprint(events: readonly ChangeEvent[]): string {
     afterSha256: event.after?.sha256,
     warnings: event.warnings.length,
     rejectable: isReviewSafe(event),
-  }))
-  return hashText(canonicalJson(seen.map((each) => canonicalJson(each)).sort()))
-}
+  })

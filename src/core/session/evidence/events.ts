@@ -1,6 +1,7 @@
 import { acceptedProofs, type ChangeEvent } from '../../../contract/change.ts'
 import { addToOutbox } from '../../actor/outbox.ts'
 import { pageThatFits } from '../../actor/paging.ts'
+import { groupBy } from '../../evidence/group-by.ts'
 import { hashText } from '../../hash.ts'
 import type { Sql } from '../../ports.ts'
 import { recordOnRun } from '../runs/rows.ts'
@@ -121,7 +122,7 @@ export function projectEvidenceEvents(sql: Sql, now: number): void {
 /** Whether a change of the run has this text. */
 export function hasEventText(sql: Sql, runId: string, sha256: string): boolean {
   const [row] = sql.all(
-    `select 1 from change_events where run_id = ?1
+    `select 1 from change_events where run_id = ?1 and instr(event, ?2) > 0
        and ?2 in (json_extract(event, '$.before.sha256'), json_extract(event, '$.after.sha256')) limit 1`,
     runId,
     sha256,
@@ -146,15 +147,80 @@ export function storedEvidenceEvents(sql: Sql, runId: string, after: number): St
   }))
 }
 
-/** Of each key the best one, in the order in which the key was first recorded; those without a key as they came. */
-export function countingEvidenceEvents(sql: Sql, runId: string): EventRow[] {
-  return sql.all<EventRow>(
-    `with keys as (
-       select key_hash, iif(key_hash is null, id, '') as own, min(n) as first, max(rank) as best
-       from change_events where run_id = ?1 group by 1, 2)
-     select e.* from keys join change_events e
-       on e.run_id = ?1 and e.key_hash is keys.key_hash and keys.own in ('', e.id) and e.rank = keys.best
-     order by keys.first`,
+/** Of each key the best one, and where the key was first recorded; one without a key stands for itself. ?1 is the run. */
+const counting = `(select e.n, e.rank, e.path,
+    coalesce((select min(k.n) from change_events k where k.run_id = ?1 and k.key_hash = e.key_hash), e.n) as first
+  from change_events e
+  where e.run_id = ?1 and not exists (
+    select 1 from change_events b where b.run_id = ?1 and b.key_hash = e.key_hash and b.rank > e.rank))`
+
+export interface CountedEvents {
+  files: number
+  unproven: number
+  /** The newest one. Null: there is none. */
+  last: number | null
+}
+
+export function countEvidenceEvents(sql: Sql, runId: string): CountedEvents {
+  const [counted] = sql.all<CountedEvents>(
+    `select count(distinct path) as files, count(iif(rank < 40, 1, null)) as unproven, max(n) as last from ${counting}`,
     runId,
   )
+  return counted as CountedEvents
+}
+
+/** A file that the run has changed, and the numbers of its counting events in their order. */
+export interface ChangedFile {
+  path: string
+  /** Where its first change is recorded. */
+  first: number
+  events: number[]
+}
+
+/** In the order of their first change: so many after this place, or those of these names, or all. */
+export function changedEventFiles(
+  sql: Sql,
+  runId: string,
+  { after = 0, limit, paths }: { after?: number; limit?: number; paths?: readonly string[] },
+): ChangedFile[] {
+  const rows = sql.all<{ path: string; n: number; place: number }>(
+    `with counting as materialized (select * from ${counting}
+         where ?4 is null or path in (select value from json_each(?4))),
+       files as (select path, min(first) as place from counting group by path having min(first) > ?2
+         order by place limit ?3)
+     select path, n, place from files join counting using (path) order by place, first, n`,
+    runId,
+    after,
+    limit ?? -1,
+    paths === undefined ? null : JSON.stringify(paths),
+  )
+  return [...groupBy(rows, ({ path }) => path)].map(([path, own]) => ({
+    ...{ path, first: own[0]?.place ?? 0 },
+    events: own.map(({ n }) => n),
+  }))
+}
+
+const eventsAtOnce = 100
+
+/** One after the other, in the order of these numbers: however many they are, few are in memory. */
+export function* eachEvidenceEvent(sql: Sql, numbers: readonly number[]): Generator<EventRow> {
+  for (let at = 0; at < numbers.length; at += eventsAtOnce) {
+    const some = numbers.slice(at, at + eventsAtOnce)
+    const rows = sql.all<EventRow>(
+      'select * from change_events where n in (select value from json_each(?))',
+      JSON.stringify(some),
+    )
+    const byNumber = new Map(rows.map((row) => [row.n, row]))
+    for (const n of some) yield byNumber.get(n) as EventRow
+  }
+}
+
+/** Every counting event of a run. */
+export function* eachCountingEvent(sql: Sql, runId: string): Generator<ChangeEvent> {
+  const numbers = sql.all<{ n: number }>(`select n from ${counting} order by n`, runId)
+  for (const { event } of eachEvidenceEvent(
+    sql,
+    numbers.map(({ n }) => n),
+  ))
+    yield JSON.parse(event) as ChangeEvent
 }

@@ -10,9 +10,10 @@ import type {
   ChangesAccepted,
   ChangesRejected,
   FileHunks,
+  FileReview,
   RunChanges,
 } from '../../../contract/change-ledger.ts'
-import type { ChangeEvent, ProvenChange } from '../../../contract/change.ts'
+import type { ProvenChange } from '../../../contract/change.ts'
 import { onceByKey } from '../../actor/keys.ts'
 import type { RoomOf } from '../../actor/room.ts'
 import { safetyFingerprint } from '../../evidence/safety.ts'
@@ -28,7 +29,11 @@ import { Collecting } from './collecting.ts'
 import { collectsOf } from './collects.ts'
 import { withDecision } from './decisions.ts'
 import {
-  countingEvidenceEvents,
+  changedEventFiles,
+  countEvidenceEvents,
+  type CountedEvents,
+  eachCountingEvent,
+  eachEvidenceEvent,
   hasEventText,
   importEvidenceEvent,
   type StoredEvent,
@@ -36,7 +41,7 @@ import {
 } from './events.ts'
 import { checkEvidenceImport } from './imports.ts'
 import { Rejecting, settleRejecting } from './rejecting.ts'
-import { reviewFiles } from './review.ts'
+import { reviewFile } from './review.ts'
 import { nameEvidenceTexts, storeEvidenceTexts } from './texts.ts'
 
 export interface EvidenceApi {
@@ -91,6 +96,7 @@ export class Evidence implements RoomOf<EvidenceApi> {
   readonly #kernel: SessionKernel
   readonly #rejecting: Rejecting
   readonly #collecting: Collecting
+  #fingerprint: { runId: string; last: number | null; value: string } | undefined
 
   constructor(kernel: SessionKernel, operations: Operations, budget: SessionBudget) {
     this.#kernel = kernel
@@ -128,22 +134,28 @@ export class Evidence implements RoomOf<EvidenceApi> {
     guardSession(this.#kernel, caller)
     const { sql, config } = this.#kernel.ports
     const run = mustRun(sql, runId)
-    const rows = countingEvidenceEvents(sql, run.id)
-    const files = reviewFiles(run.id, rows, loadPolicyPlace(sql).layout?.workspace ?? null)
-    const from = page.after ?? 0
-    const shown = fitting(files.slice(from, from + page.limit))
-    const next = from + shown.length
+    const { files, next } = reviewPage(sql, run.id, page)
+    const counted = countEvidenceEvents(sql, run.id)
     const mismatches = countMismatches(sql, run.id)
     return {
       runId: run.id as RunChanges['runId'],
       mode: config.evidence.mode,
-      files: shown.map(withDecision(sql, run.id)),
-      nextCursor: next < files.length ? String(next) : null,
-      warnings: warningsOf(files.length, rows, mismatches),
+      files,
+      nextCursor: next === null ? null : String(next),
+      warnings: warningsOf(counted, mismatches),
       mismatches,
-      fingerprint: safetyFingerprint(rows.map(({ event }) => JSON.parse(event) as ChangeEvent)),
+      fingerprint: this.#fingerprintOf(run.id, counted.last),
       collects: collectsOf(sql, run.id),
     }
+  }
+
+  /** It is about all events of a run, which only grow: it is made once for all pages. */
+  #fingerprintOf(runId: string, last: number | null): string {
+    if (this.#fingerprint?.runId === runId && this.#fingerprint.last === last)
+      return this.#fingerprint.value
+    const value = safetyFingerprint(eachCountingEvent(this.#kernel.ports.sql, runId))
+    this.#fingerprint = { runId, last, value }
+    return value
   }
 
   async stored(caller: Caller, runId: string, after: number): Promise<StoredEvent[]> {
@@ -189,8 +201,7 @@ const countMismatches = (sql: Sql, runId: string): number =>
     runId,
   )[0]?.n ?? 0
 
-function warningsOf(files: number, rows: readonly { rank: number }[], mismatches: number) {
-  const unproven = rows.filter(({ rank }) => rank < 40).length
+function warningsOf({ files, unproven }: CountedEvents, mismatches: number) {
   return [
     ...(mismatches > 0
       ? [`${mismatches} tool parts read otherwise in the sandbox than over the link`]
@@ -200,12 +211,25 @@ function warningsOf(files: number, rows: readonly { rank: number }[], mismatches
 }
 
 const maxPageLength = 2 * 1024 * 1024
+const maxFileLength = 1024 * 1024
 
-/** As many as fit into one message between objects, and one at least. */
-function fitting<T>(items: readonly T[]): T[] {
+/** As many files as fit into one message between objects, and one at least. Only their own events are read. */
+function reviewPage(
+  sql: Sql,
+  runId: string,
+  { limit, after }: Page,
+): { files: FileReview[]; next: number | null } {
+  const workspace = loadPolicyPlace(sql).layout?.workspace ?? null
+  const found = changedEventFiles(sql, runId, { after: after ?? 0, limit: limit + 1 })
+  const files: FileReview[] = []
   let length = 0
-  return items.filter((item, at) => {
-    length += JSON.stringify(item).length
-    return at === 0 || length <= maxPageLength
-  })
+  for (const { path, events } of found.slice(0, limit)) {
+    const of = { runId, path, workspace, room: maxFileLength }
+    const file = reviewFile(of, eachEvidenceEvent(sql, events))
+    length += JSON.stringify(file).length
+    if (files.length > 0 && length > maxPageLength) break
+    files.push(withDecision(sql, runId)(file))
+  }
+  const next = files.length < found.length ? (found[files.length - 1]?.first ?? null) : null
+  return { files, next }
 }

@@ -29,8 +29,8 @@ import {
   rejectedByDecision,
   fileDecisions,
 } from './decisions.ts'
-import { countingEvidenceEvents } from './events.ts'
-import { reviewFiles } from './review.ts'
+import { changedEventFiles, eachEvidenceEvent } from './events.ts'
+import { reviewFile } from './review.ts'
 import { hunksToTakeBack, isTaking, maxTextBytes, takeBack, type Taking } from './taking-back.ts'
 
 /**
@@ -193,17 +193,22 @@ interface Planned {
   files: RejectedFile[]
 }
 
+/** In the order in which they are named, each once; all of them in the order of their first change. */
 function chosen(sql: Sql, runId: string, { paths }: Pick<ChangeReview, 'paths'>): FileReview[] {
   const workspace = loadPolicyPlace(sql).layout?.workspace ?? null
-  const files = reviewFiles(runId, countingEvidenceEvents(sql, mustRun(sql, runId).id), workspace)
+  const found = changedEventFiles(sql, mustRun(sql, runId).id, paths === undefined ? {} : { paths })
+  const files = found.map(({ path, events }) =>
+    reviewFile({ runId, path, workspace, room: 0 }, eachEvidenceEvent(sql, events)),
+  )
   if (paths === undefined) return files
-  return paths.map((path) => {
-    const file = files.find((each) => each.path === path)
-    if (file) return file
-    throw new AppError('unprocessable', `The run has not changed "${path}"`, [
-      { path: 'paths', message: `"${path}" is not among the changed files` },
-    ])
-  })
+  const byPath = new Map(files.map((file) => [file.path, file]))
+  return [...new Set(paths)].map((path) => byPath.get(path) ?? refuseUnchanged(path))
+}
+
+function refuseUnchanged(path: string): never {
+  throw new AppError('unprocessable', `The run has not changed "${path}"`, [
+    { path: 'paths', message: `"${path}" is not among the changed files` },
+  ])
 }
 
 interface Decided {

@@ -1,46 +1,83 @@
 import type { ChangeEvent } from '../../../contract/change.ts'
 import type { FileReview, ReviewedEvent, TextLink } from '../../../contract/change-ledger.ts'
-import { groupBy } from '../../evidence/group-by.ts'
 import { isReviewSafe } from '../../evidence/safety.ts'
 import type { EventRow } from './events.ts'
 
 // What a reviewer sees of the changes of one file: what they come to together, and whether they may be taken back as one.
 // Whether what is on the disk now still is what they left is asked when it is done, and nowhere here.
 
-/** By path, in the order of the first change. */
-export function reviewFiles(
-  runId: string,
-  rows: readonly EventRow[],
-  workspace: string | null,
-): FileReview[] {
-  return [...groupBy(rows, ({ path }) => path)].map(([path, own]) =>
-    reviewFile(runId, path, own, workspace),
-  )
+interface Reviewed {
+  runId: string
+  path: string
+  /** Of the sandbox; null: it is not known yet. */
+  workspace: string | null
+  /** How long its events may be together; the newest one is shown in any case. */
+  room: number
 }
 
-function reviewFile(
-  runId: string,
-  path: string,
-  rows: readonly EventRow[],
-  workspace: string | null,
+/** A reviewer needs no more of them. */
+const maxReasons = 50
+const gapReason = 'Between two of its changes something else has changed it'
+const elsewhereReason = 'It was made in another workspace'
+
+/** `rows`: its changes, oldest first, one at least. */
+export function reviewFile(
+  { runId, path, workspace, room }: Reviewed,
+  rows: Iterable<EventRow>,
 ): FileReview {
-  const events = rows.map((row) => reviewEvent(runId, row))
-  const first = (events[0] as ReviewedEvent).event
-  const last = (events.at(-1) as ReviewedEvent).event
-  const reviewable = events.every((each) => each.reviewable)
+  const newest = new Newest(room)
+  const own = new Set<string>()
+  let first: ReviewedEvent | undefined
+  let last: ReviewedEvent | undefined
+  let hasGap = false
+  let isElsewhere = false
+  for (const row of rows) {
+    const event = reviewEvent(runId, row)
+    for (const reason of event.reasons) own.add(reason)
+    hasGap ||= last !== undefined && !isNext(last, event)
+    isElsewhere ||= wasElsewhere(event, workspace)
+    newest.add(event)
+    first ??= event
+    last = event
+  }
+  if (!first || !last) throw new Error(`No change of "${path}" is known`)
   const reasons = [
-    ...new Set([
-      ...events.flatMap((each) => each.reasons),
-      ...gaps(events),
-      ...events.flatMap(({ event }) => elsewhere(event, workspace)),
-    ]),
+    ...own,
+    ...(hasGap ? [gapReason] : []),
+    ...(isElsewhere ? [elsewhereReason] : []),
   ]
   return {
-    ...{ path, reviewable, reasons, decision: null, events },
-    operation: netOperation(first, last),
-    rejectable: reviewable && reasons.length === 0,
-    before: linkTo(runId, first.before),
-    after: linkTo(runId, last.after),
+    ...{ path, reviewable: own.size === 0, rejectable: reasons.length === 0, decision: null },
+    reasons: reasons.slice(0, maxReasons),
+    operation: netOperation(first.event, last.event),
+    before: first.before,
+    after: last.after,
+    events: newest.events,
+    earlierEvents: newest.leftOut,
+  }
+}
+
+/** The newest events, as many as fit. */
+class Newest {
+  readonly events: ReviewedEvent[] = []
+  leftOut = 0
+  readonly #lengths: number[] = []
+  #room: number
+
+  constructor(room: number) {
+    this.#room = room
+  }
+
+  add(event: ReviewedEvent): void {
+    const length = JSON.stringify(event).length
+    this.events.push(event)
+    this.#lengths.push(length)
+    this.#room -= length
+    while (this.#room < 0 && this.events.length > 1) {
+      this.events.shift()
+      this.#room += this.#lengths.shift() ?? 0
+      this.leftOut += 1
+    }
   }
 }
 
@@ -75,22 +112,13 @@ function reasonsOf(event: ChangeEvent): string[] {
   return sides.length > 0 ? sides : [`Its proof "${event.evidenceProof}" is not one that counts`]
 }
 
-/** Between two proven changes something else has changed the file: taking both back would take that back as well. */
-function gaps(events: readonly ReviewedEvent[]): string[] {
-  return events.slice(1).flatMap(({ event }, at) => {
-    const before = events[at]?.event
-    const isNext =
-      before?.afterState.exists === event.beforeState.exists &&
-      before?.afterState.sha256 === event.beforeState.sha256
-    return isNext ? [] : ['Between two of its changes something else has changed it']
-  })
-}
+/** Between two proven changes something else may have changed the file: taking both back would take that back as well. */
+const isNext = ({ event: { afterState } }: ReviewedEvent, { event }: ReviewedEvent): boolean =>
+  afterState.exists === event.beforeState.exists && afterState.sha256 === event.beforeState.sha256
 
 /** Another agent may have worked in another folder, which has a file of the same name. */
-function elsewhere(event: ChangeEvent, workspace: string | null): string[] {
-  const isHere = event.sourceProvider === 'opencode' || event.workspaceRoot === workspace
-  return isHere ? [] : ['It was made in another workspace']
-}
+const wasElsewhere = ({ event }: ReviewedEvent, workspace: string | null): boolean =>
+  event.sourceProvider !== 'opencode' && event.workspaceRoot !== workspace
 
 function linkTo(runId: string, ref: ChangeEvent['before']): TextLink | null {
   if (ref === null) return null
