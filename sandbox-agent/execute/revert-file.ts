@@ -69,7 +69,7 @@ interface Wanted {
 }
 
 function revertIn(folder: Folder, name: string, { site, revert, content }: Wanted): Outcome {
-  const now = look(folder, name)
+  const now = look(folder, name, revert.executable ? 0o755 : 0o644)
   if (typeof now === 'string') return conflict(now)
   const { sha256, mode } = now
   if (sha256 === revert.restore) return applied('It is as it was before already')
@@ -89,10 +89,12 @@ const whyNot = (sha256: string | null, { expect }: Revert): string => {
   return expect === null ? 'there is a file again' : 'it was changed since'
 }
 
-const newFileMode = 0o644
-
 /** Its hash, null if there is nothing; or why it is no file that could be compared. */
-function look(folder: Folder, name: string): { sha256: string | null; mode: number } | string {
+function look(
+  folder: Folder,
+  name: string,
+  newFileMode: number,
+): { sha256: string | null; mode: number } | string {
   const stat = folder.stat(name)
   if (!stat) return { sha256: null, mode: newFileMode }
   if (stat.isSymbolicLink()) return 'it is a symlink now'

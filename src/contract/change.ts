@@ -40,6 +40,10 @@ export const ContentState = z.object({
   exists: z.boolean().optional().describe('Absent: not known'),
   sha256: Sha256.optional(),
   sizeBytes: count.optional(),
+  executable: z
+    .literal(true)
+    .optional()
+    .describe('Its mode was 100755. Absent: 100644, or not known'),
   unavailableReason: z.string().max(200).optional(),
 })
 export type ContentState = z.infer<typeof ContentState>

@@ -34,6 +34,7 @@ export const Operation = z.strictObject({
     .strictObject({
       expect: Sha256.nullable().describe('What must be there; null: nothing'),
       restore: Sha256.nullable().describe('What was there before; null: nothing'),
+      executable: z.boolean().optional().describe('It was, and comes back so where nothing is'),
     })
     .optional()
     .describe('revert-file'),

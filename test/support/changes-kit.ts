@@ -22,7 +22,7 @@ export const side = (text: string | null): EvidenceSide =>
 
 /** One tool of a step, and the sides of its file in the snapshots. */
 export interface Step {
-  tool: 'edit' | 'write' | 'bash'
+  tool: 'edit' | 'write' | 'apply_patch' | 'bash'
   path: string
   input?: Record<string, unknown>
   exists?: boolean

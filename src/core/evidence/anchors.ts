@@ -16,6 +16,7 @@ import { exactDigest, type Digest, isPlainText } from './texts/exact.ts'
 export interface Text {
   text: string
   digest: Digest
+  executable?: true
 }
 /** Null: the file is not there. */
 export interface Anchor {
@@ -172,6 +173,9 @@ function readText(side: EvidenceSide & { state: 'text' }) {
   if (!isPlainText(side.text)) return no('binary')
   const digest = exactDigest(side.text)
   return digest.sha256 === side.sha256 && digest.sizeBytes === side.sizeBytes
-    ? ({ ok: true, side: { text: side.text, digest } } as const)
+    ? ({ ok: true, side: { text: side.text, digest, ...modeOf(side) } } as const)
     : no('content-hash-mismatch')
 }
+
+const modeOf = ({ mode }: EvidenceSide & { state: 'text' }): Pick<Text, 'executable'> =>
+  mode === '100755' ? { executable: true } : {}

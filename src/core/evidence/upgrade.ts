@@ -5,6 +5,7 @@ import type {
   ChangeEvent,
   ChangeOperation,
   Confidence,
+  ContentState,
   Proof,
   ProvenChange,
 } from '../../contract/change.ts'
@@ -39,8 +40,8 @@ export function upgradeProof({ change, key }: Candidate, proven: Proven): Proven
     confidence: confidenceOf(proven),
     before: before && exactRef(before.digest),
     after: after && exactRef(after.digest),
-    beforeState: before ? exactState(before.digest) : absentState,
-    afterState: after ? exactState(after.digest) : absentState,
+    beforeState: stateOf(before),
+    afterState: stateOf(after),
     linesAdded: lines.added,
     linesRemoved: lines.removed,
     evidenceProof: proven.proof,
@@ -52,6 +53,9 @@ export function upgradeProof({ change, key }: Candidate, proven: Proven): Proven
   return { event, beforeContent: before?.text ?? null, afterContent: after?.text ?? null }
 }
 
+/** The mode is told, so that a file that was deleted can come back with it. */
+const stateOf = (side: Text | null): ContentState =>
+  side ? { ...exactState(side.digest), ...(side.executable && { executable: true }) } : absentState
 const hashOf = (side: Text | null) => side?.digest.sha256 ?? null
 const confidenceOf = ({ proof }: Proven): Confidence =>
   proof === 'toolpart-chain' ? 'exact' : 'high'

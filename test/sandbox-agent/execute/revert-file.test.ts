@@ -30,7 +30,7 @@ beforeEach(() => {
 })
 const at = (path: string) => join(site.workspace, path)
 
-const revert = (path: string, after: string | null, before: string | null) =>
+const revert = (path: string, after: string | null, before: string | null, executable = false) =>
   revertFile(
     site,
     Operation.parse({
@@ -38,6 +38,7 @@ const revert = (path: string, after: string | null, before: string | null) =>
       revert: {
         expect: after === null ? null : hash(after),
         restore: before === null ? null : hash(before),
+        ...(executable && { executable }),
       },
       ...(before !== null && { content: before }),
     }),
@@ -50,6 +51,9 @@ describe('takes back', () => {
     expect(revert('a.sh', 'after\n', 'before ü\n')).toMatchObject({ output: 'Restored' })
     expect(revert('new.txt', 'made\n', null)).toMatchObject({ output: 'Deleted' })
     expect(revert('gone/deep/d.txt', null, '')).toMatchObject({ output: 'Restored' })
+    expect(revert('gone/run.sh', null, 'run\n', true)).toMatchObject({ output: 'Restored' })
+    expect(statSync(at('gone/run.sh')).mode & 0o777).toBe(0o755)
+    expect(statSync(at('gone/deep/d.txt')).mode & 0o777).toBe(0o644)
     expect(readFileSync(at('a.sh'), 'utf8')).toBe('before ü\n')
     expect(statSync(at('a.sh')).mode & 0o777).toBe(0o755)
     expect(existsSync(at('new.txt'))).toBe(false)

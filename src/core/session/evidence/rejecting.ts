@@ -159,10 +159,10 @@ export class Rejecting {
     now: number,
     { caller, runId, reason, review, file, taking }: Plan & Started,
   ): string {
-    const { expect, restore, content, hunks } = taking
+    const { expect, restore, content, executable, hunks } = taking
     const operation = Operation.parse({
       ...{ category: 'edit', operation: 'revert-file', targetPath: file.path },
-      revert: { expect, restore },
+      revert: { expect, restore, ...(executable && { executable }) },
       ...(restore !== null && { content: content ?? '' }),
     })
     const operationId = this.#operations.start(sql, now, askerOf(caller), {

@@ -15,6 +15,8 @@ export interface Taking {
   expect: string | null
   restore: string | null
   content: string | null
+  /** Of a file that comes back where nothing is; one that is there keeps its own. */
+  executable?: boolean
   /** Null: the whole file. */
   hunks: string[] | null
 }
@@ -50,12 +52,15 @@ function takeWhole(file: FileReview, { all, ...taken }: TakenBack, texts: Texts)
   const content = before && (texts.get(before.sha256) ?? null)
   const restore = before?.sha256 ?? null
   if (taken.applied.size === 0)
-    return { expect: after?.sha256 ?? null, restore, content, hunks: null }
+    return { expect: after?.sha256 ?? null, restore, content, ...modeOf(file), hunks: null }
   const now = textsOf(file, texts)
   if (now === null) return manual(file, missing)
   const left = withoutHunks(now.after, hunksIn(file, now), taken.applied)
   return { expect: exactDigest(left).sha256, restore, content, hunks: null }
 }
+
+const modeOf = ({ after, events }: FileReview): Pick<Taking, 'executable'> =>
+  after === null && events.at(-1)?.event.beforeState.executable ? { executable: true } : {}
 
 function takeSome(
   file: FileReview,
