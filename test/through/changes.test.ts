@@ -492,7 +492,7 @@ describe('modes', () => {
     await host().live(120_000)
     await scene.session.meet()
     expect((await scene.changes()).collects).toMatchObject([
-      { state: 'failed', outcome: 'transient-error' },
+      { state: 'failed', outcome: 'transient-error', reason: 'The sandbox is gone' },
     ])
     expect(await scene.backfill()).toMatchObject({
       collects: [],
