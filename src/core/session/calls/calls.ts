@@ -16,7 +16,6 @@ import {
   abandonFencedCalls,
   beginCall,
   failCall,
-  findCallAnswer,
   releaseCall,
   settleCall,
   listCalls,
@@ -36,6 +35,7 @@ import {
   withoutUnfit,
 } from './answers.ts'
 import { Gathering } from './gathering.ts'
+import { KeptAnswers } from './kept-answers.ts'
 import type { Commands } from '../commands/commands.ts'
 import { guardSandboxSession } from '../record/guards.ts'
 import { envFilePath } from '../env/requests.ts'
@@ -44,7 +44,6 @@ import type { SessionRecord } from '../record/record.ts'
 import { orderSnapshot, storeSnapshot } from '../snapshots/rows.ts'
 
 const slowMs = 10_000
-const replayMemory = 16
 
 interface Running {
   tool: GatewayTool
@@ -90,8 +89,7 @@ export class Calls implements RoomOf<CallsApi> {
   readonly #abilities: AbilitiesOfCall
   readonly #gathering: Gathering
   readonly #running = new Map<string, Promise<string>>()
-  /** How many calls in a row were new. */
-  #untilReplayed = 0
+  readonly #answers: KeptAnswers
 
   constructor(
     kernel: SessionKernel,
@@ -106,6 +104,7 @@ export class Calls implements RoomOf<CallsApi> {
     this.#tools = tools
     this.#automation = automation
     this.#gathering = new Gathering(kernel.ports.host.gather)
+    this.#answers = new KeptAnswers(kernel.instance)
   }
 
   async list(caller: Caller, page: Page): Promise<Listed<ToolCall>> {
@@ -129,8 +128,8 @@ export class Calls implements RoomOf<CallsApi> {
         { path: 'args', message: `At most ${maxArgsBytes} bytes` },
       ])
     }
-    const answer = this.#lookFirst(call, sent)
-    if (answer !== null) return { body: answer, replayed: true }
+    const answer = this.#answers.find(call, sent)
+    if (answer !== undefined) return { body: answer, replayed: true }
     const waiting = this.#others()
     if (waiting) await waiting
     // After the wait: the session may have been closed or replaced meanwhile.
@@ -153,7 +152,7 @@ export class Calls implements RoomOf<CallsApi> {
     )
     switch (begin.kind) {
       case 'replay':
-        this.#untilReplayed = 0
+        if (kept === args) this.#answers.keep(call, sent, begin.body)
         return { body: begin.body, replayed: true }
       case 'join':
         return { body: (await this.#running.get(key)) ?? '', replayed: true }
@@ -184,24 +183,16 @@ export class Calls implements RoomOf<CallsApi> {
       // Unless it runs again already.
       .finally(() => this.#running.get(key) === work && this.#running.delete(key))
     this.#running.set(key, work)
-    return { body: await work, replayed: false }
+    const body = await work
+    // A secret that was sent stays nowhere.
+    if (kept === args) this.#answers.keep(call, sent, body)
+    return { body, replayed: false }
   }
 
   /** Until the calls that came with it are here, and the secrets are open. Undefined if there is nothing to wait for. */
   #others(): Promise<void> | undefined {
     const gathered = this.#gathering.join()
     return gathered?.then(() => this.#kernel.openSecrets()) ?? this.#kernel.openSecrets()
-  }
-
-  /**
-   * A replay that is found before anything is written is the cheapest, but most ids are new. So it is looked for first
-   * only while replays have been seen; the begin of a call finds it as well.
-   */
-  #lookFirst({ tool, toolCallId }: ToolCallInput, sent: string): string | null {
-    if (this.#untilReplayed >= replayMemory) return null
-    const answer = findCallAnswer(this.#kernel.ports.sql, tool, toolCallId, sent)
-    this.#untilReplayed = answer === null ? this.#untilReplayed + 1 : 0
-    return answer
   }
 
   readonly written = (tables: Written): void => {

@@ -263,21 +263,6 @@ const reasonOf = ({ response, error }: End): string | null =>
 
 const keyOf = ({ tool, tool_call_id }: CallRow) => ({ tool, toolCallId: tool_call_id })
 
-/** The stored answer for exactly these arguments, found without writing anything. */
-export function findCallAnswer(
-  sql: Sql,
-  tool: string,
-  toolCallId: string,
-  sent: string,
-): string | null {
-  const row = sql.all<Pick<CallRow, 'args' | 'args_hash' | 'response'>>(
-    'select args, args_hash, response from calls where tool = ? and tool_call_id = ?',
-    tool,
-    toolCallId,
-  )[0]
-  return row && isSent(row, sent) ? row.response : null
-}
-
 function loadCall(sql: Sql, tool: string, toolCallId: string): CallRow | undefined {
   return sql.all<CallRow>(
     'select * from calls where tool = ? and tool_call_id = ?',
