@@ -288,31 +288,21 @@ export function describeCalls(sql: Sql, rows: readonly OutboxRow[]): OutboxRow[]
 /** Rows of earlier releases bring their payload themselves. */
 const isNamedCall = (row: OutboxRow) => row.kind === 'call' && isName(row)
 
+/**
+ * SQLite puts them together: to hand over each column of hundreds of rows costs more than all of this. One that runs
+ * again still has the time at which it failed.
+ */
 function payloadsOf(sql: Sql, numbers: string[]): Map<string, string> {
-  const calls = sql.all<CallRow>(
-    'select * from calls where n in (select value from json_each(?))',
+  const calls = sql.all<{ n: number; payload: string }>(
+    `select n, json_object('tool', tool, 'toolCallId', tool_call_id, 'operationId', operation_id,
+       'generation', generation, 'status', state, 'attempts', attempts, 'input', args, 'output', response,
+       'error', error, 'durationMs', completed_at - started_at, 'startedAt', started_at,
+       'completedAt', completed_at) as payload
+     from (select *, iif(state = 'pending', null, settled_at) as completed_at from calls)
+     where n in (select value from json_each(?))`,
     `[${numbers.join(',')}]`,
   )
-  return new Map(calls.map((call) => [String(call.n), JSON.stringify(payloadOf(call))]))
-}
-
-function payloadOf(row: CallRow) {
-  // One that runs again still has the time at which it failed.
-  const settledAt = row.state === 'pending' ? null : row.settled_at
-  return {
-    tool: row.tool,
-    toolCallId: row.tool_call_id,
-    operationId: row.operation_id,
-    generation: row.generation,
-    status: row.state,
-    attempts: row.attempts,
-    input: row.args,
-    output: row.response,
-    error: row.error,
-    durationMs: settledAt === null ? null : settledAt - row.started_at,
-    startedAt: row.started_at,
-    completedAt: settledAt,
-  }
+  return new Map(calls.map(({ n, payload }) => [String(n), payload]))
 }
 
 export function listCalls(
