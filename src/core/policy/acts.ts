@@ -29,28 +29,58 @@ interface Whole {
 }
 
 /** Everything in a request that must be allowed for it to be allowed. */
-export function actSteps(request: PermissionRequest, rules: Rules): Step[] {
-  return wholesOf(request).flatMap((whole) => split(whole, request, rules))
+export function actSteps(
+  request: PermissionRequest,
+  rules: Rules,
+  segmentsOf: ActSegments = readActSegments,
+): Step[] {
+  return wholesOf(request, segmentsOf).flatMap((whole) => split(whole, request, rules))
 }
 
 /** Whatever makes it, or a part of it, risky. */
 export const risksOf = (request: PermissionRequest): Risk[] => [
-  ...new Set(wholesOf(request).flatMap(({ risks }) => risks)),
+  ...new Set(wholesOf(request, readActSegments).flatMap(({ risks }) => risks)),
 ]
 
-function wholesOf(request: PermissionRequest): Whole[] {
+function wholesOf(request: PermissionRequest, segmentsOf: ActSegments): Whole[] {
   const base = baseOf(request)
   if (request.command === null) return [base]
-  const segments = walkScript(request.command, {
+  const wholes = segmentsOf(request, request.command).map((segment) => wholeOf(segment, request))
+  // The parts say what is done, unless there are none, or the caller says that it is more than a command.
+  const plain = request.category === 'shell' || request.category === 'git'
+  return [...wholes, plain && wholes.length > 0 ? { ...base, acts: false } : base]
+}
+
+/** The simple commands of a request's script. */
+export type ActSegments = (request: PermissionRequest, command: string) => readonly Segment[]
+
+const readActSegments: ActSegments = (request, command) =>
+  walkScript(command, {
     cwd: request.cwd ?? request.workspaceRoot,
     home: request.home,
     variables: request.variables,
     isInside: (path) => isInside(path, request),
   })
-  const wholes = segments.map((segment) => wholeOf(segment, request))
-  // The parts say what is done, unless there are none, or the caller says that it is more than a command.
-  const plain = request.category === 'shell' || request.category === 'git'
-  return [...wholes, plain && wholes.length > 0 ? { ...base, acts: false } : base]
+
+const maxKept = 50
+const maxKeptLength = 2000
+
+/**
+ * The same, and keeps the last ones, for one session: an agent sends the same few commands again and again, and reading
+ * one is a fifth of a gate question. Whatever the reading depends on is in the key.
+ */
+export function keepActSegments(): ActSegments {
+  const kept = new Map<string, readonly Segment[]>()
+  return (request, command) => {
+    const { cwd, home, variables, workspaceRoot, sessionPaths } = request
+    const key = JSON.stringify([command, cwd, home, variables, workspaceRoot, sessionPaths])
+    const known = kept.get(key)
+    if (known !== undefined) return known
+    const segments = readActSegments(request, command)
+    if (kept.size >= maxKept) kept.clear()
+    if (key.length <= maxKeptLength) kept.set(key, segments)
+    return segments
+  }
 }
 
 function baseOf(request: PermissionRequest): Whole {

@@ -9,7 +9,7 @@ import type {
 } from '../../contract/permission.ts'
 import type { Policy } from '../../contract/policy.ts'
 import type { GateRules } from '../../contract/session.ts'
-import { actSteps, type Step } from './acts.ts'
+import { type ActSegments, actSteps, type Step } from './acts.ts'
 import { type Act, ruleApprovalTerms, type Rule, rulesOf } from './rules.ts'
 
 /**
@@ -34,7 +34,7 @@ export function evaluatePermission(
 ): PermissionDecision {
   let strictest: Verdict[] = []
   const awaited: PhaseStates = {}
-  for (const step of actSteps(request, rulesOf(policy))) {
+  for (const step of actSteps(request, rulesOf(policy), options.segmentsOf)) {
     const verdict = decideStep(step, request, policy, { ...options, awaited })
     const [known] = strictest
     if (!known || isStricter(verdict.decision, known.decision)) strictest = [verdict]
@@ -82,6 +82,8 @@ export interface EvaluateOptions {
   enclosure?: Enclosure | undefined
   /** What is known of phases. A rule that waits for one that is not ready, or not here, denies. */
   phases?: PhaseStates | undefined
+  /** Default: reads the command anew. */
+  segmentsOf?: ActSegments | undefined
 }
 
 /** With the phases that rules have waited for, so that the decision can be made again. */

@@ -7,6 +7,7 @@ import type {
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import type { Policy } from '../../../contract/policy.ts'
 import type { TargetPermissions } from '../../../contract/eval-target.ts'
+import type { ActSegments } from '../../policy/acts.ts'
 import { ruleApprovalTerms } from '../../policy/rules.ts'
 import { ownToolOperation } from '../../policy/permission-request.ts'
 import { evaluatePermission } from '../../policy/evaluate.ts'
@@ -43,6 +44,7 @@ export interface Case {
   /** Of the session's registered agents. */
   overrides: PermissionRecord['overrides']
   phases: PhaseStates
+  segmentsOf: ActSegments
   /** The host that the sandbox's proxy asks for; null: another question. */
   connectsTo: { host: string; port: number } | null
   repository: { host: string; port: number } | null
@@ -123,8 +125,9 @@ function opencodeAsks(given: Case, before: Judgement | null): Judgement | null {
 
 function policyDecides(given: Case, before: Judgement | null): Judgement {
   if (before) return before
-  const { request, policy, enclosure, overrides, phases } = given
-  const evaluated = evaluatePermission(request, policy, { enclosure, overrides, phases })
+  const { request, policy, enclosure, overrides, phases, segmentsOf } = given
+  const options = { enclosure, overrides, phases, segmentsOf }
+  const evaluated = evaluatePermission(request, policy, options)
   return { by: 'policy', grant: null, ...evaluated }
 }
 

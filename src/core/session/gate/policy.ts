@@ -4,6 +4,7 @@ import type { PermissionRequest, PhaseStates } from '../../../contract/permissio
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
 import type { Policy } from '../../../contract/policy.ts'
 import { toolFileName } from '../../../contract/tools.ts'
+import { keepActSegments } from '../../policy/acts.ts'
 import { ruleApprovalTerms } from '../../policy/rules.ts'
 import { hostOf } from '../../policy/matching/hosts.ts'
 import { withGateRules } from '../../policy/evaluate.ts'
@@ -41,6 +42,7 @@ export class SessionPolicy {
   #terms: AttemptTerms | null | undefined
   #enclosure: { generation: number; level: Enclosure } | undefined
   #contractTools: readonly string[] | undefined
+  readonly #segmentsOf = keepActSegments()
   #turn: AskingTurn | null = null
   #turnState = -1
 
@@ -105,6 +107,7 @@ export class SessionPolicy {
         overrides,
       },
       phases: this.phases(),
+      segmentsOf: this.#segmentsOf,
       refusedByAbility: enforcementRefusal(ability, asked),
       permissions: this.terms()?.permissions ?? null,
       asksItself: question.tool === permissionTool,
