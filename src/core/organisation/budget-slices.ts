@@ -2,6 +2,7 @@ import {
   type Amounts,
   type Budget,
   budgetLimit,
+  type Measure,
   measureNames,
   measures,
   noAmounts,
@@ -42,21 +43,17 @@ export function takeSlice(sql: Sql, claim: BudgetClaim): BudgetAnswer {
     return { granted: amountsOf(before.granted), warnings: [] }
   }
   if (before) settle(sql, before, claim.spent)
-  const scopes = ['', claim.project]
-  const refusal = scopes
-    .map((scope) => budgetSliceRefusal(sql, scope, claim.sessionId))
-    .find(Boolean)
+  const books = ['', claim.project].map((scope) => booksOf(sql, scope, claim.sessionId))
+  const refusal = books.map(refusalIn).find(Boolean)
   if (refusal) return { granted: null, reason: refusal }
   const given = { ...slice }
   for (const measure of ['tokens', 'moneyMicros'] as const)
     given[measure] = Math.max(slice[measure], Math.min(claim.reserved?.[measure] ?? 0, maxReserved))
-  for (const scope of scopes) {
-    const left = leftIn(sql, scope, claim.sessionId)
+  for (const { left } of books)
     for (const measure of measures)
       given[measure] = Math.min(given[measure], left[measure] ?? Infinity)
-  }
   insertSlice(sql, claim, given)
-  return { granted: given, warnings: scopes.flatMap((scope) => warningsIn(sql, scope)) }
+  return { granted: given, warnings: books.flatMap(warningsIn) }
 }
 
 function insertSlice(sql: Sql, claim: BudgetClaim, given: Amounts): void {
@@ -104,13 +101,14 @@ function settleEarlier(sql: Sql, row: SliceRow, number: number, spent: Amounts):
 }
 
 function addUsed(sql: Sql, project: string, spent: Amounts, settled: Amounts): void {
-  for (const scope of new Set(['', project])) {
-    sql.run('insert or ignore into budget_used (project) values (?)', scope)
-    for (const measure of measures) {
-      const more = Math.max(0, spent[measure] - settled[measure])
-      sql.run(`update budget_used set ${measure} = ${measure} + ? where project = ?`, more, scope)
-    }
-  }
+  const more = measures.map((measure) => Math.max(0, spent[measure] - settled[measure]))
+  for (const scope of new Set(['', project]))
+    sql.run(
+      `insert into budget_used (project, ${measures.join(', ')}) values (?, ?, ?, ?, ?)
+       on conflict (project) do update set ${measures.map((one) => `${one} = ${one} + excluded.${one}`).join(', ')}`,
+      scope,
+      ...more,
+    )
 }
 
 const amountsOf = (text: string) => JSON.parse(text) as Amounts
@@ -120,30 +118,38 @@ const highest = (one: Amounts, other: Amounts): Amounts =>
     measures.map((measure) => [measure, Math.max(one[measure], other[measure])]),
   ) as Amounts
 
-/** Not limited: undefined. */
-function leftIn(sql: Sql, scope: string, sessionId: string): Partial<Amounts> {
-  const limits = loadSliceBudgetLimits(sql, scope)
-  const used = loadSliceBudgetUsed(sql, scope)
-  const reserved = loadSliceBudgetReserved(sql, scope, sessionId)
-  return Object.fromEntries(
-    measures.flatMap((measure) => {
-      const limit = budgetLimit(limits, measure)
-      return limit === null ? [] : [[measure, limit - used[measure] - reserved[measure]]]
-    }),
-  )
+/** What a session may still get of one scope. Of what has no limit nothing is counted: that would read every slice. */
+interface Books {
+  scope: string
+  limits: Budget
+  used: Amounts
+  /** Not limited: undefined. */
+  left: Partial<Amounts>
 }
 
-export function budgetSliceRefusal(sql: Sql, scope: string, sessionId: string): string | null {
-  const left = leftIn(sql, scope, sessionId)
+function booksOf(sql: Sql, scope: string, sessionId: string): Books {
+  const limits = loadSliceBudgetLimits(sql, scope)
+  const limited = measures.filter((measure) => budgetLimit(limits, measure) !== null)
+  if (limited.length === 0) return { scope, limits, used: noAmounts, left: {} }
+  const used = loadSliceBudgetUsed(sql, scope)
+  const reserved = loadSliceBudgetReserved(sql, scope, sessionId)
+  const leftOf = (measure: Measure) =>
+    (budgetLimit(limits, measure) ?? 0) - used[measure] - reserved[measure]
+  const left = Object.fromEntries(limited.map((measure) => [measure, leftOf(measure)]))
+  return { scope, limits, used, left }
+}
+
+export const budgetSliceRefusal = (sql: Sql, scope: string, sessionId: string): string | null =>
+  refusalIn(booksOf(sql, scope, sessionId))
+
+function refusalIn({ scope, left }: Books): string | null {
   const measure = measures.find((one) => (left[one] ?? 1) <= 0)
   if (!measure) return null
   const whose = scope === '' ? "The organisation's" : `Project "${scope}"'s`
   return `${whose} budget of ${measureNames[measure].name} is spent`
 }
 
-function warningsIn(sql: Sql, scope: string): { measure: string; used: number; limit: number }[] {
-  const used = loadSliceBudgetUsed(sql, scope)
-  const limits = loadSliceBudgetLimits(sql, scope)
+function warningsIn({ scope, limits, used }: Books): BudgetWarning[] {
   return measures.flatMap((measure) => {
     const limit = budgetLimit(limits, measure)
     const { name, unit } = measureNames[measure]
@@ -151,6 +157,12 @@ function warningsIn(sql: Sql, scope: string): { measure: string; used: number; l
     const owner = scope === '' ? 'organisation' : `project ${scope}`
     return [{ measure: `${name} (${owner})`, used: used[measure] / unit, limit: limit / unit }]
   })
+}
+
+interface BudgetWarning {
+  measure: string
+  used: number
+  limit: number
 }
 
 export function saveSliceBudgetUsed(sql: Sql, scope: string, used: Amounts): void {

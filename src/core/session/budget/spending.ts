@@ -227,6 +227,7 @@ export function tellSpendingWarnings(
   now: number,
   warnings: readonly { measure: string; used: number; limit: number }[],
 ): void {
+  if (warnings.length === 0) return
   const warned = JSON.parse(load(sql).warned) as string[]
   const fresh = warnings.filter(({ measure }) => !warned.includes(measure))
   if (fresh.length === 0) return
