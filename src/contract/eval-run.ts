@@ -182,8 +182,14 @@ export type EvalBaseline = z.infer<typeof EvalBaseline>
 
 export const EvalGate = GateDecision.extend({
   evalRunId: EvalRunId,
+  target: z.string(),
   hash: z.string().nullable().describe('Of the run: what a promotion records'),
   baselineRunId: EvalRunId,
+  differences: z
+    .array(z.string())
+    .describe(
+      'What else than answers differs from the baseline: a promotion needs that it is nothing but its own revision',
+    ),
 })
 export type EvalGate = z.infer<typeof EvalGate>
 

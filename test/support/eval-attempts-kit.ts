@@ -54,6 +54,25 @@ export function attemptsOn(host: () => Host) {
     return Object.assign(session, { turnId: prompt!.body.turnId })
   }
 
+  /** Every attempt of a run that begins them all at once, with the same answer. */
+  const finishAll = async (runId: string, text: string): Promise<void> => {
+    await host().live(100)
+    const sessions = (await attempts(runId)).map(
+      ({ sessionId }) => new HostSession(host(), sessionId),
+    )
+    for (const session of sessions) await session.meet()
+    await host().live(100)
+    const prompts = sessions.map(({ agent }) => agent.commands('prompt')[0]!)
+    for (const [at, { agent }] of sessions.entries()) agent.result(prompts[at]!.id, { sent: true })
+    await host().live(100)
+    for (const [at, { agent }] of sessions.entries()) {
+      const { turnId } = prompts[at]!.body
+      agent.emit('message.text', { ...partOf(turnId), text, reasoning: false })
+      agent.endTurn(turnId, { text })
+    }
+    await host().live(6000)
+  }
+
   const finish = async ({ agent, turnId }: AttemptSession, text = 'hello'): Promise<void> => {
     agent.emit('message.text', { ...partOf(turnId), text, reasoning: false })
     agent.endTurn(turnId, { text })
@@ -62,7 +81,7 @@ export function attemptsOn(host: () => Host) {
 
   const result = async (id: string, n = 0): Promise<Item> => (await attempts(id))[n]!['result']
 
-  return { begin, attempts, events, sessionOf, finish, result }
+  return { begin, attempts, events, sessionOf, finish, finishAll, result }
 }
 
 const caseOf = (own: Item, at: number) => ({

@@ -6,7 +6,7 @@ import { attemptsOn, type Item } from '../support/eval-attempts-kit.ts'
 import { useHost } from '../support/host.ts'
 
 const host = useHost()
-const { begin, finish, sessionOf } = attemptsOn(host)
+const { begin, finish, finishAll, sessionOf } = attemptsOn(host)
 const at = '/v1/evals/promotions'
 const five = [{}, {}, {}, {}, {}]
 /** Guarded projects, one for each test. What is not released yet is tried in "staging". */
@@ -14,24 +14,23 @@ let project = ''
 let made = 0
 beforeEach(() => void (project = `p${++made}`))
 
-/** Recorded answers of the same suite, as the baseline of the project. */
-async function guard(gates: object[], more: object = {}): Promise<Item> {
-  const responses = Object.fromEntries(five.map((_, n) => [`c${n}`, [answer('hello')]]))
-  const target = { name: 'oc', provider: 'replay', responses }
-  const { id } = await run({ target, run: { project } })
-  await host().live(1000)
+/** A run of the same suite with OpenCode as it is, unless `target` says more, as the baseline of the project. */
+async function guard(gates: object[], more: object = {}, asked: Item = {}): Promise<Item> {
+  const { id } = await tryOut(asked, 'hello', { project })
   const rule = { interval: null, minScore: 0.9, minCases: 5 }
   return await host().ok('PUT', '/v1/evals/baselines', { evalRunId: id, rule, gates, ...more })
 }
-const answer = (content: string) => ({ outputMessages: [{ role: 'assistant', content }] })
-
-const run = ({ target, run: more = {} }: Item) =>
-  begin({ cases: five, target: { workers: 5, ...target }, run: { workers: 5, ...more } })
+const run = ({ target, run: more = {}, cases = five }: Item) =>
+  begin({ cases, target: { workers: 20, ...target }, run: { workers: 20, ...more } })
 
 /** A run of the suite in which every attempt answers this. */
-async function tryOut(target: Item, text = 'hello', more: object = {}): Promise<Item> {
-  const { id } = await run({ target, run: { project: 'staging', ...more } })
-  for (const n of five.keys()) await finish(await sessionOf(id, n), text)
+async function tryOut(
+  { cases, ...target }: Item,
+  text = 'hello',
+  more: object = {},
+): Promise<Item> {
+  const { id } = await run({ target, cases, run: { project: 'staging', ...more } })
+  await finishAll(id, text)
   const ended = await host().ok('GET', `/v1/evals/runs/${id}`)
   expect(ended.status).toBe('completed')
   await host().rows('select 1')
@@ -220,6 +219,132 @@ describe('every registry asks the same', () => {
     expect(await promotions()).toMatchObject([{ kind: 'skill', name: 'review' }])
     const back = await post(`/v1/skills/${id}/rollback`, { version: 1, reason: 'r' })
     expect(back.status).toBe(200)
+  })
+})
+
+describe('a run speaks for the revision alone', () => {
+  /** The refusal of an agent that every attempt of a run in "staging" had. */
+  const refusedAgent = async (value: string, target: Item, more: object = {}): Promise<string> => {
+    await host().ok('PUT', '/v1/agents', agent(value, { project: 'staging' }))
+    await tryOut({ agent: 'reviewer', ...target }, 'hello', more)
+    const { status, json } = await put('/v1/agents', agent(value))
+    expect([status, json.error.code]).toEqual([409, 'not_promoted'])
+    return json.error.details[0].message
+  }
+
+  test('[PROM8] with another model, prompt, policy, skill or limit it lets nothing through, and says which', async () => {
+    await guard([{ kind: 'agent' }], {}, { max_retries: 1 })
+    const skill = { project: 'staging', name: 'hints', description: 'H' }
+    const { id } = await host().ok('PUT', '/v1/skills', skill)
+    const source = { kind: 'inline', content: 'The answer is hello' }
+    const version = { source, activate: true, reason: 'r' }
+    await host().ok('POST', `/v1/skills/${id}/versions`, version)
+    const told = await refusedAgent('Be strong', {
+      ...{ model: 'claude-opus-4.6', system_prompt: 'Say hello', skills: ['hints'] },
+      ...{ policy: 'name: open\nrules: []\n', permissions: 'once', timeout_seconds: 900 },
+    })
+    for (const sentence of [
+      '"maxRetries" is not as in the baseline (0 instead of 1)',
+      '"model" is not as in the baseline ("claude-opus-4.6" instead of none)',
+      '"permissions" is not as in the baseline ("once" instead of "reject")',
+      '"policy" is not as in the baseline',
+      '"skills" is not as in the baseline (["hints"] instead of none)',
+      '"systemPrompt" is not as in the baseline;',
+      '"timeoutSeconds" is not as in the baseline (900 instead of 600)',
+      `and the baseline had it not and project "${project}" has it not`,
+    ])
+      expect(told).toContain(sentence)
+    expect(told).toMatch(/^Run evl_\w+ speaks not for this agent alone: /)
+    expect(await promotions()).toEqual([])
+  })
+
+  test('[PROM8] a part of the cases, or more tries of them, is another run', async () => {
+    await guard([{ kind: 'agent' }], { rule: { interval: null, minCases: 5 } })
+    expect(await refusedAgent('Be lucky', {}, { repetitions: 2 })).toContain(
+      'speaks not for this agent alone: "cases" is not as in the baseline. Run the suite',
+    )
+    const six = [...five, {}]
+    await guard([{ kind: 'agent' }], {}, { cases: six })
+    const part = { cases: ['c0', 'c1', 'c2', 'c3', 'c4'] }
+    expect(await refusedAgent('Be choosy', { cases: six }, part)).toContain(
+      '"cases" is not as in the baseline; The score is 1, at least 0.9',
+    )
+    await tryOut({ agent: 'reviewer', cases: six })
+    expect((await put('/v1/agents', agent('Be choosy'))).status).toBe(200)
+  })
+
+  test('[PROM8] the newest run that can be compared counts, also behind newer ones that cannot', async () => {
+    await guard([{ kind: 'agent' }])
+    await host().ok('PUT', '/v1/agents', agent('Be coarse', { project: 'staging' }))
+    const worse = await tryOut({ agent: 'reviewer' }, 'no')
+    const { json } = await put('/v1/agents', agent('Be coarse'))
+    expect(json.error.details[0].message).toContain(`Run ${worse.id} is worse`)
+    expect(await refusedAgent('Be coarse', { model: 'claude-opus-4.6' })).toContain(
+      `Run ${worse.id} is worse`,
+    )
+    const { id } = await tryOut({ agent: 'reviewer' })
+    await tryOut({ agent: 'reviewer', system_prompt: 'Say hello' })
+    expect((await put('/v1/agents', agent('Be coarse'))).status).toBe(200)
+    expect(await promotions()).toMatchObject([{ evalRunId: id, state: 'passed' }])
+  })
+
+  test('[PROM8] what an agent names comes with it if its project has the same revision', async () => {
+    await guard([{ kind: 'agent' }])
+    const naming = { skills: [{ name: 'hints' }], model: 'claude-opus-4.6' }
+    const skillIn = async (place: string, content: string) => {
+      const skill = { project: place, name: 'hints', description: 'H' }
+      const { id } = await host().ok('PUT', '/v1/skills', skill)
+      const version = { source: { kind: 'inline', content }, activate: true, reason: 'r' }
+      await host().ok('POST', `/v1/skills/${id}/versions`, version)
+    }
+    await skillIn('staging', `The answer of ${project} is hello`)
+    await host().ok('PUT', '/v1/agents', agent('Look', { project: 'staging', ...naming }))
+    await tryOut({ agent: 'reviewer' })
+    const refused = await put('/v1/agents', agent('Look', naming))
+    expect(refused.json.error.details[0].message).toMatch(
+      /It had the skill "hints" \([0-9a-f]{64}\), and the baseline had it not and project "p\d+" has it not/,
+    )
+    await skillIn(project, 'Think')
+    expect((await put('/v1/agents', agent('Look', naming))).status).toBe(409)
+    await skillIn(project, `The answer of ${project} is hello`)
+    expect((await put('/v1/agents', agent('Look', naming))).status).toBe(200)
+  })
+
+  test('[PROM8] without the run of the baseline nobody can say what differs', async () => {
+    const { evalRunId } = await guard([{ kind: 'agent' }])
+    await host().ok('DELETE', `/v1/evals/runs/${evalRunId}`)
+    await host().live(2000)
+    expect(await refusedAgent('Be alone', {})).toContain(
+      'The run of the baseline is not there any more: nobody can say what differs',
+    )
+  })
+
+  test('[PROM8] [EVR24] the gate of a run says what differs, and an override has it on record', async () => {
+    await guard([{ kind: 'agent' }])
+    const told = await refusedAgent('Be bold', { permissions: 'once' })
+    const id = /evl_\w+/.exec(told)![0]
+    const same = await tryOut({ permissions: 'once' }, 'hello', { project })
+    const gate = await host().ok('GET', `/v1/evals/runs/${same.id}/gate`)
+    const sentence = '"permissions" is not as in the baseline ("once" instead of "reject")'
+    expect(gate).toMatchObject({ outcome: 'pass', target: 'oc', differences: [sentence] })
+    const { json } = await put('/v1/agents', agent('Be bold'))
+    const sha256 = /\(([0-9a-f]{64})\)/.exec(json.error.message)![1]!
+    const revision = { project, dataset: 'd', kind: 'agent', name: 'reviewer', sha256 }
+    const asked = await host().ok('POST', at, { ...revision, reason: 'It has to be once' })
+    expect(asked).toMatchObject({ state: 'asked', evalRunId: id })
+    expect(asked.reasons[0]).toBe(sentence)
+    const word = { resolution: 'approved', sha256, reason: 'Seen' }
+    const approver = await host().newApprover(`anna-${project}`)
+    await host().ok('POST', `${at}/${asked.id}/resolve`, word, approver)
+    expect((await put('/v1/agents', agent('Be bold'))).status).toBe(200)
+    expect(await promotions()).toMatchObject([
+      {
+        state: 'overridden',
+        askReason: 'It has to be once',
+        resolveReason: 'Seen',
+        reasons: asked.reasons,
+      },
+    ])
   })
 })
 

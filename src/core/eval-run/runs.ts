@@ -5,11 +5,13 @@ import { setDeadline } from '../actor/deadlines.ts'
 import type { RoomOf } from '../actor/room.ts'
 import { Waiters } from '../actor/waiters.ts'
 import type { Written } from '../actor/writes.ts'
+import type { TargetConditions } from '../evals/compare/conditions.ts'
 import { maySeePlace } from '../registry/place.ts'
 import type { Caller, Listed, Page } from '../session/record/caller.ts'
 import { countEvalAttempts, listEvalAttempts } from './record/attempts.ts'
 import { endEvalRun, projectEvalRun, stopEvalRun } from './attempts/run-end.ts'
 import { lastEvalEventSeq, listEvalEvents, tellEvalEvent } from './record/events.ts'
+import { targetConditions } from './record/conditions.ts'
 import type { EvalRunKernel } from './record/kernel.ts'
 import {
   insertEvalRunRecord,
@@ -26,6 +28,8 @@ export interface EvalRunsApi {
   attempts(caller: Caller, page: Page): Promise<Listed<EvalAttempt>>
   /** Which cases were planned for which target, in their order. */
   planned(caller: Caller): Promise<PlannedCase[]>
+  /** What the results of a target depend on, beside its answers. Null: the run has no such target. */
+  conditions(caller: Caller, target: string): Promise<TargetConditions | null>
   /** What follows number `after`; if nothing does, as soon as something does, or after `waitMs`. */
   events(caller: Caller, after: number, limit: number, waitMs: number): Promise<EvalEvent[]>
   cancel(caller: Caller, reason: string): Promise<EvalRun>
@@ -87,6 +91,11 @@ export class Runs implements RoomOf<EvalRunsApi> {
          from attempts group by case_id, target order by min(n)`,
       )
       .map((row) => ({ ...row, required: row.required === 1 }))
+  }
+
+  async conditions(caller: Caller, target: string): Promise<TargetConditions | null> {
+    ownEvalRun(this.#kernel, caller)
+    return targetConditions(this.#kernel.ports.sql, target)
   }
 
   events(caller: Caller, after: number, limit: number, waitMs: number): Promise<EvalEvent[]> {

@@ -1,7 +1,7 @@
 import { canonicalJson } from '../../contract/canonical.ts'
 import { AppError, errorCodeOf } from '../../contract/error.ts'
-import type { RegistryRevision } from '../../contract/promotion.ts'
 import type { Session, SessionCreate } from '../../contract/session.ts'
+import type { BegunAttempt } from '../eval-run/record/ports.ts'
 import type { OrganisationApi } from '../organisation/organisation.ts'
 import type { Crypto, Db } from '../ports.ts'
 import { maySeePlace } from '../registry/place.ts'
@@ -73,8 +73,17 @@ export const attemptSessions =
     input: SessionCreate,
     terms: AttemptTerms,
     key: string,
-  ): Promise<{ id: string; tried: RegistryRevision[] }> => {
-    const { id, project, pins } = await createSession(ports, caller, input, key, terms)
+  ): Promise<BegunAttempt> => {
+    const session = await createSession(ports, caller, input, key, terms)
+    const { id, project, pins, model, reasoningEffort } = session
     const { organisationId } = caller
-    return { id, tried: await pinnedRevisions(ports.db(), { organisationId, project }, pins) }
+    const memories = pins.filter(({ kind }) => kind === 'memory')
+    return {
+      id,
+      tried: await pinnedRevisions(ports.db(), { organisationId, project }, pins),
+      began: {
+        model: reasoningEffort === null ? model : `${model} (${reasoningEffort})`,
+        memories: memories.map(({ sha256 }) => sha256),
+      },
+    }
   }

@@ -7,7 +7,7 @@ import {
   findGuardBaselines,
   noEvalBaseline,
 } from '../registry/evals/eval-baselines.ts'
-import { findRunThatTried } from '../registry/evals/eval-runs.ts'
+import { findRunsThatTried } from '../registry/evals/eval-runs.ts'
 import { mustMayUsePlace } from '../registry/place.ts'
 import {
   askPromotion,
@@ -16,7 +16,14 @@ import {
   recordPassedPromotion,
 } from '../registry/evals/promotions.ts'
 import type { Caller } from '../session/record/caller.ts'
-import { decideEvalGate, type EvalRunOf } from './decide-eval-gate.ts'
+import { countingRevisionHash } from './counting-revision.ts'
+import {
+  broughtSentence,
+  decideEvalGate,
+  type EvalRunOf,
+  findDifferences,
+  unlessGone,
+} from './decide-eval-gate.ts'
 
 export interface PromotionPorts {
   db(): Db
@@ -35,7 +42,8 @@ export interface Released extends RegistryRevision {
 /**
  * Every verb that releases a revision asks this first. If nothing guards the row, or the revision counts already, it may.
  * Else each suite that guards it needs a promotion: one that people gave, or one that is recorded now because the newest
- * run that tried exactly this revision passes the rule. Otherwise it is refused, with what is missing for each suite.
+ * run that tried exactly this revision, and nothing else that the baseline had not, passes the rule. Otherwise it is
+ * refused, with what is missing for each suite.
  */
 export async function mustBePromoted(
   ports: PromotionPorts,
@@ -65,7 +73,8 @@ export async function mustBePromoted(
 }
 
 interface Decided {
-  outcome: 'pass' | 'fail' | 'inconclusive'
+  /** other: whatever its score is, it is not the revision's alone. */
+  outcome: 'pass' | 'fail' | 'inconclusive' | 'other'
   reasons: string[]
   /** Null: nobody has tried the revision. */
   run: Passed | null
@@ -77,13 +86,39 @@ async function decide(
   guard: EvalBaseline,
   revision: RegistryRevision,
 ): Promise<Decided> {
-  const tried = await findRunThatTried(ports.db(), caller, guard, revision)
-  if (tried === null) {
-    const reasons = [`There is no completed run of the suite with ${revision.sha256}`]
-    return { outcome: 'inconclusive', reasons, run: null }
+  const runs = await findRunsThatTried(ports.db(), caller, guard, revision)
+  let newest: Decided | null = null
+  for (const tried of runs) {
+    const differences = await differencesBeside(ports, caller, guard, tried, revision)
+    // The run that counts is the newest one that can be compared; if there is none, people see the newest of all.
+    if (differences.length > 0 && newest !== null) continue
+    const gate = await decideEvalGate(ports.evalRunOf, caller, guard, tried).catch(unlessGone)
+    if (gate === null) continue
+    const reasons = [...differences, ...gate.reasons]
+    const decided = { reasons, run: { ...tried, runHash: gate.hash, reasons } }
+    if (differences.length === 0) return { outcome: gate.outcome, ...decided }
+    newest = { outcome: 'other', ...decided }
   }
-  const { outcome, reasons, hash } = await decideEvalGate(ports.evalRunOf, caller, guard, tried)
-  return { outcome, reasons, run: { ...tried, runHash: hash, reasons } }
+  const reasons = [`There is no completed run of the suite with ${revision.sha256}`]
+  return newest ?? { outcome: 'inconclusive', reasons, run: null }
+}
+
+/** In what else than the revision the run differs from the baseline. What its project has anyway may come with it. */
+async function differencesBeside(
+  ports: PromotionPorts,
+  caller: Caller,
+  guard: EvalBaseline,
+  tried: { evalRunId: string; target: string },
+  revision: RegistryRevision,
+): Promise<string[]> {
+  const { evalRunOf } = ports
+  const found = await findDifferences(evalRunOf, caller, guard, tried, revision)
+  const place = { organisationId: caller.organisationId, project: guard.project }
+  const unknown: string[] = []
+  for (const one of found.brought)
+    if ((await countingRevisionHash(ports.db(), place, one)) !== one.sha256)
+      unknown.push(`${broughtSentence(one)} and project "${guard.project}" has it not`)
+  return [...found.differences, ...unknown]
 }
 
 const refusalOf = (
@@ -95,7 +130,9 @@ const refusalOf = (
   message:
     run === null
       ? `${reasons.join('; ')}: run it with this ${kind}, in a project that does not guard it, and try again; or ask for an override of ${sha256} with POST /v1/evals/promotions`
-      : `Run ${run.evalRunId} is ${outcome === 'fail' ? 'worse' : outcome}: ${reasons.join('; ')}`,
+      : outcome === 'other'
+        ? `Run ${run.evalRunId} speaks not for this ${kind} alone: ${reasons.join('; ')}. Run the suite as the baseline was run, or ask for an override of ${sha256} with POST /v1/evals/promotions`
+        : `Run ${run.evalRunId} is ${outcome === 'fail' ? 'worse' : outcome}: ${reasons.join('; ')}`,
 })
 
 /** Asks people to release a revision although its suite does not let it. */

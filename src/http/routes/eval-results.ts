@@ -11,7 +11,7 @@ import {
 } from '../../core/registry/evals/eval-baselines.ts'
 import { mustMayUsePlace } from '../../core/registry/place.ts'
 import type { Caller } from '../../core/session/record/caller.ts'
-import { decideEvalGate } from '../../core/verbs/decide-eval-gate.ts'
+import { viewEvalGate } from '../../core/verbs/decide-eval-gate.ts'
 import { loadEvalSides, evalSideOf } from '../../core/verbs/eval-sides.ts'
 import type { AppDeps } from '../kit/deps.ts'
 import { evalRunOf, evalRunsOf } from '../kit/evals/eval-run-of.ts'
@@ -131,7 +131,7 @@ export const evalResultRoutes = [
       const found = await findEvalBaseline(deps.db(), caller.organisationId, project, dataset)
       if (!found) throw noEvalBaseline(project, dataset)
       const evalRun = (id: string) => evalRunOf(deps, id)
-      return await decideEvalGate(evalRun, caller, found, { evalRunId, target: query.target })
+      return await viewEvalGate(evalRun, caller, found, { evalRunId, target: query.target })
     },
   }),
 ]

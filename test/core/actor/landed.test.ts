@@ -64,7 +64,7 @@ const landed = {
   ],
   ledger: ['0e9dc42433ae1cd0', '886718665c8d2d7f'],
   wakes: ['10de1c61188f571a'],
-  evalRun: ['090e339f3b91fbfd', 'b9efcd1aac1c239a'],
+  evalRun: ['090e339f3b91fbfd', 'b9efcd1aac1c239a', 'af0e2cb4cc6f4fea'],
 }
 const ladders: Record<keyof typeof landed, readonly Rung[]> = {
   session: sessionLadder,

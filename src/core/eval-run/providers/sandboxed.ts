@@ -45,12 +45,13 @@ export class AttemptSandbox {
     const terms = termsOf(given)
     const input = SessionCreate.parse(sessionOf(given))
     const key = keyOf(given, 'session')
-    const { id, tried } = await this.#kernel.ports.beginSession(run.caller, input, terms, key)
+    const { beginSession } = this.#kernel.ports
+    const { id, tried, began } = await beginSession(run.caller, input, terms, key)
     const all = [...tried, ...triedPolicy(given)]
     const isOver = this.#kernel.commit((sql, now) => {
       sql.run(
-        'update attempts set session_id = ?, tried = ? where n = ?',
-        ...[id, JSON.stringify(all), attempt.n],
+        'update attempts set session_id = ?, tried = ?, began = ? where n = ?',
+        ...[id, JSON.stringify(all), JSON.stringify(began), attempt.n],
       )
       const current = loadEvalAttempt(sql, attempt.n)
       const isDone = current.state === 'done'

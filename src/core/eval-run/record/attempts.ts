@@ -29,6 +29,7 @@ export interface AttemptRow {
   error: string | null
   result: string | null
   tried: string | null
+  began: string | null
 }
 
 export function loadEvalAttempt(sql: Sql, n: number): AttemptRow {
@@ -134,10 +135,14 @@ const triedIn = ({ tried }: Pick<AttemptRow, 'tried'>): RegistryRevision[] =>
 export const attemptResponse = ({ response }: AttemptRow): ProviderResponse | null =>
   response === null ? null : (JSON.parse(response) as ProviderResponse)
 
-/** By the ids of requests. */
-export type Findings = Record<string, EvaluatorAnswer>
+/** By the ids of requests: names that users chose, such as "__proto__". */
+export type Findings = Map<string, EvaluatorAnswer>
 export const attemptFindings = ({ findings }: AttemptRow): Findings =>
-  findings === null ? {} : (JSON.parse(findings) as Findings)
+  new Map(
+    Object.entries(
+      findings === null ? {} : (JSON.parse(findings) as Record<string, EvaluatorAnswer>),
+    ),
+  )
 
 /** What every event about an attempt says of it. */
 export const attemptSubject = ({ n, case_id, target, repetition }: AttemptRow) => ({

@@ -12,6 +12,20 @@ export type RunCaller = Pick<
   'organisationId' | 'keyId' | 'memberId' | 'owner' | 'scopes' | 'limits'
 >
 
+/** The session of an attempt, with what it took from registries and elsewhere when it began. */
+export interface BegunAttempt {
+  id: string
+  tried: RegistryRevision[]
+  began: AttemptBeginning
+}
+
+/** What its results depend on and no revision of a registry says. */
+export interface AttemptBeginning {
+  model: string
+  /** Hashes of what it was given to remember. */
+  memories: string[]
+}
+
 /** What the shell around a run does for it. */
 export interface EvalRunHost {
   arm(at: number | null): void
@@ -39,7 +53,7 @@ export interface EvalRunPorts {
     input: SessionCreate,
     terms: AttemptTerms,
     key: string,
-  ): Promise<{ id: string; tried: RegistryRevision[] }>
+  ): Promise<BegunAttempt>
   askModel: AskModel
   config: { publicUrl: string; retentionMs: number }
   log: Log

@@ -41,24 +41,26 @@ export async function listEvalRuns(
   return rows.map((row) => ({ ...row, targets: JSON.parse(row.targets) as string[] }))
 }
 
+/** So many are looked at, newest first. */
+const maxTriedRuns = 20
+
 /**
- * The newest completed run of this suite, one of whose targets had the revision in every attempt. In any project, since
+ * The newest completed runs of this suite, with each target that had the revision in every attempt. In any project, since
  * another one is where what is not released yet can be tried.
  */
-export async function findRunThatTried(
+export async function findRunsThatTried(
   db: Db,
   caller: ListCaller,
   { dataset, digest }: { dataset: string; digest: string },
   { kind, sha256 }: Pick<RegistryRevision, 'kind' | 'sha256'>,
-): Promise<{ evalRunId: string; target: string } | null> {
+): Promise<{ evalRunId: string; target: string }[]> {
   const { projects, member } = limitValues(caller)
-  const [row] = await db.all<{ evalRunId: string; target: string }>(
+  return await db.all<{ evalRunId: string; target: string }>(
     `select eval_runs.id as evalRunId, one.value ->> '$.target' as target from eval_runs, json_each(tried) as one
      where organisation_id = ?1 and dataset = ?2 and digest = ?3 and status = 'completed'
        and one.value ->> '$.kind' = ?4 and one.value ->> '$.sha256' = ?5
        and (?6 is null or project in (select value from json_each(?6))) and (?7 is null or member_id = ?7)
-     order by created_at desc, eval_runs.id desc, target limit 1`,
-    ...[caller.organisationId, dataset, digest, kind, sha256, projects, member],
+     order by created_at desc, eval_runs.id desc, target limit ?8`,
+    ...[caller.organisationId, dataset, digest, kind, sha256, projects, member, maxTriedRuns],
   )
-  return row ?? null
 }

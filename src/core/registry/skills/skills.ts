@@ -71,6 +71,22 @@ export async function findSkillOf(
   return row ?? null
 }
 
+/** Of the version that counts today of the project's skill of this name. Null: there is none. */
+export async function findCurrentSkillHash(
+  db: Db,
+  { organisationId, project }: { organisationId: string; project: string },
+  name: string,
+): Promise<string | null> {
+  const [row] = await db.all<{ sha256: string }>(
+    `select v.sha256 from skills as s join skill_versions as v on v.skill_id = s.id and v.version = s.current_version
+     where s.organisation_id = ? and s.project = ? and s.member_id = '' and s.name = ?`,
+    organisationId,
+    project,
+    name,
+  )
+  return row?.sha256 ?? null
+}
+
 /** Of a skill that was loaded for its caller. */
 export async function findSkillVersion(
   db: Db,
