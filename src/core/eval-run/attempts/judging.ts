@@ -32,15 +32,15 @@ export class Judging {
     const findings = attemptFindings(attempt)
     const provider = this.#providers.of(target)
     for (const request of scoreRequests({ case: evalCase, response })) {
-      if (Object.hasOwn(findings, request.id)) continue
+      if (findings.has(request.id)) continue
       const found = await this.#find(given, request)
       if (found === 'later') return this.#lookAgain(attempt.n)
       const root = (await provider.workspace?.(given)) ?? ''
-      findings[request.id] = responseWithoutRoot(found, root)
+      findings.set(request.id, responseWithoutRoot(found, root))
       this.#kernel.commit((sql) =>
         sql.run(
           `update attempts set findings = ? where n = ? and state = 'judging'`,
-          JSON.stringify(findings),
+          JSON.stringify(Object.fromEntries(findings)),
           attempt.n,
         ),
       )
@@ -49,7 +49,8 @@ export class Judging {
     this.#kernel.commit((sql, now) => {
       clearDeadline(sql, `attempt:${attempt.n}`)
       const row = loadEvalAttempt(sql, attempt.n)
-      const result = scoredResultRow(endedEvalAttempt(sql, now, row), response, findings)
+      const answers = Object.fromEntries(findings)
+      const result = scoredResultRow(endedEvalAttempt(sql, now, row), response, answers)
       endEvalAttempt(sql, now, row, result, spent)
     })
   }
