@@ -83,11 +83,18 @@ describe('a case of a run', () => {
     )
     expect(await refOf()).toBe(commit)
     expect(await refOf({ commit: 'e'.repeat(40) })).toBe('e'.repeat(40))
+    const before = expect.stringContaining('what earlier runs changed')
+    expect((await host().ok('POST', at, { runId })).notes).not.toContainEqual(before)
     // A sandbox that goes on with the session's files does not tell it again.
     const next = await scene.session.prompt()
     agent.endTurn(next.id, { diff, patch: { ...patch, tree: 'f'.repeat(40) } })
     await host().live()
     expect(await refOf()).toBe(commit)
+    const second = await host().ok('POST', at, { runId: next.runId })
+    expect([second.notes, (await read(second)).workspace.repository.ref]).toEqual([
+      expect.arrayContaining([before]),
+      commit,
+    ])
     const last = await scene.session.prompt()
     agent.endTurn(last.id, {
       diff: { ...diff, base: other, commit: other },

@@ -136,6 +136,10 @@ function workspaceOf(parts: CaseParts, room: Room, notes: string[]): Record<stri
       )
   } else if (configurationId !== null) workspace['configuration'] = configurationId
   if (repository !== null && history.isFirst) return workspace
+  if (!history.isFirst)
+    notes.push(
+      'The session had worked before: what earlier runs changed and this one did not is not in the case, add it to files',
+    )
   const before: Record<string, string> = {}
   for (const { path, before: link } of files) {
     if (link === null) continue
