@@ -374,6 +374,11 @@ describe('an override', () => {
     expect((await resolve(asked.id, asked.sha256, host().key)).status).toBe(403)
     const writer = await host().newKey('write')
     expect((await resolve(asked.id, asked.sha256, writer)).status).toBe(403)
+    // Nor by a member that the asker has just made.
+    const made = { name: 'second', owner: `second-${project}`, scopes: ['approve'] }
+    await host().ok('PUT', '/v1/settings', { newKeysCount: false })
+    const second = (await host().ok('POST', '/v1/keys', made)).secret
+    expect((await resolve(asked.id, asked.sha256, second)).status).toBe(403)
     const approver = await host().newApprover(`anna-${project}`)
     expect((await resolve(asked.id, 'f'.repeat(64), approver)).json.error.code).toBe('wrong_state')
     const { json: done } = await resolve(asked.id, asked.sha256, approver)
