@@ -2,6 +2,7 @@ import { AppError } from '../../contract/error.ts'
 import { type EvalRunCreate, maxEvalAttempts } from '../../contract/eval-run.ts'
 import type { EvalCase, EvalChecked, EvalProblem, EvalSuite } from '../../contract/eval-suite.ts'
 import type { Target } from '../../contract/eval-target.ts'
+import { evaluatorJudges } from '../evals/evaluators/judges.ts'
 import type { NewEvalRun } from './record/record.ts'
 
 type Asked = Pick<EvalRunCreate, 'runTargets' | 'cases' | 'repetitions'>
@@ -35,7 +36,8 @@ function chooseTargets(
   { runTargets }: Asked,
 ): Target[] {
   const own = suite.target === undefined ? undefined : [suite.target]
-  const judges = new Set(targets.map(({ judgeTarget }) => judgeTarget))
+  const named = suite.cases.flatMap(({ evaluators }) => evaluators.flatMap(evaluatorJudges))
+  const judges = new Set([...targets.flatMap(({ judgeTarget }) => judgeTarget ?? []), ...named])
   const others = targets.map(({ name }) => name).filter((name) => !judges.has(name))
   const names = runTargets ?? own ?? others
   return [...new Set(names)].map((name) => {

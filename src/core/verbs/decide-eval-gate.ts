@@ -20,11 +20,11 @@ export async function viewEvalGate(
 ): Promise<EvalGate> {
   const gate = await decideEvalGate(evalRun, caller, found, { evalRunId, target })
   const compared = { evalRunId, target: gate.target }
-  const { differences, brought } = await findDifferences(evalRun, caller, found, compared, null)
-  return { ...gate, differences: [...differences, ...brought.map(broughtSentence)] }
+  const { differences, brought } = await evalGateDifferences(evalRun, caller, found, compared, null)
+  return { ...gate, differences: [...differences, ...brought.map(evalGateSentence)] }
 }
 
-export const broughtSentence = ({ kind, name, sha256 }: RegistryRevision): string =>
+export const evalGateSentence = ({ kind, name, sha256 }: RegistryRevision): string =>
   `It had the ${kind} "${name}" (${sha256}), and the baseline had it not`
 
 type Baseline = Pick<EvalBaseline, 'evalRunId' | 'target' | 'rule'>
@@ -38,7 +38,7 @@ export async function decideEvalGate(
 ): Promise<Omit<EvalGate, 'differences'>> {
   const { run, sides } = await loadEvalSides(await evalRun(candidate.evalRunId), caller)
   // A baseline whose run was deleted has nothing to compare with.
-  const before = await loadSides(evalRun, caller, found.evalRunId).catch(unlessGone)
+  const before = await loadSides(evalRun, caller, found.evalRunId).catch(unlessEvalGone)
   const baseline = before && evalSideOf(before.sides, found.target)
   const side = evalSideOf(sides, candidate.target)
   const decided = decidePromotion(found.rule, side, baseline)
@@ -51,7 +51,7 @@ export async function decideEvalGate(
 }
 
 /** What else than answers differs from the baseline; with `promoted` beside that revision. */
-export async function findDifferences(
+export async function evalGateDifferences(
   evalRun: EvalRunOf,
   caller: Caller,
   found: Pick<Baseline, 'evalRunId' | 'target'>,
@@ -59,7 +59,7 @@ export async function findDifferences(
   promoted: RegistryRevision | null,
 ): Promise<ConditionDifferences> {
   const load = async (id: string, target: string) =>
-    (await evalRun(id)).runs.conditions(caller, target).catch(unlessGone)
+    (await evalRun(id)).runs.conditions(caller, target).catch(unlessEvalGone)
   const before = await load(found.evalRunId, found.target)
   const after = await load(candidate.evalRunId, candidate.target)
   if (before === null || after === null) {
@@ -73,7 +73,7 @@ export async function findDifferences(
 const loadSides = async (evalRun: EvalRunOf, caller: Caller, id: string) =>
   loadEvalSides(await evalRun(id), caller)
 
-export function unlessGone(error: unknown): null {
+export function unlessEvalGone(error: unknown): null {
   if (errorCodeOf(error) !== 'not_found') throw error
   return null
 }

@@ -18,11 +18,11 @@ import {
 import type { Caller } from '../session/record/caller.ts'
 import { countingRevisionHash } from './counting-revision.ts'
 import {
-  broughtSentence,
+  evalGateSentence,
   decideEvalGate,
   type EvalRunOf,
-  findDifferences,
-  unlessGone,
+  evalGateDifferences,
+  unlessEvalGone,
 } from './decide-eval-gate.ts'
 
 export interface PromotionPorts {
@@ -92,7 +92,7 @@ async function decide(
     const differences = await differencesBeside(ports, caller, guard, tried, revision)
     // The run that counts is the newest one that can be compared; if there is none, people see the newest of all.
     if (differences.length > 0 && newest !== null) continue
-    const gate = await decideEvalGate(ports.evalRunOf, caller, guard, tried).catch(unlessGone)
+    const gate = await decideEvalGate(ports.evalRunOf, caller, guard, tried).catch(unlessEvalGone)
     if (gate === null) continue
     const reasons = [...differences, ...gate.reasons]
     const decided = { reasons, run: { ...tried, runHash: gate.hash, reasons } }
@@ -112,12 +112,12 @@ async function differencesBeside(
   revision: RegistryRevision,
 ): Promise<string[]> {
   const { evalRunOf } = ports
-  const found = await findDifferences(evalRunOf, caller, guard, tried, revision)
+  const found = await evalGateDifferences(evalRunOf, caller, guard, tried, revision)
   const place = { organisationId: caller.organisationId, project: guard.project }
   const unknown: string[] = []
   for (const one of found.brought)
     if ((await countingRevisionHash(ports.db(), place, one)) !== one.sha256)
-      unknown.push(`${broughtSentence(one)} and project "${guard.project}" has it not`)
+      unknown.push(`${evalGateSentence(one)} and project "${guard.project}" has it not`)
   return [...found.differences, ...unknown]
 }
 

@@ -7,7 +7,7 @@ const judgedBy = (...evaluators: object[]) => evalCase('a', { execution: { evalu
 /** An attempt that has answered, before it is judged. */
 async function answered(evaluators: object[], more: object = {}, targets: object[] = [oc]) {
   const world = new EvalWorld()
-  await world.create([{ ...judgedBy(...evaluators), ...more }], targets, { runTargets: ['oc'] })
+  await world.create([{ ...judgedBy(...evaluators), ...more }], targets)
   await world.live(100)
   const session = world.sessions[0]!
   session.answer('hello')

@@ -46,6 +46,11 @@ test('[EVR1] the targets that are named, else that of the file, else all that do
   expect(plan({}, { targets }).runTargets).toEqual(['r', 's'])
   expect(plan({}, { targets, file: { execution: { target: 's' } } }).runTargets).toEqual(['s'])
   expect(plan({ runTargets: ['judge'] }, { targets }).runTargets).toEqual(['judge'])
+  const parts = [{ type: 'llm_judge', target: 'judge' }]
+  for (const evaluators of [parts, [{ type: 'composite', evaluators: parts }]]) {
+    const cases = [evalCase('a', { execution: { evaluators } })]
+    expect(plan({}, { cases, targets: [replay('r'), model] }).runTargets).toEqual(['r'])
+  }
   expect(plan({}, { targets }).targets.map(({ name }) => name)).toEqual(['r', 's', 'judge'])
 })
 

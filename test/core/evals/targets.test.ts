@@ -184,7 +184,7 @@ describe('[EVAL28] a targets file', () => {
         {
           path: 's.yaml',
           content:
-            'execution: { target: b }\nevalcases:\n  - { id: x, outcome: o, input: i, execution: { target: c }, evaluators: [{ type: llm_judge, target: d }] }',
+            'execution: { target: b }\nevalcases:\n  - { id: x, outcome: o, input: i, execution: { target: c }, evaluators: [{ type: llm_judge, target: d }, { name: all, type: composite, evaluators: [{ type: rubric, rubrics: [r], target: e }] }] }',
         },
       ],
       suite: 's.yaml',
@@ -195,6 +195,7 @@ describe('[EVAL28] a targets file', () => {
       'The file names the target "b", which there is not',
       'The case "x" names the target "c", which there is not',
       'The evaluator "llm_judge" of the case "x" names the target "d", which there is not',
+      'The evaluator "all" of the case "x" names the target "e", which there is not',
     ])
   })
 })

@@ -1,5 +1,4 @@
 import { canonicalJson } from '../../../contract/canonical.ts'
-import type { EvaluatorConfig } from '../../../contract/eval-evaluator.ts'
 import type { EvalCase } from '../../../contract/eval-suite.ts'
 import type { RegistryRevision } from '../../../contract/promotion.ts'
 import {
@@ -9,6 +8,7 @@ import {
   sessionModelSetting,
   type TargetConditions,
 } from '../../evals/compare/conditions.ts'
+import { evaluatorJudges } from '../../evals/evaluators/judges.ts'
 import type { Sql } from '../../ports.ts'
 import type { AttemptBeginning } from './ports.ts'
 import { loadRecordedEvalTarget } from './record.ts'
@@ -47,7 +47,7 @@ function judgeSettings(
     name,
   )
   const named = bodies.flatMap(({ body }) =>
-    (JSON.parse(body) as EvalCase).evaluators.flatMap(judgesNamedBy),
+    (JSON.parse(body) as EvalCase).evaluators.flatMap(evaluatorJudges),
   )
   const settings = (judge: string) => {
     const found = loadRecordedEvalTarget(sql, judge)
@@ -57,12 +57,6 @@ function judgeSettings(
     ...(judgeTarget === undefined ? [] : [['judge', settings(judgeTarget)]]),
     ...[...new Set(named)].map((judge) => [`judge "${judge}"`, settings(judge)]),
   ])
-}
-
-function judgesNamedBy(evaluator: EvaluatorConfig): string[] {
-  if (evaluator.type === 'composite') return evaluator.evaluators.flatMap(judgesNamedBy)
-  if (evaluator.type !== 'llm_judge' && evaluator.type !== 'rubric') return []
-  return evaluator.target === undefined ? [] : [evaluator.target]
 }
 
 /** Absent: no session has begun, or before runs told it. */

@@ -5,6 +5,7 @@ import type {
   EvalSuite,
 } from '../../../contract/eval-suite.ts'
 import type { Target } from '../../../contract/eval-target.ts'
+import { evaluatorJudges } from '../evaluators/judges.ts'
 import { Folder } from './folder.ts'
 import { maxProblems } from './reading.ts'
 import { suiteFileDigest, readSuiteFile } from './suite.ts'
@@ -52,9 +53,10 @@ function unknownTargets(suite: EvalSuite, targets: readonly Target[], path: stri
     ...suite.cases.flatMap(({ id, target, evaluators }) => [
       ...(target === undefined ? [] : [{ name: target, who: `The case "${id}"` }]),
       ...evaluators.flatMap((config) =>
-        (config.type === 'llm_judge' || config.type === 'rubric') && config.target !== undefined
-          ? [{ name: config.target, who: `The evaluator "${config.name}" of the case "${id}"` }]
-          : [],
+        evaluatorJudges(config).map((name) => ({
+          name,
+          who: `The evaluator "${config.name}" of the case "${id}"`,
+        })),
       ),
     ]),
   ]
