@@ -45,8 +45,8 @@ export class AttemptSandbox {
     const terms = termsOf(given)
     const input = SessionCreate.parse(sessionOf(given))
     const key = keyOf(given, 'session')
-    const { beginSession } = this.#kernel.ports
-    const { id, tried, began } = await beginSession(run.caller, input, terms, key)
+    const { ports } = this.#kernel
+    const { id, tried, began } = await ports.beginSession(run.caller, input, terms, key)
     const all = [...tried, ...triedPolicy(given)]
     const isOver = this.#kernel.commit((sql, now) => {
       sql.run(
