@@ -422,6 +422,25 @@ steps:
   })
 })
 
+test('[ABL23] a plan is also about the words of whoever asks: others are another plan, and whoever approves sees them', async () => {
+  await store(
+    "{ name: worded, description: d, settings: { approval: plan }, steps: [{ id: a, run: 'rm -rf {{input}}' }] }",
+  )
+  const session = await host().begin()
+  const planOf = (input: string) =>
+    ask('POST', '/v1/abilities/worded/plan', { sessionId: session.id, input })
+  const { planHash, steps } = await planOf('build')
+  expect(steps[0].what).toBe("rm -rf 'build'")
+  const begin = (input: string) =>
+    host().call('POST', `${session.at}/executions`, { ability: 'worded', input, planHash })
+  expect((await begin('src')).status).toBe(409)
+  expect((await begin('build')).status).toBe(201)
+  const { items } = await host().ok('GET', `${session.at}/approvals`)
+  expect(items[0].operation).toMatchObject({
+    ...{ planHash, prompt: 'Run worded with {}, asked for as: build' },
+  })
+})
+
 test('[ABL23] with approval: checkpoint each script asks, also what the policy allows', async () => {
   await store(
     '{ name: careful, description: d, settings: { approval: checkpoint }, steps: [{ id: a, run: "echo 1" }] }',

@@ -84,9 +84,9 @@ function nextStep(
     : left[0]
   if (!next || !isReady(next)) return null
   const when = steps.get(next.id)?.when
-  return isWanted(when, { inputs, steps: engineSteps(stands) })
+  return when === undefined || isWanted(when, { inputs, steps: engineSteps(stands) })
     ? { do: 'start', id: next.id }
-    : { do: 'skip', id: next.id, why: `Its condition does not hold: ${when ?? ''}` }
+    : { do: 'skip', id: next.id, why: `Its condition does not hold: ${when}` }
 }
 
 /** Agents, skills and other abilities share the session's one conversation, so they go one at a time. */
@@ -99,8 +99,7 @@ const usesTurns = ({ type }: StepStand): boolean =>
   type === 'agent' || type === 'skill' || type === 'workflow'
 
 /** What cannot be read was refused when the ability was; it never counts as true. */
-function isWanted(when: string | undefined, known: Known): boolean {
-  if (when === undefined) return true
+function isWanted(when: string, known: Known): boolean {
   const read = readCondition(when)
   return 'condition' in read && conditionHolds(read.condition, known)
 }

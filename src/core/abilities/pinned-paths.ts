@@ -51,6 +51,12 @@ export function pinPaths(
   return { script: text, pinned: pathsOf(true), notPinned: pathsOf(false) }
 }
 
+/** The same text, without a list of what it has: mostly none of the folder's files is named in it, and it need not be read. */
+export const withPinnedPaths = (script: string, files: readonly string[], folder: string): string =>
+  files.some((path) => script.includes(path.slice(path.lastIndexOf('/') + 1)))
+    ? pinPaths(script, files, folder).script
+    : script
+
 function visit(node: SyntaxNode, words: Word[]): void {
   if (node.type === 'Command') words.push(...namesOf(node))
   // Of words only the substitutions could hold commands, and those are not followed.

@@ -57,18 +57,14 @@ export type ReadScript = SlottedScript | { problems: string[] }
 
 export function readScriptSlots(source: string): ReadScript {
   const placeholders = placeholdersOf(source)
+  if (placeholders.length === 0) return { texts: [source], slots: [] }
   const marker = freeMarker(source)
   const marks = placeholders.map((_, at) => `${marker}${at}z`)
   const texts = textsBetween(source, placeholders)
   const script = parseShellScript(texts.reduce((all, text, at) => all + marks[at - 1] + text))
   if (script === null)
-    return {
-      problems:
-        placeholders.length === 0
-          ? []
-          : ['The script cannot be read, so no value can be put into it'],
-    }
-  if (script.bodies.size > 0 && placeholders.length > 0)
+    return { problems: ['The script cannot be read, so no value can be put into it'] }
+  if (script.bodies.size > 0)
     return { problems: ['The script is too long for values to be put into it'] }
   const found = new Map<string, FoundSlot>()
   const seeker = new Seeker(marks, found)

@@ -22,7 +22,6 @@ import {
   activeExecution,
   type ExecutionRow,
   findExecution,
-  openExecutions,
   saveExecutionCopy,
   type Starter,
 } from '../executions/rows.ts'
@@ -34,7 +33,7 @@ import { guardAttempt, guardSession, guardEntry, guardOpenSession } from '../rec
 import type { SessionKernel } from '../record/kernel.ts'
 import { recordPersonalMemoryWithdrawn } from '../record/record.ts'
 import type { RunClose } from '../runs/runs.ts'
-import { Asking, cancelAskedFor, cancelStep } from './asking.ts'
+import { Asking, cancelAskedFor } from './asking.ts'
 import { Children } from './children.ts'
 import { type ExecutionEnd, Moves } from './moves.ts'
 import { planExecution } from './execution-plan.ts'
@@ -139,6 +138,7 @@ export class Abilities implements RoomOf<AbilitiesApi> {
           stopRun(sql, now, kernel.session().generation, runId, end),
         answer: (answers) => kernel.answer(answers),
         secrets: (id) => this.#secrets.of(id),
+        state: () => kernel.executionsState,
       },
     )
   }
@@ -207,10 +207,7 @@ export class Abilities implements RoomOf<AbilitiesApi> {
   #askToCancel(sql: Sql, now: number, execution: ExecutionRow, reason: string): string {
     const asked = cancelAskedFor(sql, execution.id)
     if (asked?.state === 'pending') return asked.id
-    return this.#asking.open(sql, now, {
-      ...{ execution, stepId: cancelStep, options: null, quorum: null, timeoutMs: planPatienceMs },
-      prompt: `The agent asks to cancel it: ${reason}`,
-    })
+    return this.#asking.openForCancel(sql, now, execution, reason)
   }
 
   async plan(caller: Caller, given: ExecutionGiven): Promise<AbilityPlan> {
@@ -230,12 +227,12 @@ export class Abilities implements RoomOf<AbilitiesApi> {
     const redact = <T>(value: T): T => this.#kernel.redact(withoutSecrets(secrets, value))
     const hashes = Object.fromEntries([ability, ...nested].map(({ name, hash }) => [name, hash]))
     const inputs = redact(maskInputs(ability.definition, given))
-    const planHash = executionStartHash(ability, hashes, inputs)
+    const words = redact(create.input)
+    const planHash = executionStartHash(ability, { nested: hashes, inputs, words })
     if (create.planHash !== undefined && create.planHash !== planHash)
       throw new AppError('wrong_state', 'Cannot execute: the plan has changed since it was made', [
         { path: 'planHash', message: `It would be ${planHash}` },
       ])
-    const words = redact(create.input)
     const copies = [ability, ...nested]
     return { copies, ability, nested: hashes, inputs, sealed, planHash, words }
   }
@@ -265,10 +262,7 @@ export class Abilities implements RoomOf<AbilitiesApi> {
   #askForPlan(sql: Sql, now: number, id: string): void {
     const execution = this.#must(id)
     if (execution.state !== 'planned') return
-    const approvalId = this.#asking.open(sql, now, {
-      ...{ execution, stepId: null, options: null, quorum: null, timeoutMs: planPatienceMs },
-      prompt: `Run ${execution.ability} with ${execution.inputs}`,
-    })
+    const approvalId = this.#asking.openForPlan(sql, now, execution)
     sql.run('update executions set plan_approval_id = ? where id = ?', approvalId, id)
   }
 
@@ -333,7 +327,7 @@ export class Abilities implements RoomOf<AbilitiesApi> {
 
   /** There may be something to do. */
   readonly goOn = (): void => {
-    if (openExecutions(this.#kernel.ports.sql).length > 0) void this.#move()
+    if (this.#moves.isAnyOpen(this.#kernel.ports.sql)) void this.#move()
   }
 
   /** One at a time; what comes meanwhile is looked at after it. What fails comes back by its deadline. */
@@ -347,12 +341,15 @@ export class Abilities implements RoomOf<AbilitiesApi> {
       do {
         this.#isStale = false
         await this.#kernel.openSecrets()
-        await this.#secrets.open()
+        await this.#secrets.open(this.#kernel.secretsState)
         await this.#budget.spend((sql, now, headroom) => {
-          this.#hasMoved = this.#moves.advance(sql, now, headroom)
+          // Another one may have begun while a slice was waited for: its secrets are opened first.
+          if (this.#kernel.areSecretsOpen) this.#hasMoved = this.#moves.advance(sql, now, headroom)
+          else this.#isStale = true
         })
         this.#hasMoved = false
       } while (this.#isStale)
+      if (!this.#moves.isAnyOpen(this.#kernel.ports.sql)) this.#secrets.close()
     } catch (error) {
       this.#putOff(error)
     } finally {
@@ -387,8 +384,9 @@ const tryAgainMs = 5000
 const executeScope = 'ability.execute'
 const moved = ['attempts', 'turns', 'approvals', 'runs', 'executions', 'execution_steps']
 
-/** A plan that nobody looks at is rejected after a day. */
-const planPatienceMs = 86_400_000
+/** {{input}} stands for them, so whoever approves the plan sees them. */
+const wordsOf = ({ words }: ExecutionRow): string =>
+  words === '' ? '' : `, asked for as: ${words}`
 
 /** Everything but its ids. */
 type Prepared = Omit<NewStart, 'id' | 'runId' | 'starter' | 'parent'> & {

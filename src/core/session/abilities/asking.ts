@@ -64,6 +64,18 @@ export class Asking implements StepWork {
     return { ...stepRefused(`Rejected: ${why ?? state}`), output: option ?? 'Rejected' }
   }
 
+  /** Whoever approves a plan sees what {{input}} stands for, too. */
+  openForPlan(sql: Sql, now: number, execution: ExecutionRow): string {
+    const { ability, inputs, words } = execution
+    const prompt = `Run ${ability} with ${inputs}${words === '' ? '' : `, asked for as: ${words}`}`
+    return this.open(sql, now, { ...untilTomorrow, execution, stepId: null, prompt })
+  }
+
+  openForCancel(sql: Sql, now: number, execution: ExecutionRow, reason: string): string {
+    const prompt = `The agent asks to cancel it: ${reason}`
+    return this.open(sql, now, { ...untilTomorrow, execution, stepId: cancelStep, prompt })
+  }
+
   /** Inside a commit: the approval's id. */
   open(sql: Sql, now: number, question: AbilityQuestion): string {
     const { execution, stepId, prompt, options, timeoutMs, quorum } = question
@@ -107,8 +119,11 @@ export class Asking implements StepWork {
   }
 }
 
+/** What nobody looks at is rejected after a day. */
+const untilTomorrow = { options: null, quorum: null, timeoutMs: 86_400_000 }
+
 /** Instead of a step: no step can be called so. */
-export const cancelStep = 'ability_cancel'
+const cancelStep = 'ability_cancel'
 
 /** The newest question of the model whether this execution may be cancelled. */
 export const cancelAskedFor = (

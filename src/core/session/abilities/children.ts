@@ -26,6 +26,7 @@ import {
   maskInputs,
   executionStartHash,
   problemsText,
+  secretsAmong,
   startExecution,
   type NewStart,
 } from './execution-start.ts'
@@ -69,11 +70,18 @@ export class Children implements StepWork {
       return stepRefused(`Input validation failed: ${problemsText(checked.problems)}`)
     const passed = passedSecrets(step.inputs, Object.keys(secrets))
     if (passed === null) return stepRefused('A secret input is passed on alone: "{{inputs.NAME}}"')
+    const bare = Object.keys(secretsAmong(copy.definition, checked.values)).find(
+      (name) => !Object.hasOwn(passed, name),
+    )
+    if (bare !== undefined)
+      return stepRefused(
+        `Input '${bare}' of '${copy.name}' is secret: it is given by a secret input, as "{{inputs.NAME}}"`,
+      )
     const inputs = maskInputs(copy.definition, checked.values, Object.keys(passed))
     const start: NewStart = {
       ...{ id: this.#parts.newId('exe'), runId: this.#parts.newId('run'), ability: copy, nested },
       ...{ inputs, words: execution.words, starter: execution.starter },
-      planHash: executionStartHash(copy, nested, inputs),
+      planHash: executionStartHash(copy, { nested, inputs, words: execution.words }),
       parent: { id: execution.id, stepId: row.id },
     }
     startExecution(sql, now, start)

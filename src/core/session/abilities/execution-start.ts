@@ -48,13 +48,12 @@ export function startExecution(sql: Sql, now: number, start: NewStart): NewExecu
   return row
 }
 
-/** What an approval of the plan holds for: this ability, those that it calls, and these inputs (secret ones are masked). */
+/** What an approval of the plan holds for: this ability, those that it calls, these inputs (secret ones are masked) and words. */
 export function executionStartHash(
   { hash }: Pick<AbilityCopy, 'hash'>,
-  nested: Readonly<Record<string, string>>,
-  inputs: InputValues,
+  { nested, inputs, words }: Pick<NewStart, 'nested' | 'inputs' | 'words'>,
 ): string {
-  return hashText(canonicalJson([hash, nested, inputs]))
+  return hashText(canonicalJson([hash, nested, inputs, ...(words === '' ? [] : [words])]))
 }
 
 /** With defaults; or refuses, with every mistake. */

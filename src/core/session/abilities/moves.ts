@@ -19,7 +19,6 @@ import {
   childExecutions,
   type ExecutionRow,
   findExecutionCopy,
-  movingExecutionSteps,
   openExecutions,
   saveExecutionStep,
   type StepRow,
@@ -39,7 +38,19 @@ interface MovesParts {
   answer: (answers: readonly Answer[]) => void
   /** Secret inputs that are open, by execution. */
   secrets: (executionId: string) => Readonly<Record<string, unknown>>
+  /** Another number as soon as executions or their steps may have changed. */
+  state: () => number
 }
+
+/** What was read of open executions. Whoever moves them changes it with the tables. */
+interface Known {
+  /** undefined: there may be others by now. */
+  open: ExecutionRow[] | undefined
+  moving: Map<string, Moving>
+}
+
+/** Beyond so many characters of outputs steps are read anew each time: they would stay in memory. */
+const maxKnownOutput = 256 * 1024
 
 export type Works = Record<StepRow['type'], StepWork>
 
@@ -55,45 +66,82 @@ export class Moves {
   readonly #works: Works
   readonly #parts: MovesParts
   readonly #copies = new Map<string, AbilityCopy>()
+  /** As the last move left it, and true as long as the state is the same: a commit that fails makes it another one. */
+  #last: { known: Known; state: number } | undefined
+  #known: Known = { open: undefined, moving: new Map() }
 
   constructor(works: Works, parts: MovesParts) {
     this.#works = works
     this.#parts = parts
   }
 
+  /** Reads nothing if nobody has written any since. */
+  isAnyOpen(sql: Sql): boolean {
+    const last = this.#last?.state === this.#parts.state() ? this.#last.known.open : undefined
+    return (last ?? openExecutions(sql)).length > 0
+  }
+
   /** Inside a commit. Until nothing moves any more. False: nothing has. */
   advance(sql: Sql, now: number, headroom: Headroom): boolean {
-    // Their rows are changed with the tables, so each is read once.
-    const seen = new Map<string, Moving>()
+    const { state } = this.#parts
+    const { known, state: then } = this.#last ?? {}
+    this.#known = known && then === state() ? known : { open: undefined, moving: new Map() }
+    for (const moving of this.#known.moving.values()) Object.assign(moving, { sql, now })
+    const looked = new Set<string>()
     let [isShort, hasMoved] = [false, false]
     for (let moved = true; moved;) {
       moved = false
-      for (const execution of openExecutions(sql)) {
-        const came = this.#look(sql, now, execution, seen, headroom)
+      for (const execution of (this.#known.open ??= openExecutions(sql))) {
+        const came = this.#look(sql, now, execution, looked, headroom)
         moved ||= came === 'moved'
         isShort ||= came === 'short'
+        // What has begun or ended others: the rest of this list may not be true any more.
+        if (this.#known.open === undefined) break
       }
       hasMoved ||= moved
     }
-    arm(sql, isShort ? now + budgetPollMs : null)
+    this.#arm(sql, isShort ? now + budgetPollMs : null)
+    if (this.#fits()) this.#last = { known: this.#known, state: state() }
     return hasMoved
   }
 
-  /** Whether it must end is asked at the first look: nothing in this commit changes that. */
+  /** Whether it must end is asked at the first look of a commit: nothing in it changes that. */
   #look(
     sql: Sql,
     now: number,
     execution: ExecutionRow,
-    seen: Map<string, Moving>,
+    looked: Set<string>,
     headroom: Headroom,
   ): 'moved' | 'short' | null {
-    const known = seen.get(execution.id)
-    const moving = known ?? this.#moving(sql, now, execution)
-    if (known) known.filling = { ...known.filling, steps: engineSteps(stepStands(known.steps)) }
-    seen.set(execution.id, moving)
-    const ended = known ? null : this.#mustEnd(moving)
+    const { moving: known } = this.#known
+    const moving = known.get(execution.id) ?? this.#moving(sql, now, execution)
+    known.set(execution.id, moving)
+    const ended = looked.has(execution.id) ? null : this.#mustEnd(moving)
+    looked.add(execution.id)
     if (ended !== null) return this.end(sql, now, moving.execution, ended) ? 'moved' : null
     return this.#moveOne(moving, headroom)
+  }
+
+  /** The next moment at which time alone changes something. */
+  #arm(sql: Sql, pollAt: number | null): void {
+    const { open = [], moving } = this.#known
+    const times = open.flatMap(({ id, deadline_at: own }) => {
+      const running = moving.get(id)?.steps.filter(({ state }) => state === 'running') ?? []
+      return [own, ...running.map(({ deadline_at: at }) => at)]
+    })
+    const known = [...times, pollAt].filter((at) => at !== null)
+    if (known.length === 0) clearDeadline(sql, 'ability')
+    else setDeadline(sql, 'ability', Math.min(...known))
+  }
+
+  #fits(): boolean {
+    const { moving, open = [] } = this.#known
+    const isOpen = new Set(open.map(({ id }) => id))
+    for (const id of moving.keys()) if (!isOpen.has(id)) moving.delete(id)
+    let room = maxKnownOutput
+    for (const { steps } of moving.values())
+      for (const { output } of steps) room -= output?.length ?? 0
+    return room >= 0
   }
 
   /** A person has said how to go on. False: the step does not ask. */
@@ -109,7 +157,7 @@ export class Moves {
     this.#works[step.type].letGo?.(moving, step, why)
     const isAgain = answer === 'retry'
     const change = isAgain ? { output: null, error: null, exit_code: null, nudges: 0 } : {}
-    changeExecutionStep(sql, now, execution, step, `answer.${answer}`, change)
+    changeExecutionStep(moving, step, `answer.${answer}`, change)
     endRunWait(sql, now, execution.run_id, waitOf(execution, step), why)
     return true
   }
@@ -122,10 +170,13 @@ export class Moves {
     { cause, error, actor, owner }: ExecutionEnd,
   ): boolean {
     if (!changeExecution(sql, now, execution, cause, error)) return false
+    this.#known.open = undefined
     for (const child of childExecutions(sql, execution.id))
       this.end(sql, now, child, { cause: 'cancel', error, actor, owner })
-    for (const step of movingExecutionSteps(sql, execution.id))
-      changeExecutionStep(sql, now, execution, step, 'end', { error })
+    const steps = executionSteps(sql, execution.id)
+    for (const step of steps)
+      if (step.state === 'running' || step.state === 'asking')
+        changeExecutionStep({ sql, now, execution, steps }, step, 'end', { error })
     const status = ({ complete: 'completed', fail: 'failed', cancel: 'cancelled' } as const)[cause]
     if (!hasEnded(mustRun(sql, execution.run_id).status))
       this.#stop(sql, now, execution.run_id, { status, reason: error, actor, owner })
@@ -212,26 +263,27 @@ export class Moves {
     const step = steps.find(({ id }) => id === act.id)
     if (!step) throw new Error(`There is no step "${act.id}"`)
     if (act.do === 'skip')
-      return changeExecutionStep(sql, now, execution, step, 'skip', { error: act.why })
-        ? 'moved'
-        : null
+      return changeExecutionStep(moving, step, 'skip', { error: act.why }) ? 'moved' : null
     if (headroom.reasons.length > 0) return 'short'
     this.#begin(moving, step)
     return 'moved'
   }
 
   #begin(moving: Moving, step: StepRow): void {
-    const { sql, now, execution } = moving
+    const { sql, now } = moving
+    moving.filling = { ...moving.filling, steps: engineSteps(stepStands(moving.steps)) }
     const again = { output: null, error: null, exit_code: null, nudges: 0 }
-    // First: whatever it does finds the step at work.
-    applyToExecutionStep(sql, now, step, 'start', again)
+    applyToExecutionStep(now, step, 'start', again)
+    // First: a turn that begins at once speaks of the step that is at work, and a child has its parent.
+    if (step.type !== 'script') saveExecutionStep(sql, step)
+    if (step.type === 'workflow') this.#known.open = undefined
     const begun = this.#works[step.type].begin(moving, step)
     if (!('ok' in begun)) {
       step.subject = begun.subject
       step.deadline_at = begun.deadlineAt
       saveExecutionStep(sql, step)
     }
-    tellExecutionStep(sql, now, execution, step)
+    tellExecutionStep(moving, step)
     if ('ok' in begun) settle(moving, step, begun)
   }
 }
@@ -256,13 +308,13 @@ function settle(moving: Moving, step: StepRow, outcome: Outcome): void {
   const change = { output: outcome.output ?? null, exit_code: outcome.exitCode ?? null }
   if (outcome.ok) {
     const wasAsking = step.state === 'asking'
-    changeExecutionStep(sql, now, execution, step, 'complete', { ...change, error: null })
+    changeExecutionStep(moving, step, 'complete', { ...change, error: null })
     if (wasAsking)
       endRunWait(sql, now, execution.run_id, waitOf(execution, step), 'It has ended after all')
     return
   }
   const next = engineAfterFailure(outcome.failure, failurePolicy(moving, step))
-  changeExecutionStep(sql, now, execution, step, next, { ...change, error: outcome.error })
+  changeExecutionStep(moving, step, next, { ...change, error: outcome.error })
   if (next !== 'ask') return
   const why = `Step '${step.id}' of '${execution.ability}' asks: ${outcome.error}`
   addRunWait(sql, now, execution.run_id, waitOf(execution, step), why)
@@ -281,17 +333,3 @@ function failurePolicy(moving: Moving, step: StepRow) {
 }
 
 const waitOf = ({ id }: ExecutionRow, step: StepRow): string => `${id}/${step.id}`
-
-/** The next moment at which time alone changes something. */
-function arm(sql: Sql, pollAt: number | null): void {
-  const [row] = sql.all<{ at: number | null }>(
-    `select min(at) as at from (
-       select min(deadline_at) as at from executions where state in ('planned', 'running')
-       union all select min(step.deadline_at) from execution_steps step
-         join executions on executions.id = execution_id
-         where executions.state in ('planned', 'running') and step.state = 'running')`,
-  )
-  const times = [row?.at ?? null, pollAt].filter((at) => at !== null)
-  if (times.length === 0) clearDeadline(sql, 'ability')
-  else setDeadline(sql, 'ability', Math.min(...times))
-}

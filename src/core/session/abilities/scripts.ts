@@ -4,8 +4,8 @@ import type { IsolationPlan, Operation } from '../../../contract/operation.ts'
 import type { Decision } from '../../../contract/permission.ts'
 import { fillPlaceholders } from '../../abilities/placeholders.ts'
 import { cutOutput } from '../../abilities/outputs.ts'
-import { pinPaths } from '../../abilities/pinned-paths.ts'
-import { byteLength } from '../../../contract/byte-length.ts'
+import { pinPaths, withPinnedPaths } from '../../abilities/pinned-paths.ts'
+import { byteLength, isByteLengthOver } from '../../../contract/byte-length.ts'
 import { judgeScriptResult, type Outcome } from '../../abilities/script-result.ts'
 import { fillScriptSlots, readScriptSlots } from '../../abilities/script-slots.ts'
 import { mustApproval } from '../approvals/rows.ts'
@@ -83,8 +83,8 @@ export class Scripts implements StepWork {
     const filled = fillScriptSlots(read, moving.filling, new Map(secretNames(moving)))
     if ('problem' in filled) return filled
     const environment = this.#environment(moving, step)
-    const [long] = Object.keys(environment).filter(
-      (name) => byteLength(environment[name] ?? '') > maxVariable,
+    const [long] = Object.keys(environment).filter((name) =>
+      isByteLengthOver(environment[name] ?? '', maxVariable),
     )
     if (long !== undefined)
       return {
@@ -94,8 +94,11 @@ export class Scripts implements StepWork {
       category: 'shell',
       operation: 'run',
       // Written out, so that the policy knows what it runs.
-      command: pinPaths(filled.script, moving.copy.files, this.#folder(moving.execution.hash))
-        .script,
+      command: withPinnedPaths(
+        filled.script,
+        moving.copy.files,
+        this.#folder(moving.execution.hash),
+      ),
       ability: moving.execution.hash,
       ...(step.cwd === undefined ? {} : { cwd: step.cwd }),
       streams: 'apart',
@@ -136,9 +139,9 @@ export class Scripts implements StepWork {
 
   look(moving: Moving, row: StepRow): Outcome | null {
     const { sql, now } = moving
-    const operation = mustOperation(sql, row.subject ?? '')
-    const attempt = attemptsOfOperation(sql, operation.id).at(-1)
+    const attempt = attemptsOfOperation(sql, row.subject ?? '').at(-1)
     if (attempt === undefined) {
+      const operation = mustOperation(sql, row.subject ?? '')
       if (operation.decision === 'deny') return stepRefused(`Denied by policy: ${operation.reason}`)
       const { state, resolution_reason: why } = mustApproval(sql, operation.approval_id ?? '')
       if (state === 'approved') this.#operations.startApproved(sql, now, operation.id)

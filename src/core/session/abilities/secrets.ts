@@ -9,14 +9,16 @@ export class SecretInputs {
   readonly #sql: Sql
   readonly #crypto: Pick<Crypto, 'seal' | 'unseal'>
   readonly #open = new Map<string, unknown>()
+  #openedState: number | undefined
 
   constructor(sql: Sql, crypto: Pick<Crypto, 'seal' | 'unseal'>) {
     this.#sql = sql
     this.#crypto = crypto
   }
 
-  /** Before a commit that uses them. */
-  async open(): Promise<void> {
+  /** Before a commit that uses them. The state is another one as soon as there are others; what children are given is the same. */
+  async open(state: number): Promise<void> {
+    if (state === this.#openedState) return
     const rows = this.#sql.all<{ sealed: string }>(
       `select distinct sealed from execution_secrets where execution_id in
          (select id from executions where state in ('planned', 'running'))`,
@@ -24,8 +26,13 @@ export class SecretInputs {
     for (const { sealed } of rows)
       if (!this.#open.has(sealed))
         this.#open.set(sealed, JSON.parse(await this.#crypto.unseal(sealed)))
-    const wanted = new Set(rows.map(({ sealed }) => sealed))
-    for (const sealed of this.#open.keys()) if (!wanted.has(sealed)) this.#open.delete(sealed)
+    this.#openedState = state
+  }
+
+  /** No execution is at work any more. */
+  close(): void {
+    this.#open.clear()
+    this.#openedState = undefined
   }
 
   of(executionId: string): Readonly<Record<string, unknown>> {

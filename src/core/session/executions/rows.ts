@@ -181,23 +181,29 @@ type StepChange = Partial<
   Pick<StepRow, 'output' | 'error' | 'exit_code' | 'subject' | 'deadline_at' | 'nudges'>
 >
 
+/** An execution inside a commit, with all its steps as they stand. */
+export interface StepPlace {
+  sql: Sql
+  now: number
+  execution: ExecutionRow
+  steps: readonly StepRow[]
+}
+
 /** False where the cause means nothing in this state. The row is changed with it. */
 export function changeExecutionStep(
-  sql: Sql,
-  now: number,
-  execution: ExecutionRow,
+  place: StepPlace,
   step: StepRow,
   cause: StepCause,
   change: StepChange = {},
 ): boolean {
-  if (!applyToExecutionStep(sql, now, step, cause, change)) return false
-  tellExecutionStep(sql, now, execution, step)
+  if (!applyToExecutionStep(place.now, step, cause, change)) return false
+  saveExecutionStep(place.sql, step)
+  tellExecutionStep(place, step)
   return true
 }
 
-/** Without a word about it, for whoever has more to say. */
+/** Only the row: whoever has more to say saves and tells it. */
 export function applyToExecutionStep(
-  sql: Sql,
   now: number,
   step: StepRow,
   cause: StepCause,
@@ -213,7 +219,6 @@ export function applyToExecutionStep(
   if (begins) step.started_at = now
   if (ends) step.ended_at = now
   if (state !== 'running') step.deadline_at = null
-  saveExecutionStep(sql, step)
   return true
 }
 
@@ -228,16 +233,11 @@ export function saveExecutionStep(sql: Sql, step: StepRow): void {
 }
 
 /** In the timeline and the log only what a step became; what it printed is read with the execution. */
-export function tellExecutionStep(
-  sql: Sql,
-  now: number,
-  execution: ExecutionRow,
-  step: StepRow,
-): void {
+export function tellExecutionStep({ sql, now, execution, steps }: StepPlace, step: StepRow): void {
   const { id: stepId, state, subject, tries, exit_code: exitCode } = step
   if (state === 'pending') return
   const error = step.error === null ? null : step.error.slice(0, 2000).toWellFormed()
-  const progress = executionProgress(sql, execution.id)
+  const progress = progressOf(steps)
   const told = { executionId: execution.id, stepId, status: state, error, progress }
   appendEvent(sql, now, 'ability.step', told)
   recordOnRun(sql, now, execution.run_id, 'ability.step', { ...told, subject, tries, exitCode })
@@ -251,6 +251,16 @@ export function executionProgress(sql: Sql, executionId: string): string {
     executionId,
   )
   return `${row?.ended ?? 0}/${row?.count ?? 0}`
+}
+
+function progressOf(steps: readonly StepRow[]): string {
+  let [ended, count] = [0, 0]
+  for (const { part, state } of steps) {
+    if (part !== 'step') continue
+    count += 1
+    if (hasStepEnded(state)) ended += 1
+  }
+  return `${ended}/${count}`
 }
 
 /** False where the cause means nothing in this state. */

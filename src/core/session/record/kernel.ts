@@ -28,6 +28,7 @@ export class SessionKernel extends Kernel<SessionPorts> {
   #answers: Answer[] = []
   #session: SessionRecord | undefined
   #turnsState = 0
+  #executionsState = 0
   /** undefined: never opened. null: there is nothing to hide. */
   #redactor: Redactor | null | undefined
   /** How often the secrets have changed, and which of these states the redactor knows. */
@@ -52,6 +53,7 @@ export class SessionKernel extends Kernel<SessionPorts> {
   protected override forgetRows(tables: Written): void {
     if (tables.has('session')) this.#session = undefined
     if (tables.has('turns') || tables.has('runs')) this.#turnsState += 1
+    if (tables.has('executions') || tables.has('execution_steps')) this.#executionsState += 1
   }
 
   /** Kept until its row is written: every guard asks for it. */
@@ -64,6 +66,11 @@ export class SessionKernel extends Kernel<SessionPorts> {
   /** Another number as soon as turns or runs may have changed. */
   get turnsState(): number {
     return this.#turnsState
+  }
+
+  /** Another number as soon as executions or their steps may have changed, or a commit that changed them has failed. */
+  get executionsState(): number {
+    return this.#executionsState
   }
 
   override forget(): void {
@@ -98,6 +105,16 @@ export class SessionKernel extends Kernel<SessionPorts> {
       ...knownSecrets(await openValues(sql, crypto), token),
       ...(await secretInputs(sql, crypto)),
     ]
+  }
+
+  /** Another number as soon as there are others. */
+  get secretsState(): number {
+    return this.#secretsState
+  }
+
+  /** Whether the redactor knows all of them. */
+  get areSecretsOpen(): boolean {
+    return this.#openedState === this.#secretsState
   }
 
   /** Until they are opened the redactor before goes on: the sandbox does not have the new values yet. */
