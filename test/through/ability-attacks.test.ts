@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { type HostSession, useHost } from '../support/host.ts'
+import { report } from '../support/run-world.ts'
 
 // What somebody tries who wants more of a session with a running ability than its step gives.
 
@@ -357,4 +358,28 @@ test('[ABL16] inputs that no program could be given fail the script, and say so;
   })
   expect(session.agent.commands('execute')).toEqual([])
   expect(session.agent.commands('prompt').at(-1)?.body.text).toContain(text)
+})
+
+test('[ABL22] [ABL23] a policy that becomes stricter in the middle holds from the next step on, also where the plan was approved', async () => {
+  await store(
+    '{ name: stricter, description: d, settings: { approval: plan }, steps: [{ id: a, run: "rm -rf build" }, { id: b, run: "rm -rf dist" }] }',
+  )
+  const session = await host().begin({ project: 'stricter' })
+  const { id } = await execute(session, 'stricter')
+  const [{ approvalId }] = (await settled(id)).waitsFor
+  await approve(approvalId)
+  await host().live()
+  const running = await session.agent.command('execute')
+  const rules = [{ match: { category: 'shell' }, decision: 'deny' }]
+  await host().ok('PUT', '/v1/policies', {
+    ...{ project: 'stricter', format: 'json', source: JSON.stringify({ name: 'p', rules }) },
+  })
+  await host().ok('POST', `${session.at}/policy`)
+  session.agent.result(running.id, report({ exitCode: 0 }))
+  const record = await settled(id)
+  expect(record.steps.map(({ status }: { status: string }) => status)).toEqual([
+    ...['completed', 'failed'],
+  ])
+  expect(record.error).toMatch(/^Step 'b' failed: Denied by policy/)
+  expect(session.agent.commands('execute')).toHaveLength(1)
 })
