@@ -83,13 +83,8 @@ export class Scripts implements StepWork {
     const filled = fillScriptSlots(read, moving.filling, new Map(secretNames(moving)))
     if ('problem' in filled) return filled
     const environment = this.#environment(moving, step)
-    const [long] = Object.keys(environment).filter((name) =>
-      isByteLengthOver(environment[name] ?? '', maxVariable),
-    )
-    if (long !== undefined)
-      return {
-        problem: `${long} has more than the ${maxVariable} bytes that a program can be given`,
-      }
+    const problem = environmentProblem(environment)
+    if (problem !== null) return { problem }
     const operation: Operation = {
       category: 'shell',
       operation: 'run',
@@ -164,6 +159,17 @@ export class Scripts implements StepWork {
     )
     if (active) abandonAttempt(sql, now, active.id, { actor: 'ability', reason: why })
   }
+}
+
+/** What no program can be given. */
+function environmentProblem(environment: Readonly<Record<string, string>>): string | null {
+  for (const [name, value] of Object.entries(environment)) {
+    if (isByteLengthOver(value, maxVariable))
+      return `${name} has more than the ${maxVariable} bytes that a program can be given`
+    if (value.includes('\u0000') || !value.isWellFormed())
+      return `${name} has characters that no program can be given`
+  }
+  return null
 }
 
 /** By the name of each secret input: the variable that a script has it in. */

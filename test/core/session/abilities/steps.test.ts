@@ -136,6 +136,27 @@ const step = (turnId: string) => ({
   tokens: { input: 0, output: 0, reasoning: 0, cacheRead: 0, cacheWrite: 0 },
 })
 
+describe('a script step', () => {
+  test.each(['a\u0000b', 'a\ud800b'])(
+    '[ABL16] whose variable could not arrive as it is fails (%j)',
+    async (text) => {
+      const script = copyOf(
+        "{ name: varied, description: d, inputs: { text: {}, token: { secret: true } }, steps: [{ id: a, run: make, env: { TEXT: 'is {{inputs.text}}' } }] }",
+      )
+      const world = await new RunWorld().begin()
+      const open = await execute(world, script, { inputs: { text } })
+      expect((await settled(world, open.id)).error).toBe(
+        "Step 'a' failed: TEXT has characters that no program can be given",
+      )
+      const secret = await execute(world, script, { inputs: { token: text } })
+      expect((await settled(world, secret.id)).error).toBe(
+        "Step 'a' failed: ABILITY_SECRET_1 has characters that no program can be given",
+      )
+      expect(world.executes()).toEqual([])
+    },
+  )
+})
+
 describe('a workflow step', () => {
   const inner = copyOf(
     `{ name: inner, description: d, inputs: { n: { type: number }, all: { type: array }, of: { type: object }, text: {} }, steps: [{ id: x, run: 'echo {{inputs.n}} {{inputs.all}} {{inputs.of}} {{inputs.text}}' }, { id: y, run: make, when: inputs.n == 2 }] }`,
