@@ -2,6 +2,7 @@ import { parse } from 'yaml'
 import { ExecutionCreate } from '../src/contract/execution.ts'
 import { parseAbilityDefinition } from '../src/core/abilities/definition.ts'
 import type { AbilityCopy } from '../src/core/session/executions/rows.ts'
+import { countStatements } from '../test/support/count-statements.ts'
 import { RunWorld } from '../test/support/run-world.ts'
 import { testCaller } from '../test/support/session.ts'
 import type { Row } from './table.ts'
@@ -105,23 +106,11 @@ function operationOf({ body }: { body: Record<string, unknown> }): Record<string
 }
 
 function measured({ sql }: RunWorld): () => Played {
-  const { run, all, transaction } = sql
-  let statements = 0
-  const counted = <Given extends unknown[], T>(work: (...given: Given) => T) => {
-    return (...given: Given): T => {
-      statements += 1
-      return work(...given)
-    }
-  }
-  Object.assign(sql, {
-    run: counted(run),
-    all: counted(all),
-    transaction: counted(transaction),
-  })
+  const statements = countStatements(sql)
   const before = process.threadCpuUsage()
   return () => {
     const { user, system } = process.threadCpuUsage(before)
-    return { ms: (user + system) / 1000, statements }
+    return { ms: (user + system) / 1000, statements: statements() }
   }
 }
 

@@ -384,10 +384,6 @@ const tryAgainMs = 5000
 const executeScope = 'ability.execute'
 const moved = ['attempts', 'turns', 'approvals', 'runs', 'executions', 'execution_steps']
 
-/** {{input}} stands for them, so whoever approves the plan sees them. */
-const wordsOf = ({ words }: ExecutionRow): string =>
-  words === '' ? '' : `, asked for as: ${words}`
-
 /** Everything but its ids. */
 type Prepared = Omit<NewStart, 'id' | 'runId' | 'starter' | 'parent'> & {
   copies: readonly AbilityCopy[]

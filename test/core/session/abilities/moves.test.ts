@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { ExecutionCreate } from '../../../../src/contract/execution.ts'
 import { parseAbilityDefinition } from '../../../../src/core/abilities/definition.ts'
 import type { AbilityCopy } from '../../../../src/core/session/executions/rows.ts'
+import { countStatements } from '../../../support/count-statements.ts'
 import { operations, RunWorld } from '../../../support/run-world.ts'
 import { testCaller } from '../../../support/session.ts'
 
@@ -105,7 +106,7 @@ test('[ABL29] an execution that begins while another one waits for budget has it
       return { granted: given, reason: '', warnings: [] }
     },
     giveBack: async () => undefined,
-  } as NonNullable<typeof world.organisation.shared>
+  }
   world.sql.run('update slice set granted = ?', JSON.stringify({ ...given, toolCalls: 0 }))
   const first = await execute(world, plain)
   await world.settle()
@@ -156,25 +157,13 @@ describe('a secret input of an ability that another one calls', () => {
 describe('what a script step costs', () => {
   /** Statements and transactions until so many operations have come to their end, one after the other. */
   async function counted(world: RunWorld, count: number, next: (at: number) => Promise<unknown>) {
-    const { sql } = world
-    let statements = 0
-    const counting = <Given extends unknown[], T>(work: (...given: Given) => T) => {
-      return (...given: Given): T => {
-        statements += 1
-        return work(...given)
-      }
-    }
-    const { run, all, transaction } = sql
-    Object.assign(sql, {
-      ...{ run: counting(run), all: counting(all), transaction: counting(transaction) },
-    })
+    const ended = countStatements(world.sql)
     for (let at = 0; at < count; at += 1) {
       await next(at)
       await world.settle()
       await world.result(running(world).id, { exitCode: 0 })
     }
-    Object.assign(sql, { run, all, transaction })
-    return statements
+    return ended()
   }
 
   const steps = (count: number) =>
