@@ -39,7 +39,7 @@ async function measureSteps(): Promise<Row[]> {
   return (['ms', 'statements'] as const).map((unit) => {
     const of = (all: Played[]) => all.map((played) => played[unit])
     return row(
-      'script step of an ability against the same operation',
+      `script step of an ability against its operation alone, ${unit}`,
       of(ours),
       of(bare),
       unit,
