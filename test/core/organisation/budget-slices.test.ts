@@ -2,9 +2,11 @@ import { beforeEach, expect, test } from 'vitest'
 import type { OrganisationApi } from '../../../src/core/organisation/organisation.ts'
 import { TestDeployment } from '../../support/organisation.ts'
 
+let world: TestDeployment
 let budgets: OrganisationApi['budgets']
 beforeEach(async () => {
-  budgets = new TestDeployment().org.api.budgets
+  world = new TestDeployment()
+  budgets = world.org.api.budgets
   await budgets.set(null, { toolCalls: 100 }, 'key')
   await budgets.set('shop', { toolCalls: 30 }, 'key')
 })
@@ -80,4 +82,68 @@ test('[BUD12] a correction is made once for its key, and says what was before an
   await expect(correct('a', { reason: 'other' })).rejects.toMatchObject({ code: 'key_conflict' })
   await correct('b')
   expect((await calls('shop'))[0]).toBe(2)
+})
+
+test('[BUD12] an action tells whose budget was corrected, what changed, and why', async () => {
+  await take('one', 1, 0)
+  await budgets.giveBack('one', 1, amounts(12))
+  const reasons = async () => {
+    await world.pass(10_000)
+    return world.actions().map(({ action, actor, reason }) => `${action} ${actor} ${reason}`)
+  }
+  await budgets.correct({ project: 'shop', used: { toolCalls: 2 }, reason: 'twice' }, 'key_1', null)
+  await budgets.correct({ used: { toolCalls: 12 }, reason: 'looked' }, 'key_2', null)
+  await budgets.correct({ used: { tokens: 5, moneyUsd: 1.5 }, reason: 'late' }, 'key_3', null)
+  expect(await reasons()).toEqual([
+    'budget.corrected key_1 project shop: toolCalls 12 to 2: twice',
+    'budget.corrected key_2 organisation: no change: looked',
+    'budget.corrected key_3 organisation: tokens 0 to 5, moneyUsd 0 to 1.5: late',
+  ])
+  expect(await budgets.view(null)).toMatchObject({
+    project: null,
+    used: { wallSeconds: 0, toolCalls: 12, tokens: 5, moneyUsd: 1.5 },
+  })
+})
+
+test('[BUD11] what cannot be true counts for nothing, measure by measure, and is told', async () => {
+  await take('one', 1, 0)
+  const claim = { sessionId: 'one', project: 'shop', number: 2 }
+  await budgets.take({ ...claim, spent: { ...amounts(3), tokens: 1e12 + 1, wallMs: Infinity } })
+  await budgets.giveBack('one', 2, { ...amounts(1), tokens: 1e12, moneyMicros: NaN })
+  await world.pass(10_000)
+  expect(world.actions()).toMatchObject([
+    {
+      ...{ action: 'budget.implausible', actor: 'budget', sessionId: null },
+      reason: 'Session one says that it used Infinity wallMs, 1000000000001 tokens: not counted',
+    },
+    { reason: 'Session one says that it used NaN moneyMicros: not counted' },
+  ])
+  expect((await budgets.view('shop')).used).toEqual({
+    ...{ wallSeconds: 0, toolCalls: 4, tokens: 1e12, moneyUsd: 0 },
+  })
+})
+
+test('[BUD8] a grant warns of each budget of which 80 % are used, by name and in its own unit', async () => {
+  await budgets.set(null, { wallSeconds: 1000, moneyUsd: 10 }, 'key')
+  await budgets.set('shop', { toolCalls: 100, wallSeconds: 2000 }, 'key')
+  await take('one', 1, 0)
+  const answer = await budgets.take({
+    ...{ sessionId: 'one', project: 'shop', number: 2 },
+    spent: { wallMs: 800_000, toolCalls: 79, tokens: 0, moneyMicros: 8_000_000 },
+  })
+  expect(answer).toMatchObject({
+    granted: { wallMs: 200_000, toolCalls: 20, tokens: 100_000, moneyMicros: 250_000 },
+    warnings: [
+      { measure: 'wallSeconds (organisation)', used: 800, limit: 1000 },
+      { measure: 'moneyUsd (organisation)', used: 8, limit: 10 },
+    ],
+  })
+  const next = await budgets.take({
+    ...{ sessionId: 'one', project: 'shop', number: 3 },
+    spent: { wallMs: 0, toolCalls: 1, tokens: 0, moneyMicros: 1_800_000 },
+  })
+  expect(next).toMatchObject({
+    granted: { moneyMicros: 200_000 },
+    warnings: [{}, {}, { measure: 'toolCalls (project shop)', used: 80, limit: 100 }],
+  })
 })
