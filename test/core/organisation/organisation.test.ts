@@ -23,7 +23,10 @@ test('[TOOL5] an automation run belongs to the session that claimed it first, un
   const organisation = new TestDeployment().org
   await organisation.api.creations.claimRun('run', 'ses_1')
   await organisation.api.creations.claimRun('run', 'ses_1')
-  const refused = { code: 'wrong_state' }
+  const refused = {
+    code: 'wrong_state',
+    details: [{ path: 'automationRunId', message: 'Taken' }],
+  }
   await expect(organisation.api.creations.claimRun('run', 'ses_2')).rejects.toMatchObject(refused)
   await organisation.api.creations.releaseRun('run', 'ses_2')
   await expect(organisation.api.creations.claimRun('run', 'ses_2')).rejects.toMatchObject(refused)

@@ -103,6 +103,19 @@ describe('the uplink', () => {
     await expect.poll(() => spool.after(0, 10)).toHaveLength(0) // the welcome says that it is stored
   })
 
+  it('owes nothing that was acknowledged once, whatever is acknowledged late', async () => {
+    const { uplink, spool, plane, stored, last } = await setUp()
+    plane.acknowledge = false
+    uplink.start()
+    for (const message of ['x', 'y']) uplink.emit('agent.notice', { message })
+    await expect.poll(() => stored).toEqual([1, 2])
+    for (const seq of [2, 1]) last()?.send({ t: 'ack', seq })
+    await expect.poll(() => spool.after(0, 10)).toHaveLength(0)
+    const begunAt = Date.now()
+    await uplink.stop(60_000)
+    expect(Date.now() - begunAt).toBeLessThan(30_000)
+  }, 90_000)
+
   it('sends results and open questions again after each reconnect, until they are answered', async () => {
     const { uplink, results, gate, last, count, seen } = await setUp()
     uplink.start()

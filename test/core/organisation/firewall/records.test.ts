@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { AppError } from '../../../../src/contract/error.ts'
 import { day, hour, orgId, TestDeployment } from '../../../support/organisation.ts'
 
 const minute = 60_000
@@ -199,6 +200,39 @@ describe('[FIRE14] the provider is asked', () => {
     await world.pass(2 * minute)
     expect(world.deadlines()).not.toContain('reconcile')
   })
+
+  test('as long as one of them has not answered, whatever the others say', async () => {
+    const world = new TestDeployment()
+    for (const provider of ['e2b', 'modal'] as const) {
+      await world.reserve(provider, { provider })
+      await world.end(provider)
+    }
+    let lists = 0
+    const list = world.sandboxes.list.bind(world.sandboxes)
+    world.sandboxes.list = async (id) => {
+      // The first of each two is that of e2b.
+      if ((lists += 1) % 2 === 1) throw new Error('away')
+      return list(id)
+    }
+    await world.pass(hour)
+    expect(world.deadlines()).toContain('reconcile')
+    world.sandboxes.list = list
+    await world.pass(2 * minute)
+    expect(world.deadlines()).not.toContain('reconcile')
+  })
+})
+
+describe('[FIRE9] a connection', () => {
+  test('is that of its own generation: an older one that never connected is still a failure', async () => {
+    const world = new TestDeployment()
+    await world.reserve('a')
+    await world.reserve('a', { generation: 2 })
+    await world.connect('a', 2)
+    await world.end('a', 1, 'failed')
+    expect(await world.breaker()).toMatchObject({ failures: 1 })
+    await world.end('a', 2, 'failed')
+    expect(await world.breaker()).toMatchObject({ failures: 1 })
+  })
 })
 
 describe('[FIRE15] what the list forgets', () => {
@@ -257,6 +291,41 @@ describe('[FIRE11] the switch', () => {
     expect(reason).toMatch(/^leaked \[secret-like:/)
     await world.pass(minute)
     expect(JSON.stringify(actions(world))).not.toContain(key)
+  })
+
+  test('goes past a session that is gone at once, and says which sandbox it could not stop', async () => {
+    const world = new TestDeployment()
+    for (const id of ['gone', 'held']) await world.start(id)
+    world.halt = () => Promise.reject(new AppError('not_found', 'No such session'))
+    const stop = world.sandboxes.stop.bind(world.sandboxes)
+    world.sandboxes.stop = async (id, generation) => {
+      if (id === 'held') throw new Error('away')
+      await stop(id, generation)
+    }
+    await world.org.api.firewall.setKillSwitch({ on: true, reason: '' }, 'key')
+    await world.pass(0)
+    expect([...world.sandboxes.running.keys()]).toEqual(['held.1'])
+    const fields = { organisationId: orgId, sessionId: 'held', error: 'Error: away' }
+    expect(world.logs).toContain(
+      `warn Cannot stop a sandbox, will try again ${JSON.stringify(fields)}`,
+    )
+  })
+
+  test('that is turned on anew while it works begins anew at once', async () => {
+    const world = new TestDeployment()
+    await world.start('a')
+    const { firewall } = world.org.api
+    let halts = 0
+    world.halt = async () => {
+      halts += 1
+      if (halts > 1) return
+      await firewall.setKillSwitch({ on: false, reason: '' }, 'key')
+      world.now += 1
+      await firewall.setKillSwitch({ on: true, reason: '' }, 'key')
+    }
+    await firewall.setKillSwitch({ on: true, reason: '' }, 'key')
+    await world.pass(10)
+    expect(halts).toBe(2)
   })
 
   test('gives a session half a minute, and goes past one that stays silent', async () => {

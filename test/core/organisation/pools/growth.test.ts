@@ -252,7 +252,11 @@ describe('[WARM11] what cannot be made', () => {
     pool.create = failing(new Error('reset'))
     await pool.look(1)
     pool.create = () => {}
-    await pool.world.pass(30_000)
+    // Looked at in between, it waits for its time.
+    await pool.api.claim({ configurationId, version: 'v0', creationId: 'x', isRepeat: false })
+    await pool.world.pass(29_999)
+    expect(pool.made).toHaveLength(1)
+    await pool.world.pass(1)
     expect(pool.made).toEqual(['ses_1 ses_1 true', 'ses_1 ses_1 true'])
     expect(pool.rows()).toEqual(['ses_1 starting'])
   })
@@ -270,7 +274,57 @@ describe('[WARM11] what cannot be made', () => {
   })
 })
 
+test('[WARM5] a creation that got none stays without one, and no other does', async () => {
+  const { creations } = pool.world.org.api
+  for (const id of ['one', 'two', 'three']) await creations.claim(`key of ${id}`, 'hash', id)
+  expect(await pool.claim('one')).toBeNull()
+  await pool.look(2)
+  await pool.ready('ses_1', 'ses_2')
+  expect(await pool.claim('one')).toBeNull()
+  expect(await pool.claim('two')).toBe('ses_1')
+  // It has taken it, and it is gone: there is no second one for it.
+  await pool.api.giveBack({ creationId: 'two', sessionId: 'ses_1', isGone: true })
+  expect([await pool.claim('two'), await pool.claim('three')]).toEqual([null, 'ses_2'])
+})
+
+describe('[WARM8] what is given back', () => {
+  test('is for others again, or gone if it is gone, by the word of whoever was promised it', async () => {
+    await pool.look(1)
+    await pool.ready('ses_1')
+    const end = { creationId: 'one', sessionId: 'ses_1' }
+    await pool.claim('one')
+    await pool.api.giveBack({ ...end, isGone: false })
+    expect([pool.rows(), await pool.claim('two')]).toEqual([['ses_1 ready'], 'ses_1'])
+    await pool.api.giveBack({ ...end, isGone: true })
+    expect(pool.rows()).toEqual(['ses_1 claimed'])
+    await pool.api.giveBack({ ...end, creationId: 'two', isGone: true })
+    expect(pool.rows()).toEqual([])
+    expect(pool.nextLookMs).toBe(0)
+  })
+})
+
 describe('[WARM10] a pool and the places', () => {
+  test('that is full asks for none, so it has no reason to tell', async () => {
+    pool = new Pool({ concurrentSandboxes: 1 })
+    await pool.look(1)
+    await pool.world.reserve('ses_1')
+    await pool.ready('ses_1')
+    await pool.look()
+    expect(await pool.view).toEqual({ size: 1, ready: 1, starting: 0, reason: null, retryAt: null })
+  })
+
+  test('of several pools the first by its id gives way', async () => {
+    pool = new Pool({ concurrentSandboxes: 2 })
+    for (const id of ['cfg_2', 'cfg_1']) {
+      await pool.api.watch(id)
+      await pool.world.pass(0)
+    }
+    for (const id of ['ses_1', 'ses_2']) await pool.world.reserve(id)
+    expect(pool.rows()).toEqual(['ses_1 starting', 'ses_2 starting'])
+    await pool.world.reserve('other')
+    expect(pool.rows()).toEqual(['ses_1 starting', 'ses_2 dropped'])
+  })
+
   test('counts those that will ask for a place and hold none yet', async () => {
     pool = new Pool({ concurrentSandboxes: 3 })
     await pool.look(5)
@@ -284,6 +338,12 @@ describe('[WARM10] a pool and the places', () => {
     await pool.world.end('ses_1')
     await pool.api.changed('ses_1', 'ended', null)
     await pool.look()
+    expect(pool.made).toHaveLength(4)
+    // Those that have theirs are no longer among those that will ask.
+    pool = new Pool({ concurrentSandboxes: 4 })
+    await pool.look(2)
+    for (const id of ['ses_1', 'ses_2']) await pool.world.reserve(id)
+    await pool.look(4)
     expect(pool.made).toHaveLength(4)
   })
 

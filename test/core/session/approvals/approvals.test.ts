@@ -270,6 +270,21 @@ describe('[APR4] who may resolve', () => {
     expect(empty.world.answerTo(empty.ask)).toBe('deny')
   })
 
+  test('a group of members: a new key has the place of whoever it counts as, and not its own', async () => {
+    const through = { ...cleo, countsAs: { memberId: ben.memberId, owner: ben.owner } }
+    const ofBen = await parked({ group: 'g' }, { g: [ben.memberId] })
+    expect(await ofBen.world.resolve(ofBen.id, 'approved', through)).toMatchObject({
+      state: 'approved',
+    })
+    const ofCleo = await parked({ group: 'g' }, { g: [cleo.memberId] })
+    await expect(ofCleo.world.resolve(ofCleo.id, 'approved', through)).rejects.toMatchObject(
+      refused('forbidden'),
+    )
+    expect(await ofCleo.world.resolve(ofCleo.id, 'approved', cleo)).toMatchObject({
+      state: 'approved',
+    })
+  })
+
   test('a second group may as well from its time on, and is told', async () => {
     const terms = { group: 'g', escalate: { afterSeconds: 20, group: 'h' } }
     const { world, id, runId } = await parked(terms, { g: [ben.keyId], h: [cleo.keyId] })

@@ -1,4 +1,5 @@
 import { beforeEach, expect, test } from 'vitest'
+import { maxArtifactTotalBytes } from '../../../../src/contract/tool.ts'
 import { RunWorld } from '../../../support/run-world.ts'
 import { testCaller } from '../../../support/session.ts'
 import { storeArtifacts } from '../../../../src/core/session/artifacts/rows.ts'
@@ -70,4 +71,18 @@ test('[SES14] what is named and not yet in libSQL is kept; what libSQL has needs
   expect(sweeps().map(({ keep }) => keep)).toEqual([['b'.repeat(64)]])
   const artifacts = world.ledger.projected<{ id: string }>('artifact', ({ id }) => id)
   expect(artifacts.map(({ id }) => id)).toEqual(['art_sent', 'art_1', 'art_2'])
+})
+
+test('[SES19] what an artifact names already is let in again, whatever waits for a name', async () => {
+  const full = maxArtifactTotalBytes
+  world.sql.run('insert into uploads values (?, ?, ?)', 'f'.repeat(64), full, world.now)
+  const admit = (sha256: string) =>
+    world.actor.api.agent.admitUpload({ ...testCaller, generation: 1 }, sha256, new Uint8Array(3))
+  await expect(admit('b'.repeat(64))).rejects.toMatchObject({ code: 'too_large' })
+  world.sql.transaction(() =>
+    storeArtifacts(world.sql, world.now, 'op', [
+      { id: 'art_1', path: 'p', contentType: 't', size: 3, sha256: 'b'.repeat(64) },
+    ]),
+  )
+  await admit('b'.repeat(64))
 })

@@ -104,6 +104,19 @@ describe('a creation that is no longer wanted', () => {
     expect(session.erased).toBe(true)
   })
 
+  test('[LIFE19] a creation that was to be tried again is not, once the next sandbox is asked for', async () => {
+    const asked: number[] = []
+    session.sandboxes.create = ({ generation }) => {
+      asked.push(generation)
+      return generation === 1 ? Promise.reject(new Error('away')) : new Promise(() => {})
+    }
+    await session.pass(0)
+    await session.actor.api.sandbox.replace(testCaller, 'another')
+    await session.pass(10_000)
+    expect([asked, await state()]).toEqual([[1, 2], 'creating'])
+    expect(session.deadlines()).not.toHaveProperty('sandbox.create:1')
+  })
+
   test('[LIFE19] a creation that comes true while its stop is under way is stopped again', async () => {
     const creation = Promise.withResolvers<void>()
     session.sandboxes.gate = creation.promise

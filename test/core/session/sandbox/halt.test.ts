@@ -90,6 +90,17 @@ test('[LIFE25] told again, or of an older sandbox, it changes nothing', async ()
   expect(eventsOf(session, 'sandbox.hibernated')).toHaveLength(1)
 })
 
+test('[LIFE25] of a sandbox that was replaced, it leaves the next one alone', async () => {
+  const session = await readySession()
+  await session.actor.api.sandbox.replace(testCaller, 'another')
+  await session.pass(0)
+  await session.connect({ generation: 2 })
+  await halt(session, 1)
+  await session.pass(30_000)
+  expect(await sandboxOf(session)).toMatchObject({ state: 'ready', generation: 2 })
+  expect([runningIn(session), eventsOf(session, 'sandbox.hibernated')]).toEqual([[2], []])
+})
+
 test('[LIFE25] [SEC10] neither why it is halted nor why it is not saved shows a key', async () => {
   const key = `ghp_${'a1'.repeat(18)}`
   const session = await readySession()
