@@ -88,11 +88,21 @@ const sweeps: Record<string, Sweep> = {
   pigz: packed,
 }
 const values = optionSet(
-  'e f A B C m d D t T g G j M r glob iglob type include exclude exclude-dir directories file C directory I X',
+  'e f A B C m d D t T g G j M glob iglob type include exclude exclude-dir directories file C directory I X',
 )
+/** What stands in place of a match. To all others the letter means whole folders. */
+const rgValues = new Set([...values, 'r'])
 const packValues = optionSet(
   'f C X T b exclude file directory exclude-from transform strip-components',
 )
+/** Their `-f` and `-d` stand alone. */
+const compressorValues = optionSet('S T M b o suffix threads memory memlimit')
+
+function valuesOfSweep(program: string): ReadonlySet<string> {
+  if (program === 'rg') return rgValues
+  if (/^(?:gzip|xz|zstd|pigz)$/.test(program)) return compressorValues
+  return /^(?:tar|zip|cp|rsync|diff)$/.test(program) ? packValues : values
+}
 
 interface Sweeping {
   findings: Finding[]
@@ -103,8 +113,7 @@ interface Sweeping {
 /** The whole workspace has its files of secrets in it. */
 export function sweep(program: string, args: readonly Arg[], at: Situation): Sweeping {
   const read = Object.hasOwn(sweeps, program) ? sweeps[program] : undefined
-  const packs = /^(?:tar|zip|cp|rsync|diff)$/.test(program)
-  const swept = read?.(parseOptions(args, packs ? packValues : values), args)
+  const swept = read?.(parseOptions(args, valuesOfSweep(program)), args)
   if (!swept) return { findings: [], paths: [] }
   const paths = swept.folders.flatMap(({ value }) => foldersOf(value, at))
   const isWhole = (path: string) => at.isInside(path) && !at.isInside(parentOf(path))
