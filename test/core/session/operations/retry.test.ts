@@ -33,6 +33,16 @@ const rows: [RetryPolicy, AttemptStatus[], boolean, string][] = [
   ['after-failure-or-abandoned', ['succeeded', 'failed'], false, 'succeeded'],
 ]
 
+/** In words, for a person. */
+const said: Record<string, string> = {
+  'no-attempts': 'There is no earlier attempt',
+  'active-reservation': 'is reserved: abandon it, or wait for it',
+  succeeded: 'has succeeded',
+  'policy-never': 'The policy "never" allows no second attempt',
+  'not-retryable': 'does not allow another attempt after one that was',
+  retryable: 'The latest attempt was',
+}
+
 describe('[ATT5] retry policies (R1-43 to R1-48)', () => {
   for (const [policy, statuses, allowed, reasonCode] of rows) {
     test(`${policy} after ${statuses.join(', ') || 'nothing'}: ${reasonCode}`, () => {
@@ -40,6 +50,7 @@ describe('[ATT5] retry policies (R1-43 to R1-48)', () => {
       expect(evaluateRetry(policy, list)).toMatchObject({
         allowed,
         reasonCode,
+        reason: expect.stringContaining(said[reasonCode] ?? ''),
         policy,
         attemptCount: statuses.length,
         latest: list.at(-1) ?? null,

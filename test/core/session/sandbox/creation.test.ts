@@ -114,6 +114,12 @@ describe('a creation that is no longer wanted', () => {
     await session.actor.api.sandbox.replace(testCaller, 'another')
     await session.pass(10_000)
     expect([asked, await state()]).toEqual([[1, 2], 'creating'])
+    const told = session.logs.filter((line) => line.includes('Cannot start the sandbox'))
+    expect(told).toEqual([
+      expect.stringMatching(
+        /^warn .*"generation":1,"attempt":0,"error":"Cannot create the sandbox: away"/,
+      ),
+    ])
     expect(session.deadlines()).not.toHaveProperty('sandbox.create:1')
   })
 
