@@ -42,6 +42,38 @@ for (const [name, body, path, message] of [
   })
 }
 
+const many = (length: number, item: string) => `[${Array.from({ length }, () => item).join()}]`
+const fields = (length: number) => `{${Array.from({ length }, (_, n) => `"k${n}":0`).join()}}`
+
+for (const [name, body, details, message] of [
+  [
+    'more fields than are read',
+    `{"gate":${fields(10_001)}}`,
+    1,
+    'Invalid gate: An object must not',
+  ],
+  ['many unknown fields', fields(10_000), 1, 'Invalid k0: Unknown field'],
+  ['some wrong items', `{"gate":{"deny":${many(50, '0')}}}`, 50, '(and 49 more)'],
+] as const)
+  test(`[API13] ${name}: as much is told as helps`, async () => {
+    const { status, json } = await app.call('POST', '/v1/sessions', key, body)
+    expect([status, json.error.details.length]).toEqual([400, details])
+    expect(json.error.message).toContain(message)
+  })
+
+test('[API13] in a body of many values the first wrong one is told', async () => {
+  const side = (hits: string) =>
+    `{"runId":"a","target":"t","suiteDigest":"d","cases":[],"rows":[{"hits":${hits}}]}`
+  const refused = async (items: number) => {
+    const body = `{"baseline":${side(many(items, '{}'))},"candidate":${side('[]')}}`
+    const { status, json } = await app.call('POST', '/v1/evals/compare', key, body)
+    expect([status, json.error.code]).toEqual([400, 'invalid_request'])
+    return json.error.details.length
+  }
+  expect(await refused(400)).toBe(100)
+  expect(await refused(300_000)).toBeLessThan(20)
+})
+
 test('bytes that are not UTF-8 are refused', async () => {
   const response = await app.app.request('/v1/sessions', {
     method: 'POST',

@@ -3,6 +3,7 @@ export const longOnly = [
   'test/adapters/{e2b-{hosts,provider},modal-provider}.test.ts',
   'test/blackbox/{guards,registry-kills,stall}.test.ts',
   'test/browser/*.test.ts',
+  'test/http/body-costs.test.ts',
   'test/redteam/redteam.test.ts',
   'test/simulation/faults.test.ts',
   'test/e2e/{contract-{freeze,models,modes,modes-deno,organisations,secrets},ability-kills,agent-crashes,changes-faults,enclosed-{crashes,tools},e2b-agent,park,modal-agent,providers,recovery,evals,evals-{kills,twelve},model-calls,operations,turns,zombie,fleet,lifecycle,link,warm-pool}.test.ts',

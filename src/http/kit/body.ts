@@ -2,10 +2,14 @@ import type { z } from '@hono/zod-openapi'
 import type { MiddlewareHandler } from 'hono'
 import { AppError, type ErrorDetail } from '../../contract/error.ts'
 import type { AppContext, AppEnv } from './context.ts'
-import { invalidRequestError } from './errors.ts'
+import { invalidIssuesError, invalidRequestError } from './errors.ts'
 
 const maxJsonBytes = 1024 * 1024
 const maxDepth = 64
+/** Of one object. What has more says nothing to any schema, and each of its names costs something to refuse. */
+const maxFields = 10_000
+/** If a body has more, its check ends at the first value that is wrong: each one that is told costs more than to read it. */
+const manyValues = 10_000
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: false })
 
 /**
@@ -64,12 +68,17 @@ function bodyTooLarge(maxBytes: number): AppError {
  * Reads and checks a JSON body before any schema sees it; undefined if it is empty. What passes is well-formed all the
  * way down, so it can be stored, compared and logged without surprises.
  */
-export async function readJsonBody(
-  c: AppContext,
-  maxBytes = maxJsonBytes,
-): Promise<{ text: string; value: unknown }> {
+export async function readJsonBody(c: AppContext, maxBytes = maxJsonBytes): Promise<ReadJson> {
   const text = decode(await readBody(c.req.raw, maxBytes))
-  return { text, value: text === '' ? undefined : checkJson(c.req.header('content-type'), text) }
+  if (text === '') return { text, value: undefined, values: 0 }
+  return { text, ...checkJson(c.req.header('content-type'), text) }
+}
+
+interface ReadJson {
+  text: string
+  value: unknown
+  /** How many there are in it. */
+  values: number
 }
 
 const largerBodies = new WeakMap<z.ZodType, number>()
@@ -83,7 +92,8 @@ export function allowLargerBody(schema: z.ZodType, maxBytes: number): void {
 export const readJson =
   (schema: z.ZodType): MiddlewareHandler<AppEnv> =>
   async (c, next) => {
-    const { text } = await readJsonBody(c, largerBodies.get(schema))
+    const { text, value, values } = await readJsonBody(c, largerBodies.get(schema))
+    if (values > manyValues) refuseFirstWrong(schema, value)
     const given = text === '' ? emptyBody(schema) : text
     // Nothing of no type is taken for nothing; anything else of no type would be refused.
     const kept = c.req.header('content-type') === undefined ? text : given
@@ -91,6 +101,13 @@ export const readJson =
     c.req.bodyCache.text = Promise.resolve(kept) as unknown as string
     await next()
   }
+
+const untilWrong: z.core.ParseContextInternal<z.core.$ZodIssue> = { abortEarly: true }
+
+function refuseFirstWrong(schema: z.ZodType, value: unknown): void {
+  const { error } = schema.safeParse(value, untilWrong)
+  if (error) throw invalidIssuesError(error.issues)
+}
 
 function decode(bytes: Uint8Array): string {
   try {
@@ -100,7 +117,7 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-function checkJson(contentType: string | undefined, text: string): unknown {
+function checkJson(contentType: string | undefined, text: string): Omit<ReadJson, 'text'> {
   if (!/^application\/json\s*(;|$)/i.test(contentType ?? '')) {
     throw invalidRequestError([{ path: '', message: 'The content-type must be application/json' }])
   }
@@ -110,9 +127,10 @@ function checkJson(contentType: string | undefined, text: string): unknown {
   } catch {
     throw invalidRequestError([{ path: '', message: 'The body is not JSON' }])
   }
-  const flaw = findFlaw(value, 0)
+  const counted = { values: 0 }
+  const flaw = findFlaw(value, 0, counted)
   if (flaw) throw invalidRequestError([detail(flaw)])
-  return value
+  return { value, ...counted }
 }
 
 interface Flaw {
@@ -126,17 +144,29 @@ function detail({ path, message }: Flaw): ErrorDetail {
   return { path: text.toWellFormed().replaceAll('\0', '\u{fffd}').slice(0, 200), message }
 }
 
-function findFlaw(value: unknown, depth: number): Flaw | null {
+function findFlaw(value: unknown, depth: number, counted: { values: number }): Flaw | null {
+  counted.values += 1
   if (typeof value === 'string') return findTextFlaw(value)
   if (value === null || typeof value !== 'object') return null
   if (depth >= maxDepth) return { path: [], message: `Nested deeper than ${maxDepth} levels` }
+  if (Array.isArray(value)) return findItemFlaw(value, depth, counted)
+  if (Object.keys(value).length > maxFields)
+    return { path: [], message: `An object must not have more than ${maxFields} fields` }
   for (const [name, item] of Object.entries(value)) {
     const flaw =
       findTextFlaw(name) ??
       // Copying such an object would set its prototype instead of a field.
       (name === '__proto__' ? { path: [], message: 'This name is not allowed' } : null) ??
-      (isImportKey(name, depth) ? findHalfCharacter(item) : findFlaw(item, depth + 1))
+      (isImportKey(name, depth) ? findHalfCharacter(item) : findFlaw(item, depth + 1, counted))
     if (flaw) return { ...flaw, path: [...flaw.path, name] }
+  }
+  return null
+}
+
+function findItemFlaw(items: unknown[], depth: number, counted: { values: number }): Flaw | null {
+  for (const [index, item] of items.entries()) {
+    const flaw = findFlaw(item, depth + 1, counted)
+    if (flaw) return { ...flaw, path: [...flaw.path, String(index)] }
   }
   return null
 }

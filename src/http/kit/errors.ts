@@ -47,17 +47,25 @@ export function answerNotFoundError(app: App): NotFoundHandler<AppEnv> {
 export const refuseInvalid: Hook<unknown, AppEnv, string, unknown> = (result) => {
   if (result.success) return
   if (result.target === 'param') throw new AppError('not_found', 'There is nothing with this id')
-  throw invalidRequestError(result.error.issues.map(errorDetail))
+  throw invalidIssuesError(result.error.issues)
+}
+
+/** However much is wrong with a body, so much of it is told. */
+const maxDetails = 100
+
+export function invalidIssuesError(issues: readonly Issue[]): AppError {
+  const details = issues.slice(0, maxDetails).map(errorDetail)
+  return invalidRequestError(details, summary(details, issues.length))
 }
 
 export function invalidRequestError(details: ErrorDetail[], message = summary(details)): AppError {
   return new AppError('invalid_request', message, details)
 }
 
-function summary(details: ErrorDetail[]): string {
+function summary(details: ErrorDetail[], all = details.length): string {
   const [first] = details
   if (!first) return 'The request is not valid'
-  const rest = details.length > 1 ? ` (and ${details.length - 1} more)` : ''
+  const rest = all > 1 ? ` (and ${all - 1} more)` : ''
   return `Invalid ${first.path || 'request'}: ${first.message}${rest}`
 }
 

@@ -15,13 +15,14 @@ import { Operation } from '../../../../src/contract/operation.ts'
 import { requestOfOperation } from '../../../../src/core/policy/permission-request.ts'
 import { decideTool, place, policyOf, toolRequest } from '../requests.ts'
 import { hostile } from './hostile.ts'
+import { hostileCode } from './hostile-code.ts'
 import { hostileTools } from './hostile-tools.ts'
 
 const decide = (command: string, enclosure: Enclosure, policy: Policy = sandboxDefault) =>
   evaluatePermission(toolRequest('bash', { command }), policy, { enclosure })
 
 describe('[POL31] what is not known to be harmless is not clear', () => {
-  for (const [kind, commands] of Object.entries({ ...hostile, ...hostileTools })) {
+  for (const [kind, commands] of Object.entries({ ...hostile, ...hostileTools, ...hostileCode })) {
     test(`there are enough of kind ${kind}`, () => {
       expect(new Set(commands).size).toBeGreaterThanOrEqual(10)
     })
@@ -115,6 +116,31 @@ describe('[POL31] what looks alike and is everyday work is clear', () => {
     'gradle test --tests "a.B.c d"',
     'uv run pytest -q',
     'yarn workspace web test',
+    `sed 's/[^/]*$//' src/list`,
+    `sed 's|[/]|x|g; /[[:alpha:]]/d' src/list`,
+    `awk -F: '{ s += $3 / NR } END { print s/NR, (a+b)/2 }' src/list`,
+    `awk 'NR>1 && /x\\/y/ { gsub(/[^a-z]/, ""); print $2 }' src/list`,
+    `node -p "JSON.parse(require('fs').readFileSync('package.json','utf8')).scripts"`,
+    `node -e "console.log([1,2,3].map(x => x * 2), process.argv[1])"`,
+    `python3 -c 'import json; print(json.load(open("package.json"))["version"])'`,
+    `sqlite3 a.db "select * from x where a = 'it''s' and b = \\"c\\" -- one"`,
+    `psql -c "select count(*) from users where email ~ '\\w+@a'"`,
+    "mysql -e 'show tables\\G'",
+    "sqlite3 a.db 'pragma table_info(x)'",
+    'cat .git/config .git/HEAD',
+    'tar czf x.tgz --exclude .git src',
+    "zip -r x.zip src -x '.git/*'",
+    'cd .git && ls hooks && cd ..',
+    'vite build --outDir dist',
+    'tsc --build --clean',
+    'uv venv .venv',
+    'redis-cli -h localhost -p 6379 get a',
+    'wrangler d1 migrations apply db --local',
+    'ffmpeg -i a.mp4 -c:v libx264 -map 0:v:0 -vf scale=640:-1 b.mp4',
+    'convert a.png -resize 50% b.png',
+    'java -Xmx1g -XX:+UseG1GC -jar x.jar',
+    'yarn knex migrate:latest',
+    'git checkout -B x',
     'pnpm --filter web exec tsc --noEmit',
   ])('%j', (command) => {
     expect(decide(command, 'none')).toMatchObject({ decision: 'allow' })

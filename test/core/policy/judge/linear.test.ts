@@ -166,6 +166,13 @@ describe('[POL36] time grows with the length', () => {
     ['finds', () => `find . ${'-exec find . '.repeat(300)}`],
     ['texts of tools', (n) => `npm run a --x="${'://a '.repeat(n / 5)}"`],
     ['names of variables', (n) => `read ${'PIP_A '.repeat(n / 6)}`],
+    ['brackets in patterns', (n) => `sed 's/${'[[:a:]'.repeat(n / 6)}/x/'`],
+    ['names in SQL', (n) => `sqlite3 a.db "${"['".repeat(n / 2)}"`],
+    ['dollars in SQL', (n) => `psql -c '${'$a'.repeat(n / 2)}'`],
+    ['blanks in code', (n) => `node -e '${'"a"      '.repeat(n / 9)}'`],
+    ['calls in code', (n) => `node -e '${'a('.repeat(n / 2)}'`],
+    ['slashes in awk', (n) => `awk '${'a/'.repeat(n / 2)}'`],
+    ['equal signs', (n) => `tsc --a=${'a='.repeat(n / 2)}/x`],
     ['SQL', (n) => `psql -c "${'select 1;'.repeat(n / 9)}"`],
   ]
   /** Much smaller than what a square would cost, and far from what a busy machine does to a time. */

@@ -1,7 +1,7 @@
 import { ambiguous, type Finding } from '../words/finding.ts'
 import { isClearAwk } from './awk.ts'
 import { readInline } from './inline.ts'
-import { isClearSed } from './sed.ts'
+import { isClearSed, isClearSedSubstitution } from './sed.ts'
 import { sqlFindings } from './sql.ts'
 
 /** What can be told of a program that is written inside a command. Code in files is not looked at. */
@@ -46,8 +46,9 @@ export function codeFindings(program: string, text: string): CodeReport {
   const secret = showsEnvironment(text)
   if (program.startsWith('perl'))
     return { ...report, secret, findings: isClearPerl(text) ? [] : [unclear('perl')] }
-  const { isClear, reads } = readInline(text)
-  const known = isClear && /^(?:python|pypy|node|bun|tsx|ts-node|deno)/.test(program)
+  const isPython = /^(?:python|pypy)/.test(program)
+  const { isClear, reads } = readInline(text, isPython ? 'python' : 'javascript')
+  const known = isClear && (isPython || /^(?:node|bun|tsx|ts-node|deno)/.test(program))
   return { ...report, reads, secret, findings: known ? [] : [unclear(program)] }
 }
 
@@ -57,8 +58,7 @@ const unclear = (program: string): Finding =>
 /** What sed could do as well, and lines that match. */
 const isClearPerl = (text: string): boolean =>
   !/[@$`]|\(\?|\{/.test(text) &&
-  (/^print(?: if \/[^/]{0,200}\/[i]?)?;?$/.test(text.trim()) ||
-    (/^\s*[sy]/.test(text) && isClearSed(text)))
+  (/^print(?: if \/[^/]{0,200}\/[i]?)?;?$/.test(text.trim()) || isClearSedSubstitution(text))
 
 const pathsIn = (text: string): string[] =>
   [...text.matchAll(quotedPath)].map(([, path]) => (path ?? '').slice(0, maxQuoted))

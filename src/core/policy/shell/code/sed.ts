@@ -1,11 +1,22 @@
+import { patternEnd } from './pattern.ts'
+
 /**
  * Whether a sed script only changes the text that passes through it. Reading and writing files (`r`, `w`), running commands
  * (`e`, also as a flag of `s`) and whatever is not known here make it unclear. Reads each character once.
  */
 export function isClearSed(script: string): boolean {
-  const reader = new Reader(script)
+  const reader = new Reader(script, true)
   while (!reader.atEnd()) if (!reader.command()) return false
   return true
+}
+
+/** The same of what sed and Perl share: nothing but substitutions. To Perl brackets in a pattern hide no delimiter. */
+export function isClearSedSubstitution(script: string): boolean {
+  return [true, false].every((readsBrackets) => {
+    const reader = new Reader(script, readsBrackets)
+    while (!reader.atEnd()) if (!reader.substitution()) return false
+    return true
+  })
 }
 
 const plain = 'pdDgGhHnNPx=lqQFz'
@@ -13,9 +24,11 @@ const plain = 'pdDgGhHnNPx=lqQFz'
 class Reader {
   #at = 0
   readonly #text: string
+  readonly #readsBrackets: boolean
 
-  constructor(text: string) {
+  constructor(text: string, readsBrackets: boolean) {
     this.#text = text
+    this.#readsBrackets = readsBrackets
   }
 
   atEnd(): boolean {
@@ -45,13 +58,19 @@ class Reader {
     return this.#ends()
   }
 
+  substitution(): boolean {
+    const letter = this.#text[this.#at] ?? ''
+    this.#at += 1
+    return (letter === 's' || letter === 'y') && this.#substitution(letter)
+  }
+
   /** A number, `$`, `/…/`, `\%…%`, `0~4`, `+3`; also none. */
   #address(): boolean {
     const char = this.#text[this.#at] ?? ''
     if (char === '$') this.#at += 1
     else if (char === '/' || char === '\\') {
       if (char === '\\') this.#at += 1
-      if (!this.#until(this.#text[this.#at] ?? '')) return false
+      if (!this.#pattern(this.#text[this.#at] ?? '')) return false
       while (/[IM]/.test(this.#text[this.#at] ?? '')) this.#at += 1
     } else if (/[\d+~]/.test(char)) {
       this.#at += 1
@@ -63,11 +82,18 @@ class Reader {
   #substitution(letter: string): boolean {
     const delimiter = this.#text[this.#at] ?? ''
     if (delimiter === '' || /[\n\\]/.test(delimiter)) return false
-    if (!this.#until(delimiter)) return false
+    if (!(letter === 's' ? this.#pattern(delimiter) : this.#until(delimiter))) return false
     this.#at -= 1
     if (!this.#until(delimiter)) return false
     while (letter === 's' && /[gpiImM\d]/.test(this.#text[this.#at] ?? '')) this.#at += 1
     return this.#ends()
+  }
+
+  /** The same for a pattern. */
+  #pattern(delimiter: string): boolean {
+    const end = patternEnd(this.#text, this.#at + 1, delimiter, this.#readsBrackets)
+    this.#at = end + 1
+    return end >= 0
   }
 
   /** From one delimiter to behind the next one. */

@@ -117,7 +117,9 @@ function argFindings(program: string, { value }: Arg, before: string): Finding[]
   const isField = program === 'npm' && /^[\w.]{1,80}=/.test(value)
   const hasSpace = /[\s`]|\$\(/.test(text.trim()) && !/^\s*-/.test(text)
   const isText = hasSpace && !isField && !isQuoted(program, option)
-  const brings = bringsCode.test(value) || /^(?:--[\w-]+=)?data:/i.test(value)
+  // Settings as JSON: a place in them is not seen as one.
+  const leads = /^\s{0,4}[[{]/.test(text) && /["'](?:\/|~\/|\.\.\/)/.test(text)
+  const brings = leads || bringsCode.test(value) || /^(?:--[\w-]+=)?data:/i.test(value)
   return runs || browses || isCode || isText || brings
     ? [ambiguous(`An argument may say what is run: ${value.replaceAll(hole, '…').slice(0, 60)}`)]
     : []
@@ -165,16 +167,41 @@ const setupFindings = (own: readonly Arg[]): Finding[] =>
     ? [ambiguous('A script of set-up may publish, or install from elsewhere')]
     : []
 
+/** Tools that empty the folder which the option names, or take something else away. */
+const emptied: readonly [programs: RegExp, option: RegExp][] = [
+  [/^(?:pytest|py\.test)$/, /^--basetemp(?:=|$)/],
+  [/^pipenv$/, /^--rm$/],
+  [/^playwright$/, /^--output(?:=|$)/],
+  [/^(?:c8|nyc)$/, /^--temp-dir/],
+  [/^(?:vitest|vite)$/, /^--coverage\.reportsDirectory/],
+  [/^typedoc$/, /^--out(?:=|$)/],
+  [/^mkdocs$/, /^(?:-d|--site-dir)/],
+  [/^sphinx-build$/, /^clean$/],
+  [/^storybook$/, /^(?:-o|--output-dir)/],
+  [/^ng$/, /^--(?:output-path|delete-output-path)/],
+  [/^expo$/, /^--clean$/],
+  [/^knip$/, /^--allow-remove/],
+  [/^(?:babel|swc)$/, /^--delete-dir-on-start/],
+]
+const cleans =
+  /^--(?:clean|clear|empty-?out-?dir|output-clean|delete-[\w-]{1,30}|cleanDestinationDir)(?:=true)?$/i
+const namesFolder = /^-[dDo]$|^--?(?:out|dist|output|site|dest|target)[\w.-]{0,30}(?:=|$)/i
+
 /** A folder that is named is emptied first. */
 function losesFolder(program: string, own: readonly Arg[], words: readonly string[]): boolean {
   const has = (pattern: RegExp) => own.some(({ value }) => pattern.test(value))
-  if (/^(?:pytest|py\.test)$/.test(program)) return has(/^--basetemp(?:=|$)/)
-  if (program === 'uv') return words[0] === 'venv' && has(/^--clear$/)
-  if (program === 'pipenv') return has(/^--rm$/)
+  if (emptied.some(([programs, option]) => programs.test(program) && has(option))) return true
+  if (program === 'uv' && words[0] === 'venv')
+    return has(/^--clear$/) || words.slice(1).some((word) => !/^\.?venv[\w.-]{0,20}$/.test(word))
   if (program === 'cargo') return words[0] === 'clean' && has(/^--target-dir/)
   if (/^(?:conda|mamba)$/.test(program)) return has(/^--all$/) && words[0] === 'remove'
-  return false
+  return has(cleans) && has(namesFolder)
 }
+
+/** `yarn knex migrate:rollback`: they run what a package has brought, too. */
+const packageManagers = /^(?:yarn|pnpm|bun)$/
+const losingBinaries =
+  /^(?:prisma|knex|sequelize|sequelize-cli|typeorm|drizzle-kit|rimraf|supabase|wrangler|playwright|nyc|c8|knip)$/
 
 /** `tox exec -- rm -rf x`, `yarn workspace a exec rm x`: what stands there is a command, if it is the name of a program. */
 function nestedCommands(
@@ -191,7 +218,8 @@ function nestedCommands(
     // What is a script of the project to most of them.
     const isScript =
       before === 'run' && /^(?:test|install|env|time|info|size|join|split)$/.test(value)
-    return named && !isScript
+    const isBinary = index === 0 && packageManagers.test(program) && losingBinaries.test(value)
+    return (named && !isScript) || isBinary
   })
   return at < 0 ? [] : [{ kind: 'command', words: args.slice(at), fed: false }]
 }
@@ -242,8 +270,9 @@ function moduleOf(
     ...(connectingModules.test(name) ? [ambiguous('A module of Python connects elsewhere')] : []),
   ]
   const isTool =
-    /^(?:pip|pytest|mypy|black|ruff|flake8|isort|pylint|coverage|tox|nox|twine|uvicorn|gunicorn|flask|celery|alembic|sqlite3|virtualenv|poetry|pipenv|uv|mkdocs|bandit|build|jupyter|ipython|IPython)$/
+    /^(?:pip|pytest|mypy|black|ruff|flake8|isort|pylint|coverage|tox|nox|twine|uvicorn|gunicorn|django|flask|celery|alembic|sqlite3|virtualenv|poetry|pipenv|uv|mkdocs|bandit|build|jupyter|ipython|IPython)$/
   if (!isTool.test(name)) return { findings, nested: [] }
-  const word: Arg = { ...(args[at] as Arg), value: name.toLowerCase(), text: name }
+  const tool = name === 'django' ? 'django-admin' : name.toLowerCase()
+  const word: Arg = { ...(args[at] as Arg), value: tool, text: name }
   return { findings, nested: [{ kind: 'command', words: [word, ...rest], fed: false }] }
 }

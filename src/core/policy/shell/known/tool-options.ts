@@ -57,6 +57,8 @@ const dangers: [programs: string, Dangers][] = [
     },
   ],
   ['cargo', { long: 'config', short: /^-Z/ }],
+  ['dotnet', { long: 'global tool-path', short: /^-g$/ }],
+  ['sqlite3', { short: /^-(?:A|init$)/ }],
   [
     'go',
     {
@@ -71,7 +73,12 @@ const dangers: [programs: string, Dangers][] = [
   ['uv', { sub: /^tool$/ }],
   ['rails', { sub: /^(?:runner|r|dbconsole|db)$/ }],
   ['pylint', { long: 'init-hook' }],
-  ['java', { any: /^@|^-(?:javaagent|agentlib|agentpath|XX:OnError|XX:OnOutOfMemoryError)/ }],
+  [
+    'java',
+    {
+      any: /^@|^-(?:javaagent|agentlib|agentpath|Xlog:.*file=|Xloggc|XX:(?:OnError|OnOutOfMemoryError|Flags|VMOptionsFile|\w{0,40}(?:File|Path)\b))/,
+    },
+  ],
   [
     'node nodejs bun tsx ts-node deno',
     { any: /^(?:https?:|data:|npm:|jsr:)/i, short: /^-[ep]./, long: 'eval print' },
@@ -81,10 +88,19 @@ const dangers: [programs: string, Dangers][] = [
   ['composer', { sub: /^(?:exec|global)$/ }],
   ['bundle bundler', { sub: /^config$/ }],
   ['pre-commit', { sub: /^try-repo$/ }],
+  // Before a colon stands where it comes from, and much of that reads or runs something else.
   [
-    'ffmpeg ffprobe convert magick identify',
+    'convert magick identify',
     {
-      any: /^(?:https?|ftp|rtmp|concat|pipe|subfile|data|tcp|udp|msl|ephemeral|text|label|caption|url):/i,
+      any: /^(?!(?:png|jpe?g|gif|webp|bmp|tiff?|avif|heic|pdf|xc|canvas|gradient|null|rgba?|gray|mpr):)[a-z][a-z0-9+]{1,20}:|^[|@]|=@/i,
+      short: /^-script$/,
+    },
+  ],
+  [
+    'ffmpeg ffprobe',
+    {
+      any: /^[a-z][a-z0-9+]{1,20}:(?:.*[/.]|.*\|)|^(?:pipe|data|tcp|udp):|^\[f=|(?:^|[=:,[])a?movie=/i,
+      short: /^-(?:safe|protocol_whitelist)$/,
     },
   ],
   ['dot mmdc plantuml', { any: /^https?:/i }],

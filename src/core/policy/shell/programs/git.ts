@@ -119,23 +119,30 @@ const namesAll = (operands: readonly Arg[]) =>
   operands.some(({ value }) => /^[./*?]+$|^:|\/$|\*\*?$/.test(value))
 
 /** What is lost cannot be brought back from the repository. */
+/** A branch that may be there is put elsewhere: what it alone had is lost to all but the log of references. */
+const movesBranch = (parsed: Parsed, letter: string): boolean =>
+  parsed.flags.has(letter) && parsed.operands.length > 0
+
 const losses: Record<string, (parsed: Parsed, args: readonly Arg[]) => boolean> = {
   reset: (parsed) => hasFlag(parsed, '--hard', '--merge'),
   clean: (parsed) => !hasFlag(parsed, 'n', '--dry-run') || parsed.flags.has('--no-dry-run'),
-  checkout: (parsed) => hasFlag(parsed, 'f', '--force') || namesAll(parsed.operands),
+  checkout: (parsed) =>
+    hasFlag(parsed, 'f', '--force') || namesAll(parsed.operands) || movesBranch(parsed, 'B'),
   restore: (parsed) =>
     namesAll(parsed.operands) &&
     (!hasFlag(parsed, 'S', '--staged') || hasFlag(parsed, 'W', '--worktree')),
-  switch: (parsed) => hasFlag(parsed, 'f', '--force', '--discard-changes'),
-  branch: (parsed) =>
-    hasFlag(parsed, 'D') || (hasFlag(parsed, 'd', '--delete') && hasFlag(parsed, 'f', '--force')),
+  switch: (parsed) =>
+    hasFlag(parsed, 'f', '--force', '--discard-changes') || movesBranch(parsed, 'C'),
+  branch: (parsed) => hasFlag(parsed, 'D', 'f', '--force'),
+  notes: (_, args) => /^(?:remove|prune)$/.test(args[0]?.value ?? ''),
+  replace: (parsed) => hasFlag(parsed, 'd', '--delete', 'f', '--force'),
   stash: (_, args) => ['drop', 'clear'].includes(args[0]?.value ?? ''),
   reflog: (_, args) => ['expire', 'delete'].includes(args[0]?.value ?? ''),
   gc: (parsed) => hasFlag(parsed, '--prune'),
   prune: () => true,
   'filter-branch': () => true,
   'filter-repo': () => true,
-  'update-ref': (parsed) => hasFlag(parsed, 'd', '--stdin'),
+  'update-ref': (parsed) => hasFlag(parsed, 'd', '--stdin') || parsed.operands.length === 2,
   tag: (parsed) => hasFlag(parsed, 'd', '--delete', 'f', '--force'),
   rm: (parsed) => hasFlag(parsed, 'r') && hasFlag(parsed, 'f', '--force'),
   worktree: (parsed, args) => args[0]?.value === 'remove' && hasFlag(parsed, 'f', '--force'),

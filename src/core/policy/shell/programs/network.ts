@@ -124,6 +124,8 @@ const hostOfText = (text: string): string =>
     ? unknownHost
     : (hostOf(text) ?? unknownHost)
 
+const otherScheme = /^(?!https?:|wss?:)[a-z][a-z0-9+.-]{0,20}:\/\//i
+
 function fetchUse(program: string, parsed: Parsed): NetworkUse {
   const addresses = [...parsed.operands, ...valuesOf(parsed, 'url')].filter(
     ({ value }) =>
@@ -131,9 +133,14 @@ function fetchUse(program: string, parsed: Parsed): NetworkUse {
   )
   const hosts = addresses.map(({ value }) => hostOfAddress(value))
   const own = Object.hasOwn(reroutingOf, program) ? (reroutingOf[program] ?? []) : []
-  const findings = hasFlag(parsed, ...rerouting, ...own)
-    ? [ambiguous('An option sends the request somewhere else')]
-    : []
+  const speaksOther = addresses.some(({ value }) => otherScheme.test(value))
+  const findings = [
+    ...(hasFlag(parsed, ...rerouting, ...own)
+      ? [ambiguous('An option sends the request somewhere else')]
+      : []),
+    // `gopher://localhost:6379/…` says anything to any service.
+    ...(speaksOther ? [ambiguous('It speaks another protocol than HTTP')] : []),
+  ]
   return { hosts: hosts.length > 0 ? hosts : [unknownHost], findings }
 }
 

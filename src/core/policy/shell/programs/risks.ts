@@ -33,7 +33,7 @@ const publishes: Record<string, ReadonlySet<string>> = {
   poetry: set('publish'),
   uv: set('publish'),
   mvn: set('deploy'),
-  wrangler: set('deploy publish delete secret'),
+  pod: set('push'),
   terraform: set('apply destroy import'),
   tofu: set('apply destroy import'),
   pulumi: set('up destroy'),
@@ -114,6 +114,38 @@ function cleared(args: readonly Arg[]): Finding[] {
   return args.some(({ value }) => value === '--clear') ? [destructive('Empties a folder')] : []
 }
 
+const railsLosing =
+  /^db:(?:drop|reset|purge|truncate_all|rollback|setup|schema:load|structure:load|seed:replant|migrate:(?:reset|down|redo))/
+
+/** What is not on this machine is somewhere for others to see. */
+function hosted(args: readonly Arg[]): Finding[] {
+  const words = args.map(({ value }) => value)
+  const first = words.find((word) => !word.startsWith('-')) ?? ''
+  const isLocal =
+    /^(?:|dev|types|init|build|check|whoami|docs)$/.test(first) || words.includes('--local')
+  const isRemote = words.some((word) => /^(?:--remote|-r)(?:=|$)/.test(word))
+  return isLocal && !isRemote ? [] : [external('It changes or reads something outside')]
+}
+
+const storeReads =
+  /^(?:get|mget|strlen|exists|ttl|pttl|type|keys|scan|hget|hmget|hgetall|hkeys|hvals|hlen|hexists|hscan|lrange|llen|lindex|smembers|scard|sismember|sscan|zrange|zrevrange|zscore|zcard|zcount|zscan|xlen|xrange|xinfo|ping|echo|info|dbsize|time|lastsave|randomkey)$/i
+
+/** Of Redis: whatever does not only read may drop data, load code or send everything elsewhere. */
+function storeFindings(args: readonly Arg[]): Finding[] {
+  const options = optionSet('h p n a u s i r D d user pass')
+  const { operands, flags } = parseOptions(args, options, true)
+  const word = operands[0]?.value ?? ''
+  if (/^flush(?:all|db)$/i.test(word)) return [destructive('Drops data')]
+  const others = [...flags].filter(
+    (flag) =>
+      !/^(?:--)?(?:raw|no-raw|csv|json|scan|pattern|stat|bigkeys|memkeys|latency|no-auth-warning|version|help|h|p|n|a|u|s|i|r|d|D|user|pass)$/.test(
+        flag,
+      ),
+  )
+  const reads = word === '' ? flags.has('--scan') || flags.has('--version') : storeReads.test(word)
+  return reads && others.length === 0 ? [] : [ambiguous('It does more than read the store')]
+}
+
 const setsUserId = /^[-+=]?0?[2-7][0-7]{3}$|^[ugoa,]{0,8}[+=][rwxX]{0,4}s/
 
 const checks: Record<string, Check> = {
@@ -175,20 +207,39 @@ const checks: Record<string, Check> = {
     hasFlag(parseOptions(args), 'm', '--move') ? [destructive('Removes what is packed')] : [],
   '7z': moved,
   '7za': moved,
-  prisma: resets(/^(?:reset|--force-reset|--accept-data-loss)$/),
-  rails: resets(/^db:(?:drop|reset|purge|truncate_all|rollback|schema:load)/),
-  rake: resets(/^db:(?:drop|reset|purge|truncate_all|rollback|schema:load)/),
+  prisma: (args, fed) => [
+    ...resets(/^(?:reset|--force-reset|--accept-data-loss)$/)(args, fed),
+    ...(args[0]?.value === 'db' && args[1]?.value === 'execute'
+      ? [ambiguous('A script of the database may drop data')]
+      : []),
+  ],
+  rails: (args, fed) => [
+    ...resets(railsLosing)(args, fed),
+    ...(/^(?:destroy|d)$/.test(args[0]?.value ?? '')
+      ? [destructive('Removes files of the project')]
+      : []),
+  ],
+  rake: resets(railsLosing),
+  'drizzle-kit': resets(/^(?:drop|--force)$/),
+  wrangler: hosted,
+  opencode: (args) =>
+    /^(?:--version|-v|--help|-h|models|stats)$/.test(args[0]?.value ?? '')
+      ? []
+      : [ambiguous('Another agent decides what is run')],
   sequelize: resets(/^db:drop$|:undo(?::all)?$/),
   'sequelize-cli': resets(/^db:drop$|:undo(?::all)?$/),
   typeorm: resets(/^(?:schema:drop|migration:revert)$/),
-  knex: resets(/^migrate:rollback$/),
+  knex: resets(/^(?:migrate:(?:rollback|down)|seed:run)$/),
   alembic: resets(/^downgrade$/),
   supabase: resets(/^reset$/),
   'manage.py': managed,
   python: pythonModule,
   python3: pythonModule,
-  'redis-cli': (args) =>
-    args.some(({ value }) => /^flush(?:all|db)$/i.test(value)) ? [destructive('Drops data')] : [],
+  'redis-cli': storeFindings,
+  envsubst: (args) =>
+    args.some(({ value }) => !value.startsWith('-'))
+      ? []
+      : [ambiguous('It prints whatever variables its input names')],
   terraform: (args) => (args[0]?.value === 'destroy' ? [destructive('Destroys resources')] : []),
   kubectl: (args) =>
     args.some(({ value }) => value === 'delete') ? [destructive('Deletes resources')] : [],

@@ -11,10 +11,11 @@ const table: readonly [programs: string, argument: RegExp][] = [
   ['mapfile readarray compgen complete', /^-[a-zA-Z]*C/],
   ['bind', /^-[a-z]*x/],
   ['shopt', /^(?:expand_aliases|dotglob|extglob|nocaseglob|cdable_vars|autocd)$/],
-  ['jq', /^-L|^--library-path/],
+  ['jq gojq jaq', /^-L|^--library-path|\b(?:import|include)\s{0,4}"/],
   ['yq', /\b(?:load(?:_\w+)?|env|strenv|envsubst)\b/],
   ['find gfind', /^-files0-from$/],
-  ['curl', /%output\{/],
+  // `--data-urlencode x@file`
+  ['curl', /%output\{|^[\w.-]{1,60}@[^@\s]+$/],
   ['zip', /^-@$/],
   ['fc', /^-e/],
   ['vi vim nvim view ex vimdiff gvim', /^(?:\+|-[cSs]|--cmd)/],

@@ -18,6 +18,10 @@ export function secretWhy(program: string, args: readonly Arg[]): string | null 
     if (args.some(({ text }) => /\$\{![A-Za-z_]\w*\}/.test(text)))
       return 'It prints a variable that another one names'
   }
+  const named = /^(?:jq|gojq|jaq|envsubst)$/.test(program)
+    ? args.flatMap(({ value }) => environmentNames(value)).find(isSecretVariable)
+    : undefined
+  if (named) return `It prints "${named}"`
   if (
     program === 'jq' &&
     args.some(({ value }, at) => jqEnvironment.test(value) && !isNamed(args, at))
@@ -35,6 +39,13 @@ export function secretWhy(program: string, args: readonly Arg[]): string | null 
     ? 'It prints a credential'
     : null
 }
+
+/** `env.X`, `$ENV.X`, `$ENV["X"]` of jq, `$X` and `${X}` of envsubst. */
+const environmentNames = (text: string): string[] =>
+  [
+    ...text.matchAll(/(?:\benv|\$ENV)\s{0,4}(?:\.|\.?\[)\s{0,4}"?(\w{1,100})/g),
+    ...text.matchAll(/\$\{?(\w{1,100})/g),
+  ].flatMap(([, name]) => name ?? [])
 
 /** `npm run env` is npm's own. */
 const isRunOfEnv = (args: readonly Arg[]): boolean => {

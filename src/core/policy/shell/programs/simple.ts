@@ -56,7 +56,12 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
       findings: [
         ...riskFindings(program, args, at.fed),
         ...swept.findings,
-        ...gitFileFindings(program, found.args, located.paths),
+        ...gitFileFindings(
+          program,
+          [...found.args, ...checked.glued],
+          [...located.paths, ...glued.paths],
+          at,
+        ),
         ...shownFindings(program, found),
         ...fedFindings(program, at),
         ...(run?.findings ?? []),
@@ -81,21 +86,38 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
   }
 }
 
-const writers = /^(?:tee|cp|mv|ln|install|touch|rm|chmod|rsync|dd|truncate|unlink)$/
 const editors = /^(?:g?sed|perl|ruby)$/
+/** They write nothing that they are given, but for the options below. Any other program may. */
+const gitFileReaders =
+  /^(?:cat|tac|ls|dir|ll|head|tail|less|more|bat|stat|file|wc|du|df|find|fd|test|\[|diff|cmp|cksum|sum|\w{2,6}sum|od|strings|hexdump|xxd|realpath|readlink|basename|dirname|cd|pushd|cut|nl|jq|[efz]?grep|rg|ag|sed|gsed|awk|gawk|mawk|sort|tree|exa|eza|printf|echo|bash|sh)$/
+const writingOption = /^(?:-[a-zA-Z]*[io]|-r|--in-place|--output|--revert)/
+const namesNone = /^--?(?:exclude|ignore|skip|prune|no-)|^-[xI]$/
 
 /** What git keeps there decides what its commands do; a lock that was left behind does not. */
 function gitFileFindings(
   program: string,
   args: readonly Arg[],
   paths: readonly SegmentPath[],
+  at: Situation,
 ): Finding[] {
+  const isHit = ({ path }: SegmentPath) => isGitFile(path) && !path.endsWith('.lock')
+  const isInGit = at.around.folders.some((folder) => isGitFile(folder)) && program !== 'git'
+  if (!isInGit && !paths.some(isHit)) return []
   const edits =
     editors.test(program) && args.some(({ value }) => /^(?:-\w*i|--in-place)/.test(value))
+  const writes =
+    /^(?:xxd|sort|tree)$/.test(program) && args.some(({ value }) => writingOption.test(value))
+  if (gitFileReaders.test(program) && !edits && !writes) return []
+  // What is left out is not written.
+  const meant = args.filter(
+    ({ value }, index) => !namesNone.test(value) && !namesNone.test(args[index - 1]?.value ?? ''),
+  )
   const copies = /^(?:cp|rsync|install)$/.test(program)
-  const changes = ({ path, read }: SegmentPath) =>
-    isGitFile(path) && !path.endsWith('.lock') && !(read && copies)
-  return (edits || writers.test(program)) && paths.some(changes)
+  const own = program === 'git' ? meant.slice(1) : meant
+  const namesHit = locateSimpleArgs(program, own, at).paths.some(
+    (path) => isHit(path) && !(path.read && copies),
+  )
+  return namesHit || (isInGit && own.some(({ value }) => !value.startsWith('-')))
     ? [ambiguous("It changes git's own files")]
     : []
 }
@@ -132,6 +154,7 @@ function readGit(name: Arg, args: readonly Arg[], at: Situation): Simple {
         ...use.findings,
         ...riskFindings('git', args, at.fed),
         ...fedFindings('git', at),
+        ...gitFileFindings('git', use.words, parts[1]?.paths ?? [], there),
         ...parts.flatMap(({ findings }) => findings),
       ],
       paths: [...simpleProgramPath(name, at), ...parts.flatMap(({ paths }) => paths)],

@@ -49,7 +49,7 @@ const grammars = new Map<string, Grammar>([
   ...each(code('r B R E'), 'php'),
   ...each(code('c e command execute'), 'psql mysql mariadb'),
   ...each(names, 'touch rm unlink mkdir rmdir chmod chown ls stat tee test [ realpath readlink'),
-  ...each(target, 'cp mv install ln'),
+  ...each(target, 'cp mv install ln rsync'),
   ...gitEach(names, 'add rm mv check-ignore update-index ls-files status restore checkout'),
   ...gitEach(pattern, 'grep'),
   ...gitEach(
@@ -173,7 +173,13 @@ export function operandPaths(arg: Arg): Arg[] {
     /^-[A-Za-z]+((?:\/|~\/|~$|\.\.?\/|\.\.$).*)$/s.exec(value)?.[1] ??
     /^file:\/\/(\/.*)$/is.exec(value)?.[1]
   const part = (text: string): Arg => ({ ...literalArg(text), globs: arg.globs })
-  if (inner !== undefined) return splitList(inner).map(part)
+  if (inner !== undefined) {
+    // `--override=name=/x`
+    const deeper = /^[\w.-]{1,100}=(.+)$/s.exec(inner)?.[1]
+    return splitList(inner)
+      .concat(deeper ?? [])
+      .map(part)
+  }
   if (value.startsWith('-') || /^[a-z][a-z0-9+.-]*:\/\//i.test(value)) return []
   const list = splitList(value)
   return list.length > 1 ? list.map(part) : [arg]
