@@ -17,7 +17,7 @@ import { Egress } from '../sandbox-agent/enclosure/egress.ts'
 import { type PackageServer, servePackages } from '../test/support/package-server.ts'
 import type { Row } from './table.ts'
 
-const rounds = 5
+const rounds = 3
 const owner = process.getuid?.() === 0 ? { uid: 43_210, gid: 43_210 } : undefined
 const isThere = (program: string): boolean =>
   spawnSync('sh', ['-c', `command -v ${program}`]).status === 0

@@ -45,6 +45,15 @@ describe('[LLM1] [LLM12] the model', () => {
     },
   )
 
+  test('one that is nested more deeply than can be printed is 400', async () => {
+    const levels = 100_000
+    const part = '{"type":"tool_result","content":['
+    const nested = part.repeat(levels) + ']}'.repeat(levels)
+    const body = `{"model":"claude-sonnet-4-6","max_tokens":1,"messages":[{"content":[${nested}]}]}`
+    const answer = await world.app.call('POST', '/llm/anthropic/v1/messages', claude.token, body)
+    expect([answer.status, answer.json.error.code]).toEqual([400, 'invalid_request'])
+  })
+
   test.each([0, -1, 1.5, '9', 1e9])('an output of %j tokens is 400', async (value) => {
     for (const name of ['max_tokens', 'max_completion_tokens'])
       expect((await world.chat(chat, { [name]: value })).status).toBe(400)

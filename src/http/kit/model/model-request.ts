@@ -56,9 +56,10 @@ export function readModelRequest(
   const extra = new Set(extras)
   refuseFields(path, json, extra)
   refuseTools(json, extra)
+  // First: what nests too deeply to be printed would also be too deep for the reader of its parts.
+  const body = print(json)
   const content = new Content()
   for (const message of [...list(json['messages']), ...list(json['input'])]) content.read(message)
-  const body = print(json)
   const bodyBytes = new TextEncoder().encode(body).byteLength
   const inputTokens = bodyBytes - content.imageBytes + content.images * imageTokens
   const hasFiles = content.hasFiles || usesExtras(json, extra)
