@@ -64,6 +64,9 @@ export default defineConfig({
         ],
         test: {
           name: 'workers',
+          // What they import is a second of each start, and no file changes it.
+          isolate: false,
+          maxWorkers: 1,
           globalSetup: ['./test/support/workers-setup.ts'],
           include: ['test/workers/**/*.test.ts'],
           testTimeout: 180_000,

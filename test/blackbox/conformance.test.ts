@@ -8,7 +8,7 @@ import { binary, root } from '../../local/binaries.ts'
 import { type BrokenGateway, type Fault, startBrokenGateway } from '../support/broken-gateway.ts'
 import { faultGroups, faults } from '../support/gateway-faults.ts'
 import { isLong } from '../support/long.ts'
-import { hosts, until, useStack } from '../support/stack.ts'
+import { hostsOf, until, useStack } from '../support/stack.ts'
 
 const failures = (results: Result[]) => results.filter(({ passed }) => !passed)
 const namesOf = (items: { name: string }[]) => items.map(({ name }) => name).toSorted()
@@ -16,7 +16,7 @@ const timeoutMs = 15_000
 /** What works is given more on a busy machine. */
 const patienceMs = 120_000
 
-describe.each(hosts)('a correct deployment on %s', (host) => {
+describe.each(hostsOf(import.meta.filename))('a correct deployment on %s', (host) => {
   // As it is deployed: without the tools that tests add.
   const stack = useStack(host, async () => ({
     entry: join(root, 'src', host === 'deno' ? 'deno.ts' : 'worker.ts'),

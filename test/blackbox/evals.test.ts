@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { evalFiles } from '../support/eval-kit.ts'
-import { hosts, until, useStack } from '../support/stack.ts'
+import { hostsOf, until, useStack } from '../support/stack.ts'
 
-describe.each(hosts)('eval runs on %s', (host) => {
+describe.each(hostsOf(import.meta.filename))('eval runs on %s', (host) => {
   const stack = useStack(host)
 
   test('[EVR1][EVR5] a run of recorded answers ends with a result for each case, in libSQL too', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { hosts, useStack } from '../support/stack.ts'
+import { hostsOf, useStack } from '../support/stack.ts'
 
 async function until(look: () => Promise<boolean>): Promise<void> {
   for (const startedAt = Date.now(); !(await look());) {
@@ -8,7 +8,7 @@ async function until(look: () => Promise<boolean>): Promise<void> {
   }
 }
 
-describe.each(hosts)('the firewall on %s', (host) => {
+describe.each(hostsOf(import.meta.filename))('the firewall on %s', (host) => {
   const stack = useStack(host)
   const actions = async (): Promise<string[]> => {
     // From libSQL: this wakes nobody.

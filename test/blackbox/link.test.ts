@@ -3,9 +3,9 @@ import type { SessionEvent } from '../../src/contract/events.ts'
 import type { Session } from '../../src/contract/session.ts'
 import { notice, TestAgent } from '../support/agent.ts'
 import { readStream } from '../support/sse.ts'
-import { hosts, startWire, until, useStack } from '../support/stack.ts'
+import { hostsOf, startWire, until, useStack } from '../support/stack.ts'
 
-describe.each(hosts)('the link on %s', (host) => {
+describe.each(hostsOf(import.meta.filename))('the link on %s', (host) => {
   const stack = useStack(host)
   const connect = async (session: Session, options: { token?: string; url?: string } = {}) =>
     TestAgent.dial(

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Session } from '../../src/contract/session.ts'
 import type { ToolCall } from '../../src/contract/tool.ts'
-import { type Effects, hosts, startEffects, until, useStack } from '../support/stack.ts'
+import { type Effects, hostsOf, startEffects, until, useStack } from '../support/stack.ts'
 
-describe.each(hosts)('SIGKILL of the control plane on %s', (host) => {
+describe.each(hostsOf(import.meta.filename))('SIGKILL of the control plane on %s', (host) => {
   const stack = useStack(host)
   let effects: Effects
   let session: Session

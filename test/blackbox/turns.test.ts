@@ -4,9 +4,9 @@ import type { Session } from '../../src/contract/session.ts'
 import type { Turn } from '../../src/contract/turn.ts'
 import { agentEvent, approvalOf, question, TestAgent } from '../support/agent.ts'
 import { type FakeSandboxHost, startFakeSandboxHost } from '../support/sandbox-host.ts'
-import { hosts, until, useStack } from '../support/stack.ts'
+import { hostsOf, until, useStack } from '../support/stack.ts'
 
-describe.each(hosts)('turns on %s', (host) => {
+describe.each(hostsOf(import.meta.filename))('turns on %s', (host) => {
   let sandboxHost: FakeSandboxHost
   const stack = useStack(host, async () => {
     sandboxHost = await startFakeSandboxHost()

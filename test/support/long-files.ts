@@ -6,7 +6,7 @@ export const longOnly = [
   'test/http/body-costs.test.ts',
   'test/redteam/redteam.test.ts',
   'test/simulation/faults.test.ts',
-  'test/e2e/{contract-{freeze,models,modes,modes-deno,organisations,secrets},ability-kills,agent-crashes,changes-faults,enclosed-{crashes,tools},e2b-agent,park,modal-agent,providers,recovery,evals,evals-{kills,twelve},model-calls,operations,turns,zombie,fleet,lifecycle,link,warm-pool}.test.ts',
+  'test/e2e/{contract-{freeze,models,modes,modes-deno,organisations,secrets},ability-kills,agent-crashes,changes-faults,enclosed-{crashes,tools},e2b-agent,abilities,hostile,park,modal-agent,providers,recovery,evals,evals-{kills,twelve},skills,model-calls,operations,turns,zombie,fleet,lifecycle,link,warm-pool}.test.ts',
 ]
 
 /** In `npm test`, too, where they do less. */
@@ -21,5 +21,5 @@ export const longToo = [
   'test/core/{organisation/firewall/fleet,session/warm/fill}.test.ts',
   'test/core/session/budget/organisation-budgets.test.ts',
   'test/simulation/simulation.test.ts',
-  'test/e2e/{changes,ending,gate,hostile,model-calls,policy,spine,turns}.test.ts',
+  'test/e2e/{changes,ending,gate,policy,secrets,spine}.test.ts',
 ]

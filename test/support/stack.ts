@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { afterAll, beforeAll } from 'vitest'
 import { root } from '../../local/binaries.ts'
 import { type ControlPlaneKind, controlPlaneKinds } from '../../local/stack/control-plane.ts'
@@ -15,11 +15,17 @@ import { createOrganisation } from '../../src/core/registry/organisations.ts'
 import type { Db } from '../../src/core/ports.ts'
 import { parseConfig } from '../../src/config.ts'
 import { type MintOptions, mintToken } from './agent.ts'
+import { isLong } from './long.ts'
 
 /** Every host of the control plane passes the same suite: the runtimes in every run, what serves workerd to people too in the long one. */
-export const hosts: readonly Host[] =
-  process.env['GANTRY_LONG'] === '1' ? controlPlaneKinds : ['workerd', 'deno']
+export const hosts: readonly Host[] = isLong ? controlPlaneKinds : ['workerd', 'deno']
 export type Host = ControlPlaneKind
+
+const seed = Number(process.env['GANTRY_SEED'] ?? 0)
+
+/** Of a file that takes long: one host with each run, another one with the next seed. */
+export const hostsOf = (file: string): readonly Host[] =>
+  isLong ? hosts : [hosts[(seed + basename(file).length) % hosts.length] as Host]
 
 export interface Answer {
   status: number

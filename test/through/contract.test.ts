@@ -133,6 +133,19 @@ test('[CONF4] [CONF5] [POLS1] a session has repository, model, trust and policy 
   expect(session.agent.answerTo(await session.ask('bash'))?.decision).toBe('deny')
 })
 
+test('[GATE7] only a session that trusts its repository lets OpenCode load what the repository configures', async () => {
+  const off = { OPENCODE_DISABLE_PROJECT_CONFIG: '1' }
+  const untrusted = await host().begin()
+  expect(untrusted.manifest.environment).toMatchObject(off)
+  const trusting = await host().begin({ trustProjectConfig: true })
+  expect(Object.keys(trusting.manifest.environment)).not.toContain(Object.keys(off)[0])
+  // Its AGENTS.md is told by us where OpenCode does not look for it, and only there.
+  const told = (session: typeof trusting): string[] =>
+    JSON.parse(session.file('opencode.json')).instructions
+  expect(told(untrusted).filter((path) => path.endsWith('/AGENTS.md'))).toHaveLength(1)
+  expect(told(trusting).filter((path) => path.endsWith('/AGENTS.md'))).toEqual([])
+})
+
 test('[MODE5] [MODE6] model and effort reach opencode.json', async () => {
   const effort = { model: 'claude-opus-4-6', reasoningEffort: 'deep' }
   const session = await host().begin(effort)
