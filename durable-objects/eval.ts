@@ -7,7 +7,10 @@ import { answerCarried } from './carried.ts'
 import { Opened } from './opened.ts'
 import { durableSqlite } from './sqlite.ts'
 
-/** One eval run. Decides nothing: it carries calls and alarms to its actor. */
+/**
+ * One eval run. It decides nothing: it carries calls and alarms to its actor. The Worker calls it for the routes of evals;
+ * no other object does.
+ */
 export class EvalObject extends DurableObject<Env> {
   readonly #opened: Opened<EvalRunActor>
 

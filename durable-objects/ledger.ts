@@ -4,7 +4,10 @@ import type { LedgerAppend } from '../src/core/ports.ts'
 import { type Env, bindPartsOnce } from './bindings.ts'
 import { durableSqlite } from './sqlite.ts'
 
-/** A batching writer to libSQL. Each session always uses the same one. */
+/**
+ * A batching writer to libSQL. It decides nothing: it carries rows and alarms to its actor. Sessions, organisations and eval
+ * runs send it their outboxes; each always uses the same one, so that its rows arrive in order.
+ */
 export class LedgerObject extends DurableObject<Env> {
   readonly #actor: LedgerActor
 

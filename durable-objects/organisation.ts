@@ -5,7 +5,10 @@ import { answerCarried } from './carried.ts'
 import { Opened } from './opened.ts'
 import { durableSqlite } from './sqlite.ts'
 
-/** What must be counted or claimed across the sessions of one organisation. It carries calls and alarms to its actor. */
+/**
+ * What must be counted or claimed across the sessions of one organisation, or of the deployment. It decides nothing: it carries
+ * calls and alarms to its actor. The Worker calls it for creations and limits, and sessions and eval runs for what they spend.
+ */
 export class OrganisationObject extends DurableObject<Env> {
   readonly #opened: Opened<OrganisationActor>
 

@@ -15,7 +15,10 @@ import {
 } from './session-host.ts'
 import { durableSqlite } from './sqlite.ts'
 
-/** One session. Decides nothing: it carries calls, messages and alarms to the actor behind it. */
+/**
+ * One session. It decides nothing: it carries calls, messages and alarms to the actor behind it. The Worker calls it for every
+ * route of a session, and organisations and eval runs for their sessions; the agent and those who watch hold its sockets.
+ */
 export class SessionObject extends DurableObject<Env> {
   readonly #opened: Opened<SessionActor>
 

@@ -1,4 +1,5 @@
-// Abilities by the typed client: those that are stored, and those that are at work.
+// Abilities by the typed client: those that are stored, and those that are at work. A plan or an execution that is asked for
+// again after a lost answer is not begun twice. Programs reach it as `client.abilities`.
 
 import type { z } from 'zod'
 import { type AbilityCheck, AbilityChecked } from '../contract/ability.ts'

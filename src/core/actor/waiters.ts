@@ -1,4 +1,8 @@
-/** Those who wait until a look at the tables finds what they wait for. Whoever writes the tables wakes them. */
+/**
+ * Those who wait until a look at the tables finds what they wait for. Every wait has an end: what the last look found is
+ * returned when its time is over. Rooms with long polls (turns, operations, executions, eval runs) have one each, and wake it
+ * when their tables were written.
+ */
 export class Waiters {
   readonly #waiting = new Set<() => void>()
 

@@ -17,7 +17,11 @@ export interface ErasingApi {
 
 const againMs = 1000
 
-/** Deletes a run: when a caller asks for it, and by itself when it has been over for as long as sessions are kept. */
+/**
+ * Deletes a run: when a caller asks for it, and by itself when it has been over for as long as sessions are kept. From the
+ * first commit on nobody can read it; its sessions, rows and files follow step by step, each of which may be repeated. The
+ * route of the run and the deadlines `purge` and `erase` call it.
+ */
 export class Erasing implements RoomOf<ErasingApi> {
   readonly api: ErasingApi = this
   readonly #kernel: EvalRunKernel

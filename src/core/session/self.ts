@@ -29,7 +29,11 @@ interface SelfParts extends Erasing {
   forgetUploads(): Promise<void>
 }
 
-/** The session as a whole: it is created once, shown, closed for good, and erased with everything that it has stored. */
+/**
+ * The session as a whole: it is created once, shown, closed for good, and erased with everything that it has stored. Each end
+ * is a row before anything else happens, and its steps are deadlines, so a death between two of them is followed by the rest.
+ * The verbs that create, close and delete sessions call it.
+ */
 export class Self implements RoomOf<SelfApi> {
   readonly api: SelfApi = this
   readonly #kernel: SessionKernel

@@ -9,7 +9,8 @@ const outputFile = '.agentv/cli/output'
 
 /**
  * An attempt as one command in a sandbox of its own. EVAL_PROMPT_FILE has the question; the answer is what the command
- * prints, or what it writes to EVAL_OUTPUT_FILE. Both are relative to the workspace.
+ * prints, or what it writes to EVAL_OUTPUT_FILE. Both are relative to the workspace. The command is an operation of the
+ * session, so it runs once however often the attempt is worked on. `Providers` hands it the attempts of `cli` targets.
  */
 export class Cli implements Provider<CliTarget> {
   readonly #kernel: EvalRunKernel

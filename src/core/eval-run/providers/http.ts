@@ -6,7 +6,10 @@ import type { Given, Progress, Provider } from './provider.ts'
 
 const againMs = 250
 
-/** An attempt as one question to a model of the model proxy. It has no sandbox. */
+/**
+ * An attempt as one question to a model of the model proxy. It has no sandbox. What a call can cost is charged
+ * before it is made, so a death in the middle never makes a call free. `Providers` hands it the attempts of `http` targets.
+ */
 export class Http implements Provider<HttpTarget> {
   readonly #kernel: EvalRunKernel
   readonly #calls: ModelCalls

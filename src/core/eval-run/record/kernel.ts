@@ -6,7 +6,10 @@ import { evalRunLadder } from '../rungs/ladder.ts'
 import type { EvalRunPorts } from './ports.ts'
 import { loadEvalRunRecord, type EvalRunRecord } from './record.ts'
 
-/** The kernel of an eval run. It keeps the run's own row at hand; before the run is made it leaves no trace. */
+/**
+ * The kernel of an eval run. It keeps the run's own row at hand, and leaves no trace of a run that was never made: whoever
+ * asks for it gets 404, and no table is created. All rooms of the run commit through it.
+ */
 export class EvalRunKernel extends Kernel<EvalRunPorts> {
   #run: EvalRunRecord | undefined
   #forgotten = false

@@ -3,7 +3,10 @@ import type { LogFields, Sql } from '../../ports.ts'
 import { organisationLadder } from '../rungs/ladder.ts'
 import type { OrganisationPorts } from './ports.ts'
 
-/** The kernel of an organisation. One that nothing was ever written for has tables like any other, once it is asked. */
+/**
+ * The kernel of an organisation. An organisation that nothing was ever written for has its tables as soon as something is
+ * committed, so no caller has to create it first. All rooms of the organisation commit through it.
+ */
 export class OrganisationKernel extends Kernel<OrganisationPorts> {
   constructor(ports: OrganisationPorts) {
     super(ports, organisationLadder)

@@ -22,7 +22,10 @@ export interface EnvApi {
   keys(caller: Caller): Promise<string[]>
 }
 
-/** What the agent asks people for, and what they give. A value is stored, sealed, before the sandbox is told to fetch it. */
+/**
+ * What the agent asks people for, and what they give. A value is stored, sealed, before the sandbox is told to fetch it, so
+ * a sandbox that comes later has it too. The tool `request_env_variables` and the routes of env values call it.
+ */
 export class EnvValues implements RoomOf<EnvApi> {
   readonly api: EnvApi = this
   readonly #kernel: SessionKernel

@@ -31,7 +31,10 @@ import type { SessionKernel } from '../record/kernel.ts'
 import { knownPhaseStates } from './known-phases.ts'
 import { loadPolicyEnclosure, loadPolicyPlace, loadPolicyRow, type Place } from './policy-row.ts'
 
-/** What this session may do: its policy, its own gate lists, and where it is. Asked for every tool, so all is kept at hand. */
+/**
+ * What this session may do: its policy, its own gate lists, its pinned agents, and where it is. The gate, operations and the
+ * proxy ask it for every tool, so all is kept at hand; what was written to one of its tables is read anew.
+ */
 export class SessionPolicy {
   readonly #kernel: SessionKernel
   #policy: Policy | null | undefined

@@ -27,7 +27,10 @@ export interface AgentApi {
   abilityFolder(sandbox: SandboxCaller, hash: string): Promise<PinnedFolder>
 }
 
-/** What the agent in the sandbox may ask of its session, by HTTPS. Each refuses an old generation and another organisation. */
+/**
+ * What the agent in the sandbox may ask of its session by HTTPS, beside the link: its manifest, its env values, uploads, and
+ * whether it is fenced. Each refuses an old generation and another organisation. The routes under `/sandbox` call it.
+ */
 export class Agent implements RoomOf<AgentApi> {
   readonly api: AgentApi = this
   readonly #kernel: SessionKernel

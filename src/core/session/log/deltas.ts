@@ -3,7 +3,8 @@ import type { HidingStream } from '../../redaction/redaction.ts'
 
 /**
  * Secrets must not pass in two halves. What might still become one is held back until the next piece of the same part;
- * what is left at the end of a part goes nowhere, since `message.text` then has the whole.
+ * what is left at the end of a part goes nowhere, since `message.text` then has the whole. The link sends the agent's events
+ * through it.
  */
 export class Deltas {
   readonly #open: () => HidingStream

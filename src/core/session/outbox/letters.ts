@@ -14,7 +14,10 @@ export interface LettersApi {
   resend(caller: Caller, seqs: number[] | null): Promise<DeadLettersResent>
 }
 
-/** Rows of the session that libSQL has refused. The ledger is asked first: an earlier release told only the ledger. */
+/**
+ * Rows of the session that libSQL has refused. They are kept, listed, and sent again when a caller asks for it; none is lost
+ * by that. The ledger is asked first, because an earlier release told only the ledger. The routes of dead letters call it.
+ */
 export class Letters implements RoomOf<LettersApi> {
   readonly api: LettersApi = this
   readonly #kernel: SessionKernel

@@ -18,7 +18,7 @@ export interface SkillsApi {
 
 /**
  * What the session's skills were good for: routes add an outcome and the agent tells what it has loaded, each once per run.
- * What the skills say is pinned when the session begins, and is in the manifest.
+ * What the skills say is pinned when the session begins, and is in the manifest. Routes of skills and the link call it.
  */
 export class Skills implements RoomOf<SkillsApi> {
   readonly api: SkillsApi = this
