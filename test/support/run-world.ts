@@ -107,7 +107,7 @@ export class RunWorld extends TestSession {
     return this.receive({ t: 'result', commandId: id, ok: true, data }, this.generation)
   }
 
-  emit(...events: [kind: Parameters<typeof agentEvent>[1], data: Record<string, unknown>][]) {
+  emit(...events: (readonly [Parameters<typeof agentEvent>[1], Record<string, unknown>])[]) {
     const items = events.map(([kind, data]) => agentEvent(++this.#agentSeq, kind, data))
     return this.receive({ t: 'events', items }, this.generation)
   }

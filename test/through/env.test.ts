@@ -68,6 +68,17 @@ describe('[TOOL8] submitted values', () => {
     expect(third.fetched.values).toEqual({ A: 'second-a', B: 'first-b' })
   })
 
+  test('[SEC1] are hidden in what is stored from then on', async () => {
+    const scene = await begin()
+    const { session } = scene
+    const message = 'The key is value-a-0123456789'
+    await submit(scene, { values: [{ key: 'A', value: 'value-a-0123456789' }] })
+    session.agent.emit('agent.notice', { message })
+    await host().live()
+    const [told] = await session.events('agent.notice')
+    expect(told.data.message).toBe('The key is [secret:A]')
+  })
+
   test('are pending while the sandbox cannot be reached, and written once it can be', async () => {
     const { session } = await begin()
     session.agent.close()
@@ -96,7 +107,12 @@ test('[TOOL7] the streamed start of request_env_variables is a request, until a 
   ])
   expect((await session.events('tool.started'))[0].data.input).toEqual(input)
   await submit(scene, { values: [{ key: 'TOKEN', value: 'abc-def-ghi' }] })
-  expect(await requests()).toMatchObject([{ state: 'closed' }])
+  const [closed] = await requests()
+  expect(closed.state).toBe('closed')
+  // When it was closed does not change with what is given later.
+  await host().live(5000)
+  await submit(scene, { values: [{ key: 'OTHER', value: 'ghi-def-abc' }] })
+  expect(await requests()).toEqual([closed])
 })
 
 test('[TOOL6] [TOOL9] env files that a setup session saved are filled from the secrets of the next', async () => {

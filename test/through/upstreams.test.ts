@@ -72,12 +72,15 @@ async function begin(inject: object, prompt = true) {
 
 describe('a secret that is injected', () => {
   test('[SEC12] is not given to the sandbox, which is told of its host instead', async () => {
-    const { session, secret } = await begin({ npm: '@team' }, false)
+    const second = 'registry.example.com'
+    const { session, secret } = await begin({ hosts: [upstream, second], npm: '@team' }, false)
     expect(secret).toMatchObject({ name: 'TOKEN', inject: { header: 'authorization' } })
     const env = await host().ok('GET', `/sandbox/${session.id}/env`, undefined, session.token)
     expect(env.values).toEqual({})
     expect(session.manifest.upstreams).toEqual([
+      // The registry of the scope is the first one.
       { host: upstream, secrets: ['TOKEN'], npm: ['@team'] },
+      { host: second, secrets: ['TOKEN'], npm: [] },
     ])
     expect(JSON.stringify(session.manifest)).not.toContain(value)
   })

@@ -25,6 +25,11 @@ describe('tools', () => {
       { category: 'edit', operation: 'write-file', paths: [`${root}/a`] },
     ],
     [
+      'multiedit',
+      { filePath: 'a', edits: [] },
+      { category: 'edit', operation: 'write-file', paths: [`${root}/a`] },
+    ],
+    [
       'edit',
       { filePath: 'a', oldString: 'x', newString: 'y' },
       { category: 'edit', paths: [`${root}/a`] },

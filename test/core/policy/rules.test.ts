@@ -283,6 +283,8 @@ describe('patterns', () => {
     expect(decide(asked, [allow]).decision).toBe('ask')
     for (const match of [{ path: '199' }, { host: 'h199.com' }])
       expect(decide(asked, [allow, { match, decision: 'deny' }]).decision).toBe('deny')
+    const most = { paths: asked.paths.slice(0, 40), hosts: asked.hosts.slice(0, 25) }
+    expect(decide({ ...asked, ...most }, [allow]).decision).toBe('allow')
   })
 
   test('[POL7] a pattern takes time in proportion to the text', () => {

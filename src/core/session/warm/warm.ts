@@ -1,7 +1,7 @@
 import type { RoomOf } from '../../actor/room.ts'
 import type { SessionPorts } from '../record/ports.ts'
 import type { Session } from '../../../contract/session.ts'
-import { clearDeadline } from '../../actor/deadlines.ts'
+import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { WarmState } from '../../organisation/record/api.ts'
 import type { Sql } from '../../ports.ts'
 import type { CreateSession } from '../record/record.ts'
@@ -82,13 +82,13 @@ export class Warm implements RoomOf<WarmApi> {
     'warm.end': () => this.#onEnd(),
   }
 
-  /** Repeated until the pool knows; what has changed meanwhile has set its own deadline. */
+  /** Repeated until the pool knows. What has changed meanwhile is told again: this word may have come after that one. */
   async #onChange(): Promise<void> {
     const state = stateOf(this.#kernel.session())
     await this.#tell(state)
     this.#kernel.commit((sql, now) => {
       const session = this.#kernel.session()
-      if (stateOf(session) !== state) return
+      if (stateOf(session) !== state) return setDeadline(sql, 'warm', now)
       clearDeadline(sql, 'warm')
       if (state === 'ended' && session.status === 'warm')
         drop(sql, now, session, session.sandboxReason ?? 'Its sandbox has ended')

@@ -138,6 +138,8 @@ describe('the network in commands', () => {
     ['ping -c 1 a.com', ['a.com']],
     ['git clone https://a.com/x.git', ['a.com']],
     ['git push git@a.com:x/y.git', ['a.com']],
+    ['pip install --index-url https://a.com/simple x', ['a.com']],
+    ['pip install --index-url=https://a.com/simple x', ['a.com']],
     ['git fetch origin', []],
     ['curl "$URL"', []],
     ['curl https://$HOST/x', []],
@@ -159,6 +161,11 @@ describe('the network in commands', () => {
       expect(
         decideCommand(command, policyOf([{ match: { host }, decision: 'deny' }])).decision,
       ).toBe('deny')
+  })
+
+  test('[POL10] what is pushed where is no host', () => {
+    const policy = policyOf([{ match: { host: 'head' }, decision: 'deny' }])
+    expect(decideCommand('git push origin HEAD:main', policy).decision).toBe('ask')
   })
 
   test('[POL10] an option that sends a request elsewhere is ambiguous', () => {

@@ -42,6 +42,11 @@ describe('[POL11] what is wrapped is what it wraps', () => {
   )
 })
 
+test('[POL36] what would take the parser too long is not read', () => {
+  expect(decideCommand(`echo '${'['.repeat(100)}'`).decision).toBe('allow')
+  expect(decideCommand(`echo '${'['.repeat(400)}'`).reason).toContain('ambiguous')
+})
+
 test('[POL13] secrets by another way are secrets', () => {
   for (const command of [
     'aws configure get aws_secret_access_key',

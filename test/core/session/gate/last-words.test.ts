@@ -55,3 +55,20 @@ test('[APR5] the end of the run denies what waits for a person', async () => {
   })
   expect(world.answerTo(asked)).toBe('deny')
 })
+
+test('[TOOL5] the session is closed when the turn that completed the run ends, or a minute later', async () => {
+  const isClosed = async (world: RunWorld) =>
+    (await world.actor.api.self.view(testCaller)).status === 'closed'
+  const world = await completed(async () => {})
+  await world.pass(30_000)
+  expect(await isClosed(world)).toBe(false)
+  const [started] = await world.events('turn.started')
+  await world.endTurn({ id: String(started?.['turnId']) })
+  await world.pass(5000)
+  expect(await isClosed(world)).toBe(true)
+  const silent = await completed(async () => {})
+  await silent.pass(59_000)
+  expect(await isClosed(silent)).toBe(false)
+  await silent.pass(2000)
+  expect(await isClosed(silent)).toBe(true)
+})

@@ -24,6 +24,19 @@ test('[EVT2] who watches hears each event that comes from then on, once and in o
   expect(heard.map(({ seq }) => seq)).toEqual(numbers)
 })
 
+test('[EVT2] all of what one commit appends is heard, also more than a page of it', async () => {
+  const { session, heard } = await watched()
+  const { lastEventSeq: before } = await session.actor.api.self.view(testCaller)
+  const ids = { turnId: null, sessionId: 's', messageId: 'm', partId: 'p', reason: 'stop', cost: 0 }
+  const none = { output: 0, reasoning: 0, cacheRead: 0, cacheWrite: 0 }
+  // What cannot be true is told in an event of its own.
+  const step = { ...ids, tokens: { ...none, input: -1 } }
+  await session.emit(...Array.from({ length: 200 }, () => ['step.finished', step] as const))
+  expect(heard.map(({ seq }) => seq)).toEqual(
+    Array.from({ length: 400 }, (_, at) => before + 1 + at),
+  )
+})
+
 test('[EVT2] a watcher hears of a turn before the sandbox hears of its prompt', async () => {
   const { session, heard } = await watched()
   await session.prompt()

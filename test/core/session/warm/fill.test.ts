@@ -65,6 +65,24 @@ describe('a pool', () => {
     expect(await world.pool).toMatchObject({ ready: 2 })
   })
 
+  test('[WARM9] one that becomes ready while the pool hears that it starts is told as ready', async () => {
+    const world = new WarmWorld()
+    world.size = 1
+    const { pools } = world.org.api
+    const { changed } = pools
+    let ready = (): void => undefined
+    const isReady = new Promise<void>((resolve) => (ready = resolve))
+    pools.changed = async (id, state, reason) => {
+      if (state === 'starting') await isReady
+      await changed(id, state, reason)
+    }
+    await world.fill()
+    // That it starts is heard last, after it has said that it is ready.
+    ready()
+    await world.connect()
+    expect(await world.pool).toMatchObject({ ready: 1, starting: 0 })
+  })
+
   test('[WARM9] one that somebody closes or deletes is replaced', async () => {
     const world = await filled(2)
     const [first, second] = idsOf(world) as [string, string]
@@ -106,6 +124,14 @@ describe('limits', () => {
     await world.fleet.pass(30 * 60_000)
     expect(world.sessions()).toHaveLength(2)
     expect((await world.fleet.world.usage()).sandboxesLastHour).toBe(2)
+  })
+
+  test('[WARM10] it makes no more than the hour has left, and none that would wait', async () => {
+    const world = await filled(2, { sandboxesPerHour: 3 })
+    await world.fleet.pass(30 * 60_000)
+    world.size = 5
+    await world.fill()
+    expect([await world.pool, world.sessions().length]).toMatchObject([{ ready: 3, starting: 0 }, 3])
   })
 
   test('[WARM10] a session that finds no place is given one that only waited', async () => {

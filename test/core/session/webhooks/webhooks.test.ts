@@ -102,6 +102,8 @@ describe('[HOOK8] who is told', () => {
     expect(await world.ledger()).toMatchObject([
       { state: 'dropped', attempts: 1, last_status: 500, error: 'The webhook was deleted' },
     ])
+    // Nothing is left to wake the session for it.
+    expect(world.sql.all('select name from deadlines')).toEqual([])
   })
 })
 
