@@ -149,6 +149,20 @@ test('[EXP13] SLSA provenance names the proven files, and what was asked for by 
   expect(holds(await verifyBundle(`${text}{}\n`, await keys()))).toBe(false)
 })
 
+test('[EXP13] what a file was left as goes by the order of the tools, not by that of the collects', async () => {
+  const scene = await ChangeScene.begin(host(), [
+    edit('a.txt', 'one\n', 'one', 'two'),
+    edit('a.txt', 'two\n', 'two', 'three'),
+  ])
+  await scene.tell()
+  await scene.collect(scene.page(1, 2), scene.bundle().messages[1]?.id)
+  await scene.collect(scene.page(0, 1))
+  const { payload } = JSON.parse(await exported(scene, '?format=slsa')) as { payload: string }
+  expect(JSON.parse(Buffer.from(payload, 'base64').toString())).toMatchObject({
+    subject: [{}, { name: 'a.txt', digest: { sha256: sha256('three\n') } }],
+  })
+})
+
 test('[EXP8] a stored event, its entry or its text that was changed afterwards does not pass', async () => {
   const spoilt = async (spoil: (sql: Sql) => void) => {
     const scene = await ChangeScene.begin(host(), [edit('a.txt', 'hello\n', 'hello', 'goodbye')])
