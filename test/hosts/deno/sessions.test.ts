@@ -201,6 +201,12 @@ describe('sockets', () => {
     expect(old.closedWith).toBe(linkClose.superseded)
     newer.message(hello)
     await until(connected)
+    // What the old one still says is heard by nobody.
+    await until(() => next.sent.length > 0)
+    const { length } = next.sent
+    link.message(hello)
+    await connected()
+    expect(next.sent).toHaveLength(length)
     link.closed()
     expect(await connected()).toBe(true)
     next.readyState = 3
