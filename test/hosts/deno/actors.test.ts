@@ -26,13 +26,13 @@ function actorsWith(limits: ActorLimits) {
   return { actors, closed }
 }
 
-test('[SES7] beyond the limit the actor that was not used for longest is closed', async () => {
+test('beyond the limit the actor that was not used for longest is closed', async () => {
   const { actors, closed } = actorsWith({ idleMs: 60_000, maxOpen: 3 })
   for (const id of ['a', 'b', 'c', 'a', 'd']) await actors.use(id, () => undefined)
   expect(closed).toEqual(['b'])
 })
 
-test('[SES7] an actor is idle from the end of its work, however long that took', async () => {
+test('an actor is idle from the end of its work, however long that took', async () => {
   const { actors, closed } = actorsWith({ idleMs: 60_000, maxOpen: 3 })
   const work = actors.use('a', () => new Promise((resolve) => setTimeout(resolve, 100_000)))
   await vi.advanceTimersByTimeAsync(100_000)
@@ -43,7 +43,7 @@ test('[SES7] an actor is idle from the end of its work, however long that took',
   expect(closed).toEqual(['a'])
 })
 
-test('[SES7] what cannot be opened at its deadline is tried again a minute later', async () => {
+test('what cannot be opened at its deadline is tried again a minute later', async () => {
   const tries: number[] = []
   const failures: string[] = []
   const begunAt = Date.now()

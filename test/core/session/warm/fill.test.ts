@@ -131,7 +131,10 @@ describe('limits', () => {
     await world.fleet.pass(30 * 60_000)
     world.size = 5
     await world.fill()
-    expect([await world.pool, world.sessions().length]).toMatchObject([{ ready: 3, starting: 0 }, 3])
+    expect([await world.pool, world.sessions().length]).toMatchObject([
+      { ready: 3, starting: 0 },
+      3,
+    ])
   })
 
   test('[WARM10] a session that finds no place is given one that only waited', async () => {
