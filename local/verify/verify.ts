@@ -316,6 +316,7 @@ function checkChanges(
     if (problem) throw new Problem(at + 2, `Change ${record.eventId}: ${problem}`)
   }
   checkNoneIsGone(records)
+  checkOrder(records)
 }
 
 /** The ledger beside the timeline is a table of its own: what was taken out of it has still its entry. */
@@ -325,6 +326,18 @@ function checkNoneIsGone(records: readonly ExportRecord[]): void {
     const said = recordedChange(record)
     if (said && !here.has(said.eventId))
       throw new Problem(at + 2, `${nameOf(JSON.stringify(record))}: its change is not in the file`)
+  }
+}
+
+/** What a file is in the end follows from the order of its changes; one that is there twice would count twice. */
+function checkOrder(records: readonly ExportRecord[]): void {
+  const said = records.flatMap((record) => recordedChange(record)?.eventId ?? [])
+  let nth = 0
+  for (const [at, record] of records.entries()) {
+    if (record.type !== 'change') continue
+    if (record.eventId !== said[nth])
+      throw new Problem(at + 2, `${nameOf(JSON.stringify(record))} is not where it was recorded`)
+    nth += 1
   }
 }
 

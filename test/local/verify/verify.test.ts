@@ -230,6 +230,14 @@ describe('[EXP8] signed, and still not so', () => {
     expect(gone?.eventId).toMatch(/^evt_/)
   })
 
+  test('changes in another order than they were recorded in, or one of them twice', async () => {
+    const [first, second] = content.changes as [StoredChange, StoredChange]
+    const said = (it: StoredChange) => `Change ${it.eventId} is not where it was recorded`
+    expect(await badly({ changes: [second, first] })).toBe(said(second))
+    expect(await badly({ changes: [first, second, second] })).toBe(said(second))
+    expect(await badly({ changes: [first, first, second] })).toBe(said(first))
+  })
+
   test('a text that is missing, or is another', async () => {
     const [[sha256] = ['']] = content.texts
     const without = new Map([...content.texts].filter(([hash]) => hash !== sha256))
