@@ -73,7 +73,7 @@ export function tellHistoryRows(messages: readonly Row[], parts: readonly Row[])
       if (row['valid'] === 1 && row['type'] !== 'tool') continue
       const part = partOf(row)
       const partId = isId(row['id']) ? row['id'] : null
-      if (part) told.parts.push(part)
+      if (part) told.parts.push({ ...part, ...recordHashOf(part, row) })
       else told.failures.push(historyFailure('malformed-row', { partId }))
     }
   }
@@ -131,7 +131,7 @@ function partOf(row: Row): EvidencePart | null {
   return {
     ...{ id, messageId, sessionId, order: place, callId, tool, status },
     input: hasInput ? whole : null,
-    inputTruncated: hasInput && whole === null,
+    inputTruncated: hasInput && (whole === null || row['isCut'] === 1),
     metadata: {
       exists: flagOf(row['existed']),
       truncated: flagOf(row['truncated']),
@@ -140,6 +140,13 @@ function partOf(row: Row): EvidencePart | null {
     startedAt: timeOf(row['startedAt']),
     endedAt: timeOf(row['endedAt']),
   }
+}
+
+/** Of what was read whole, also if it is cut afterwards. */
+function recordHashOf(part: EvidencePart, row: Row): Pick<EvidencePart, 'recordHash'> {
+  if (!isMutatingTool(part.tool)) return {}
+  const text = row['isCut'] === 1 ? null : evidenceRecordText(part)
+  return { recordHash: text && createHash('sha256').update(text).digest('hex') }
 }
 
 /** The same as the text that is read from its row later says, of a part that is heard from OpenCode. */

@@ -33,7 +33,7 @@ export type History =
   | { ok: false; writeAheadFile: 'read' | 'none' | 'unreadable' }
 
 const maxOutputBytes = 24 * 1024 * 1024
-/** Of one part's input. A longer one is left out; the snapshot may still show what it did. */
+/** Of one part's input. Of a longer one only the name of its file is told; the snapshot may still show what it did. */
 const maxInputCharacters = 2 * evidenceLimits.bytesPerFile
 /** Of the page. One row more is asked for: it tells that there are more. */
 export const maxPartRows = 2 * maxBundleParts
@@ -200,14 +200,18 @@ function queriesOf({ messageIds, after, maxMessages, until }: HistoryQuestion): 
   ]
 }
 
+const isLong = (value: string) => `length(${value}) > ${maxInputCharacters}`
+
 function toolFields(alias: string): string {
   const input = field(alias, 'state.input')
   const files = field(alias, 'state.metadata.files')
   return `${field(alias, 'tool')} as tool, ${field(alias, 'callID')} as callId,
     ${field(alias, 'state.status')} as status,
-    case when length(${input}) <= ${maxInputCharacters} then ${input} end as input,
+    case when ${isLong(input)} then json_object('filePath', ${field(alias, 'state.input.filePath')})
+      else ${input} end as input,
+    coalesce(${isLong(input)}, 0) or coalesce(${isLong(files)}, 0) as isCut,
     ${field(alias, 'state.metadata.exists')} as existed,
     ${field(alias, 'state.metadata.truncated')} as truncated,
-    case when length(${files}) <= ${maxInputCharacters} then ${files} end as files,
+    case when ${isLong(files)} then null else ${files} end as files,
     ${field(alias, 'state.time.start')} as startedAt, ${field(alias, 'state.time.end')} as endedAt`
 }

@@ -205,14 +205,14 @@ export class StoreReading {
 
   /** Paths that differ between two trees, at most so many. Null: they cannot be compared. */
   async changed(store: string, from: string, to: string, most: number): Promise<string[] | null> {
-    const names: string[] = []
+    let names: string[] = []
     let level: Pair[] = from === to ? [] : [{ prefix: '', from, to }]
     while (level.length > 0 && names.length < most) {
       const hashes = level.flatMap((pair) => [pair.from, pair.to]).filter((hash) => hash !== null)
       const trees = await this.#trees(store, hashes)
       if (!trees) return null
       const below = level.map((pair) => differences(pair, trees))
-      names.push(...below.flatMap((each) => each.names))
+      names = names.concat(below.flatMap((each) => each.names))
       // Each folder that differs has a file that does: more of them are not needed.
       level = below.flatMap((each) => each.folders).slice(0, most)
     }

@@ -163,6 +163,11 @@ export const EvidencePart = z.object({
     .nullable()
     .describe('Whole, of write, edit and apply_patch; null of other tools'),
   inputTruncated: z.boolean().describe('The agent has cut or left out texts of it'),
+  recordHash: Sha256.nullable()
+    .optional()
+    .describe(
+      'Of write, edit and apply_patch: the hash of evidenceRecordText before anything was cut; null: it was too long to be read whole',
+    ),
   metadata: z.object({
     exists: z.boolean().nullable().describe('write: whether there was a file before'),
     truncated: z.boolean().nullable(),

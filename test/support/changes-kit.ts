@@ -46,6 +46,8 @@ export class ChangeScene {
   readonly name: string
   /** It does not tell what a tool has said that it did. */
   agentIsOlder = false
+  /** The model called all tools at once. */
+  inOneStep = false
 
   constructor(session: HostSession, turn: { id: string; runId: string }, steps: readonly Step[]) {
     this.host = session.host
@@ -71,7 +73,8 @@ export class ChangeScene {
 
   #part(at: number) {
     const { tool } = this.steps[at] as Step
-    const own = { sessionId: 'ses_oc', messageId: `msg_${this.name}_${at}` }
+    const step = this.inOneStep ? 0 : at
+    const own = { sessionId: 'ses_oc', messageId: `msg_${this.name}_${step}` }
     return { ...own, partId: `prt_${this.name}_${at}`, callId: `call_${this.name}_${at}`, tool }
   }
 

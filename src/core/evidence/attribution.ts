@@ -26,7 +26,8 @@ export function attributionFault(
     if (message.parentId === null) return 'identity-missing'
     if (!session.userMessageIds.includes(message.parentId)) return 'strict-delivery-required'
   }
-  return isAsSeen(candidate, seenParts) ? null : 'evidence-mismatch'
+  if (!isAsSeen(candidate, seenParts)) return 'evidence-mismatch'
+  return isCompared(candidate, seenParts) ? null : 'toolpart-truncated'
 }
 
 function isAsSeen({ part }: Candidate, seenParts: SeenParts): boolean {
@@ -47,11 +48,21 @@ function isSame(seen: SeenPart, part: Candidate['part']): boolean {
 }
 
 /** Input and metadata are what was heard when the tool was done, as far as they can be compared. */
-export const isAttributedRecord = ({ recordHash }: SeenPart, part: Candidate['part']): boolean =>
-  recordHash === null ||
-  part.input === null ||
-  part.inputTruncated ||
-  recordHash === hashText(evidenceRecordText(part))
+export function isAttributedRecord({ recordHash }: SeenPart, part: Candidate['part']): boolean {
+  const found = recordHashOf(part)
+  return recordHash === null || found === null || recordHash === found
+}
+
+/** What is not whole here was hashed by the agent before it was cut. Null: nobody knows. */
+const recordHashOf = (part: Candidate['part']): string | null =>
+  part.input === null || part.inputTruncated
+    ? (part.recordHash ?? null)
+    : hashText(evidenceRecordText(part))
+
+/** A name alone that could not be compared may be another one than the tool was given. */
+const isCompared = ({ part }: Candidate, seenParts: SeenParts): boolean =>
+  recordHashOf(part) !== null ||
+  (seenParts.get(part.id) ?? []).every(({ recordHash }) => recordHash === null)
 
 /** Whether it came over the link what the tool was told and what it said that it did. */
 export const isWholeAttribution = ({ part }: Candidate, seenParts: SeenParts): boolean =>

@@ -35,9 +35,10 @@ export function walkChain(
   let cursor: Text | null = anchor.after
   for (const [at, link] of [...links.entries()].toReversed()) {
     if (cursor === null) return no('path-chain-ambiguous')
-    const back = stepBack(link, cursor, at === 0 ? anchor : null)
+    const back = stepBack(link, cursor, at === 0 ? anchor : null, derived)
     if (!back) return no('path-chain-ambiguous')
-    if (at > 0 && back.before && !derived.take(back.before.text)) return no('total-budget')
+    const fault = at > 0 && back.before ? derived.take(back.before.text) : null
+    if (fault) return no(fault)
     if (!link.candidate.exact) steps.unshift({ ...back, candidate: link.candidate, after: cursor })
     cursor = back.before
   }
@@ -59,10 +60,15 @@ export function chainOrderFault(chain: readonly Candidate[]): DiagnosticCode | n
 type Back = Pick<Step, 'before' | 'proof'>
 
 /** `oldest`: the anchor, if this is the first step; only there may a whole new text stand. */
-function stepBack({ candidate, act }: Link, cursor: Text, oldest: Anchor | null): Back | null {
+function stepBack(
+  { candidate, act }: Link,
+  cursor: Text,
+  oldest: Anchor | null,
+  { mayCompare }: DerivedTexts,
+): Back | null {
   if (candidate.exact) return stepBackExact(candidate, cursor)
   if (act.type === 'edit' || act.type === 'update') {
-    const text = reverseTransition(act, cursor.text)
+    const text = reverseTransition(act, cursor.text, mayCompare)
     const proof = act.type === 'edit' ? 'inverse-edit-chain' : 'inverse-apply-patch-chain'
     return text === null ? null : { before: { text, digest: exactDigest(text) }, proof }
   }

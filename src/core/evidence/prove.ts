@@ -45,6 +45,8 @@ export interface ProofInput {
   bundle: EvidenceBundle
   delivery: ProofDelivery
   mode: ProofMode
+  /** Of a text that is in neither tree and in no tool part, and would be kept. Absent: none of them does. */
+  holdsSecret?: (text: string) => boolean
 }
 export interface ProofResult {
   /** What is imported. */
@@ -90,13 +92,14 @@ class Engine {
   readonly #company: Company
   readonly #seen: SeenParts
   readonly #steps: ToldSteps
-  readonly #derived = new DerivedTexts()
+  readonly #derived: DerivedTexts
   readonly #byKey: ReadonlyMap<string, Candidate[]>
   readonly #faults = new Map<EvidencePart, DiagnosticCode | null>()
 
   constructor(input: ProofInput) {
     const { bundle, delivery } = input
     this.#input = input
+    this.#derived = new DerivedTexts(input.holdsSecret)
     this.place = candidatePlace(bundle, delivery)
     this.#company = new Company(bundle, this.place, delivery.seenParts)
     this.#steps = new ToldSteps(delivery.seenSteps)
@@ -225,7 +228,7 @@ class Engine {
     })
     if (links.length === 1) {
       const [{ act, candidate }] = links
-      const verdict = verifyTransition(act, anchor)
+      const verdict = verifyTransition(act, anchor, this.#derived.mayCompare)
       if (!verdict.ok) return verdict.reason
       const { operation, remark } = verdict
       return [

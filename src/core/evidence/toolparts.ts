@@ -52,8 +52,8 @@ function stepsFrom(chain: Candidate[], { derived }: ExactRules): [Candidate, Can
   const steps: [Candidate, Candidate][] = []
   let before: Text | null = null
   for (const candidate of chain) {
-    const after = nextText(candidate, before)
-    if (!after || (before !== null && !derived.take(after.text))) break
+    const after = nextText(candidate, before, derived)
+    if (!after || (before !== null && derived.take(after.text) !== null)) break
     const operation = before === null ? 'create' : 'modify'
     const proven = { operation, before, after, proof: 'toolpart-chain', snapshot: null } as const
     steps.push([candidate, { ...candidate, exact: true, change: upgradeProof(candidate, proven) }])
@@ -62,9 +62,13 @@ function stepsFrom(chain: Candidate[], { derived }: ExactRules): [Candidate, Can
   return steps
 }
 
-function nextText(candidate: Candidate, before: Text | null): Text | null {
+function nextText(
+  candidate: Candidate,
+  before: Text | null,
+  { mayCompare }: DerivedTexts,
+): Text | null {
   const reading = readTransitionAct(candidate)
-  const text = reading.ok ? applyTransition(reading.act, before?.text ?? null) : null
+  const text = reading.ok ? applyTransition(reading.act, before?.text ?? null, mayCompare) : null
   if (text === null || text === before?.text || !isPlainText(text)) return null
   const digest = exactDigest(text)
   return digest.sizeBytes <= evidenceLimits.bytesPerFile ? { text, digest } : null

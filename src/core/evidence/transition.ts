@@ -6,7 +6,12 @@ import type { DiagnosticCode } from '../../contract/evidence.ts'
 import type { MutatingTool } from '../../contract/evidence-paths.ts'
 import type { Anchor } from './anchors.ts'
 import type { Candidate } from './candidate.ts'
-import { applyPatchHunks, type PatchAct, reversePatchHunks } from './texts/patch.ts'
+import {
+  applyPatchHunks,
+  type MayCompare,
+  type PatchAct,
+  reversePatchHunks,
+} from './texts/patch.ts'
 import { exactOccurrences, replaceExact } from './texts/exact.ts'
 
 /** What the tool was told to do to this path. */
@@ -68,11 +73,11 @@ const yes = (operation: ChangeOperation, remark: DiagnosticCode | null = null): 
 })
 
 /** One change alone between two trees. */
-export function verifyTransition(act: Act, anchor: Anchor): Verdict {
+export function verifyTransition(act: Act, anchor: Anchor, mayCompare: MayCompare): Verdict {
   if (act.type === 'write') return verifyWrite(act, anchor)
   if (transitionOperation(anchor) !== intended[act.type]) return no('operation-mismatch')
   if (act.type === 'edit') return verifyEdit(act, anchor)
-  if (act.type === 'update') return verifyUpdate(act, anchor)
+  if (act.type === 'update') return verifyUpdate(act, anchor, mayCompare)
   if (act.type === 'delete') return yes('delete')
   return anchor.after?.text === act.content ? yes('create') : no('toolpart-after-mismatch')
 }
@@ -109,15 +114,19 @@ function verifyEdit(
     : no('toolpart-after-mismatch')
 }
 
-function verifyUpdate({ hunks }: Act & { type: 'update' }, { before, after }: Anchor): Verdict {
-  const applied = applyPatchHunks(before?.text ?? '', hunks)
+function verifyUpdate(
+  { hunks }: Act & { type: 'update' },
+  { before, after }: Anchor,
+  mayCompare: MayCompare,
+): Verdict {
+  const applied = applyPatchHunks(before?.text ?? '', hunks, mayCompare)
   if (applied === null) return no('patch-ambiguous')
   return applied === after?.text ? yes('modify') : no('toolpart-after-mismatch')
 }
 
 /** The text before this act, told from the text after it; null unless there is exactly one. */
-export function reverseTransition(act: Act, after: string): string | null {
-  if (act.type === 'update') return reversePatchHunks(after, act.hunks)
+export function reverseTransition(act: Act, after: string, mayCompare: MayCompare): string | null {
+  if (act.type === 'update') return reversePatchHunks(after, act.hunks, mayCompare)
   if (act.type !== 'edit') return null
   const before = replaceExact(after, act.newString, act.oldString)
   return before !== null && replaceExact(before, act.oldString, act.newString) === after
@@ -126,11 +135,15 @@ export function reverseTransition(act: Act, after: string): string | null {
 }
 
 /** The text after this act, told from the text before it (null: no file); null unless there is exactly one. */
-export function applyTransition(act: Act, before: string | null): string | null {
+export function applyTransition(
+  act: Act,
+  before: string | null,
+  mayCompare: MayCompare,
+): string | null {
   if (act.type === 'write') return act.content
   if (act.type === 'add') return before === null ? act.content : null
   if (before === null || act.type === 'delete') return null
   return act.type === 'edit'
     ? replaceExact(before, act.oldString, act.newString)
-    : applyPatchHunks(before, act.hunks)
+    : applyPatchHunks(before, act.hunks, mayCompare)
 }

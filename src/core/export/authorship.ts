@@ -43,7 +43,8 @@ function authorsOf(
     const was =
       known === (event.before?.sha256 ?? null) ? authors : exactLines(before).map(() => null)
     const { first, removed, added } = exactChangedLines(before, after)
-    authors = was.toSpliced(first - 1, removed, ...Array<string>(added).fill(event.memberName))
+    const own = Array<string>(added).fill(event.memberName)
+    authors = [was.slice(0, first - 1), own, was.slice(first - 1 + removed)].flat()
     known = event.after?.sha256 ?? null
   }
   return authors

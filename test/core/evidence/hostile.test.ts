@@ -2,10 +2,11 @@
 
 import { describe, expect, test } from 'vitest'
 import { EvidenceBundle, type EvidencePart } from '../../../src/contract/evidence.ts'
+import { evaluateFixture } from '../../../src/core/evidence/dry-run/evaluate.ts'
 import { fixtureBundle, fixtureDelivery } from '../../../src/core/evidence/dry-run/fixture.ts'
 import { proveChanges } from '../../../src/core/evidence/prove.ts'
 import { applyPatchHunks, parsePatch } from '../../../src/core/evidence/texts/patch.ts'
-import { edit, file, fixture, write } from '../../support/proof-fixtures.ts'
+import { edit, file, fixture, patch, write } from '../../support/proof-fixtures.ts'
 
 const repeat = <T>(count: number, make: (nth: number) => T): T[] =>
   Array.from({ length: count }, (_, nth) => make(nth))
@@ -76,11 +77,38 @@ describe('[EVD21] a bundle at every limit is decided on in seconds', () => {
     const [act] = parsePatch(patch) ?? []
     if (act?.type !== 'update') throw new Error('It is an update')
     expect(
-      secondsOf(() => expect(applyPatchHunks(lines.join('\n'), act.hunks)).toBeNull()),
+      secondsOf(() => expect(applyPatchHunks(lines.join('\n'), act.hunks, () => true)).toBeNull()),
     ).toBeLessThan(2)
-    const many = repeat(3000, () => act.hunks[0]!)
+  })
+
+  test('patches with many places in many lines, as long as all of them are not too much', () => {
+    const lines = repeat(3500, (nth) => `${nth}\n`)
+    const changed = lines.map((line) => `${line.trim()}b\n`)
+    const hunks = repeat(3500, (nth) => ['@@', `-${nth}`, `+${nth}b`]).flat()
+    const names = ['first.ts', 'second.ts']
+    const parts = names.map((name, nth) =>
+      patch([`*** Update File: ${name}`, ...hunks], { partId: name, order: nth + 1 }),
+    )
+    const snapshotFiles = names.map((relativePath) =>
+      file(lines.join(''), changed.join(''), { relativePath }),
+    )
+    const { decisions } = evaluateFixture(fixture({ parts, snapshotFiles }), 'full')
+    expect(decisions.map((it) => (it.type === 'skipped' ? it.reason : it.proof))).toEqual([
+      'opencode-snapshot',
+      'patch-ambiguous',
+    ])
+  })
+
+  test('an edit whose text is nearly everywhere', () => {
+    const text = 'a'.repeat(1_000_000)
+    const oldString = `${'a'.repeat(200_000)}b${'a'.repeat(200_000)}`
+    const made = fixture({
+      parts: [edit({ oldString, newString: 'c' })],
+      snapshotFiles: [file(text, `${text}c`)],
+    })
+    const bundle = fixtureBundle(made)
     expect(
-      secondsOf(() => expect(applyPatchHunks(lines.join('\n'), many)).toBeNull()),
+      secondsOf(() => proveChanges({ bundle, delivery: fixtureDelivery(made), mode: 'full' })),
     ).toBeLessThan(2)
   })
 })

@@ -2,6 +2,8 @@
 
 import { describe, expect, test } from 'vitest'
 import { evaluateFixture } from '../../../src/core/evidence/dry-run/evaluate.ts'
+import { hunksOf, withoutHunks } from '../../../src/core/evidence/texts/hunks.ts'
+import { authoredFiles } from '../../../src/core/export/authorship.ts'
 import {
   exactChangedLines,
   escapeExactName,
@@ -22,6 +24,27 @@ import {
   patch,
   write,
 } from '../../support/proof-fixtures.ts'
+
+const always = () => true
+
+describe('[EVD21] a text of more lines than a call may have arguments', () => {
+  const many = 'x\n'.repeat(300_000)
+
+  test('is patched, and hunk by hunk taken back', () => {
+    const hunks = [{ before: ['last'], after: ['end'], atEnd: false }]
+    expect(applyPatchHunks(`${many}last\n`, hunks, always)).toBe(`${many}end\n`)
+    const [before, after] = [`${many}last\n`, `${many}end\n`]
+    const own = hunksOf('a.txt', before, after)
+    expect(withoutHunks(after, own, new Set(own.map(({ id }) => id)))).toBe(before)
+  })
+
+  test('has its author', () => {
+    const made = fixture({ parts: [write(many)], snapshotFiles: [file(null, many)] })
+    const [event] = evaluateFixture(made, 'full').events
+    const [written] = authoredFiles([event!], new Map([[event!.after!.sha256, many]]))
+    expect([...written!.ranges.values()]).toEqual([[{ first: 1, last: 300_000 }]])
+  })
+})
 
 describe('lines', () => {
   test.each([
@@ -79,15 +102,15 @@ describe('hunks', () => {
     ['at the end, and it is', 'a\nb\n', [hunk('b', 'B', true)], 'a\nB\n'],
     ['at the end, and it is not', 'a\nb\n', [hunk('a', 'A', true)], null],
   ])('[EVD5] %s', (_, text, hunks, after) => {
-    expect(applyPatchHunks(text, hunks)).toBe(after)
+    expect(applyPatchHunks(text, hunks, always)).toBe(after)
   })
 
   test('[EVD7] backwards they lead to one text, or to none', () => {
-    expect(reversePatchHunks('a\nB\n', [hunk('b', 'B')])).toBe('a\nb\n')
-    expect(reversePatchHunks('B\nB\n', [hunk('b', 'B')])).toBeNull()
-    expect(reversePatchHunks('a\n', [hunk('b', '')])).toBeNull()
-    expect(reversePatchHunks('b\nB\n', [hunk('b', 'B')])).toBeNull()
-    expect(reversePatchHunks('a\nB', [hunk('b', 'B')])).toBeNull()
+    expect(reversePatchHunks('a\nB\n', [hunk('b', 'B')], always)).toBe('a\nb\n')
+    expect(reversePatchHunks('B\nB\n', [hunk('b', 'B')], always)).toBeNull()
+    expect(reversePatchHunks('a\n', [hunk('b', '')], always)).toBeNull()
+    expect(reversePatchHunks('b\nB\n', [hunk('b', 'B')], always)).toBeNull()
+    expect(reversePatchHunks('a\nB', [hunk('b', 'B')], always)).toBeNull()
   })
 
   test.each([

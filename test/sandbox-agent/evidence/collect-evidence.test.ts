@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { chmodSync, mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -522,6 +523,9 @@ test('[CHG9] what is read of a tool later has the hash that was told when it was
   store.step(states.map((state) => ({ tool: 'apply_patch', ...state })))
   const { parts } = (await store.collect()).bundle
   expect(parts.map((part) => evidenceRecordText(part))).toEqual(states.map(historyRecordText))
+  expect(parts.map(({ recordHash }) => recordHash)).toEqual(
+    states.map((state) => createHash('sha256').update(historyRecordText(state)).digest('hex')),
+  )
   expect(new Set(states.map(historyRecordText)).size).toBeGreaterThan(12)
 })
 
@@ -533,4 +537,20 @@ test('[CHG3] inputs beyond what a bundle holds are left out whole, with the name
   const sent = JSON.parse(bundleText(bundle)) as typeof bundle
   expect(sent.parts.map(({ inputTruncated }) => inputTruncated)).toEqual([false, false, true, true])
   expect(sent.parts[3]?.input).toEqual({ filePath: 'd' })
+  // Told by its hash what it was, so that its name cannot be changed in the records.
+  expect(sent.parts.map(({ recordHash }) => recordHash)).toEqual(
+    bundle.parts.map((part) => createHash('sha256').update(evidenceRecordText(part)).digest('hex')),
+  )
+})
+
+test('[CHG3] an input that is too long to be read has the name of its file, and no hash', async () => {
+  const store = new Store().begin()
+  const bash = { tool: 'bash', input: { command: 'true' } }
+  store.step([write('a.txt', 'x'.repeat(2 * mebibyte), true), bash])
+  const { parts } = (await store.collect()).bundle
+  expect(parts).toMatchObject([
+    { input: { filePath: 'a.txt' }, inputTruncated: true, recordHash: null },
+    { input: null, inputTruncated: false },
+  ])
+  expect(parts[1]).not.toHaveProperty('recordHash')
 })

@@ -110,7 +110,7 @@ const isDelivered = ({ taskId, laneId }: FixturePart, { delivery }: Fixture) =>
 function partOf({ delivery, workspaceRoot }: Fixture, part: FixturePart): EvidencePart {
   const { filePath, oldString, newString, content, replaceAll, patchText } = part
   const input = { filePath, oldString, newString, content, replaceAll, patchText }
-  return {
+  const made: EvidencePart = {
     id: part.partId,
     messageId: part.messageId,
     sessionId: part.sessionId ?? delivery.sessionId,
@@ -128,6 +128,8 @@ function partOf({ delivery, workspaceRoot }: Fixture, part: FixturePart): Eviden
     startedAt: null,
     endedAt: part.endedAt ?? null,
   }
+  // What is cut in a fixture is the same everywhere.
+  return { ...made, recordHash: hashText(evidenceRecordText(made)) }
 }
 
 /** A patch without its text still names its file, as the result of the tool does. */

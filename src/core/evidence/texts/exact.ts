@@ -7,16 +7,56 @@ import type { ContentRef, ContentState } from '../../../contract/change.ts'
 /** Overlapping ones too: "aa" is twice in "aaa", so nobody can say which was meant. Stops at the second. */
 export function exactOccurrences(text: string, part: string): 0 | 1 | 2 {
   if (part === '') return 2
-  const first = text.indexOf(part)
-  if (first === -1) return 0
-  return text.indexOf(part, first + 1) === -1 ? 1 : 2
+  const { length } = exactPlaces(text, part)
+  return length === 0 ? 0 : length === 1 ? 1 : 2
 }
 
 /** Literally: `$&` and `$$` are themselves. Null unless there is exactly one place. */
 export function replaceExact(text: string, part: string, by: string): string | null {
-  if (exactOccurrences(text, part) !== 1) return null
-  const at = text.indexOf(part)
+  if (part === '') return null
+  const [at, second] = exactPlaces(text, part)
+  if (at === undefined || second !== undefined) return null
   return text.slice(0, at) + by + text.slice(at + part.length)
+}
+
+/** A longer one could be made so that `indexOf` compares all of it at each place of the text. */
+const shortPart = 64
+
+/** The first place and the second one, if there are. */
+function exactPlaces(text: string, part: string): number[] {
+  if (part.length > shortPart) return longPlaces(text, part)
+  const first = text.indexOf(part)
+  if (first === -1) return []
+  const second = text.indexOf(part, first + 1)
+  return second === -1 ? [first] : [first, second]
+}
+
+/** Knuth, Morris and Pratt: no sign of the text is looked at more often than twice, whatever both are. */
+function longPlaces(text: string, part: string): number[] {
+  if (part.length > text.length) return []
+  const borders = bordersOf(part)
+  const places: number[] = []
+  let matched = 0
+  for (let at = 0; at < text.length && places.length < 2; at += 1) {
+    matched = extend(part, borders, matched, text.charCodeAt(at))
+    if (matched === part.length) places.push(at + 1 - part.length)
+  }
+  return places
+}
+
+/** Of how many signs from the beginning those up to each are an end, too. */
+function bordersOf(part: string): Int32Array {
+  const borders = new Int32Array(part.length)
+  for (let at = 1; at < part.length; at += 1)
+    borders[at] = extend(part, borders, borders[at - 1] ?? 0, part.charCodeAt(at))
+  return borders
+}
+
+function extend(part: string, borders: Int32Array, matched: number, sign: number): number {
+  let length = matched
+  // Past its end no sign is the same.
+  while (length > 0 && part.charCodeAt(length) !== sign) length = borders[length - 1] ?? 0
+  return part.charCodeAt(length) === sign ? length + 1 : 0
 }
 
 export interface Digest {

@@ -41,14 +41,14 @@ export function withoutHunks(
   ids: ReadonlySet<string>,
 ): string {
   const lines = exactLines(after)
-  const result: string[] = []
+  const pieces: string[][] = []
   let done = 0
   for (const { id, before, after: now } of hunks) {
     if (!ids.has(id)) continue
-    result.push(...lines.slice(done, now.first), ...before.lines)
+    pieces.push(lines.slice(done, now.first), before.lines)
     done = now.first + now.lines.length
   }
-  return [...result, ...lines.slice(done)].join('')
+  return [...pieces, lines.slice(done)].flat().join('')
 }
 
 /** Lines `from` to `to` of one text became `first` to `last` of the other. */

@@ -92,19 +92,30 @@ function addLine({ before, after }: Hunk, line: string): boolean {
 /** Context alone is no change. */
 const changes = ({ before, after }: Hunk) => before.join('\n') !== after.join('\n')
 
+/** Whether so many lines may be looked at. What is more is not looked at: the texts and the patch are the sandbox's. */
+export type MayCompare = (lines: number) => boolean
+
 /** The text afterwards, or null if one of the hunks has not exactly one place, or they are out of order. */
-export function applyPatchHunks(text: string, hunks: Hunk[]): string | null {
-  const changed = replaceLines(fileLines(text), hunks)
+export function applyPatchHunks(
+  text: string,
+  hunks: Hunk[],
+  mayCompare: MayCompare,
+): string | null {
+  const changed = replaceLines(fileLines(text), hunks, mayCompare)
   // OpenCode ends every file that it patches with a line feed.
   return changed === null ? null : textOf(changed)
 }
 
 /** The text before, or null if it cannot be told for sure: forwards again it must lead back here. */
-export function reversePatchHunks(text: string, hunks: Hunk[]): string | null {
+export function reversePatchHunks(
+  text: string,
+  hunks: Hunk[],
+  mayCompare: MayCompare,
+): string | null {
   const back = hunks.map(({ before, after, atEnd }) => ({ before: after, after: before, atEnd }))
-  const lines = replaceLines(fileLines(text), back)
+  const lines = replaceLines(fileLines(text), back, mayCompare)
   const earlier = lines === null ? null : textOf(lines)
-  return earlier !== null && applyPatchHunks(earlier, hunks) === text ? earlier : null
+  return earlier !== null && applyPatchHunks(earlier, hunks, mayCompare) === text ? earlier : null
 }
 
 function fileLines(text: string): string[] {
@@ -116,21 +127,18 @@ function fileLines(text: string): string[] {
 const textOf = (lines: string[]) =>
   lines.length === 0 || lines.at(-1) !== '' ? [...lines, ''].join('\n') : lines.join('\n')
 
-function replaceLines(lines: string[], hunks: Hunk[]): string[] | null {
-  if (lines.length * hunks.length > maxComparisons) return null
-  const result: string[] = []
+function replaceLines(lines: string[], hunks: Hunk[], mayCompare: MayCompare): string[] | null {
+  if (!mayCompare(lines.length * hunks.length)) return null
+  const pieces: string[][] = []
   let done = 0
   for (const hunk of hunks) {
     const at = onlyPlace(lines, hunk)
     if (at === null || at < done) return null
-    result.push(...lines.slice(done, at), ...hunk.after)
+    pieces.push(lines.slice(done, at), hunk.after)
     done = at + hunk.before.length
   }
-  return [...result, ...lines.slice(done)]
+  return [...pieces, lines.slice(done)].flat()
 }
-
-/** What is more work than this is not looked at: the texts and the patch are the sandbox's. */
-const maxComparisons = 50_000_000
 
 /** Knuth, Morris and Pratt: of how many lines from the beginning the lines up to each are an end, too. */
 function bordersOf(lines: readonly string[]): number[] {

@@ -171,7 +171,8 @@ export class Collecting {
     const turn = turnDelivery(sql, collect.turn_id) as DeliveredTurn
     const bundle = hideEvidenceSecrets(this.#kernel, claimed)
     const delivery = evidenceDelivery(sql, turn)
-    const proof = proveChanges({ bundle, delivery, mode: collect.mode })
+    const holdsSecret = (derived: string) => this.#kernel.hide(derived) !== derived
+    const proof = proveChanges({ bundle, delivery, mode: collect.mode, holdsSecret })
     await storeEvidenceTexts(this.#kernel, proof.changes)
     guardOpenSandbox(this.#kernel, sandbox)
     return this.#kernel.commit((sql, now) => {

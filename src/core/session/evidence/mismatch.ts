@@ -56,13 +56,14 @@ const ends: Record<EvidencePart['status'], SeenPart['end'] | undefined> = {
   running: undefined,
 }
 
-/** What had not ended when it was read says nothing of its end, and an input that is not whole nothing of the input. */
+/** What had not ended when it was read says nothing of its end, and an input that was cut nothing of the input. */
 function isSame(part: EvidencePart, seen: SeenPart): boolean {
   const end = ends[part.status]
+  // What was short enough for the link is not too long to be read.
+  const isGrown = part.recordHash === null && part.status === 'completed'
   const isInput =
     seen.inputHash === null ||
-    part.input === null ||
-    part.inputTruncated ||
+    (!isGrown && (part.input === null || part.inputTruncated)) ||
     seen.inputHash === hashText(canonicalJson(part.input))
   return (
     seen.messageId === part.messageId &&
