@@ -108,7 +108,7 @@ function readWrapper(
   if (!unwrapped) return false
   if (fed && unwrapped.nested.length === 0) unwrapped.findings.push(becomesCommand)
   if (unwrapped.nested.length + unwrapped.findings.length === 0) return false
-  const { nested, own } = unwrapped
+  const { nested, own, hosts } = unwrapped
   const inner = nested.reduce(
     (sum, part) => sum + (part.kind === 'command' ? part.words.length : 0),
     0,
@@ -121,7 +121,8 @@ function readWrapper(
     ...unwrapped.findings,
     ...located.findings,
   ])
-  const whole = withExtras({ ...segment, paths: [...segment.paths, ...paths] }, extras)
+  const around = { ...extras, hosts: [...extras.hosts, ...hosts] }
+  const whole = withExtras({ ...segment, paths: [...segment.paths, ...paths] }, around)
   if (own || whole.findings.length + whole.paths.length + whole.hosts.length > 0) reading.add(whole)
   runNested(nested, flow, reading, { same: false, fed })
   return true

@@ -291,6 +291,9 @@ class Walk implements Reading {
       findings.push(...assignmentFindings(name, values[0] ?? null))
       findings.push(...values.flatMap((arg) => this.#assigned(name, arg, flow)))
       if (stays) findings.push(...values.flatMap((arg) => assignedSecret(name, arg)))
+      // `declare -a a='(/x)'` makes a list of the text.
+      if (node.name && stays && values.some(({ value }) => value.startsWith('(')))
+        findings.push(ambiguous('A text becomes a list of values'))
     }
     const extras = { ...redirects, findings: [...redirects.findings, ...findings] }
     const stdin = redirects.stdin ?? flow.stdin

@@ -17,12 +17,18 @@ import { decideTool, place, policyOf, toolRequest } from '../requests.ts'
 import { hostile } from './hostile.ts'
 import { hostileCode } from './hostile-code.ts'
 import { hostileTools } from './hostile-tools.ts'
+import { hostileWords } from './hostile-words.ts'
 
 const decide = (command: string, enclosure: Enclosure, policy: Policy = sandboxDefault) =>
   evaluatePermission(toolRequest('bash', { command }), policy, { enclosure })
 
 describe('[POL31] what is not known to be harmless is not clear', () => {
-  for (const [kind, commands] of Object.entries({ ...hostile, ...hostileTools, ...hostileCode })) {
+  for (const [kind, commands] of Object.entries({
+    ...hostile,
+    ...hostileTools,
+    ...hostileCode,
+    ...hostileWords,
+  })) {
     test(`there are enough of kind ${kind}`, () => {
       expect(new Set(commands).size).toBeGreaterThanOrEqual(10)
     })
@@ -142,6 +148,18 @@ describe('[POL31] what looks alike and is everyday work is clear', () => {
     'yarn knex migrate:latest',
     'git checkout -B x',
     'pnpm --filter web exec tsc --noEmit',
+    'npx @biomejs/biome check .',
+    'npx c8 vitest run',
+    'ccache gcc x.c',
+    'cat a.json | node x.js',
+    'echo x | go run .',
+    'echo x | dotnet run',
+    'git fetch origin main:main',
+    "git fetch origin '+refs/heads/*:refs/remotes/origin/*'",
+    'git branch -M main',
+    'git -c gc.auto=0 fetch',
+    'CCACHE_DISABLE=1 make',
+    'PKG_CONFIG=pkg-config ./configure',
   ])('%j', (command) => {
     expect(decide(command, 'none')).toMatchObject({ decision: 'allow' })
   })

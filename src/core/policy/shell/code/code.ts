@@ -1,3 +1,4 @@
+import { hole } from '../words/arg.ts'
 import { ambiguous, type Finding } from '../words/finding.ts'
 import { isClearAwk } from './awk.ts'
 import { readInline } from './inline.ts'
@@ -27,7 +28,12 @@ const environments: readonly [what: RegExp, one: RegExp][] = [
   [/getenv\(/g, /^\s{0,4}[^)\s]/],
 ]
 
+/** `const { env } = process`, `process["env"]`, `p.env` */
+const takesEnvironment = (text: string): boolean =>
+  /\bprocess\b/.test(text) && /\benv\b/.test(text.replaceAll(/\bprocess\.env\b/g, ''))
+
 const showsEnvironment = (text: string): boolean =>
+  takesEnvironment(text) ||
   environments.some(([what, one]) =>
     [...text.matchAll(what)].some(
       (found) => !one.test(text.slice(found.index + found[0].length).slice(0, 20)),
@@ -36,6 +42,14 @@ const showsEnvironment = (text: string): boolean =>
 
 export function codeFindings(program: string, text: string): CodeReport {
   const report: CodeReport = { findings: [], reads: [], paths: pathsIn(text), secret: false }
+  if (text.includes(hole)) {
+    const secret = showsEnvironment(text)
+    return {
+      ...report,
+      secret,
+      findings: [ambiguous(`Part of the code for "${program}" is known only when it runs`)],
+    }
+  }
   if (/sql|maria/.test(program)) return { ...report, paths: [], findings: sqlFindings(text) }
   if (program.endsWith('sed'))
     return { ...report, paths: [], findings: isClearSed(text) ? [] : [unclear('sed')] }

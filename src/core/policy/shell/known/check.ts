@@ -20,6 +20,9 @@ const knownProgram = (program: string): Known | undefined => {
   return undefined
 }
 
+/** A tool that builds, tests or checks the project. */
+export const isKnownTool = (program: string): boolean => knownProgram(program)?.open === true
+
 export interface Checked {
   findings: Finding[]
   /** Values that are glued to their options, and may be paths. */

@@ -119,11 +119,16 @@ function argFindings(program: string, { value }: Arg, before: string): Finding[]
   const isText = hasSpace && !isField && !isQuoted(program, option)
   // Settings as JSON: a place in them is not seen as one.
   const leads = /^\s{0,4}[[{]/.test(text) && /["'](?:\/|~\/|\.\.\/)/.test(text)
-  const brings = leads || bringsCode.test(value) || /^(?:--[\w-]+=)?data:/i.test(value)
+  const isHarmful = harmful.test(text) && text !== value
+  const brings = leads || isHarmful || bringsCode.test(value) || /^(?:--[\w-]+=)?data:/i.test(value)
   return runs || browses || isCode || isText || brings
     ? [ambiguous(`An argument may say what is run: ${value.replaceAll(hole, '…').slice(0, 60)}`)]
     : []
 }
+
+/** `--gcov-tool=rm`: it would be given files of the project. */
+const harmful =
+  /^(?:[\w./-]{0,100}\/)?(?:rm|mv|cp|dd|sudo|curl|wget|ssh|scp|nc|chmod|chown|tee|ln|shred|truncate|unlink|rmdir|rsync|kill)$/
 
 /** Of these, texts are what they are for, or read elsewhere. */
 const textual =
@@ -201,7 +206,7 @@ function losesFolder(program: string, own: readonly Arg[], words: readonly strin
 /** `yarn knex migrate:rollback`: they run what a package has brought, too. */
 const packageManagers = /^(?:yarn|pnpm|bun)$/
 const losingBinaries =
-  /^(?:prisma|knex|sequelize|sequelize-cli|typeorm|drizzle-kit|rimraf|supabase|wrangler|playwright|nyc|c8|knip)$/
+  /^(?:prisma|knex|sequelize|sequelize-cli|typeorm|drizzle-kit|rimraf|supabase|wrangler|playwright|nyc|c8|knip|shx|del|del-cli|trash|trash-cli|cpx|concurrently|cross-env|cross-env-shell|nodemon|zx)$/
 
 /** `tox exec -- rm -rf x`, `yarn workspace a exec rm x`: what stands there is a command, if it is the name of a program. */
 function nestedCommands(
@@ -210,19 +215,37 @@ function nestedCommands(
   isProgram: (name: string) => boolean,
 ): Nested[] {
   if (interpreters.test(program)) return []
-  const runners = /^(?:--|exec|run|foreach|dlx|x|cmd|devenv|watch|nightly|stable)$/
+  const runners =
+    program === 'pm2'
+      ? /^(?:start|--)$/
+      : /^(?:--|exec|run|foreach|dlx|x|cmd|devenv|watch|nightly|stable)$/
   // The first alone: what comes after it is that command's own, and each would be read in each.
+  let before = ''
   const at = args.findIndex(({ value }, index) => {
-    const before = args[index - 1]?.value ?? ''
-    const named = runners.test(before) && isProgram(value.split('/').at(-1) ?? '')
+    // `yarn run -T rm`, `pm2 start rm`
+    const last = args[index - 1]?.value ?? ''
+    if (!/^-./.test(last) || last === '--') before = last
+    const named = runners.test(before) && value !== '.' && isProgram(value.split('/').at(-1) ?? '')
     // What is a script of the project to most of them.
     const isScript =
       before === 'run' && /^(?:test|install|env|time|info|size|join|split)$/.test(value)
-    const isBinary = index === 0 && packageManagers.test(program) && losingBinaries.test(value)
-    return (named && !isScript) || isBinary
+    const isBinary =
+      packageManagers.test(program) &&
+      (index === 0 || before === 'run') &&
+      losingBinaries.test(value)
+    const isMeasured = measuring.test(program) && isProgram(value.split('/').at(-1) ?? '')
+    return (named && !isScript) || isBinary || isMeasured
   })
-  return at < 0 ? [] : [{ kind: 'command', words: args.slice(at), fed: false }]
+  if (at < 0) return []
+  // The first dashes are the tool's, also behind the command's name.
+  const words = args.slice(at)
+  const dashes = words.findIndex(({ value }) => value === '--')
+  const given = words.filter((_, index) => dashes < 0 || index !== dashes)
+  return [{ kind: 'command', words: given, fed: false }]
 }
+
+/** They run the command that stands behind their options. */
+const measuring = /^(?:c8|nyc)$/
 
 /** Wherever a URL stands. The machine itself and files are no other place. */
 function hostsIn(value: string): string[] {

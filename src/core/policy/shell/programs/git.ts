@@ -21,7 +21,8 @@ export interface GitUse {
 /** Settings that run nothing and lead nowhere else, each by its whole name. */
 const harmlessSettings: readonly RegExp[] = [
   /^(?:user|author|committer)\.(?:name|email|signingkey|useconfigonly)(?:=|$)/i,
-  /^(?:color|advice|status|column|i18n|gc|pack|feature|index)(?:\.[\w.-]{1,60})?(?:=|$)/i,
+  /^(?:color|advice|status|column|i18n|pack|feature|index)(?:\.[\w.-]{1,60})?(?:=|$)/i,
+  /^gc\.(?:auto|autodetach|autopacklimit|aggressivedepth|aggressivewindow|cruftpacks|packrefs|writecommitgraph)(?:=|$)/i,
   /^(?:init\.defaultbranch|safe\.directory|help\.(?:autocorrect|format)|tag\.(?:gpgsign|sort))(?:=|$)/i,
   /^log\.(?:date|decorate|follow|abbrevcommit|showroot|mailmap|graphcolors)(?:=|$)/i,
   /^branch\.(?:autosetupmerge|autosetuprebase|sort)(?:=|$)/i,
@@ -116,12 +117,21 @@ const isHarmless = (setting: string): boolean =>
 
 /** A folder as a whole, a pattern, or git's own way to say so. */
 const namesAll = (operands: readonly Arg[]) =>
-  operands.some(({ value }) => /^[./*?]+$|^:|\/$|\*\*?$/.test(value))
+  operands.some(({ value }) => /^[./]+$|^:|\/$|[*?[]/.test(value))
 
 /** What is lost cannot be brought back from the repository. */
 /** A branch that may be there is put elsewhere: what it alone had is lost to all but the log of references. */
 const movesBranch = (parsed: Parsed, letter: string): boolean =>
   parsed.flags.has(letter) && parsed.operands.length > 0
+
+/** `git fetch . +main:x`: a branch of one's own is put elsewhere, or goes if there is none of that name. */
+function movesLocal(parsed: Parsed): boolean {
+  const forced = hasFlag(parsed, 'f', 'p', 'P', '--force', '--prune', '--prune-tags')
+  return parsed.operands.some(({ value }) => {
+    const to = /^[^:]{0,200}:(?!\/\/)(.+)$/.exec(value)?.[1]
+    return to !== undefined && !to.startsWith('refs/remotes/') && (forced || value.startsWith('+'))
+  })
+}
 
 const losses: Record<string, (parsed: Parsed, args: readonly Arg[]) => boolean> = {
   reset: (parsed) => hasFlag(parsed, '--hard', '--merge'),
@@ -133,11 +143,18 @@ const losses: Record<string, (parsed: Parsed, args: readonly Arg[]) => boolean> 
     (!hasFlag(parsed, 'S', '--staged') || hasFlag(parsed, 'W', '--worktree')),
   switch: (parsed) =>
     hasFlag(parsed, 'f', '--force', '--discard-changes') || movesBranch(parsed, 'C'),
-  branch: (parsed) => hasFlag(parsed, 'D', 'f', '--force'),
+  branch: (parsed) =>
+    hasFlag(parsed, 'D', 'f', '--force') ||
+    (hasFlag(parsed, 'M', 'C') && parsed.operands.length > 1),
+  fetch: movesLocal,
+  pull: movesLocal,
+  'symbolic-ref': (parsed) =>
+    hasFlag(parsed, 'd', '--delete') ||
+    (parsed.operands.length > 1 && parsed.operands[0]?.value !== 'HEAD'),
   notes: (_, args) => /^(?:remove|prune)$/.test(args[0]?.value ?? ''),
   replace: (parsed) => hasFlag(parsed, 'd', '--delete', 'f', '--force'),
   stash: (_, args) => ['drop', 'clear'].includes(args[0]?.value ?? ''),
-  reflog: (_, args) => ['expire', 'delete'].includes(args[0]?.value ?? ''),
+  reflog: (_, args) => ['expire', 'delete', 'drop'].includes(args[0]?.value ?? ''),
   gc: (parsed) => hasFlag(parsed, '--prune'),
   prune: () => true,
   'filter-branch': () => true,
@@ -179,7 +196,7 @@ const takesIgnored = (name: string, parsed: Parsed): boolean =>
   (name === 'stash' && hasFlag(parsed, 'a', '--all')) ||
   (name === 'add' && hasFlag(parsed, 'f', '--force')) ||
   // What is moved can be shown under another name.
-  (name === 'mv' && parsed.operands.some(({ value }) => isSecretPath(`/${value}`))) ||
+  (/^(?:mv|stash)$/.test(name) && parsed.operands.some(({ value }) => isSecretPath(`/${value}`))) ||
   (name === 'cat-file' && ['--batch', '--batch-command'].some((flag) => parsed.flags.has(flag)))
 
 /** A path without an ending may be a folder. */

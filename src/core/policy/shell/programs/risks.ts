@@ -115,7 +115,7 @@ function cleared(args: readonly Arg[]): Finding[] {
 }
 
 const railsLosing =
-  /^db:(?:drop|reset|purge|truncate_all|rollback|setup|schema:load|structure:load|seed:replant|migrate:(?:reset|down|redo))/
+  /^VERSION=0$|^db:(?:drop|reset|purge|truncate_all|rollback|setup|schema:load|structure:load|seed:replant|migrate:(?:reset|down|redo))/
 
 /** What is not on this machine is somewhere for others to see. */
 function hosted(args: readonly Arg[]): Finding[] {
@@ -148,7 +148,20 @@ function storeFindings(args: readonly Arg[]): Finding[] {
 
 const setsUserId = /^[-+=]?0?[2-7][0-7]{3}$|^[ugoa,]{0,8}[+=][rwxX]{0,4}s/
 
+const artisanLosing =
+  /^(?:migrate:(?:fresh|reset|refresh|rollback)|db:wipe|queue:(?:flush|clear)|model:prune|doctrine:(?:database|schema):drop|orm:schema-tool:drop)$/
+
 const checks: Record<string, Check> = {
+  symfony: resets(artisanLosing),
+  console: resets(artisanLosing),
+  dotnet: (args) =>
+    args[0]?.value === 'ef' && args.some(({ value }) => value === 'drop')
+      ? [destructive('Drops data')]
+      : [],
+  gem: (args) =>
+    /^(?:un|uninstall|cleanup)$/.test(args[0]?.value ?? '')
+      ? [destructive('Removes programs of the machine')]
+      : [],
   rm: removal,
   install: (args) =>
     args.some(({ value }) => setsUserId.test(value.replace(/^(?:-m|--mode=)/, '')))
@@ -175,9 +188,9 @@ const checks: Record<string, Check> = {
     args.some(({ value }) => !value.startsWith('-')) ? [privileged('Names the machine')] : [],
   virtualenv: cleared,
   mix: resets(/^ecto\.(?:drop|reset|rollback)/),
-  artisan: resets(/^(?:migrate:(?:fresh|reset|refresh|rollback)|db:wipe)$/),
+  artisan: resets(artisanLosing),
   php: (args, fed) => [
-    ...resets(/^(?:migrate:(?:fresh|reset|refresh|rollback)|db:wipe)$/)(args, fed),
+    ...resets(artisanLosing)(args, fed),
     ...(args.some(({ value }) => value === 'tinker') ? [ambiguous('A shell of the project')] : []),
   ],
   chmod: (args, fed) => [

@@ -17,6 +17,9 @@ const table: readonly [programs: string, argument: RegExp][] = [
   // `--data-urlencode x@file`
   ['curl', /%output\{|^[\w.-]{1,60}@[^@\s]+$/],
   ['zip', /^-@$/],
+  ['7z 7za', /^@|^-i[r0-9-]{0,3}@/],
+  // A rule of its filter may be to read a file, whose lines it then shows as errors.
+  ['rsync', /^(?:--filter=|-[a-zA-Z]{0,10}f)?(?:(?:dir-)?merge|[.:])[-+CenwsrpxP/,]{0,8}[ _]/],
   ['fc', /^-e/],
   ['vi vim nvim view ex vimdiff gvim', /^(?:\+|-[cSs]|--cmd)/],
   ['ed red', /^/],

@@ -35,6 +35,13 @@ export function secretWhy(program: string, args: readonly Arg[]): string | null 
     args.some(({ value }) => /^-[a-zA-Z]*p|^--pr?i?n?t?-?d?a?t?a?/.test(value))
   )
     return 'It prints every variable'
+  if (
+    /^mvnw?$/.test(program) &&
+    args.some(({ value }) => /^help:system$|:maven-help-plugin:/.test(value))
+  )
+    return 'It prints environment variables'
+  if (program === 'rails' && args.some(({ value }) => railsSecrets.test(value)))
+    return 'It prints credentials of the project'
   return tokenPrinters.some((words) => startsWith(program, args, words))
     ? 'It prints a credential'
     : null
@@ -59,6 +66,8 @@ const jqEnvironment = /(?:^|[^\w.$"'-])env\b(?![."':])|\$ENV\b(?!\.)/
 /** `--arg env prod` */
 const isNamed = (args: readonly Arg[], at: number): boolean =>
   /^--(?:arg|argjson|slurpfile|rawfile)$/.test(args[at - 1]?.value ?? '')
+
+const railsSecrets = /^(?:credentials|secrets|encrypted):(?:show|edit|diff)$/
 
 const startsWith = (program: string, args: readonly Arg[], [name, ...rest]: readonly string[]) =>
   program === name && rest.every((word, index) => args[index]?.value === word)

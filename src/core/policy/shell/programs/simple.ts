@@ -1,13 +1,20 @@
 import { isGitFile } from '../../matching/paths.ts'
 import { type Arg, literalArg, textOf } from '../words/arg.ts'
 import { ambiguous, type Finding, type Nested } from '../words/finding.ts'
+import { consoleFindings } from './consoles.ts'
 import { gitUse } from './git.ts'
 import { isAllFound, showsFound } from '../words/found.ts'
 import { isInterpreterPath, isProgramPath, isSystemPath, locate } from '../words/locate.ts'
 import { isNetworkProgram, networkUse } from './network.ts'
-import { asOperand, isText, operandPaths, operandUses } from '../words/operands.ts'
+import {
+  asOperand,
+  isText,
+  operandListedPaths,
+  operandPaths,
+  operandUses,
+} from '../words/operands.ts'
 import { isRisky, riskFindings } from './risks.ts'
-import { checkKnown } from '../known/check.ts'
+import { checkKnown, isKnownTool } from '../known/check.ts'
 import { secretWhy } from './secrets.ts'
 import type { Situation } from './situation.ts'
 import { sweep } from './sweeps.ts'
@@ -31,7 +38,8 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
     at.isFunction(program) ||
     isRisky(program) ||
     isNetworkProgram(program) ||
-    (name.value.includes('/') && !isProgramPath(name.value))
+    // `@a/b` is a package, whose program is called b.
+    (name.value.includes('/') && !isProgramPath(name.value) && !name.value.startsWith('@'))
   const checked = checkKnown(program, found.args, {
     isOwn,
     isReadAsCode: (option) => isCodeOption(program, option),
@@ -65,6 +73,7 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
         ...shownFindings(program, found),
         ...fedFindings(program, at),
         ...(run?.findings ?? []),
+        ...consoleFindings(program, args, at.stdin, code.length > 0),
         ...(network?.findings ?? []),
         ...code.flatMap((report) => [...report.findings, ...outsideInCode(report.paths, at)]),
         ...opened.findings,
@@ -198,7 +207,11 @@ export function locateSimpleArgs(
   for (const [index, arg] of args.entries()) {
     if (uses[index] === 'text') continue
     const read = uses[index] === 'read'
-    for (const text of operandPaths(asOperand(program, arg))) {
+    const texts = [
+      ...operandPaths(asOperand(program, arg)),
+      ...(isKnownTool(program) ? operandListedPaths(arg) : []),
+    ]
+    for (const text of texts) {
       const { paths, findings, any } = locate(text, at.around, at.isInside)
       // Whether a file is there is all that these tell.
       if (!/^(?:test|\[)$/.test(program)) result.findings.push(...findings)

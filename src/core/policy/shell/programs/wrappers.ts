@@ -1,3 +1,4 @@
+import { unknownHost } from '../../matching/hosts.ts'
 import { type Arg, isKnown, literalArg, textOf } from '../words/arg.ts'
 import { assignmentFindings, assignmentOf } from '../words/assignments.ts'
 import { ambiguous, type Finding, type Nested } from '../words/finding.ts'
@@ -24,6 +25,8 @@ interface Wrapper {
   traces?: true
   /** It does something of its own, so it is judged like any command too. */
   own?: true
+  /** It fetches what it does not find. */
+  fetches?: true
 }
 
 /** Commands that run another one. What they do besides does not matter unless they are `own`. */
@@ -118,6 +121,8 @@ const wrappers: Record<string, Wrapper> = {
   torsocks: {},
   proxychains: { values: 'f' },
   proxychains4: { values: 'f' },
+  ccache: {},
+  sccache: {},
   faketime: { values: 'f', skip: 1 },
   tini: {},
   'dumb-init': {},
@@ -150,9 +155,10 @@ const wrappers: Record<string, Wrapper> = {
       'y n q yes no no-install quiet prefer-offline prefer-online offline ignore-existing workspaces include-workspace-root silent s',
     script: ['c', 'call'],
     own: true,
+    fetches: true,
   },
-  pnpx: { values: 'p package c', flags: 'silent s', own: true },
-  bunx: { values: 'p package', flags: 'bun silent verbose no-install', own: true },
+  pnpx: { values: 'p package c', flags: 'silent s', own: true, fetches: true },
+  bunx: { values: 'p package', flags: 'bun silent verbose no-install', own: true, fetches: true },
   sudo: {
     values: 'u g h p C r t T U D R user group host prompt chdir chroot role type other-user',
     assigns: true,
@@ -177,7 +183,10 @@ const npmExec: Wrapper = {
   flags: 'y yes no silent s q workspaces ws include-workspace-root prefer-offline offline',
   script: ['c', 'call'],
   own: true,
+  fetches: true,
 }
+
+const denoX: Wrapper = { flags: 'A q allow-all quiet', own: true, fetches: true }
 
 /** Those that do so only with a certain first word. */
 const subWrappers: Record<string, Record<string, Wrapper>> = {
@@ -188,13 +197,14 @@ const subWrappers: Record<string, Record<string, Wrapper>> = {
       flags: 'r c recursive parallel silent workspace-root w',
       own: true,
     },
-    dlx: { values: 'package', flags: 'silent s', own: true },
+    dlx: { values: 'package', flags: 'silent s', own: true, fetches: true },
   },
   yarn: {
     exec: { flags: 'silent s', own: true },
-    dlx: { values: 'p package', flags: 'q', own: true },
+    dlx: { values: 'p package', flags: 'q', own: true, fetches: true },
   },
-  bun: { x: { values: 'p package', flags: 'bun silent', own: true } },
+  bun: { x: { values: 'p package', flags: 'bun silent', own: true, fetches: true } },
+  deno: { x: denoX },
   uv: {
     run: {
       values: 'p python with group extra package env-file with-requirements directory project',
@@ -219,6 +229,8 @@ const subWrappers: Record<string, Record<string, Wrapper>> = {
 interface Unwrapped {
   nested: Nested[]
   findings: Finding[]
+  /** Where it fetches what it runs, if that is not the usual registry. */
+  hosts: string[]
   own: boolean
 }
 
@@ -254,6 +266,9 @@ function unwrapWith(wrapper: Wrapper, args: readonly Arg[]): Unwrapped {
   const parsed = parseOptions(args, optionSet(wrapper.values ?? ''), true)
   const findings: Finding[] = unknownFlags(parsed, wrapper.values, wrapper.flags)
   const words = commandWords(wrapper, parsed, findings)
+  const hosts = wrapper.fetches
+    ? fetchedHosts([...words.slice(0, 1), ...valuesOf(parsed, 'p', 'package')])
+    : []
   if (/^[a-z][a-z0-9+.-]*:\/\//i.test(words[0]?.value ?? ''))
     findings.push(ambiguous('It runs what it fetches'))
   if (wrapper.traces && valuesOf(parsed, 'o').some(({ value }) => /^\s*[|!]/.test(value)))
@@ -262,7 +277,7 @@ function unwrapWith(wrapper: Wrapper, args: readonly Arg[]): Unwrapped {
   if (wrapper.assigns && hasFlag(parsed, 'S', '--split-string', 'C', '--chdir'))
     findings.push(ambiguous('Options of "env" change what is run'))
   if (wrapper.feeds) findings.push(...replacements(parsed, words))
-  return { nested, findings, own: wrapper.own ?? false }
+  return { nested, findings, hosts, own: wrapper.own ?? false }
 }
 
 function commandWords(wrapper: Wrapper, parsed: Parsed, findings: Finding[]): Arg[] {
@@ -287,7 +302,9 @@ function runs(wrapper: Wrapper, words: Arg[], findings: Finding[]): Nested[] {
   if (words.length === 0) return []
   if (wrapper.joins) return scripts([literalArg(textOf(words))], findings)
   if (wrapper.scripts) return scripts(words, findings)
-  return [{ kind: 'command', words, fed: wrapper.feeds ?? false }]
+  // `npm exec rm -- -rf x`: its own dashes do not reach the command.
+  const given = wrapper.own ? withoutDashes(words) : words
+  return [{ kind: 'command', words: given, fed: wrapper.feeds ?? false }]
 }
 
 function scripts(texts: readonly Arg[], findings: Finding[]): Nested[] {
@@ -311,3 +328,19 @@ function replacements(parsed: Parsed, words: readonly Arg[]): Finding[] {
     rest.some(({ value }) => marks.some((mark) => mark && mark !== value && value.includes(mark)))
   return inName || (replaces && inScript) ? [ambiguous('What is read becomes a command')] : []
 }
+
+/** Without the first `--` behind the name of the command. */
+function withoutDashes(words: readonly Arg[]): Arg[] {
+  const at = words.findIndex(({ value }, index) => index > 0 && value === '--')
+  return words.filter((_, index) => at < 0 || index !== at)
+}
+
+/** `npx github:a/b`, `npx a/b`, `npx x@git+ssh://…`: not what a name alone is, nor a file of the project. */
+const fetchedHosts = (packages: readonly Arg[]): string[] =>
+  packages.some(({ value }) =>
+    /^(?:@?[\w./-]{1,100}@)?(?:github|gitlab|bitbucket|gist|git|ssh|https?)[:+]|^git@|^[\w-][\w.-]{0,99}\/[\w.-]{1,100}(?:#|$)/i.test(
+      value,
+    ),
+  )
+    ? [unknownHost]
+    : []

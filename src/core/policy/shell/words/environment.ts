@@ -21,13 +21,13 @@ const steering = words(
 const families = words(
   `YARN PNPM PIP PIPX UV CARGO BUNDLE GEM COREPACK POETRY CONDA COMPOSER TWINE PG PSQL MYSQL ANSIBLE KUBE HELM GIT SSH GNUPG
   GPG CURL WGET LESS MORE MAN GROFF TAR RSYNC LD DYLD GLIBC PERL RUBY PYTHON NODE LUA PHP JAVA JDK MAVEN MVN GRADLE ANT SBT
-  RUST RUSTUP CGO GCC VIM NVIM EMACS FZF BAT RIPGREP XDG SSL OPENSSL DOTNET NUGET ERL ELIXIR MIX HEX JULIA R`,
+  RUST RUSTUP CGO GCC CCACHE SCCACHE DISTCC BUN DENO PUB FLUTTER DART OPAM CORECLR MSBUILD HATCH KOTLIN COMPILER COLLECT VIM NVIM EMACS FZF BAT RIPGREP XDG SSL OPENSSL DOTNET NUGET ERL ELIXIR MIX HEX JULIA R`,
 )
 /** Of these, too, but without a line between. */
 const places = words(
   `LOCPATH NLSPATH TERMINFO MANPATH INFOPATH AWKPATH AWKLIBPATH CLASSPATH GOROOT GOPATH GOENV KUBECONFIG PHPRC GEMRC
   VIMRUNTIME PSQLRC PGHOST PGHOSTADDR PGSERVICE PGSERVICEFILE PGSYSCONFDIR PGPASSFILE PGOPTIONS GCONV_PATH RUBYLIB HISTFILE
-  MAILPATH LESSKEY LESSKEYIN LESSGLOBALTAGS PYTHONPLATLIBDIR PYTHONUSERBASE PYTHONEXECUTABLE PYTHONBREAKPOINT GOSUMDB GONOPROXY GOINSECURE GOVCS GOTOOLDIR GOAUTH`,
+  MAILPATH LESSKEY LESSKEYIN LESSGLOBALTAGS PYTHONPLATLIBDIR IRBRC PRYRC GOCACHEPROG GHC_PACKAGE_PATH OCAMLPATH PYTHONUSERBASE PYTHONEXECUTABLE PYTHONBREAKPOINT GOSUMDB GONOPROXY GOINSECURE GOVCS GOTOOLDIR GOAUTH`,
 )
 
 /** Of these programs, what only changes how they work or what they show. */
@@ -48,7 +48,8 @@ const harmless = words(
   COMPOSER_NO_INTERACTION COMPOSER_ALLOW_SUPERUSER COMPOSER_PROCESS_TIMEOUT COMPOSER_NO_DEV ANSIBLE_NOCOLOR
   ANSIBLE_FORCE_COLOR DOTNET_CLI_TELEMETRY_OPTOUT DOTNET_NOLOGO DOTNET_SKIP_FIRST_TIME_EXPERIENCE
   DOTNET_SYSTEM_GLOBALIZATION_INVARIANT MIX_ENV MIX_TARGET PERL_UNICODE PERL_HASH_SEED MAN_KEEP_FORMATTING XDG_RUNTIME_DIR
-  GCC_COLORS PHP_CS_FIXER_IGNORE_ENV PHP_IDE_CONFIG`,
+  GCC_COLORS CCACHE_DISABLE BUN_ENV DENO_ENV DENO_NO_UPDATE_CHECK DENO_NO_PROMPT DART_DEFINES FLUTTER_SUPPRESS_ANALYTICS KOTLIN_COMPILER_EXECUTION_STRATEGY
+  PHP_CS_FIXER_IGNORE_ENV PHP_IDE_CONFIG`,
 )
 const harmlessKinds =
   /^(?:CARGO_(?:TERM|PROFILE)|UV_CONCURRENT|(?:YARN|COREPACK)_ENABLE|POETRY_VIRTUALENVS|RUBY_GC)_/
@@ -60,22 +61,26 @@ const optionLists = words(
   CGO_CXXFLAGS CGO_LDFLAGS PYTEST_ADDOPTS CFLAGS CPPFLAGS CXXFLAGS LDFLAGS FFLAGS FCFLAGS OBJCFLAGS ASFLAGS ARFLAGS`,
 )
 const bringsCode =
-  /(?:^|\s)(?:-[rpP]|-C\s{0,4}link|-B|--(?:require|import|loader|experimental-loader|eval|config|init))|javaagent|agentlib|agentpath|OnError|OnOutOfMemory|linker|wrapper|plugin|extld|toolexec|-specs|[!|`+]|\$\(|-(?:eval|run|s|m)\b/i
+  /(?:^|\s)(?:@|-[rpP]|--env-file|-C\s{0,4}link|-B|--(?:require|import|loader|experimental-loader|eval|config|init))|javaagent|agentlib|agentpath|OnError|OnOutOfMemory|linker|wrapper|plugin|extld|toolexec|-specs|[!|`+]|\$\(|-(?:eval|run|s|m)\b/i
 
 /** Programs that others start. */
 const programs = words(
-  `CC CXX CPP LD AR AS NM FC F77 RANLIB STRIP OBJCOPY RUSTC RUSTDOC RUSTFMT LINKER MAKE JAVACMD PYTHON NODE NPM AWK SED YACC LEX`,
+  `CC CXX CPP PKG_CONFIG CHROME_BIN CCACHE_PREFIX LD AR AS NM FC F77 RANLIB STRIP OBJCOPY RUSTC RUSTDOC RUSTFMT LINKER MAKE JAVACMD PYTHON NODE NPM AWK SED YACC LEX`,
 )
 const programKinds = words(
-  'WRAPPER RUNNER LINKER COMPILER LAUNCHER COMMAND CMD PROGRAM EXECUTABLE SHELL EDITOR BROWSER VISUAL HOOK ASKPASS',
+  'WRAPPER PREFIX_COMMAND RUNNER LINKER COMPILER LAUNCHER COMMAND CMD PROGRAM EXECUTABLE SHELL EDITOR BROWSER VISUAL HOOK ASKPASS',
 )
 const plainPrograms = words(
   `cat true : less more echo none /bin/true /usr/bin/true /bin/cat /usr/bin/cat /bin/sh /bin/bash /usr/bin/bash gcc g++ cc c++
-  clang clang++ ld lld mold ar nm ranlib strip rustc python python3 node npm pnpm yarn make chrome chromium firefox webkit
+  pkg-config pkgconf clang clang++ ld lld mold ar nm ranlib strip rustc python python3 node npm pnpm yarn make chrome chromium firefox webkit
   google-chrome electron`,
 )
 const isPlainProgram = (text: string): boolean =>
   text === '' || plainPrograms.has(text.replace(/^s?ccache /, '').replace(/-\d{1,2}$/, ''))
+
+/** Where packages fetch a program of theirs from, and which one they take. */
+const bringsFrom =
+  /(?:^|_)(?:MIRROR|REGISTRY|CDNURL|INSTALL_BINARY|RUN_BINARY|(?:BINARY|BIN|ENGINE)_(?:PATH|HOST|SITE|URL|DIR)|ENGINES?_(?:LIBRARY|BINARY)|DIST_BASE_URL|EXECUTABLE_PATH|DOWNLOAD_(?:URL|HOST|BASE_URL)|DOWNLOAD_BASE_URL)$/
 
 /** Where a tool was installed by the system, and where nothing is. */
 const installed = /^(?:\/dev\/null|\/(?:usr|opt|bin|snap|nix)\/[\w./+-]{1,200})$/
@@ -97,6 +102,8 @@ export function environmentWhy(name: string, value: string | null): string | nul
   const last = upper.slice(upper.lastIndexOf('_') + 1)
   if (programs.has(name) || programKinds.has(last) || upper.endsWith('PAGER'))
     return isPlainProgram(text) ? null : decides
+  if (bringsFrom.test(upper) && !isPlainProgram(text))
+    return `"${name}" decides what is fetched or run`
   if (optionLists.has(upper))
     return text.includes(unknown) || bringsCode.test(text) ? decides : null
   if (!isOfProgram(upper) || harmless.has(upper) || harmlessKinds.test(upper)) return null

@@ -1,4 +1,5 @@
 import { type Arg, isKnown, literalArg } from './arg.ts'
+import { isSystemPath } from './locate.ts'
 import { optionSet } from './options.ts'
 
 /** What an argument is to its command: a file whose content is taken, a file that is only named or written, or no path. */
@@ -187,3 +188,11 @@ export function operandPaths(arg: Arg): Arg[] {
 
 const splitList = (value: string): string[] =>
   /^[/~.].*:[/~.]/s.test(value) ? value.split(':').filter((part) => part !== '') : [value]
+
+/** In `-Wp,-MD,/etc/x`, `x:/etc/y` and `--inject:../z`: behind the first sign, whatever the tool makes of it. */
+export const operandListedPaths = ({ value }: Arg): Arg[] =>
+  value.length > 1000 || /\s|:\/\//.test(value)
+    ? []
+    : [...value.matchAll(/[:,=]((?:\/|~\/|\.\.\/)[^:,=]{0,300})/g)]
+        .map(([, path]) => literalArg(path ?? ''))
+        .filter((part) => !part.value.startsWith('/') || isSystemPath(part.value))
