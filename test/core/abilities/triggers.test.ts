@@ -1,6 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { agentRefusesAbility } from '../../../src/core/abilities/agents.ts'
-import { matchesTriggerPattern } from '../../../src/core/abilities/patterns.ts'
+import {
+  matchesTriggerPattern,
+  triggerPatternBudget,
+} from '../../../src/core/abilities/patterns.ts'
 
 const triggers = (keywords: string[], patterns: string[] = []) => ({
   triggers: { keywords, patterns },
@@ -31,6 +34,20 @@ describe('triggers', () => {
     expect(matchesTriggerPattern(triggers([], ['(a+)+$']), `${'a'.repeat(16_000)}b`)).toBe(false)
     expect(process.threadCpuUsage(before).user / 1000).toBeLessThan(2000)
   })
+})
+
+it('[ABX3] what the patterns of all abilities cost one message is bounded', () => {
+  const heavy = triggers([], ['(a|b|c){1000}'])
+  const plain = triggers([], ['a$'])
+  const long = 'a'.repeat(16_000)
+  expect(matchesTriggerPattern(heavy, 'a'.repeat(2000))).toBe(true)
+  expect(matchesTriggerPattern(heavy, long)).toBe(false)
+  const budget = triggerPatternBudget()
+  const tried = Array.from({ length: 50 }, () =>
+    matchesTriggerPattern(heavy, 'a'.repeat(2000), budget),
+  )
+  expect(tried.filter(Boolean).length).toBeLessThan(3)
+  expect(matchesTriggerPattern(plain, long, budget)).toBe(true)
 })
 
 describe('who may run an ability', () => {

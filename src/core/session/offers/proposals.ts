@@ -1,5 +1,9 @@
 import { agentRefusesAbility } from '../../abilities/agents.ts'
-import { matchesTriggerPattern, proposeAgainMs } from '../../abilities/patterns.ts'
+import {
+  matchesTriggerPattern,
+  proposeAgainMs,
+  triggerPatternBudget,
+} from '../../abilities/patterns.ts'
 import type { Sql } from '../../ports.ts'
 import { appendEvent } from '../log/events.ts'
 import { loadSession } from '../record/record.ts'
@@ -15,12 +19,13 @@ const maxProposed = 3
 export function offerProposalNotice(sql: Sql, now: number, text: string): string | null {
   if (!loadSession(sql).equipment.includes('abilities')) return null
   const { abilities, runner } = offeredAbilities(sql)
+  const budget = triggerPatternBudget()
   const proposed = abilities
     .filter(
       (one) =>
         one.runnable &&
         agentRefusesAbility(one, runner) === null &&
-        matchesTriggerPattern(one, text),
+        matchesTriggerPattern(one, text, budget),
     )
     .filter(({ name }) => mayPropose(sql, now, name))
     .slice(0, maxProposed)
