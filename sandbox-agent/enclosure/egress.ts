@@ -120,6 +120,7 @@ export class Egress {
       socket.once('close', () =>
         log('egress', { ...target, sent: socket.bytesWritten, received: socket.bytesRead }),
       )
+      if (response.destroyed) return void sent.destroy()
       request.pipe(sent)
     } catch (error) {
       const [status, message] = refusalOf(error)
@@ -160,6 +161,8 @@ export class Egress {
 function connectBoth(inside: Duplex, outside: Socket, target: Target | undefined): void {
   inside.pipe(outside).pipe(inside)
   inside.once('close', () => outside.destroy())
+  // It may have left while somebody was asked: nobody would end what was opened for it.
+  if (inside.destroyed) outside.destroy()
   outside.once('close', () => {
     const { bytesWritten: sent, bytesRead: received } = outside
     log('egress', { ...target, sent, received })

@@ -49,7 +49,9 @@ function ipv4Of(host: string): number[] | null {
   return /^\d+\.\d+\.\d+\.\d+$/.test(host) ? host.split('.').map(Number) : null
 }
 
-function isPublicIpv4([a = 0, b = 0, c = 0]: number[]): boolean {
+function isPublicIpv4([a = 0, b = 0, c = 0, d = 0]: number[]): boolean {
+  // Where a cloud's machines get their settings and credentials, though the number is a public one.
+  if (a === 168 && b === 63 && c === 129 && d === 16) return false
   if (a === 0 || a === 10 || a === 127 || a >= 224) return false
   if (a === 100) return b < 64 || b > 127
   if (a === 169) return b !== 254

@@ -26,6 +26,7 @@ describe('[HOOK2] addresses', () => {
     'https://user@example.com/',
     'https://0.0.0.0/',
     'https://10.0.0.1/',
+    'https://168.63.129.16/',
     'https://100.64.0.1/',
     'https://169.254.169.254/latest/meta-data/',
     'https://172.16.0.1/',

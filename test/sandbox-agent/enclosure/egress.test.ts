@@ -31,6 +31,10 @@ async function setUp(options: Partial<EgressOptions> = {}) {
   })
   const listener = createListener()
   const proxy = await listen(listener)
+  /** The first program has closed its connection. */
+  const left = new Promise<void>((resolve) =>
+    listener.once('connection', (socket) => socket.once('close', () => resolve())),
+  )
   egress.serve(listener)
   const socksListener = createListener({ allowHalfOpen: true })
   const socksPort = await listen(socksListener)
@@ -64,7 +68,7 @@ async function setUp(options: Partial<EgressOptions> = {}) {
     socket.end(Buffer.from(bytes))
     return buffer(socket)
   }
-  return { port, received, asked, tunnel, plain, socks }
+  return { proxy, left, port, received, asked, tunnel, plain, socks }
 }
 
 describe('the way out of an enclosure', () => {
@@ -80,6 +84,33 @@ describe('the way out of an enclosure', () => {
     expect(received.map(({ path }) => path)).toEqual(['/x', '/y?z'])
     expect(received[1]?.headers).not.toHaveProperty('proxy-authorization')
     expect(asked).toEqual(['good.test', 'good.test'])
+  })
+
+  it('[WALL11] ends what was opened for a program that has left while somebody was asked', async () => {
+    const ended: Promise<void>[] = []
+    const idle = createListener((socket) => {
+      ended.push(new Promise((resolve) => socket.on('close', () => resolve()).resume()))
+    })
+    const port = await listen(idle)
+    let answered: (answer: { allow: boolean; reason: string }) => void = () => undefined
+    let asked: () => void = () => undefined
+    const isAsked = new Promise<void>((resolve) => (asked = resolve))
+    const { proxy, left } = await setUp({
+      privateHosts: () => [`good.test:${port}`],
+      decide: () => {
+        asked()
+        return new Promise((resolve) => (answered = resolve))
+      },
+    })
+    const gone = connect(proxy, '127.0.0.1')
+    gone.on('error', () => undefined)
+    gone.write(`CONNECT good.test:${port} HTTP/1.1\r\nhost: good.test\r\n\r\n`)
+    await isAsked
+    gone.resetAndDestroy()
+    await left
+    answered({ allow: true, reason: '' })
+    await expect.poll(() => ended.length).toBe(1)
+    await ended[0]
   })
 
   it('[WALL11] refuses what the policy denies, with its reason', async () => {
@@ -292,6 +323,8 @@ describe('its questions', () => {
 const outside = ['1.1.1.1', '2606:4700::1111']
 const inside = [
   ...['0.0.0.0', '10.1.2.3', '100.64.0.1', '127.9.9.9', '169.254.169.254', '172.31.0.1'],
+  // Azure's.
+  '168.63.129.16',
   ...['192.168.1.1', '224.0.0.1', '255.255.255.255', '::', '::1', '::ffff:8.8.8.8', 'no'],
   ...['64:ff9b::7f00:1', '2002:7f00:1::', 'fc00::1', 'fd00:ec2::254', 'fe80::1'],
 ]
