@@ -105,6 +105,8 @@ describe('erasing', () => {
       ({ session, stays }) => session === 'organisation_id' && stays === undefined,
     )
     expect(withoutReason).toEqual([])
+    const fates = Object.entries(otherTables)
+    expect(fates.filter(([, fate]) => typeof fate === 'object' && !fate.stays)).toEqual([])
     // What is said to be of no session has no column for one.
     const ofNone = Object.entries(otherTables).flatMap(([table, fate]) =>
       typeof fate === 'object' && fate.stays === 'Of no session' ? [table] : [],

@@ -363,6 +363,15 @@ describe('refusals', () => {
     ])
   })
 
+  test('[OUT10] of a refused row its own session is told, and no other of the shard', async () => {
+    await append(0, [bad(1, 'a')])
+    const input = { sessionId: `${sessionId}_other`, organisationId, after: 0 }
+    const answer = await ledger.append({ ...input, rows: [call(1, 'b', 'settled')] })
+    expect(answer).toEqual({ stored: 1, refused: [] })
+    const again = await ledger.append({ sessionId, organisationId, after: 1, rows: [] })
+    expect(again.refused).toMatchObject([{ seq: 1, kind: 'call' }])
+  })
+
   test('[OUT5] a row of an unknown kind too', async () => {
     expect(
       await append(0, [

@@ -67,3 +67,15 @@ test('what cannot be opened at its deadline is tried again a minute later', asyn
   expect(tries).toEqual([1000, 61_000, 121_000])
   expect(failures).toEqual(['a', 'a'])
 })
+
+test('what sleeps is woken in its time, however many are awake', () => {
+  const index = new WakeIndex(folder)
+  ends.push(() => index.close())
+  for (let n = 0; n < 60; n++) index.awake(`awake_${n}`)
+  for (const [id, at] of [['late', 300] as const, ['due', 200] as const, ['first', 100] as const]) {
+    index.awake(id)
+    index.asleep(id, at, false)
+  }
+  expect(index.due(200, 50)).toEqual(['first', 'due'])
+  expect(index.next()).toBe(100)
+})

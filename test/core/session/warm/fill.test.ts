@@ -69,7 +69,7 @@ describe('a pool', () => {
     const world = new WarmWorld()
     world.size = 1
     const { pools } = world.org.api
-    const { changed } = pools
+    const changed = pools.changed.bind(pools)
     let ready = (): void => undefined
     const isReady = new Promise<void>((resolve) => (ready = resolve))
     pools.changed = async (id, state, reason) => {
