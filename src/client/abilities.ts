@@ -3,6 +3,7 @@
 
 import type { z } from 'zod'
 import { type AbilityCheck, AbilityChecked } from '../contract/ability.ts'
+import { PinnedFolder } from '../contract/ability-folder.ts'
 import {
   AbilityPlan,
   AbilityStatus,
@@ -86,6 +87,12 @@ export class Abilities {
   /** With its steps and their outputs. */
   status(executionId: string): Promise<ExecutionRecord> {
     return this.#get(executionId, 0)
+  }
+
+  /** The folder that it runs: what whoever approves its plan answers for. */
+  files(executionId: string): Promise<PinnedFolder> {
+    const path = `/v1/executions/${executionId}/files`
+    return this.#transport.ask({ method: 'GET', path, schema: PinnedFolder })
   }
 
   #get(executionId: string, wait: number, signal?: AbortSignal): Promise<ExecutionRecord> {

@@ -41,6 +41,7 @@ describe('[CLI1] abilities', () => {
       ...{ ability: 'two/steps', planHash: plan.planHash },
     })
     await host().live()
+    expect(await client.abilities.files(id)).toEqual({ files: [{ path: 'a.yaml', content: yaml }] })
     await session.agent.execute({ output: 'one', exitCode: 0 })
     await host().live()
     expect(await client.abilities.active(session.id)).toMatchObject({ progress: '1/2' })

@@ -135,7 +135,7 @@ const operationIds = `
   downloadArtifact downloadChangeText downloadPatch evaluateEvidence evaluateRetry executeAbility
   executeAttempt executeOperation finishRun getAbility getAbilityStatus getAgent getAgentByName
   getAgentRevision getApproval getBudget getBuiltinPolicy getChange getConfiguration
-  getDeploymentKillSwitch getDeploymentStatus getDiff getEvalReport getEvalRun getExecution getExportKeys
+  getDeploymentKillSwitch getDeploymentStatus getDiff getEvalReport getEvalRun getExecution getExecutionFiles getExportKeys
   getHealth getKillSwitch getLimits getManifest getMember getMemory getOperation getPhaseArtifact
   getPhaseReadiness getPinnedAbility getPolicyVersion getProfile getProfileByName getReadiness
   getRun getRunBundle getSandboxEnv getSession getSessionBudget getSessionPolicy getSettings

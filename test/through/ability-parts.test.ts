@@ -102,6 +102,7 @@ description: d
 steps:
   - { id: a, skill: tidy, inputs: { where: src } }
   - { id: b, run: 'echo {{steps.a.output}}' }
+  - { id: c, agent: build, prompt: Go on, needs: [a, b] }
 `
   const files = [
     { path: 'ability.yaml', content },
@@ -115,8 +116,10 @@ steps:
     '## Before you begin\n\n### hooks/before/rules.md\n\nBe kind.\n\n---\n\n' +
       '## Skill: tidy\n\nTidy up.\n\n## Inputs\n\n- where: src\n\n## Your task\n\nDo what the skill says.\n',
   )
-  const { operation } = await session.agent.execute({ exitCode: 0 })
+  const { operation } = await session.agent.execute({ exitCode: 0, output: 'told' })
   expect(operation.command).toBe("echo 'tidied'")
+  const after = await answerTurn(session, { text: 'done' })
+  expect(after.text).toContain('### Step: a (tidy)\n\n```\ntidied\n```\n\n### Step: b\n\n```\ntold')
   expect((await settled(id)).status).toBe('completed')
 })
 

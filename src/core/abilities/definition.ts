@@ -234,5 +234,17 @@ function textsIn(given: unknown, path: DocumentPath): { path: DocumentPath; text
 function warningsOf(ability: Ability): string[] {
   const known = new Set(Object.keys(AbilityDocument.shape))
   const unread = Object.keys(ability).filter((key) => !known.has(key) && !key.startsWith('x-'))
-  return unread.map((key) => `Nobody reads the field "${key}"`)
+  return [...unread.map((key) => `Nobody reads the field "${key}"`), ...unfilledPlaces(ability)]
 }
+
+/** Of a step: where values are put in. Elsewhere a placeholder stays as it is written. */
+const filledFields = new Set(['run', 'cwd', 'env', 'validation', 'prompt', 'context', 'inputs'])
+
+const unfilledPlaces = ({ steps }: Ability): string[] =>
+  steps.flatMap(({ id, ...step }) =>
+    Object.entries(step)
+      .filter(([key]) => !filledFields.has(key))
+      .flatMap(([key, value]) => textsIn(value, [key]))
+      .flatMap(({ path, text }) => placeholdersOf(text).map((one) => [path[0], one.text] as const))
+      .map(([key, text]) => `Step "${id}": ${text} stays as it is in "${String(key)}"`),
+  )

@@ -13,27 +13,29 @@ const evaluate = new Set([
   ...['runuser', 'sg', 'hash', 'complete', 'compgen', 'enable', 'bind', 'jobs', 'fc', 'wait'],
   ...['export', 'readonly', 'local', 'crontab', 'tmux', 'screen', 'expect', 'entr', 'pkexec'],
   ...['chroot', 'nsenter', 'unshare', 'strace', 'ltrace', 'taskset', 'chrt', 'gosu'],
+  ...['hyperfine', 'concurrently', 'mosh', 'rsh', 'autossh'],
 ])
 /** Assignments behind them are as any other. */
 const assign = new Set(['export', 'readonly', 'local'])
 /** They run what they read. */
-const runners = new Set(['ssh', 'su', 'runuser', 'sg', 'at', 'batch', 'parallel', 'crontab'])
+const runners = new Set([
+  'mosh',
+  'rsh',
+  'autossh',
+  'ssh',
+  'su',
+  'runuser',
+  'sg',
+  'at',
+  'batch',
+  'parallel',
+  'crontab',
+])
 const passOn = new Set([
-  'command',
-  'builtin',
-  'exec',
-  'env',
-  'nohup',
-  'time',
-  'sudo',
-  'nice',
-  'timeout',
-  'xargs',
-  'setsid',
-  'stdbuf',
-  'doas',
-  'ionice',
-  'unbuffer',
+  ...['command', 'builtin', 'exec', 'env', 'nohup', 'time', 'sudo', 'nice', 'timeout', 'xargs'],
+  ...['setsid', 'stdbuf', 'doas', 'ionice', 'unbuffer', 'sshpass', 'vagrant', 'xvfb-run'],
+  ...['dbus-run-session', 'faketime', 'caffeinate', 'proxychains', 'proxychains4', 'torsocks'],
+  ...['firejail', 'setarch', 'prlimit', 'cpulimit', 'fakeroot', 'systemd-run', 'su-exec', 'rlwrap'],
 ])
 
 /** A shell runs what is in them, or takes its programs from there. */
@@ -44,7 +46,7 @@ export const isCodeVariable = (name: string): boolean =>
 
 /** What programs run, or read as options that make them run something. */
 const programVariables =
-  /^(GIT_(SSH|SSH_COMMAND|EXTERNAL_DIFF|PAGER|EDITOR|SEQUENCE_EDITOR|ASKPASS|PROXY_COMMAND|CONFIG.*)|(MAN)?PAGER|EDITOR|VISUAL|BROWSER|LESS(OPEN|CLOSE)|NODE_OPTIONS|PYTHONSTARTUP|PERL5OPT|RUBYOPT|JAVA_TOOL_OPTIONS|MAKEFLAGS)$/
+  /^(GIT_(SSH|SSH_COMMAND|EXTERNAL_DIFF|PAGER|EDITOR|SEQUENCE_EDITOR|ASKPASS|PROXY_COMMAND|EXEC_PATH|TEMPLATE_DIR|CONFIG.*)|(MAN)?PAGER|EDITOR|VISUAL|BROWSER|LESS(OPEN|CLOSE)|SHELL|ZDOTDIR|(SSH|SUDO)_ASKPASS|NODE_(OPTIONS|PATH)|npm_config_.*|NPM_CONFIG_.*|PYTHON(STARTUP|PATH|HOME)|PERL5(OPT|LIB|DB)|RUBY(OPT|LIB)|(JDK_)?JAVA_(TOOL_)?OPTIONS|CLASSPATH|MAKEFLAGS|GNUMAKEFLAGS|GOFLAGS|RUSTC_WRAPPER|DYLD_.*)$/
 
 /** `declare -i n=…` evaluates, and `local -n` makes a name of its value. */
 export const evaluatesAssignments = ([name = '', ...words]: readonly string[]): boolean =>

@@ -1,6 +1,7 @@
 import { z } from '@hono/zod-openapi'
 import * as schemas from '../../contract/execution.ts'
 import { OfferedName } from '../../contract/ability.ts'
+import { PinnedFolder } from '../../contract/ability-folder.ts'
 import { AppError } from '../../contract/error.ts'
 import {
   AbilityPlan,
@@ -111,6 +112,21 @@ export const executionRoutes = [
     refuses: ['not_found'],
     answer: ({ session, caller, params: { executionId }, query }) =>
       session.abilities.get(caller, executionId, query.wait * 1000),
+  }),
+
+  route({
+    id: 'getExecutionFiles',
+    method: 'get',
+    path: '/v1/executions/{executionId}/files',
+    summary: 'The folder of the ability that an execution runs, as it was pinned',
+    description: 'What whoever approves its plan answers for, whatever lies in the workspace now.',
+    tag,
+    guard: 'read',
+    params: params.execution,
+    answers: ok(PinnedFolder, 'Its files'),
+    refuses: ['not_found'],
+    answer: ({ session, caller, params: { executionId } }) =>
+      session.abilities.files(caller, executionId),
   }),
 
   route({

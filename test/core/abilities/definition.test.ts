@@ -213,7 +213,7 @@ describe('reading an ability', () => {
     ],
     [
       'a value in a variable that a shell runs',
-      `name: x\ndescription: d\ninputs: { v: {} }\nsteps:\n  - id: a\n    run: ls\n    env: { OK: '{{inputs.v}}', BASH_ENV: '{{inputs.v}}' }\n`,
+      `name: x\ndescription: d\ninputs: { v: {} }\nsteps:\n  - id: a\n    run: ls\n    env: { OK: '{{inputs.v}}', PATH: /bin, BASH_ENV: '{{inputs.v}}' }\n`,
       'steps.0.env.BASH_ENV',
       'UNSAFE_PLACEHOLDER',
       7,

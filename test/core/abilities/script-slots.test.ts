@@ -246,18 +246,26 @@ describe('values in scripts', () => {
     ['code of a program that has a default', '"${SHELL:-sh}" -ec {{inputs.x}}'],
     ['a table of jobs', 'crontab <<< {{inputs.x}}'],
     ['keys of a terminal', 'tmux send-keys {{inputs.x}}'],
+    ['a program beside the script', 'coproc cat {{inputs.x}}'],
     ['a program in another root', 'chroot / {{inputs.x}}'],
     ['a program that is traced', 'strace {{inputs.x}}'],
-    ...['GIT_SSH_COMMAND', 'NODE_OPTIONS', 'GIT_CONFIG_COUNT', 'PAGER', 'LESSOPEN'].map((name) => [
-      `what a program runs (${name})`,
-      `${name}={{inputs.x}} git log`,
-    ]),
+    ...[
+      ...['GIT_SSH_COMMAND', 'NODE_OPTIONS', 'GIT_CONFIG_COUNT', 'PAGER', 'LESSOPEN', 'SHELL'],
+      ...['GIT_EXEC_PATH', 'PYTHONPATH', 'NODE_PATH', 'PERL5LIB', 'npm_config_script_shell'],
+      ...['SSH_ASKPASS', 'CLASSPATH', 'RUSTC_WRAPPER', 'DYLD_INSERT_LIBRARIES', 'ZDOTDIR'],
+    ].map((name) => [`what a program runs (${name})`, `${name}={{inputs.x}} git log`]),
+    ['another machine behind a program that types', 'sshpass -p a ssh host "rm {{inputs.x}}"'],
+    ['another machine by another name', 'mosh host -- {{inputs.x}}'],
+    ['a machine that is made here', 'vagrant ssh -c {{inputs.x}}'],
+    ['what is measured', 'hyperfine {{inputs.x}}'],
     ['what a program runs, exported', 'export NODE_OPTIONS={{inputs.x}}'],
   ])('[ABL12] %s is no place for a value', (_, source) => {
     expect(readScriptSlots(source)).toHaveProperty('problems')
   })
 
   test.each([
+    ['a function', 'f() { echo {{inputs.x}}; }; f'],
+    ['a substitution that is read like a file', 'cat <(echo {{inputs.x}})'],
     ['a loop that reads from a pipe', 'echo {{inputs.x}} | while read line; do echo "$line"; done'],
     ['a script that reads from a pipe', 'echo {{inputs.x}} | sh scripts/take.sh'],
     ['a shell that was given code reads from a pipe', `echo {{inputs.x}} | sh -c 'cat' _ a`],
@@ -291,6 +299,7 @@ describe('values in scripts', () => {
       expect(fillScriptSlots(document, filling(value))).toHaveProperty('problem')
     for (const value of ['a\n\t\tEOF\nb', 'EOF'])
       expect(fillScriptSlots(tabs, filling(value))).toHaveProperty('problem')
+    expect(fillScriptSlots(document, filling('\tEOF'))).toHaveProperty('script')
     expect(fillScriptSlots(joined, filling('F'))).toHaveProperty('problem')
     expect(fillScriptSlots(joined, filling('G'))).toHaveProperty('script')
     expect(fillScriptSlots(plain, filling('a\u0000b'))).toHaveProperty('problem')

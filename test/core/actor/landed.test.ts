@@ -50,6 +50,7 @@ const landed = {
     '458a81015ef85ebd',
     '97ef6193c02710e7',
     '166f0e5f4a0288db',
+    'c4f0cc4c52098d0a',
   ],
   organisation: [
     'afba0e2bea701f87',

@@ -1,3 +1,4 @@
+import type { PinnedFolder } from '../../../contract/ability-folder.ts'
 import { ownedId } from '../../../contract/ids.ts'
 import { AppError } from '../../../contract/error.ts'
 import type { Answer } from '../../../contract/ask.ts'
@@ -36,12 +37,13 @@ import type { RunClose } from '../runs/runs.ts'
 import { Asking, cancelAskedFor } from './asking.ts'
 import { Children } from './children.ts'
 import { type ExecutionEnd, Moves } from './moves.ts'
-import { planExecution } from './execution-plan.ts'
+import { executionFiles } from './execution-files.ts'
+import { outlineExecution, planExecution } from './execution-plan.ts'
 import { Scripts } from './scripts.ts'
 import { saveAbilitySecrets, SecretInputs, withoutSecrets } from './secrets.ts'
 import {
   maskInputs,
-  type NewStart,
+  type PreparedStart,
   executionStartHash,
   executionStartInputs,
   secretsAmong,
@@ -77,6 +79,8 @@ export interface AbilitiesApi {
   status(caller: Caller): Promise<AbilityStatus>
   /** With a wait it answers once the execution has ended, or waits for a person. */
   get(caller: Caller, executionId: string, waitMs: number): Promise<ExecutionRecord>
+  /** The folder that runs: what whoever approves its plan answers for. */
+  files(caller: Caller, executionId: string): Promise<PinnedFolder>
   /** Newest first. */
   list(caller: Caller, page: Page): Promise<Listed<Execution>>
   /** Final: what runs of it is stopped, and nothing of it begins any more. */
@@ -220,7 +224,7 @@ export class Abilities implements RoomOf<AbilitiesApi> {
   }
 
   /** What the caller has given, checked and with its secrets sealed. */
-  async #prepare({ ability, nested, create }: ExecutionGiven): Promise<Prepared> {
+  async #prepare({ ability, nested, create }: ExecutionGiven): Promise<PreparedStart> {
     const given = executionStartInputs(ability.definition, create.inputs)
     const secrets = secretsAmong(ability.definition, given)
     const sealed = await this.#secrets.seal(secrets)
@@ -237,7 +241,7 @@ export class Abilities implements RoomOf<AbilitiesApi> {
     return { copies, ability, nested: hashes, inputs, sealed, planHash, words }
   }
 
-  #start(sql: Sql, now: number, starter: Starter, prepared: Prepared): string {
+  #start(sql: Sql, now: number, starter: Starter, prepared: PreparedStart): string {
     const active = activeExecution(sql)
     if (active)
       throw new AppError('wrong_state', `Already executing ability: ${active.ability}`, [
@@ -262,7 +266,8 @@ export class Abilities implements RoomOf<AbilitiesApi> {
   #askForPlan(sql: Sql, now: number, id: string): void {
     const execution = this.#must(id)
     if (execution.state !== 'planned') return
-    const approvalId = this.#asking.openForPlan(sql, now, execution)
+    const steps = this.#kernel.redact(outlineExecution(sql, execution))
+    const approvalId = this.#asking.openForPlan(sql, now, execution, steps)
     sql.run('update executions set plan_approval_id = ? where id = ?', approvalId, id)
   }
 
@@ -278,6 +283,13 @@ export class Abilities implements RoomOf<AbilitiesApi> {
       const stands = value.status !== 'running' || value.waitsFor.length > 0
       return { value, done: waitMs === 0 || stands }
     }, this.#kernel.ports.host.sleep(waitMs))
+  }
+
+  async files(caller: Caller, id: string): Promise<PinnedFolder> {
+    const { organisationId } = guardSession(this.#kernel, caller)
+    const { sql, db } = this.#kernel.ports
+    const files = await executionFiles(sql, db, organisationId, this.#must(id).hash)
+    return this.#kernel.hide({ files })
   }
 
   async list(caller: Caller, page: Page): Promise<Listed<Execution>> {
@@ -383,9 +395,3 @@ export class Abilities implements RoomOf<AbilitiesApi> {
 const tryAgainMs = 5000
 const executeScope = 'ability.execute'
 const moved = ['attempts', 'turns', 'approvals', 'runs', 'executions', 'execution_steps']
-
-/** Everything but its ids. */
-type Prepared = Omit<NewStart, 'id' | 'runId' | 'starter' | 'parent'> & {
-  copies: readonly AbilityCopy[]
-  sealed: Readonly<Record<string, string>>
-}

@@ -9,6 +9,7 @@ import { mustApproval, openApproval } from '../approvals/rows.ts'
 import type { ExecutionRow, StepRow } from '../executions/rows.ts'
 import type { SessionPolicy } from '../gate/policy.ts'
 import { recordOnRun } from '../runs/rows.ts'
+import type { OutlinedStep } from './execution-plan.ts'
 import {
   stepAsker,
   type Begun,
@@ -29,6 +30,8 @@ export interface AbilityQuestion {
   timeoutMs: number
   /** So many others than whoever started it; null: anybody's word is enough. */
   quorum: number | null
+  /** Of a plan: what runs. */
+  steps?: readonly OutlinedStep[]
 }
 
 /**
@@ -65,10 +68,15 @@ export class Asking implements StepWork {
   }
 
   /** Whoever approves a plan sees what {{input}} stands for, too. */
-  openForPlan(sql: Sql, now: number, execution: ExecutionRow): string {
+  openForPlan(
+    sql: Sql,
+    now: number,
+    execution: ExecutionRow,
+    steps: readonly OutlinedStep[],
+  ): string {
     const { ability, inputs, words } = execution
     const prompt = `Run ${ability} with ${inputs}${words === '' ? '' : `, asked for as: ${words}`}`
-    return this.open(sql, now, { ...untilTomorrow, execution, stepId: null, prompt })
+    return this.open(sql, now, { ...untilTomorrow, execution, stepId: null, prompt, steps })
   }
 
   openForCancel(sql: Sql, now: number, execution: ExecutionRow, reason: string): string {
@@ -81,7 +89,8 @@ export class Asking implements StepWork {
     const { execution, stepId, prompt, options, timeoutMs, quorum } = question
     const { id: executionId, ability, plan_hash: planHash, hash } = execution
     const id = this.#newId()
-    const operation = { executionId, ability, hash, planHash, stepId, prompt, options }
+    const shown = question.steps === undefined ? {} : { steps: question.steps }
+    const operation = { executionId, ability, hash, planHash, stepId, prompt, options, ...shown }
     const decision = this.#record(stepId === null ? 'ability-plan' : 'ability-approval', ability)
     const decisionSeq = recordOnRun(sql, now, execution.run_id, 'permission-decision', {
       ...decision,

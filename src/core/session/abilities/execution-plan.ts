@@ -1,6 +1,7 @@
 import type { AbilityStep } from '../../../contract/ability.ts'
 import type { AbilityPlan, PlannedStep } from '../../../contract/execution.ts'
 import { fillPlaceholders } from '../../abilities/placeholders.ts'
+import { cutOutput } from '../../abilities/outputs.ts'
 import { type Condition, conditionHolds, readCondition } from '../../abilities/conditions.ts'
 import type { Sql } from '../../ports.ts'
 import { isGuide } from '../../registry/abilities/hook-files.ts'
@@ -9,8 +10,9 @@ import {
   type ExecutionRow,
   type StepRow,
   executionStepsOf,
+  findExecutionCopy,
 } from '../executions/rows.ts'
-import { stepDefinition, type Moving, stepTimeout } from './step-work.ts'
+import { hookCommand, stepDefinition, type Moving, stepTimeout } from './step-work.ts'
 import type { Scripts } from './scripts.ts'
 import type { NewStart } from './execution-start.ts'
 import { missingInSession } from './turn-steps.ts'
@@ -33,6 +35,33 @@ export function planExecution(
     guides: ability.files.filter(isGuide),
     steps: moving.steps.map((row) => planStep(moving, row, scripts, start.nested)),
   }
+}
+
+/** Of one step, and of all of them: a webhook has room for so much. */
+const [maxOutlined, maxOutline] = [2000, 24_000]
+
+/** What its author wrote of each step, for whoever approves the plan: inputs and words are shown beside it. */
+export function outlineExecution(
+  sql: Sql,
+  { hash, ability }: Pick<ExecutionRow, 'hash' | 'ability'>,
+): OutlinedStep[] {
+  const definition = findExecutionCopy(sql, hash, ability)?.definition
+  if (definition === undefined) return []
+  const { hooks, steps } = definition
+  let room = maxOutline
+  return executionStepsOf(definition).map(({ id, part, type }) => {
+    const step = part === 'step' ? steps.find((one) => one.id === id) : undefined
+    const own = step === undefined ? hookCommand(hooks, { id, part }) : textOfStep(step)
+    const what = cutOutput(own, Math.min(maxOutlined, Math.max(100, room)))
+    room -= what.length
+    return { id, type, what }
+  })
+}
+
+export interface OutlinedStep {
+  id: string
+  type: AbilityStep['type']
+  what: string
 }
 
 /** An execution that stands before its first step; what steps will say is named. */
@@ -61,7 +90,7 @@ const rowsOf = ({ definition }: AbilityCopy): StepRow[] =>
   executionStepsOf(definition).map((step, position) => ({
     ...{ ...step, execution_id: '', position, state: 'pending', tries: 0, nudges: 0 },
     ...{ subject: null, output: null, error: null, exit_code: null, stops: 0 },
-    ...{ deadline_at: null, started_at: null, ended_at: null },
+    ...{ deadline_at: null, started_at: null, renewed_at: null, ended_at: null },
   }))
 
 function planStep(
@@ -100,9 +129,12 @@ function planStep(
   }
 }
 
-function whatOf({ filling }: Moving, step: AbilityStep): string {
-  if (step.type === 'agent') return `${step.agent}: ${fillPlaceholders(step.prompt, filling)}`
-  if (step.type === 'approval') return fillPlaceholders(step.prompt, filling)
+const whatOf = ({ filling }: Moving, step: AbilityStep): string =>
+  step.type === 'script' ? step.run : fillPlaceholders(textOfStep(step), filling)
+
+function textOfStep(step: AbilityStep): string {
+  if (step.type === 'agent') return `${step.agent}: ${step.prompt}`
+  if (step.type === 'approval') return step.prompt
   if (step.type === 'skill') return step.skill
   return step.type === 'workflow' ? step.workflow : step.run
 }

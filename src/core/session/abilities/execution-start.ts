@@ -24,6 +24,12 @@ export interface NewStart {
   parent: { id: string; stepId: string } | null
 }
 
+/** Everything but its ids. */
+export type PreparedStart = Omit<NewStart, 'id' | 'runId' | 'starter' | 'parent'> & {
+  copies: readonly AbilityCopy[]
+  sealed: Readonly<Record<string, string>>
+}
+
 /** Inside a commit: its run, its row and its steps. If its plan is to be approved it waits. */
 export function startExecution(sql: Sql, now: number, start: NewStart): NewExecution {
   const { id, runId, ability, parent } = start

@@ -6,6 +6,7 @@ import {
   engineSteps,
   nextEngineAct,
 } from '../../abilities/engine.ts'
+import { parseDuration } from '../../abilities/durations.ts'
 import type { Outcome } from '../../abilities/script-result.ts'
 import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import type { Sql } from '../../ports.ts'
@@ -30,6 +31,7 @@ import type { RunClose } from '../runs/runs.ts'
 import { hasEnded } from '../runs/transitions.ts'
 import { endRunWait, addRunWait } from '../runs/waits.ts'
 import { cancelAskedFor } from './asking.ts'
+import { renewStepTimes } from './step-renewal.ts'
 import { stepDefinition, type Moving, stepStands, type StepWork } from './step-work.ts'
 
 interface MovesParts {
@@ -116,6 +118,7 @@ export class Moves {
     const { moving: known } = this.#known
     const moving = known.get(execution.id) ?? this.#moving(sql, now, execution)
     known.set(execution.id, moving)
+    if (!looked.has(execution.id)) renewStepTimes(moving, this.#works)
     const ended = looked.has(execution.id) ? null : this.#mustEnd(moving)
     looked.add(execution.id)
     if (ended !== null) return this.end(sql, now, moving.execution, ended) ? 'moved' : null
@@ -155,9 +158,7 @@ export class Moves {
     const step = moving.steps.find(({ id }) => id === stepId)
     if (step?.state !== 'asking') return false
     this.#works[step.type].letGo?.(moving, step, why)
-    const isAgain = answer === 'retry'
-    const change = isAgain ? { output: null, error: null, exit_code: null, nudges: 0 } : {}
-    changeExecutionStep(moving, step, `answer.${answer}`, change)
+    changeExecutionStep(moving, step, `answer.${answer}`)
     endRunWait(sql, now, execution.run_id, waitOf(execution, step), why)
     return true
   }
@@ -174,9 +175,9 @@ export class Moves {
     for (const child of childExecutions(sql, execution.id))
       this.end(sql, now, child, { cause: 'cancel', error, actor, owner })
     const steps = executionSteps(sql, execution.id)
+    // What has not begun, or has ended, stays as it is.
     for (const step of steps)
-      if (step.state === 'running' || step.state === 'asking')
-        changeExecutionStep({ sql, now, execution, steps }, step, 'end', { error })
+      changeExecutionStep({ sql, now, execution, steps }, step, 'end', { error })
     const status = ({ complete: 'completed', fail: 'failed', cancel: 'cancelled' } as const)[cause]
     if (!hasEnded(mustRun(sql, execution.run_id).status))
       this.#stop(sql, now, execution.run_id, { status, reason: error, actor, owner })
@@ -225,7 +226,7 @@ export class Moves {
       return { cause: 'cancel', error, actor: asked.actor ?? actor, owner: null }
     }
     if (execution.deadline_at === null || execution.deadline_at > now) return null
-    const ms = execution.deadline_at - execution.started_at
+    const ms = parseDuration(copy.definition.settings.timeout ?? 0)
     const error = `Ability '${copy.name}' timed out after ${ms}ms`
     return { cause: 'fail', error, actor: 'deadline', owner: null }
   }
@@ -264,7 +265,8 @@ export class Moves {
     if (!step) throw new Error(`There is no step "${act.id}"`)
     if (act.do === 'skip')
       return changeExecutionStep(moving, step, 'skip', { error: act.why }) ? 'moved' : null
-    if (headroom.reasons.length > 0) return 'short'
+    const isRoom = this.#works[step.type].mayBegin?.(moving) ?? true
+    if (headroom.reasons.length > 0 || !isRoom) return 'short'
     this.#begin(moving, step)
     return 'moved'
   }
@@ -298,7 +300,7 @@ export interface ExecutionEnd {
 
 function overdue({ now }: Moving, step: StepRow): Outcome | null {
   if (step.state !== 'running' || step.deadline_at === null || step.deadline_at > now) return null
-  const ms = step.deadline_at - (step.started_at ?? now)
+  const ms = step.deadline_at - (step.renewed_at ?? step.started_at ?? now)
   return { ok: false, failure: 'timeout', error: `Step '${step.id}' timed out after ${ms}ms` }
 }
 

@@ -2,7 +2,7 @@ import type { Layout } from '../../../contract/manifest.ts'
 import type { ScriptStep } from '../../../contract/ability.ts'
 import type { IsolationPlan, Operation } from '../../../contract/operation.ts'
 import type { Decision } from '../../../contract/permission.ts'
-import { fillPlaceholders } from '../../abilities/placeholders.ts'
+import { fillPlaceholders, type Filling } from '../../abilities/placeholders.ts'
 import { cutOutput } from '../../abilities/outputs.ts'
 import { pinPaths, withPinnedPaths } from '../../abilities/pinned-paths.ts'
 import { byteLength, isByteLengthOver } from '../../../contract/byte-length.ts'
@@ -19,6 +19,7 @@ import { secretAsText } from '../record/secrets.ts'
 import {
   stepAsker,
   type Begun,
+  hookCommand,
   stepDefinition,
   type Moving,
   stepOutputs,
@@ -195,10 +196,29 @@ function scriptOf(moving: Moving, row: StepRow): Script {
   const step = stepDefinition(moving, row)
   const timeoutMs = stepTimeout(step)
   const { network } = moving.copy.definition.settings
-  if (step?.type === 'script') return { ...step, timeoutMs, network: step.network ?? network }
-  const part = row.part === 'before' ? 'before' : 'after'
-  const run = moving.copy.definition.hooks[part][Number(row.id.split('.')[2])] ?? ''
+  if (step?.type === 'script')
+    return {
+      ...withFilledPlaces(step, moving.filling),
+      timeoutMs,
+      network: step.network ?? network,
+    }
+  const run = hookCommand(moving.copy.definition.hooks, row)
   return { id: row.id, run, cwd: undefined, env: {}, validation: undefined, timeoutMs, network }
+}
+
+/** Where it runs, and what it is expected to leave and to say. */
+function withFilledPlaces(step: ScriptStep, filling: Filling): ScriptStep {
+  const fill = (text: string) => fillPlaceholders(text, filling)
+  const { cwd, validation } = step
+  const filled = Object.entries(validation ?? {}).map(([name, one]) => [
+    name,
+    typeof one === 'string' ? fill(one) : one,
+  ])
+  return {
+    ...step,
+    ...(cwd !== undefined && { cwd: fill(cwd) }),
+    ...(validation !== undefined && { validation: Object.fromEntries(filled) }),
+  }
 }
 
 /** Each output is cut until all of them fit. */

@@ -26,9 +26,13 @@ export type Begun = { subject: string; deadlineAt: number | null } | Extract<Out
 
 /** Who does steps of one type. Inside a commit, both. */
 export interface StepWork {
+  /** False: there is no room for it yet. Absent: there always is. */
+  mayBegin?(moving: Moving): boolean
   begin(moving: Moving, step: StepRow): Begun
   /** How it went; null: it is still at work, or waits for somebody. */
   look(moving: Moving, step: StepRow): Outcome | null
+  /** How long it may take from now on; absent: as its author wrote. */
+  patienceMs?(moving: Moving, step: StepRow): number
   /** Nobody wants it any more: what is under way of it is stopped. */
   letGo?(moving: Moving, step: StepRow, why: string): void
 }
@@ -42,6 +46,12 @@ const defaultTimeoutMs = 300_000
 /** As its author wrote it; undefined: a hook. */
 export const stepDefinition = ({ copy }: Moving, { id, part }: StepRow): AbilityStep | undefined =>
   part === 'step' ? copy.definition.steps.find((step) => step.id === id) : undefined
+
+/** Of `hooks.before.0` the first of those before. */
+export const hookCommand = (
+  hooks: AbilityCopy['definition']['hooks'],
+  { id, part }: Pick<StepRow, 'id' | 'part'>,
+): string => hooks[part === 'before' ? 'before' : 'after'][Number(id.split('.')[2])] ?? ''
 
 export const stepTimeout = (step: Pick<AbilityStep, 'timeout'> | undefined): number =>
   (step?.timeout === undefined ? null : parseDuration(step.timeout)) ?? defaultTimeoutMs

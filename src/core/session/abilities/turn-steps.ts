@@ -1,4 +1,5 @@
 import type { AbilityStep } from '../../../contract/ability.ts'
+import { maxQueuedTurns, type Turn } from '../../../contract/turn.ts'
 import { keptOutput } from '../../abilities/outputs.ts'
 import {
   agentStepPrompt,
@@ -19,6 +20,7 @@ import { givenSkillTexts } from '../skills/texts.ts'
 import { abortRunning } from '../turns/aborts.ts'
 import {
   addTurn,
+  countQueuedTurns,
   dropQueuedTurns,
   loadTurn,
   runningTurn,
@@ -49,6 +51,10 @@ export class TurnSteps implements StepWork {
 
   constructor(kernel: SessionKernel) {
     this.#kernel = kernel
+  }
+
+  mayBegin({ sql }: Moving): boolean {
+    return countQueuedTurns(sql) < maxQueuedTurns
   }
 
   begin(moving: Moving, row: StepRow): Begun {
@@ -96,7 +102,7 @@ export class TurnSteps implements StepWork {
       case 'queued':
         return null
       case 'running':
-        return this.#watch(moving, row, (turn.startedAt ?? now) + timeoutMs, timeoutMs)
+        return this.#watch(moving, row, sinceOf(turn, row, now) + timeoutMs, timeoutMs)
       case 'completed':
         return (turn.text ?? '').trim() === ''
           ? this.#nudge(moving, row)
@@ -109,6 +115,11 @@ export class TurnSteps implements StepWork {
           error: `The turn has ${turn.state === 'failed' ? 'failed' : 'been interrupted'}: ${turn.reason ?? ''}`,
         }
     }
+  }
+
+  patienceMs(moving: Moving, row: StepRow): number {
+    const turn = loadTurn(moving.sql, this.#kernel.session().id, row.subject ?? '')
+    return turn.state === 'queued' ? queuePatienceMs : stepTimeout(stepDefinition(moving, row))
   }
 
   /** Its time counts from when its turn begins. */
@@ -125,7 +136,7 @@ export class TurnSteps implements StepWork {
   }
 
   #nudge(moving: Moving, row: StepRow): Outcome | null {
-    if (row.state !== 'running') return null
+    if (row.state !== 'running' || !this.mayBegin(moving)) return null
     if (row.nudges >= maxNudges)
       return {
         ...{ ok: false, failure: 'silent' },
@@ -170,6 +181,10 @@ interface Prompt {
   text: string
   agent: string | null
 }
+
+/** A machine that was suspended while its turn ran, or while it stood in the queue, has not used up its time. */
+const sinceOf = ({ startedAt }: Pick<Turn, 'startedAt'>, row: StepRow, now: number): number =>
+  Math.max(startedAt ?? now, row.renewed_at ?? 0)
 
 const summarizeOf = (step: AbilityStep | undefined) =>
   step?.type === 'agent' || step?.type === 'skill' ? step.summarize : false

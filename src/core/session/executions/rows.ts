@@ -73,6 +73,8 @@ export interface StepRow {
   stops: number
   deadline_at: number | null
   started_at: number | null
+  /** Its time counts anew since then: the machine was suspended. */
+  renewed_at: number | null
   ended_at: number | null
 }
 
@@ -216,7 +218,7 @@ export function applyToExecutionStep(
   Object.assign(step, change, { state })
   step.tries += begins ? 1 : 0
   step.stops = cause === 'stop' || cause === 'answer.stop' ? 1 : step.stops
-  if (begins) step.started_at = now
+  if (begins) Object.assign(step, { started_at: now, renewed_at: null })
   if (ends) step.ended_at = now
   if (state !== 'running') step.deadline_at = null
   return true
@@ -225,10 +227,10 @@ export function applyToExecutionStep(
 export function saveExecutionStep(sql: Sql, step: StepRow): void {
   sql.run(
     `update execution_steps set state = ?, tries = ?, nudges = ?, subject = ?, output = ?, error = ?, exit_code = ?,
-       stops = ?, deadline_at = ?, started_at = ?, ended_at = ? where execution_id = ? and position = ?`,
+       stops = ?, deadline_at = ?, started_at = ?, renewed_at = ?, ended_at = ? where execution_id = ? and position = ?`,
     ...[step.state, step.tries, step.nudges, step.subject, step.output, step.error],
-    ...[step.exit_code, step.stops, step.deadline_at, step.started_at, step.ended_at],
-    ...[step.execution_id, step.position],
+    ...[step.exit_code, step.stops, step.deadline_at, step.started_at, step.renewed_at],
+    ...[step.ended_at, step.execution_id, step.position],
   )
 }
 

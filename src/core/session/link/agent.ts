@@ -4,8 +4,7 @@ import type { Manifest, SandboxEnv } from '../../../contract/manifest.ts'
 import type { RoomOf } from '../../actor/room.ts'
 import { createSecretFinder } from '../../redaction/finder.ts'
 import type { SandboxCaller } from '../record/caller.ts'
-import { abilityFolderFiles } from '../../registry/abilities/abilities.ts'
-import { loadOfferFolder } from '../offers/rows.ts'
+import { executionFiles } from '../abilities/execution-files.ts'
 import { hasExecutionCopy } from '../executions/rows.ts'
 import { guardOpenSandbox } from '../record/guards.ts'
 import { requestedSandboxEnv } from '../env/requests.ts'
@@ -75,8 +74,6 @@ export class Agent implements RoomOf<AgentApi> {
     const { ports } = this.#kernel
     if (!hasExecutionCopy(ports.sql, hash))
       throw new AppError('not_found', 'This session runs no such ability')
-    const own = loadOfferFolder(ports.sql, hash)
-    if (own.length > 0) return { files: own }
-    return { files: await abilityFolderFiles(ports.db(), organisationId, hash) }
+    return { files: await executionFiles(ports.sql, ports.db, organisationId, hash) }
   }
 }

@@ -39,8 +39,8 @@ export class Offers implements RoomOf<OffersApi> {
   readonly api: OffersApi = this
   readonly #kernel: SessionKernel
   readonly #commands: Commands
-  /** Hashes of folders that the sandbox has been asked for. */
-  readonly #wanted = new Set<string>()
+  /** By hash: folders that the sandbox has been asked for. */
+  readonly #wanted = new Map<string, Promise<void>>()
 
   constructor(kernel: SessionKernel, commands: Commands) {
     this.#kernel = kernel
@@ -96,24 +96,26 @@ export class Offers implements RoomOf<OffersApi> {
     }
   }
 
-  /** Until its folder is here. */
+  /** Until its folder is here: several who want it at once wait for the same answer. */
   async #bring(path: string, hash: string): Promise<void> {
     const { sql } = this.#kernel.ports
     if (loadOfferFolder(sql, hash).length > 0) return
-    const { generation } = this.#kernel.session()
-    this.#wanted.add(hash)
+    const asked = this.#wanted.get(hash) ?? this.#askFor(path, hash)
+    this.#wanted.set(hash, asked)
     try {
-      await this.#commands.ask(
-        'ability',
-        `ability_${hash}_${generation}`,
-        { path, hash },
-        generation,
-      )
+      await asked
     } finally {
       this.#wanted.delete(hash)
     }
     if (loadOfferFolder(sql, hash).length === 0)
       throw new AppError('wrong_state', `The ability at "${path}" has changed: look at it again`)
+  }
+
+  /** Anew each time: what was gone a moment ago may be there again. */
+  async #askFor(path: string, hash: string): Promise<void> {
+    const { generation } = this.#kernel.session()
+    const id = `ability_${hash}_${this.#kernel.ports.crypto.random(8)}`
+    await this.#commands.ask('ability', id, { path, hash }, generation)
   }
 
   async tell(sandbox: SandboxCaller, found: FoundAbilities): Promise<void> {

@@ -22,6 +22,10 @@ import { loseWorktreeSteps } from './worktrees.ts'
 /** Beyond the operation's own time: for the way there and back, and for a sandbox that boots first. */
 const graceMs = 60_000
 
+/** So long its result is waited for. */
+export const attemptPatienceMs = ({ timeoutMs }: Pick<Operation, 'timeoutMs'>): number =>
+  timeoutMs + graceMs
+
 interface AttemptRow {
   n: number
   id: string
@@ -99,7 +103,7 @@ export function dispatchAttempt(
     kind: 'execute',
     body: { attemptId: id as AttemptId, ...work },
   })
-  setDeadline(sql, `attempt:${id}`, now + work.operation.timeoutMs + graceMs)
+  setDeadline(sql, `attempt:${id}`, now + attemptPatienceMs(work.operation))
   projectAttempt(sql, now, id)
 }
 

@@ -7,7 +7,7 @@ import type { PermissionDecision } from '../../../contract/permission.ts'
 import type { Sql } from '../../ports.ts'
 import { hideSecretLike } from '../../redaction/redaction.ts'
 import { mustApproval } from '../approvals/rows.ts'
-import { attemptsOfOperation } from './attempts.ts'
+import { attemptPatienceMs, attemptsOfOperation } from './attempts.ts'
 
 export interface OperationRow {
   id: string
@@ -61,6 +61,17 @@ export function operationMustFitLink(operation: Operation): void {
   throw new AppError('too_large', `Cannot execute "${operation.operation}": it has over ${most}`, [
     { path: 'operation', message: `At most ${most}` },
   ])
+}
+
+/** How long the result of an attempt is waited for, from when it is asked for. Null: nobody waits for one. */
+export function operationPatienceMs(sql: Sql, attemptId: string): number | null {
+  const [row] = sql.all<{ id: string }>(
+    `select operation_id as id from attempts where id = ? and status = 'reserved'`,
+    attemptId,
+  )
+  return row === undefined
+    ? null
+    : attemptPatienceMs(operationWork(mustOperation(sql, row.id)).operation)
 }
 
 export function operationWork(row: OperationRow): { operation: Operation; plan: IsolationPlan } {

@@ -6,6 +6,7 @@ import { pulseMs } from '../generations/pulse.ts'
 import { bootMs } from '../generations/sandbox-states.ts'
 import { allowRenewal, sleptMs } from '../generations/renewal.ts'
 import { startMs } from '../generations/sandbox-start.ts'
+import { operationPatienceMs } from '../operations/rows.ts'
 
 /** From then on there is time again to save what was to be saved. */
 const saveAgainMs = 5 * 60_000
@@ -18,19 +19,20 @@ export function putOffAfterSuspension(kernel: SessionKernel, { name, at }: Deadl
   const { sql, now } = kernel.ports
   if (now() - at < sleptMs) return false
   kernel.commit((sql, at) => allowRenewal(sql, at, name))
-  const [kind = '', generation = ''] = name.split(':')
+  const [kind = '', argument = ''] = name.split(':')
   // First of the two: its stop is put off, and then it is saved at once.
   const isSave = kind === 'sandbox.save'
   const isStopOfUnsaved =
-    kind === 'sandbox.stop' && deadlineAt(sql, `sandbox.save:${generation}`) !== null
-  const ms = isSave || isStopOfUnsaved ? saveAgainMs : patienceOf(kernel, kind)
+    kind === 'sandbox.stop' && deadlineAt(sql, `sandbox.save:${argument}`) !== null
+  const ms = isSave || isStopOfUnsaved ? saveAgainMs : patienceOf(kernel, kind, argument)
   if (ms === null) return false
-  const later = isSave ? `sandbox.stop:${generation}` : name
+  const later = isSave ? `sandbox.stop:${argument}` : name
   kernel.commit(() => setDeadline(sql, later, now() + ms))
   return !isSave
 }
 
-function patienceOf(kernel: SessionKernel, kind: string): number | null {
+function patienceOf(kernel: SessionKernel, kind: string, argument: string): number | null {
+  if (kind === 'attempt') return operationPatienceMs(kernel.ports.sql, argument)
   const { idleTimeoutSeconds } = kernel.session()
   const patience: Record<string, number | null> = {
     'turn.silent': turnPatience.silentMs,

@@ -323,3 +323,115 @@ describe('what is seen of executions', () => {
     expect(cut).toEqual([true, ...Array.from({ length: 11 }, () => false)])
   })
 })
+
+test('[ABL20] an agent that is told to go on has its time anew, also behind the turn of somebody else', async () => {
+  const world = await new RunWorld().begin()
+  const ability = copyOf(
+    '{ name: silent, description: d, steps: [{ id: a, agent: build, prompt: Work, timeout: 2m }] }',
+  )
+  const { id } = await execute(world, ability)
+  await world.settle()
+  const first = prompts(world).at(-1) ?? { id: '' }
+  await world.takePrompt(first)
+  const own = await world.prompt()
+  await world.endTurn(first)
+  await world.settle()
+  await world.takePrompt(own)
+  await world.pass(180_000)
+  expect((await settled(world, id)).steps[0]).toMatchObject({ status: 'running', tries: 1 })
+})
+
+describe('a machine that is suspended', () => {
+  const night = 8 * 3_600_000
+  /** With its sandbox, and an agent that calls again in a moment. */
+  async function sleepIn(world: RunWorld): Promise<void> {
+    for (const sandbox of world.sandboxes.running.values()) sandbox.endsAt += night
+    world.silentSince = world.now
+    await world.jump(night)
+    world.silentSince = null
+  }
+
+  test('[ABL46] has not used up the time of an agent step, nor that of its ability', async () => {
+    const world = await new RunWorld().begin()
+    const ability = copyOf(
+      '{ name: naps, description: d, settings: { timeout: 10m }, steps: [{ id: a, agent: build, prompt: Work, timeout: 2m }] }',
+    )
+    const { id } = await execute(world, ability)
+    await world.settle()
+    const [prompt] = prompts(world)
+    await world.takePrompt({ id: prompt?.id ?? '' })
+    await world.pass(30_000)
+    await sleepIn(world)
+    expect((await settled(world, id)).status).toBe('running')
+    await world.pass(119_000)
+    expect((await settled(world, id)).status).toBe('running')
+    await world.pass(2000)
+    expect((await settled(world, id)).error).toBe(
+      "Step 'a' failed: Step 'a' timed out after 120000ms",
+    )
+  })
+
+  test('[ABL46] has not used up the time of its ability: that counts anew', async () => {
+    const world = await new RunWorld().begin()
+    const ability = copyOf(
+      `{ name: naps, description: d, settings: { timeout: 10m }, steps: [{ id: a, type: approval, prompt: 'Go on?', timeout: 1d }] }`.replace(
+        '1d',
+        '24h',
+      ),
+    )
+    const { id } = await execute(world, ability)
+    await world.pass(60_000)
+    await sleepIn(world)
+    expect((await settled(world, id)).status).toBe('running')
+    await world.pass(599_000)
+    expect((await settled(world, id)).status).toBe('running')
+    await world.pass(2000)
+    expect((await settled(world, id)).error).toBe("Ability 'naps' timed out after 600000ms")
+  })
+
+  test('[ABL46] is waited for by steps that wait for others: a turn in the queue, and another ability', async () => {
+    const world = await new RunWorld().begin()
+    const own = await world.prompt()
+    await world.takePrompt(own)
+    const ability = copyOf(
+      '{ name: naps, description: d, steps: [{ id: a, agent: build, prompt: Work, timeout: 2m }, { id: w, workflow: inner, timeout: 5m }] }',
+    )
+    const inner = copyOf(
+      `{ name: inner, description: d, steps: [{ id: q, type: approval, prompt: 'Go on?', timeout: 24h }] }`,
+    )
+    const { id } = await execute(world, ability, {}, [inner])
+    await world.pass(60_000)
+    await sleepIn(world)
+    await world.endTurn(own)
+    await world.settle()
+    const turn = prompts(world).at(-1)
+    await world.takePrompt({ id: turn?.id ?? '' })
+    await world.pass(119_000)
+    expect((await settled(world, id)).steps[0]).toMatchObject({ status: 'running' })
+    const end = { turnId: turn?.id, state: 'completed', reason: null, text: 'done', diff: null }
+    await world.emit(['turn.ended', end])
+    await world.pass(60_000)
+    await sleepIn(world)
+    await world.pass(299_000)
+    expect((await settled(world, id)).steps[1]).toMatchObject({ status: 'running' })
+    await world.pass(2000)
+    expect((await settled(world, id)).error).toBe(
+      "Step 'w' failed: Step 'w' timed out after 300000ms",
+    )
+  })
+
+  test('[ABL46] [LIFE27] has not lost the script that it ran: it is waited for once more', async () => {
+    const world = await new RunWorld().begin()
+    const ability = copyOf(
+      '{ name: naps, description: d, steps: [{ id: a, run: make, timeout: 2m, on_failure: continue }] }',
+    )
+    const { id } = await execute(world, ability)
+    await world.settle()
+    await sleepIn(world)
+    expect((await settled(world, id)).status).toBe('running')
+    await world.result(running(world).id, { exitCode: 0, output: 'made' })
+    expect(await settled(world, id)).toMatchObject({
+      ...{ status: 'completed', steps: [{ status: 'completed', output: 'made' }] },
+    })
+  })
+})
