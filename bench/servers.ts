@@ -4,7 +4,10 @@ import { startStack, type Stack } from '../local/stack/stack.ts'
 
 const common = { host: 'workerd', sandboxes: false, model: 'none' } as const
 
-/** The two that most rows compare: Gantry with a tool that does nothing, and the baseline. Started when first needed. */
+/**
+ * The two that most rows compare: Gantry with a tool that does nothing, and the baseline. The groups of the bench ask for
+ * them; each is started when it is first needed, and `stop` ends both.
+ */
 export class Servers {
   readonly #folder: string
   #gantry: Promise<Stack> | undefined

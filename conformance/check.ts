@@ -1,7 +1,7 @@
 import type { ToolResult } from '../src/contract/tool.ts'
 import type { Answer } from './http.ts'
 
-/** What was seen is not what the rule says. */
+/** What was seen is not what the rule says: thrown by the checks of a case, and told as the reason that the case failed. */
 class Mismatch extends Error {
   constructor(what: string, seen: unknown, wanted: unknown) {
     super(`${what}: saw ${shown(seen)}, not ${shown(wanted)}`)

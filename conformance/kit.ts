@@ -22,7 +22,10 @@ export interface Callback {
   contentType?: string
 }
 
-/** What a case drives the deployment with. Everything that it makes is gone after `cleanUp`. */
+/**
+ * What a case drives the deployment with: sessions, tokens and callbacks, over HTTP alone. Everything that it makes is
+ * gone after `cleanUp`, which the runner calls also if a case has failed.
+ */
 export class Kit {
   readonly #target: Target
   readonly #configurationId: () => Promise<string>

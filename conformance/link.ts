@@ -2,7 +2,10 @@ import { type AgentEvent, DownMessage, type UpMessage } from '../src/contract/li
 
 type Down<T extends DownMessage['t']> = Extract<DownMessage, { t: T }>
 
-/** The sandbox's side of the link. */
+/**
+ * The sandbox's side of the link, for cases that need a sandbox. It keeps every message that has come, in order, and waits
+ * for one with a limit; it answers nothing by itself.
+ */
 export class Link {
   readonly messages: DownMessage[] = []
   readonly #socket: WebSocket

@@ -4,7 +4,10 @@ import type { Link } from './link.ts'
 
 export type Collected = { ok: true; data: CommandResult<'collect'> } | { ok: false; error: string }
 
-/** Stands in for a sandbox: answers each `collect` with a file that it has just made and uploaded. */
+/**
+ * Stands in for a sandbox, for cases of `verify`: answers each `collect` with a file that it has just made and uploaded, and
+ * remembers which commands have come.
+ */
 export class Sandbox {
   readonly link: Link
   /** The ids of the commands that have come: one per run of `verify`. */

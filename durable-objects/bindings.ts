@@ -23,7 +23,10 @@ export interface Env {
   }>
 }
 
-/** A name's id is a keyed hash, two thirds of what a stub costs, and the same for every request. */
+/**
+ * The ids of objects by their names, for whoever asks an object. A name's id is a keyed hash, two thirds of what a stub
+ * costs, and the same for every request: it is kept, until there are too many and all are forgotten.
+ */
 class ObjectIds {
   readonly #known = new Map<string, DurableObjectId>()
 

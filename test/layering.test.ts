@@ -291,6 +291,24 @@ describe('files', () => {
     expect(silent).toEqual([])
   })
 
+  test('a file with a class says in a sentence or two what it is for, what it promises and who calls it', () => {
+    const wordsOf = (comment = '') => comment.split(/\s+/).length
+    const terse = sources
+      .filter((file) => /^(src|local|sandbox-agent|durable-objects|conformance)\//.test(file))
+      .filter((file) =>
+        /^export (?:abstract )?class \w+(?! extends (?:App)?Error)/m.test(textOf(file)),
+      )
+      .filter((file) => {
+        const text = textOf(file)
+        const [top] = /^(?:(?:\/\/.*\n)+|\/\*\*[^]*?\*\/)/.exec(text) ?? []
+        const above = text.matchAll(
+          /(\/\*\*(?:(?!\*\/)[^])*\*\/)\n(?:export )?(?:abstract )?class /g,
+        )
+        return ![top, ...[...above].map(([, comment]) => comment)].some((one) => wordsOf(one) >= 25)
+      })
+    expect(terse).toEqual([])
+  })
+
   test('a file is named for its concept', () => {
     const banned =
       /(^|[-.])(service|manager|handler|helper|util|impl|base|common|shared|misc)s?([-.]|$)/

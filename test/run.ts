@@ -8,6 +8,7 @@ import { onParentGone } from '../local/processes/parent.ts'
 import { signalProcess } from '../local/processes/processes.ts'
 import { writeLongRun } from './runner/long-run.ts'
 import { everything, longChains, longLast, type Part, vitest } from './runner/parts.ts'
+import { secondsOfEndedChildren } from './runner/processor.ts'
 import { lineOf, nothing, type Outcome, readReport, sumOf } from './runner/reports.ts'
 import { findRoom, knownWords } from './runner/rooms.ts'
 import { createRunFolder } from './runner/run-folder.ts'
@@ -16,7 +17,7 @@ import { createRunFolder } from './runner/run-folder.ts'
 // (`npm test -- calls`), a path (`npm test -- test/core`), or whatever vitest takes. The last line counts all of it.
 
 /** So many tests at once: some wait for servers, so more than the two cores of a small machine, but not many more. */
-const capacity = 4
+const capacity = 5
 /** Of those that leave the processors to the others. */
 const capacityBehind = 2
 /** A run of tests that does not come to an end is ended. */
@@ -26,6 +27,7 @@ const seed = findSeed()
 const folder = createRunFolder()
 const children = new Set<ChildProcess>()
 let ending = false
+let countedSeconds: number | undefined
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
   process.on(signal, () => void endAll(130))
 onParentGone(() => void endAll(130))
@@ -121,9 +123,9 @@ async function runWithin(room: number, parts: readonly Part[]): Promise<Outcome[
 async function runPart(part: Part): Promise<Outcome> {
   if (part.isTests) return runTests(part.name, part, 'collect')
   const startedAt = Date.now()
-  const { code, output } = await run(part, 'collect')
-  const outcome = { ...nothing, passed: code === 0 ? 1 : 0, failed: code === 0 ? 0 : 1 }
-  say(part.name, outcome, startedAt, output)
+  const ended = await run(part, 'collect')
+  const outcome = { ...nothing, passed: ended.code === 0 ? 1 : 0, failed: ended.code === 0 ? 0 : 1 }
+  say(part.name, outcome, startedAt, ended)
   return outcome
 }
 
@@ -136,9 +138,9 @@ async function runTests(
   const report = join(folder.path, `${randomUUID()}.json`)
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`]
   const args = [...command.args, ...reporters]
-  const { code, output: shown } = await run({ ...command, args }, output)
-  const found = outcomeOf(code, readReport(report), args)
-  if (output === 'collect') say(name, found, startedAt, shown)
+  const ended = await run({ ...command, args }, output)
+  const found = outcomeOf(ended.code, readReport(report), args)
+  if (output === 'collect') say(name, found, startedAt, ended)
   return found
 }
 
@@ -154,19 +156,28 @@ function outcomeOf(code: number | null, found = nothing, args: readonly string[]
   return { ...outcome, failed: 1 }
 }
 
-function say(name: string, outcome: Outcome, startedAt: number, output: string): void {
+function say(name: string, outcome: Outcome, startedAt: number, ended: Ended): void {
   const seconds = ((Date.now() - startedAt) / 1000).toFixed(0)
+  const { output, processorSeconds } = ended
+  const cost =
+    processorSeconds === undefined ? '' : `, ${processorSeconds.toFixed(0)} s of processors`
   if (outcome.failed > 0) console.log(`\n${output}`)
-  console.log(`${outcome.failed > 0 ? '✗' : '✓'} ${name}: ${lineOf(outcome)} in ${seconds} s`)
+  console.log(
+    `${outcome.failed > 0 ? '✗' : '✓'} ${name}: ${lineOf(outcome)} in ${seconds} s${cost}`,
+  )
 }
 
 type Command = Pick<Part, 'program' | 'args' | 'nice'>
 
-/** `code` is null if it had to be ended. */
-function run(
-  { program, args, nice }: Command,
-  output: 'show' | 'collect',
-): Promise<{ code: number | null; output: string }> {
+interface Ended {
+  /** null if it had to be ended. */
+  code: number | null
+  output: string
+  /** Of it and of all that it has waited for. */
+  processorSeconds: number | undefined
+}
+
+function run({ program, args, nice }: Command, output: 'show' | 'collect'): Promise<Ended> {
   const child = spawn(program, args, {
     cwd: root,
     detached: true,
@@ -180,13 +191,22 @@ function run(
   child.stderr?.on('data', (chunk: Buffer) => (text += chunk.toString()))
   const timer = setTimeout(() => endGroup(child), maxMinutes * 60_000)
   return new Promise((resolve) => {
-    child.once('error', (error) => resolve({ code: 1, output: error.message }))
+    let processorSeconds: number | undefined
+    child.once('exit', () => (processorSeconds = nextSeconds()))
+    child.once('error', ({ message }) => resolve({ code: 1, output: message, processorSeconds }))
     child.once('close', (code) => {
       clearTimeout(timer)
       children.delete(child)
-      resolve({ code, output: text })
+      resolve({ code, output: text, processorSeconds })
     })
   })
+}
+
+/** What the child that has just ended has added. */
+function nextSeconds(): number | undefined {
+  const before = countedSeconds
+  countedSeconds = secondsOfEndedChildren()
+  return countedSeconds === undefined ? undefined : countedSeconds - (before ?? 0)
 }
 
 /** Linux may weigh whole sessions against each other, and this one is the leader of its own. */

@@ -13,7 +13,10 @@ export interface ClientRequest {
   alone?: boolean
 }
 
-/** HTTP to OpenCode's server over connections that somebody else makes: its network may not be the agent's. */
+/**
+ * HTTP to OpenCode's server over connections that somebody else makes: its network may not be the agent's. OpenCode and
+ * the turns call it. Every request ends by its signal at the latest; an answer is handed on as it comes.
+ */
 export class Client {
   readonly #kept: Agent
   readonly #alone: Agent

@@ -57,7 +57,10 @@ export const ErrorBody = z.object({
 export type ErrorBody = z.infer<typeof ErrorBody>
 export type ErrorDetail = NonNullable<ErrorBody['error']['details']>[number]
 
-/** A refusal. Its code is what crosses an RPC border: match `code`, never `instanceof`. */
+/**
+ * A refusal, thrown wherever a caller must be told no; the HTTP app turns it into the error envelope by the table above.
+ * Its code is what crosses an RPC border: match `code`, never `instanceof`.
+ */
 export class AppError extends Error {
   readonly code: ErrorCode
   readonly details: ErrorDetail[] | undefined

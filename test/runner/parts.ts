@@ -28,7 +28,7 @@ const tests = (width: number, ...projects: string[]): Part => ({
 
 /** Longest first, so that none of them holds up the end alone. */
 export const everything: Part[] = [
-  tests(2, 'unit'),
+  tests(3, 'unit'),
   tests(1, 'e2e'),
   tests(1, 'blackbox'),
   tests(1, 'chaos'),

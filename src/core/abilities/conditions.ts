@@ -34,6 +34,7 @@ interface Token {
 
 const maxDepth = 50
 
+/** What is wrong with a condition, and where. It never leaves this file: who reads a condition gets it as `problem`. */
 class Mistake extends Error {}
 
 const mistake = (message: string, at: number) =>
@@ -74,6 +75,10 @@ function tokensOf(source: string): Token[] {
 const words: Record<string, string> = { or: '||', and: '&&', not: '!' }
 const operators: readonly string[] = ['==', '!=', '<', '<=', '>', '>=', 'contains']
 
+/**
+ * Reads one condition from left to right, by the grammar above. It promises to end, to nest no deeper than `maxDepth`, and
+ * to throw a Mistake for whatever the grammar does not have.
+ */
 class Reader {
   readonly #tokens: readonly Token[]
   #next = 0

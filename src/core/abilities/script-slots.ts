@@ -114,7 +114,10 @@ const isInput = (part: SyntaxNode): boolean =>
 
 type FoundSlot = Pick<Slot, 'quoting' | 'documents'>
 
-/** Finds the marks of a script, where each of them may stand. What it does not visit is refused. */
+/**
+ * Finds the marks of a script, and for each the quoting it stands in. It walks the parsed script once and changes nothing;
+ * a mark in a place that it does not visit is not found, and so is refused by its caller.
+ */
 class Seeker {
   readonly #marks: readonly string[]
   readonly #found: Map<string, FoundSlot>

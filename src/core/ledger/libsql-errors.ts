@@ -1,7 +1,8 @@
+// What an error of libSQL means for the rows of a batch: whether they are to blame, the schema is not there yet, or libSQL
+// is away. The ledger asks it after a failed batch, and refuses a row for good only if the row itself is at fault.
+
 import { AppError, errorCodeOf } from '../../contract/error.ts'
 import type { OutboxRow } from '../ports.ts'
-
-/** What an error of libSQL means for the rows of a batch. */
 
 export class UnknownKind extends Error {
   constructor(kind: string) {

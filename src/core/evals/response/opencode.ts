@@ -41,7 +41,10 @@ export interface OpencodePart {
 
 type Tokens = Record<'input' | 'output' | 'cached', number>
 
-/** Collects what is heard of a turn; the same part may come again and then replaces what was known. */
+/**
+ * Collects what is heard of a turn, for the response of an attempt. The same part may come again and then replaces what
+ * was known, so that hearing all of it twice gives the same response.
+ */
 class Turn {
   readonly #calls = new Map<string, EvalToolCall>()
   readonly #texts = new Map<string, Map<string, string>>()

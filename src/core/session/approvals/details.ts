@@ -79,7 +79,10 @@ const marked = (mark: string, text: string): string =>
     .map((line) => `${mark}${line}`)
     .join('\n')
 
-/** Remembers whether something was left out. */
+/**
+ * Cuts the texts of one approval to what a person can read, and remembers whether something was left out. Each approval
+ * is shown by a new one.
+ */
 class Shown {
   truncated = false
 

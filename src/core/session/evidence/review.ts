@@ -57,7 +57,10 @@ export function reviewFile(
   }
 }
 
-/** The newest events, as many as fit. */
+/**
+ * The newest events of a file, as many as fit into an answer; the count of those that were left out is told beside them.
+ * Each file of a page has one.
+ */
 class Newest {
   readonly events: ReviewedEvent[] = []
   leftOut = 0

@@ -122,7 +122,10 @@ export interface RunClose {
   owner: string | null
 }
 
-/** Runs as their callers see them: their timelines, checkpoints and ends. A run that has ended stays as it is. */
+/**
+ * Runs as their callers see them: their timelines, checkpoints and ends. A run that has ended stays as it is. The routes
+ * of runs ask it, and rooms that end one.
+ */
 export class Runs implements RoomOf<RunsApi> {
   readonly api: RunsApi = this
   readonly #kernel: SessionKernel

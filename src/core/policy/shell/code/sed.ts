@@ -21,6 +21,10 @@ export function isClearSedSubstitution(script: string): boolean {
 
 const plain = 'pdDgGhHnNPx=lqQFz'
 
+/**
+ * Reads a sed script command by command. It promises to end, in one pass, and to say no as soon as something is not known:
+ * what it has read to the end has substitutions and the plain commands alone.
+ */
 class Reader {
   #at = 0
   readonly #text: string
