@@ -41,7 +41,7 @@ export const everything: Part[] = [
 /** It only waits, for more than five minutes, so it waits beside the others. */
 const waiting = 'test/e2e/park.test.ts'
 /** They come after the one that waits, so that all chains end at about the same time. */
-const afterWaiting = /\/e2e\/(evals-twelve|providers)\./
+const afterWaiting = /\/e2e\/(evals-twelve|providers|recovery|changes-faults)\./
 /** They share no server with any other. */
 const alone = /^test\/(core|redteam|simulation)\//
 /** After everything else: fifty sandboxes at once leave nothing of the machine to anybody else. */
