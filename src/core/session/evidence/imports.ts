@@ -39,12 +39,17 @@ const lettersOf = (word: string) =>
     .toLowerCase()
     .replaceAll(/[^\p{L}\p{N}]/gu, '')
 
+/** Letters of other alphabets that look like these would pass for them. */
+const plain = /^[ -~]*$/
+
 /** What only the engine says of OpenCode's changes, by which it would pass for one of them or hide one. */
 function foreignClaim(event: ChangeEvent): [field: string, message: string] | null {
   const isOwn = (word: string | null) => word !== null && lettersOf(word).startsWith('opencode')
   const collected = "OpenCode's changes are collected from the sandbox"
-  if ([event.sourceProvider, event.source, event.sourceRuntime].some(isOwn))
-    return ['sourceProvider', collected]
+  const names = [event.sourceProvider, event.source, event.sourceRuntime, event.snapshotSource]
+  if (names.slice(0, 3).some(isOwn)) return ['sourceProvider', collected]
+  if (names.some((name) => name !== null && !plain.test(name)))
+    return ['sourceProvider', 'The names of its source may have only the signs of ASCII']
   if (isOwn(event.sourceImportKey)) return ['sourceImportKey', collected]
   if (/^evt_[0-9a-f]{40}$/.test(event.eventId))
     return ['eventId', 'It has the form of the ids that are given to changes of OpenCode']
