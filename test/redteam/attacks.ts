@@ -45,8 +45,9 @@ export const attacks = (target: Target): Record<string, Attack> => {
       refused: /^(?:403 |000 )+$/,
     },
     'reach the metadata service': {
-      command: `${code} http://169.254.169.254/latest/; ${code} --noproxy '*' http://169.254.169.254/; ${code} -x "$SOCKS_PROXY" http://169.254.169.254/; ${code} 'http://[fd00:ec2::254]/'; ${code} http://2852039166/; true`,
-      refused: /^403 000 000 403 403 $/,
+      command: `${code} http://169.254.169.254/latest/; ${code} --noproxy '*' http://169.254.169.254/; ${code} -x "$SOCKS_PROXY" http://169.254.169.254/; ${code} 'http://[fd00:ec2::254]/'; ${code} http://2852039166/; for a in 169.254.169.254 168.63.129.16; do curl -s -m 20 http://$a/ | grep -o 'not on the internet'; done; true`,
+      // The policy denies every host: that it is the address is said by the answer alone.
+      refused: /^403 000 000 403 403 (?:not on the internet\n){2}$/,
     },
     'read another sandbox': {
       command: `cat '${neighbour.folder}/workspace/private.txt' 2>&1; grep -rs '${neighbour.secret}' / --include=private.txt 2>/dev/null; true`,

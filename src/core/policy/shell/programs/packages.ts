@@ -9,12 +9,13 @@ const elsewhere: [programs: string, options: string, letters: RegExp | null][] =
     null,
   ],
   [
-    'pip pip3 pipx uv uvx poetry pdm hatch conda mamba pipenv',
+    'pip pip3 pipx uv uvx poetry pdm hatch pipenv',
     'index index-url extra-index-url find-links trusted-host proxy default-index index-strategy channel pypi-mirror',
     /^-(?:i|f)/,
   ],
   ['cargo', 'registry index git', null],
-  ['gem bundle bundler', 'source http-proxy clear-sources', /^-[sp]/],
+  ['conda mamba', 'channel index index-url proxy trusted-host', /^-c/],
+  ['gem bundle bundler', 'source http-proxy clear-sources github gist git', /^-[sp]/],
   ['composer', 'repository repository-url', null],
   ['dotnet nuget', 'source add-source', /^-s$/],
   [
@@ -41,6 +42,7 @@ export function packageHosts(program: string, args: readonly Arg[]): string[] | 
   if (program === 'go') return goModules(args)
   const known = table.get(program)
   if (!known) return null
+  const installs = args.some(({ value }) => installing.test(value))
   const hosts = args.flatMap(({ value }, index) => {
     const name = value.startsWith('--') ? (value.slice(2).split('=')[0] ?? '') : ''
     const option =
@@ -54,7 +56,7 @@ export function packageHosts(program: string, args: readonly Arg[]): string[] | 
             : (args[index + 1]?.value ?? ''),
         ),
       ]
-    return value.startsWith('-') ? [] : remoteOf(value, program)
+    return value.startsWith('-') ? [] : remoteOf(value, program, installs)
   })
   return hosts.length > 0 ? [...new Set(hosts)] : null
 }
@@ -63,13 +65,15 @@ const addressOf = (text: string): string =>
   text.includes(hole) ? unknownHost : (hostOf(text) ?? unknownHost)
 
 /** `git+https://…`, `https://…/x.tgz`, `github:user/repo`, `user/repo` */
-function remoteOf(value: string, program: string): string[] {
+function remoteOf(value: string, program: string, installs: boolean): string[] {
   const url =
     /^(?:[\w.-]+ ?@ ?)?(?:git\+|hg\+|svn\+|bzr\+)?((?:https?|ssh|git|ftp):\/\/.*)$/is.exec(
       value,
     )?.[1]
   if (url !== undefined) return [addressOf(url)]
   if (/^(?:github|gitlab|bitbucket|gist):/i.test(value)) return [unknownHost]
+  // `npm i test/x` and `npm i a@test/x`: no folder to npm, which would begin with a dot.
+  if (installs && nodeManagers.test(program) && fromRepository.test(value)) return [unknownHost]
   if (/^(?:[\w.-]+@)?[\w-]+\.[\w.-]+:[^/]/.test(value)) return [unknownHost]
   const short =
     /^(?:npm|pnpm|yarn|bun|npx)$/.test(program) && /^[\w-][\w.-]*\/[\w.-]+(?:#.*)?$/.test(value)
@@ -79,6 +83,12 @@ function remoteOf(value: string, program: string): string[] {
     ? [unknownHost]
     : []
 }
+
+const nodeManagers = /^(?:npm|pnpm|yarn|bun)$/
+const installing =
+  /^(?:i|in|ins|inst|insta|instal|install|add|a|it|install-test|update|up|upgrade)$/
+const fromRepository =
+  /^(?:@?[\w./-]{1,100}@)?(?:(?:github|gitlab|bitbucket|gist):|[\w-][\w.-]{0,99}\/[\w.-]{1,100}(?:#|$))/i
 
 const isFolder = (value: string): boolean =>
   /^(?:src|test|tests|packages|apps|lib|libs|dist|build|scripts|docs|e2e|spec|examples|tools|bench|server|client|web|api|app|public|components|pages|services|node_modules)\//.test(

@@ -245,7 +245,12 @@ function shownFindings(program: string, { args, nested }: ReturnType<typeof find
 /** `find . -exec sh -c 'cat {}' \;`: a name of a file is then part of a script. */
 const becomesScript = ([name, ...rest]: readonly Arg[]): boolean =>
   isRunner((name?.value ?? '').split('/').at(-1) ?? '') &&
-  rest.some(({ value }) => value.includes('{') && !/^\{[/.]{0,2}\}$/.test(value))
+  rest.some(
+    ({ value }, index) =>
+      value.includes('{') &&
+      (!/^\{[/.]{0,2}\}$/.test(value) ||
+        /^-[a-zA-Z]{0,6}[ceEpr]$/.test(rest[index - 1]?.value ?? '')),
+  )
 /** No option of any program, so whoever has it is unclear. */
 const unclearOption = '--{}'
 
