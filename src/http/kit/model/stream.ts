@@ -157,10 +157,14 @@ class UsageCounter {
 
   read(chunk: Uint8Array): void {
     this.#bytes += chunk.byteLength
-    const text = this.#text + this.#decoder.decode(chunk, { stream: true })
-    const lines = this.#isEventStream ? text.split('\n') : [text]
-    this.#text = (lines.pop() ?? '').slice(0, maxTextCharacters)
-    for (const line of lines) this.#readText(line)
+    const piece = this.#decoder.decode(chunk, { stream: true })
+    // Only what is new is searched: a line of megabytes comes in thousands of pieces.
+    const lineEnd = this.#isEventStream ? piece.lastIndexOf('\n') : -1
+    if (lineEnd >= 0) {
+      const lines = (this.#text + piece.slice(0, lineEnd)).split('\n')
+      for (const line of lines) this.#readText(line)
+      this.#text = piece.slice(lineEnd + 1)
+    } else if (this.#text.length < maxTextCharacters) this.#text += piece
   }
 
   end(brokenBy: string | null): CallEnd {
