@@ -163,6 +163,8 @@ test('[CHG7] a secret in either text of another agent is not kept, and the other
     expect(file).toMatchObject({ rejectable: false })
     const link = (await host().call('GET', (file!.before ?? file!.after)!.url)).text
     expect(link).toBe('clean\n')
+    const blobs = JSON.stringify(await host().rows('select hex(bytes) as bytes from blobs'))
+    expect(blobs.includes(Buffer.from(canary).toString('hex').toUpperCase())).toBe(false)
   }
 })
 
