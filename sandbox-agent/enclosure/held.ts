@@ -95,8 +95,11 @@ export interface Ran {
 const gitEnvironment: Record<string, string> = {
   ...{ GIT_CONFIG_NOSYSTEM: '1', GIT_CONFIG_GLOBAL: '/dev/null', GIT_TERMINAL_PROMPT: '0' },
   ...{ GIT_PAGER: 'cat', GIT_ASKPASS: '/bin/false', GIT_ALLOW_PROTOCOL: 'none' },
-  ...{ GIT_CONFIG_COUNT: '2', GIT_CONFIG_KEY_0: 'core.fsmonitor', GIT_CONFIG_VALUE_0: 'false' },
+  ...{ GIT_CONFIG_COUNT: '4', GIT_CONFIG_KEY_0: 'core.fsmonitor', GIT_CONFIG_VALUE_0: 'false' },
   ...{ GIT_CONFIG_KEY_1: 'core.hooksPath', GIT_CONFIG_VALUE_1: '/dev/null' },
+  // Both are read from the home without being configured.
+  ...{ GIT_CONFIG_KEY_2: 'core.excludesFile', GIT_CONFIG_VALUE_2: '/dev/null' },
+  ...{ GIT_CONFIG_KEY_3: 'core.attributesFile', GIT_CONFIG_VALUE_3: '/dev/null' },
 }
 
 const maxErrorBytes = 4000

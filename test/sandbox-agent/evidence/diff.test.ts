@@ -69,6 +69,19 @@ PATH="${path}" exec git "$@"
 }
 
 describe('the diff', () => {
+  it("[SES15] hides nothing for what the sandbox's user has written into its home", async () => {
+    const { root, put, options } = repository()
+    const base = await readDiffBase(options)
+    mkdirSync(join(root, '.config/git'), { recursive: true })
+    writeFileSync(join(root, '.config/git/ignore'), '*\n')
+    writeFileSync(join(root, '.config/git/attributes'), '* -diff\n')
+    put('new.txt', 'new\n')
+    put('kept.txt', 'two\n')
+    const { files, patch } = await takeDiff(options, base)
+    expect(files.map(({ path }) => path)).toEqual(['kept.txt', 'new.txt'])
+    expect(patch).toContain('+new')
+  })
+
   it('holds changed, new, deleted and renamed files, commits or not, without what is excluded or ignored', async () => {
     const { workspace, git, put, options } = repository()
     const base = await readDiffBase(options)
