@@ -163,6 +163,37 @@ test('[EVAL37] regressions come first, required and worst on top, with both tran
   })
 })
 
+describe('[EVAL38] under no difference', () => {
+  /** Every case is won or lost by a whole point, each as likely: how often that is blocked, exactly. */
+  const blocked = (count: number, confidence: number) => {
+    let [ways, all] = [1, 0]
+    for (let lost = 0; lost <= count; lost += 1) {
+      const differ = (won: number) => times(count, 0).map((_, at) => (at < lost ? 1 - won : won))
+      const gate = decidePromotion(
+        GateRule.parse({ minCases: 5, interval: { confidence } }),
+        sideOf('b', differ(1)),
+        sideOf('a', differ(0)),
+      )
+      if (gate.outcome === 'fail') all += ways / 2 ** count
+      ways = (ways * (count - lost)) / (lost + 1)
+    }
+    return all
+  }
+
+  test.each([5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 20, 29])(
+    'of %d cases no more is blocked than the confidence leaves',
+    (count) => {
+      expect(blocked(count, 0.95)).toBeLessThanOrEqual(0.05)
+      expect(blocked(count, 0.95)).toBeGreaterThan(0)
+    },
+  )
+
+  test('a higher confidence blocks less, and what is lost everywhere is seen', () => {
+    for (const count of [5, 7, 9, 12]) expect(blocked(count, 0.99)).toBeLessThanOrEqual(0.01)
+    expect([blocked(5, 0.99), blocked(7, 0.99)]).toEqual([0, 1 / 128])
+  })
+})
+
 describe('[EVAL38] the promotion gate', () => {
   const rule = (given: object = {}) => GateRule.parse(given)
   const good = sideOf('a', times(20, 1))
@@ -291,6 +322,14 @@ describe('[EVAL38] the promotion gate', () => {
       'The score is 0, below 0.5',
     ],
     [
+      'a part of the cases',
+      {},
+      sideOf('b', times(15, 1)),
+      good,
+      'inconclusive',
+      '5 cases of the baseline were not run',
+    ],
+    [
       'too few in common',
       {},
       sideOf('b', times(20, 1)),
@@ -303,8 +342,8 @@ describe('[EVAL38] the promotion gate', () => {
       { minCases: 5 },
       sideOf('b', times(6, 1)),
       sideOf('a', times(9, 1)),
-      'pass',
-      'It is not shown to be worse',
+      'inconclusive',
+      '3 cases of the baseline were not run',
     ],
     [
       'missing rows',
