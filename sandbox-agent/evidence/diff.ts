@@ -1,12 +1,16 @@
 import { isUtf8 } from 'node:buffer'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { type DiffReport, type LeftOut, maxDiffBytes } from '../../src/contract/diff.ts'
+import {
+  type DiffReport,
+  type LeftOut,
+  maxDiffBytes,
+  maxDiffFiles,
+} from '../../src/contract/diff.ts'
 import { patchChecksum, type TurnPatch } from '../../src/contract/patch.ts'
 import { type DiffOptions, diffStoreGit } from './diff-store.ts'
 import { readWorkTree } from './work-tree.ts'
 
-const maxFiles = 500
 const emptyTree = '4b825dc642cb6eb9a060e54bf8d69288fbee4904'
 
 /** The tree that the work starts from: what a snapshot brought uncommitted is not this sandbox's doing. */
@@ -56,8 +60,8 @@ async function diffOf(options: DiffOptions, range: string[], maxBytes: number) {
   const files = parseFiles(status.output)
   return {
     patch: patch.output,
-    files: files.slice(0, maxFiles),
-    truncated: patch.truncated || status.truncated || files.length > maxFiles,
+    files: files.slice(0, maxDiffFiles),
+    truncated: patch.truncated || status.truncated || files.length > maxDiffFiles,
   }
 }
 

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import type { LeftOut } from '../../src/contract/diff.ts'
+import { diffOfSubmodule, type LeftOut } from '../../src/contract/diff.ts'
 import {
   type DiffOptions,
   diffStoreGit,
@@ -90,7 +90,7 @@ async function addNested(options: DiffOptions): Promise<LeftOut[]> {
     // What was tried and is still there has no files.
     const shut = nested.filter((path) => !tried.has(path) || isSlow(path))
     return [
-      ...submodules.map((path) => ({ path, reason: 'A submodule: only its commit is here' })),
+      ...submodules.map((path) => ({ path, reason: diffOfSubmodule })),
       ...shut.map((path) => ({ path, reason: 'A git repository that is too large or too deep' })),
       ...unread.map((path) => ({ path, reason: 'It cannot be read' })),
     ].slice(0, 2 * maxNested)

@@ -44,3 +44,7 @@ export const DiffReport = z.object({
 })
 export type DiffReport = z.infer<typeof DiffReport>
 export const maxDiffBytes = 512 * 1024
+/** Of more than these it only says that there are more. */
+export const maxDiffFiles = 500
+/** The reason of one that stands for its commit, which is compared. */
+export const diffOfSubmodule = 'A submodule: only its commit is here'

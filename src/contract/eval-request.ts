@@ -3,7 +3,7 @@ import { z } from 'zod'
 /**
  * What an evaluator must know beside the case and the response. Core says what it needs (`requestsOf`), whoever runs the
  * attempt finds it out in the attempt's own sandbox, session or by the model proxy, and core scores the answers. The id is
- * the evaluator's name; of a part of a composite it is `composite/part`.
+ * the evaluator's name; of a part of a composite it is `composite/part`. In a name "/" and "%" are written as in an address.
  */
 
 const id = z.string()

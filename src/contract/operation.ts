@@ -131,6 +131,7 @@ export const ExecutionReport = z.object({
   found: z.boolean().optional().describe('Only of a run that looks for a path'),
   truncated: z.boolean(),
   exitCode: z.number().int().nullable(),
+  timedOut: z.literal(true).optional().describe('It was ended since it took too long'),
   error: z.string().nullable(),
   durationMs: ReportedMs,
   /** The branch of the worktree, to be merged by a step of its own. */

@@ -29,6 +29,8 @@ interface Report {
   truncated: boolean
   exitCode: number | null
   error: string | null
+  stderr?: string
+  timedOut?: true
 }
 export const evalReport = (more: Partial<Report> = {}): Report => ({
   ...{ status: 'succeeded', output: '', truncated: false, exitCode: 0, error: null },
@@ -49,6 +51,8 @@ export class ScriptedSession {
   facts: Json = { workspace: '/w', blocked: null, denied: [], bypassed: [] }
   usedUsd = 0
   diff: string[] = []
+  /** What else the session says of its diff. */
+  diffMore: Json = {}
   changes: Json = { files: [], collects: [], nextCursor: null }
   /** What a command or a read comes to: null: it still moves; a text: it was refused. */
   carryOut: (operation: Json) => Report | string | null = () => evalReport()
@@ -154,7 +158,12 @@ export class ScriptedSession {
         }
       },
     },
-    changes: { diff: async () => ({ files: this.diff.map((path) => ({ path })) }) },
+    changes: {
+      diff: async () => ({
+        ...{ at: 1, truncated: false, leftOut: [], files: this.diff.map((path) => ({ path })) },
+        ...this.diffMore,
+      }),
+    },
     evidence: { list: async () => this.changes },
     budget: { view: async () => ({ used: { moneyUsd: this.usedUsd } }) },
   } as unknown as AttemptSession

@@ -244,6 +244,17 @@ describe('an attempt of OpenCode', () => {
     expect(all.map((text) => text.includes(value))).toEqual([false, false])
   })
 
+  test('[EVR20] what is denied often does not hide what is denied once', async () => {
+    const evaluators = [{ name: 'kept', type: 'policy', allow_denied: ['read'] }]
+    const run = await begin({ cases: [{ execution: { evaluators } }] })
+    const session = await sessionOf(run.id)
+    for (let times = 0; times < 201; times += 1)
+      await session.ask('read', { filePath: `/etc/shadow${times}` })
+    await session.ask('edit', { filePath: '/etc/shadow' })
+    await finish(session)
+    expect((await result(run.id)).misses).toEqual([expect.stringMatching(/^edit was denied: /)])
+  })
+
   test('[EVR20] its evaluators look into its sandbox: a command, files, what changed, what was denied', async () => {
     const evaluators = [
       { name: 'tests', type: 'command', command: 'ls' },

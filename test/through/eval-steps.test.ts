@@ -48,14 +48,16 @@ describe('a command as the target', () => {
 
   test('[EVR21] another exit code is an error with the end of what it said', async () => {
     const { run, session } = await begun()
-    const failed = { status: 'failed', exitCode: 3, output: 'out', error: 'it broke' }
+    const said = { output: 'out', stderr: 'it broke', error: 'Exit code 3' }
+    const failed = { status: 'failed', exitCode: 3, ...said }
     const row = await carryOut(run.id, session, (body) => (isRead(body) ? missing : report(failed)))
     expect(row).toMatchObject({ score: 0, error: 'CLI exited with code 3: it broke' })
   })
 
   test('[EVR17] [EVR21] a time-out says so and is tried again in another sandbox with its own name', async () => {
     const { run, session } = await begun({ max_retries: 1, timeout_seconds: 5 })
-    const late = { status: 'failed', exitCode: null, error: 'The command timed out' }
+    const error = 'It had not ended after 5000 ms'
+    const late = { status: 'failed', exitCode: null, timedOut: true, stderr: '', error }
     for (let looks = 0; looks < 20; looks += 1) {
       for (const { id } of session.agent.commands('execute')) session.agent.result(id, report(late))
       await host().live(500)

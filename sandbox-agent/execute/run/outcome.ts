@@ -8,6 +8,7 @@ export interface Outcome {
   found?: boolean
   truncated?: boolean
   exitCode?: number | null
+  timedOut?: true
   error?: string | null
   branch?: string | null
   /** What the branch points to. */
@@ -17,7 +18,7 @@ export interface Outcome {
 }
 
 export function outcomeReport(outcome: Outcome, durationMs: number): ExecutionReport {
-  const { error = null, stderr, found } = outcome
+  const { error = null, stderr, found, timedOut } = outcome
   return {
     status: error === null ? 'succeeded' : 'failed',
     output: outcome.output ?? '',
@@ -25,6 +26,7 @@ export function outcomeReport(outcome: Outcome, durationMs: number): ExecutionRe
     ...(found !== undefined && { found }),
     truncated: outcome.truncated ?? false,
     exitCode: outcome.exitCode ?? null,
+    ...(timedOut === true && { timedOut }),
     error,
     durationMs,
     branch: outcome.branch ?? null,

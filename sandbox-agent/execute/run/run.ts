@@ -113,6 +113,7 @@ class Watch {
   #stderr = ''
   /** Why it was ended. */
   #why: string | undefined
+  #isTimedOut = false
 
   constructor(child: ChildProcess, run: Run) {
     this.#child = child
@@ -161,6 +162,7 @@ class Watch {
       ...(looksFor !== undefined && { found: this.#found }),
       truncated: cut || complained.cut,
       exitCode: this.#why === undefined ? code : null,
+      ...(this.#isTimedOut && { timedOut: true }),
       error,
     }
   }
@@ -178,6 +180,7 @@ class Watch {
   }
 
   #timeOut(timeoutMs: number): void {
+    this.#isTimedOut = this.#why === undefined
     this.#ask(`It had not ended after ${timeoutMs} ms`)
   }
 

@@ -13,6 +13,11 @@ async function answered(evaluators: object[], more: object = {}, targets: object
   session.answer('hello')
   return { world, session }
 }
+/** As the agent tells of a command that takes too long. */
+const late = evalReport({
+  ...{ status: 'failed', exitCode: null, timedOut: true, stderr: 'half' },
+  error: 'It had not ended after 60000 ms',
+})
 const rowOf = async (world: EvalWorld) => {
   await world.live(60_000)
   return (await world.results())[0]!
@@ -40,13 +45,23 @@ describe('what an evaluator must know', () => {
 
   test.each([
     [
-      evalReport({ exitCode: 1, error: 'at /w/x' }),
+      evalReport({ exitCode: 1, error: 'Exit code 1', stderr: 'at /w/x', output: 'said' }),
       'exited with code 1, expected 0: at $WORKSPACE/x',
     ],
-    [evalReport({ exitCode: 1, output: 'said' }), 'exited with code 1, expected 0: said'],
-    [evalReport({ exitCode: null, error: 'It timed out' }), 'timed out after 60s'],
-    [evalReport({ exitCode: null, error: 'too long' }), 'timed out after 60s'],
-    [evalReport({ exitCode: 0, error: 'the time limit is 3' }), 'timed out after 60s'],
+    [
+      evalReport({ exitCode: 1, error: 'Exit code 1', stderr: ' \n', output: 'said' }),
+      'exited with code 1, expected 0: said',
+    ],
+    [
+      evalReport({ exitCode: 126, error: 'Exit code 126: cd: no such folder', stderr: '' }),
+      'exited with code 126, expected 0: cd: no such folder',
+    ],
+    [late, '"x" timed out after 60s'],
+    // What a command says of time is no time-out.
+    [
+      evalReport({ exitCode: 1, error: 'Exit code 1', stderr: '3 tests timed out' }),
+      'exited with code 1, expected 0: 3 tests timed out',
+    ],
     [evalReport({ exitCode: null, error: 'Killed' }), 'Evaluator "command" failed: Killed'],
     [evalReport({ exitCode: null }), 'Evaluator "command" failed: It was ended'],
     ['policy says no', 'Evaluator "command" failed: Refused: policy says no'],
@@ -59,7 +74,8 @@ describe('what an evaluator must know', () => {
 
   test('[EVR20] is waited for while it moves, and not asked for again after a death', async () => {
     const files = { name: 'there', type: 'file_exists', paths: ['one', 'two', 'three'] }
-    const { world, session } = await answered([{ type: 'command', command: 'x' }, files])
+    const known = { name: 'known', type: 'file_exists', paths: ['zero'] }
+    const { world, session } = await answered([known, files])
     session.carryOut = ({ read }) => (read === 'three' ? null : evalReport({ output: 'text' }))
     await world.live(5000)
     expect((await world.attempts())[0]!.state).toBe('judging')
@@ -68,7 +84,7 @@ describe('what an evaluator must know', () => {
     session.carryOut = ({ read }) => evalReport(read === 'two' ? { status: 'failed' } : {})
     const row = await rowOf(world)
     expect([row.score, row.misses]).toEqual([0.833333333, ['there: two does not exist']])
-    // The command was known; one look each goes on under the same key.
+    // The first file was known; one look each goes on under the same key.
     expect(session.carried).toHaveLength(before)
     expect(new Set(session.carried.map(({ key }) => key)).size).toBe(before)
   })
@@ -439,11 +455,19 @@ describe('a command as the target', () => {
 
   test.each([
     [
-      evalReport({ exitCode: 3, error: 'it broke', output: 'out' }),
+      evalReport({ exitCode: 3, error: 'Exit code 3', stderr: 'it broke', output: 'out' }),
       'CLI exited with code 3: it broke',
     ],
-    [evalReport({ exitCode: 3, output: 'out' }), 'CLI exited with code 3: out'],
-    [evalReport({ exitCode: null, error: 'timed out' }), 'CLI timed out after 900s'],
+    [
+      evalReport({ exitCode: 3, error: 'Exit code 3', stderr: '', output: 'out' }),
+      'CLI exited with code 3: out',
+    ],
+    // An operation takes no longer than ten minutes, whatever the target says.
+    [late, 'CLI timed out after 600s'],
+    [
+      evalReport({ exitCode: 3, error: 'Exit code 3', stderr: 'timed out' }),
+      'CLI exited with code 3: timed out',
+    ],
     ['not allowed', 'CLI could not be run: Refused: not allowed'],
   ])('[EVR21] that comes to %j is an error', async (ended, error) => {
     const { world, session } = await begun()

@@ -186,7 +186,7 @@ function beginAnew(
   leaveEvalAttempt(sql, now, row)
   sql.run(
     `update attempts set state = 'pending', attempt = attempt + 1, session_id = null, turn_id = null, due_at = null,
-       reserved_micros = 0, spent_micros = spent_micros + ? where n = ?`,
+       tried = null, began = null, reserved_micros = 0, spent_micros = spent_micros + ? where n = ?`,
     spentMicros,
     row.n,
   )

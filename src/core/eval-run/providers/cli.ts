@@ -5,6 +5,8 @@ import type { Given, Progress, Provider } from './provider.ts'
 import { type AttemptSandbox, cliPromptFile } from './sandboxed.ts'
 
 const againMs = 250
+/** An operation takes no longer. */
+const maxSeconds = 600
 const outputFile = '.agentv/cli/output'
 
 /**
@@ -34,11 +36,12 @@ export class Cli implements Provider<CliTarget> {
     const { state } = session.sandbox
     if (state === 'failed' || state === 'lost') return failure(providerStartError(session))
     if (state !== 'ready') return this.#later()
+    const seconds = Math.min(target.timeoutSeconds, maxSeconds)
     const begun = { ...given, attempt: { ...given.attempt, session_id: sessionId } }
     const ran = await this.#sandbox.run(begun, 'cli', {
       command: target.command,
       ...(target.cwd !== undefined && { cwd: target.cwd }),
-      timeoutMs: Math.min(target.timeoutSeconds, 600) * 1000,
+      timeoutMs: seconds * 1000,
       environment: { EVAL_PROMPT_FILE: cliPromptFile, EVAL_OUTPUT_FILE: outputFile },
     })
     if (ran === 'later') return this.#later()
@@ -46,7 +49,7 @@ export class Cli implements Provider<CliTarget> {
     if (ran.timedOut)
       return {
         kind: 'failed',
-        error: providerTimeoutError('CLI', target.timeoutSeconds),
+        error: providerTimeoutError('CLI', seconds),
         isTimeout: true,
       }
     if (ran.exitCode !== 0)

@@ -1,9 +1,10 @@
 import type { FileReview, RunChanges } from '../../../contract/change-ledger.ts'
 import { AppError, errorCodeOf } from '../../../contract/error.ts'
+import { diffOfSubmodule, maxDiffFiles, type SessionDiff } from '../../../contract/diff.ts'
 import type { EvaluatorAnswer, EvaluatorRequest } from '../../../contract/eval-request.ts'
 import type { CliTarget, OpencodeTarget } from '../../../contract/eval-target.ts'
 import type { EvalCase } from '../../../contract/eval-suite.ts'
-import type { OperationRecord } from '../../../contract/operation.ts'
+import type { ExecutionReport, OperationRecord } from '../../../contract/operation.ts'
 import type { RegistryRevision } from '../../../contract/promotion.ts'
 import { SessionCreate } from '../../../contract/session.ts'
 import { hashText } from '../../hash.ts'
@@ -20,6 +21,8 @@ import type { Given } from './provider.ts'
 
 type SandboxTarget = OpencodeTarget | CliTarget
 
+/** Of an idempotency key. */
+const maxKeyLength = 200
 /** How long one look at an operation lasts: well within the lease of a deadline. */
 const lookMs = 5000
 
@@ -104,8 +107,7 @@ export class AttemptSandbox {
             (await this.#command(given, session, request))
           )
         case 'changes': {
-          const { files } = await session.changes.diff(run.caller)
-          return { kind: 'changes', paths: files.map(({ path }) => path) }
+          return changedPaths(await session.changes.diff(run.caller))
         }
         case 'policy': {
           const { denied, bypassed } = await session.evals.facts(run.caller)
@@ -139,8 +141,9 @@ export class AttemptSandbox {
       after = page.nextCursor === null ? null : Number(page.nextCursor)
     }
     const known = new Set(reviews.map(({ path }) => path))
-    const { files } = await session.changes.diff(run.caller)
-    const unknown = files.filter(({ path }) => !known.has(path))
+    const changed = changedPaths(await session.changes.diff(run.caller))
+    if (changed.kind === 'failed') return changed
+    const unknown = changed.paths.filter((path) => !known.has(path))
     return {
       kind: 'evidence',
       changes: [
@@ -148,7 +151,7 @@ export class AttemptSandbox {
           ...{ path, proven: rejectable },
           ...(reasons.length > 0 && { reason: reasons.join('; ') }),
         })),
-        ...unknown.map(({ path }) => ({
+        ...unknown.map((path) => ({
           ...{ path, proven: false, reason: 'No tool is known to have changed it' },
         })),
       ],
@@ -173,14 +176,23 @@ export class AttemptSandbox {
     return { kind: 'files', files }
   }
 
-  /** A judge that is a file of the case must still be that file: the candidate could write there. Null: it is. */
+  /**
+   * A judge that is a file of the case must still be that file, and what the case has beside it in a folder must be, too:
+   * the candidate could write there. Null: it is.
+   */
   async #changedJudge(
     given: Given,
     session: AttemptSession,
     { id, command }: Extract<EvaluatorRequest, { kind: 'code_judge' }>,
   ): Promise<EvaluatorAnswer | 'later' | null> {
     const files = given.evalCase.workspace?.files ?? []
-    const named = files.filter(({ path }) => wordsOf(command).includes(path.replace(/^\.\//, '')))
+    const words = wordsOf(command)
+    const folders = files
+      .filter(({ path }) => words.includes(path) && path.includes('/'))
+      .map(({ path }) => path.slice(0, path.lastIndexOf('/') + 1))
+    const named = files.filter(
+      ({ path }) => words.includes(path) || folders.some((folder) => path.startsWith(folder)),
+    )
     const paths = named.map(({ path }) => path)
     if (paths.length === 0) return null
     const found = await this.#files(given, session, { id: `${id} program`, kind: 'files', paths })
@@ -202,7 +214,7 @@ export class AttemptSandbox {
         ? {
             // Unset: a program is given no variable that is so long.
             command: `printf '%s' "$EVAL_INPUT" | { unset EVAL_INPUT\n${command}\n}`,
-            environment: { EVAL_INPUT: request.input },
+            environment: { EVAL_INPUT: request.input, ...ownModulesOnly },
           }
         : { command, ...(request.cwd !== undefined && { cwd: request.cwd }) }
     const ran = await this.run(given, request.id, { ...asked, timeoutMs: timeoutSeconds * 1000 })
@@ -228,10 +240,9 @@ export class AttemptSandbox {
     if (attempt === undefined) return failed(`Refused: ${ended.reason}`)
     const { report } = attempt
     if (report === null) return failed(attempt.reason ?? 'Nobody knows how it ended')
-    const timedOut = /time[d ]*(?:out|limit)|too long/i.test(report.error ?? '')
-    if (report.exitCode === null && !timedOut) return failed(report.error ?? 'It was ended')
-    const { output: stdout, exitCode } = report
-    return { kind: 'command', exitCode, timedOut, stdout, stderr: report.error ?? '' }
+    const { output: stdout, exitCode, error, timedOut = false } = report
+    if (exitCode === null && !timedOut) return failed(error ?? 'It was ended')
+    return { kind: 'command', exitCode, timedOut, stdout, stderr: complaintOf(report) }
   }
 
   /** Null: it still moves. */
@@ -245,6 +256,32 @@ export class AttemptSandbox {
     return active?.suspectSince === null ? null : operation
   }
 }
+
+/**
+ * Every path that differs, or else nobody knows: a list that is not whole would hide what lies beyond its end. What could
+ * not be compared counts as changed.
+ */
+function changedPaths({
+  at,
+  files,
+  truncated,
+  leftOut,
+}: SessionDiff):
+  | Extract<EvaluatorAnswer, { kind: 'changes' }>
+  | Extract<EvaluatorAnswer, { kind: 'failed' }> {
+  if (at === null) return failed('Nobody has told what was changed')
+  if (truncated && files.length >= maxDiffFiles)
+    return failed(`More than ${maxDiffFiles} files were changed, and no others are compared`)
+  const hidden = leftOut.filter(({ reason }) => reason !== diffOfSubmodule)
+  return { kind: 'changes', paths: [...files, ...hidden].map(({ path }) => path) }
+}
+
+/** What it has printed as errors; without that what the sandbox says beside the exit code. */
+const complaintOf = ({ stderr = '', error }: ExecutionReport): string =>
+  stderr.trim() === '' ? (error ?? '').replace(/^Exit code \d+(?:: )?/, '') : stderr
+
+/** Else Python takes a `json.py` of the candidate, in the program's folder or the home, for its own module. */
+const ownModulesOnly = { PYTHONSAFEPATH: '1', PYTHONNOUSERSITE: '1' }
 
 /** Of a shell command, without quotes: paths as they are written. */
 const wordsOf = (command: string): string[] =>
@@ -261,8 +298,10 @@ const failed = (message: string): Extract<EvaluatorAnswer, { kind: 'failed' }> =
 })
 
 /** What belongs to one try of one attempt: a later try is another. */
-export const keyOf = ({ run, attempt }: Given, what: string): string =>
-  `eval ${run.id} ${attempt.n}.${attempt.attempt} ${what}`.slice(0, 200)
+export function keyOf({ run, attempt }: Given, what: string): string {
+  const key = `eval ${run.id} ${attempt.n}.${attempt.attempt} ${what}`
+  return key.length <= maxKeyLength ? key : `eval ${hashText(key)}`
+}
 
 function termsOf({ run, attempt, target, evalCase }: Given<SandboxTarget>): AttemptTerms {
   const isLogged = target.provider === 'opencode' && target.streamLogs && run.streamLogs

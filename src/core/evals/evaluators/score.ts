@@ -30,13 +30,31 @@ import {
 
 export type Answers = Readonly<Record<string, EvaluatorAnswer>>
 
+/** In the order in which they are found out, which is not that of the evaluators. */
 export function scoreRequests(subject: Subject): EvaluatorRequest[] {
-  return subject.case.evaluators.flatMap((config) =>
-    config.type === 'composite'
-      ? config.evaluators.flatMap((part) => requestOf(`${config.name}/${part.name}`, part, subject))
-      : requestOf(config.name, config, subject),
-  )
+  return subject.case.evaluators
+    .flatMap((config) =>
+      config.type === 'composite'
+        ? config.evaluators.flatMap((part) => requestOf(partId(config, part), part, subject))
+        : requestOf(requestId(config), config, subject),
+    )
+    .toSorted((a, b) => steps[a.kind] - steps[b.kind])
 }
+
+/**
+ * First what only looks, then judges that are programs, then commands: these run what the candidate has left, which could
+ * put its traces away.
+ */
+const steps: Record<EvaluatorRequest['kind'], number> = {
+  ...{ changes: 0, files: 0, policy: 0, evidence: 0 },
+  ...{ code_judge: 1, command: 2, model: 3 },
+}
+
+/** A name may have a "/" itself. */
+const requestId = ({ name }: { name: string }): string =>
+  name.replaceAll(/[%/]/g, encodeURIComponent)
+const partId = (whole: { name: string }, part: { name: string }): string =>
+  `${requestId(whole)}/${requestId(part)}`
 
 function requestOf(id: string, config: LeafEvaluator, subject: Subject): EvaluatorRequest[] {
   switch (config.type) {
@@ -107,9 +125,9 @@ export function scoreCase(subject: Subject, answers: Answers): CaseScore {
 
 function scoreOne(config: EvaluatorConfig, subject: Subject, answers: Answers): EvaluatorResult {
   if (config.type !== 'composite')
-    return resultOf(config, leafScore(config.name, config, subject, answers))
+    return resultOf(config, leafScore(requestId(config), config, subject, answers))
   const parts = config.evaluators.map((part) =>
-    resultOf(part, leafScore(`${config.name}/${part.name}`, part, subject, answers)),
+    resultOf(part, leafScore(partId(config, part), part, subject, answers)),
   )
   const { score, lost } = meanOf(parts)
   const says = (of: (result: EvaluatorResult) => string[]) =>

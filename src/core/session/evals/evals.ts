@@ -161,10 +161,15 @@ export class Evals implements RoomOf<EvalsApi> {
   }
 }
 
+/** At most so many, of each tool before more of any: often the one would not hide once the other. */
 function refusals(sql: Sql, kind: string, where: string): { tool: string; reason: string }[] {
   return sql.all(
-    `select data ->> '$.tool' as tool, coalesce(data ->> '$.reason', 'The gate had not allowed it') as reason
-     from events where kind = ? and ${where} order by seq limit 200`,
+    `with found as (
+       select seq, data ->> '$.tool' as tool, coalesce(data ->> '$.reason', 'The gate had not allowed it') as reason,
+         row_number() over (partition by data ->> '$.tool' order by seq) as nth
+       from events where kind = ? and ${where}),
+     first as (select * from found order by nth, seq limit 200)
+     select tool, reason from first order by seq`,
     kind,
   )
 }

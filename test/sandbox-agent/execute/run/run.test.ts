@@ -184,6 +184,7 @@ describe('running', () => {
       status: 'failed',
       output: 'bye\n',
       exitCode: null,
+      timedOut: true,
       error: 'It had not ended after 500 ms',
     })
     const deaf = await run(`trap '' TERM; (trap '' TERM; setsid sleep 61) & sleep 62; sleep 63`, {
