@@ -68,6 +68,7 @@ async function ask(vendor: Vendor, model: Model, question: ModelQuestion): Promi
     ? { 'x-api-key': vendor.apiKey, 'anthropic-version': '2023-06-01' }
     : { authorization: `Bearer ${vendor.apiKey}` }
   const signal = AbortSignal.timeout(question.timeoutMs)
+  let isAnswered = false
   try {
     const response = await fetch(`${vendor.baseUrl}/${path}`, {
       method: 'POST',
@@ -76,6 +77,7 @@ async function ask(vendor: Vendor, model: Model, question: ModelQuestion): Promi
       redirect: 'manual',
       signal,
     })
+    isAnswered = response.ok
     const text = await readText(response.body)
     if (!response.ok) {
       const said = redact(text, vendor).slice(0, 500).toWellFormed()
@@ -83,7 +85,9 @@ async function ask(vendor: Vendor, model: Model, question: ModelQuestion): Promi
     }
     return answerOf(model, text)
   } catch (error) {
-    if (!signal.aborted) return failed(`The model vendor cannot be reached: ${String(error)}`)
+    // What was cut off in the middle is paid all the same.
+    const cost = isAnswered ? null : 0
+    if (!signal.aborted) return failed(`The model vendor cannot be reached: ${String(error)}`, cost)
     const isTimeout = true
     return { kind: 'failed', error: 'The model timed out', isTimeout, costMicros: null }
   }

@@ -8,7 +8,12 @@ import { z } from 'zod'
 
 const id = z.string()
 export const EvaluatorRequest = z.discriminatedUnion('kind', [
-  z.object({ id, kind: z.literal('files'), paths: z.array(z.string()) }),
+  z.object({
+    id,
+    kind: z.literal('files'),
+    paths: z.array(z.string()),
+    texts: z.boolean().describe('Whether they are looked for, or only the files'),
+  }),
   z.object({
     id,
     kind: z.literal('command'),

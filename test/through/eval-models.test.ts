@@ -100,6 +100,15 @@ describe('http targets', () => {
     expect(ended.costUsd).toBeGreaterThan(0.015)
   })
 
+  test('[EVR30] an answer that is too long to be read to its end keeps the most that it may cost', async () => {
+    const long = { ...asked, max_output_tokens: 1000 }
+    const { run: ended, result } = await run([long], [contains], () =>
+      message('x'.repeat(4.2 * 1024 * 1024)),
+    )
+    expect(result.error).toContain('The answer is too long')
+    expect(ended.costUsd).toBeGreaterThan(0.015)
+  })
+
   test('[EVR30] a call that may cost more than is left is not made', async () => {
     const less = { budget: { moneyUsd: 0.01 } }
     const { result, seen } = await run([asked], [contains], () => message('4'), less)

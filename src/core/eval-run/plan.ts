@@ -1,9 +1,13 @@
 import { AppError } from '../../contract/error.ts'
 import { type EvalRunCreate, maxEvalAttempts } from '../../contract/eval-run.ts'
+import { byteLength } from '../../contract/byte-length.ts'
 import type { EvalCase, EvalChecked, EvalProblem, EvalSuite } from '../../contract/eval-suite.ts'
 import type { Target } from '../../contract/eval-target.ts'
 import { evaluatorJudges } from '../evals/evaluators/judges.ts'
 import type { NewEvalRun } from './record/record.ts'
+
+/** Of a case or a target as it is stored: a row of an object's database has at most 2 MB. */
+const maxStoredBytes = 1536 * 1024
 
 type Asked = Pick<EvalRunCreate, 'runTargets' | 'cases' | 'repetitions'>
 
@@ -21,6 +25,13 @@ export function planEvalRun(
       .filter(({ name }) => one.target === undefined || one.target === name)
       .flatMap(({ name }) => repeated(one, name, asked.repetitions ?? one.repetitions)),
   )
+  const large = [...cases, ...targets].find(
+    (one) => byteLength(JSON.stringify(one)) > maxStoredBytes,
+  )
+  if (large !== undefined) {
+    const what = 'id' in large ? `the case "${large.id}"` : `the target "${large.name}"`
+    throw cannot(`${what} with its files is larger than ${maxStoredBytes / 1024} KiB`, 'files')
+  }
   if (attempts.length === 0) throw cannot('no case is for one of these targets', 'runTargets')
   if (attempts.length > maxEvalAttempts)
     throw cannot(`${attempts.length} attempts are more than ${maxEvalAttempts}`, 'repetitions')

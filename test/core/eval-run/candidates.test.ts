@@ -1,13 +1,20 @@
 import { describe, expect, test } from 'vitest'
 import { diffOfSubmodule, maxDiffFiles } from '../../../src/contract/diff.ts'
+import type { ResultRow } from '../../../src/contract/eval-result.ts'
+import { EvalCase } from '../../../src/contract/eval-suite.ts'
+import { Target } from '../../../src/contract/eval-target.ts'
+import { planEvalRun } from '../../../src/core/eval-run/plan.ts'
+import { responseResultWithin, responseWithin } from '../../../src/core/evals/response/within.ts'
 import { evalCase, evalReport, EvalWorld } from '../../support/eval-world.ts'
 
 // What a candidate could do for its score beside working on its task.
 
+const oc = { name: 'oc', provider: 'opencode' }
+
 async function answered(evaluators: object[], more: object = {}) {
   const world = new EvalWorld()
   const asked = evalCase('a', { execution: { evaluators }, ...more })
-  await world.create([asked], [{ name: 'oc', provider: 'opencode' }])
+  await world.create([asked], [oc])
   await world.live(100)
   const session = world.sessions[0]!
   session.answer('hello')
@@ -173,3 +180,90 @@ test('[PROM3] [PROM7] an attempt that could not begin anew has tried nothing', a
 })
 
 const file = (path: string) => ({ path })
+
+describe('what is very long', () => {
+  const call = (n: number, text: string) => ({
+    ...{ sessionId: 'oc', messageId: 'm', partId: `p${n}`, tool: 'read', callId: `c${n}` },
+    ...{ input: { text }, output: text },
+  })
+
+  test('[EVR31] is cut until it can be stored; the score is of all that is left', async () => {
+    const world = new EvalWorld()
+    const evaluators = [
+      { type: 'contains', value: 'hello' },
+      { type: 'tool_trajectory', mode: 'any_order', minimums: { read: 400 } },
+    ]
+    await world.create([evalCase('a', { execution: { evaluators } })], [oc])
+    await world.live(100)
+    const session = world.sessions[0]!
+    for (let n = 0; n < 450; n += 1) session.emit('tool.completed', call(n, 'é'.repeat(19_000)))
+    session.answer(`hello ${'x'.repeat(2_000_000)}`)
+    const row = await rowOf(world)
+    expect([row.score, row.error, row.tool_calls?.length]).toEqual([1, undefined, 450])
+    expect(JSON.stringify(row).length).toBeLessThan(501_000)
+    expect(row.tool_calls?.[0]?.input).toMatchObject({
+      text: expect.stringMatching(/^é+\n… \d+ characters left out …\né+$/),
+    })
+  })
+
+  test('[EVR31] is as many texts as there may be: then there are none, and the score stays', () => {
+    const hits = Array.from({ length: 60_000 }, (_, n) => `hit ${n}`)
+    const row = resultRow({ hits, misses: ['why'], candidate_answer: 'hello' })
+    expect(responseResultWithin(row)).toEqual({ ...row, hits: [], tool_calls: [] })
+    const calls = Array.from({ length: 60_000 }, (_, n) => ({ tool: `t${n}` }))
+    const messages = [{ role: 'assistant', content: 'hello', toolCalls: calls }]
+    expect(responseWithin({ outputMessages: messages, costUsd: 1 })).toEqual({
+      outputMessages: [{ role: 'assistant', content: 'hello', toolCalls: [] }],
+      costUsd: 1,
+    })
+  })
+
+  test('[EVR31] is found out as far as it can be kept', async () => {
+    const { world, session } = await answered([
+      { name: 'there', type: 'file_exists', paths: ['a', 'b', 'c', 'd'] },
+      { name: 'one', type: 'file_matches', path: 'a', contains: 'x' },
+      { name: 'two', type: 'file_matches', path: 'b', contains: 'x' },
+      { name: 'three', type: 'file_matches', path: 'c', contains: 'x' },
+      { name: 'tests', type: 'command', command: 'npm test', exit_code: 1 },
+    ])
+    session.carryOut = ({ read }) =>
+      read === undefined
+        ? evalReport({ exitCode: 1, stderr: 'e'.repeat(600_000), output: 'o'.repeat(600_000) })
+        : evalReport({ output: 'x'.repeat(530_000) })
+    const row = await rowOf(world)
+    expect(row.evaluator_results.map(({ name, score }) => [name, score])).toEqual([
+      ['there', 1],
+      ['one', 1],
+      ['two', 1],
+      ['three', 0],
+      ['tests', 1],
+    ])
+    expect(row.misses).toEqual([
+      'three: Evaluator "three" failed: With what else was found out it is too long to be kept',
+    ])
+  })
+
+  test.each(['case', 'target'])('[EVR4] is refused as a %s, which could not be stored', (kind) => {
+    const large = 'é'.repeat(800_000)
+    const files = kind === 'case' ? [{ path: 'a', text: large }] : []
+    const asked = EvalCase.parse({
+      ...{ id: 'a', expectedOutcome: 'o', evaluators: [], workspace: { files } },
+      inputMessages: [{ role: 'user', content: 'x' }],
+    })
+    const responses = { a: [{ outputMessages: [{ role: 'assistant', content: large }] }] }
+    const target = Target.parse({
+      ...{ name: 'oc', provider: 'replay' },
+      responses: kind === 'target' ? responses : { a: [{}] },
+    })
+    const suite = { dataset: 'd', cases: [asked] }
+    expect(() => planEvalRun({ suite, targets: [target], problems: [] }, {})).toThrow(
+      `the ${kind} "${kind === 'case' ? 'a' : 'oc'}" with its files is larger than 1536 KiB`,
+    )
+  })
+})
+
+const resultRow = (more: Partial<ResultRow>): ResultRow => ({
+  ...{ timestamp: '2026-11-18T00:00:00.000Z', eval_id: 'a', dataset: 'd', target: 'oc' },
+  ...{ attempt: 0, score: 0.7, verdict: 'borderline', hits: [], misses: [] },
+  ...{ candidate_answer: '', evaluator_results: [], ...more },
+})

@@ -354,11 +354,11 @@ describe('[EVAL12] what was found out in the workspace', () => {
   test.each([
     [
       { type: 'file_exists', paths: ['a', 'b'] },
-      { kind: 'files', paths: ['a', 'b'] },
+      { kind: 'files', paths: ['a', 'b'], texts: false },
     ],
     [
       { type: 'file_matches', path: 'a', contains: 'x' },
-      { kind: 'files', paths: ['a'] },
+      { kind: 'files', paths: ['a'], texts: true },
     ],
     [npmTest, { kind: 'command', command: 'npm test', timeoutSeconds: 9 }],
     [

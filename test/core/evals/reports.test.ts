@@ -100,15 +100,15 @@ print(json.dumps(plain(tree.fromstring(sys.stdin.buffer.read()))))
 })
 
 test('[EVAL41] [EVAL42] nothing that turns text around is in what people read', () => {
-  const turned = 'passed \u2067\u200f 1.0'
+  const turned = 'passed \u2067\u200f\u061c 1.0'
   const rest = { target: 'a\u2066', misses: [turned], candidate_answer: turned }
   const rows = [rowOf('0.9\u202e', 0, rest)]
   const cases = [{ id: '0.9\u202e', repetitions: 1, required: false }]
   const sides = [{ ...candidate, target: 'a\u2066', cases, rows }]
   for (const render of [renderHtmlReport, renderMarkdownReport]) {
     const shown = render({ dataset: 'd', sides })
-    expect(shown).not.toMatch(/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/)
-    for (const escape of ['u202e', 'u2067', 'u200f', 'u2066']) expect(shown).toContain(escape)
+    expect(shown).not.toMatch(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/)
+    for (const escape of ['u202e', 'u2067', 'u200f', 'u061c', 'u2066']) expect(shown).toContain(escape)
   }
 })
 

@@ -4,6 +4,7 @@ import { clearDeadline, clearTakenDeadline, setDeadline } from '../../actor/dead
 import type { Room } from '../../actor/room.ts'
 import type { Sql } from '../../ports.ts'
 import { responseWithoutRoot } from '../../evals/response/answer.ts'
+import { responseWithin } from '../../evals/response/within.ts'
 import { tellEvalEvent } from '../record/events.ts'
 import type { Given, Progress } from '../providers/provider.ts'
 import type { Providers } from '../providers/providers.ts'
@@ -113,7 +114,7 @@ export class Attempts implements Room {
     this.#kernel.commit((sql, now) => {
       sql.run(
         `update attempts set state = 'judging', response = ? where n = ? and state <> 'done'`,
-        JSON.stringify(response),
+        JSON.stringify(responseWithin(response)),
         n,
       )
       setDeadline(sql, `attempt:${n}`, now)

@@ -3,6 +3,7 @@ import { setDeadline } from '../../actor/deadlines.ts'
 import { addToOutbox } from '../../actor/outbox.ts'
 import type { Sql } from '../../ports.ts'
 import { type Attempted, errorResultRow } from '../../evals/results/rows.ts'
+import { responseResultWithin } from '../../evals/response/within.ts'
 import { tellEvalEvent } from '../record/events.ts'
 import { loadRecordedEvalCase, loadEvalRunRecord } from '../record/record.ts'
 import {
@@ -20,11 +21,12 @@ export function endEvalAttempt(
   sql: Sql,
   now: number,
   { n }: Pick<AttemptRow, 'n'>,
-  result: ResultRow,
+  whole: ResultRow,
   spentMicros: number,
 ): void {
   const row = loadEvalAttempt(sql, n)
   if (row.state === 'done') return
+  const result = responseResultWithin(whole)
   sql.run(
     `update attempts set state = 'done', ended_at = ?, score = ?, verdict = ?, error = ?, result = ?,
        spent_micros = spent_micros + ?, reserved_micros = 0, response = null, findings = null where n = ?`,

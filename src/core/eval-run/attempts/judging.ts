@@ -1,3 +1,4 @@
+import { byteLength } from '../../../contract/byte-length.ts'
 import type { EvaluatorAnswer, EvaluatorRequest } from '../../../contract/eval-request.ts'
 import { clearDeadline, setDeadline } from '../../actor/deadlines.ts'
 import { scoreRequests } from '../../evals/evaluators/score.ts'
@@ -12,6 +13,12 @@ import { endedEvalAttempt, endEvalAttempt } from './ending.ts'
 
 /** How soon it is looked whether a finding is there. */
 const againMs = 250
+/** All are in one row, which has at most 2 MB. */
+const maxFoundBytes = 1536 * 1024
+const tooLong = {
+  kind: 'failed',
+  message: 'With what else was found out it is too long to be kept',
+} as const
 
 /**
  * Scores an attempt that has its answer. What an evaluator must know beside it is found out first, one request at a time,
@@ -37,6 +44,8 @@ export class Judging {
       if (found === 'later') return this.#lookAgain(attempt.n)
       const root = (await provider.workspace?.(given)) ?? ''
       findings.set(request.id, responseWithoutRoot(found, root))
+      const bytes = byteLength(JSON.stringify([...findings]))
+      if (bytes > maxFoundBytes) findings.set(request.id, tooLong)
       this.#kernel.commit((sql) =>
         sql.run(
           `update attempts set findings = ? where n = ? and state = 'judging'`,

@@ -60,6 +60,7 @@ export class Cli implements Provider<CliTarget> {
       id: 'cli output',
       kind: 'files',
       paths: [outputFile],
+      texts: true,
     })
     if (written === 'later') return this.#later()
     const text = written.kind === 'files' ? written.files[0]?.text : null

@@ -21,6 +21,8 @@ import type { Given } from './provider.ts'
 
 type SandboxTarget = OpencodeTarget | CliTarget
 
+/** More of what a command has printed is in no miss. */
+const maxShown = 4000
 /** Of an idempotency key. */
 const maxKeyLength = 200
 /** How long one look at an operation lasts: well within the lease of a deadline. */
@@ -161,7 +163,7 @@ export class AttemptSandbox {
   async #files(
     given: Given,
     session: AttemptSession,
-    { id, paths }: Extract<EvaluatorRequest, { kind: 'files' }>,
+    { id, paths, texts }: Extract<EvaluatorRequest, { kind: 'files' }>,
   ): Promise<EvaluatorAnswer | 'later'> {
     const files: Extract<EvaluatorAnswer, { kind: 'files' }>['files'] = []
     for (const [at, path] of paths.entries()) {
@@ -171,7 +173,8 @@ export class AttemptSandbox {
       if (ended === null) return 'later'
       const report = ended.attempts.at(-1)?.report
       const exists = report?.status === 'succeeded'
-      files.push({ path, exists, text: exists && !report.truncated ? report.output : null })
+      const isText = texts && exists && !report.truncated
+      files.push({ path, exists, text: isText ? report.output : null })
     }
     return { kind: 'files', files }
   }
@@ -195,7 +198,12 @@ export class AttemptSandbox {
     )
     const paths = named.map(({ path }) => path)
     if (paths.length === 0) return null
-    const found = await this.#files(given, session, { id: `${id} program`, kind: 'files', paths })
+    const found = await this.#files(given, session, {
+      id: `${id} program`,
+      kind: 'files',
+      paths,
+      texts: true,
+    })
     if (found === 'later' || found.kind !== 'files') return found
     const changed = named.find(({ text }, at) => found.files[at]?.text !== text)
     return changed === undefined
@@ -219,7 +227,9 @@ export class AttemptSandbox {
         : { command, ...(request.cwd !== undefined && { cwd: request.cwd }) }
     const ran = await this.run(given, request.id, { ...asked, timeoutMs: timeoutSeconds * 1000 })
     if (ran === 'later' || ran.kind === 'failed') return ran
-    return { ...ran, kind: request.kind }
+    // A judge says all of it on standard output; of a command only the end is shown.
+    const stdout = request.kind === 'code_judge' ? ran.stdout : ran.stdout.slice(-maxShown)
+    return { ...ran, kind: request.kind, stdout, stderr: ran.stderr.slice(-maxShown) }
   }
 
   /** A command in the attempt's workspace, once. */

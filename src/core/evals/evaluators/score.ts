@@ -59,9 +59,9 @@ const partId = (whole: { name: string }, part: { name: string }): string =>
 function requestOf(id: string, config: LeafEvaluator, subject: Subject): EvaluatorRequest[] {
   switch (config.type) {
     case 'file_exists':
-      return [{ id, kind: 'files', paths: config.paths }]
+      return [{ id, kind: 'files', paths: config.paths, texts: false }]
     case 'file_matches':
-      return [{ id, kind: 'files', paths: [config.path] }]
+      return [{ id, kind: 'files', paths: [config.path], texts: true }]
     case 'command': {
       const { command, cwd, timeoutSeconds } = config
       return [{ id, kind: 'command', command, timeoutSeconds, ...(cwd !== undefined && { cwd }) }]

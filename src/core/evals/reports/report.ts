@@ -73,8 +73,8 @@ export const percent = (part: number, whole: number): string =>
 /** What turns text around without being seen is shown as \u202e, so that nobody reads another number or name. */
 export const reportText = (given: string): string =>
   given.replaceAll(
-    /[\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
-    (sign) => `\\u${sign.charCodeAt(0).toString(16)}`,
+    /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
+    (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`,
   )
 
 /** Result rows as they are: one line each. */
