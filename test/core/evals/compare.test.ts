@@ -188,6 +188,24 @@ describe('[EVAL38] under no difference', () => {
     },
   )
 
+  test('[EVAL36] comparison and gate agree: four of twelve may be chance, five of twelve are not', () => {
+    for (const [lost, verdict, outcome] of [
+      [4, 'no_difference_shown', 'pass'],
+      [5, 'worse', 'fail'],
+    ] as const) {
+      const [before, after] = [times(12, 1), [...times(lost, 0), ...times(12 - lost, 1)]]
+      const [a, b] = [sideOf('a', before), sideOf('b', after)]
+      const gate = decidePromotion(GateRule.parse({}), b, a)
+      expect([
+        gate.outcome,
+        gate.reasons[0]?.endsWith('chance alone loses as much in 6.3 %'),
+      ]).toEqual([outcome, outcome === 'pass'])
+      expect(compareSides(a, b)).toMatchObject({ score: { verdict } })
+      const won = verdict === 'worse' ? 'better' : verdict
+      expect(compareSides(b, a)).toMatchObject({ score: { verdict: won } })
+    }
+  })
+
   test('a higher confidence blocks less, and what is lost everywhere is seen', () => {
     for (const count of [5, 7, 9, 12]) expect(blocked(count, 0.99)).toBeLessThanOrEqual(0.01)
     expect([blocked(5, 0.99), blocked(7, 0.99)]).toEqual([0, 1 / 128])

@@ -108,7 +108,8 @@ test('[EVAL41] [EVAL42] nothing that turns text around is in what people read', 
   for (const render of [renderHtmlReport, renderMarkdownReport]) {
     const shown = render({ dataset: 'd', sides })
     expect(shown).not.toMatch(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/)
-    for (const escape of ['u202e', 'u2067', 'u200f', 'u061c', 'u2066']) expect(shown).toContain(escape)
+    for (const escape of ['u202e', 'u2067', 'u200f', 'u061c', 'u2066'])
+      expect(shown).toContain(escape)
   }
 })
 

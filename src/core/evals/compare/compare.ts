@@ -8,6 +8,7 @@ import type {
 } from '../../../contract/eval-compare.ts'
 import { confidenceInterval, maxDraws } from '../statistics/interval.ts'
 import { mcnemar } from '../statistics/mcnemar.ts'
+import { isSignFlipRare, signFlipChance } from '../statistics/sign-flips.ts'
 import { type CaseTrials, isPassedTrial, summaryOfSide, trialsOfSide } from './sides.ts'
 
 /**
@@ -111,16 +112,21 @@ function compareScores(
     wins: differences.filter((difference) => difference > 0).length,
     ties: differences.filter((difference) => difference === 0).length,
     losses: differences.filter((difference) => difference < 0).length,
-    verdict: verdictOf(scores.length, interval),
+    verdict: verdictOf(differences, interval),
   }
 }
 
 const rounded = (value: number): number => Math.round(value * 1e9) / 1e9
 
-function verdictOf(cases: number, interval: ScoreComparison['interval']): ComparedVerdict {
-  if (cases < minComparedCases || interval === null) return 'inconclusive'
-  if (interval.high < 0) return 'worse'
-  return interval.low > 0 ? 'better' : 'no_difference_shown'
+function verdictOf(
+  differences: readonly number[],
+  interval: ScoreComparison['interval'],
+): ComparedVerdict {
+  if (differences.length < minComparedCases || interval === null) return 'inconclusive'
+  const isRare = (lost: readonly number[]) => isSignFlipRare(signFlipChance(lost), confidence)
+  if (interval.high < 0 && isRare(differences)) return 'worse'
+  const isBetter = interval.low > 0 && isRare(differences.map((difference) => -difference))
+  return isBetter ? 'better' : 'no_difference_shown'
 }
 
 function comparePasses(pairs: readonly Pair[]): PassComparison {

@@ -1,6 +1,6 @@
 import type { EvalSide, GateDecision, GateRule } from '../../../contract/eval-compare.ts'
 import { confidenceInterval } from '../statistics/interval.ts'
-import { signFlipChance } from '../statistics/sign-flips.ts'
+import { isSignFlipRare, signFlipChance } from '../statistics/sign-flips.ts'
 import { type CaseTrials, isPassedTrial, summaryOfSide, trialsOfSide } from './sides.ts'
 
 /**
@@ -93,13 +93,14 @@ function checkInterval(
   if (interval === null) return void unknown.push('Nothing can be compared')
   const { low, high } = interval
   const shown = `the difference to the baseline is between ${points(low)} and ${points(high)} (${confidence * 100} %)`
-  // Of few cases Student's t takes more for shown than it promises.
   const chance = signFlipChance(differences.map((difference) => difference + allowedDrop))
-  const isShown = high < -allowedDrop && chance <= 1 - confidence + 1e-9
-  if (isShown) failed.push(`It is shown to be worse: ${shown}`)
+  const isBeyond = high < -allowedDrop
+  const likely = `, and chance alone loses as much in ${(chance * 100).toFixed(1)} %`
+  if (isBeyond && isSignFlipRare(chance, confidence))
+    failed.push(`It is shown to be worse: ${shown}`)
   else if (low < -allowedDrop && blocks === 'not_shown_equal')
     unknown.push(`A drop of more than ${allowedDrop} is not ruled out: ${shown}`)
-  else held.push(`It is not shown to be worse: ${shown}`)
+  else held.push(`It is not shown to be worse: ${shown}${isBeyond ? likely : ''}`)
 }
 
 const points = (value: number): string => `${value > 0 ? '+' : ''}${value.toFixed(3)}`

@@ -141,7 +141,7 @@ function rowBody(row: ResultRow): string {
   ]
   return `${row.evaluator_results.map(evaluatorBlock).join('')}
 <p class="facts">${text(facts.join(' · '))} ${row.transcript === undefined ? '' : link(row.transcript, 'Transcript')}</p>
-<pre tabindex="0" aria-label="Answer">${text(shortened(row.candidate_answer))}</pre>`
+${row.candidate_answer === '' ? '' : `<pre tabindex="0" aria-label="Answer">${text(shortened(row.candidate_answer))}</pre>`}`
 }
 
 const evaluatorBlock = ({

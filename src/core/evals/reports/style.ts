@@ -18,6 +18,7 @@ summary { cursor: pointer; padding: .35rem 0; overflow-wrap: anywhere; }
 .borderline { border-left-color: var(--soft); } .borderline > summary .mark { color: var(--soft); }
 .fail, .error { border-left-color: var(--bad); } .fail > summary .mark, .error > summary .mark, p.error { color: var(--bad); }
 .score { float: right; font-variant-numeric: tabular-nums; }
+.regression td:nth-child(2), .improvement td:nth-child(2) { white-space: nowrap; }
 .regression td:nth-child(2) { color: var(--bad); font-weight: 600; } .improvement td:nth-child(2) { color: var(--good); }
 .tag { border: 1px solid var(--line); border-radius: 4px; font-size: .75rem; padding: 0 .3rem; }
 .gate { border: 2px solid var(--soft); border-radius: 6px; padding: .5rem 1rem; }

@@ -1,4 +1,4 @@
-import type { ResultRow } from '../../../contract/eval-result.ts'
+import type { EvaluatorResult, ResultRow } from '../../../contract/eval-result.ts'
 import type { ProviderResponse } from '../../../contract/eval-response.ts'
 import { cutOutput } from '../../abilities/outputs.ts'
 
@@ -24,11 +24,14 @@ export const responseResultWithin = (row: ResultRow): ResultRow =>
     candidate_answer: cutOutput(row.candidate_answer, maxLength / 10),
     hits: [],
     misses: row.misses.slice(0, 100).map((text) => cutOutput(text, shortest)),
-    evaluator_results: row.evaluator_results.map(
-      ({ details: _, evaluator_results: __, ...rest }) => ({ ...rest, hits: [], misses: [] }),
-    ),
+    evaluator_results: row.evaluator_results.map(withoutTexts),
     tool_calls: [],
   }))
+
+function withoutTexts(result: EvaluatorResult): EvaluatorResult {
+  const { name, type, score, weight, required, verdict } = result
+  return { name, type, score, weight, required, verdict, hits: [], misses: [] }
+}
 
 function within<T>(value: T, drop: () => T): T {
   if (lengthOf(value) <= maxLength) return value

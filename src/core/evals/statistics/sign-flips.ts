@@ -16,3 +16,7 @@ export function signFlipChance(differences: readonly number[]): number {
   )
   return sums.filter((sum) => sum <= observed + 1e-9).length / sums.length
 }
+
+/** Of few cases an interval alone takes more for shown than it promises. */
+export const isSignFlipRare = (chance: number, confidence: number): boolean =>
+  chance <= 1 - confidence + 1e-9
