@@ -26,7 +26,7 @@ const rowOf = async (world: EvalWorld) => {
 }
 
 describe('what it has left', () => {
-  test('[EVR20] runs only after all that is looked at, so that it puts nothing away', async () => {
+  test('[EVR32] runs only after all that is looked at, so that it puts nothing away', async () => {
     const { world, session } = await answered([
       { name: 'tests', type: 'command', command: 'npm test' },
       { name: 'judge', type: 'code_judge', command: 'score' },
@@ -61,7 +61,7 @@ describe('what it has left', () => {
       { truncated: true, files: Array.from({ length: maxDiffFiles }, (_, n) => file(`a${n}`)) },
       'More than 500 files were changed, and no others are compared',
     ],
-  ])('[EVR20] [EVR25] is not taken for nothing if %s', async (_, told, why) => {
+  ])('[EVR32] [EVR25] is not taken for nothing if %s', async (_, told, why) => {
     const evaluators = [{ type: 'diff_scope', deny: ['z'] }, { type: 'evidence' }]
     const { world, session } = await answered(evaluators)
     session.turn = { ...session.turn, runId: 'run_1' }
@@ -75,7 +75,7 @@ describe('what it has left', () => {
     })
   })
 
-  test('[EVR20] [EVR25] counts as changed where it could not be compared', async () => {
+  test('[EVR32] [EVR25] counts as changed where it could not be compared', async () => {
     const evaluators = [{ type: 'diff_scope', allow: ['a'] }, { type: 'evidence' }]
     const { world, session } = await answered(evaluators)
     session.turn = { ...session.turn, runId: 'run_1' }

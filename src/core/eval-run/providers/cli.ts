@@ -2,7 +2,8 @@ import type { CliTarget } from '../../../contract/eval-target.ts'
 import type { EvalRunKernel } from '../record/kernel.ts'
 import { providerStartError, providerTimeoutError } from './errors.ts'
 import type { Given, Progress, Provider } from './provider.ts'
-import { type AttemptSandbox, cliPromptFile } from './sandboxed.ts'
+import { cliPromptFile } from './sandbox-session.ts'
+import type { AttemptSandbox } from './sandboxed.ts'
 
 const againMs = 250
 /** An operation takes no longer. */

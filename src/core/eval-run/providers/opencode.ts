@@ -9,7 +9,7 @@ import { attemptSubject } from '../record/attempts.ts'
 import { providerBlockedError, providerStartError, providerTimeoutError } from './errors.ts'
 import { providerPrompt } from './prompt.ts'
 import type { Given, Progress, Provider } from './provider.ts'
-import { type AttemptSandbox, keyOf } from './sandboxed.ts'
+import { type AttemptSandbox, sandboxedKey } from './sandboxed.ts'
 
 /** How long one wait for the turn lasts: well within the lease of a deadline. */
 const waitMs = 3000
@@ -56,7 +56,7 @@ export class Opencode implements Provider<OpencodeTarget> {
     const prompt = { text: providerPrompt(given.evalCase), steer: false }
     const { turns } = this.#sandbox.session(sessionId)
     const caller = { ...given.run.caller, evalRunId: given.run.id }
-    const { id } = await turns.prompt(caller, prompt, keyOf(given, 'prompt'))
+    const { id } = await turns.prompt(caller, prompt, sandboxedKey(given, 'prompt'))
     this.#kernel.commit((sql) =>
       sql.run(
         `update attempts set turn_id = ?, state = 'working' where n = ? and state <> 'done'`,

@@ -2,24 +2,21 @@ import type { FileReview, RunChanges } from '../../../contract/change-ledger.ts'
 import { AppError, errorCodeOf } from '../../../contract/error.ts'
 import { diffOfSubmodule, maxDiffFiles, type SessionDiff } from '../../../contract/diff.ts'
 import type { EvaluatorAnswer, EvaluatorRequest } from '../../../contract/eval-request.ts'
-import type { CliTarget, OpencodeTarget } from '../../../contract/eval-target.ts'
-import type { EvalCase } from '../../../contract/eval-suite.ts'
 import type { ExecutionReport, OperationRecord } from '../../../contract/operation.ts'
-import type { RegistryRevision } from '../../../contract/promotion.ts'
 import { SessionCreate } from '../../../contract/session.ts'
 import { hashText } from '../../hash.ts'
-import { parsePolicyDocument } from '../../policy/document.ts'
-import { policyFromBuiltin } from '../../policy/builtin-policy.ts'
 import type { AttemptCommand } from '../../session/evals/evals.ts'
-import type { AttemptTerms } from '../../session/record/attempt-terms.ts'
 import { leaveEvalAttempt, loadEvalAttempt } from '../record/attempts.ts'
 import { tellEvalEvent } from '../record/events.ts'
 import type { EvalRunKernel } from '../record/kernel.ts'
 import type { AttemptSession } from '../record/ports.ts'
-import { providerPrompt } from './prompt.ts'
 import type { Given } from './provider.ts'
-
-type SandboxTarget = OpencodeTarget | CliTarget
+import {
+  sandboxSession,
+  sandboxTerms,
+  type SandboxTarget,
+  triedSandboxPolicy,
+} from './sandbox-session.ts'
 
 /** More of what a command has printed is in no miss. */
 const maxShown = 4000
@@ -47,12 +44,12 @@ export class AttemptSandbox {
   async begin(given: Given<SandboxTarget>): Promise<string> {
     const { run, attempt, target, evalCase } = given
     if (attempt.session_id !== null) return attempt.session_id
-    const terms = termsOf(given)
-    const input = SessionCreate.parse(sessionOf(given))
-    const key = keyOf(given, 'session')
+    const terms = sandboxTerms(given)
+    const input = SessionCreate.parse(sandboxSession(given))
+    const key = sandboxedKey(given, 'session')
     const { ports } = this.#kernel
     const { id, tried, began } = await ports.beginSession(run.caller, input, terms, key)
-    const all = [...tried, ...triedPolicy(given)]
+    const all = [...tried, ...triedSandboxPolicy(given)]
     const isOver = this.#kernel.commit((sql, now) => {
       sql.run(
         'update attempts set session_id = ?, tried = ?, began = ? where n = ?',
@@ -167,7 +164,7 @@ export class AttemptSandbox {
   ): Promise<EvaluatorAnswer | 'later'> {
     const files: Extract<EvaluatorAnswer, { kind: 'files' }>['files'] = []
     for (const [at, path] of paths.entries()) {
-      const key = keyOf(given, `${id} ${at}`)
+      const key = sandboxedKey(given, `${id} ${at}`)
       const operationId = await session.evals.read(given.run.caller, path, key)
       const ended = await this.#look(given, session, operationId)
       if (ended === null) return 'later'
@@ -243,7 +240,11 @@ export class AttemptSandbox {
     | Extract<EvaluatorAnswer, { kind: 'command' }>
   > {
     const session = this.session(given.attempt.session_id ?? '')
-    const operationId = await session.evals.run(given.run.caller, command, keyOf(given, name))
+    const operationId = await session.evals.run(
+      given.run.caller,
+      command,
+      sandboxedKey(given, name),
+    )
     const ended = await this.#look(given, session, operationId)
     if (ended === null) return 'later'
     const attempt = ended.attempts.at(-1)
@@ -300,99 +301,13 @@ const wordsOf = (command: string): string[] =>
     .split(/[\s;|&()<>]+/)
     .map((word) => word.replace(/^\.\//, ''))
 
-export const cliPromptFile = '.agentv/cli/prompt'
-
 const failed = (message: string): Extract<EvaluatorAnswer, { kind: 'failed' }> => ({
   kind: 'failed',
   message,
 })
 
 /** What belongs to one try of one attempt: a later try is another. */
-export function keyOf({ run, attempt }: Given, what: string): string {
+export function sandboxedKey({ run, attempt }: Given, what: string): string {
   const key = `eval ${run.id} ${attempt.n}.${attempt.attempt} ${what}`
   return key.length <= maxKeyLength ? key : `eval ${hashText(key)}`
-}
-
-function termsOf({ run, attempt, target, evalCase }: Given<SandboxTarget>): AttemptTerms {
-  const isLogged = target.provider === 'opencode' && target.streamLogs && run.streamLogs
-  const name = providerLogName({
-    ...{ runId: run.id, n: attempt.n, attempt: attempt.attempt, target: target.name },
-    ...{ caseId: evalCase.id, startedAt: attempt.started_at ?? run.createdAt },
-  })
-  return {
-    evalRunId: run.id,
-    // The command of a cli target is what is evaluated: whoever started the run may approve it.
-    permissions: target.provider === 'opencode' ? target.permissions : 'once',
-    secrets: target.secrets,
-    policy: target.provider === 'opencode' ? policyOf(target) : null,
-    files: [
-      ...(evalCase.workspace?.files ?? []),
-      ...(target.provider === 'cli'
-        ? [{ path: cliPromptFile, text: providerPrompt(evalCase) }]
-        : []),
-    ],
-    logFile: isLogged ? `${target.logDir.replace(/\/+$/, '')}/${name}` : null,
-  }
-}
-
-/** The text itself: what is stored as a policy later is the same one if it is the same text. */
-const triedPolicy = ({ target }: Given<SandboxTarget>): RegistryRevision[] =>
-  target.provider === 'opencode' && target.policy !== undefined
-    ? [{ kind: 'policy', name: policyOf(target)?.name ?? '', sha256: hashText(target.policy) }]
-    : []
-
-function policyOf({ policy, name }: OpencodeTarget): AttemptTerms['policy'] {
-  if (policy === undefined) return null
-  const parsed = parsePolicyDocument(policy, 'yaml')
-  if ('errors' in parsed)
-    throw new TypeError(
-      `The policy of target '${name}' cannot be read: ${parsed.errors[0]?.message}`,
-    )
-  return policyFromBuiltin(parsed.policy, 1)
-}
-
-function sessionOf({ run, attempt, target, evalCase }: Given<SandboxTarget>) {
-  const { repository, configurationId } = evalCase.workspace ?? {}
-  const budget = { moneyUsd: attempt.reserved_micros / 1_000_000 }
-  return {
-    project: run.project,
-    title: titleOf(evalCase, target),
-    idleTimeoutSeconds: null,
-    replacement: 'manual',
-    ...(target.sandbox !== undefined && { sandbox: target.sandbox }),
-    ...(repository !== undefined && { repository }),
-    ...(configurationId !== undefined && { configurationId }),
-    ...(run.budget.moneyUsd !== undefined && { budget }),
-    ...(target.provider === 'opencode' && modelOf(target)),
-  }
-}
-
-const titleOf = ({ id }: EvalCase, { name }: SandboxTarget): string =>
-  `Eval ${id} (${name})`.slice(0, 200).toWellFormed()
-
-const modelOf = (target: OpencodeTarget) => ({
-  ...(target.model !== undefined && { model: target.model }),
-  ...(target.reasoningEffort !== undefined && { reasoningEffort: target.reasoningEffort }),
-  ...(target.agent !== undefined && { agent: { name: target.agent } }),
-  ...(target.profile !== undefined && { profile: { name: target.profile } }),
-  ...(target.systemPrompt !== undefined && { system_prompt: target.systemPrompt }),
-  ...(target.skills !== undefined && { skills: target.skills }),
-  ...(target.ability !== undefined && { abilities: [target.ability] }),
-})
-
-const safe = (text: string): string => text.replaceAll(/[^A-Za-z0-9._-]/g, '_').slice(0, 80)
-
-/** `<time>_<target>_<case>[_attempt-N]_<8 hex>.log`: always the same for one try of one attempt. */
-function providerLogName(of: {
-  runId: string
-  n: number
-  attempt: number
-  startedAt: number
-  target: string
-  caseId: string
-}): string {
-  const time = new Date(of.startedAt).toISOString().replaceAll(/[:.]/g, '-')
-  const again = of.attempt > 0 ? `_attempt-${of.attempt + 1}` : ''
-  const hex = hashText(`${of.runId} ${of.n} ${of.attempt}`).slice(0, 8)
-  return `${time}_${safe(of.target)}_${safe(of.caseId)}${again}_${hex}.log`
 }
