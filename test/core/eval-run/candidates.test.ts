@@ -117,6 +117,15 @@ describe('what it has left', () => {
     },
   )
 
+  test('[EVR20] beside a judge in the root may change', async () => {
+    const { world, session } = await answered([{ type: 'code_judge', command: 'sh judge.sh' }], {
+      workspace: { files: { 'judge.sh': 'a', 'work.txt': 'a' } },
+    })
+    session.carryOut = ({ read }) =>
+      evalReport({ output: read === undefined ? '{"score": 1}' : read === 'judge.sh' ? 'a' : 'b' })
+    expect(await rowOf(world)).toMatchObject({ score: 1 })
+  })
+
   test('[EVR20] is no module of a judge in Python', async () => {
     const { world, session } = await answered([{ type: 'code_judge', command: 'python judge.py' }])
     await rowOf(world)

@@ -81,7 +81,10 @@ describe('what an evaluator must know', () => {
     expect((await world.attempts())[0]!.state).toBe('judging')
     const before = session.carried.length
     world.restart()
-    session.carryOut = ({ read }) => evalReport(read === 'two' ? { status: 'failed' } : {})
+    session.carryOut = ({ read }) => {
+      if (read === 'zero') throw new Error('It was asked for again')
+      return evalReport(read === 'two' ? { status: 'failed' } : {})
+    }
     const row = await rowOf(world)
     expect([row.score, row.misses]).toEqual([0.833333333, ['there: two does not exist']])
     // The first file was known; one look each goes on under the same key.
