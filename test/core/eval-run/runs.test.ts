@@ -42,9 +42,8 @@ describe('a run that has ended', () => {
     const world = await ended()
     for (const { startedAt, endedAt } of await world.attempts())
       expect([typeof startedAt, typeof endedAt]).toEqual(['number', 'number'])
-    const { attempts } = world.actor.api.runs
-    const after = (n: number) =>
-      attempts.call(world.actor.api.runs, evalCaller, { limit: 1, after: n })
+    const { runs } = world.actor.api
+    const after = (n: number) => runs.attempts(evalCaller, { limit: 1, after: n })
     expect(await after(2)).toEqual({ items: [], next: null })
     expect((await after(0)).next).toBe(1)
     expect((await after(1)).next).toBe(null)
