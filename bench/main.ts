@@ -64,7 +64,8 @@ const groups: Record<string, Measure> = {
   stall: async (servers) => measureStall(await servers.gantry()),
   idle: measureIdle,
   sizes: measureSizes,
-  processor: async (servers) => measureProcessor(await servers.gantry(), await servers.base()),
+  processor: async (servers, folder) =>
+    measureProcessor(await servers.gantry(), await servers.base(), join(folder, 'processor')),
   fleet: async (_, folder) => {
     await measureFleet(join(folder, 'fleet'), Number(values.sessions ?? 50))
     return []

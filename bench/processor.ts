@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import type { Stack } from '../local/stack/stack.ts'
 import { baseCall, call, createTarget, createTargets, type Target } from './calls.ts'
+import { type Asker, openBare, openTurn, withGate } from './gate.ts'
 import { type Load, run } from './load.ts'
 import { median, type Row } from './table.ts'
 
@@ -10,7 +11,7 @@ const settleMs = 2000
 
 interface Side {
   stack: Stack
-  make: Load['make']
+  run: () => Promise<unknown>
   settleMs: number
 }
 
@@ -18,7 +19,15 @@ interface Side {
  * The time of the processor that workerd takes per request, ours and the baseline by turns. It says less than a latency,
  * but a busy machine hardly changes it.
  */
-export async function measureProcessor(stack: Stack, base: Stack): Promise<Row[]> {
+export async function measureProcessor(
+  stack: Stack,
+  base: Stack,
+  stateDir: string,
+): Promise<Row[]> {
+  return [...(await measureRequests(stack, base)), await measureQuestions(stateDir, base)]
+}
+
+async function measureRequests(stack: Stack, base: Stack): Promise<Row[]> {
   const all = await createTargets(stack, 1000)
   const rows: Row[] = []
   const measure = async (
@@ -30,9 +39,9 @@ export async function measureProcessor(stack: Stack, base: Stack): Promise<Row[]
     rows.push(
       await compare(
         name,
-        shape,
-        { stack, make: ours, settleMs },
-        { stack: base, make: theirs, settleMs: 200 },
+        shape.requests,
+        { stack, run: () => run(stack.url, { ...shape, make: ours }), settleMs },
+        { stack: base, run: () => run(base.url, { ...shape, make: theirs }), settleMs: 200 },
       ),
     )
   }
@@ -63,17 +72,30 @@ export async function measureProcessor(stack: Stack, base: Stack): Promise<Row[]
 }
 
 let fresh = 0
+const questions = 500
 
-async function compare(
-  name: string,
-  shape: Pick<Load, 'clients' | 'requests'>,
-  ours: Side,
-  theirs: Side,
-): Promise<Row> {
+async function measureQuestions(stateDir: string, base: Stack): Promise<Row> {
+  return withGate(stateDir, async (stack) => {
+    const [ours, theirs] = [await openTurn(stack), await openBare(base)]
+    const asked = async (asker: Asker) => {
+      for (let n = 0; n < questions; n++) await asker.ask()
+    }
+    const row = await compare(
+      'gate, an allow over the link',
+      questions,
+      { stack, run: () => asked(ours), settleMs },
+      { stack: base, run: () => asked(theirs), settleMs: 200 },
+    )
+    for (const asker of [ours, theirs]) asker.close()
+    return row
+  })
+}
+
+async function compare(name: string, requests: number, ours: Side, theirs: Side): Promise<Row> {
   const times: { ours: number[]; base: number[] } = { ours: [], base: [] }
   for (let n = 0; n <= rounds; n++) {
-    times.base.push(await perRequest(theirs, shape))
-    times.ours.push(await perRequest(ours, shape))
+    times.base.push(await perRequest(theirs, requests))
+    times.ours.push(await perRequest(ours, requests))
   }
   // The first round of each has made its objects and compiled its code.
   return {
@@ -84,11 +106,11 @@ async function compare(
   }
 }
 
-async function perRequest(side: Side, shape: Pick<Load, 'clients' | 'requests'>): Promise<number> {
+async function perRequest(side: Side, requests: number): Promise<number> {
   const before = processorMs(side.stack.worker.pid())
-  await run(side.stack.url, { ...shape, make: side.make })
+  await side.run()
   await new Promise((resolve) => setTimeout(resolve, side.settleMs))
-  return (processorMs(side.stack.worker.pid()) - before) / shape.requests
+  return (processorMs(side.stack.worker.pid()) - before) / requests
 }
 
 /** Of all threads that live now. */
