@@ -46,6 +46,8 @@ export class SessionPolicy {
   #enclosure: { generation: number; level: Enclosure } | undefined
   #contractTools: readonly string[] | undefined
   readonly #segmentsOf = keepActSegments()
+  /** In this state of executions no ability was at work. */
+  #idleState = -1
   #turn: AskingTurn | null = null
   #turnState = -1
 
@@ -99,7 +101,7 @@ export class SessionPolicy {
     const policy = this.effective('gate')
     const request = this.#requestOf(question)
     const agents = this.agents()
-    const ability = activeExecutionStep(sql)
+    const ability = this.#activeAbility(sql)
     const overrides = agentOverrides(agents, question.subagent ?? stepAgent(ability, turn, agents))
     const asked = { tool: question.tool, turnId: turn?.id ?? null }
     const { by, grant, ...decision } = judgeQuestion({
@@ -136,6 +138,15 @@ export class SessionPolicy {
     if (spent !== null && this.terms() !== null)
       return { record: { ...record, decision: 'deny', reason: spent }, terms, spent: null }
     return { record, terms, spent }
+  }
+
+  /** Mostly there is none. */
+  #activeAbility(sql: Sql): ActiveAbility | null {
+    const { executionsState } = this.#kernel
+    if (this.#idleState === executionsState) return null
+    const ability = activeExecutionStep(sql)
+    if (ability === null) this.#idleState = executionsState
+    return ability
   }
 
   /** A turn that a subagent does by itself is held to what the subagent may. */
