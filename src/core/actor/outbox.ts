@@ -18,9 +18,9 @@ export function addToOutbox(sql: Sql, now: number, kind: string, payload: object
   )
 }
 
-/** For what changes soon again and is kept anyway: the row says which it is, and what is sent is how it is by then. */
-export function nameInOutbox(sql: Sql, now: number, kind: string, n: number): void {
-  sql.run('insert into outbox (kind, payload, created_at) values (?, ?, ?)', kind, String(n), now)
+/** For what is kept anyway: the row says which it is, and what is sent is how it is by then. */
+export function nameInOutbox(sql: Sql, now: number, kind: string, name: string): void {
+  sql.run('insert into outbox (kind, payload, created_at) values (?, ?, ?)', kind, name, now)
 }
 
 export function outboxWatermark(sql: Sql): number {

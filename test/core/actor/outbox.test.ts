@@ -34,10 +34,10 @@ const seqs = (sql: ReturnType<typeof database>) => unsentOutbox(sql).map(({ seq 
 describe('outbox', () => {
   test('[OUT3] what is named several times is sent once, and only what fits is described', () => {
     const sql = database()
-    for (const n of [1, 2, 1]) nameInOutbox(sql, n, 'thing', n)
+    for (const n of [1, 2, 1]) nameInOutbox(sql, n, 'thing', String(n))
     addToOutbox(sql, 4, 'turn', { a: 1 })
     const large = { text: 'x'.repeat(100_000) }
-    for (let n = 10; n < 400; n++) nameInOutbox(sql, n, 'thing', n)
+    for (let n = 10; n < 400; n++) nameInOutbox(sql, n, 'thing', String(n))
     const asked: string[] = []
     const describeThings = (rows: OutboxRow[]) =>
       rows.map((row) => {

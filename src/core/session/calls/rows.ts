@@ -121,7 +121,7 @@ function runAgain(sql: Sql, now: number, row: CallRow, input: BeginInput): Begin
     input.runner,
     row.n,
   )[0] as CallRow
-  nameInOutbox(sql, now, 'call', again.n)
+  nameInOutbox(sql, now, 'call', String(again.n))
   return announceStart(sql, now, again)
 }
 

@@ -6,7 +6,6 @@ import { clearDeadline, clearTakenDeadline, setDeadline } from '../../actor/dead
 import { describeCalls } from '../calls/rows.ts'
 import {
   hasUnsentOutbox,
-  outboxIdentity,
   nextOutboxVerification,
   outboxLag,
   outboxReach,
@@ -16,7 +15,7 @@ import {
   unsentOutboxKinds,
 } from '../../actor/outbox.ts'
 import type { LedgerAnswer, OutboxRow } from '../../ports.ts'
-import { describeTimeline, headText } from '../runs/timeline.ts'
+import { describeTimeline } from '../runs/timeline.ts'
 import type { SessionKernel } from '../record/kernel.ts'
 import { describeUploadSweeps } from '../calls/uploads.ts'
 
@@ -118,9 +117,9 @@ export class Outbox implements Room {
   }
 
   #unsent(): OutboxRow[] {
-    const { sql } = this.#kernel.ports
+    const { sql, crypto } = this.#kernel.ports
     const describe = (rows: OutboxRow[]) =>
-      describeUploadSweeps(sql, describeTimeline(sql, describeCalls(sql, rows)))
+      describeUploadSweeps(sql, describeTimeline(sql, describeCalls(sql, rows), crypto.sign))
     return unsentOutbox(sql, describe)
   }
 
@@ -133,7 +132,7 @@ export class Outbox implements Room {
       sessionId: session.id,
       organisationId: session.organisationId,
       after,
-      rows: rows.map((row) => signHead(row, (text) => ports.crypto.sign(text))),
+      rows,
     })
     await this.#kernel.crash('outbox.after-send')
     const { stored } = answer
@@ -203,15 +202,3 @@ export class Outbox implements Room {
 }
 
 const isOfCalls = (tables: Written) => tables.has('calls') && tables.isSubsetOf(callTables)
-
-/** An entry of a timeline travels with the signature of the head that it is. */
-function signHead(row: OutboxRow, sign: (text: string) => string): OutboxRow {
-  if (outboxIdentity(row).kind !== 'run_event') return row
-  const { runId, seq, hash } = JSON.parse(row.payload) as {
-    runId: string
-    seq: number
-    hash: string
-  }
-  const signature = JSON.stringify(sign(headText(runId, seq, hash)))
-  return { ...row, payload: `${row.payload.slice(0, -1)},"signature":${signature}}` }
-}

@@ -26,7 +26,7 @@ const tellings: Readonly<Record<string, Tell>> = {
   turn: each('turns', projectTurn),
   call: (sql, now) => {
     for (const { n } of sql.all<{ n: number }>('select n from calls'))
-      nameInOutbox(sql, now, 'call', n)
+      nameInOutbox(sql, now, 'call', String(n))
   },
   artifact: projectArtifacts,
   change_event: projectEvidenceEvents,

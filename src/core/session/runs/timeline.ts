@@ -1,5 +1,5 @@
 import type { RunEvent, RunEventKind } from '../../../contract/run.ts'
-import { addToOutbox, isName } from '../../actor/outbox.ts'
+import { isName, nameInOutbox, outboxIdentity } from '../../actor/outbox.ts'
 import { hashText } from '../../hash.ts'
 import type { OutboxRow, Sql } from '../../ports.ts'
 import { pageThatFits } from '../../actor/paging.ts'
@@ -13,8 +13,6 @@ export interface TimelineRow {
   hash: string
 }
 
-const columns = 'seq, at, kind, data, previous_hash, hash'
-
 /** What the first entry of a run points to. */
 export const firstHash = (runId: string): string => hashText(`gantry timeline\n${runId}`)
 
@@ -27,7 +25,7 @@ export function timelineHash(entry: Omit<TimelineRow, 'hash'>): string {
 export const headText = (runId: string, seq: number, hash: string): string =>
   `timeline-head\n${runId}\n${seq}\n${hash}`
 
-/** Append-only. The ledger receives the entry with its hash; the head is signed on its way there. */
+/** Append-only. The ledger receives the entry with its hash, as it is kept here; the head is signed on its way there. */
 export function appendToTimeline(
   sql: Sql,
   now: number,
@@ -50,18 +48,11 @@ export function appendToTimeline(
     previous_hash,
     hash,
   )
-  const entry = { seq, at: now, kind, data, previous_hash, hash }
-  addToOutbox(sql, now, 'run_event', ledgerEntry(runId, entry))
+  nameInOutbox(sql, now, 'run_event', JSON.stringify([runId, seq]))
   return seq
 }
 
-const ledgerEntry = (runId: string, { previous_hash, ...entry }: TimelineRow) => ({
-  runId,
-  ...entry,
-  previousHash: previous_hash,
-})
-
-/** Every entry of every timeline, to be told anew. Named only: together they may be far larger than a batch. */
+/** Every entry of every timeline, to be told anew. */
 export function nameTimelines(sql: Sql, now: number): void {
   sql.run(
     `insert into outbox (kind, payload, created_at)
@@ -70,18 +61,53 @@ export function nameTimelines(sql: Sql, now: number): void {
   )
 }
 
-/** Gives named entries their payload. */
-export function describeTimeline(sql: Sql, rows: readonly OutboxRow[]): OutboxRow[] {
+interface Told {
+  runId: string
+  seq: number
+  hash: string
+}
+
+/**
+ * Gives named entries their payload, and each entry the signature of the head that it is. SQLite puts them together: they
+ * are large, and nobody looks into them here. Rows of earlier releases bring their payload themselves.
+ */
+export function describeTimeline(
+  sql: Sql,
+  rows: readonly OutboxRow[],
+  sign: (text: string) => string,
+): OutboxRow[] {
+  const named = rows.filter(isNamedEntry).map(({ payload }) => payload)
+  const entries = named.length === 0 ? new Map<string, string>() : payloadsOf(sql, named, sign)
   return rows.map((row) => {
-    if (row.kind !== 'run_event' || !isName(row)) return row
-    const [runId, seq] = JSON.parse(row.payload) as [string, number]
-    const [entry] = sql.all<TimelineRow>(
-      `select ${columns} from run_events where run_id = ? and seq = ?`,
-      runId,
-      seq,
-    )
-    return { ...row, payload: JSON.stringify(entry ? ledgerEntry(runId, entry) : {}) }
+    if (outboxIdentity(row).kind !== 'run_event') return row
+    // An entry is never deleted before its session; if it were, its row would become a dead letter.
+    if (isNamedEntry(row)) return { ...row, payload: entries.get(row.payload) ?? '{}' }
+    return { ...row, payload: signed(row.payload, JSON.parse(row.payload) as Told, sign) }
   })
+}
+
+const isNamedEntry = (row: OutboxRow) => row.kind === 'run_event' && isName(row)
+
+function payloadsOf(
+  sql: Sql,
+  names: string[],
+  sign: (text: string) => string,
+): Map<string, string> {
+  const entries = sql.all<Told & { key: number; payload: string }>(
+    `select key, run_id as runId, seq, hash, json_object('runId', run_id, 'seq', seq, 'at', at,
+       'kind', kind, 'data', data, 'hash', hash, 'previousHash', previous_hash) as payload
+     from json_each(?) join run_events on run_id = value ->> 0 and seq = value ->> 1`,
+    `[${names.join(',')}]`,
+  )
+  return new Map(
+    entries.map((entry) => [names[entry.key] ?? '', signed(entry.payload, entry, sign)]),
+  )
+}
+
+/** The payload is a JSON object. */
+function signed(payload: string, { runId, seq, hash }: Told, sign: (text: string) => string) {
+  const signature = JSON.stringify(sign(headText(runId, seq, hash)))
+  return `${payload.slice(0, -1)},"signature":${signature}}`
 }
 
 function lastEntry(sql: Sql, runId: string): { seq: number; hash: string } | undefined {

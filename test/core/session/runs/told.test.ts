@@ -120,3 +120,25 @@ test('[OUT11] a timeline that is told anew comes whole and in its order', async 
   )
   expect(new Set(again.map((entry) => entry.runId))).toEqual(new Set([runId]))
 })
+
+test('[OUT1] [RUN5] an entry is kept once and sent as it is kept, as are rows that earlier releases have left unsent', async () => {
+  await world.execute(runId)
+  await world.settle()
+  const told = () => [...world.ledger.rows.values()].filter(({ kind }) => kind === 'run_event')
+  const newest = told().at(-1)?.payload ?? ''
+  const entry = JSON.parse(newest) as { seq: number; data: string; signature: string }
+  const [kept] = world.rowsOf<{ data: string }>(`run_events where seq = ${entry.seq}`)
+  expect(entry.data).toBe(kept?.data)
+  expect(world.rowsOf<{ payload: string }>(`outbox where kind = 'run_event'`).at(-1)?.payload).toBe(
+    JSON.stringify([runId, entry.seq]),
+  )
+  const { signature, ...unsigned } = entry
+  world.sql.run(
+    `insert into outbox (kind, payload, created_at) values ('run_event', ?, ?)`,
+    JSON.stringify(unsigned),
+    world.now,
+  )
+  await world.pass(6000)
+  expect(told().at(-1)?.payload).toBe(newest)
+  expect(signature).toMatch(/^v1\./)
+})
