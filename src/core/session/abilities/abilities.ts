@@ -287,8 +287,9 @@ export class Abilities implements RoomOf<AbilitiesApi> {
 
   async files(caller: Caller, id: string): Promise<PinnedFolder> {
     const { organisationId } = guardSession(this.#kernel, caller)
-    const { sql, db } = this.#kernel.ports
-    const files = await executionFiles(sql, db, organisationId, this.#must(id).hash)
+    const { ports } = this.#kernel
+    const { hash } = this.#must(id)
+    const files = await executionFiles(ports.sql, () => ports.db(), organisationId, hash)
     return this.#kernel.hide({ files })
   }
 
