@@ -314,6 +314,8 @@ describe('[AGT6] what is refused', () => {
     ['instructions', { instructions: { kind: 'inline', value: `use ghp_${'a'.repeat(36)}` } }],
     ['adapters', { adapters: { opencode: { apiKey: `sk-ant-${'a'.repeat(30)}` } } }],
     ['description', { description: `AKIA${'A'.repeat(16)}` }],
+    ['adapters', { adapters: { opencode: { [`sk-ant-${'a'.repeat(30)}`]: [true, null, 1] } } }],
+    ['adapters', { adapters: { opencode: { list: [{ key: [`sk-ant\\-${'a'.repeat(30)}`] }] } } }],
   ])('a secret in the %s', async (path, wrong) => {
     const answer = await put({ project: 'agt6', name: 'leaky', ...wrong })
     expect(refused(answer)).toEqual([422, 'unprocessable', path])

@@ -315,6 +315,8 @@ describe('a search', () => {
 
 describe('secrets', () => {
   const secret = `ghp_${'a1B2'.repeat(9)}`
+  const base64 = (text: string) => Buffer.from(text).toString('base64')
+  const hex = (text: string) => [...Buffer.from(text)].map((byte) => byte.toString(16))
   test.each([
     ['in base64', (text: string) => `token: ${Buffer.from(text).toString('base64')}`],
     ['in base64 for URLs', (text: string) => Buffer.from(`>>>${text}???`).toString('base64url')],
@@ -325,6 +327,32 @@ describe('secrets', () => {
     ],
     ['with invisible characters', (text: string) => text.split('').join('\u200b')],
     ['in full width', (text: string) => text.replace('g', 'ｇ')],
+    ['in base64 behind letters', (text: string) => `auth/${base64(text)}`],
+    ['in base64 behind one letter', (text: string) => `x${base64(text)}`],
+    ['in base64 behind two letters', (text: string) => `it${base64(text)}`],
+    ['in base64 of lines', (text: string) => base64(text).replaceAll(/.{12}/g, '$&\n  ')],
+    [
+      'in base64 of wide letters',
+      (text: string) => Buffer.from(text, 'utf16le').toString('base64'),
+    ],
+    ['in hex', (text: string) => Buffer.from(text).toString('hex')],
+    ['in hex behind a digit', (text: string) => `f${Buffer.from(text).toString('hex')}`],
+    ['as a dump of bytes', (text: string) => hex(text).join(' ')],
+    [
+      'as a list of bytes',
+      (text: string) =>
+        hex(text)
+          .map((two) => `0x${two}`)
+          .join(', '),
+    ],
+    ['as HTML', (text: string) => text.replace('_', '&#95;').replace('p', '&#x70;')],
+    ['with long escapes', (text: string) => text.replace('_', String.raw`\u{5f}`)],
+    ['with longer escapes', (text: string) => text.replace('_', String.raw`\U0000005f`)],
+    ['with octal escapes', (text: string) => text.replace('_', String.raw`\137`)],
+    ['with the marks of Markdown', (text: string) => text.replace('_', String.raw`\_`)],
+    ['with selectors of variants', (text: string) => text.split('').join('\ufe0f')],
+    ['with fillers', (text: string) => text.split('').join('\u3164')],
+    ['with joiners', (text: string) => text.split('').join('\u034f')],
   ])('[MEM7] are refused %s', async (_, written) => {
     const content = `see ${written(secret)} there`
     expect(await outcome(save({ project: 'encoded', title: 'T', content }))).toEqual([
@@ -408,6 +436,35 @@ describe('export and import', () => {
     expect((await get('?project=imported-here&scope=personal')).items).toMatchObject([
       { content: 'old' },
     ])
+  })
+
+  test('[MEM8] the same import several times at once leaves what one leaves, and says who did it', async () => {
+    const place = { project: 'at-once' }
+    await make('c', 'before', place)
+    const all = await Promise.all(Array.from({ length: 8 }, () => send({ ...place, memories })))
+    const { items } = await get('?project=at-once')
+    expect(items.map(({ title }: { title: string }) => title).toSorted()).toEqual(['a', 'b', 'c'])
+    const revisions = items.map(({ revision }: { revision: number }) => revision)
+    expect(revisions.toSorted()).toEqual([1, 1, 2])
+    const told = all.flatMap(({ json }) => json.items) as { id: string; outcome: string }[]
+    const ids = items.map(({ id }: { id: string }) => id)
+    expect(told.every(({ id }) => ids.includes(id))).toBe(true)
+    const counts = ['created', 'updated', 'unchanged'].map(
+      (how) => told.filter(({ outcome: one }) => one === how).length,
+    )
+    expect(counts).toEqual([2, 1, 21])
+  })
+
+  test('[MEM8] imports at once that say different things are one memory with a revision of each', async () => {
+    const texts = ['1', '2', '3', '4', '5']
+    const send1 = (content: string) =>
+      send({ project: 'differ', memories: [{ type: 'note', title: 'T', content }] })
+    await Promise.all(texts.map(send1))
+    const { items } = await get('?project=differ')
+    expect(items).toHaveLength(1)
+    const revisions = (await get(`/${items[0].id}/revisions`)).items
+    const said = revisions.map(({ content }: { content: string }) => content)
+    expect(said.toSorted()).toEqual(texts)
   })
 
   test('[MEM8] one that is named twice is refused', async () => {

@@ -210,6 +210,11 @@ describe('[SKILL2] versions', () => {
     const refused = await app.call('POST', path, key, { source: inline(`Use ${token}`) })
     expect([refused.status, refused.json.error.code]).toEqual([422, 'unprocessable'])
     expect(refused.text).not.toContain(token)
+    const lines = Buffer.from(token).toString('base64').replaceAll(/.{20}/g, '$&\n')
+    for (const hidden of [lines, token.replace('_', String.raw`\x5f`), token.replace('_', '\\_')])
+      expect((await app.call('POST', path, key, { source: inline(`Use ${hidden}`) })).status).toBe(
+        422,
+      )
     expect(await rows('skill_versions', id)).toBe(0)
     const described = { name: 'described', description: `Use ${token}` }
     const { status, json } = await app.call('PUT', '/v1/skills', key, described)

@@ -1,7 +1,7 @@
+import { importMemories } from '../../src/core/registry/memories/import.ts'
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { Db } from '../../src/core/ports.ts'
 import {
-  importMemories,
   loadMemory,
   removeMemory,
   saveMemory,

@@ -14,8 +14,8 @@ import {
 } from '../../contract/memory.ts'
 import { PageQuery } from '../../contract/page.ts'
 import { RegistryScope } from '../../contract/registry-scope.ts'
+import { importMemories } from '../../core/registry/memories/import.ts'
 import {
-  importMemories,
   loadMemory,
   removeMemory,
   updateMemory,

@@ -2,8 +2,6 @@ import { AppError } from '../../../contract/error.ts'
 import type {
   Memory,
   MemoryFields,
-  MemoryImport,
-  MemoryImported,
   MemoryUpdate,
   MemoryRevision,
 } from '../../../contract/memory.ts'
@@ -31,7 +29,7 @@ export async function saveMemory(
   place: Place,
   given: MemoryFields & Saving & { id: string },
 ): Promise<Memory> {
-  refuseSecrets(given)
+  refuseMemorySecrets(given)
   await db.batch(newMemoryStatements(now, place, given))
   return await loadMemory(db, place, given.id)
 }
@@ -56,12 +54,12 @@ export async function updateMemory(
   saving: Saving,
 ): Promise<Memory> {
   await loadMemory(db, caller, id)
-  refuseSecrets({ title, content })
+  refuseMemorySecrets({ title, content })
   const change: MemoryChange = {
     ...{ type: type ?? null, title: title ?? null, content: content ?? null },
     expectedRevision: expectedRevision ?? null,
   }
-  await db.batch(updateMemoryStatements(now, id, change, saving))
+  await db.batch(updateMemoryStatements(now, withMemoryId(id), change, saving))
   const made = await memoryRevisionBy(db, id, saving.operationId)
   const newest = await loadMemory(db, caller, id)
   if (made) return { ...newest, ...asRevised(made) }
@@ -102,52 +100,8 @@ export async function removeMemory(
   await deleteMemory(db, now, caller.organisationId, id)
 }
 
-/** All or none. One of the same type and title is changed, if it says something else. */
-export async function importMemories(
-  db: Db,
-  now: number,
-  place: Place,
-  { dryRun, memories }: MemoryImport,
-  { savedBy, idOf }: { savedBy: string; idOf: (index: number) => string },
-): Promise<MemoryImported> {
-  refuseTwice(memories)
-  for (const [index, one] of memories.entries()) refuseSecrets(one, `memories.${index}.`)
-  const items: MemoryImported['items'] = []
-  const statements: DbStatement[] = []
-  for (const [index, one] of memories.entries()) {
-    const found = await findMemoryByTitle(db, place, one)
-    const id = idOf(index)
-    const saving = { savedBy, operationId: id }
-    const { title } = one
-    if (!found) {
-      statements.push(...newMemoryStatements(now, place, { id, ...one, ...saving }))
-      items.push({ title, outcome: 'created', id: dryRun ? null : (id as Memory['id']) })
-    } else if (found.content === one.content) {
-      items.push({ title, outcome: 'unchanged', id: found.id })
-    } else {
-      const change = { type: null, title: null, content: one.content, expectedRevision: null }
-      statements.push(...updateMemoryStatements(now, found.id, change, saving))
-      items.push({ title, outcome: 'updated', id: found.id })
-    }
-  }
-  if (!dryRun) await db.batch(statements)
-  return { dryRun, items }
-}
-
-function refuseTwice(memories: MemoryImport['memories']): void {
-  const seen = new Set<string>()
-  for (const [index, { type, title }] of memories.entries()) {
-    const name = `${type}\n${title}`
-    if (seen.has(name))
-      throw new AppError('unprocessable', `Cannot import "${title}" twice at once`, [
-        { path: `memories.${index}`, message: 'Named before in this list: leave one out' },
-      ])
-    seen.add(name)
-  }
-}
-
 /** Agents read memories, and whatever they read may be told to a model. */
-function refuseSecrets(
+export function refuseMemorySecrets(
   texts: { title?: string | undefined; content?: string | undefined },
   at = '',
 ): void {
@@ -196,7 +150,19 @@ const newest = (number: string): string =>
   `(select n from memories as known where known.n between (${number}) << 32 and ((${number}) << 32) + 4294967295
     order by known.n desc limit 1)`
 
-export function newMemoryStatements(now: number, place: Place, memory: NewMemory): DbStatement[] {
+/** SQL over values of its own. */
+interface Condition {
+  sql: string
+  values: string[]
+}
+
+/** With a condition, over values from `?12` on: only if that holds. */
+export function newMemoryStatements(
+  now: number,
+  place: Place,
+  memory: NewMemory,
+  onlyIf: Condition = { sql: '1', values: [] },
+): DbStatement[] {
   const { organisationId, project, scope, memberId } = place
   const { id, type, title, content, savedBy, operationId } = memory
   return [
@@ -209,43 +175,66 @@ export function newMemoryStatements(now: number, place: Place, memory: NewMemory
       sql: `insert into memories (n, id, organisation_id, project, scope, member_id, place, type, title, content,
               revision, saved_by, created_at, updated_at)
             select coalesce(${newest('number')}, number << 32) + 1, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1, ?10, ?11, ?11
-            from memory_places where place = ?6 and not exists (select 1 from memories where id = ?1)`,
+            from memory_places where place = ?6 and not exists (select 1 from memories where id = ?1) and ${onlyIf.sql}`,
       values: [
         ...[id, organisationId, project, scope, memberId, placeToken(place)],
-        ...[type, title, content, savedBy, now],
+        ...[type, title, content, savedBy, now, ...onlyIf.values],
       ],
     },
     {
       sql: `insert into memory_revisions (memory_id, revision, operation_id, type, title, content, saved_by, created_at)
-            select ?1, 1, ?2, ?3, ?4, ?5, ?6, ?7
-            where not exists (select 1 from memory_revisions where memory_id = ?1)`,
+            select id, 1, ?2, ?3, ?4, ?5, ?6, ?7 from memories
+            where id = ?1 and not exists (select 1 from memory_revisions where memory_id = ?1)`,
       values: [id, operationId, type, title, content, savedBy, now],
     },
   ]
 }
 
+/** Which memory is meant: SQL for its id, over values that begin with this number. */
+interface Meant {
+  sql(first: number): string
+  values: string[]
+}
+
+export const withMemoryId = (id: string): Meant => ({ sql: (first) => `?${first}`, values: [id] })
+
+/** That an import means: of this type and title, the oldest. */
+export const withMemoryTitle = (place: Place, named: { type: string; title: string }): Meant => ({
+  sql: sameMemoryTitle,
+  values: memoryTitleValues(place, named),
+})
+
+export const sameMemoryTitle = (first: number): string =>
+  `(select id from memories where place = ?${first} and organisation_id = ?${first + 1} and type = ?${first + 2}
+     and title = ?${first + 3} and deleted_at is null order by created_at, id limit 1)`
+
+export const memoryTitleValues = (
+  place: Place,
+  { type, title }: { type: string; title: string },
+): string[] => [...[placeToken(place), place.organisationId, type, title]]
+
 /** The revision first, with what it is to say; then the memory says it. Both see the same state. */
-function updateMemoryStatements(
+export function updateMemoryStatements(
   now: number,
-  id: string,
+  meant: Meant,
   { type, title, content, expectedRevision }: MemoryChange,
   { savedBy, operationId }: Saving,
 ): DbStatement[] {
   return [
     {
       sql: `insert into memory_revisions (memory_id, revision, operation_id, type, title, content, saved_by, created_at)
-            select id, revision + 1, ?2, coalesce(?3, type), coalesce(?4, title), coalesce(?5, content), ?6, ?7
-            from memories where id = ?1 and deleted_at is null and (?8 is null or revision = ?8)
-              and (coalesce(?3, type) <> type or coalesce(?4, title) <> title or coalesce(?5, content) <> content)
-              and not exists (select 1 from memory_revisions where memory_id = ?1 and operation_id = ?2)`,
-      values: [id, operationId, type, title, content, savedBy, now, expectedRevision],
+            select id, revision + 1, ?1, coalesce(?2, type), coalesce(?3, title), coalesce(?4, content), ?5, ?6
+            from memories where id = ${meant.sql(8)} and deleted_at is null and (?7 is null or revision = ?7)
+              and (coalesce(?2, type) <> type or coalesce(?3, title) <> title or coalesce(?4, content) <> content)
+              and not exists (select 1 from memory_revisions where memory_id = memories.id and operation_id = ?1)`,
+      values: [operationId, type, title, content, savedBy, now, expectedRevision, ...meant.values],
     },
     {
       sql: `update memories set type = made.type, title = made.title, content = made.content, revision = made.revision,
               saved_by = made.saved_by, updated_at = made.created_at, n = ${newest('memories.n >> 32')} + 1
-            from (select * from memory_revisions where memory_id = ?1 and operation_id = ?2) as made
-            where memories.id = ?1 and memories.revision < made.revision and deleted_at is null`,
-      values: [id, operationId],
+            from (select * from memory_revisions where memory_id = ${meant.sql(2)} and operation_id = ?1) as made
+            where memories.id = made.memory_id and memories.revision < made.revision and deleted_at is null`,
+      values: [operationId, ...meant.values],
     },
   ]
 }
@@ -264,7 +253,7 @@ async function findMemory(
   return row ?? null
 }
 
-async function memoryRevisionBy(
+export async function memoryRevisionBy(
   db: Db,
   id: string,
   operationId: string,
@@ -347,16 +336,15 @@ export async function deleteMemory(
   await db.batch([{ sql, values: [now, organisationId, id] }])
 }
 
-/** That an import means: of this type and title, the oldest. */
-async function findMemoryByTitle(
+/** That an import means. */
+export async function findMemoryByTitle(
   db: Db,
   place: Place,
-  { type, title }: { type: string; title: string },
+  named: { type: string; title: string },
 ): Promise<Memory | null> {
   const [row] = await db.all<Memory>(
-    `select ${columns} from memories where place = ? and organisation_id = ? and type = ? and title = ?
-       and deleted_at is null order by created_at, id limit 1`,
-    ...[placeToken(place), place.organisationId, type, title],
+    `select ${columns} from memories where id = ${sameMemoryTitle(1)}`,
+    ...memoryTitleValues(place, named),
   )
   return row ?? null
 }

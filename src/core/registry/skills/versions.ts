@@ -38,7 +38,7 @@ export async function checkedSkillVersion(
 
 /** Whatever a skill says is read by agents and shown to everybody in the project. */
 function mustSayNoSecret(said: Omit<Saying, 'sha256'>): void {
-  if (!looksSecret(JSON.stringify(said))) return
+  if (!looksSecret(said)) return
   throw new AppError('unprocessable', 'Cannot store this skill: it seems to contain a credential', [
     { path: 'source', message: 'Take it out, and name the variable that holds it' },
   ])

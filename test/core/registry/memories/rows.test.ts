@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { MemoryUpdate } from '../../../../src/contract/memory.ts'
+import { importMemories } from '../../../../src/core/registry/memories/import.ts'
 import {
-  importMemories,
   loadMemory,
   saveMemory,
   updateMemory,
