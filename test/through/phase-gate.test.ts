@@ -156,7 +156,9 @@ describe('a policy that waits for a phase', () => {
     const { id } = await session.prompt()
     await host().ok('POST', `${session.at}/prompts`, { text: 'and that', steer: true })
     await asks(session)
+    session.agent.usedTokens(id, { input: 5 })
     await host().live(60_000)
+    expect((await host().ok('GET', `/v1/turns/${id}`)).tokens.input).toBe(5)
     expect(looks).toBe(before + 1)
     session.agent.endTurn(id)
     await host().live(1000)
@@ -167,6 +169,14 @@ describe('a policy that waits for a phase', () => {
     await begin('nothing-waits')
     await host().live(60_000)
     expect(looks).toBe(before + 2)
+  })
+
+  test('[SDD13] only its own organisation tells it of phases', async () => {
+    const session = await begin(await gatedProject())
+    const { phases } = host().app.sessions.get(session.id)!.api
+    const told = phases.saved({ organisationId: 'org_other' }, 'login', ['tasks'])
+    await expect(told).rejects.toMatchObject({ code: 'not_found' })
+    expect((await asks(session))?.decision).toBe('deny')
   })
 
   test('[SDD13] an artifact that was saved before the session began counts at once', async () => {

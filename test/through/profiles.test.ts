@@ -70,6 +70,8 @@ describe('[PROF2] the model of a session', () => {
       ...{ lead: undefined, applier: 'anthropic/claude-sonnet-4-6' },
       ...{ checker: 'litellm/gpt-5.2', fixed: 'anthropic/claude-opus-4-6' },
     })
+    const named = await team({ subagents: { applier: gpt }, phases: { apply: sonnet } })
+    expect(modelsOf(await begin(named))['applier']).toBe('litellm/gpt-5.2')
     const other = await team({ phases: { 'apply-progress': gpt } })
     expect(modelsOf(await begin(other))).toMatchObject({ applier: 'litellm/gpt-5.2' })
     expect(modelsOf(await begin(other))['checker']).toBeUndefined()

@@ -331,8 +331,32 @@ describe('[SKILL15] what came of a skill', () => {
     expect(await uses(review, failed.runId)).toEqual([['selected', 1, 'sandbox']])
     session.agent.endTurn(failed.turnId)
     await host().live()
-    await use(session, 'of-the-repository')
+    const own = await use(session, 'of-the-repository')
     expect(await session.events('skill.used')).toHaveLength(1)
+    const told = await session.events('tool.completed')
+    expect(told.map(({ data }: { data: { callId: string } }) => data.callId)).toEqual([
+      'c-of-the-repository',
+    ])
+    session.agent.endTurn(own.turnId)
+    await host().live()
+    const { runId } = await use(session, 'review')
+    expect(await uses(review, runId)).toEqual([
+      ['injected', 1, 'sandbox'],
+      ['selected', 1, 'sandbox'],
+    ])
+  })
+
+  test('two of one run are told apart, each without a note', async () => {
+    const plain = await register('plain', 'Say it plainly.')
+    const session = await host().begin({ skills: ['review', 'plain'] })
+    const { runId, turnId } = await use(session, 'review')
+    const call = { ...part, turnId, tool: 'skill', callId: 'c-plain', input: { name: 'plain' } }
+    session.agent.emit('tool.started', call)
+    await host().live()
+    expect(await uses(plain, runId)).toEqual([['selected', 1, 'sandbox']])
+    const { items } = await ok('GET', `/v1/skills/${review}/usage`)
+    const noted = items.filter((one: { runId: string }) => one.runId === runId)
+    expect(noted.map(({ note }: { note: string }) => note)).toEqual(['', ''])
   })
 
   test('a person says with the run whether it helped, once per outcome', async () => {

@@ -58,7 +58,7 @@ const decodedRuns = (text: string): string =>
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
 /** By the code of the letter. */
 const sixBits = new Uint8Array(128).fill(63)
-for (const [at, letter] of [...alphabet].entries()) sixBits[letter.charCodeAt(0)] = at
+for (let at = 0; at < alphabet.length; at++) sixBits[alphabet.charCodeAt(at)] = at
 sixBits['-'.charCodeAt(0)] = 62
 
 function decodedBase64(run: string, from: number): string {

@@ -74,8 +74,9 @@ export class Phases implements RoomOf<PhasesApi> {
     )
     const found = mayFail ? await asked : await asked.catch(() => null)
     this.#kernel.commit((sql, now) => {
-      for (const change of found === null ? [] : changes)
-        saveKnownPhases(sql, now, { change, present: found?.get(change) ?? [] })
+      if (found)
+        for (const change of changes)
+          saveKnownPhases(sql, now, { change, present: found.get(change) ?? [] })
       clearTakenDeadline(sql, 'phases')
     })
     this.#policy.changed()

@@ -57,7 +57,7 @@ describe('what a session began with', () => {
 
   test.each([
     ['rows', 501, 1],
-    ['characters', 3, 700_000],
+    ['characters', 3, 1_000_000],
   ])('[PIN4] too many %s are refused, and there is no session', async (_, count, length) => {
     const one = await pin({ content: 'x'.repeat(length) })
     const pins = Array.from({ length: count }, (_, at) => ({ ...one, id: `mem_${at}` }))
