@@ -46,7 +46,8 @@ export const programVariables: { program: string; rows: Row[] }[] = [
     rows: [
       {
         name: 'GANTRY_STATE_DIR',
-        about: 'The folder with keys, data and logs of the local stack.',
+        about:
+          'The folder with keys, data and logs of the local stack. `deno task start` keeps its own in the folder `deno` of it.',
         form: 'path',
         example: '/home/ada/gantry-state',
         unset: '.gantry in the checkout; .gantry/dev for `npm run libsql`',

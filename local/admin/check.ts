@@ -19,7 +19,10 @@ export async function checkAdminEnvironment({ environment, say }: Admin): Promis
       : await checkStored(createLibsql(adminCommandLibsql(environment)))),
     ...(config === null ? [] : [...(await checkProviders(config)), checkModels(config)]),
   ]
-  return tell(checks, say)
+  const isGood = tell(checks, say)
+  if (config === null && environment['LIBSQL_URL'] === undefined)
+    say('The stack of "npm start" has its own: --deployment URL, with the address that it prints')
+  return isGood
 }
 
 /** What a deployment that runs says of itself. */
@@ -49,11 +52,13 @@ async function checkKeys(db: Db): Promise<CheckResult> {
     Date.now(),
     Date.now(),
   )
-  const message = `${count?.organisations ?? 0} organisations, ${count?.keys ?? 0} active keys`
+  const message = `${counted(count?.organisations, 'organisation')}, ${counted(count?.keys, 'active key')}`
   if (count?.keys) return { name, ok: true, message, hint: null }
   const hint = 'Run "npm run admin -- create-organisation", then "create-key"'
   return { name, ok: false, message, hint }
 }
+
+const counted = (count = 0, what = ''): string => `${count} ${what}${count === 1 ? '' : 's'}`
 
 async function checkProviders(config: Config): Promise<CheckResult[]> {
   const { providers } = createParts(config)

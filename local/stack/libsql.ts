@@ -11,6 +11,7 @@ import { startSqld } from '../database/sqld.ts'
 import { choosePorts } from '../state/ports.ts'
 import { makePrivateDir } from '../state/private-files.ts'
 import { randomText } from '../state/secrets.ts'
+import { stateDirOf } from '../state/state-dir.ts'
 
 // `npm run libsql`: what `wrangler dev` alone lacks. A libSQL server with schema, organisation and key for as long as
 // this runs, and a .dev.vars that names it.
@@ -19,7 +20,7 @@ const { values: flags } = parseArgs({
   options: { 'dev-vars': { type: 'string', default: join(root, '.dev.vars') } },
 })
 const stateDir = makePrivateDir(
-  resolve(process.env['GANTRY_STATE_DIR'] ?? join(root, '.gantry', 'dev')),
+  stateDirOf(process.env['GANTRY_STATE_DIR'], { unset: join('.gantry', 'dev') }),
 )
 const here = (path: string) => relative(process.cwd(), path) || path
 

@@ -4,12 +4,12 @@
 
 import { join, relative } from 'node:path'
 import { parseArgs } from 'node:util'
-import { root } from '../binaries.ts'
 import { type ControlPlaneKind, controlPlaneKinds } from './control-plane.ts'
 import { runDemo } from './demo.ts'
 import { runEvalDemo } from './eval-demo.ts'
 import { operatorKeyPath } from '../admin/operator-key.ts'
 import { onParentGone } from '../processes/parent.ts'
+import { stateDirOf } from '../state/state-dir.ts'
 import { modelEnvironment, passedEnvironment } from './environment.ts'
 import { type Stack, startStack } from './stack.ts'
 import { EnclosureMode } from '../../src/contract/enclosure.ts'
@@ -28,7 +28,7 @@ const { values: flags } = parseArgs({
   },
 })
 const stateDir = join(
-  process.env['GANTRY_STATE_DIR'] ?? join(root, '.gantry'),
+  stateDirOf(process.env['GANTRY_STATE_DIR'], { host: flags.host }),
   flags.demo ? 'demo' : '',
 )
 const print = (line = '') => void process.stdout.write(`${line}\n`)

@@ -93,10 +93,15 @@ describe('[AGT1] storing by project, scope and name', () => {
     expect(await get(`${at}/1`)).toMatchObject({ revision: 1, description: 'first' })
     expect(await get(`${at}/2`)).toMatchObject({ description: 'second', sha256: next.sha256 })
     expect(refused(await call('GET', `${at}/4`)).slice(0, 2)).toEqual([404, 'not_found'])
-    const first = await get(`${at}?limit=2`)
+    const first = await get(`${at}?limit=1`)
     const rest = await get(`${at}?limit=2&cursor=${first.nextCursor}`)
     const revisions = [...first.items, ...rest.items].map(({ revision }) => revision)
     expect([revisions, rest.nextCursor]).toEqual([[1, 2, 3], null])
+    const other = await stored({ project: 'agt1c', name: 'b', description: 'of another' })
+    expect(await get(`/v1/agents/${other.id}/revisions/1`)).toMatchObject({
+      description: 'of another',
+    })
+    expect(await get(`${at}/1`)).toMatchObject({ description: 'first' })
     expect(Object.keys(first.items[0]).toSorted()).toEqual([
       ...['createdAt', 'createdBy', 'revision', 'sha256'],
     ])

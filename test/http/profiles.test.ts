@@ -43,11 +43,19 @@ describe('[PROF1] storing a profile by project, scope and name', () => {
     const next = await stored(body)
     expect([next.id, next.revision]).toEqual([made.id, 2])
     expect(await stored(body)).toEqual(next)
+    const back = { ...body, orchestrator: 'claude-opus-4.6' }
+    const third = await stored({
+      ...back,
+      ...{ subagents: { helper: 'gpt-5.2' }, phases: { apply: 'scripted' } },
+    })
+    expect([third.revision, third.sha256]).toEqual([3, made.sha256])
     const first = await get(`/v1/profiles/${made.id}/revisions?limit=1`)
     const rest = await get(`/v1/profiles/${made.id}/revisions?cursor=${first.nextCursor}`)
+    expect(rest.nextCursor).toBeNull()
     expect([...first.items, ...rest.items]).toMatchObject([
       { revision: 1, orchestrator: 'claude-opus-4.6', sha256: made.sha256 },
       { revision: 2, orchestrator: 'scripted', phases: {} },
+      { revision: 3 },
     ])
   })
 

@@ -201,18 +201,13 @@ test('[LOC26] of two starts at once for one folder, one runs and the other says 
 }, 240_000)
 
 test('[LOC1] SIGKILL of the process above `deno task start` ends everything, too', async () => {
-  const stateDir = join(root, '.gantry', `deno-test-${process.pid}`)
-  onTestFinished(() => rmSync(stateDir, { recursive: true, force: true }))
-  const { tasks } = JSON.parse(readFileSync(join(root, 'deno.json'), 'utf8')) as {
-    tasks: { start: string }
-  }
-  // The task as it stands, but for its state folder.
-  const config = tempFile(
-    'deno.json',
-    JSON.stringify({ tasks: { start: tasks.start.replace('.gantry/deno', stateDir) } }),
-  )
+  const given = tempDir()
   const deno = join(root, 'node_modules', '.bin', 'deno')
-  const top = launch(deno, ['task', '--config', config, '--cwd', root, 'start', '--no-demo'], {})
+  const config = join(root, 'deno.json')
+  const top = launch(deno, ['task', '--config', config, '--cwd', root, 'start', '--no-demo'], {
+    GANTRY_STATE_DIR: given,
+  })
+  const stateDir = join(given, 'deno')
   const gantry = await untilRunning(top, stateDir)
   process.kill(gantry.pid, 'SIGKILL')
   await until(() => gantry.alive().length === 0, 30_000)

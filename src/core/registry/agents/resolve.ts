@@ -162,19 +162,18 @@ interface Wanted {
 function wantedOf({ workflow: said, phase: saidPhase }: AgentResolve): Wanted {
   const [workflow, ofWorkflow] = said?.split(':') ?? []
   const phase = saidPhase ?? ofWorkflow
-  return { workflow, phase: phase === undefined ? undefined : phaseName(phase) }
+  return { workflow, phase: phaseName(phase) }
 }
 
 /** What the phase leaves behind is called apply-progress; agents are for the work itself. */
-const phaseName = (phase: string): string => (phase === 'apply-progress' ? 'apply' : phase)
+const phaseName = (phase: string | undefined): string | undefined =>
+  phase === 'apply-progress' ? 'apply' : phase
 
 function pointsOf(form: string, { workflow, phase }: Wanted): number {
   const [first = '', second] = form.split(':').map(phaseName)
   if (second === undefined) {
     if (first === phase) return points.phase
-    return first === (workflow === undefined ? undefined : phaseName(workflow))
-      ? points.workflow
-      : 0
+    return first === phaseName(workflow) ? points.workflow : 0
   }
   if (workflow !== undefined && phase !== undefined)
     return first === workflow && second === phase ? points.workflowPhase : 0
