@@ -17,7 +17,7 @@ import {
 } from '../../../local/processes/processes.ts'
 import { siteFolders } from '../../../local/users/sandbox-site.ts'
 import { isPortFree } from '../../../local/state/ports.ts'
-import { tempDir, tempFile, until } from '../support.ts'
+import { tempDir, until } from '../support.ts'
 
 interface Started {
   /** What follows `npm start --`. */
