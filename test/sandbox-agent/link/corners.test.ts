@@ -106,6 +106,9 @@ describe('an upload', () => {
       ...[['a.svg', 'image/svg+xml'] as const, ['a.json', 'application/json'] as const],
       ...[['a.html', 'text/html'] as const, ['a.md', 'text/markdown'] as const],
       ...[['a.mp4', 'video/mp4'] as const, ['a.log', 'text/plain'] as const],
+      ...[['a.gif', 'image/gif'] as const, ['a.webp', 'image/webp'] as const],
+      ...[['a.xml', 'application/xml'] as const, ['a.txt', 'text/plain'] as const],
+      ...[['a.zip', 'application/zip'] as const, ['a.csv', 'text/csv'] as const],
     ])
       expect((await uploadFile(options, name, Buffer.from('a'))).contentType).toBe(type)
     await expect(uploadFile({ ...options, maxTries: 1 }, 'a', Buffer.from('b'))).rejects.toThrow(
