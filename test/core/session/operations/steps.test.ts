@@ -73,6 +73,8 @@ describe('a merge or a discard', () => {
     const id = await withBranch()
     const strange = { ...testCaller, organisationId: `org_${'9'.repeat(20)}` }
     await expect(api().discard(strange, id)).rejects.toMatchObject({ code: 'not_found' })
+    // Nor by another member, unless an admin.
+    await expect(api().discard(other, id)).rejects.toMatchObject({ code: 'forbidden' })
     await world.actor.api.self.close(testCaller, 'done')
     for (const act of [() => api().merge(testCaller, id), () => api().discard(testCaller, id)])
       await expect(act()).rejects.toMatchObject({ code: 'session_closed' })
