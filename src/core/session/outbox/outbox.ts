@@ -118,8 +118,9 @@ export class Outbox implements Room {
 
   #unsent(): OutboxRow[] {
     const { sql, crypto } = this.#kernel.ports
+    const sign = (text: string) => crypto.sign(text)
     const describe = (rows: OutboxRow[]) =>
-      describeUploadSweeps(sql, describeTimeline(sql, describeCalls(sql, rows), crypto.sign))
+      describeUploadSweeps(sql, describeTimeline(sql, describeCalls(sql, rows), sign))
     return unsentOutbox(sql, describe)
   }
 
