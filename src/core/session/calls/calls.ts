@@ -89,7 +89,7 @@ export class Calls implements RoomOf<CallsApi> {
   readonly #abilities: AbilitiesOfCall
   readonly #gathering: Gathering
   readonly #running = new Map<string, Promise<string>>()
-  readonly #answers: KeptAnswers
+  readonly #answers = new KeptAnswers()
 
   constructor(
     kernel: SessionKernel,
@@ -104,7 +104,6 @@ export class Calls implements RoomOf<CallsApi> {
     this.#tools = tools
     this.#automation = automation
     this.#gathering = new Gathering(kernel.ports.host.gather)
-    this.#answers = new KeptAnswers(kernel.instance)
   }
 
   async list(caller: Caller, page: Page): Promise<Listed<ToolCall>> {

@@ -8,6 +8,7 @@ interface Kept {
 /** Of all sessions of this process together, so that many sessions cost no more than few. The oldest go first. */
 const kept = new Map<string, Kept>()
 const maxKept = 2000
+let instances = 0
 /** Characters of arguments and answer. */
 const maxLength = 2000
 
@@ -16,11 +17,8 @@ const maxLength = 2000
  * is stored, and it is known here only to the instance that has stored or read it; what is not here is in the record.
  */
 export class KeptAnswers {
-  readonly #instance: string
-
-  constructor(instance: string) {
-    this.#instance = instance
-  }
+  /** No two are alike, whatever an instance's own id is made of. */
+  readonly #instance = (instances += 1)
 
   /** For exactly these arguments. */
   find(call: ToolCallInput, sent: string): string | undefined {
