@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { cloudflareTest } from '@cloudflare/vitest-plugin'
 import { defineConfig } from 'vitest/config'
 import { longOnly, longToo } from './test/support/long-files.ts'
@@ -9,6 +10,11 @@ const node = {
   testTimeout: 180_000,
   hookTimeout: 240_000,
   expect: { poll: { timeout: 120_000 } },
+  // What a module becomes is found by its text, so the parts of a run, and the next run, make it once.
+  experimental: {
+    fsModuleCache: true,
+    fsModuleCachePath: join(import.meta.dirname, 'node_modules/.cache/modules'),
+  },
 } as const
 
 /** The order of tests within a file must not matter. `npm test` prints the seed. */

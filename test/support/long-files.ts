@@ -12,6 +12,7 @@ export const longOnly = [
 /** In `npm test`, too, where they do less. */
 export const longToo = [
   'test/adapters/{e2b-{snapshot,start},modal-{sandboxes,snapshots}}.test.ts',
+  'test/local/sandboxes/fleet.test.ts',
   'test/{http/{model-budgets,registry-crashes},sandbox-agent/enclosure/programs}.test.ts',
   'test/chaos/chaos.test.ts',
   'test/blackbox/{calls,conformance,fencing,limits,link,models,outage,restart,sessions,tokens,turns,upstreams}.test.ts',

@@ -10,16 +10,18 @@ import {
 } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { findProcesses } from '../../../local/processes/processes.ts'
 import { createLocalSandboxes } from '../../../src/adapters/sandboxes/local.ts'
 import type { SandboxSpec } from '../../../src/core/ports.ts'
 import { noLimits } from '../../support/sandbox-spec.ts'
 import { doing, type HostWorld, startHostWorld } from '../host/host-world.ts'
 import { until } from '../support.ts'
+import { isLong } from '../../support/long.ts'
 import { asRoot, isRoot, onLinux } from '../../support/needs.ts'
 
-vi.setConfig({ testTimeout: 60_000 })
+/** The long run starts more of them at once. */
+const many = isLong ? 10 : 4
 const organisationId = `org_${'1'.repeat(20)}`
 
 async function start(overrides: Parameters<typeof startHostWorld>[0] = {}) {
@@ -263,17 +265,17 @@ describe('check', () => {
   })
 })
 
-test('[LOC20] ten sandboxes at once leave no process, port, folder or open file', async () => {
+test(`[LOC20] ${many} sandboxes at once leave no process, port, folder or open file`, async () => {
   const world = await start()
   const openFiles = () => readdirSync(`/proc/${world.hostPid()}/fd`).length
   const warm = await world.run()
   await world.provider.stop(warm.sessionId, 1)
   const before = process.platform === 'linux' ? openFiles() : 0
-  const specs = await Promise.all(Array.from({ length: 10 }, () => world.run()))
+  const specs = await Promise.all(Array.from({ length: many }, () => world.run()))
   const ports = specs.flatMap(({ sessionId }) => world.ports(sessionId, 1))
-  expect(new Set(ports).size).toBe(10)
+  expect(new Set(ports).size).toBe(many)
   for (const port of ports) expect(await answers(port)).toBe(true)
-  expect(await world.provider.list(organisationId)).toHaveLength(10)
+  expect(await world.provider.list(organisationId)).toHaveLength(many)
   await Promise.all(specs.map(({ sessionId }) => world.provider.stop(sessionId, 1)))
   expect(await world.leftovers()).toEqual([])
   for (const port of ports) expect(await answers(port)).toBe(false)

@@ -5,7 +5,6 @@ import { claimUids } from '../../../local/users/uids.ts'
 import { sessionIds, startBench } from '../snapshots/snapshot-kit.ts'
 import { until } from '../support.ts'
 
-vi.setConfig({ testTimeout: 60_000 })
 const night = 30 * 3600_000
 
 test('[LIFE27] the sandbox host adds the time in which the machine slept to the lifetime of what runs', async () => {
