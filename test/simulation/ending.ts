@@ -95,8 +95,13 @@ function openIn(world: World): string | null {
     const missing = missingEvents(world, session)
     if (missing !== null) return `${session.name} lacks events of its sandbox: ${missing}`
   }
+  for (const [name, { spec, info }] of world.sandboxes.books.running)
+    if (isErased(world, spec.sessionId) && info.state !== 'exited') return `running sandbox ${name}`
   return null
 }
+
+const isErased = (world: World, sessionId: string): boolean =>
+  world.sessions.get(sessionId)?.erased !== false
 
 /** What holds once everything has come to rest. */
 export async function checkEnd(world: World): Promise<void> {
@@ -216,14 +221,18 @@ function checkTenants(world: World, session: SessionHost): void {
   }
 }
 
-/** No machine runs that no session has. */
+/**
+ * No machine runs that no session has. An order of an instance that died may come true after the last stop of a session that
+ * is erased: nobody can stop that one, its agent is refused and ends it.
+ */
 function checkSandboxes(world: World): void {
   for (const [name, { spec }] of world.sandboxes.books.running) {
     const session = world.sessions.get(spec.sessionId)
-    const [row] =
-      session && !session.erased
-        ? session.database.sql.all<{ generation: number }>('select generation from session')
-        : []
+    const isGone = isErased(world, spec.sessionId)
+    if (isGone && world.sandboxes.late.has(name)) continue
+    const [row] = isGone
+      ? []
+      : (session?.database.sql.all<{ generation: number }>('select generation from session') ?? [])
     if (spec.generation !== row?.generation)
       throw new Violation('One live generation', `${name} runs`)
   }

@@ -27,6 +27,8 @@ export class SimulatedSandboxes {
   readonly all = new Map<string, Sandbox>()
   /** Also those that are gone: none is made twice. */
   readonly #made = new Set<string>()
+  /** Those whose stop came before their creation. */
+  readonly late = new Set<string>()
   isAway = false
   readonly #around: Around
   readonly #process = new Process('provider')
@@ -55,11 +57,16 @@ export class SimulatedSandboxes {
         const order = this.books[name] as (...args: unknown[]) => Promise<unknown>
         const answer = await order.apply(this.books, args)
         if (name === 'create') this.#boot(args[0] as SandboxSpec)
-        if (name === 'stop') this.#end(nameOf(args[0] as string, args[1] as number))
+        if (name === 'stop') this.#stopped(nameOf(args[0] as string, args[1] as number))
         return answer
       },
       unavailable,
     )
+  }
+
+  #stopped(name: string): void {
+    if (!this.#made.has(name)) this.late.add(name)
+    this.#end(name)
   }
 
   #boot(spec: SandboxSpec): void {
