@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import './unknown-field.ts'
 
 interface ErrorRow {
   status: 400 | 401 | 403 | 404 | 405 | 409 | 413 | 422 | 429 | 500 | 503

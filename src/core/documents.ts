@@ -246,8 +246,7 @@ function jsonErrors(text: string, lines: LineCounter): DocumentError[] {
 
 function reportIssue(issue: z.core.$ZodIssue, report: Report): void {
   if (issue.code !== 'unrecognized_keys') return report(issue.path, issue.message)
-  for (const key of issue.keys.slice(0, maxErrors))
-    report([...issue.path, key], 'There is no such field')
+  for (const key of issue.keys.slice(0, maxErrors)) report([...issue.path, key], issue.message)
 }
 
 /** At the field itself; if it is missing, at what should have it. */

@@ -16,8 +16,18 @@ const deep = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`
 for (const [name, body, path, message] of [
   ['no JSON', '{', '', 'not JSON'],
   ['a wrong type', { title: 1 }, 'title', 'string'],
-  ['an unknown field', { colour: 'red' }, 'colour', 'Unknown field'],
-  ['an unknown field below', { gate: { allow: [] } }, 'gate.allow', 'Unknown field'],
+  [
+    '[API13] an unknown field',
+    { colour: 'red' },
+    'colour',
+    'Unknown field; known are project, title, ',
+  ],
+  [
+    '[API13] an unknown field below',
+    { gate: { allow: [] } },
+    'gate.allow',
+    'Unknown field; known are ',
+  ],
   ['NUL in a text', { title: 'a\0' }, 'title', 'NUL'],
   ['a lone surrogate in a list', '{"gate":{"deny":["ok","\\udc00"]}}', 'gate.deny.1', 'surrogate'],
   ['a name with NUL', '{"a\\u0000":1}', 'a\u{fffd}', 'NUL'],

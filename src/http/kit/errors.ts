@@ -80,7 +80,7 @@ export function errorDetail(issue: Issue): ErrorDetail {
   // zod names the object; callers want the field that should not be there.
   const extra = issue.code === 'unrecognized_keys' ? issue.keys?.slice(0, 1) : undefined
   const path = [...issue.path, ...(extra ?? [])].map(String).join('.')
-  return { path: path.slice(0, 200), message: extra ? 'Unknown field' : issue.message }
+  return { path: path.slice(0, 200), message: issue.message }
 }
 
 function refusalOf(error: Error): AppError | null {

@@ -97,14 +97,21 @@ describe('documents', () => {
 
   // The wrong line, and where its error is expected.
   const wrong: [string, string, string, number, string, RegExp][] = [
-    ['an unknown field', 'description: For', 'descripton: For', 3, 'descripton', /no such field/],
+    [
+      'an unknown field',
+      'description: For',
+      'descripton: For',
+      3,
+      'descripton',
+      /^Unknown field; known are .*(description|decision|host)/,
+    ],
     [
       'an unknown field of a rule',
       '    reason: M',
       '    because: M',
       22,
       'rules.1.because',
-      /no such field/,
+      /^Unknown field; known are .*(description|decision|host)/,
     ],
     [
       'an unknown field of a match',
@@ -112,7 +119,7 @@ describe('documents', () => {
       'paths: migrations',
       20,
       'rules.1.match.paths',
-      /no such field/,
+      /^Unknown field; known are .*(description|decision|host)/,
     ],
     [
       'an unknown category',
@@ -134,7 +141,14 @@ describe('documents', () => {
     ['a missing decision', '    decision: ask\n', '', 17, 'rules.1.decision', /./],
     ['a missing name', 'name: team-rules', 'description: x', 2, '', /./],
     ['a wrong name', 'name: team-rules', 'name: Team Rules', 2, 'name', /lower-case/],
-    ['a version', 'description: For', 'version: 3 # For', 3, 'version', /no such field/],
+    [
+      'a version',
+      'description: For',
+      'version: 3 # For',
+      3,
+      'version',
+      /^Unknown field; known are .*(description|decision|host)/,
+    ],
     [
       'an unknown group',
       'group: leads\ngroups',
