@@ -10,6 +10,7 @@ import { _default as withDefault } from 'zod/mini'
 export const z = {
   array: mini.array,
   boolean: mini.boolean,
+  config: mini.config,
   discriminatedUnion: mini.discriminatedUnion,
   enum: mini.enum,
   literal: mini.literal,

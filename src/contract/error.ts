@@ -1,5 +1,7 @@
 import { z } from 'zod'
-import './unknown-field.ts'
+import { tellKnownFields } from './unknown-field.ts'
+
+tellKnownFields()
 
 interface ErrorRow {
   status: 400 | 401 | 403 | 404 | 405 | 409 | 413 | 422 | 429 | 500 | 503

@@ -4,14 +4,18 @@ import { z } from 'zod'
 const maxKnown = 40
 
 /** Of an object that has a field too many it is said which ones it may have: whoever mistyped a name finds it there. */
-z.config({
-  customError: ({ code, inst }) => {
-    if (code !== 'unrecognized_keys') return undefined
-    const shape = (inst?._zod.def as { shape?: object } | undefined)?.shape
-    const known = Object.keys(shape ?? {})
-    const more = known.length > maxKnown ? ', …' : ''
-    return known.length === 0
-      ? 'Unknown field; there are none'
-      : `Unknown field; known are ${known.slice(0, maxKnown).join(', ')}${more}`
-  },
-})
+export function tellKnownFields(): void {
+  z.config({
+    customError: ({ code, inst }) =>
+      code === 'unrecognized_keys'
+        ? unknownField(inst?.['_zod'].def as { shape?: object } | undefined)
+        : undefined,
+  })
+}
+
+function unknownField(def: { shape?: object } | undefined): string {
+  const known = Object.keys(def?.shape ?? {})
+  if (known.length === 0) return 'Unknown field; there are none'
+  const more = known.length > maxKnown ? ', …' : ''
+  return `Unknown field; known are ${known.slice(0, maxKnown).join(', ')}${more}`
+}
