@@ -290,6 +290,8 @@ export class Abilities implements RoomOf<AbilitiesApi> {
     const { ports } = this.#kernel
     const { hash } = this.#must(id)
     const files = await executionFiles(ports.sql, () => ports.db(), organisationId, hash)
+    // After the wait: the session may have been erased meanwhile, or been given another secret.
+    await guardEntry(this.#kernel, caller)
     return this.#kernel.hide({ files })
   }
 

@@ -64,6 +64,68 @@ describe('a parent whose time is over while its child is at work', () => {
   })
 })
 
+describe('the folder of an execution', () => {
+  const asking = copyOf(
+    '{ name: asking, description: d, steps: [{ id: q, type: approval, prompt: Well }] }',
+  )
+  const file = { path: 'a.sh', content: 'echo hunter2-hunter2' }
+  const shown = { files: [{ path: 'a.sh', content: 'echo [secret:TOKEN]' }] }
+
+  async function begun() {
+    const world = await new RunWorld().begin()
+    const { id } = await execute(world, asking)
+    await world.settle()
+    const giveSecret = async () => {
+      const sealed = await world.crypto.seal('hunter2-hunter2')
+      void world.actor.api.env.submit(testCaller, [{ key: 'TOKEN', sealed, kind: 'secret' }])
+      await world.settle()
+    }
+    return { world, id, giveSecret, files: () => world.actor.api.abilities.files(testCaller, id) }
+  }
+
+  test.each(['at work', 'over'])(
+    '[ABL47] [SEC9] is shown without secrets by an instance that has just woken (%s)',
+    async (how) => {
+      const { world, id, files, giveSecret } = await begun()
+      await giveSecret()
+      world.abilityFiles = async () => [file]
+      if (how === 'over') await world.actor.api.abilities.cancel(testCaller, id, { reason: '' })
+      await world.settle()
+      world.restart()
+      expect(await files()).toEqual(shown)
+    },
+  )
+
+  describe('while its files are read', () => {
+    async function reading() {
+      const story = await begun()
+      let found = () => {}
+      const reads = new Promise<void>((resolve) => (found = resolve))
+      story.world.abilityFiles = async () => {
+        await reads
+        return [file]
+      }
+      const asked = story.files()
+      await story.world.settle()
+      return { ...story, asked, found }
+    }
+
+    test('[ABL47] [SEC9] a secret may be given: it is not shown', async () => {
+      const { asked, found, giveSecret } = await reading()
+      await giveSecret()
+      found()
+      expect(await asked).toEqual(shown)
+    })
+
+    test('[ABL47] [SES6] the session may be deleted: it is not found', async () => {
+      const { world, asked, found } = await reading()
+      await world.actor.api.self.erase(testCaller)
+      found()
+      await expect(asked).rejects.toMatchObject({ code: 'not_found' })
+    })
+  })
+})
+
 test('[ABL36] a step goes on from the tables after a commit that failed, and from none that it only remembers', async () => {
   const world = await new RunWorld().begin()
   const two = copyOf(
