@@ -93,7 +93,7 @@ export class Moves {
     let [isShort, hasMoved] = [false, false]
     for (let moved = true; moved;) {
       moved = false
-      for (const execution of (this.#known.open ??= openExecutions(sql))) {
+      for (const execution of (this.#known.open ??= this.#readOpen(sql))) {
         const came = this.#look(sql, now, execution, looked, headroom)
         moved ||= came === 'moved'
         isShort ||= came === 'short'
@@ -105,6 +105,16 @@ export class Moves {
     this.#arm(sql, isShort ? now + budgetPollMs : null)
     if (this.#fits()) this.#last = { known: this.#known, state: state() }
     return hasMoved
+  }
+
+  /** One object per row: what was kept of an execution has the row that is in this list. */
+  #readOpen(sql: Sql): ExecutionRow[] {
+    const open = openExecutions(sql)
+    for (const execution of open) {
+      const moving = this.#known.moving.get(execution.id)
+      if (moving) moving.execution = execution
+    }
+    return open
   }
 
   /** Whether it must end is asked at the first look of a commit: nothing in it changes that. */

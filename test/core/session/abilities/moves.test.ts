@@ -64,6 +64,30 @@ describe('a parent whose time is over while its child is at work', () => {
   })
 })
 
+test('[ABL46] [LIFE27] a parent whose child is at work counts its time anew after a suspension, and looks again when it is over', async () => {
+  const inner = copyOf(
+    "{ name: inner, description: d, steps: [{ id: q, type: approval, prompt: 'Go on?', timeout: 24h }] }",
+  )
+  const outer = copyOf(
+    '{ name: outer, description: d, settings: { timeout: 10m }, steps: [{ id: w, workflow: inner, timeout: 1h }] }',
+  )
+  const world = await new RunWorld().begin()
+  await execute(world, outer, {}, [inner])
+  await world.pass(60_000)
+  world.now += 8 * 3_600_000
+  let alarms = 0
+  for (; world.armedAt !== null && world.armedAt <= world.now && alarms < 20; alarms += 1) {
+    world.armedAt = null
+    void world.actor.runDue()
+    await world.settle()
+  }
+  expect(alarms).toBeLessThan(5)
+  expect(world.deadlines()['ability']).toBe(world.now + 600_000)
+  expect(executions(world).map(({ state }) => state)).toEqual(['running', 'running'])
+  await world.pass(600_000)
+  expect(executions(world).map(({ state }) => state)).toEqual(['failed', 'cancelled'])
+})
+
 describe('the folder of an execution', () => {
   const asking = copyOf(
     '{ name: asking, description: d, steps: [{ id: q, type: approval, prompt: Well }] }',
