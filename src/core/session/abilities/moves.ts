@@ -203,8 +203,15 @@ export class Moves {
     const steps = executionSteps(sql, execution.id)
     const inputs = JSON.parse(execution.inputs) as Record<string, unknown>
     const filling = { inputs, steps: engineSteps(stepStands(steps)), ask: execution.words }
-    const secrets = this.#parts.secrets(execution.id)
-    return { sql, now, execution, copy: this.#copyOf(sql, execution), steps, filling, secrets }
+    const { secrets } = this.#parts
+    let open: Moving['secrets'] | undefined
+    return {
+      ...{ sql, now, execution, copy: this.#copyOf(sql, execution), steps, filling },
+      // When they are used: whoever says how a step goes on has not opened them.
+      get secrets() {
+        return (open ??= secrets(execution.id))
+      },
+    }
   }
 
   #copyOf(sql: Sql, { hash, ability }: ExecutionRow): AbilityCopy {

@@ -205,6 +205,53 @@ test('[ABL29] an execution that begins while another one waits for budget has it
   expect(decided(world)?.environment).toMatchObject({ ABILITY_SECRET_1: 'hunter2-hunter2' })
 })
 
+test('[ABL29] neither does it move before they are open, if others have opened what the session keeps out of records', async () => {
+  const world = await new RunWorld().begin()
+  const plain = copyOf('{ name: plain, description: d, steps: [{ id: a, run: make }] }')
+  const secretive = copyOf(
+    `{ name: secretive, description: d, inputs: { token: { secret: true } }, steps: [{ id: a, run: make, when: 'inputs.token == "hunter2-hunter2"' }] }`,
+  )
+  let answer = () => {}
+  const answered = new Promise<void>((resolve) => (answer = resolve))
+  const given = { wallMs: 1e9, toolCalls: 1e9, tokens: 1e9, moneyMicros: 1e9 }
+  world.organisation.shared = {
+    take: async () => {
+      await answered
+      return { granted: given, reason: '', warnings: [] }
+    },
+    giveBack: async () => undefined,
+  }
+  world.sql.run('update slice set granted = ?', JSON.stringify({ ...given, toolCalls: 0 }))
+  const first = await execute(world, plain)
+  await world.settle()
+  await world.actor.api.abilities.cancel(testCaller, first.id, { reason: '' })
+  await execute(world, secretive, { inputs: { token: 'hunter2-hunter2' } })
+  const prompted = world.prompt('hello')
+  await world.settle()
+  answer()
+  await prompted
+  await world.settle()
+  expect(decided(world)?.environment).toMatchObject({ ABILITY_SECRET_1: 'hunter2-hunter2' })
+})
+
+test('[ABL25] [ABL29] an instance that has not opened the secrets of an execution takes what a person says of its step', async () => {
+  const world = await new RunWorld().begin()
+  const asking = copyOf(
+    '{ name: asking, description: d, inputs: { token: { secret: true } }, settings: { on_failure: ask }, steps: [{ id: a, run: make }] }',
+  )
+  const { id } = await execute(world, asking, { inputs: { token: 'hunter2-hunter2' } })
+  await world.settle()
+  await world.result(running(world).id, { exitCode: 1 })
+  const say = () =>
+    world.actor.api.abilities.resume(testCaller, id, { stepId: 'a', answer: 'stop', reason: '' })
+  world.restart()
+  await say()
+  await world.settle()
+  expect(executions(world)).toMatchObject([{ state: 'failed' }])
+  world.restart()
+  await expect(say()).rejects.toMatchObject({ code: 'wrong_state' })
+})
+
 describe('a secret input of an ability that another one calls', () => {
   const inner = copyOf(
     "{ name: inner, description: d, inputs: { token: { secret: true, default: none } }, steps: [{ id: x, run: 'make {{inputs.token}}' }] }",
