@@ -195,7 +195,7 @@ export class Executor {
       case 'workspace read-file':
         return readFile(boundary, target(operation), plan.limits.outputBytes, this.#options.upload)
       case 'workspace revert-file':
-        return revertFile(site, operation)
+        return revertFile(site, operation, body.executable ?? false)
       case 'workspace list-folder':
         return readFolderNames(boundary, operation.targetPath ?? '.', plan.limits.outputBytes)
       case 'git-worktree write-file':

@@ -13,7 +13,12 @@ type Revert = NonNullable<Operation['revert']>
 
 const enforced: Outcome['enforced'] = ['real-path', 'output']
 
-export function revertFile(site: Site, { targetPath, content, revert }: Operation): Outcome {
+/** A file that comes back where nothing is may be executable; one that is there keeps its own mode. */
+export function revertFile(
+  site: Site,
+  { targetPath, content, revert }: Operation,
+  executable: boolean,
+): Outcome {
   if (targetPath === undefined || revert === undefined)
     throw new Error('Cannot revert: it needs a targetPath and what to expect there')
   const names = pathInRunSite(site.workspace, targetPath).split('/')
@@ -25,7 +30,7 @@ export function revertFile(site: Site, { targetPath, content, revert }: Operatio
     const folder = descend(top, names, make)
     if (folder === undefined) return withoutFolder(revert, isMissing(top, names))
     try {
-      return revertIn(folder, name, { site, revert, content: content ?? '' })
+      return revertIn(folder, name, { site, revert, executable, content: content ?? '' })
     } finally {
       folder.close()
     }
@@ -65,11 +70,13 @@ function withoutFolder({ restore }: Revert, isGone: boolean): Outcome {
 interface Wanted {
   site: Site
   revert: Revert
+  executable: boolean
   content: string
 }
 
-function revertIn(folder: Folder, name: string, { site, revert, content }: Wanted): Outcome {
-  const now = look(folder, name, revert.executable ? 0o755 : 0o644)
+function revertIn(folder: Folder, name: string, wanted: Wanted): Outcome {
+  const { site, revert, executable, content } = wanted
+  const now = look(folder, name, executable ? 0o755 : 0o644)
   if (typeof now === 'string') return conflict(now)
   const { sha256, mode } = now
   if (sha256 === revert.restore) return applied('It is as it was before already')

@@ -85,7 +85,13 @@ export const commandKinds = {
   },
   /** One attempt at an operation. Begun once, however often it is delivered: what was begun and not ended is `unknown`. */
   execute: {
-    body: z.object({ attemptId: AttemptId, operation: SentOperation, plan: IsolationPlan }),
+    body: z.object({
+      attemptId: AttemptId,
+      operation: SentOperation,
+      plan: IsolationPlan,
+      /** Of a revert. An earlier agent refuses an operation with a field that it does not know, and reads over this. */
+      executable: z.boolean().optional(),
+    }),
     result: ExecutionReport,
   },
   /** Ends the attempt if it runs, and if it was not begun, for good. Its own result says how it ended. */

@@ -4,6 +4,12 @@ import { ApprovalId, AttemptId, CallerKey, OperationId, RunId, Text } from './id
 import { Category, Decision, Risk } from './permission.ts'
 import { ReportedMs } from './reported.ts'
 
+const revert = {
+  expect: Sha256.nullable().describe('What must be there; null: nothing'),
+  restore: Sha256.nullable().describe('What was there before; null: nothing'),
+  executable: z.boolean().optional().describe('It was, and comes back so where nothing is'),
+}
+
 /** What a caller asks the control plane to do in the session's sandbox. */
 export const Operation = z.strictObject({
   category: Category,
@@ -30,14 +36,7 @@ export const Operation = z.strictObject({
   patch: Text(512 * 1024, 1)
     .optional()
     .describe('apply-patch: a unified diff'),
-  revert: z
-    .strictObject({
-      expect: Sha256.nullable().describe('What must be there; null: nothing'),
-      restore: Sha256.nullable().describe('What was there before; null: nothing'),
-      executable: z.boolean().optional().describe('It was, and comes back so where nothing is'),
-    })
-    .optional()
-    .describe('revert-file'),
+  revert: z.strictObject(revert).optional().describe('revert-file'),
   args: z.array(Text(4096)).max(200).optional().describe('git: its arguments'),
   command: Text(64 * 1024, 1)
     .optional()
@@ -72,6 +71,8 @@ export type Operation = z.infer<typeof Operation>
 /** As the sandbox is told it. A script of an ability may take a day, and has what steps before it have printed. */
 export const SentOperation = z.strictObject({
   ...Operation.shape,
+  /** An agent reads over what a later release says here. */
+  revert: z.object(revert).optional(),
   command: Text(2 ** 21, 1).optional(),
   environment: z.record(CallerKey, Text(2 ** 20)).optional(),
   timeoutMs: z.number().int().min(1).max(86_400_000),

@@ -53,6 +53,8 @@ export class TestSession {
   /** Where the session goes on only when this is done, by the names of the crash points. */
   readonly holds = new Map<CrashPointName, Promise<void>>()
   readonly modelLimits = { modelCallsPerMinute: 600, concurrentModelCalls: 16 }
+  /** Of stored abilities. */
+  abilityFiles: () => Promise<{ path: string; content: string }[]> = async () => []
   /** Tests may put something in between. */
   provider: SandboxProvider = this.sandboxes
   /** Tests that upload something say where. */
@@ -159,6 +161,7 @@ export class TestSession {
         all: async <T extends object>(statement: string, ...values: unknown[]) => {
           if (statement.includes('from run_events'))
             return this.ledger.heads(String(values[0])) as T[]
+          if (statement.includes('from ability_files')) return (await this.abilityFiles()) as T[]
           if (!statement.includes('base_snapshot_id'))
             throw new Error(`No libSQL here: ${statement}`)
           return (this.bases.has(String(values.at(-1))) ? [{}] : []) as T[]

@@ -138,7 +138,7 @@ describe('[CHG12] the reject of a file', () => {
   })
 
   test.each(['100755', '100644'] as const)(
-    'brings a deleted file back with its mode (%s)',
+    '[CHG13] brings a deleted file back with its mode (%s)',
     async (mode) => {
       const deleted: Step = {
         ...{ tool: 'apply_patch', path: 'run.sh', before: 'go\n', after: null },
@@ -152,10 +152,9 @@ describe('[CHG12] the reject of a file', () => {
       await approve(await reject(scene))
       const { body } = await scene.session.agent.command('execute')
       expect(body.operation).toMatchObject({ targetPath: 'run.sh', content: 'go\n' })
-      expect(body.operation.revert).toEqual({
-        ...{ expect: null, restore: sha256('go\n') },
-        ...(mode === '100755' && { executable: true }),
-      })
+      // As an agent of an earlier build takes it, which reads over what stands beside the operation.
+      expect(body.operation.revert).toEqual({ expect: null, restore: sha256('go\n') })
+      expect(body.executable).toBe(mode === '100755' ? true : undefined)
     },
   )
 

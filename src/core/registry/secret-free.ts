@@ -49,11 +49,13 @@ function characterOf(groups: readonly (string | undefined)[], base: number): str
 }
 
 /** Base64, also in lines. Where in a run of its letters it begins is not known: one of four places is right. */
-const decodedRuns = (text: string): string =>
-  (text.includes('\n') ? [text, text.replaceAll(/\s{0,8}\n\s*/g, '')] : [text])
-    .flatMap((one) => one.match(/[A-Za-z0-9+/_-]{24,}/g) ?? [])
-    .flatMap((run) => [0, 1, 2, 3].map((from) => decodedBase64(run, from)))
-    .join('\n')
+function decodedRuns(text: string): string {
+  const letters = new Letters()
+  for (const one of text.includes('\n') ? [text, text.replaceAll(/\s{0,8}\n\s*/g, '')] : [text])
+    for (const run of one.match(/[A-Za-z0-9+/_-]{24,}/g) ?? [])
+      for (const from of [0, 1, 2, 3]) addBase64(letters, run, from)
+  return letters.text()
+}
 
 const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
 /** By the code of the letter. */
@@ -61,29 +63,61 @@ const sixBits = new Uint8Array(128).fill(63)
 for (let at = 0; at < alphabet.length; at++) sixBits[alphabet.charCodeAt(at)] = at
 sixBits['-'.charCodeAt(0)] = 62
 
-function decodedBase64(run: string, from: number): string {
+function addBase64(letters: Letters, run: string, from: number): void {
   let bits = 0
   let held = 0
-  let decoded = ''
   for (let at = from; at < run.length; at++) {
     held = ((held << 6) | (sixBits[run.charCodeAt(at)] ?? 63)) & 0xfff
     bits += 6
     if (bits < 8) continue
     bits -= 8
-    decoded += character((held >> bits) & 0xff)
+    letters.add((held >> bits) & 0xff)
   }
-  return decoded
+  letters.add(lineEnd)
 }
 
-/** Bytes in hex, one behind the other or apart: 67 68, 0x67, 0x68. */
-const decodedBytes = (text: string): string =>
-  (text.match(/(?:(?:0x|\\x)?[0-9a-f]{2}[\s,:]{0,2}){16,}[0-9a-f]?/gi) ?? [])
-    .map((run) => run.replaceAll(/0x|[^0-9a-f]/gi, ''))
-    .flatMap((digits) => [digits, digits.slice(1)])
-    .map((digits) =>
-      (digits.match(/../g) ?? []).map((two) => character(Number.parseInt(two, 16))).join(''),
-    )
-    .join('\n')
+/** Bytes in hex, one behind the other or apart: 67 68, 0x67, 0x68. Where they begin is not known, either. */
+function decodedBytes(text: string): string {
+  const letters = new Letters()
+  for (const run of text.match(/(?:(?:0x|\\x)?[0-9a-f]{2}[\s,:]{0,2}){16,}[0-9a-f]?/gi) ?? []) {
+    const digits = run.replaceAll(/0x|[^0-9a-f]/gi, '')
+    for (const from of [0, 1]) addHex(letters, digits, from)
+  }
+  return letters.text()
+}
 
-/** Every second byte of wide letters is 0. */
-const character = (byte: number): string => (byte === 0 ? '' : String.fromCharCode(byte))
+function addHex(letters: Letters, digits: string, from: number): void {
+  for (let at = from; at + 1 < digits.length; at += 2)
+    letters.add((fourBits(digits.charCodeAt(at)) << 4) | fourBits(digits.charCodeAt(at + 1)))
+  letters.add(lineEnd)
+}
+
+/** Of a digit in hex: the codes of a to f end with 1 to 6. */
+const fourBits = (code: number): number => (code & 0xf) + (code > 0x39 ? 9 : 0)
+
+const lineEnd = 0x0a
+
+/** A text of letters of one byte each, made from many at once: one that grows by single letters costs many times as much. */
+class Letters {
+  readonly #bytes = new Uint8Array(8192)
+  readonly #pieces: string[] = []
+  #count = 0
+
+  /** Every second byte of wide letters is 0. */
+  add(byte: number): void {
+    if (byte === 0) return
+    if (this.#count === this.#bytes.length) this.#flush()
+    this.#bytes[this.#count++] = byte
+  }
+
+  text(): string {
+    this.#flush()
+    return this.#pieces.join('')
+  }
+
+  #flush(): void {
+    const bytes = this.#bytes.subarray(0, this.#count)
+    this.#pieces.push(Reflect.apply(String.fromCharCode, null, bytes))
+    this.#count = 0
+  }
+}

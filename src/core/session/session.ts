@@ -147,6 +147,13 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
   const offers = new Offers(kernel, commands)
   const operations = new Operations(kernel, commands, policy, budget)
   const abilities = new Abilities(kernel, { operations, policy, budget, stopRun })
+  const calls = new Calls(
+    kernel,
+    commands,
+    tools,
+    { complete: completeAutomationRun, decide: decideAutomationRun },
+    abilitiesForModel(kernel, abilities, offers),
+  )
   return {
     log: new Log(kernel),
     commands,
@@ -155,6 +162,7 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
       giveBackBudget: budget.giveBack,
       stopSandboxes: sandbox.stopAll,
       drainOutbox: outbox.drain,
+      forgetAnswers: calls.forget,
       forgetUploads: uploads.forget,
     }),
     sandbox,
@@ -172,13 +180,7 @@ function createRooms(kernel: SessionKernel, tools: readonly GatewayTool[]) {
     gate,
     phases: new Phases(kernel, policy),
     budget,
-    calls: new Calls(
-      kernel,
-      commands,
-      tools,
-      { complete: completeAutomationRun, decide: decideAutomationRun },
-      abilitiesForModel(kernel, abilities, offers),
-    ),
+    calls,
     warm: new Warm(kernel, { plan: planSession, adopted: policy.changed, view }),
     artifacts: new Artifacts(kernel),
     skills: new Skills(kernel),

@@ -16,7 +16,8 @@ import { join } from 'node:path'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { revertFile } from '../../../sandbox-agent/execute/revert-file.ts'
 import type { Site } from '../../../sandbox-agent/execute/run/site.ts'
-import { Operation } from '../../../src/contract/operation.ts'
+import { Operation, SentOperation } from '../../../src/contract/operation.ts'
+import { makeExecutor, makePlace, newAttempt, operationOf, planOf } from './execute-kit.ts'
 
 const hash = (text: string) => createHash('sha256').update(text).digest('hex')
 let root = ''
@@ -38,10 +39,10 @@ const revert = (path: string, after: string | null, before: string | null, execu
       revert: {
         expect: after === null ? null : hash(after),
         restore: before === null ? null : hash(before),
-        ...(executable && { executable }),
       },
       ...(before !== null && { content: before }),
     }),
+    executable,
   )
 
 describe('takes back', () => {
@@ -130,7 +131,43 @@ describe('leaves alone', () => {
       ...{ category: 'edit', operation: 'revert-file', targetPath: 'a.txt', content: 'other' },
       revert: { expect: hash('after\n'), restore: hash('before\n') },
     })
-    expect(() => revertFile(site, other)).toThrow('not the one of the plan')
+    expect(() => revertFile(site, other, false)).toThrow('not the one of the plan')
     expect(readFileSync(at('a.txt'), 'utf8')).toBe('after\n')
   })
 })
+
+test('[CHG13] an agent reads over what a later release says of a revert, and callers say nothing unknown', () => {
+  const known = { expect: null, restore: hash('x') }
+  const sent = {
+    ...{
+      category: 'edit',
+      operation: 'revert-file',
+      targetPath: 'a.txt',
+      content: 'x',
+      timeoutMs: 100,
+    },
+    revert: { ...known, later: true },
+  }
+  expect(SentOperation.parse(sent).revert).toEqual(known)
+  expect(Operation.safeParse(sent).success).toBe(false)
+})
+
+test.each([true, undefined])(
+  '[CHG13] the executor takes the mode from beside the operation (%s)',
+  async (executable) => {
+    const { site: place, root: folder } = makePlace(undefined)
+    const { executor } = makeExecutor(place, join(folder, 'attempts'))
+    const report = await executor.execute({
+      attemptId: newAttempt(),
+      plan: planOf('workspace'),
+      operation: operationOf('revert-file', {
+        ...{ targetPath: 'run.sh', content: 'run\n' },
+        revert: { expect: null, restore: hash('run\n') },
+      }),
+      ...(executable && { executable }),
+    })
+    expect(report).toMatchObject({ status: 'succeeded', output: 'Restored' })
+    const { mode } = statSync(join(place.workspace, 'run.sh'))
+    expect(mode & 0o777).toBe(executable ? 0o755 : 0o644)
+  },
+)

@@ -287,9 +287,10 @@ export class Abilities implements RoomOf<AbilitiesApi> {
 
   async files(caller: Caller, id: string): Promise<PinnedFolder> {
     const { organisationId } = guardSession(this.#kernel, caller)
-    const { ports } = this.#kernel
     const { hash } = this.#must(id)
-    const files = await executionFiles(ports.sql, () => ports.db(), organisationId, hash)
+    const files = await executionFiles(this.#kernel.ports, organisationId, hash)
+    // After the wait: the session may have been erased meanwhile, or been given another secret.
+    await guardEntry(this.#kernel, caller)
     return this.#kernel.hide({ files })
   }
 
@@ -357,7 +358,8 @@ export class Abilities implements RoomOf<AbilitiesApi> {
         await this.#secrets.open(this.#kernel.secretsState)
         await this.#budget.spend((sql, now, headroom) => {
           // Another one may have begun while a slice was waited for: its secrets are opened first.
-          if (this.#kernel.areSecretsOpen) this.#hasMoved = this.#moves.advance(sql, now, headroom)
+          if (this.#secrets.areOpen(this.#kernel))
+            this.#hasMoved = this.#moves.advance(sql, now, headroom)
           else this.#isStale = true
         })
         this.#hasMoved = false

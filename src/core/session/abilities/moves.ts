@@ -93,7 +93,7 @@ export class Moves {
     let [isShort, hasMoved] = [false, false]
     for (let moved = true; moved;) {
       moved = false
-      for (const execution of (this.#known.open ??= openExecutions(sql))) {
+      for (const execution of (this.#known.open ??= this.#readOpen(sql))) {
         const came = this.#look(sql, now, execution, looked, headroom)
         moved ||= came === 'moved'
         isShort ||= came === 'short'
@@ -105,6 +105,16 @@ export class Moves {
     this.#arm(sql, isShort ? now + budgetPollMs : null)
     if (this.#fits()) this.#last = { known: this.#known, state: state() }
     return hasMoved
+  }
+
+  /** One object per row: what was kept of an execution has the row that is in this list. */
+  #readOpen(sql: Sql): ExecutionRow[] {
+    const open = openExecutions(sql)
+    for (const execution of open) {
+      const moving = this.#known.moving.get(execution.id)
+      if (moving) moving.execution = execution
+    }
+    return open
   }
 
   /** Whether it must end is asked at the first look of a commit: nothing in it changes that. */
@@ -193,8 +203,15 @@ export class Moves {
     const steps = executionSteps(sql, execution.id)
     const inputs = JSON.parse(execution.inputs) as Record<string, unknown>
     const filling = { inputs, steps: engineSteps(stepStands(steps)), ask: execution.words }
-    const secrets = this.#parts.secrets(execution.id)
-    return { sql, now, execution, copy: this.#copyOf(sql, execution), steps, filling, secrets }
+    const { secrets } = this.#parts
+    let open: Moving['secrets'] | undefined
+    return {
+      ...{ sql, now, execution, copy: this.#copyOf(sql, execution), steps, filling },
+      // When they are used: whoever says how a step goes on has not opened them.
+      get secrets() {
+        return (open ??= secrets(execution.id))
+      },
+    }
   }
 
   #copyOf(sql: Sql, { hash, ability }: ExecutionRow): AbilityCopy {

@@ -1,4 +1,5 @@
 import type { Crypto, Sql } from '../../ports.ts'
+import type { SessionKernel } from '../record/kernel.ts'
 import { secretAsText, secretRedactor } from '../record/secrets.ts'
 
 /**
@@ -29,15 +30,27 @@ export class SecretInputs {
     this.#openedState = state
   }
 
+  /** Also in the kernel, which hides them. That it has opened them, for others, says nothing of these. */
+  areOpen(kernel: Pick<SessionKernel, 'areSecretsOpen' | 'secretsState'>): boolean {
+    return kernel.areSecretsOpen && kernel.secretsState === this.#openedState
+  }
+
   /** No execution is at work any more. */
   close(): void {
     this.#open.clear()
     this.#openedState = undefined
   }
 
+  /** Throws if they are not open: nothing is decided or begun without a value that somebody has given. */
   of(executionId: string): Readonly<Record<string, unknown>> {
     const rows = secretRows(this.#sql, executionId)
-    return Object.fromEntries(rows.map(({ name, sealed }) => [name, this.#open.get(sealed)]))
+    return Object.fromEntries(rows.map(({ name, sealed }) => [name, this.#value(name, sealed)]))
+  }
+
+  #value(name: string, sealed: string): unknown {
+    if (!this.#open.has(sealed))
+      throw new Error(`Cannot use secret input "${name}": it is not open`)
+    return this.#open.get(sealed)
   }
 
   async seal(values: Readonly<Record<string, unknown>>): Promise<Record<string, string>> {

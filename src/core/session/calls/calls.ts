@@ -106,6 +106,9 @@ export class Calls implements RoomOf<CallsApi> {
     this.#gathering = new Gathering(kernel.ports.host.gather)
   }
 
+  /** What it knows beside the database, when that is erased. */
+  readonly forget = (): void => this.#answers.forget()
+
   async list(caller: Caller, page: Page): Promise<Listed<ToolCall>> {
     guardSession(this.#kernel, caller)
     return listCalls(this.#kernel.ports.sql, page)

@@ -19,6 +19,7 @@ const maxLength = 2000
 export class KeptAnswers {
   /** No two are alike, whatever an instance's own id is made of. */
   readonly #instance = (instances += 1)
+  #forgotten = false
 
   /** For exactly these arguments. */
   find(call: ToolCallInput, sent: string): string | undefined {
@@ -27,9 +28,15 @@ export class KeptAnswers {
   }
 
   keep(call: ToolCallInput, sent: string, body: string): void {
-    if (sent.length + body.length > maxLength) return
+    if (this.#forgotten || sent.length + body.length > maxLength) return
     kept.set(this.#keyOf(call), { sent, body })
     if (kept.size > maxKept) for (const oldest of kept.keys()) return void kept.delete(oldest)
+  }
+
+  /** The session is erased: nothing of it is known here any more, nor will be. */
+  forget(): void {
+    this.#forgotten = true
+    for (const key of kept.keys()) if (key.startsWith(`${this.#instance}\n`)) kept.delete(key)
   }
 
   #keyOf({ tool, toolCallId }: ToolCallInput): string {

@@ -74,6 +74,6 @@ export class Agent implements RoomOf<AgentApi> {
     const { ports } = this.#kernel
     if (!hasExecutionCopy(ports.sql, hash))
       throw new AppError('not_found', 'This session runs no such ability')
-    return { files: await executionFiles(ports.sql, () => ports.db(), organisationId, hash) }
+    return { files: await executionFiles(ports, organisationId, hash) }
   }
 }

@@ -101,10 +101,17 @@ export function dispatchAttempt(
     id,
     generation,
     kind: 'execute',
-    body: { attemptId: id as AttemptId, ...work },
+    body: { attemptId: id as AttemptId, ...withModeApart(work.operation), plan: work.plan },
   })
   setDeadline(sql, `attempt:${id}`, now + attemptPatienceMs(work.operation))
   projectAttempt(sql, now, id)
+}
+
+/** As an agent of any build takes it. */
+function withModeApart(operation: Operation): { operation: Operation; executable?: boolean } {
+  if (operation.revert?.executable === undefined) return { operation }
+  const { executable, ...revert } = operation.revert
+  return { operation: { ...operation, revert }, executable }
 }
 
 /** Null if it is not reserved any more: it was abandoned, or the result has come before. */

@@ -26,12 +26,14 @@ export interface Erasing {
   stopSandboxes: () => Promise<void>
   /** Everything is in libSQL, or this throws. */
   drainOutbox: () => Promise<void>
+  /** Answers to calls are kept outside of the database, too. */
+  forgetAnswers: () => void
 }
 
 /** First the machine and the shared rows, then the record itself: a crash between them starts here again. */
 export async function finishErase(
   kernel: SessionKernel,
-  { stopSandboxes, drainOutbox }: Erasing,
+  { stopSandboxes, drainOutbox, forgetAnswers }: Erasing,
 ): Promise<void> {
   const { ports } = kernel
   const session = kernel.session()
@@ -50,5 +52,6 @@ export async function finishErase(
     await kernel.crash('erase.drained')
   } while (lastOutboxKind(ports.sql) !== 'session.erased')
   kernel.forget()
+  forgetAnswers()
   await ports.host.erase()
 }

@@ -64,6 +64,92 @@ describe('a parent whose time is over while its child is at work', () => {
   })
 })
 
+test('[ABL46] [LIFE27] a parent whose child is at work counts its time anew after a suspension, and looks again when it is over', async () => {
+  const inner = copyOf(
+    "{ name: inner, description: d, steps: [{ id: q, type: approval, prompt: 'Go on?', timeout: 24h }] }",
+  )
+  const outer = copyOf(
+    '{ name: outer, description: d, settings: { timeout: 10m }, steps: [{ id: w, workflow: inner, timeout: 1h }] }',
+  )
+  const world = await new RunWorld().begin()
+  await execute(world, outer, {}, [inner])
+  await world.pass(60_000)
+  world.now += 8 * 3_600_000
+  let alarms = 0
+  for (; world.armedAt !== null && world.armedAt <= world.now && alarms < 20; alarms += 1) {
+    world.armedAt = null
+    void world.actor.runDue()
+    await world.settle()
+  }
+  expect(alarms).toBeLessThan(5)
+  expect(world.deadlines()['ability']).toBe(world.now + 600_000)
+  expect(executions(world).map(({ state }) => state)).toEqual(['running', 'running'])
+  await world.pass(600_000)
+  expect(executions(world).map(({ state }) => state)).toEqual(['failed', 'cancelled'])
+})
+
+describe('the folder of an execution', () => {
+  const asking = copyOf(
+    '{ name: asking, description: d, steps: [{ id: q, type: approval, prompt: Well }] }',
+  )
+  const file = { path: 'a.sh', content: 'echo hunter2-hunter2' }
+  const shown = { files: [{ path: 'a.sh', content: 'echo [secret:TOKEN]' }] }
+
+  async function begun() {
+    const world = await new RunWorld().begin()
+    const { id } = await execute(world, asking)
+    await world.settle()
+    const giveSecret = async () => {
+      const sealed = await world.crypto.seal('hunter2-hunter2')
+      void world.actor.api.env.submit(testCaller, [{ key: 'TOKEN', sealed, kind: 'secret' }])
+      await world.settle()
+    }
+    return { world, id, giveSecret, files: () => world.actor.api.abilities.files(testCaller, id) }
+  }
+
+  test.each(['at work', 'over'])(
+    '[ABL47] [SEC9] is shown without secrets by an instance that has just woken (%s)',
+    async (how) => {
+      const { world, id, files, giveSecret } = await begun()
+      await giveSecret()
+      world.abilityFiles = async () => [file]
+      if (how === 'over') await world.actor.api.abilities.cancel(testCaller, id, { reason: '' })
+      await world.settle()
+      world.restart()
+      expect(await files()).toEqual(shown)
+    },
+  )
+
+  describe('while its files are read', () => {
+    async function reading() {
+      const story = await begun()
+      let found = () => {}
+      const reads = new Promise<void>((resolve) => (found = resolve))
+      story.world.abilityFiles = async () => {
+        await reads
+        return [file]
+      }
+      const asked = story.files()
+      await story.world.settle()
+      return { ...story, asked, found }
+    }
+
+    test('[ABL47] [SEC9] a secret may be given: it is not shown', async () => {
+      const { asked, found, giveSecret } = await reading()
+      await giveSecret()
+      found()
+      expect(await asked).toEqual(shown)
+    })
+
+    test('[ABL47] [SES6] the session may be deleted: it is not found', async () => {
+      const { world, asked, found } = await reading()
+      await world.actor.api.self.erase(testCaller)
+      found()
+      await expect(asked).rejects.toMatchObject({ code: 'not_found' })
+    })
+  })
+})
+
 test('[ABL36] a step goes on from the tables after a commit that failed, and from none that it only remembers', async () => {
   const world = await new RunWorld().begin()
   const two = copyOf(
@@ -117,6 +203,53 @@ test('[ABL29] an execution that begins while another one waits for budget has it
     await world.settle()
   }
   expect(decided(world)?.environment).toMatchObject({ ABILITY_SECRET_1: 'hunter2-hunter2' })
+})
+
+test('[ABL29] neither does it move before they are open, if others have opened what the session keeps out of records', async () => {
+  const world = await new RunWorld().begin()
+  const plain = copyOf('{ name: plain, description: d, steps: [{ id: a, run: make }] }')
+  const secretive = copyOf(
+    `{ name: secretive, description: d, inputs: { token: { secret: true } }, steps: [{ id: a, run: make, when: 'inputs.token == "hunter2-hunter2"' }] }`,
+  )
+  let answer = () => {}
+  const answered = new Promise<void>((resolve) => (answer = resolve))
+  const given = { wallMs: 1e9, toolCalls: 1e9, tokens: 1e9, moneyMicros: 1e9 }
+  world.organisation.shared = {
+    take: async () => {
+      await answered
+      return { granted: given, reason: '', warnings: [] }
+    },
+    giveBack: async () => undefined,
+  }
+  world.sql.run('update slice set granted = ?', JSON.stringify({ ...given, toolCalls: 0 }))
+  const first = await execute(world, plain)
+  await world.settle()
+  await world.actor.api.abilities.cancel(testCaller, first.id, { reason: '' })
+  await execute(world, secretive, { inputs: { token: 'hunter2-hunter2' } })
+  const prompted = world.prompt('hello')
+  await world.settle()
+  answer()
+  await prompted
+  await world.settle()
+  expect(decided(world)?.environment).toMatchObject({ ABILITY_SECRET_1: 'hunter2-hunter2' })
+})
+
+test('[ABL25] [ABL29] an instance that has not opened the secrets of an execution takes what a person says of its step', async () => {
+  const world = await new RunWorld().begin()
+  const asking = copyOf(
+    '{ name: asking, description: d, inputs: { token: { secret: true } }, settings: { on_failure: ask }, steps: [{ id: a, run: make }] }',
+  )
+  const { id } = await execute(world, asking, { inputs: { token: 'hunter2-hunter2' } })
+  await world.settle()
+  await world.result(running(world).id, { exitCode: 1 })
+  const say = () =>
+    world.actor.api.abilities.resume(testCaller, id, { stepId: 'a', answer: 'stop', reason: '' })
+  world.restart()
+  await say()
+  await world.settle()
+  expect(executions(world)).toMatchObject([{ state: 'failed' }])
+  world.restart()
+  await expect(say()).rejects.toMatchObject({ code: 'wrong_state' })
 })
 
 describe('a secret input of an ability that another one calls', () => {

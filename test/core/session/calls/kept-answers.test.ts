@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest'
+import { RunWorld } from '../../../support/run-world.ts'
+import { testCaller } from '../../../support/session.ts'
 import { KeptAnswers } from '../../../../src/core/session/calls/kept-answers.ts'
 
 const call = (toolCallId: string) => ({ tool: 'noop', toolCallId, args: {} })
@@ -22,4 +24,30 @@ test('[CALL4] long answers are not kept, and of many the oldest go', () => {
   for (let n = 0; n < 2000; n++) answers.keep(call(`many-${n}`), '{}', '')
   expect(answers.find(call('long'), '{}')).toBeUndefined()
   expect(answers.find(call('many-0'), '{}')).toBe('')
+})
+
+test('[SES6] what is forgotten is gone, also what comes after it, and nothing of others', () => {
+  const [erased, other] = [new KeptAnswers(), new KeptAnswers()]
+  for (const answers of [erased, other]) answers.keep(call('a'), '{}', 'answer')
+  erased.forget()
+  erased.keep(call('b'), '{}', 'late')
+  expect(erased.find(call('a'), '{}')).toBeUndefined()
+  expect(erased.find(call('b'), '{}')).toBeUndefined()
+  expect(other.find(call('a'), '{}')).toBe('answer')
+})
+
+test('[SES6] an erased session keeps no answer in memory', async () => {
+  const world = await new RunWorld().begin()
+  const others = new KeptAnswers()
+  const keep = (id: string) => others.keep(call(id), '{}', '')
+  for (let n = 0; n < 1999; n++) keep(`of others ${n}`)
+  // The last for which there is room.
+  await world.call('noop', 'a')
+  await world.actor.api.self.erase(testCaller)
+  await world.pass(60_000)
+  expect(world.erased).toBe(true)
+  keep('one more')
+  expect(others.find(call('of others 0'), '{}')).toBe('')
+  keep('too many')
+  expect(others.find(call('of others 0'), '{}')).toBeUndefined()
 })
