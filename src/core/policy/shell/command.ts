@@ -14,7 +14,7 @@ import { locate } from './words/locate.ts'
 import type { Redirects } from './redirects.ts'
 import type { Segment } from './words/segment.ts'
 import { isRunner } from './programs/shells.ts'
-import { gitFileFindings, locateSimpleArgs, simpleProgramPath, readSimple } from './programs/simple.ts'
+import { simpleGitFindings, locateSimpleArgs, simpleProgramPath, readSimple } from './programs/simple.ts'
 import type { Situation } from './programs/situation.ts'
 import { unwrapWrapper } from './programs/wrappers.ts'
 
@@ -120,7 +120,7 @@ function readWrapper(
   const segment = wrapperSegment(program, words, at, own, [
     ...unwrapped.findings,
     ...located.findings,
-    ...gitFileFindings(program, before, located.paths, at),
+    ...simpleGitFindings(program, before, located.paths, at),
   ])
   const around = { ...extras, hosts: [...extras.hosts, ...hosts] }
   const whole = withExtras({ ...segment, paths: [...segment.paths, ...paths] }, around)

@@ -80,6 +80,8 @@ export const hostilePlaces: Record<string, string[]> = {
     'sort -no.git/config x',
     'git commit -aF.env',
     'file -bf.env',
+    'git log -L:f:.env',
+    'git log -L :f:src/.env',
   ],
   'a pattern or a program that is read': [
     'jq -nf .env',
@@ -171,6 +173,7 @@ export const clearPlaces = [
   "yq '.a' x.yml",
   "cat x.yml | yq '.a.b'",
   'man git-log',
+  'git log -L:f:src/a.ts',
   'sort -t / -k 2 x',
   "git commit -S -am 'fix /etc/x'",
   "git log --format='%h /etc' -n 3",

@@ -64,7 +64,7 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
       findings: [
         ...riskFindings(program, args, at.fed),
         ...swept.findings,
-        ...gitFileFindings(
+        ...simpleGitFindings(
           program,
           [...found.args, ...checked.glued],
           [...located.paths, ...glued.paths],
@@ -103,7 +103,7 @@ const writingOption = /^(?:-[a-zA-Z]*[io]|-r|--in-place|--output|--revert)/
 const namesNone = /^--?(?:exclude|ignore|skip|prune|no-)|^-[xI]$/
 
 /** What git keeps there decides what its commands do; a lock that was left behind does not. */
-export function gitFileFindings(
+export function simpleGitFindings(
   program: string,
   args: readonly Arg[],
   paths: readonly SegmentPath[],
@@ -141,7 +141,12 @@ function readGit(name: Arg, args: readonly Arg[], at: Situation): Simple {
   const before = args.slice(0, args.length - use.words.length)
   const there = { ...at, around: { ...at.around, folders: use.folders(at.around.folders) } }
   const inTrees = rest
-    .flatMap(({ value }) => /^[^/:]*:([^/:].*)$/s.exec(value)?.[1] ?? [])
+    .flatMap(({ value }) => [
+      /^[^/:]*:([^/:].*)$/s.exec(value)?.[1] ?? [],
+      // `-L:name:file`
+      /^[^/]*:([^/:]+(?:\/[^:]*)?)$/s.exec(value)?.[1] ?? [],
+    ])
+    .flat()
     .map(literalArg)
   const parts = [
     locateSimpleArgs('git', before, at),
@@ -163,7 +168,7 @@ function readGit(name: Arg, args: readonly Arg[], at: Situation): Simple {
         ...use.findings,
         ...riskFindings('git', args, at.fed),
         ...fedFindings('git', at),
-        ...gitFileFindings('git', use.words, parts[1]?.paths ?? [], there),
+        ...simpleGitFindings('git', use.words, parts[1]?.paths ?? [], there),
         ...parts.flatMap(({ findings }) => findings),
       ],
       paths: [...simpleProgramPath(name, at), ...parts.flatMap(({ paths }) => paths)],
