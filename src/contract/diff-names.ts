@@ -105,7 +105,7 @@ function unescaped(text: string): string | null {
 
 /** Of an escape that git does not know there is no byte, and what is left cannot be decoded. */
 const percent = (byte: number | undefined): string =>
-  byte === undefined ? '%' : `%${byte.toString(16).padStart(2, '0')}`
+  byte === undefined ? '%-' : `%${byte.toString(16).padStart(2, '0')}`
 
 function stripped(name: string | null): string | null {
   return name !== null && /^[ab]\/./s.test(name) ? known(name.slice(2)) : null
