@@ -19,7 +19,7 @@ export function diffNames(text: string): (string | null)[] {
     left = hunk ?? left
     // Anywhere else git takes what looks like a hunk for the text of a letter.
     mayFollow = hunk !== null || line.startsWith('+++ ') || (mayFollow && line.startsWith('\\'))
-    if (hunk === null) for (const name of headingNames(line)) names.add(name)
+    for (const name of headingNames(line)) names.add(name)
   }
   return [...names]
 }

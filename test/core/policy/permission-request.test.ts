@@ -264,7 +264,10 @@ describe('operations of the API', () => {
     ['one name in quotes', 'diff --git a/y "b/infra/\\t"\nrename from y\nrename to "infra/\\t"\n'],
     ['blanks', 'diff --git a/infra/x b/x b/infra/x b/x\nold mode 100644\n'],
     ['returns', hunk('a/infra/x\r', 'b/infra/x\r')],
-    ['a long hunk before', `--- a/s\n+++ b/s\n@@ -1,2 +1 @@ f\n--- a/x\n c\n${hunk('a/infra/x', 'b/infra/x')}`],
+    [
+      'a long hunk before',
+      `--- a/s\n+++ b/s\n@@ -1,2 +1 @@ f\n--- a/x\n c\n${hunk('a/infra/x', 'b/infra/x')}`,
+    ],
     ['a hunk that belongs to nothing', `x\n@@ -1,9 +1,9 @@\n${hunk('a/infra/x', 'b/infra/x')}`],
     ['two slashes', hunk('a/infra//x', 'b/infra//x')],
   ])('[POL17] a diff shows the files of %s to a rule', (_, text) => {

@@ -14,7 +14,12 @@ import { locate } from './words/locate.ts'
 import type { Redirects } from './redirects.ts'
 import type { Segment } from './words/segment.ts'
 import { isRunner } from './programs/shells.ts'
-import { simpleGitFindings, locateSimpleArgs, simpleProgramPath, readSimple } from './programs/simple.ts'
+import {
+  simpleGitFindings,
+  locateSimpleArgs,
+  simpleProgramPath,
+  readSimple,
+} from './programs/simple.ts'
 import type { Situation } from './programs/situation.ts'
 import { unwrapWrapper } from './programs/wrappers.ts'
 

@@ -119,7 +119,8 @@ describe('edits', () => {
     const { perform, git } = makeRepository()
     const before = git('for-each-ref')
     // To git only the date at the end is no part of the name.
-    const patch = '--- a/later.txt\tx\t2020-01-01\n+++ b/later.txt\tx\t2020-01-01\n@@ -0,0 +1 @@\n+x\n'
+    const patch =
+      '--- a/later.txt\tx\t2020-01-01\n+++ b/later.txt\tx\t2020-01-01\n@@ -0,0 +1 @@\n+x\n'
     expect((await perform('apply-patch', { patch })).error).toBe(
       'Cannot apply the patch: it changes "later.txt\tx", which it does not name',
     )
@@ -146,7 +147,9 @@ describe('edits', () => {
     git('reset', '-q', '--hard', base)
     const attemptId = newAttempt()
     expect(await perform('apply-patch', { patch }, attemptId)).toMatchObject({ error: null })
-    expect(git('show', '--name-only', '--no-renames', '--format=', `gantry/${attemptId}`).split('\n')).toHaveLength(8)
+    expect(
+      git('show', '--name-only', '--no-renames', '--format=', `gantry/${attemptId}`).split('\n'),
+    ).toHaveLength(8)
   })
 
   it('[EXEC7] nothing is written through a symlink, whether committed or put there since', async () => {
