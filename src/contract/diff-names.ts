@@ -10,12 +10,12 @@ export function diffNames(text: string): (string | null)[] {
   let mayFollow = false
   for (const line of text.split('\n')) {
     if (left.old > 0 || left.new > 0) {
-      const sign = signs[line[0] ?? ' ']
+      const sign: Hunk | undefined = signs[line[0] ?? ' ']
       if (sign === undefined) names.add(null)
       left = sign ? { old: left.old - sign.old, new: left.new - sign.new } : { old: 0, new: 0 }
       continue
     }
-    const hunk = mayFollow ? hunkOf(line) : null
+    const hunk: Hunk | null = mayFollow ? hunkOf(line) : null
     left = hunk ?? left
     // Anywhere else git takes what looks like a hunk for the text of a letter.
     mayFollow = hunk !== null || line.startsWith('+++ ') || (mayFollow && line.startsWith('\\'))
