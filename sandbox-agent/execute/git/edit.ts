@@ -1,3 +1,4 @@
+import { diffNames } from '../../../src/contract/diff-names.ts'
 import type { Operation } from '../../../src/contract/operation.ts'
 import { committedPaths, commitIndex, publishCommit, readCommitIndex } from './commit.ts'
 import { git, tryGit, whyFailed } from './git.ts'
@@ -78,18 +79,23 @@ async function entryMode(repository: Repository, path: string): Promise<string |
   return entry?.slice(0, 6)
 }
 
-/** A patch that names its target was decided on for that target. */
+/** A patch was decided on for the files that its text names, and for its target if it has one. */
 async function checkTarget(
   repository: Repository,
-  operation: Operation,
+  { operation, patch = '', targetPath }: Operation,
   commit: string,
 ): Promise<void> {
-  if (operation.operation !== 'apply-patch' || operation.targetPath === undefined) return
+  if (operation !== 'apply-patch') return
   const { context, head, emptyTree } = repository
   const { workspace } = context.site
-  if (operation.targetPath === '.' || operation.targetPath === workspace) return
-  const target = pathInRunSite(workspace, operation.targetPath)
   const paths = await committedPaths(repository, head ?? emptyTree, commit)
+  const names = new Set(diffNames(patch))
+  // Where a name could not be told, somebody has decided on the patch as a whole.
+  const unnamed = names.has(null) ? undefined : paths.find((path) => !names.has(path))
+  if (unnamed !== undefined)
+    throw new Error(`Cannot apply the patch: it changes "${unnamed}", which it does not name`)
+  if (targetPath === undefined || targetPath === '.' || targetPath === workspace) return
+  const target = pathInRunSite(workspace, targetPath)
   const other = paths.find((path) => path !== target && !path.startsWith(`${target}/`))
   if (other !== undefined)
     throw new Error(`Cannot apply the patch: it changes "${other}", not only "${target}"`)

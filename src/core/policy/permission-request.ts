@@ -1,4 +1,5 @@
 import type { Operation } from '../../contract/operation.ts'
+import { diffNames } from '../../contract/diff-names.ts'
 import { patchHeadingNames } from '../../contract/patch-headings.ts'
 import type { Category, PermissionRequest, Risk } from '../../contract/permission.ts'
 import { hostOf } from './matching/hosts.ts'
@@ -148,7 +149,7 @@ const builtins: Record<string, Builtin> = {
   apply_patch: (input) => ({
     category: 'edit',
     operation: 'apply-patch',
-    paths: patchPaths(text(input['patchText']) ?? '') ?? [null],
+    paths: patchPaths(text(input['patchText']) ?? ''),
   }),
   bash: (input, { workspaceRoot }) => ({
     category: 'shell',
@@ -209,7 +210,7 @@ function meaningOf(operation: Operation): Meaning {
       return {
         category: 'edit',
         operation: name,
-        paths: diffPaths(operation.patch ?? '') ?? [null],
+        paths: orNone(diffNames(operation.patch ?? '')),
       }
     case 'git':
       return {
@@ -284,21 +285,7 @@ const known = (list: readonly (string | null)[] = []): string[] =>
   list.filter((item): item is string => item !== null)
 
 /** OpenCode's own format. A heading without a name, or none at all: it cannot be told. */
-function patchPaths(text: string): string[] | null {
-  const paths = patchHeadingNames(text)
-  return paths.length > 0 && !paths.includes('') ? paths : null
-}
+const patchPaths = (text: string): (string | null)[] =>
+  orNone(patchHeadingNames(text).map((name) => (name === '' ? null : name)))
 
-const heading = /^(?:--- |\+\+\+ |rename (?:from|to) |copy (?:from|to) )(.*)$/
-
-/** A unified diff, of git or of diff. Names in quotes hold escapes, so they cannot be told. */
-function diffPaths(text: string): string[] | null {
-  const paths = new Set<string>()
-  for (const line of text.split('\n')) {
-    const name = heading.exec(line)?.[1]?.split('\t')[0]?.trim()
-    if (name === undefined || name === '/dev/null') continue
-    if (name === '' || name.startsWith('"')) return null
-    paths.add(/^(?:---|\+\+\+)/.test(line) ? name.replace(/^[ab]\//, '') : name)
-  }
-  return paths.size > 0 ? [...paths] : null
-}
+const orNone = (paths: (string | null)[]): (string | null)[] => (paths.length > 0 ? paths : [null])

@@ -4,7 +4,7 @@ import { PermissionRequest } from '../../../src/contract/permission.ts'
 import { evaluatePermission } from '../../../src/core/policy/evaluate.ts'
 import { requestOfOperation } from '../../../src/core/policy/permission-request.ts'
 import { operationDefault, sandboxDefault } from '../../../src/core/policy/builtin-policy.ts'
-import { decideTool, place, root, toolRequest } from './requests.ts'
+import { decideTool, place, policyOf, root, toolRequest } from './requests.ts'
 
 describe('tools', () => {
   const rows: [string, unknown, Partial<PermissionRequest>][] = [
@@ -112,6 +112,8 @@ describe('tools', () => {
   test('[POL15] a heading without a name makes all of it unclear', () => {
     const patchText = '*** Begin Patch\n*** Add File: a\n+x\n*** Delete File:\n*** End Patch'
     expect(decideTool('apply_patch', { patchText }).decision).toBe('ask')
+    const outside = patchText.replace('File: a', 'File: /etc/a')
+    expect(decideTool('apply_patch', { patchText: outside }).decision).toBe('deny')
   })
 
   test('[POL15] apply_patch is about every file that it names', () => {
@@ -234,17 +236,77 @@ describe('operations of the API', () => {
     expect(of(change)).toMatchObject({ tool: null, risks: [], ...expected })
   })
 
+  const asked = (patch: string) => of({ category: 'edit', operation: 'apply-patch', patch })
+  const hunk = (from: string, to: string) => `--- ${from}\n+++ ${to}\n@@ -1 +1 @@\n-a\n+b\n`
+
   test('[POL17] a diff is about every file that it names', () => {
-    const patch =
-      'diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n--- /dev/null\n+++ b/new\t2020\nrename from old\nrename to ../out\n'
-    const asked = of({ category: 'edit', operation: 'apply-patch', patch })
-    expect(asked.paths).toEqual(
-      ['x', 'new', 'old'].map((name) => `${root}/${name}`).concat('/home/user/out'),
-    )
-    for (const unclear of ['nothing', '--- "a/\\303"\n+++ b/x\n'])
-      expect(of({ category: 'edit', operation: 'apply-patch', patch: unclear }).risks).toEqual([
-        'ambiguous',
-      ])
+    const patch = `diff --git a/x b/x\n${hunk('a/x', 'b/x')}--- /dev/null\n+++ b/new\t2020\nrename from old\nrename to ../out\n`
+    expect(asked(patch)).toMatchObject({
+      paths: ['x', 'new', 'old'].map((name) => `${root}/${name}`).concat('/home/user/out'),
+      risks: [],
+    })
+  })
+
+  const binary =
+    'new file mode 100644\nindex 0000000..f76dd238ade08917e6712764a16a22005a50573d\nGIT binary patch\nliteral 1\nIcmZPo000310RR91\n\nliteral 0\nHcmV?d00001\n\n'
+  test.each([
+    ['a binary file', `diff --git a/infra/x b/infra/x\n${binary}`],
+    ['a mode', 'diff --git a/infra/x b/infra/x\nold mode 100644\nnew mode 100755\n'],
+    ['an empty file', 'diff --git a/infra/x b/infra/x\nnew file mode 100644\n'],
+    ['an empty file that goes', 'diff --git a/infra/x b/infra/x\ndeleted file mode 100644\n'],
+    ['what is renamed', 'diff --git a/y b/infra/x\nrename from y\nrename to infra/x\n'],
+    ['an old word for it', 'diff --git a/y b/infra/x\nrename old y\nrename new infra/x\n'],
+    ['what is copied', 'diff --git a/y b/infra/x\ncopy from y\ncopy to infra/x\n'],
+    ['two names in one line', 'diff --git a/y b/infra/x\n'],
+    ['lines of a hunk', hunk('a/infra/x', 'b/infra/x')],
+    ['escapes', 'diff --git "a/infra/\\303\\274" "b/infra/\\303\\274"\nold mode 100644\n'],
+    ['quotes', hunk('"a/infra/\\"\\\\"', '"b/infra/\\"\\\\"')],
+    ['one name in quotes', 'diff --git a/y "b/infra/\\t"\nrename from y\nrename to "infra/\\t"\n'],
+    ['blanks', 'diff --git a/infra/x b/x b/infra/x b/x\nold mode 100644\n'],
+    ['returns', hunk('a/infra/x\r', 'b/infra/x\r')],
+    [
+      'a long hunk before',
+      `--- a/s\n+++ b/s\n@@ -1,2 +1 @@ f\n--- a/x\n c\n${hunk('a/infra/x', 'b/infra/x')}`,
+    ],
+    ['a hunk that belongs to nothing', `x\n@@ -1,9 +1,9 @@\n${hunk('a/infra/x', 'b/infra/x')}`],
+    ['two slashes', hunk('a/infra//x', 'b/infra//x')],
+  ])('[POL17] a diff shows the files of %s to a rule', (_, text) => {
+    const { paths, risks } = asked(`${hunk('a/src/a.ts', 'b/src/a.ts')}${text}`)
+    expect([paths.some((path) => path.startsWith(`${root}/infra/`)), risks]).toEqual([true, []])
+    expect(paths).toContain(`${root}/src/a.ts`)
+    const rules = [
+      { match: { category: 'edit' }, decision: 'allow' },
+      { match: { path: 'infra/**' }, decision: 'deny' },
+    ]
+    const judged = evaluatePermission(asked(`${hunk('a/s', 'b/s')}${text}`), policyOf(rules))
+    expect(judged.decision).toBe('deny')
+  })
+
+  test('[POL17] what a hunk removes is no heading', () => {
+    const { paths, risks } = asked('--- a/x.sql\n+++ b/x.sql\n@@ -1,2 +1 @@\n--- a comment\n a\n')
+    expect([paths, risks]).toEqual([[`${root}/x.sql`], []])
+  })
+
+  test.each([
+    'nothing',
+    hunk('zz/infra/x', 'zz/infra/x'),
+    hunk('x', 'x'),
+    hunk('"a/\\303"', 'b/x'),
+    hunk('"a/\\z"', 'b/x'),
+    hunk('"a/x', 'b/x'),
+    hunk('a/x 2020-01-01', 'b/x'),
+    hunk('a/x\ry', 'b/x'),
+    hunk('a/', 'b/x'),
+    'diff --git i/x w/x\nold mode 100644\n',
+    'diff --git a/x b/y b/z\nold mode 100644\n',
+    'diff --git a/x\nold mode 100644\n',
+    'rename from \n',
+    '--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n a\nnothing\n',
+  ])('[POL17] a file of a diff that cannot be told makes it unclear: %j', (text) => {
+    expect(asked(text).risks).toEqual(['ambiguous'])
+    const rules = [{ match: { category: 'edit' }, decision: 'allow' }]
+    const judged = evaluatePermission(asked(hunk('a/s', 'b/s') + text), policyOf(rules))
+    expect(judged.decision).toBe(text === 'nothing' ? 'allow' : 'ask')
   })
 
   test('[POL17] a caller that calls a run a read is not believed', () => {

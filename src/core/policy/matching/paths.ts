@@ -37,8 +37,8 @@ export const isSessionPath = (path: string, { sessionPaths }: Boundary): boolean
 export const isInside = (path: string, boundary: Boundary): boolean =>
   isWithin(path, boundary.workspaceRoot) || isSessionPath(path, boundary)
 
-/** Settings, hooks and records of git. */
-export const isGitFile = (path: string): boolean => /\/\.git(?:\/|$)/.test(path)
+/** Settings, hooks and records of git. Some file systems take capitals for the same. */
+export const isGitFile = (path: string): boolean => /\/\.git(?:\/|$)/i.test(path)
 
 /** What a pattern for hidden files is most likely after. */
 const hiddenSecrets = ['.env', '.env.local', '.envrc', '.netrc', '.ssh', '.aws', '.gnupg']

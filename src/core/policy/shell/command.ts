@@ -14,7 +14,12 @@ import { locate } from './words/locate.ts'
 import type { Redirects } from './redirects.ts'
 import type { Segment } from './words/segment.ts'
 import { isRunner } from './programs/shells.ts'
-import { locateSimpleArgs, simpleProgramPath, readSimple } from './programs/simple.ts'
+import {
+  simpleGitFindings,
+  locateSimpleArgs,
+  simpleProgramPath,
+  readSimple,
+} from './programs/simple.ts'
 import type { Situation } from './programs/situation.ts'
 import { unwrapWrapper } from './programs/wrappers.ts'
 
@@ -115,11 +120,12 @@ function readWrapper(
   )
   const before = args.slice(0, args.length - inner)
   const at = situationOf(flow, reading, false)
-  const located = locateSimpleArgs(own ? 'echo' : '', before, at)
+  const located = locateSimpleArgs('', before, at)
   const paths = [...simpleProgramPath(words[0] as Arg, at), ...located.paths]
   const segment = wrapperSegment(program, words, at, own, [
     ...unwrapped.findings,
     ...located.findings,
+    ...simpleGitFindings(program, before, located.paths, at),
   ])
   const around = { ...extras, hosts: [...extras.hosts, ...hosts] }
   const whole = withExtras({ ...segment, paths: [...segment.paths, ...paths] }, around)

@@ -80,7 +80,9 @@ function readTarget(
   where: Where,
   isInput: boolean,
 ): void {
+  // `<>` does both.
   const reads = operator.startsWith('<')
+  const writes = !reads || operator === '<>'
   if (reads && isInput) result.stdin = { kind: 'unknown' }
   if (operator.endsWith('&') && /^(?:\d+-?|-)$/.test(target.value)) return
   const remote = /^\/dev\/(?:tcp|udp)\/([^/]*)/.exec(target.value)
@@ -89,7 +91,7 @@ function readTarget(
   result.findings.push(...findings)
   if (any) result.paths.push({ path: '/', read: reads, kind: 'any' })
   for (const path of paths) {
-    if (!reads && isGitFile(path)) result.findings.push(ambiguous("It changes git's own files"))
+    if (writes && isGitFile(path)) result.findings.push(ambiguous("It changes git's own files"))
     if (isBlockDevice(path)) result.findings.push(destructive('It writes to a device'))
     result.paths.push({ path, read: reads, ...(target.globs ? { kind: 'pattern' as const } : {}) })
   }

@@ -16,6 +16,7 @@ import { requestOfOperation } from '../../../../src/core/policy/permission-reque
 import { decideTool, place, policyOf, toolRequest } from '../requests.ts'
 import { hostile } from './hostile.ts'
 import { hostileCode } from './hostile-code.ts'
+import { clearPlaces, hostilePlaces } from './hostile-places.ts'
 import { hostileTools } from './hostile-tools.ts'
 import { hostileWords } from './hostile-words.ts'
 
@@ -28,6 +29,7 @@ describe('[POL31] what is not known to be harmless is not clear', () => {
     ...hostileTools,
     ...hostileCode,
     ...hostileWords,
+    ...hostilePlaces,
   })) {
     test(`there are enough of kind ${kind}`, () => {
       expect(new Set(commands).size).toBeGreaterThanOrEqual(10)
@@ -37,6 +39,10 @@ describe('[POL31] what is not known to be harmless is not clear', () => {
       expect(decide(command, 'full', strict).decision).not.toBe('allow')
     })
   }
+
+  test.each(clearPlaces)('%j is allowed', (command) => {
+    expect(decide(command, 'none')).toMatchObject({ decision: 'allow' })
+  })
 
   test.each([
     'frobnicate --all',

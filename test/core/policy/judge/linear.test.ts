@@ -173,6 +173,9 @@ describe('[POL36] time grows with the length', () => {
     ['calls in code', (n) => `node -e '${'a('.repeat(n / 2)}'`],
     ['slashes in awk', (n) => `awk '${'a/'.repeat(n / 2)}'`],
     ['equal signs', (n) => `tsc --a=${'a='.repeat(n / 2)}/x`],
+    ['here-documents', (n) => '<<A'.repeat(n / 3)],
+    ['here-documents that end', (n) => 'a<<A\nA\n'.repeat(n / 7)],
+    ['here-documents in one command', (n) => `a${' <<A'.repeat(n / 6)}${'\nA'.repeat(n / 6)}`],
     ['SQL', (n) => `psql -c "${'select 1;'.repeat(n / 9)}"`],
   ]
   /** Much smaller than what a square would cost, and far from what a busy machine does to a time. */

@@ -45,6 +45,9 @@ describe('[POL11] what is wrapped is what it wraps', () => {
 test('[POL36] what would take the parser too long is not read', () => {
   expect(decideCommand(`echo '${'['.repeat(100)}'`).decision).toBe('allow')
   expect(decideCommand(`echo '${'['.repeat(400)}'`).reason).toContain('ambiguous')
+  const documents = (count: number) => 'cat <<A <<A <<A\nA\nA\nA\n'.repeat(count)
+  expect(decideCommand(documents(50)).decision).toBe('allow')
+  expect(decideCommand(documents(150)).reason).toContain('It cannot be told what a shell makes of')
 })
 
 test('[POL13] secrets by another way are secrets', () => {

@@ -115,6 +115,43 @@ describe('edits', () => {
     })
   })
 
+  it('[EXEC7] a patch changes no file that its text does not name', async () => {
+    const { perform, git } = makeRepository()
+    const before = git('for-each-ref')
+    // To git only the date at the end is no part of the name.
+    const patch =
+      '--- a/later.txt\tx\t2020-01-01\n+++ b/later.txt\tx\t2020-01-01\n@@ -0,0 +1 @@\n+x\n'
+    expect((await perform('apply-patch', { patch })).error).toBe(
+      'Cannot apply the patch: it changes "later.txt\tx", which it does not name',
+    )
+    expect(git('for-each-ref')).toBe(before)
+  })
+
+  it('[EXEC6] [EXEC7] whatever git shows as a patch is applied: names, modes, binary and empty files', async () => {
+    const { site, git, run, perform } = makeRepository()
+    const commit = () => {
+      git('add', '-A')
+      git('commit', '-qm', 'names')
+    }
+    for (const name of ['ü "x"\t.txt', 'a b.txt', 'x b/x b.txt', 'moved', 'empty', 'run'])
+      put(site, name, `${name}\n--- a\n+++ b\n-- a\n`)
+    commit()
+    const base = git('rev-parse', 'HEAD')
+    for (const name of ['ü "x"\t.txt', 'a b.txt', 'x b/x b.txt']) put(site, name, '')
+    put(site, 'binary', Buffer.from([0, 1, 2, 255]))
+    put(site, 'é/new file', '-- x\n')
+    run('mv', 'moved', 'moved to')
+    run('chmod', '+x', 'run')
+    commit()
+    const patch = run('git', 'diff', '--binary', '-M', base, 'HEAD')
+    git('reset', '-q', '--hard', base)
+    const attemptId = newAttempt()
+    expect(await perform('apply-patch', { patch }, attemptId)).toMatchObject({ error: null })
+    expect(
+      git('show', '--name-only', '--no-renames', '--format=', `gantry/${attemptId}`).split('\n'),
+    ).toHaveLength(8)
+  })
+
   it('[EXEC7] nothing is written through a symlink, whether committed or put there since', async () => {
     const { root, site, git, perform } = makeRepository()
     symlinkSync(root, join(site.workspace, 'out'))

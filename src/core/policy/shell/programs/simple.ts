@@ -64,7 +64,7 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
       findings: [
         ...riskFindings(program, args, at.fed),
         ...swept.findings,
-        ...gitFileFindings(
+        ...simpleGitFindings(
           program,
           [...found.args, ...checked.glued],
           [...located.paths, ...glued.paths],
@@ -98,12 +98,12 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
 const editors = /^(?:g?sed|perl|ruby)$/
 /** They write nothing that they are given, but for the options below. Any other program may. */
 const gitFileReaders =
-  /^(?:cat|tac|ls|dir|ll|head|tail|less|more|bat|stat|file|wc|du|df|find|fd|test|\[|diff|cmp|cksum|sum|\w{2,6}sum|od|strings|hexdump|xxd|realpath|readlink|basename|dirname|cd|pushd|cut|nl|jq|[efz]?grep|rg|ag|sed|gsed|awk|gawk|mawk|sort|tree|exa|eza|printf|echo|bash|sh)$/
+  /^(?:cat|tac|ls|dir|ll|head|tail|less|more|bat|stat|file|wc|du|df|find|fd|test|\[|diff|cmp|cksum|sum|\w{2,6}sum|od|strings|hexdump|realpath|readlink|basename|dirname|cd|pushd|cut|nl|jq|[efz]?grep|rg|ag|sed|gsed|awk|gawk|mawk|sort|tree|exa|eza|printf|echo|bash|sh)$/
 const writingOption = /^(?:-[a-zA-Z]*[io]|-r|--in-place|--output|--revert)/
 const namesNone = /^--?(?:exclude|ignore|skip|prune|no-)|^-[xI]$/
 
 /** What git keeps there decides what its commands do; a lock that was left behind does not. */
-function gitFileFindings(
+export function simpleGitFindings(
   program: string,
   args: readonly Arg[],
   paths: readonly SegmentPath[],
@@ -115,13 +115,13 @@ function gitFileFindings(
   const edits =
     editors.test(program) && args.some(({ value }) => /^(?:-\w*i|--in-place)/.test(value))
   const writes =
-    /^(?:xxd|sort|tree)$/.test(program) && args.some(({ value }) => writingOption.test(value))
+    /^(?:sort|tree)$/.test(program) && args.some(({ value }) => writingOption.test(value))
   if (gitFileReaders.test(program) && !edits && !writes) return []
   // What is left out is not written.
   const meant = args.filter(
     ({ value }, index) => !namesNone.test(value) && !namesNone.test(args[index - 1]?.value ?? ''),
   )
-  const copies = /^(?:cp|rsync|install)$/.test(program)
+  const copies = /^(?:cp|rsync|install|xxd)$/.test(program)
   const own = program === 'git' ? meant.slice(1) : meant
   const namesHit = locateSimpleArgs(program, own, at).paths.some(
     (path) => isHit(path) && !(path.read && copies),
@@ -141,7 +141,12 @@ function readGit(name: Arg, args: readonly Arg[], at: Situation): Simple {
   const before = args.slice(0, args.length - use.words.length)
   const there = { ...at, around: { ...at.around, folders: use.folders(at.around.folders) } }
   const inTrees = rest
-    .flatMap(({ value }) => /^[^/:]*:([^/:].*)$/s.exec(value)?.[1] ?? [])
+    .flatMap(({ value }) => [
+      /^[^/:]*:([^/:].*)$/s.exec(value)?.[1] ?? [],
+      // `-L:name:file`
+      /^[^/]*:([^/:]+(?:\/[^:]*)?)$/s.exec(value)?.[1] ?? [],
+    ])
+    .flat()
     .map(literalArg)
   const parts = [
     locateSimpleArgs('git', before, at),
@@ -163,7 +168,7 @@ function readGit(name: Arg, args: readonly Arg[], at: Situation): Simple {
         ...use.findings,
         ...riskFindings('git', args, at.fed),
         ...fedFindings('git', at),
-        ...gitFileFindings('git', use.words, parts[1]?.paths ?? [], there),
+        ...simpleGitFindings('git', use.words, parts[1]?.paths ?? [], there),
         ...parts.flatMap(({ findings }) => findings),
       ],
       paths: [...simpleProgramPath(name, at), ...parts.flatMap(({ paths }) => paths)],

@@ -28,8 +28,9 @@ function costOf(text: string): number {
   let openings = 0
   for (let index = 0; index < text.length; index += 1) {
     const code = text.charCodeAt(index)
-    // ( and `, then { and [, which cost the parser more
+    // ( and ` and <<, then { and [, which cost the parser more
     if (code === 40 || code === 96) openings += 1
+    else if (code === 60 && text.charCodeAt(index + 1) === 60) openings += 1
     else if (code === 123) openings += 2
     else if (code === 91) openings += 8
   }
@@ -97,7 +98,9 @@ function takeBodies(text: string): { text: string; bodies: Map<number, string> }
 function endOf(lines: readonly string[], from: number, found: RegExpMatchArray): number {
   const delimiter = found[2] ?? found[3] ?? found[5] ?? ''
   const dash = found[1] === '-'
-  return lines.findIndex(
-    (line, index) => index >= from && (dash ? line.replace(/^\t+/, '') : line) === delimiter,
-  )
+  for (let index = from; index < lines.length; index += 1) {
+    const line = lines[index] ?? ''
+    if ((dash ? line.replace(/^\t+/, '') : line) === delimiter) return index
+  }
+  return -1
 }
