@@ -16,6 +16,7 @@ import { requestOfOperation } from '../../../../src/core/policy/permission-reque
 import { decideTool, place, policyOf, toolRequest } from '../requests.ts'
 import { hostile } from './hostile.ts'
 import { hostileCode } from './hostile-code.ts'
+import { hostileHanded } from './hostile-handed.ts'
 import { hostileTools } from './hostile-tools.ts'
 import { hostileWords } from './hostile-words.ts'
 
@@ -28,6 +29,7 @@ describe('[POL31] what is not known to be harmless is not clear', () => {
     ...hostileTools,
     ...hostileCode,
     ...hostileWords,
+    ...hostileHanded,
   })) {
     test(`there are enough of kind ${kind}`, () => {
       expect(new Set(commands).size).toBeGreaterThanOrEqual(10)

@@ -58,7 +58,14 @@ const dangers: [programs: string, Dangers][] = [
   ],
   ['cargo', { long: 'config', short: /^-Z/ }],
   ['dotnet', { long: 'global tool-path', short: /^-g$/ }],
-  ['sqlite3', { short: /^-(?:A|init$)/ }],
+  ['sqlite3', { short: /^-(?:A|init$)/, long: 'init' }],
+  [
+    'mysql mariadb',
+    {
+      long: 'pager init-command plugin-dir defaults-file defaults-extra-file defaults-group-suffix login-path',
+      any: /^--(?:loose|enable|maximum)[-_]|^--(?:init|plugin|defaults)_/,
+    },
+  ],
   [
     'go',
     {
@@ -95,6 +102,7 @@ const dangers: [programs: string, Dangers][] = [
   ],
   ['pytest py.test', { short: /^-p./, long: 'pdbcls' }],
   ['gdb lldb', { any: /./ }],
+  ['conda mamba', { any: /^vars$/ }],
   ['composer', { sub: /^(?:exec|global)$/ }],
   ['bundle bundler', { sub: /^config$/ }],
   ['pre-commit', { sub: /^try-repo$/ }],

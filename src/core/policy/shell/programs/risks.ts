@@ -24,6 +24,10 @@ const publishes: Record<string, ReadonlySet<string>> = {
   ),
   dotnet: set('push'),
   nuget: set('push'),
+  buf: set('push'),
+  cypress: set('--record'),
+  nx: set('connect login'),
+  turbo: set('link'),
   pnpm: set('publish'),
   yarn: set('publish npm'),
   bun: set('publish'),
@@ -157,6 +161,10 @@ const checks: Record<string, Check> = {
   dotnet: (args) =>
     args[0]?.value === 'ef' && args.some(({ value }) => value === 'drop')
       ? [destructive('Drops data')]
+      : [],
+  playwright: (args) =>
+    args.some(({ value }) => /^(?:install-deps|--with-deps)$/.test(value))
+      ? [privileged('It installs programs of the system')]
       : [],
   gem: (args) =>
     /^(?:un|uninstall|cleanup)$/.test(args[0]?.value ?? '')

@@ -1,9 +1,10 @@
 import { isGitFile } from '../../matching/paths.ts'
 import { type Arg, literalArg, textOf } from '../words/arg.ts'
 import { ambiguous, type Finding, type Nested } from '../words/finding.ts'
+import { perlInputFindings } from '../code/perl.ts'
 import { consoleFindings } from './consoles.ts'
 import { gitUse } from './git.ts'
-import { isAllFound, showsFound } from '../words/found.ts'
+import { isAllFound, isSecretFound, showsFound } from '../words/found.ts'
 import { isInterpreterPath, isProgramPath, isSystemPath, locate } from '../words/locate.ts'
 import { isNetworkProgram, networkUse } from './network.ts'
 import {
@@ -73,6 +74,7 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
         ...shownFindings(program, found),
         ...fedFindings(program, at),
         ...(run?.findings ?? []),
+        ...perlInputFindings(program, args, at.fed),
         ...consoleFindings(program, args, at.stdin, code.length > 0),
         ...(network?.findings ?? []),
         ...code.flatMap((report) => [...report.findings, ...outsideInCode(report.paths, at)]),
@@ -137,6 +139,7 @@ const fedFindings = (program: string, { fed, listed }: Situation): Finding[] =>
 
 function readGit(name: Arg, args: readonly Arg[], at: Situation): Simple {
   const use = gitUse(args)
+  const secret = use.secret ? 'It prints a credential' : secretWhy('git', args)
   const [sub, ...rest] = use.words
   const before = args.slice(0, args.length - use.words.length)
   const there = { ...at, around: { ...at.around, folders: use.folders(at.around.folders) } }
@@ -158,7 +161,7 @@ function readGit(name: Arg, args: readonly Arg[], at: Situation): Simple {
   return {
     segment: {
       text: textOf([literalArg('git'), ...use.words]),
-      category: use.secret ? 'secrets' : use.isNetwork ? 'network' : 'git',
+      category: secret ? 'secrets' : use.isNetwork ? 'network' : 'git',
       findings: [
         ...use.findings,
         ...riskFindings('git', args, at.fed),
@@ -168,7 +171,7 @@ function readGit(name: Arg, args: readonly Arg[], at: Situation): Simple {
       ],
       paths: [...simpleProgramPath(name, at), ...parts.flatMap(({ paths }) => paths)],
       hosts: use.hosts,
-      secret: use.secret ? 'It prints a credential' : null,
+      secret,
     },
     nested: use.nested,
   }
@@ -232,14 +235,20 @@ function outsideInCode(paths: readonly string[], { around, isInside }: Situation
   return outside ? [{ risk: 'ambiguous', why: `The code names a path outside: ${outside}` }] : []
 }
 
-/** `find . -exec cat {} +` */
+/** `find . -exec cat {} +`, `fd -H -x cat` */
 function shownFindings(program: string, { args, nested }: ReturnType<typeof findParts>): Finding[] {
+  const isFd = runsOf[program] === fdRuns
   const shown = nested.some(
-    (part) => part.kind === 'command' && showsFound(part.words.map(({ value }) => value)),
+    (part) =>
+      part.kind === 'command' &&
+      showsFound(
+        part.words.map(({ value }) => value),
+        isFd,
+      ),
   )
-  return program === 'find' && shown && isAllFound(args.map(({ value }) => value))
-    ? [ambiguous('It takes in the whole workspace, and its files of secrets')]
-    : []
+  if (!shown) return []
+  const takesAll = isFd ? isSecretFound(args) : isAllFound(args.map(({ value }) => value))
+  return takesAll ? [ambiguous('It takes in the whole workspace, and its files of secrets')] : []
 }
 
 /** `find . -exec sh -c 'cat {}' \;`: a name of a file is then part of a script. */
@@ -256,7 +265,12 @@ const unclearOption = '--{}'
 
 const findRuns = new Set(['-exec', '-execdir', '-ok', '-okdir'])
 const fdRuns = new Set(['-x', '--exec', '-X', '--exec-batch'])
-const runsOf: Record<string, ReadonlySet<string>> = { find: findRuns, fd: fdRuns, fdfind: fdRuns }
+const runsOf: Record<string, ReadonlySet<string>> = {
+  find: findRuns,
+  gfind: findRuns,
+  fd: fdRuns,
+  fdfind: fdRuns,
+}
 
 /** `find` runs what stands between -exec and ";" or "+", and `fd` likewise; the rest are its own arguments. */
 function findParts(program: string, args: readonly Arg[]): { args: Arg[]; nested: Nested[] } {
