@@ -45,6 +45,8 @@ history|||
 clear reset tput stty|||
 locale localectl|ackm||all-locales
 getconf getent|||
+uuidgen|rt||random time
+openssl|av||hex base64
 tmux screen|||
 ln|||
 logger wall|||

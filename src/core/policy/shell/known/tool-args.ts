@@ -43,7 +43,7 @@ const readAsScripts =
   /^(?:bash|sh|dash|zsh|ksh|eval|source|\.|time|timeout|xargs|nice|nohup|env|command|exec|builtin)$/
 /** Their first operand is a program of the project, and what follows is its own affair. */
 const interpreters =
-  /^(?:python[\d.]*|pypy[\d.]*|node|nodejs|tsx|ts-node|perl[\d.]*|ruby[\d.]*|php[\d.]*|lua|luajit|java|Rscript|julia|elixir|escript)$/
+  /^(?:python[\d.]*|pypy[\d.]*|node|nodejs|tsx|ts-node|perl[\d.]*|ruby[\d.]*|php[\d.]*|lua|luajit|java|r|rscript|julia|elixir|escript)$/
 const startsOwn = /^(?:run|start|task|dev|exec)$/
 
 /** What the tool itself gets: not what stands behind a script or behind `--`. */

@@ -67,10 +67,37 @@ export function networkUse(program: string, args: readonly Arg[]): NetworkUse | 
   if (databases.has(program)) return databaseUse(program, args)
   const packages = packageHosts(program, args)
   if (packages) return { hosts: packages, findings: [] }
-  if (clouds.has(program)) return { hosts: [unknownHost], findings: [] }
+  if (clouds.has(program))
+    return isLocalCloudUse(program, args) ? null : { hosts: [unknownHost], findings: [] }
   if (program === 'openssl' && args[0]?.value === 's_client')
     return { hosts: [unknownHost], findings: [] }
   return serviceUse(program, args)
+}
+
+const formatting = /^(?:-(?:check|recursive|no-color|list=\w+|write=\w+)|[\w./][\w./-]*)$/
+const chartFlags =
+  /^--(?:debug|include-crds|skip-crds|skip-tests|no-hooks|release-name|strict|quiet|with-subcharts)$/
+const chartValues =
+  /^(?:-[fnsa]|--(?:values|namespace|show-only|set|set-string|kube-version|api-versions|output-dir))$/
+const chartFolder = /^\.{1,2}(?:\/[\w./-]*)?$/
+
+/** These forms alone change or print files of the workspace: `terraform fmt`, `helm template ./chart`. */
+function isLocalCloudUse(program: string, args: readonly Arg[]): boolean {
+  const [word = '', ...rest] = args.map(({ value }) => value)
+  if (args.some((arg) => !isKnown(arg) || arg.value.includes('://'))) return false
+  if (/^(?:terraform|tofu)$/.test(program))
+    return word === 'fmt' && rest.every((text) => formatting.test(text))
+  if (program !== 'helm' || !/^(?:template|lint)$/.test(word)) return false
+  const isValue = (at: number) => chartValues.test(rest[at - 1] ?? '')
+  const own = rest.filter((_, at) => !isValue(at))
+  const operands = own.filter((text) => !text.startsWith('-'))
+  const options = own.filter((text) => text.startsWith('-'))
+  const isNamed = word === 'template' && operands.length === 2 && /^[\w-]+$/.test(operands[0] ?? '')
+  return (
+    (operands.length === 1 || isNamed) &&
+    chartFolder.test(operands.at(-1) ?? '') &&
+    options.every((text) => chartFlags.test(text) || chartValues.test(text.split('=')[0] ?? ''))
+  )
 }
 
 /** They read an address like a file. */

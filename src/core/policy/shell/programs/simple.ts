@@ -75,6 +75,7 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
         ...fedFindings(program, at),
         ...(run?.findings ?? []),
         ...perlInputFindings(program, args, at.fed),
+        ...patchFindings(program, at),
         ...consoleFindings(program, args, at.stdin, code.length > 0),
         ...(network?.findings ?? []),
         ...code.flatMap((report) => [...report.findings, ...outsideInCode(report.paths, at)]),
@@ -89,6 +90,7 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
         ...glued.paths,
         ...opened.paths,
         ...swept.paths,
+        ...(program === 'patch' ? [anyPath] : []),
       ],
       hosts,
       secret,
@@ -96,6 +98,15 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
     nested: [...(run?.nested ?? []), ...found.nested, ...checked.nested],
   }
 }
+
+/** A patch that is seen says where it writes. */
+const patchFindings = (program: string, { stdin }: Situation): Finding[] =>
+  program === 'patch' && stdin.kind === 'text' && !cleanPatch(stdin.text)
+    ? [ambiguous('It cannot be told which files the patch changes')]
+    : []
+const cleanPatch = (text: string): boolean =>
+  /^(?:---|diff) /m.test(text) &&
+  !/^(?:---|\+\+\+|\*\*\*|diff|Index:|rename|copy)[^\n]*(?:\s["']?\/|\.\.\/|\.git\/)/m.test(text)
 
 const editors = /^(?:g?sed|perl|ruby)$/
 /** They write nothing that they are given, but for the options below. Any other program may. */
