@@ -20,7 +20,6 @@ export function perlInputFindings(program: string, args: readonly Arg[], fed: bo
 
 function splitWords(args: readonly Arg[]): { loops: boolean; operands: readonly Arg[] } {
   let loops = false
-  let hasCode = false
   let at = 0
   for (; /^-./.test(args[at]?.value ?? ''); at += 1) {
     const value = args[at]?.value ?? ''
@@ -31,13 +30,11 @@ function splitWords(args: readonly Arg[]): { loops: boolean; operands: readonly 
     // What follows `-i` is an ending.
     const letters = value.replace(/i[^a-zA-Z].*$/s, 'i')
     loops ||= /^-[a-zA-Z0-9]{0,20}[npaF]/.test(letters)
-    if (!/[eE]$/.test(letters)) continue
-    hasCode = true
-    at += 1
+    if (/[eE]$/.test(letters)) at += 1
   }
-  return { loops, operands: args.slice(hasCode ? at : at + 1) }
+  return { loops, operands: args.slice(at) }
 }
 
 /** A pattern counts by its ends, between which whatever it finds stands. */
 const isPlainName = (arg: Arg): boolean =>
-  isKnown(arg) && !arg.expands && !arg.splits && /^[\w./@](?:.*[\w./@)%=:~-])?$/s.test(arg.value)
+  isKnown(arg) && !arg.expands && /^[\w./@](?:.*[\w./@)%=:~-])?$/s.test(arg.value)

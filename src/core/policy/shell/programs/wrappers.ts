@@ -290,8 +290,7 @@ function unwrapWith(wrapper: Wrapper, args: readonly Arg[]): Unwrapped {
 /** A name alone takes the variable away. */
 function setFindings(text: Arg): Finding[] {
   const assigned = assignmentOf(text)
-  if (assigned) return assignmentFindings(assigned.name, literalArg(assigned.value))
-  return isKnown(text) ? [] : [ambiguous('Which variable it sets is known only when it runs')]
+  return assigned ? assignmentFindings(assigned.name, literalArg(assigned.value)) : []
 }
 
 function commandWords(wrapper: Wrapper, parsed: Parsed, findings: Finding[]): Arg[] {
