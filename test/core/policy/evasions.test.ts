@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { decideCommand, policyOf } from './requests.ts'
+import { decideCommand, decideTool, policyOf } from './requests.ts'
 
 describe('letters that mean different things to different programs', () => {
   test.each([
@@ -196,6 +196,49 @@ describe('patterns for hidden files', () => {
       expect(decideCommand(command)).toMatchObject({ decision: 'allow' })
     },
   )
+})
+
+describe('names of files that hold credentials', () => {
+  test.each([
+    ...['.dev.vars', '.dev.vars.production', 'prod.env', 'config/prod.env', 'example.prod.env'],
+    ...['.vault-token', '.dockercfg', 'kubeconfig', 'config/kubeconfig', 'kubeconfig.yml'],
+    ...['infra/terraform.tfstate', 'terraform.tfstate.backup', 'x.tfstate.1732000000.backup'],
+    ...['terraform.tfvars', 'terraform.tfvars.json', 'x.auto.tfvars', 'x.auto.tfvars.json'],
+    ...['.terraformrc', 'service-account.json', 'service-account-prod.json'],
+    ...['service_account.json', 'serviceAccountKey.json', '.env', '.env.local', '.env.example.x'],
+    ...['*.env', 'prod.e*', 'x*.tfst*', 'kubeco*', '.dev.v*', '.vault*', 'tfstate/*.tfstate'],
+  ])('[POL4] [POL13] [POL28] "%s" is one', (name) => {
+    expect(decideCommand(`cat ${name}`)).toMatchObject({
+      decision: 'deny',
+      rule: 'default:secrets',
+    })
+    if (!name.includes('*'))
+      expect(decideTool('read', { filePath: name })).toMatchObject({ rule: 'default:secrets' })
+  })
+
+  test.each([
+    ...['.env.example', '.env.test.sample', '.dev.vars.example', 'example.env', 'sample.env'],
+    ...['prod.example.env', 'prod-template.env', 'defaults.env', 'prod.env.example', 'env'],
+    ...['src/env.ts', 'vite-env.d.ts', 'test.env.ts', 'terraform.tfvars.example', 'main.tf'],
+    ...['prod.tfvars', 'service-account.example.json', 'service-account.ts', 'kubeconfig.ts'],
+    ...['.terraform.lock.hcl', '.dockerignore', '.npmrc', 'vite.config.*', 'src/*.ts'],
+  ])('[POL4] [POL13] [POL28] "%s" is none', (name) => {
+    expect(decideCommand(`cat ${name}`)).toMatchObject({ decision: 'allow' })
+  })
+
+  test.each([
+    ...['STRIPE_KEY', 'OPENAI_KEY', 'MASTER_KEY', 'DATABASE_URL', 'TEST_DATABASE_URL', 'API_KEY'],
+    ...['NEXT_PUBLIC_API_KEY'],
+  ])('[POL13] the variable "%s" is a secret', (name) => {
+    expect(decideCommand(`echo "$${name}"`)).toMatchObject({ rule: 'default:secrets' })
+  })
+
+  test.each([
+    ...['SSH_PUBLIC_KEY', 'STRIPE_PUBLISHABLE_KEY', 'SUPABASE_ANON_KEY', 'PRIMARY_KEY', 'KEY'],
+    ...['CACHE_KEY', 'VITE_MAP_KEY', 'NEXT_PUBLIC_MAP_KEY', 'KEY_FILE', 'BASE_URL'],
+  ])('[POL13] the variable "%s" is none', (name) => {
+    expect(decideCommand(`echo "$${name}"`)).toMatchObject({ decision: 'allow' })
+  })
 })
 
 describe('requests to the sandbox itself', () => {

@@ -41,7 +41,10 @@ export const isInside = (path: string, boundary: Boundary): boolean =>
 export const isGitFile = (path: string): boolean => /\/\.git(?:\/|$)/i.test(path)
 
 /** What a pattern for hidden files is most likely after. */
-const hiddenSecrets = ['.env', '.env.local', '.envrc', '.netrc', '.ssh', '.aws', '.gnupg']
+const hiddenSecrets = [
+  ...['.env', '.env.local', '.envrc', '.netrc', '.ssh', '.aws', '.gnupg', '.dev.vars'],
+  ...['.vault-token', '.dockercfg', '.terraformrc'],
+]
 
 /** `.e*`, `.[e]nv`, `.e{nv,x}`; what is no pattern is compared by name. */
 function mayNameSecret(part: string): boolean {
@@ -53,14 +56,17 @@ function mayNameSecret(part: string): boolean {
   return [part, ...listed].some((each) => hiddenSecrets.some((name) => fits(each, name)))
 }
 
-/** `id_r*`, `cred*`, `*.ke?`; not `*` and `*.json`, which are after something else. */
-const mayNamePlainSecret = (part: string): boolean =>
-  /^[^*?[{]{3}/.test(part)
-    ? secretFileNames.some((name) => fits(part, name))
-    : plainEndings.some(
-        (ending) => /\.[a-z]/.test(part) && fits(part.slice(part.lastIndexOf('.')), ending),
-      )
-const plainEndings = ['.p12', '.pfx', '.jks', '.keystore', '.kdbx', '.key']
+/** `id_r*`, `cred*`, `*.ke?`, `prod.e*`; not `*` and `*.json`, which are after something else. */
+function mayNamePlainSecret(part: string): boolean {
+  const isNamed = /^[^*?[{]{3}/.test(part)
+  const ending = part.slice(part.lastIndexOf('.'))
+  return (
+    (isNamed && secretFileNames.some((name) => fits(part, name))) ||
+    ((isNamed ? /^\.[a-z]/.test(ending) : /\.[a-z]/.test(part)) &&
+      plainEndings.some((one) => fits(ending, one)))
+  )
+}
+const plainEndings = ['.p12', '.pfx', '.jks', '.keystore', '.kdbx', '.key', '.env', '.tfstate']
 
 const maxPattern = 100
 const fits = (pattern: string, name: string): boolean =>

@@ -1,5 +1,6 @@
 import {
   type AndOr,
+  type Command,
   type CommandNode,
   type CompoundList,
   forEachChild,
@@ -10,7 +11,7 @@ import {
   type TestExpression,
 } from 'unbash'
 import { argOf, type Surroundings, textOf } from './words/arg.ts'
-import { hidden, hidesSubstitution } from './words/assignments.ts'
+import { hidden, hidesSubstitution, isSecretVariable } from './words/assignments.ts'
 import { ambiguous, type Finding } from './words/finding.ts'
 import { plainSegment } from './words/flow.ts'
 import { locate } from './words/locate.ts'
@@ -22,6 +23,53 @@ export const setsStrict = (node: SyntaxNode): boolean =>
   node.type === 'Command' &&
   node.name?.value === 'set' &&
   node.args.some((arg) => arg.type === 'Word' && /^-[a-z]*e/.test(arg.value))
+
+/** As written, without quotes. */
+export const nodeWords = ({ name, args }: Command): string[] => [
+  name?.value ?? '',
+  ...args.map((arg) => (arg.type === 'Word' ? arg.value : '')),
+]
+
+/** With `set -x` the shell prints every command with the values in it, from then on. */
+function nodeTraces(node: SyntaxNode): boolean {
+  let traces = false
+  const visit = (part: SyntaxNode): void => {
+    if (part.type === 'Command' && tracers.test(part.name?.value ?? ''))
+      traces ||= setsTrace(nodeWords(part))
+    if (!traces) forEachChild(part, visit)
+  }
+  visit(node)
+  return traces
+}
+
+const tracers = /^(?:set|shopt|eval|builtin|command|trap)$/
+/** Also inside of the text of `eval`. */
+const setsTrace = (words: readonly string[]): boolean =>
+  words.some((word) =>
+    /^-[a-zA-Z]*x|^xtrace$|\bset\s{1,4}-(?:[a-zA-Z]{0,20}x|o\s{1,4}xtrace)/.test(word),
+  )
+
+/** The secret variable that a script prints unnamed: with every command, or as `$_`, the last word of the command before. */
+export function shownNodeSegments(statements: readonly SyntaxNode[]): Segment[] {
+  let shows = statements.some(nodeTraces)
+  const secrets: string[] = []
+  const visit = (part: SyntaxNode): void => {
+    const name = expandedName(part)
+    shows ||= name === '_'
+    if (isSecretVariable(name)) secrets.push(name)
+    forEachChild(part, visit)
+  }
+  for (const statement of statements) visit(statement)
+  const [secret] = secrets
+  return shows && secret !== undefined
+    ? [{ ...plainSegment('(values)', []), category: 'secrets', secret: `It prints "${secret}"` }]
+    : []
+}
+
+function expandedName(part: SyntaxNode): string {
+  if (part.type === 'SimpleExpansion') return part.text.slice(1)
+  return part.type === 'ParameterExpansion' && part.prefix !== '#' ? part.parameter : ''
+}
 
 /** The next command makes arguments of what this one prints. */
 export const isFed = (node: CommandNode | undefined): boolean =>
@@ -167,6 +215,9 @@ export function testNodeSegments(
         sides.some(({ value }) => hidesSubstitution(value)) ||
         (counts &&
           !areNumbers(sides.map(({ text }) => text.replaceAll('"', '')).join(' '), isNumber))
+      // The shell keeps what it has found under a name of its own.
+      const secret = expression.operator === '=~' && sides[0]?.variables.find(isSecretVariable)
+      if (secret) return [plainSegment('[[ =~ ]]', [ambiguous(`"${secret}" is handed on`)])]
       return hides ? [unclear(textOf(sides))] : []
     }
     default: {

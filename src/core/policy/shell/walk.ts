@@ -17,6 +17,7 @@ import { type Extras, readCommand } from './command.ts'
 import { ambiguous, type Finding, type Stdin } from './words/finding.ts'
 import {
   type Flow,
+  isFlowNumber,
   maxDepth,
   maxFolders,
   maxPaths,
@@ -32,10 +33,13 @@ import {
   isFed,
   nodeDeclares,
   nodeListsFiles,
+  nodeWords,
   setsStrict,
+  shownNodeSegments,
   testNodeSegments,
 } from './nodes.ts'
 import { parseShellScript } from './words/parse.ts'
+import { secretHandedOn } from './programs/secrets.ts'
 import { readRedirects, type Redirects } from './redirects.ts'
 import type { Segment } from './words/segment.ts'
 import { Variables } from './words/variables.ts'
@@ -108,6 +112,7 @@ class Walk implements Reading {
       const start = flow.folders.length === 1 ? (flow.folders[0] ?? hole) : hole
       // A script inside the script may have been given another environment.
       const given = flow.depth === 0 ? this.#given : {}
+      for (const segment of shownNodeSegments(statements)) this.add(segment)
       const variables = new Variables(statements, { home: this.home, start, given })
       return this.#statements(statements, { ...flow, bodies, variables, assigned: new Set() })
     }
@@ -212,7 +217,7 @@ class Walk implements Reading {
           node.expression,
           this.#around(flow),
           this.isInside,
-          isNumberIn(flow),
+          isFlowNumber(flow),
         ))
           this.add(segment)
         return flow.folders
@@ -291,6 +296,7 @@ class Walk implements Reading {
       findings.push(...assignmentFindings(name, values[0] ?? null))
       findings.push(...values.flatMap((arg) => this.#assigned(name, arg, flow)))
       if (stays) findings.push(...values.flatMap((arg) => assignedSecret(name, arg)))
+      else findings.push(...values.flatMap((arg) => secretHandedOn(name, arg, nodeWords(node))))
       // `declare -a a='(/x)'` makes a list of the text.
       if (node.name && stays && values.some(({ value }) => value.startsWith('(')))
         findings.push(ambiguous('A text becomes a list of values'))
@@ -384,15 +390,9 @@ class Walk implements Reading {
         // Text between escaped backticks counts its positions from its own beginning.
         this.#statements(commands, source === undefined ? inner : { ...inner, bodies: new Map() })
       },
-      isNumberIn(flow),
+      isFlowNumber(flow),
     )
 }
-
-/** What the script does not set itself is the environment's, and is taken for a number where one is wanted. */
-const isNumberIn =
-  ({ variables }: Flow) =>
-  (name: string): boolean =>
-    !variables?.has(name) || variables.isNumber(name)
 
 const withNames = (assigned: ReadonlySet<string>, names: readonly string[]): ReadonlySet<string> =>
   names.length === 0 ? assigned : new Set([...assigned, ...names])

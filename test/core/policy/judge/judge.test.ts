@@ -17,6 +17,7 @@ import { decideTool, place, policyOf, toolRequest } from '../requests.ts'
 import { hostile } from './hostile.ts'
 import { hostileCode } from './hostile-code.ts'
 import { clearPlaces, hostilePlaces } from './hostile-places.ts'
+import { hostileHanded } from './hostile-handed.ts'
 import { hostileTools } from './hostile-tools.ts'
 import { hostileWords } from './hostile-words.ts'
 
@@ -30,6 +31,7 @@ describe('[POL31] what is not known to be harmless is not clear', () => {
     ...hostileCode,
     ...hostileWords,
     ...hostilePlaces,
+    ...hostileHanded,
   })) {
     test(`there are enough of kind ${kind}`, () => {
       expect(new Set(commands).size).toBeGreaterThanOrEqual(10)
@@ -392,6 +394,9 @@ describe('[POL33] a deny on a path or a host counts what may be it', () => {
     ['bash', { command: 'find src -type f -exec cat {} +' }],
     ['bash', { command: 'find src -type f | xargs cat' }],
     ['bash', { command: 'find -name x' }],
+    ['bash', { command: 'fd x' }],
+    ['bash', { command: 'fd -e ts . src -x cat' }],
+    ['bash', { command: 'patch -p1 < x.diff' }],
     ['bash', { command: 'cp -r src copy' }],
     ['bash', { command: 'tar czf x.tgz src' }],
     ['bash', { command: 'zip -r x.zip src' }],

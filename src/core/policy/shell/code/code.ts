@@ -2,7 +2,8 @@ import { hole } from '../words/arg.ts'
 import { ambiguous, type Finding } from '../words/finding.ts'
 import { isClearAwk } from './awk.ts'
 import { readInline } from './inline.ts'
-import { isClearSed, isClearSedSubstitution } from './sed.ts'
+import { isClearPerl } from './perl.ts'
+import { isClearSed } from './sed.ts'
 import { sqlFindings } from './sql.ts'
 
 /** What can be told of a program that is written inside a command. Code in files is not looked at. */
@@ -22,6 +23,8 @@ const quotedPath = /["'`]((?:\/|~\/|\.\.\/)[^"'`\s]{0,300})["'`]/g
 const environments: readonly [what: RegExp, one: RegExp][] = [
   [/process\.env\b/g, /^\s{0,4}(?:\.|\[)/],
   [/os\.environ\b/g, /^\s{0,4}(?:\[|\.get\b|\.setdefault\b)/],
+  [/\bBun\.env\b/g, /^\s{0,4}(?:\.|\[)/],
+  [/\bDeno\.env\.toObject\b/g, /^$./],
   [/%ENV\b/g, /^$./],
   [/\bENV\b/g, /^\s{0,4}(?:\[|\.fetch\b)/],
   [/\$_(?:ENV|SERVER)\b/g, /^\s{0,4}\[/],
@@ -68,11 +71,6 @@ export function codeFindings(program: string, text: string): CodeReport {
 
 const unclear = (program: string): Finding =>
   ambiguous(`It cannot be told what the code for "${program}" does`)
-
-/** What sed could do as well, and lines that match. */
-const isClearPerl = (text: string): boolean =>
-  !/[@$`]|\(\?|\{/.test(text) &&
-  (/^print(?: if \/[^/]{0,200}\/[i]?)?;?$/.test(text.trim()) || isClearSedSubstitution(text))
 
 const pathsIn = (text: string): string[] =>
   [...text.matchAll(quotedPath)].map(([, path]) => (path ?? '').slice(0, maxQuoted))

@@ -28,8 +28,9 @@ export function sqlFindings(text: string): Finding[] {
     (statement) =>
       reads.test(statement) &&
       !changes.test(statement) &&
-      // A command of the client, which may stand behind a statement.
+      // A command of the client, which may stand behind a statement; of those a shell runs what is in backticks.
       !statement.slice(1).includes('\\') &&
+      !/^\\[^`]*`/.test(statement) &&
       (!/^pragma\b/i.test(statement) || shownPragmas.test(statement)),
   )
   return clear ? findings : [...findings, ambiguous('It does more than read the database')]

@@ -43,6 +43,7 @@ sync|df||
 ncdu|xqr|o|
 7z 7za|||
 rsync|aAbcCdDEghHiIkKlLmnNoOpPqrRsStuUvWxXyz0|fMTB|archive verbose recursive exclude include delete dry-run progress checksum update existing ignore-existing stats human-readable links copy-links times perms owner group partial compress exclude-from delete-after delete-excluded delete-before itemize-changes info mkpath relative filter size-only no-perms no-owner no-group no-times whole-file max-size min-size inplace remove-source-files del
+patch|ENRbfstul|piVdBz|strip input forward reverse dry-run silent quiet batch force backup verbose unified directory no-backup-if-mismatch remove-empty-files
 tee|aip||append ignore-interrupts
 truncate|co|sr|size reference no-create
 pathchk|pP||

@@ -11,7 +11,7 @@ export const gitOptions: ReadonlySet<string> = new Set(
   files-without-match filter find-copies find-copies-harder find-object find-renames first-parent fixed fixed-strings fixup
   follow force force-with-lease force-if-includes format fork-point full full-diff full-history full-index full-name
   function-context function gc get get-all get-regexp get-urlmatch global gpg-sign graph grep grep-reflog guess hard hash
-  heads histogram hunk ignore-all-space ignore-blank-lines ignore-case ignore-cr-at-eol ignore-errors ignore-missing
+  heads histogram hunk init recursive ignore-all-space ignore-blank-lines ignore-case ignore-cr-at-eol ignore-errors ignore-missing
   ignore-other-worktrees ignore-space-at-eol ignore-space-change ignore-submodules ignored include-untracked indent-heuristic
   index initial-branch inter-hunk-context interactive intent-to-add invert-grep ita-invisible-in-index jobs keep keep-base
   keep-index left-only left-right limit line-prefix line-number list list-cmds local log log-size long match max-count

@@ -39,12 +39,14 @@ top htop|bcHiS1|dnopuUsE|
 lsof|abCFhlNnOPRtUvVX|ciupsdDgTS|
 ss netstat|aAlntupeimoHsrx46ac|fDK|listening tcp udp processes numeric all
 find gfind|HLPEXdsx|OD|name iname path ipath wholename iwholename regex iregex regextype type xtype size empty perm mtime mmin atime amin ctime cmin newer newermt anewer cnewer user group uid gid nouser nogroup links inum samefile lname maxdepth mindepth depth xdev mount daystart follow noleaf prune print print0 printf ls quit true false not and or a o readable writable executable delete exec execdir ok okdir warn nowarn files0-from
-fd fdfind|aFHIiLlpsuv0q1|cdEegjtxXSo|hidden no-ignore no-ignore-vcs glob regex ignore-case case-sensitive absolute-path list-details follow full-path extension exclude type max-depth min-depth exact-depth exec exec-batch size changed-within changed-before color threads max-results print0 fixed-strings strip-cwd-prefix unrestricted
+fd fdfind|aFgHIiLlpsuv0q1|cdEejtxXSo|hidden no-ignore no-ignore-vcs glob regex ignore-case case-sensitive absolute-path list-details follow full-path extension exclude type max-depth min-depth exact-depth exec exec-batch size changed-within changed-before color threads max-results print0 fixed-strings strip-cwd-prefix unrestricted
 man info apropos whatis tldr|kfawW|s|
 history|||
 clear reset tput stty|||
 locale localectl|ackm||all-locales
 getconf getent|||
+uuidgen|rt||random time
+openssl|av||hex base64
 tmux screen|||
 ln|||
 logger wall|||

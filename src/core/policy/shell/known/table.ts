@@ -31,7 +31,7 @@ export function readKnownTable(text: string): ReadonlyMap<string, Known> {
       digits,
       open,
     }
-    for (const name of words(names.replace(/^[*#]/, ''))) table.set(name, known)
+    for (const name of words(names.replace(/^[*#]/, ''))) table.set(name.toLowerCase(), known)
   }
   return table
 }

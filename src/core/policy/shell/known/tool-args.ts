@@ -30,7 +30,7 @@ export function readToolArgs(
   return {
     findings: [...findings, ...verbFindings(program, own), ...(module?.findings ?? [])],
     nested: [...nestedCommands(program, args, isProgram), ...(module?.nested ?? [])],
-    hosts: own.flatMap(({ value }) => hostsIn(value)),
+    hosts: own.flatMap(({ value }) => toolArgHosts(value)),
   }
 }
 
@@ -43,7 +43,7 @@ const readAsScripts =
   /^(?:bash|sh|dash|zsh|ksh|eval|source|\.|time|timeout|xargs|nice|nohup|env|command|exec|builtin)$/
 /** Their first operand is a program of the project, and what follows is its own affair. */
 const interpreters =
-  /^(?:python[\d.]*|pypy[\d.]*|node|nodejs|tsx|ts-node|perl[\d.]*|ruby[\d.]*|php[\d.]*|lua|luajit|java|Rscript|julia|elixir|escript)$/
+  /^(?:python[\d.]*|pypy[\d.]*|node|nodejs|tsx|ts-node|perl[\d.]*|ruby[\d.]*|php[\d.]*|lua|luajit|java|r|rscript|julia|elixir|escript)$/
 const startsOwn = /^(?:run|start|task|dev|exec)$/
 
 /** What the tool itself gets: not what stands behind a script or behind `--`. */
@@ -248,7 +248,7 @@ function nestedCommands(
 const measuring = /^(?:c8|nyc)$/
 
 /** Wherever a URL stands. The machine itself and files are no other place. */
-function hostsIn(value: string): string[] {
+export function toolArgHosts(value: string): string[] {
   const parts = value.split('://')
   return parts.slice(1, maxAddresses).flatMap((rest, index) => {
     const scheme = /[a-z][a-z0-9+.-]{0,12}$/i.exec((parts[index] ?? '').slice(-14))?.[0]
@@ -293,7 +293,7 @@ function moduleOf(
     ...(connectingModules.test(name) ? [ambiguous('A module of Python connects elsewhere')] : []),
   ]
   const isTool =
-    /^(?:pip|pytest|mypy|black|ruff|flake8|isort|pylint|coverage|tox|nox|twine|uvicorn|gunicorn|django|flask|celery|alembic|sqlite3|virtualenv|poetry|pipenv|uv|mkdocs|bandit|build|jupyter|ipython|IPython)$/
+    /^(?:pip|pytest|mypy|black|ruff|flake8|isort|pylint|coverage|tox|nox|twine|uvicorn|gunicorn|django|flask|celery|alembic|sqlite3|virtualenv|poetry|pipenv|uv|mkdocs|bandit|build|jupyter|ipython|IPython|playwright)$/
   if (!isTool.test(name)) return { findings, nested: [] }
   const tool = name === 'django' ? 'django-admin' : name.toLowerCase()
   const word: Arg = { ...(args[at] as Arg), value: tool, text: name }

@@ -58,7 +58,14 @@ const dangers: [programs: string, Dangers][] = [
   ],
   ['cargo', { long: 'config', short: /^-Z/ }],
   ['dotnet', { long: 'global tool-path', short: /^-g$/ }],
-  ['sqlite3', { short: /^-(?:A|init$)/ }],
+  ['sqlite3', { short: /^-(?:A|init$)/, long: 'init' }],
+  [
+    'mysql mariadb',
+    {
+      long: 'pager init-command plugin-dir defaults-file defaults-extra-file defaults-group-suffix login-path',
+      any: /^--(?:loose|enable|maximum)[-_]|^--(?:init|plugin|defaults)_/,
+    },
+  ],
   [
     'go',
     {
@@ -95,6 +102,7 @@ const dangers: [programs: string, Dangers][] = [
   ],
   ['pytest py.test', { short: /^-p./, long: 'pdbcls' }],
   ['gdb lldb', { any: /./ }],
+  ['conda mamba', { any: /^vars$/ }],
   ['composer', { sub: /^(?:exec|global)$/ }],
   ['bundle bundler', { sub: /^config$/ }],
   ['pre-commit', { sub: /^try-repo$/ }],
@@ -124,6 +132,8 @@ const dangers: [programs: string, Dangers][] = [
   ],
   ['python python2 python3 pypy pypy3', { short: /^-[a-bd-ln-zA-Z]+c./ }],
   ['watch nodemon', { long: 'exec', short: /^-x/ }],
+  // `R CMD x` runs any program, and a debugger is one.
+  ['R', { any: /^CMD$/, short: /^-[dg]/, long: 'debugger gui interactive' }],
   [
     'R Rscript julia elixir iex erl ghci ocaml jshell dart clojure clj groovy swift lua luajit php',
     { short: /^-(?:[a-zA-Z]*e|E|r|R|B|F|i|l|M|m|n|p)/, long: 'eval execute' },
@@ -133,7 +143,8 @@ const dangers: [programs: string, Dangers][] = [
 /** A program may stand in several lines. */
 const table = new Map<string, Dangers[]>()
 for (const [programs, danger] of dangers)
-  for (const name of programs.split(' ')) table.set(name, [...(table.get(name) ?? []), danger])
+  for (const name of programs.toLowerCase().split(' '))
+    table.set(name, [...(table.get(name) ?? []), danger])
 
 /** isReadAsCode: what follows the option is looked into. */
 export function toolOptionFindings(

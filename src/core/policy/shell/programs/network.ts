@@ -1,6 +1,7 @@
 import { hostOf, unknownHost } from '../../matching/hosts.ts'
 import { type Arg, hole, isKnown } from '../words/arg.ts'
 import { ambiguous, type Finding } from '../words/finding.ts'
+import { toolArgHosts } from '../known/tool-args.ts'
 import { packageHosts } from './packages.ts'
 import { hasFlag, optionSet, type Parsed, parseOptions, valuesOf } from '../words/options.ts'
 
@@ -63,13 +64,81 @@ export function networkUse(program: string, args: readonly Arg[]): NetworkUse | 
   }
   if (program === 'getent') return getentUse(args)
   if (/^(?:g|bsd)?tar$/.test(program)) return archiveUse(args)
-  if (databases.has(program)) return databaseUse(args)
+  if (databases.has(program)) return databaseUse(program, args)
   const packages = packageHosts(program, args)
   if (packages) return { hosts: packages, findings: [] }
-  if (clouds.has(program)) return { hosts: [unknownHost], findings: [] }
+  if (clouds.has(program))
+    return isLocalCloudUse(program, args) ? null : { hosts: [unknownHost], findings: [] }
   if (program === 'openssl' && args[0]?.value === 's_client')
     return { hosts: [unknownHost], findings: [] }
-  return null
+  return serviceUse(program, args)
+}
+
+const formatting = /^(?:-(?:check|recursive|no-color|list=\w+|write=\w+)|[\w./][\w./-]*)$/
+const chartFlags =
+  /^--(?:debug|include-crds|skip-crds|skip-tests|no-hooks|release-name|strict|quiet|with-subcharts)$/
+const chartValues =
+  /^(?:-[fnsa]|--(?:values|namespace|show-only|set|set-string|kube-version|api-versions|output-dir))$/
+const chartFolder = /^\.{1,2}(?:\/[\w./-]*)?$/
+
+/** These forms alone change or print files of the workspace: `terraform fmt`, `helm template ./chart`. */
+function isLocalCloudUse(program: string, args: readonly Arg[]): boolean {
+  const [word = '', ...rest] = args.map(({ value }) => value)
+  if (args.some((arg) => !isKnown(arg) || arg.value.includes('://'))) return false
+  if (/^(?:terraform|tofu)$/.test(program))
+    return word === 'fmt' && rest.every((text) => formatting.test(text))
+  if (program !== 'helm' || !/^(?:template|lint)$/.test(word)) return false
+  const isValue = (at: number) => chartValues.test(rest[at - 1] ?? '')
+  const own = rest.filter((_, at) => !isValue(at))
+  const operands = own.filter((text) => !text.startsWith('-'))
+  const options = own.filter((text) => text.startsWith('-'))
+  const isNamed = word === 'template' && operands.length === 2 && /^[\w-]+$/.test(operands[0] ?? '')
+  return (
+    (operands.length === 1 || isNamed) &&
+    chartFolder.test(operands.at(-1) ?? '') &&
+    options.every((text) => chartFlags.test(text) || chartValues.test(text.split('=')[0] ?? ''))
+  )
+}
+
+/** They read an address like a file. */
+const addressReaders = new Set(['pandoc', 'xmllint', 'xmlstarlet', 'xsltproc'])
+/** Words with which a tool fetches what the next words name. */
+const fetchingWords: Record<string, RegExp> = {
+  trivy: /^(?:image|i|repo|repository|k8s|kubernetes|server|client|vm)$/,
+  semgrep: /^(?:--config=)?(?:auto|[prs]\/.*)$/,
+}
+
+function serviceUse(program: string, args: readonly Arg[]): NetworkUse | null {
+  if (program === 'playwright') return browserUse(args)
+  const words = Object.hasOwn(fetchingWords, program) ? fetchingWords[program] : undefined
+  if (words && args.some(({ value }) => words.test(value)))
+    return { hosts: [unknownHost], findings: [] }
+  if (!addressReaders.has(program)) return null
+  const hosts = [...new Set(args.flatMap(({ value }) => toolArgHosts(value)))]
+  return hosts.length > 0 ? { hosts, findings: [] } : null
+}
+
+const browserWords = /^(?:open|codegen|screenshot|pdf|cr|ff|wk)$/
+const isPage =
+  /^(?:about|data|file):|^(?:\.{1,2}\/){0,9}(?:[\w-]{1,60}\/){0,20}[\w.-]{1,100}\.html?$/i
+const browserValues = optionSet(
+  'b o browser channel color-scheme device geolocation lang output proxy-server proxy-bypass save-har save-har-glob save-storage load-storage target test-id-attribute timeout timezone user-agent user-data-dir viewport-size wait-for-selector wait-for-timeout host port paper-format',
+)
+
+/** `playwright open a.example`: it needs no scheme. Pages of the workspace and the machine itself are no other place. */
+function browserUse(args: readonly Arg[]): NetworkUse | null {
+  const parsed = parseOptions(args, browserValues)
+  const [word, ...pages] = parsed.operands
+  if (!browserWords.test(word?.value ?? '')) return null
+  // What comes behind it is the name of a picture.
+  const hosts = (/^(?:screenshot|pdf)$/.test(word?.value ?? '') ? pages.slice(0, 1) : pages)
+    .filter(({ value }) => !isPage.test(value))
+    .map(({ value }) => hostOfAddress(value))
+    .filter((host) => !isLocal(host))
+  const findings = hasFlag(parsed, '--proxy-server')
+    ? [ambiguous('An option sends the request somewhere else')]
+    : []
+  return hosts.length + findings.length > 0 ? { hosts, findings } : null
 }
 
 /** `tar -f host:x` connects. */
@@ -103,7 +172,7 @@ const databaseValues = optionSet(
 )
 
 /** By an option or an address; without either it is the machine's own. */
-function databaseUse(args: readonly Arg[]): NetworkUse | null {
+function databaseUse(program: string, args: readonly Arg[]): NetworkUse | null {
   const parsed = parseOptions(args, databaseValues)
   const glued = args.flatMap(({ value }) => /^-h(.+)$/s.exec(value)?.[1] ?? [])
   const written = args.flatMap(({ value }) =>
@@ -111,6 +180,12 @@ function databaseUse(args: readonly Arg[]): NetworkUse | null {
   )
   const named = args.flatMap(({ value }) => /(?:^|\s)host(?:addr)?=([^\s]+)/.exec(value)?.[1] ?? [])
   const asked = valuesOf(parsed, 'h', 'host').map(({ value }) => value)
+  // Shortened, it may take its value from the next word.
+  if (args.some(({ value }) => /^--hos?(?:=|$)/.test(value))) asked.push(hole)
+  // `mongosh a.example:27017/x`; without a slash or a dot it is the name of a database.
+  if (program.startsWith('mongo'))
+    for (const { value } of parsed.operands)
+      if (/[.:/]/.test(value) && !/:\/\/|\.[cm]?js$/.test(value)) asked.push(value)
   const hosts = [...asked, ...glued, ...named].map(hostOfText)
   const all = [...hosts, ...written.map(hostOfAddress)].filter((host) => !isLocal(host))
   return all.length > 0 ? { hosts: [...new Set(all)], findings: [] } : null

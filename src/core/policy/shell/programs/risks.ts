@@ -24,6 +24,10 @@ const publishes: Record<string, ReadonlySet<string>> = {
   ),
   dotnet: set('push'),
   nuget: set('push'),
+  buf: set('push'),
+  cypress: set('--record'),
+  nx: set('connect login'),
+  turbo: set('link'),
   pnpm: set('publish'),
   yarn: set('publish npm'),
   bun: set('publish'),
@@ -151,6 +155,8 @@ const setsUserId = /^[-+=]?0?[2-7][0-7]{3}$|^[ugoa,]{0,8}[+=][rwxX]{0,4}s/
 const artisanLosing =
   /^(?:migrate:(?:fresh|reset|refresh|rollback)|db:wipe|queue:(?:flush|clear)|model:prune|doctrine:(?:database|schema):drop|orm:schema-tool:drop)$/
 
+const plainOpenssl = /^(?:rand (?:-hex |-base64 )?\d{1,6}|version(?: -[av])?)$/
+
 const checks: Record<string, Check> = {
   symfony: resets(artisanLosing),
   console: resets(artisanLosing),
@@ -158,6 +164,14 @@ const checks: Record<string, Check> = {
     args[0]?.value === 'ef' && args.some(({ value }) => value === 'drop')
       ? [destructive('Drops data')]
       : [],
+  playwright: (args) =>
+    args.some(({ value }) => /^(?:install-deps|--with-deps)$/.test(value))
+      ? [privileged('It installs programs of the system')]
+      : [],
+  openssl: (args) =>
+    plainOpenssl.test(args.map(({ value }) => value).join(' '))
+      ? []
+      : [ambiguous('It does more than print random numbers')],
   gem: (args) =>
     /^(?:un|uninstall|cleanup)$/.test(args[0]?.value ?? '')
       ? [destructive('Removes programs of the machine')]
@@ -194,6 +208,9 @@ const checks: Record<string, Check> = {
     ...(args.some(({ value }) => value === 'tinker') ? [ambiguous('A shell of the project')] : []),
   ],
   chmod: (args, fed) => [
+    ...(args.some(({ value, text }) => value === '0' && text !== '0')
+      ? [ambiguous('The mode is known only when it runs')]
+      : []),
     ...recursive(args, fed),
     ...feeding(args, fed),
     ...(args.some(({ value }) => setsUserId.test(value))

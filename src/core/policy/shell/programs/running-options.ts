@@ -37,7 +37,10 @@ const table: readonly [programs: string, argument: RegExp][] = [
   ['gcc g++ cc c++ clang clang++', /^-(?:wrapper|fplugin|fpass-plugin|Xclang)/],
   ['rename prename perl-rename file-rename', /system|exec|unlink|`|\/[a-z]*e[a-z]*$/],
   ['deno', /^https?:/i],
-  ['tmux', /#\(|^(?:new|neww|split|splitw|respawn|run|send|if|pipe|popup|source)/],
+  [
+    'tmux',
+    /#\(|^(?:new|neww|split|splitw|respawn|run|send|if|pipe|popup|source|set|bind|confirm|command|-f)/,
+  ],
   ['screen', /^-[a-zA-Z]*[dDXc]/],
 ]
 

@@ -1,5 +1,6 @@
 import { type Arg, isKnown, literalArg, substituted } from '../words/arg.ts'
 import { codeFindings, type CodeReport } from '../code/code.ts'
+import { type ClientWords, clientWords, isClientStatement } from './clients.ts'
 import { optionSet, parseOptions, valuesOf } from '../words/options.ts'
 import { ambiguous, type Finding, type Nested, type Stdin } from '../words/finding.ts'
 
@@ -55,7 +56,10 @@ function asShell(program: string, run: Run): Run {
 const textArg = (args: readonly Arg[]): Arg | null =>
   args.every(isKnown) ? { ...literalArg(args.map(({ value }) => value).join(' ')), text: '' } : null
 
-const scriptRun = (script: Arg | null, what: string): Run =>
+/** `bash -xc x` is `bash -c 'set -x; x'`. */
+const traced = (script: Arg): Arg => ({ ...script, value: `set -x\n${script.value}` })
+
+const scriptRun = (script: Arg | null | undefined, what: string): Run =>
   script && isKnown(script)
     ? { ...nothing(), nested: [{ kind: 'script', text: script.value }] }
     : unclear(`What "${what}" runs is put together when it runs`)
@@ -86,6 +90,7 @@ function fileRun(file: Arg | undefined, stdin: Stdin): Run {
 function shellRun(args: readonly Arg[], stdin: Stdin): Run {
   let takesScript = false
   let fromStdin = false
+  let traces = false
   let index = 0
   for (; index < args.length; index += 1) {
     const { value } = args[index] as Arg
@@ -101,12 +106,13 @@ function shellRun(args: readonly Arg[], stdin: Stdin): Run {
       return unclear('An option of the shell is not known')
     takesScript ||= value.startsWith('-') && value.includes('c')
     fromStdin ||= value.includes('s')
+    traces ||= /^-.*x/.test(value) || args[index + 1]?.value === 'xtrace'
     if (/[oO]/.test(value)) index += 1
     if (/^(?:expand_aliases|dotglob|extglob|nocaseglob)$/.test(args[index]?.value ?? ''))
       return unclear('Names may mean something else')
   }
   const operand = args[index]
-  if (takesScript) return scriptRun(operand ?? null, 'sh -c')
+  if (takesScript) return scriptRun(operand && traces ? traced(operand) : operand, 'sh -c')
   return operand && !fromStdin ? fileRun(operand, stdin) : stdinRun(stdin)
 }
 
@@ -125,16 +131,18 @@ const interpreters: { names: RegExp; code: RegExp; data?: RegExp }[] = [
   { names: /^lua[\d.]*$/, code: /^-e$/ },
   { names: /^osascript$/, code: /^-e$/ },
   { names: /^deno$/, code: /^eval$/, data: /^(?!-)/ },
-  { names: /^(?:sqlite3|psql|mysql|mariadb)$/, code: /^(?:-c|-e|--command|--execute)$/, data: /./ },
   { names: /^(?:awk|gawk|mawk|nawk)$/, code: /^(?:-e|--source)$/, data: /./ },
   { names: /^g?sed$/, code: /^(?:-e|--expression)$/, data: /./ },
 ]
 
 /** Whether what follows the option is read as code. */
 export const isCodeOption = (program: string, option: string): boolean =>
+  isClientStatement(program, option) ||
   interpreters.some(({ names, code }) => names.test(program) && code.test(option))
 
 function interpreterRun(program: string, args: readonly Arg[], stdin: Stdin): Run | null {
+  const client = clientWords(program, args)
+  if (client) return clientRun(program, client, stdin)
   const known = interpreters.find(({ names }) => names.test(program))
   if (!known) return null
   const texts = codeTexts(program, args, known)
@@ -144,7 +152,6 @@ function interpreterRun(program: string, args: readonly Arg[], stdin: Stdin): Ru
     )
   )
     return unclear(`"${program}" runs what another command prints`)
-  if (isSql(program) && texts.length === 0) return sqlInput(program, args, stdin)
   const script = args.find(({ value }) => !/^-./.test(value))?.value ?? ''
   const isData = known.data?.source === '.'
   if (!isData && texts.length === 0 && otherStream.test(script))
@@ -160,17 +167,20 @@ function interpreterRun(program: string, args: readonly Arg[], stdin: Stdin): Ru
     : unclear(`"${program}" runs what another command prints`)
 }
 
-const isSql = (program: string): boolean => /sql|maria/.test(program)
 const fileOption = /^(?:-[a-zA-Z]*f|--file)$/
 const isStream = (value: string): boolean => value === substituted || stdinFile.test(value)
 
 /** Without a statement among their words they take them from standard input. */
-function sqlInput(program: string, args: readonly Arg[], stdin: Stdin): Run {
-  if (stdin.kind === 'text') return { ...nothing(), code: [codeFindings(program, stdin.text)] }
-  const fromFile = args.some(({ value }) => fileOption.test(value))
-  return stdin.kind === 'none' || fromFile
-    ? nothing()
-    : unclear(`"${program}" runs what another command prints`)
+function clientRun(program: string, client: ClientWords, stdin: Stdin): Run {
+  const { statements, files, nested, findings } = client
+  const run = { nested: [...nested], findings: [...findings], code: [] as CodeReport[] }
+  const unseen = ambiguous(`"${program}" runs what another command prints`)
+  run.code.push(...statements.map(({ value }) => codeFindings(program, value)))
+  const takesStdin = statements.length + files.length === 0
+  if (takesStdin && stdin.kind === 'text') run.code.push(codeFindings(program, stdin.text))
+  if (files.some(({ value }) => isStream(value)) || (takesStdin && stdin.kind === 'unknown'))
+    run.findings.push(unseen)
+  return run
 }
 
 /** `-c'…'`, `-e'…'` */
@@ -194,11 +204,6 @@ function codeTexts(program: string, args: readonly Arg[], { code }: { code: RegE
   if (/awk$|sed$/.test(program)) return scriptTexts(program, args).map(({ value }) => value)
   const after = args.filter((_, index) => code.test(args[index - 1]?.value ?? ''))
   const glued = args.filter(({ value }) => gluedCode.test(value) && !code.test(value))
-  // `sqlite3 x.db 'drop table y'`
-  const rest = program === 'sqlite3' ? operandsAfterFirst(args) : []
-  const texts = [...after, ...rest].map(({ value }) => value)
+  const texts = after.map(({ value }) => value)
   return [...texts, ...glued.map(({ value }) => value.replace(gluedOption, ''))]
 }
-
-const operandsAfterFirst = (args: readonly Arg[]): Arg[] =>
-  args.filter(({ value }) => !value.startsWith('-')).slice(1)

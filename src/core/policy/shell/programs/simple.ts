@@ -1,9 +1,10 @@
 import { isGitFile } from '../../matching/paths.ts'
 import { type Arg, literalArg, textOf } from '../words/arg.ts'
 import { ambiguous, type Finding, type Nested } from '../words/finding.ts'
+import { perlInputFindings } from '../code/perl.ts'
 import { consoleFindings } from './consoles.ts'
 import { gitUse } from './git.ts'
-import { isAllFound, showsFound } from '../words/found.ts'
+import { isAllFound, isSecretFound, showsFound } from '../words/found.ts'
 import { isInterpreterPath, isProgramPath, isSystemPath, locate } from '../words/locate.ts'
 import { isNetworkProgram, networkUse } from './network.ts'
 import {
@@ -73,6 +74,8 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
         ...shownFindings(program, found),
         ...fedFindings(program, at),
         ...(run?.findings ?? []),
+        ...perlInputFindings(program, args, at.fed),
+        ...patchFindings(program, at),
         ...consoleFindings(program, args, at.stdin, code.length > 0),
         ...(network?.findings ?? []),
         ...code.flatMap((report) => [...report.findings, ...outsideInCode(report.paths, at)]),
@@ -87,6 +90,7 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
         ...glued.paths,
         ...opened.paths,
         ...swept.paths,
+        ...(program === 'patch' ? [anyPath] : []),
       ],
       hosts,
       secret,
@@ -94,6 +98,15 @@ export function readSimple(program: string, words: readonly Arg[], at: Situation
     nested: [...(run?.nested ?? []), ...found.nested, ...checked.nested],
   }
 }
+
+/** A patch that is seen says where it writes. */
+const patchFindings = (program: string, { stdin }: Situation): Finding[] =>
+  program === 'patch' && stdin.kind === 'text' && !cleanPatch(stdin.text)
+    ? [ambiguous('It cannot be told which files the patch changes')]
+    : []
+const cleanPatch = (text: string): boolean =>
+  /^(?:---|diff) /m.test(text) &&
+  !/^(?:---|\+\+\+|\*\*\*|diff|Index:|rename|copy)[^\n]*(?:\s["']?\/|\.\.\/|\.git\/)/m.test(text)
 
 const editors = /^(?:g?sed|perl|ruby)$/
 /** They write nothing that they are given, but for the options below. Any other program may. */
@@ -137,6 +150,7 @@ const fedFindings = (program: string, { fed, listed }: Situation): Finding[] =>
 
 function readGit(name: Arg, args: readonly Arg[], at: Situation): Simple {
   const use = gitUse(args)
+  const secret = use.secret ? 'It prints a credential' : secretWhy('git', args)
   const [sub, ...rest] = use.words
   const before = args.slice(0, args.length - use.words.length)
   const there = { ...at, around: { ...at.around, folders: use.folders(at.around.folders) } }
@@ -163,7 +177,7 @@ function readGit(name: Arg, args: readonly Arg[], at: Situation): Simple {
   return {
     segment: {
       text: textOf([literalArg('git'), ...use.words]),
-      category: use.secret ? 'secrets' : use.isNetwork ? 'network' : 'git',
+      category: secret ? 'secrets' : use.isNetwork ? 'network' : 'git',
       findings: [
         ...use.findings,
         ...riskFindings('git', args, at.fed),
@@ -173,7 +187,7 @@ function readGit(name: Arg, args: readonly Arg[], at: Situation): Simple {
       ],
       paths: [...simpleProgramPath(name, at), ...parts.flatMap(({ paths }) => paths)],
       hosts: use.hosts,
-      secret: use.secret ? 'It prints a credential' : null,
+      secret,
     },
     nested: use.nested,
   }
@@ -237,14 +251,20 @@ function outsideInCode(paths: readonly string[], { around, isInside }: Situation
   return outside ? [{ risk: 'ambiguous', why: `The code names a path outside: ${outside}` }] : []
 }
 
-/** `find . -exec cat {} +` */
+/** `find . -exec cat {} +`, `fd -H -x cat` */
 function shownFindings(program: string, { args, nested }: ReturnType<typeof findParts>): Finding[] {
+  const isFd = runsOf[program] === fdRuns
   const shown = nested.some(
-    (part) => part.kind === 'command' && showsFound(part.words.map(({ value }) => value)),
+    (part) =>
+      part.kind === 'command' &&
+      showsFound(
+        part.words.map(({ value }) => value),
+        isFd,
+      ),
   )
-  return program === 'find' && shown && isAllFound(args.map(({ value }) => value))
-    ? [ambiguous('It takes in the whole workspace, and its files of secrets')]
-    : []
+  if (!shown) return []
+  const takesAll = isFd ? isSecretFound(args) : isAllFound(args.map(({ value }) => value))
+  return takesAll ? [ambiguous('It takes in the whole workspace, and its files of secrets')] : []
 }
 
 /** `find . -exec sh -c 'cat {}' \;`: a name of a file is then part of a script. */
@@ -261,7 +281,12 @@ const unclearOption = '--{}'
 
 const findRuns = new Set(['-exec', '-execdir', '-ok', '-okdir'])
 const fdRuns = new Set(['-x', '--exec', '-X', '--exec-batch'])
-const runsOf: Record<string, ReadonlySet<string>> = { find: findRuns, fd: fdRuns, fdfind: fdRuns }
+const runsOf: Record<string, ReadonlySet<string>> = {
+  find: findRuns,
+  gfind: findRuns,
+  fd: fdRuns,
+  fdfind: fdRuns,
+}
 
 /** `find` runs what stands between -exec and ";" or "+", and `fd` likewise; the rest are its own arguments. */
 function findParts(program: string, args: readonly Arg[]): { args: Arg[]; nested: Nested[] } {

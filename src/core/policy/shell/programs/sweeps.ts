@@ -1,7 +1,7 @@
 import { type Arg, hole } from '../words/arg.ts'
 import { ambiguous, type Finding } from '../words/finding.ts'
 import { locate } from '../words/locate.ts'
-import { narrowsFound } from '../words/found.ts'
+import { fdValues, narrowsFound } from '../words/found.ts'
 import { hasFlag, optionSet, type Parsed, parseOptions, valuesOf } from '../words/options.ts'
 import { asFile } from '../words/operands.ts'
 import type { SegmentPath } from '../words/segment.ts'
@@ -57,6 +57,8 @@ const found: Sweep = (_, args) => {
   return { folders: orHere(at < 0 ? args : args.slice(0, at)), hidden: false }
 }
 
+const fd: Sweep = ({ operands }) => ({ folders: orHere(operands.slice(1)), hidden: false })
+
 /** null: it takes in files by their names alone. */
 const sweeps: Record<string, Sweep> = {
   grep,
@@ -82,6 +84,9 @@ const sweeps: Record<string, Sweep> = {
   rsync: copies,
   diff: (parsed) => (hasFlag(parsed, 'r', '--recursive') ? operandsOf(parsed) : null),
   find: found,
+  gfind: found,
+  fd,
+  fdfind: fd,
   gzip: packed,
   xz: packed,
   zstd: packed,
@@ -100,6 +105,7 @@ const compressorValues = optionSet('S T M b o suffix threads memory memlimit')
 
 function valuesOfSweep(program: string): ReadonlySet<string> {
   if (program === 'rg') return rgValues
+  if (/^fd(?:find)?$/.test(program)) return fdValues
   if (/^(?:gzip|xz|zstd|pigz)$/.test(program)) return compressorValues
   return /^(?:tar|zip|cp|rsync|diff)$/.test(program) ? packValues : values
 }

@@ -15,6 +15,10 @@ interface Wrapper {
   script?: string[]
   /** `NAME=value` may come before the command. */
   assigns?: true
+  /** Options whose value is `NAME=value`. */
+  sets?: string[]
+  /** What it runs reaches another host than it names. */
+  reroutes?: true
   /** Adds arguments from elsewhere. */
   feeds?: true
   /** Its operands together are a script. */
@@ -89,8 +93,9 @@ const wrappers: Record<string, Wrapper> = {
     skip: 1000,
   },
   strace: {
-    values: 'o e p s a P u X E I O S b',
+    values: 'o e p s a P u X E I O S b env',
     flags: 'f c t T y v q r i k x C ff tt',
+    sets: ['E', 'env'],
     traces: true,
   },
   ltrace: { values: 'o e p s a u l n x', traces: true },
@@ -118,15 +123,15 @@ const wrappers: Record<string, Wrapper> = {
   entr: {},
   ifne: {},
   lckdo: { skip: 1 },
-  torsocks: {},
-  proxychains: { values: 'f' },
-  proxychains4: { values: 'f' },
+  torsocks: { reroutes: true },
+  proxychains: { values: 'f', reroutes: true },
+  proxychains4: { values: 'f', reroutes: true },
   ccache: {},
   sccache: {},
   faketime: { values: 'f', skip: 1 },
   tini: {},
   'dumb-init': {},
-  dotenv: { values: 'e v c', flags: 'o override quiet' },
+  dotenv: { values: 'e v c', flags: 'o override quiet', sets: ['v'] },
   shx: {},
   xe: { values: 'I N j a', feeds: true },
   hyperfine: {
@@ -269,15 +274,23 @@ function unwrapWith(wrapper: Wrapper, args: readonly Arg[]): Unwrapped {
   const hosts = wrapper.fetches
     ? fetchedHosts([...words.slice(0, 1), ...valuesOf(parsed, 'p', 'package')])
     : []
+  if (wrapper.reroutes) hosts.push(unknownHost)
   if (/^[a-z][a-z0-9+.-]*:\/\//i.test(words[0]?.value ?? ''))
     findings.push(ambiguous('It runs what it fetches'))
   if (wrapper.traces && valuesOf(parsed, 'o').some(({ value }) => /^\s*[|!]/.test(value)))
     findings.push(ambiguous('What it prints goes to a command'))
+  for (const text of valuesOf(parsed, ...(wrapper.sets ?? []))) findings.push(...setFindings(text))
   const nested = [...scriptOptions(wrapper, parsed, findings), ...runs(wrapper, words, findings)]
   if (wrapper.assigns && hasFlag(parsed, 'S', '--split-string', 'C', '--chdir'))
     findings.push(ambiguous('Options of "env" change what is run'))
   if (wrapper.feeds) findings.push(...replacements(parsed, words))
   return { nested, findings, hosts, own: wrapper.own ?? false }
+}
+
+/** A name alone takes the variable away. */
+function setFindings(text: Arg): Finding[] {
+  const assigned = assignmentOf(text)
+  return assigned ? assignmentFindings(assigned.name, literalArg(assigned.value)) : []
 }
 
 function commandWords(wrapper: Wrapper, parsed: Parsed, findings: Finding[]): Arg[] {

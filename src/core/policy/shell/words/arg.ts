@@ -253,10 +253,14 @@ const xdgFolders: Record<string, string> = {
 const plainPrinter =
   /^(?:date(?: [-+%\w:"']{1,40})?|nproc|whoami|uname -[smr]|arch|id -u|git rev-parse (?:--short )?HEAD|git rev-list --count HEAD|node -v)$/
 
+/** It prints numbers, one or many. */
+const counter = /^seq(?: -w)?(?: \d{1,6}){1,2}$|^seq \d{1,6} -?\d{1,6} \d{1,6}$/
+
 /** `$(pwd)` is the folder; `$(date +%s)` is a plain word. */
 function printedBy(text: string, { folders }: Surroundings): string {
   const script = text.startsWith('$(') ? text.slice(2, -1).trim() : text.slice(1, -1).trim()
   if (script === 'pwd') return folders.length === 1 ? (folders[0] ?? hole) : hole
+  if (counter.test(script)) return '0'
   return script.length <= 60 && plainPrinter.test(script) ? 'x' : hole
 }
 

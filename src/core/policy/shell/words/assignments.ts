@@ -5,9 +5,13 @@ import { ambiguous, type Finding } from './finding.ts'
 import { isProgramPath, locate } from './locate.ts'
 
 const secretVariable =
-  /(?:^|_)(?:TOKEN|SECRET|SECRETS|PASSWORD|PASSWD|PASSPHRASE|APIKEY|API_KEY|PRIVATE_KEY|ACCESS_KEY|CREDENTIALS?)(?:_|$)/i
+  /(?:^|_)(?:TOKEN|SECRET|SECRETS|PASSWORD|PASSWD|PASSPHRASE|APIKEY|API_KEY|PRIVATE_KEY|ACCESS_KEY|CREDENTIALS?)(?:_|$)|(?:^|_)DATABASE_URL$/i
+/** What is made to be seen, and keys that lock nothing. */
+const publicKey =
+  /(?:^|_)(?:PUBLIC|PUB|PUBLISHABLE|ANON|PRIMARY|FOREIGN|SORT|PARTITION|CACHE)_KEY$|^(?:NEXT_PUBLIC|EXPO_PUBLIC|NUXT_PUBLIC|REACT_APP|GATSBY|VITE|PUBLIC)_/i
 
-export const isSecretVariable = (name: string): boolean => secretVariable.test(name)
+export const isSecretVariable = (name: string): boolean =>
+  secretVariable.test(name) || (/_KEY$/i.test(name) && !publicKey.test(name))
 
 export function assignmentFindings(name: string, value: Arg | null): Finding[] {
   if (hidesSubstitution(value?.value ?? '')) return [ambiguous(hidden)]

@@ -1,4 +1,5 @@
 import type { Surroundings } from './arg.ts'
+import { isSecretVariable } from './assignments.ts'
 import type { Finding, Stdin } from './finding.ts'
 import type { Segment } from './segment.ts'
 import type { Variables } from './variables.ts'
@@ -37,6 +38,12 @@ export const firstFlow: Flow = {
   variables: null,
   assigned: new Set(),
 }
+
+/** What the script does not set itself is the environment's, and is taken for a number where one is wanted; no secret is one. */
+export const isFlowNumber =
+  ({ variables }: Flow) =>
+  (name: string): boolean =>
+    variables?.has(name) ? variables.isNumber(name) : !isSecretVariable(name)
 
 /** Where the script goes on, after a success and after a failure. */
 export interface Outcome {

@@ -298,7 +298,7 @@ export function operandPaths(arg: Arg): Arg[] {
     given ??
     /^(?:@?[\w./-]{1,100}@)?(?:file|link|portal):(?!\/\/)(.+)$/is.exec(value)?.[1] ??
     /^(?:--?[\w.-]+|[A-Za-z_][\w.-]*)=(.+)$/s.exec(value)?.[1] ??
-    /^-[A-Za-z]+((?:\/|~\/|~$|\.\.?\/|\.\.$|\.[A-Za-z]).*)$/s.exec(value)?.[1] ??
+    /^-(?!\w{0,8}i\.)[A-Za-z]+((?:\/|~\/|~$|\.\.?\/|\.\.$|\.[A-Za-z]).*)$/s.exec(value)?.[1] ??
     /^file:\/\/(\/.*)$/is.exec(value)?.[1]
   const part = (text: string): Arg => ({ ...literalArg(text), globs: arg.globs })
   if (inner !== undefined) {

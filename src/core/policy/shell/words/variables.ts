@@ -2,7 +2,7 @@ import { type Assignment, forEachChild, type Statement, type SyntaxNode, type Wo
 import { argsOf, hole } from './arg.ts'
 
 /** What a variable may be set to somewhere in a script. */
-type Source = { kind: 'word'; word: Word } | { kind: 'number' } | { kind: 'unknown' }
+type Source = { kind: 'word' | 'words'; word: Word } | { kind: 'number' } | { kind: 'unknown' }
 
 /**
  * The variables that a script sets itself, each with every value that it may be given anywhere in it, whatever the order.
@@ -69,7 +69,10 @@ export class Variables {
       folders,
       values: (name: string) => (this.#sources.has(name) ? this.valuesOf(name) : this.given(name)),
     }
-    return argsOf(source.word, around).map((args) =>
+    const lists = argsOf(source.word, around)
+    // A loop takes each of the words by itself.
+    const each = source.kind === 'words' ? lists.flatMap((args) => args.map((arg) => [arg])) : lists
+    return each.map((args) =>
       args.some(({ expands }) => expands) ? hole : args.map(({ value }) => value).join(' '),
     )
   }
@@ -88,7 +91,7 @@ export class Variables {
     if (node.type === 'Command') this.#visitCommand(node)
     else if (node.type === 'For' || node.type === 'Select')
       for (const word of node.wordlist ?? [unknownWord])
-        this.#set(node.name.value, wordSource(word))
+        this.#set(node.name.value, wordSource(word, 'words'))
     else if (node.type === 'ArithmeticWord') this.#numbers(node.value)
     else if (node.type === 'ParameterExpansion' && node.operation?.operator.endsWith('='))
       if (node.operation.type === 'Default')
@@ -173,5 +176,5 @@ const declares = /^(?:declare|typeset|local|export|readonly)$/
 const isQuery = (name: string, words: readonly Word[]): boolean =>
   (name === 'command' && /^-[vV]$/.test(words[0]?.value ?? '')) ||
   (name === 'trap' && words.length === 0)
-const wordSource = (word: Word | null): Source =>
-  word ? { kind: 'word', word } : { kind: 'unknown' }
+const wordSource = (word: Word | null, kind: 'word' | 'words' = 'word'): Source =>
+  word ? { kind, word } : { kind: 'unknown' }
