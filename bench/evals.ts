@@ -11,7 +11,8 @@ function sideOf(runId: string, shift: number): EvalSide {
   return {
     ...{ runId, target: 'agent', suiteDigest: 'd' },
     cases: ids.map((id) => ({ id, repetitions: 1, required: false })),
-    rows: ids.map((id, at): ResultRow => {
+    leftOut: [],
+  rows: ids.map((id, at): ResultRow => {
       const score = ((at * 7 + (at % 2) * shift) % 11) / 10
       const verdict = score >= 0.8 ? 'pass' : 'fail'
       const result = { type: 'contains', score, weight: 1, required: false, verdict } as const
