@@ -269,9 +269,7 @@ describe('what is very long', () => {
         expect(row).not.toHaveProperty('tool_calls')
         expect(row.trace_summary?.cut).toBe(true)
         expect(results.flatMap(({ misses }) => misses)).toEqual(
-          Array(2).fill(
-            'No trace available for evaluation: 6001 calls are too many to be kept',
-          ),
+          Array(2).fill('No trace available for evaluation: 6001 calls are too many to be kept'),
         )
       } else expect(row.tool_calls).toHaveLength(501)
     },

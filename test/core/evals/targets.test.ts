@@ -271,7 +271,9 @@ describe('[EVAL30] recorded answers', () => {
   })
 
   test('an answer without calls says nothing of them, and an empty list that there was none', () => {
-    const checked = replay('    responses: { a: "42", b: { content: "42" }, c: { content: "42", tool_calls: [] } }\n')
+    const checked = replay(
+      '    responses: { a: "42", b: { content: "42" }, c: { content: "42", tool_calls: [] } }\n',
+    )
     const [target] = checked.targets
     if (target?.provider !== 'replay') throw new Error('Expected a replay target')
     const callsOf = (id: string) => target.responses[id]?.[0]?.outputMessages[0]?.toolCalls

@@ -24,12 +24,7 @@ export function decidePromotion(
   if (trials.size < rule.minCases)
     unknown.push(`There are ${trials.size} cases, and the rule needs at least ${rule.minCases}`)
   if (rule.interval !== null && isWhole)
-    checkInterval(
-      rule,
-      rule.interval,
-      { baseline, trials, seed },
-      { failed, unknown, held },
-    )
+    checkInterval(rule, rule.interval, { baseline, trials, seed }, { failed, unknown, held })
   const outcome = failed.length > 0 ? 'fail' : unknown.length > 0 ? 'inconclusive' : 'pass'
   return { outcome, reasons: [...failed, ...unknown, ...held] }
 }

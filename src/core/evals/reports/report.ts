@@ -35,9 +35,7 @@ export function reportAttempts({ cases, rows, target }: EvalSide): Attempt[] {
 
 /** A run may be of a part of its suite: then "every attempt passed" does not say that the suite did. */
 export const reportLeftOut = ({ target, leftOut }: EvalSide): string[] =>
-  leftOut.length === 0
-    ? []
-    : [`Not run with ${target}: ${leftOut.length} of the suite's cases.`]
+  leftOut.length === 0 ? [] : [`Not run with ${target}: ${leftOut.length} of the suite's cases.`]
 
 /** People count from 1. */
 export const reportName = ({ id, attempt, repetitions }: Attempt): string =>
