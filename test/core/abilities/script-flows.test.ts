@@ -219,3 +219,15 @@ describe('[ABL12] [ABL8] what an input is declared to be', () => {
     expect(errorsOf('{}', steps)).toEqual(['UNSAFE_PLACEHOLDER'])
   })
 })
+
+test.each([
+  ['values', 'echo {{inputs.x}} $A; '],
+  ['wrappers', 'timeout 5 '],
+  ['pipes', 'a $A {{inputs.x}} | '],
+  ['loops', 'while read a; do b | '],
+])('[ABL7] [ABL12] a script of many %s is read in bounded time', (_, part) => {
+  const before = process.threadCpuUsage()
+  readScriptSlots(`N={{inputs.x}}; ${part.repeat(32_000 / part.length)} echo`)
+  const { user } = process.threadCpuUsage(before)
+  expect(user / 1e6).toBeLessThan(5)
+})

@@ -63,6 +63,8 @@ export function scriptCommandTakesData(
   at: number,
   isValue: (word: string) => boolean,
 ): boolean {
+  // The time for each word grows with the words.
+  if (names.length > maxWords) return false
   const program = programAt(names)
   if (at < program && isVariableFor(names, at)) return true
   if (at <= program || inScript(names, at)) return false
@@ -92,6 +94,8 @@ export function scriptCommandTakesData(
   )
 }
 
+const maxWords = 1000
+
 /** `env NAME=value`: the value, if nothing runs it. */
 function isVariableFor(names: readonly string[], at: number): boolean {
   const name = /^([A-Za-z_]\w*)=/.exec(names[at] ?? '')?.[1]
@@ -116,13 +120,7 @@ function innerCommandAt(name: string, names: readonly string[], at: number): num
 /** Whether a program of which the policy knows that it runs a text, such as `watch` or `npx -c`, has this word in it. */
 function inScript(names: readonly string[], at: number): boolean {
   const word = names[at] ?? ''
-  return names
-    .slice(0, at)
-    .some((_, from) =>
-      (unwrapped(names, from)?.found.nested ?? []).some(
-        (one) => one.kind === 'script' && one.text.includes(word),
-      ),
-    )
+  return pathOf(names).scripts.some((text) => text.includes(word))
 }
 
 /** The words are the same objects in what is found, so that their places are known. */
@@ -136,10 +134,23 @@ function unwrapped(names: readonly string[], from: number) {
 }
 
 /** Where the program is that runs in the end: `env A=b nice npm` is npm. */
-function programAt(names: readonly string[]): number {
-  let at = 0
-  for (let next = nextProgram(names, at); next !== null; next = nextProgram(names, at)) at = next
-  return at
+const programAt = (names: readonly string[]): number => pathOf(names).program
+
+/** Each word of a command asks for it. */
+const paths = new WeakMap<readonly string[], { program: number; scripts: string[] }>()
+
+/** From wrapper to wrapper to the program, with the scripts that they run. */
+function pathOf(names: readonly string[]): { program: number; scripts: string[] } {
+  const known = paths.get(names)
+  if (known) return known
+  const path = { program: 0, scripts: [] as string[] }
+  paths.set(names, path)
+  for (let at: number | null = 0; at !== null; at = nextProgram(names, at)) {
+    path.program = at
+    for (const one of unwrapped(names, at)?.found.nested ?? [])
+      if (one.kind === 'script') path.scripts.push(one.text)
+  }
+  return path
 }
 
 /** By the policy's tables, which know the options that take a value; those that they do not have by what words look like. */

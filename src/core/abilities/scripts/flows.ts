@@ -44,6 +44,8 @@ export class ScriptFlows {
   /** In an index that is a text. */
   readonly #inTexts = new Set<SyntaxNode>()
   #scripts = 0
+  readonly #known = new WeakMap<SyntaxNode, Set<string>>()
+  readonly #mark: RegExp
 
   /** `dataIn` gives the expansions that stand where a value may stand. */
   constructor(
@@ -52,6 +54,7 @@ export class ScriptFlows {
     dataIn: (statements: readonly Statement[]) => ReadonlySet<SyntaxNode>,
   ) {
     this.#marks = marks
+    this.#mark = new RegExp(`${marks[0]?.slice(0, -2) ?? ''}\\d+z`, 'g')
     this.#dataIn = dataIn
     this.#data = dataIn(statements)
     for (const statement of statements) this.#declare(statement)
@@ -263,27 +266,34 @@ export class ScriptFlows {
 
   /** The values and variables that are in them, also by way of what their substitutions print. */
   #sources(nodes: Nodes, scope: string): Set<string> {
+    const all = new Set<string>()
+    for (const node of nodes) for (const source of this.#sourcesOf(node, scope)) all.add(source)
+    return all
+  }
+
+  /** Each node is looked at once, however deep the script is. */
+  #sourcesOf(node: SyntaxNode, scope: string): ReadonlySet<string> {
+    const known = this.#known.get(node)
+    if (known) return known
     const sources = new Set<string>()
-    const visit = (node: SyntaxNode): void => {
-      if (node.type === 'ArithmeticExpansion') return
-      if (node.type === 'CommandExpansion' && node.script && isCounting(node.script)) return
-      if (node.type === 'SimpleExpansion' || node.type === 'ParameterExpansion') {
-        if (isDigitsOnly(node)) return
-        const name = numberParameter(node, scope)
-        if (name !== null) sources.add(name)
-      }
-      if (node.type === 'Word' && this.#files.has(fileOf(node))) sources.add(fileOf(node))
-      if (node.type === 'Command' && this.#functions.has(node.name?.value ?? ''))
-        sources.add(`>${node.name?.value}`)
-      let isLeaf = true
-      forEachChild(node, (child) => {
-        isLeaf = false
-        visit(child)
-      })
-      if (isLeaf && 'text' in node)
-        for (const mark of this.#marks) if (node.text.includes(mark)) sources.add(mark)
+    this.#known.set(node, sources)
+    if (node.type === 'ArithmeticExpansion') return sources
+    if (node.type === 'CommandExpansion' && node.script && isCounting(node.script)) return sources
+    if (node.type === 'SimpleExpansion' || node.type === 'ParameterExpansion') {
+      if (isDigitsOnly(node)) return sources
+      const name = numberParameter(node, scope)
+      if (name !== null) sources.add(name)
     }
-    for (const node of nodes) visit(node)
+    if (node.type === 'Word' && this.#files.has(fileOf(node))) sources.add(fileOf(node))
+    if (node.type === 'Command' && this.#functions.has(node.name?.value ?? ''))
+      sources.add(`>${node.name?.value}`)
+    let isLeaf = true
+    forEachChild(node, (child) => {
+      isLeaf = false
+      for (const source of this.#sourcesOf(child, scope)) sources.add(source)
+    })
+    if (isLeaf && 'text' in node && this.#marks.length > 0)
+      for (const [mark] of node.text.matchAll(this.#mark)) sources.add(mark)
     return sources
   }
 }
