@@ -11,6 +11,7 @@ function sideOf(runId: string, shift: number): EvalSide {
   return {
     ...{ runId, target: 'agent', suiteDigest: 'd' },
     cases: ids.map((id) => ({ id, repetitions: 1, required: false })),
+    leftOut: [],
     rows: ids.map((id, at): ResultRow => {
       const score = ((at * 7 + (at % 2) * shift) % 11) / 10
       const verdict = score >= 0.8 ? 'pass' : 'fail'

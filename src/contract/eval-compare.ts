@@ -21,6 +21,11 @@ export const EvalSide = z.strictObject({
     )
     .max(10_000)
     .describe('All that were planned: an attempt without a row has failed'),
+  leftOut: z
+    .array(z.strictObject({ id: Text(200, 1), required: z.boolean().default(false) }))
+    .max(10_000)
+    .default([])
+    .describe('Cases of the suite that this run was not to attempt'),
   rows: z.array(ResultRow).max(20_000),
 })
 export type EvalSide = z.infer<typeof EvalSide>
@@ -102,6 +107,8 @@ export const Comparison = z.discriminatedUnion('comparable', [
     passes: PassComparison,
     evaluators: z.array(ScoreComparison.extend({ name: z.string(), cases: count })),
     cases: z.array(CaseComparison).describe('Regressions first, the worst at the top'),
+    onlyBaseline: z.array(z.string()).describe('Cases that only the baseline ran: in no number'),
+    onlyCandidate: z.array(z.string()).describe('Cases that only the candidate ran: in no number'),
     seed: count,
   }),
 ])
@@ -122,7 +129,7 @@ export const GateRule = z.strictObject({
     })
     .prefault({})
     .nullable()
-    .describe('null: no baseline is needed'),
+    .describe('null: nothing is held against the baseline but which cases were run'),
   minCases: z.number().int().min(5).max(10_000).default(10),
 })
 export type GateRule = z.infer<typeof GateRule>

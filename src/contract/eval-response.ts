@@ -33,8 +33,18 @@ const count = z.number().int().min(0)
 export const TokenUsage = z.object({ input: count, output: count, cached: count.optional() })
 export type TokenUsage = z.infer<typeof TokenUsage>
 
+/** Names of tools are users' words: they are keys here and stay as they are. */
+export const CallCounts = z.object({
+  event_count: count.describe('Tool calls'),
+  tool_names: z.array(z.string()).describe('Sorted'),
+  tool_calls_by_name: z.record(z.string(), count),
+  error_count: count,
+})
+export type CallCounts = z.infer<typeof CallCounts>
+
 export const ProviderResponse = z.object({
   outputMessages: z.array(OutputMessage).default([]),
+  cutCalls: CallCounts.optional().describe('Of tool calls that were too many to be kept'),
   tokenUsage: TokenUsage.optional(),
   costUsd: z.number().min(0).optional(),
   durationMs: z.number().min(0).optional(),

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { EvalToolCall } from './eval-response.ts'
+import { CallCounts, EvalToolCall } from './eval-response.ts'
 
 /**
  * What came of an attempt. Our own keys are snake_case here, because these rows are lines of JSONL that others read; names
@@ -34,11 +34,8 @@ export const EvaluatorResult = z.object({
 export type EvaluatorResult = z.infer<typeof EvaluatorResult>
 
 const count = z.number().int().min(0)
-export const TraceSummary = z.object({
-  event_count: count.describe('Tool calls'),
-  tool_names: sentences.describe('Sorted'),
-  tool_calls_by_name: z.record(z.string(), count),
-  error_count: count,
+export const TraceSummary = CallCounts.extend({
+  cut: z.literal(true).optional().describe('The calls were too many: only these counts were kept'),
   token_usage: z.object({ input: count, output: count, cached: count.optional() }).optional(),
   cost_usd: z.number().min(0).optional(),
   duration_ms: z.number().min(0).optional(),
@@ -60,7 +57,7 @@ export const ResultRow = z.object({
   reasoning: z.string().optional(),
   evaluator_results: z.array(EvaluatorResult),
   trace_summary: TraceSummary.optional(),
-  tool_calls: z.array(EvalToolCall).optional(),
+  tool_calls: z.array(EvalToolCall).optional().describe('Absent: there is no trace of them'),
   error: z.string().optional().describe('Set: the attempt gave no answer that could be scored'),
   transcript: z.string().optional().describe('Where the whole attempt can be read'),
 })

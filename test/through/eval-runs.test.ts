@@ -239,6 +239,25 @@ describe('an eval run of recorded answers', () => {
     const gate = await host().ok('GET', `${at}/${worse.id}/gate`)
     expect(gate).toMatchObject({ outcome: 'fail', hash: (await view(worse.id)).hash })
     expect((await host().ok('GET', `${at}/${good.id}/gate`)).outcome).toBe('pass')
+    const { digest } = await view(good.id)
+    const rule = { interval: null, minCases: 5, minScore: 0.5 }
+    const easy = await begin({
+      ...{ ...evalFiles(ids, answers(0)), project: 'gated', cases: ids.slice(6) },
+    })
+    // The same name, and only what is easy.
+    const other = await begin({ ...evalFiles(ids.slice(6), answers(0)), project: 'gated' })
+    await host().live(6000)
+    await host().ok('PUT', '/v1/evals/baselines', { evalRunId: good.id, rule })
+    expect(await host().ok('GET', `${at}/${good.id}/gate`)).toMatchObject({ outcome: 'pass' })
+    expect(await host().ok('GET', `${at}/${easy.id}/gate`)).toMatchObject({
+      outcome: 'inconclusive',
+      reasons: ['6 cases of the baseline were not run', 'The score is 1, at least 0.5'],
+    })
+    expect(await host().ok('GET', `${at}/${other.id}/gate`)).toMatchObject({
+      outcome: 'inconclusive',
+      reasons: expect.arrayContaining(['The run is of another suite than the baseline']),
+    })
+    expect((await view(easy.id)).digest).toBe(digest)
     const compared = await host().ok('GET', `${at}/${worse.id}/comparison?baseline=${good.id}`)
     expect(compared.comparison).toMatchObject({ comparable: true, score: { verdict: 'worse' } })
     const stranger = (await host().app.makeKey(await host().app.makeOrganisation(), 'admin')).secret
@@ -248,6 +267,10 @@ describe('an eval run of recorded answers', () => {
       )
     await host().call('DELETE', `${at}/${good.id}`)
     await host().live(6000)
+    expect(await host().ok('GET', `${at}/${easy.id}/gate`)).toMatchObject({
+      outcome: 'inconclusive',
+      reasons: ['6 cases of the suite were not run', 'The score is 1, at least 0.5'],
+    })
     expect((await host().ok('GET', `${at}/${worse.id}/gate`)).outcome).not.toBe('pass')
   })
 })

@@ -267,7 +267,7 @@ describe('a run speaks for the revision alone', () => {
     await guard([{ kind: 'agent' }], {}, { cases: six })
     const part = { cases: ['c0', 'c1', 'c2', 'c3', 'c4'] }
     expect(await refusedAgent('Be choosy', { cases: six }, part)).toContain(
-      '"cases" is not as in the baseline; The score is 1, at least 0.9',
+      '"cases" is not as in the baseline; 1 case of the baseline was not run; The score is 1, at least 0.9',
     )
     await tryOut({ agent: 'reviewer', cases: six })
     expect((await put('/v1/agents', agent('Be choosy'))).status).toBe(200)

@@ -14,9 +14,10 @@ import { parseDuration } from './durations.ts'
 import { graphNeeds, findGraphCycle, orderStepGraph } from './graph.ts'
 import { checkInputValue } from './inputs.ts'
 import { readPattern } from './patterns.ts'
-import { placeholdersOf } from './placeholders.ts'
-import { isCodeVariable } from './script-commands.ts'
-import { readScriptSlots } from './script-slots.ts'
+import { isNumberReference } from './scripts/numbers.ts'
+import { placeholdersOf, type Reference } from './scripts/placeholders.ts'
+import { isCodeVariable } from './scripts/commands.ts'
+import { readScriptSlots } from './scripts/slots.ts'
 import { checkCondition, readCondition } from './conditions.ts'
 
 /** An ability that was read: it has a name, and everything that can be checked without other rows holds. */
@@ -177,15 +178,16 @@ function checkConditions(ability: AbilityDocument, tell: Tell): void {
   }
 }
 
-function checkScripts({ steps, hooks }: AbilityDocument, tell: Tell): void {
-  const check = (path: DocumentPath, script: string) => {
-    const read = readScriptSlots(script)
+function checkScripts({ steps, hooks, inputs }: AbilityDocument, tell: Tell): void {
+  const check = (path: DocumentPath, script: string, environment: Record<string, string> = {}) => {
+    const isNumeric = (reference: Reference) => isNumberReference(reference, inputs)
+    const read = readScriptSlots(script, { isNumeric, environment })
     if ('problems' in read)
       for (const problem of read.problems) tell(path, 'UNSAFE_PLACEHOLDER', problem)
   }
   for (const [at, step] of steps.entries()) {
     if (step.type !== 'script') continue
-    check(['steps', at, 'run'], step.run)
+    check(['steps', at, 'run'], step.run, withoutCodeVariables(step.env))
     for (const [name, text] of Object.entries(step.env))
       if (isCodeVariable(name) && placeholdersOf(text).length > 0)
         tell(['steps', at, 'env', name], 'UNSAFE_PLACEHOLDER', `A shell runs what is in ${name}`)
@@ -193,6 +195,10 @@ function checkScripts({ steps, hooks }: AbilityDocument, tell: Tell): void {
   for (const [at, command] of hooks.before.entries()) check(['hooks', 'before', at], command)
   for (const [at, command] of hooks.after.entries()) check(['hooks', 'after', at], command)
 }
+
+/** They are told of by themselves. */
+const withoutCodeVariables = (env: Readonly<Record<string, string>>): Record<string, string> =>
+  Object.fromEntries(Object.entries(env).filter(([name]) => !isCodeVariable(name)))
 
 /** A placeholder names an input that there is, or a step that has ended by then; other texts in braces stay as they are. */
 function checkPlaceholders(ability: AbilityDocument, tell: Tell): void {

@@ -1,6 +1,6 @@
 import type { AgentStep, SkillStep } from '../../contract/ability.ts'
 import { cutOutput } from './outputs.ts'
-import { fillPlaceholders, type Filling, placeholdersOf } from './placeholders.ts'
+import { fillPlaceholders, type Filling, placeholdersOf } from './scripts/placeholders.ts'
 
 /** About ten thousand tokens of each step, and twice that of all. */
 const maxOutput = 40_000

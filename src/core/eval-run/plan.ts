@@ -15,7 +15,7 @@ type Asked = Pick<EvalRunCreate, 'runTargets' | 'cases' | 'repetitions'>
 export function planEvalRun(
   { suite, targets, problems }: Pick<EvalChecked, 'suite' | 'targets' | 'problems'>,
   asked: Asked,
-): Pick<NewEvalRun, 'runTargets' | 'targets' | 'cases' | 'attempts'> {
+): Pick<NewEvalRun, 'runTargets' | 'targets' | 'cases' | 'leftOut' | 'attempts'> {
   if (suite === null || suite.cases.length === 0) throw unreadable(problems)
   if (targets.length === 0) throw unreadable(problems)
   const chosen = chooseTargets(suite, targets, asked)
@@ -35,7 +35,10 @@ export function planEvalRun(
   if (attempts.length === 0) throw cannot('no case is for one of these targets', 'runTargets')
   if (attempts.length > maxEvalAttempts)
     throw cannot(`${attempts.length} attempts are more than ${maxEvalAttempts}`, 'repetitions')
-  return { runTargets: chosen.map(({ name }) => name), targets, cases, attempts }
+  const leftOut = suite.cases
+    .filter((one) => !cases.includes(one))
+    .map(({ id, required, target }) => ({ id, required, ...(target !== undefined && { target }) }))
+  return { runTargets: chosen.map(({ name }) => name), targets, cases, leftOut, attempts }
 }
 
 const repeated = ({ id }: EvalCase, target: string, times: number) =>

@@ -15,6 +15,8 @@ import { targetConditions } from './record/conditions.ts'
 import type { EvalRunKernel } from './record/kernel.ts'
 import {
   insertEvalRunRecord,
+  leftOutEvalCases,
+  type LeftOutCase,
   type NewEvalRun,
   type EvalRunRecord,
   recordedEvalTargets,
@@ -28,6 +30,8 @@ export interface EvalRunsApi {
   attempts(caller: Caller, page: Page): Promise<Listed<EvalAttempt>>
   /** Which cases were planned for which target, in their order. */
   planned(caller: Caller): Promise<PlannedCase[]>
+  /** Which cases of the suite the run was not to attempt. */
+  leftOut(caller: Caller): Promise<LeftOutCase[]>
   /** What the results of a target depend on, beside its answers. Null: the run has no such target. */
   conditions(caller: Caller, target: string): Promise<TargetConditions | null>
   /** What follows number `after`; if nothing does, as soon as something does, or after `waitMs`. */
@@ -91,6 +95,11 @@ export class Runs implements RoomOf<EvalRunsApi> {
          from attempts group by case_id, target order by min(n)`,
       )
       .map((row) => ({ ...row, required: row.required === 1 }))
+  }
+
+  async leftOut(caller: Caller): Promise<LeftOutCase[]> {
+    ownEvalRun(this.#kernel, caller)
+    return leftOutEvalCases(this.#kernel.ports.sql)
   }
 
   async conditions(caller: Caller, target: string): Promise<TargetConditions | null> {

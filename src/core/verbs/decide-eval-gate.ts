@@ -27,7 +27,7 @@ export async function viewEvalGate(
 export const evalGateSentence = ({ kind, name, sha256 }: RegistryRevision): string =>
   `It had the ${kind} "${name}" (${sha256}), and the baseline had it not`
 
-type Baseline = Pick<EvalBaseline, 'evalRunId' | 'target' | 'rule'>
+type Baseline = Pick<EvalBaseline, 'evalRunId' | 'target' | 'rule' | 'digest'>
 
 /** Whether one target of a run is good enough by the rule of a baseline. */
 export async function decideEvalGate(
@@ -42,10 +42,14 @@ export async function decideEvalGate(
   const baseline = before && evalSideOf(before.sides, found.target)
   const side = evalSideOf(sides, candidate.target)
   const decided = decidePromotion(found.rule, side, baseline)
+  const open = [
+    ...(run.status === 'completed' ? [] : [`The run is ${run.status}`]),
+    ...(run.digest === found.digest ? [] : ['The run is of another suite than the baseline']),
+  ]
   const gate: GateDecision =
-    run.status === 'completed'
+    open.length === 0
       ? decided
-      : { outcome: 'inconclusive', reasons: [`The run is ${run.status}`, ...decided.reasons] }
+      : { outcome: 'inconclusive', reasons: [...open, ...decided.reasons] }
   const { target } = side
   return { ...gate, evalRunId: run.id, target, hash: run.hash, baselineRunId: found.evalRunId }
 }

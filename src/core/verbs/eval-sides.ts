@@ -14,6 +14,7 @@ export async function loadEvalSides(
 ): Promise<{ run: EvalRun; sides: EvalSide[] }> {
   const run = await runs.view(caller)
   const planned = await runs.planned(caller)
+  const leftOut = await runs.leftOut(caller)
   const rows: ResultRow[] = []
   for (let after: number | null = 0; after !== null;) {
     const page: Awaited<ReturnType<typeof runs.attempts>> = await runs.attempts(caller, {
@@ -30,6 +31,9 @@ export async function loadEvalSides(
     cases: planned
       .filter((one) => one.target === target)
       .map(({ id, repetitions, required }) => ({ id, repetitions, required })),
+    leftOut: leftOut
+      .filter((one) => one.target === undefined || one.target === target)
+      .map(({ id, required }) => ({ id, required })),
     rows: rows.filter((row) => row.target === target),
   }))
   return { run, sides }

@@ -4,7 +4,7 @@ import { parseDuration } from '../../../src/core/abilities/durations.ts'
 import { graphNeeds, findGraphCycle, orderStepGraph } from '../../../src/core/abilities/graph.ts'
 import { checkInputs } from '../../../src/core/abilities/inputs.ts'
 import { readPattern } from '../../../src/core/abilities/patterns.ts'
-import { fillPlaceholders } from '../../../src/core/abilities/placeholders.ts'
+import { fillPlaceholders } from '../../../src/core/abilities/scripts/placeholders.ts'
 import {
   checkCondition,
   conditionHolds,

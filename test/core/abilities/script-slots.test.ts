@@ -3,7 +3,8 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { fillScriptSlots, readScriptSlots } from '../../../src/core/abilities/script-slots.ts'
+import { fillScriptSlots } from '../../../src/core/abilities/scripts/filling.ts'
+import { readScriptSlots } from '../../../src/core/abilities/scripts/slots.ts'
 
 let folder = ''
 beforeAll(() => {

@@ -158,7 +158,7 @@ describe('an attempt', () => {
     expect(await quiet.world.events('attempt.warned')).toEqual([])
   })
 
-  test('[EVAL4] [EVR12] its workspace is not named, and only so many calls with so much text are kept', async () => {
+  test('[EVAL4] [EVR12] its workspace is not named, and of each call only so much text is kept', async () => {
     const { world, session } = await working()
     const call = (n: number) => ({
       ...{ sessionId: 'oc', messageId: 'm', partId: `c${n}`, callId: `c${n}`, tool: 'read' },
@@ -169,7 +169,7 @@ describe('an attempt', () => {
     await world.live(100)
     const [row] = await world.results()
     expect(row).toMatchObject({ candidate_answer: 'hello from $WORKSPACE/a' })
-    expect(row!.tool_calls).toHaveLength(500)
+    expect(row!.tool_calls).toHaveLength(501)
     expect(row!.tool_calls!.slice(0, 2)).toMatchObject([
       { input: { path: '$WORKSPACE/a' }, output: `${'x'.repeat(20_000)}…` },
       { output: 'x'.repeat(20_000) },
@@ -179,6 +179,16 @@ describe('an attempt', () => {
     await failed.world.live(100)
     expect(await errorOf(failed.world)).toContain('$WORKSPACE/a is gone')
   })
+})
+
+test('[EVR12] [EVAL5] a turn with more events than are looked at fails, since its end is not known', async () => {
+  const { world, session } = await working()
+  const call = { sessionId: 'oc', messageId: 'm', partId: 'p', callId: 'c', tool: 'read' }
+  for (let n = 0; n < 20_000; n += 1) session.emit('message.delta', { text: 'x' })
+  for (let n = 0; n < 20_000; n += 1) session.emit('tool.started', { ...call, input: {} })
+  session.answer('hello')
+  await world.live(100)
+  expect(await errorOf(world)).toBe('OpenCode turn has more than 20000 events')
 })
 
 describe('time', () => {

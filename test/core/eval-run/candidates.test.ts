@@ -218,14 +218,62 @@ describe('what is very long', () => {
   test('[EVR31] is as many texts as there may be: then there are none, and the score stays', () => {
     const hits = Array.from({ length: 60_000 }, (_, n) => `hit ${n}`)
     const row = resultRow({ hits, misses: ['why'], candidate_answer: 'hello' })
-    expect(responseResultWithin(row)).toEqual({ ...row, hits: [], tool_calls: [] })
+    expect(responseResultWithin(row)).toEqual({ ...row, hits: [] })
     const calls = Array.from({ length: 60_000 }, (_, n) => ({ tool: `t${n}` }))
-    const messages = [{ role: 'assistant', content: 'hello', toolCalls: calls }]
-    expect(responseWithin({ outputMessages: messages, costUsd: 1 })).toEqual({
-      outputMessages: [{ role: 'assistant', content: 'hello', toolCalls: [] }],
+    const messages = [
+      { role: 'assistant', content: 'hello', toolCalls: calls },
+      { role: 'tool', content: 'done' },
+    ]
+    const kept = responseWithin({ outputMessages: messages, costUsd: 1 })
+    expect(kept).toMatchObject({
+      outputMessages: [{ role: 'assistant', content: 'hello' }],
+      cutCalls: { event_count: 60_000, error_count: 0 },
       costUsd: 1,
     })
+    expect(kept.outputMessages[0]).not.toHaveProperty('toolCalls')
+    expect(kept.cutCalls?.tool_names).toHaveLength(1000)
+    expect(JSON.stringify(kept).length).toBeLessThan(100_000)
+    const trace = { event_count: 60_000, tool_names: ['t'], tool_calls_by_name: { t: 60_000 } }
+    const traced = resultRow({ tool_calls: calls, trace_summary: { ...trace, error_count: 0 } })
+    const { tool_calls: gone, trace_summary: summary } = responseResultWithin(traced)
+    expect([gone, summary]).toEqual([undefined, { ...trace, error_count: 0, cut: true }])
   })
+
+  test.each([500, 6000])(
+    '[EVAL5] [EVR31] calls that are too many to be kept are not taken for none (%i with long inputs)',
+    async (count) => {
+      const world = new EvalWorld()
+      const evaluators = [
+        { name: 'none', type: 'tool_trajectory', mode: 'exact', expected: [] },
+        {
+          ...{ name: 'exact', type: 'tool_trajectory', mode: 'exact' },
+          expected: Array.from({ length: 500 }, () => ({ tool: 'read' })),
+        },
+      ]
+      await world.create([evalCase('a', { execution: { evaluators } })], [oc])
+      await world.live(100)
+      const session = world.sessions[0]!
+      for (let n = 0; n <= count; n += 1) session.emit('tool.completed', call(n, 'long'.repeat(9)))
+      session.answer('hello')
+      const { evaluator_results: results, ...row } = await rowOf(world)
+      expect([row.score, results.map(({ score }) => score < 1)]).toEqual([
+        expect.any(Number),
+        [true, true],
+      ])
+      expect(results[0]?.score).toBe(0)
+      expect(row.trace_summary).toMatchObject({
+        event_count: count + 1,
+        tool_calls_by_name: { read: count + 1 },
+      })
+      if (count === 6000) {
+        expect(row).not.toHaveProperty('tool_calls')
+        expect(row.trace_summary?.cut).toBe(true)
+        expect(results.flatMap(({ misses }) => misses)).toEqual(
+          Array(2).fill('No trace available for evaluation: 6001 calls are too many to be kept'),
+        )
+      } else expect(row.tool_calls).toHaveLength(501)
+    },
+  )
 
   test('[EVR31] is found out as far as it can be kept', async () => {
     const { world, session } = await answered([

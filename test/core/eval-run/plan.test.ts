@@ -57,6 +57,8 @@ test('[EVR1] the targets that are named, else that of the file, else all that do
 test('[EVR1] the cases that are named, in the order of the file', () => {
   expect(attemptsOf(plan({ cases: ['b', 'a'] }))).toEqual(['a r 0', 'b r 0'])
   expect(attemptsOf(plan({ cases: ['b'] }))).toEqual(['b r 0'])
+  expect(plan({ cases: ['b'] }).leftOut).toEqual([{ id: 'a', required: false }])
+  expect(plan().leftOut).toEqual([])
 })
 
 const refusal = (run: () => unknown) => {

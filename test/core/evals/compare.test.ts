@@ -25,6 +25,14 @@ describe('[EVAL35] what is compared', () => {
     expect(compareSides(sideOf('a', [1]), none)).toMatchObject({ comparable: false })
   })
 
+  test('cases that only one of them ran are named, and are in no number', () => {
+    const easy = compare(sideOf('a', [...times(5, 1), ...times(5, 0)]), sideOf('b', times(5, 1)))
+    expect(easy).toMatchObject({ baseline: { cases: 5, score: 1 }, score: { ties: 5 } })
+    expect([easy.onlyBaseline, easy.onlyCandidate]).toEqual([['c5', 'c6', 'c7', 'c8', 'c9'], []])
+    const back = compare(sideOf('b', times(5, 1)), sideOf('a', times(6, 1)))
+    expect([back.onlyBaseline, back.onlyCandidate]).toEqual([[], ['c5']])
+  })
+
   test('what is missing or has an error counts as failed', () => {
     const baseline = sideOf('a', times(5, 1))
     const candidate = {
@@ -348,6 +356,56 @@ describe('[EVAL38] the promotion gate', () => {
       '5 cases of the baseline were not run',
     ],
     [
+      'a part of the cases, where nothing is held against the baseline',
+      { interval: null },
+      sideOf('b', times(15, 1)),
+      good,
+      'inconclusive',
+      '5 cases of the baseline were not run',
+    ],
+    [
+      'a part of the suite without a baseline',
+      { interval: null },
+      sideOf('b', times(15, 1), { leftOut: [{ id: 'c15', required: false }] }),
+      null,
+      'inconclusive',
+      '1 case of the suite was not run',
+    ],
+    [
+      'a required case that only the suite has',
+      { interval: null },
+      sideOf('b', times(15, 1), { leftOut: [{ id: 'c15', required: true }] }),
+      null,
+      'inconclusive',
+      'The required case "c15" was not run',
+    ],
+    [
+      'a required case that only the baseline has run',
+      { interval: null },
+      sideOf('b', times(19, 1)),
+      sideOf('a', times(20, 1), {
+        cases: good.cases.map((one) => ({ ...one, required: one.id === 'c19' })),
+      }),
+      'inconclusive',
+      'The required case "c19" was not run',
+    ],
+    [
+      'a case that the baseline did not run either',
+      { interval: null },
+      sideOf('b', times(20, 1)),
+      sideOf('a', times(20, 1), { leftOut: [{ id: 'c99', required: true }] }),
+      'inconclusive',
+      'The required case "c99" was not run',
+    ],
+    [
+      'another suite, where nothing is held against the baseline',
+      { interval: null },
+      sideOf('b', times(20, 1), { suiteDigest: 'easy' }),
+      good,
+      'inconclusive',
+      'The baseline is of another suite',
+    ],
+    [
       'too few in common',
       {},
       sideOf('b', times(20, 1)),
@@ -375,6 +433,19 @@ describe('[EVAL38] the promotion gate', () => {
     const decision = decidePromotion(rule(given), candidate, baseline)
     expect(decision.outcome).toBe(outcome)
     expect(decision.reasons.some((text) => text.startsWith(reason))).toBe(true)
+  })
+
+  test('counts the required cases of the suite, and says of none that was not run that it passed', () => {
+    const required = (id: string) => ({ id, repetitions: 1, required: true })
+    const cases = ['c0', 'c1'].map(required)
+    const leftOut = [{ id: 'c99', required: true }]
+    const candidate = sideOf('b', [...times(10, 1)], { leftOut })
+    candidate.cases.splice(0, 2, ...cases)
+    const { outcome, reasons } = decidePromotion(rule({ interval: null }), candidate, null)
+    expect([outcome, reasons]).toEqual([
+      'inconclusive',
+      ['The required case "c99" was not run', '1 case of the suite was not run'],
+    ])
   })
 
   test('under no difference it blocks at most the stated share', () => {

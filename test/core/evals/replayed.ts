@@ -12,6 +12,7 @@ export function replayed(suite: EvalSuite, target: Target | undefined, runId: st
     target: target.name,
     suiteDigest: suiteFileDigest(suite),
     cases: suite.cases.map(({ id, repetitions, required }) => ({ id, repetitions, required })),
+    leftOut: [],
     rows: suite.cases.map((each) => {
       const attempted = {
         ...{ case: each, dataset: suite.dataset, target: target.name, attempt: 0 },

@@ -132,6 +132,22 @@ describe('[EVAL41] the Markdown summary', () => {
     expect(renderMarkdownReport(good)).toContain('Every attempt passed.')
     expect(renderMarkdownReport(good)).toContain('No difference is shown.')
     expect(renderMarkdownReport(good)).toContain('No case got worse.')
+    expect(renderMarkdownReport(good)).not.toContain('not compared')
+  })
+  test('[EVAL41] [EVAL42] says how many cases of the suite were not run', () => {
+    const part = { ...baseline, leftOut: [{ id: 'hard', required: true }] }
+    for (const render of [renderMarkdownReport, renderHtmlReport]) {
+      expect(render({ dataset: 'd', sides: [part] })).toMatch(/Not run with agent.*1 of the suite/)
+      expect(render({ dataset: 'd', sides: [baseline] })).not.toContain('Not run with')
+    }
+  })
+  test('says which cases it has not compared', () => {
+    const part = { ...baseline, cases: baseline.cases.slice(1) }
+    const [less, more] = [compareSides(baseline, part), compareSides(part, baseline)]
+    const said = (comparison: typeof less) =>
+      renderMarkdownReport({ dataset: 'd', sides: [part], comparison })
+    expect(said(less)).toContain('Cases that were not compared&#58; 1 that only the baseline ran.')
+    expect(said(more)).toContain('Cases that were not compared&#58; 1 that only the candidate ran.')
   })
 })
 

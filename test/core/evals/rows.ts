@@ -38,6 +38,7 @@ export const sideOf = (
   target: 'agent',
   suiteDigest: 'd',
   cases: scores.map((_, at) => ({ id: `c${at}`, repetitions: 1, required: false })),
+  leftOut: [],
   rows: scores.map((score, at) =>
     rowOf(`c${at}`, score, { transcript: `/v1/sessions/${runId}-c${at}/events` }),
   ),

@@ -249,7 +249,7 @@ describe('[EVAL30] recorded answers', () => {
     expect(checked.problems).toEqual([])
     expect(checked.targets[0]).toMatchObject({
       responses: {
-        a: [{ outputMessages: [{ role: 'assistant', content: '42', toolCalls: [] }] }],
+        a: [{ outputMessages: [{ role: 'assistant', content: '42' }] }],
         b: [
           {
             outputMessages: [
@@ -268,6 +268,16 @@ describe('[EVAL30] recorded answers', () => {
         ],
       },
     })
+  })
+
+  test('an answer without calls says nothing of them, and an empty list that there was none', () => {
+    const checked = replay(
+      '    responses: { a: "42", b: { content: "42" }, c: { content: "42", tool_calls: [] } }\n',
+    )
+    const [target] = checked.targets
+    if (target?.provider !== 'replay') throw new Error('Expected a replay target')
+    const callsOf = (id: string) => target.responses[id]?.[0]?.outputMessages[0]?.toolCalls
+    expect(['a', 'b', 'c'].map(callsOf)).toEqual([undefined, undefined, []])
   })
 
   test('or in the results of an earlier run, in the order of their attempts', () => {

@@ -36,6 +36,19 @@ test('[EVAL5] any_order counts the calls of each tool', () => {
   })
 })
 
+test('[EVAL5] that the calls were too many to be kept does not say that there were none', () => {
+  const counts = { event_count: 2, tool_names: ['read'], tool_calls_by_name: { read: 2 } }
+  const cut = { ...answered('x'), cutCalls: { ...counts, error_count: 0 } }
+  for (const config of [
+    { type, mode: 'exact', expected: [] },
+    { type, mode: 'any_order', minimums: { read: 1 } },
+  ])
+    expect(scoreOf(config, cut)).toMatchObject({
+      score: 0,
+      misses: ['No trace available for evaluation: 2 calls are too many to be kept'],
+    })
+})
+
 describe('[EVAL6] in_order', () => {
   const mode = 'in_order'
   test('finds calls with others between them, and says where', () => {

@@ -98,23 +98,25 @@ export class Opencode implements Provider<OpencodeTarget> {
       return failure(`OpenCode turn was ${turn.state}: ${turn.reason ?? 'no reason given'}`)
     }
     const events = await this.#events(given, sessionId)
+    if (events === null) return failure(`OpenCode turn has more than ${maxEvents} events`)
     this.#warn(given, events)
     const response = responseOfOpencodeEvents(events, (turn.endedAt ?? 0) - (turn.startedAt ?? 0))
     const costUsd = (await this.#sandbox.spentMicros(given)) / 1_000_000
     return { kind: 'answered', response: { ...shortened(response), costUsd } }
   }
 
-  async #events({ run }: Given, sessionId: string): Promise<SessionEvent[]> {
+  /** Null: there are too many; the answer and the last calls are at their end. */
+  async #events({ run }: Given, sessionId: string): Promise<SessionEvent[] | null> {
     const { log } = this.#sandbox.session(sessionId)
     const all: SessionEvent[] = []
-    for (let after = 0; all.length < maxEvents;) {
+    for (let after = 0; all.length <= maxEvents;) {
       const page = await log.events(run.caller, after, eventsAtOnce)
       const last = page.at(-1)
       if (!last) return all
       after = last.seq
-      all.push(...page.filter(({ kind }) => kind !== 'message.delta'))
+      all.push(...page.filter(({ kind }) => isGraded.test(kind)))
     }
-    return all
+    return null
   }
 
   /** The agent's notices, such as that its log could not be written: only who asked for them sees them. */
@@ -135,25 +137,25 @@ export class Opencode implements Provider<OpencodeTarget> {
   }
 }
 
+const isGraded = /^(?:message\.text|tool\.|step\.finished|agent\.notice)/
+
 const hasEnded = ({ state }: Turn): boolean => state !== 'queued' && state !== 'running'
 
 const failure = (error: string): Progress => ({ kind: 'failed', error, isTimeout: false })
 
 const maxOutput = 20_000
 
-/** A row of the run's database holds all of it. */
+/** Every call stays: one that is left out here would be one that was not made. */
 const shortened = (response: ProviderResponse): ProviderResponse => ({
   ...response,
   outputMessages: response.outputMessages.map((message) => ({
     ...message,
     ...(message.toolCalls && {
-      toolCalls: message.toolCalls
-        .slice(0, 500)
-        .map((call) =>
-          typeof call.output === 'string' && call.output.length > maxOutput
-            ? { ...call, output: `${call.output.slice(0, maxOutput)}…` }
-            : call,
-        ),
+      toolCalls: message.toolCalls.map((call) =>
+        typeof call.output === 'string' && call.output.length > maxOutput
+          ? { ...call, output: `${call.output.slice(0, maxOutput)}…` }
+          : call,
+      ),
     }),
   })),
 })

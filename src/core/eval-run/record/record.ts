@@ -15,6 +15,8 @@ export interface NewEvalRun {
   runTargets: string[]
   targets: Target[]
   cases: EvalCase[]
+  /** Of the suite, but not asked for. */
+  leftOut: LeftOutCase[]
   attempts: { caseId: string; target: string; repetition: number }[]
   problems: EvalProblem[]
   workers: number
@@ -22,6 +24,9 @@ export interface NewEvalRun {
   streamLogs: boolean
   verbose: boolean
 }
+
+/** Without a target it is for all of them. */
+export type LeftOutCase = Pick<EvalCase, 'id' | 'required' | 'target'>
 
 export interface EvalRunRecord {
   id: string
@@ -91,7 +96,7 @@ export function insertEvalRunRecord(sql: Sql, now: number, plan: NewEvalRun): vo
       plan.runTargets.includes(target.name) ? 1 : 0,
       JSON.stringify(target),
     )
-  for (const one of plan.cases)
+  for (const one of [...plan.cases, ...plan.leftOut])
     sql.run('insert into cases (id, body) values (?, ?)', one.id, JSON.stringify(one))
   for (const { caseId, target, repetition } of plan.attempts)
     sql.run(
@@ -136,6 +141,14 @@ export function loadRecordedEvalTarget(sql: Sql, name: string): Target | null {
   const [row] = sql.all<{ body: string }>('select body from targets where name = ?', name)
   return row ? (JSON.parse(row.body) as Target) : null
 }
+
+/** They have no attempt; runs from before this was kept have none. */
+export const leftOutEvalCases = (sql: Sql): LeftOutCase[] =>
+  sql
+    .all<{ body: string }>(
+      'select body from cases where id not in (select case_id from attempts) order by rowid',
+    )
+    .map(({ body }) => JSON.parse(body) as LeftOutCase)
 
 export function loadRecordedEvalCase(sql: Sql, id: string): EvalCase {
   const [row] = sql.all<{ body: string }>('select body from cases where id = ?', id)

@@ -31,7 +31,8 @@ export function compareSides(
       comparable: false,
       reason: 'The two runs are of different suites: their digests are not the same',
     }
-  const pairs = pairsOf(baseline, candidate)
+  const [before, after] = [trialsOfSide(baseline), trialsOfSide(candidate)]
+  const pairs = pairsOf(before, after)
   if (pairs.length === 0)
     return { comparable: false, reason: 'The two runs have no case in common' }
   const byEvaluator = pairsByEvaluator(pairs)
@@ -62,6 +63,8 @@ export function compareSides(
       pairs,
       new Set(candidate.cases.filter(({ required }) => required).map(({ id }) => id)),
     ),
+    onlyBaseline: unpaired(before, after),
+    onlyCandidate: unpaired(after, before),
     seed,
   }
 }
@@ -86,14 +89,18 @@ function pairsByEvaluator(pairs: readonly Pair[]): Map<string, Pair[]> {
   return found
 }
 
-/** By case; one that only a side has planned is not in the other's suite. */
-function pairsOf(baseline: EvalSide, candidate: EvalSide): Pair[] {
-  const after = trialsOfSide(candidate)
-  return [...trialsOfSide(baseline).values()].flatMap((before) => {
-    const other = after.get(before.id)
-    return other === undefined ? [] : [{ before, after: other }]
+type Trials = ReadonlyMap<string, CaseTrials>
+
+/** By case. */
+const pairsOf = (baseline: Trials, candidate: Trials): Pair[] =>
+  [...baseline.values()].flatMap((before) => {
+    const after = candidate.get(before.id)
+    return after === undefined ? [] : [{ before, after }]
   })
-}
+
+/** A run may be of a part of its suite. */
+const unpaired = (own: Trials, other: Trials): string[] =>
+  [...own.keys()].filter((id) => !other.has(id))
 
 function compareScores(
   scores: readonly (readonly [number, number])[],

@@ -1,10 +1,15 @@
 import type { CodeJudge, LlmJudge, RubricJudge } from '../../../contract/eval-evaluator.ts'
 import { canonicalJson } from '../../../contract/canonical.ts'
-import type { EvalToolCall } from '../../../contract/eval-response.ts'
+import type { EvalToolCall, ProviderResponse } from '../../../contract/eval-response.ts'
 import type { ContentBlock, EvalMessage } from '../../../contract/eval-suite.ts'
 import { cutOutput } from '../../abilities/outputs.ts'
 import { hashText } from '../../hash.ts'
-import { responseAnswer, responseToolCalls, responseTrace } from '../response/answer.ts'
+import {
+  hasResponseTrace,
+  responseAnswer,
+  responseToolCalls,
+  responseTrace,
+} from '../response/answer.ts'
 import type { Subject } from './scored.ts'
 
 /**
@@ -50,9 +55,7 @@ export function rubricJudgePrompt({ rubrics }: RubricJudge, subject: Subject): J
 
 function preamble({ case: evalCase, response }: Subject): string[] {
   const answer = quoted(responseAnswer(response))
-  const tools = quoted(
-    responseToolCalls(response).map(({ tool, error }) => (error ? { tool, error } : tool)),
-  )
+  const tools = quoted(calledTools(response))
   const id = hashText(canonicalJson([evalCase.id, evalCase.expectedOutcome, answer, tools])).slice(
     0,
     24,
@@ -76,6 +79,13 @@ function preamble({ case: evalCase, response }: Subject): string[] {
   ]
 }
 
+/** The names of tools are what the candidate chose; of calls that were not kept there are counts. */
+function calledTools(response: ProviderResponse): unknown {
+  if (response.cutCalls !== undefined) return response.cutCalls.tool_calls_by_name
+  if (!hasResponseTrace(response)) return 'It is not known which'
+  return responseToolCalls(response).map(({ tool, error }) => (error ? { tool, error } : tool))
+}
+
 /** JSON, without anything that looks like a tag and without line separators. */
 const quoted = (given: unknown): string =>
   JSON.stringify(given).replaceAll(
@@ -95,6 +105,7 @@ const blockText = (block: ContentBlock): string =>
 
 /** What a judge that is a program gets on its standard input. */
 export function codeJudgeInput(_: CodeJudge, { case: evalCase, response }: Subject): string {
+  const isTraced = hasResponseTrace(response)
   const shown = (calls: readonly EvalToolCall[]) =>
     JSON.stringify({
       eval_id: evalCase.id,
@@ -102,7 +113,7 @@ export function codeJudgeInput(_: CodeJudge, { case: evalCase, response }: Subje
       input_messages: evalCase.inputMessages,
       expected_messages: evalCase.expectedMessages,
       candidate_answer: responseAnswer(response),
-      tool_calls: calls,
+      ...(isTraced && { tool_calls: calls }),
       trace_summary: responseTrace(response),
     })
   const calls = responseToolCalls(response)

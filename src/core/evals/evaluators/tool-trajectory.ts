@@ -1,6 +1,6 @@
 import type { ExpectedCall, ToolTrajectory } from '../../../contract/eval-evaluator.ts'
 import type { EvalToolCall } from '../../../contract/eval-response.ts'
-import { responseToolCalls } from '../response/answer.ts'
+import { hasResponseTrace, responseToolCalls } from '../response/answer.ts'
 import { hasEqualKeys, isEqual, isRecord } from './equality.ts'
 import {
   scoredEither,
@@ -14,8 +14,12 @@ import {
 
 /** Which tools were called, how often, in which order, with which arguments. */
 export function scoreToolTrajectory(config: ToolTrajectory, { response }: Subject): Scored {
-  if (response.outputMessages.every(({ toolCalls }) => toolCalls === undefined))
-    return scoredMiss('No trace available for evaluation')
+  const { cutCalls } = response
+  if (cutCalls !== undefined)
+    return scoredMiss(
+      `No trace available for evaluation: ${cutCalls.event_count} calls are too many to be kept`,
+    )
+  if (!hasResponseTrace(response)) return scoredMiss('No trace available for evaluation')
   const calls = responseToolCalls(response)
   if (config.mode === 'any_order') return scoreMinimums(config.minimums, calls)
   return config.mode === 'in_order'

@@ -62,16 +62,15 @@ function responsesOfLines(readings: readonly Reading[]): Settings {
 
 /** A text alone is the answer. Names of our own may be spelled either way; whatever a tool got or gave is left alone. */
 function responseOf(reading: Reading, given: unknown, path: DocumentPath): unknown {
-  if (typeof given === 'string')
-    return { outputMessages: [{ role: 'assistant', content: given, toolCalls: [] }] }
+  if (typeof given === 'string') return { outputMessages: [{ role: 'assistant', content: given }] }
   if (!isRecord(given)) return given
   const { candidateAnswer, toolCalls, traceSummary, ...rest } = reading.settings(given, path) ?? {}
   const trace = isRecord(traceSummary) ? (reading.settings(traceSummary, path) ?? {}) : {}
   const message = (each: unknown) => messageOf(reading, each, path)
-  const calls = toolCalls === undefined ? [] : callsOf(reading, toolCalls, path)
+  const calls = toolCalls === undefined ? {} : { toolCalls: callsOf(reading, toolCalls, path) }
   const outputMessages = Array.isArray(rest['outputMessages'])
     ? rest['outputMessages'].map(message)
-    : [{ role: 'assistant', content: candidateAnswer ?? rest['content'] ?? '', toolCalls: calls }]
+    : [{ role: 'assistant', content: candidateAnswer ?? rest['content'] ?? '', ...calls }]
   return {
     outputMessages,
     ...pick('tokenUsage', rest['tokenUsage'] ?? trace['tokenUsage']),

@@ -5,6 +5,7 @@ import { safeAddress } from './markdown.ts'
 import {
   type Attempt,
   reportAttempts,
+  reportLeftOut,
   reportName,
   percent,
   type Report,
@@ -37,6 +38,7 @@ export function renderHtmlReport(report: Report): string {
 <header><h1>${text(title)}</h1>${gate ? gateLine(gate) : ''}</header>
 <main>
 ${summaryTable(sides)}
+${sides.flatMap((side) => reportLeftOut(side).map((line) => `<p>${text(line)}</p>`)).join('')}
 ${comparison ? comparisonSection(comparison) : ''}
 <section id="cases" aria-label="Cases">
 <p class="filter"><input type="checkbox" id="only-failed"><label for="only-failed">Only what did not pass</label></p>

@@ -2,6 +2,7 @@ import { summarise } from '../compare/sides.ts'
 import {
   type Attempt,
   reportAttempts,
+  reportLeftOut,
   reportName,
   percent,
   type Report,
@@ -24,6 +25,7 @@ export function renderMarkdownReport(report: Report): string {
       return `| ${plain(side.target)} | ${cases} | ${passed} (${percent(passed, cases)}) | ${score.toFixed(3)} | ${errors + missing} |`
     }),
     '',
+    ...sides.flatMap((side) => reportLeftOut(side).flatMap((line) => [plain(line), ''])),
     ...(gate ? [`**Gate: ${gate.outcome}.** ${gate.reasons.map(plain).join('. ')}.`, ''] : []),
     ...(comparison ? comparisonLines(comparison) : []),
     ...failureLines(

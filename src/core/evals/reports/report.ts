@@ -33,6 +33,10 @@ export function reportAttempts({ cases, rows, target }: EvalSide): Attempt[] {
   )
 }
 
+/** A run may be of a part of its suite: then "every attempt passed" does not say that the suite did. */
+export const reportLeftOut = ({ target, leftOut }: EvalSide): string[] =>
+  leftOut.length === 0 ? [] : [`Not run with ${target}: ${leftOut.length} of the suite's cases.`]
+
 /** People count from 1. */
 export const reportName = ({ id, attempt, repetitions }: Attempt): string =>
   repetitions === 1 ? id : `${id} (${attempt + 1} of ${repetitions})`
@@ -46,6 +50,8 @@ export function reportFailure({
   if (row.verdict === 'pass') return null
   return { kind: 'failure', message: `Score ${row.score}: ${row.verdict}` }
 }
+
+type Compared = Extract<Comparison, { comparable: true }>
 
 /** A sentence for people on what a comparison has shown. */
 export function reportVerdict(comparison: Comparison): string {
@@ -62,7 +68,15 @@ export function reportVerdict(comparison: Comparison): string {
     interval === null
       ? ''
       : `, ${interval.confidence * 100} % interval ${signed(interval.low)} to ${signed(interval.high)}`
-  return `${words[score.verdict]} Scores differ by ${signed(score.difference)}${range}; ${score.wins} won, ${score.ties} tied, ${score.losses} lost. Only the baseline passed ${passes.onlyBaseline}, only the candidate ${passes.onlyCandidate} (p = ${passes.pValue.toFixed(3)}).`
+  return `${words[score.verdict]} Scores differ by ${signed(score.difference)}${range}; ${score.wins} won, ${score.ties} tied, ${score.losses} lost. Only the baseline passed ${passes.onlyBaseline}, only the candidate ${passes.onlyCandidate} (p = ${passes.pValue.toFixed(3)}).${unpaired(comparison)}`
+}
+
+function unpaired({ onlyBaseline, onlyCandidate }: Compared): string {
+  const parts = [
+    ...(onlyBaseline.length > 0 ? [`${onlyBaseline.length} that only the baseline ran`] : []),
+    ...(onlyCandidate.length > 0 ? [`${onlyCandidate.length} that only the candidate ran`] : []),
+  ]
+  return parts.length === 0 ? '' : ` Cases that were not compared: ${parts.join(', ')}.`
 }
 
 export const signed = (value: number): string => `${value > 0 ? '+' : ''}${value.toFixed(3)}`

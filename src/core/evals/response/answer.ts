@@ -1,4 +1,4 @@
-import type { EvalToolCall, ProviderResponse } from '../../../contract/eval-response.ts'
+import type { CallCounts, EvalToolCall, ProviderResponse } from '../../../contract/eval-response.ts'
 import type { TraceSummary } from '../../../contract/eval-result.ts'
 
 /** What is graded: the content of the last assistant message that has one; what is no text becomes JSON. */
@@ -14,17 +14,26 @@ export function responseAnswer({ outputMessages }: ProviderResponse): string {
 export const responseToolCalls = ({ outputMessages }: ProviderResponse): EvalToolCall[] =>
   outputMessages.flatMap(({ toolCalls }) => toolCalls ?? [])
 
-/** Names of tools are users' words: they are keys here and stay as they are. */
-export function responseTrace(response: ProviderResponse): TraceSummary {
+/** Whether it is known which tools were called: an empty list says that none was. */
+export const hasResponseTrace = ({ outputMessages }: ProviderResponse): boolean =>
+  outputMessages.some(({ toolCalls }) => toolCalls !== undefined)
+
+export function countResponseCalls(response: ProviderResponse): CallCounts {
   const calls = responseToolCalls(response)
   const byName = new Map<string, number>()
   for (const { tool } of calls) byName.set(tool, (byName.get(tool) ?? 0) + 1)
-  const { tokenUsage, costUsd, durationMs } = response
   return {
     event_count: calls.length,
     tool_names: [...byName.keys()].toSorted(),
     tool_calls_by_name: Object.fromEntries(byName),
     error_count: calls.filter(({ error }) => error !== undefined).length,
+  }
+}
+
+export function responseTrace(response: ProviderResponse): TraceSummary {
+  const { cutCalls, tokenUsage, costUsd, durationMs } = response
+  return {
+    ...(cutCalls === undefined ? countResponseCalls(response) : { ...cutCalls, cut: true }),
     ...(tokenUsage !== undefined && { token_usage: tokenUsage }),
     ...(costUsd !== undefined && { cost_usd: costUsd }),
     ...(durationMs !== undefined && { duration_ms: durationMs }),

@@ -3,7 +3,12 @@ import type { ResultRow } from '../../../contract/eval-result.ts'
 import type { EvalCase } from '../../../contract/eval-suite.ts'
 import { type Answers, scoreCase } from '../evaluators/score.ts'
 import { scoredVerdict } from '../evaluators/scored.ts'
-import { responseAnswer, responseToolCalls, responseTrace } from '../response/answer.ts'
+import {
+  hasResponseTrace,
+  responseAnswer,
+  responseToolCalls,
+  responseTrace,
+} from '../response/answer.ts'
 
 /** Which attempt a row is about. */
 export interface Attempted {
@@ -36,7 +41,7 @@ export function scoredResultRow(
     ...(reasoning !== undefined && { reasoning }),
     evaluator_results: results,
     trace_summary: responseTrace(response),
-    tool_calls: responseToolCalls(response),
+    ...(hasResponseTrace(response) && { tool_calls: responseToolCalls(response) }),
   }
 }
 

@@ -1,7 +1,7 @@
 import type { ApprovalState } from '../../../contract/approval.ts'
 import { canonicalJson } from '../../../contract/canonical.ts'
 import type { PermissionRecord } from '../../../contract/permission-record.ts'
-import { fillPlaceholders } from '../../abilities/placeholders.ts'
+import { fillPlaceholders } from '../../abilities/scripts/placeholders.ts'
 import type { Outcome } from '../../abilities/script-result.ts'
 import { hashText } from '../../hash.ts'
 import type { Sql } from '../../ports.ts'

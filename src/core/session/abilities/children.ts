@@ -1,7 +1,11 @@
 import type { InputValues } from '../../../contract/ability.ts'
 import { checkInputs } from '../../abilities/inputs.ts'
 import { hasStepEnded } from '../../abilities/engine.ts'
-import { fillPlaceholders, type Filling, placeholdersOf } from '../../abilities/placeholders.ts'
+import {
+  fillPlaceholders,
+  type Filling,
+  placeholdersOf,
+} from '../../abilities/scripts/placeholders.ts'
 import type { Outcome } from '../../abilities/script-result.ts'
 import type { Sql } from '../../ports.ts'
 import {

@@ -1,6 +1,6 @@
 import type { AbilityStep } from '../../../contract/ability.ts'
 import type { AbilityPlan, PlannedStep } from '../../../contract/execution.ts'
-import { fillPlaceholders } from '../../abilities/placeholders.ts'
+import { fillPlaceholders } from '../../abilities/scripts/placeholders.ts'
 import { cutOutput } from '../../abilities/outputs.ts'
 import { type Condition, conditionHolds, readCondition } from '../../abilities/conditions.ts'
 import type { Sql } from '../../ports.ts'

@@ -2,12 +2,18 @@ import type { Layout } from '../../../contract/manifest.ts'
 import type { ScriptStep } from '../../../contract/ability.ts'
 import type { IsolationPlan, Operation } from '../../../contract/operation.ts'
 import type { Decision } from '../../../contract/permission.ts'
-import { fillPlaceholders, type Filling } from '../../abilities/placeholders.ts'
+import { isNumberReference } from '../../abilities/scripts/numbers.ts'
+import {
+  fillPlaceholders,
+  type Filling,
+  type Reference,
+} from '../../abilities/scripts/placeholders.ts'
 import { cutOutput } from '../../abilities/outputs.ts'
 import { pinPaths, withPinnedPaths } from '../../abilities/pinned-paths.ts'
 import { byteLength, isByteLengthOver } from '../../../contract/byte-length.ts'
 import { judgeScriptResult, type Outcome } from '../../abilities/script-result.ts'
-import { fillScriptSlots, readScriptSlots } from '../../abilities/script-slots.ts'
+import { fillScriptSlots } from '../../abilities/scripts/filling.ts'
+import { readScriptSlots } from '../../abilities/scripts/slots.ts'
 import { mustApproval } from '../approvals/rows.ts'
 import type { StepRow } from '../executions/rows.ts'
 import type { SessionPolicy } from '../gate/policy.ts'
@@ -79,7 +85,9 @@ export class Scripts implements StepWork {
   /** What would run now, with every value in its place. */
   operationOf(moving: Moving, row: StepRow): { operation: Operation } | { problem: string } {
     const step = scriptOf(moving, row)
-    const read = readScriptSlots(step.run)
+    const { inputs } = moving.copy.definition
+    const isNumeric = (reference: Reference) => isNumberReference(reference, inputs)
+    const read = readScriptSlots(step.run, { isNumeric, environment: step.env })
     if ('problems' in read) return { problem: read.problems.join('. ') }
     const filled = fillScriptSlots(read, moving.filling, new Map(secretNames(moving)))
     if ('problem' in filled) return filled

@@ -1,7 +1,7 @@
 import type { AbilityStep } from '../../../contract/ability.ts'
 import { parseDuration } from '../../abilities/durations.ts'
 import { hasStepEnded, type StepStand } from '../../abilities/engine.ts'
-import type { Filling } from '../../abilities/placeholders.ts'
+import type { Filling } from '../../abilities/scripts/placeholders.ts'
 import type { Outcome } from '../../abilities/script-result.ts'
 import type { Sql } from '../../ports.ts'
 import type { ApprovalAsker } from '../approvals/rows.ts'

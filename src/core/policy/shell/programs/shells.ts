@@ -8,6 +8,9 @@ const shells = new Set(['sh', 'bash', 'dash', 'zsh', 'ksh', 'ash', 'mksh', 'yash
 /** Their language is not the one that is parsed here. */
 const foreignShells = new Set(['fish', 'csh', 'tcsh', 'pwsh', 'powershell', 'cmd', 'nu', 'elvish'])
 
+export const isShell = (program: string): boolean => shells.has(program)
+export const isForeignShell = (program: string): boolean => foreignShells.has(program)
+
 export interface Run {
   nested: Nested[]
   findings: Finding[]

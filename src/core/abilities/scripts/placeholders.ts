@@ -1,4 +1,4 @@
-import type { InputValues, StepStatus } from '../../contract/ability.ts'
+import type { InputValues, StepStatus } from '../../../contract/ability.ts'
 
 /** Where a value is put into a text: `{{inputs.NAME}}`, `{{steps.ID.output}}` or `{{input}}`. Anything else in braces is text. */
 export type Reference =

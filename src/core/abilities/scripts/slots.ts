@@ -3,12 +3,13 @@ import {
   type Command,
   forEachChild,
   type HereDoc,
+  type Statement,
   type SyntaxNode,
   type TestBinaryExpression,
   type TestUnaryExpression,
   type Word,
 } from 'unbash'
-import { parseShellScript } from '../policy/shell/words/parse.ts'
+import { parseShellScript } from '../../policy/shell/words/parse.ts'
 import {
   beforeRunner,
   evaluatesAssignments,
@@ -17,8 +18,9 @@ import {
   commandFeedsRunner,
   commandReadsCode,
   commandRunsInput,
-} from './script-commands.ts'
-import { type Filling, placeholdersOf, type Reference, placeholderValue } from './placeholders.ts'
+} from './commands.ts'
+import { type Reading, ScriptFlows } from './flows.ts'
+import { placeholdersOf, type Reference } from './placeholders.ts'
 
 /**
  * Values in shell scripts. Each placeholder is put in by the quoting at its place, so that the value arrives as it is and
@@ -27,18 +29,18 @@ import { type Filling, placeholdersOf, type Reference, placeholderValue } from '
  */
 
 /** What stands around a placeholder. */
-type Quoting =
+export type Quoting =
   | { kind: 'bare' }
   | { kind: 'double' }
   | { kind: 'single' }
   | ({ kind: 'document'; quoted: boolean } & DocumentEnd)
 
-interface DocumentEnd {
+export interface DocumentEnd {
   end: string
   tabs: boolean
 }
 
-interface Slot {
+export interface Slot {
   reference: Reference
   quoting: Quoting
   /** The here-documents that it stands in, also by way of substitutions: their ends are found before anything else is read. */
@@ -55,9 +57,22 @@ export interface SlottedScript {
 
 export type ReadScript = SlottedScript | { problems: string[] }
 
-export function readScriptSlots(source: string): ReadScript {
+/** What is known of the values beside the script. */
+export interface ScriptValues {
+  /** A number or a plain word, whatever the value is. */
+  isNumeric: (reference: Reference) => boolean
+  /** The variables of its environment, as they are written. */
+  environment: Readonly<Record<string, string>>
+}
+
+const nothingKnown: ScriptValues = { isNumeric: () => false, environment: {} }
+
+export function readScriptSlots(source: string, values: ScriptValues = nothingKnown): ReadScript {
   const placeholders = placeholdersOf(source)
-  if (placeholders.length === 0) return { texts: [source], slots: [] }
+  if (placeholders.length === 0) {
+    const problems = environmentProblems(source, values)
+    return problems.length > 0 ? { problems } : { texts: [source], slots: [] }
+  }
   const marker = freeMarker(source)
   const marks = placeholders.map((_, at) => `${marker}${at}z`)
   const texts = textsBetween(source, placeholders)
@@ -80,12 +95,62 @@ export function readScriptSlots(source: string): ReadScript {
         `${text} stands where its quoting cannot be told or where text is read as code; pass it as an argument, or read $ABILITY_INPUTS_JSON`,
     )
   if (problems.length > 0) return { problems }
+  const flows = new ScriptFlows(script.statements, marks, expansionsAsData)
+  const read = [
+    ...placeholders.flatMap(({ reference, text }, at) =>
+      values.isNumeric(reference) ? [] : readingProblem(flows, marks[at] ?? '', text),
+    ),
+    ...givenProblems(flows, values),
+  ]
+  if (read.length > 0) return { problems: read }
   const slots = placeholders.map(({ reference, text }, at) => ({
     reference,
     text,
     ...(found.get(marks[at] ?? '') ?? { quoting: { kind: 'bare' as const }, documents: [] }),
   }))
   return { texts, slots }
+}
+
+/** A script that cannot be read here is run as it is written. */
+function environmentProblems(source: string, values: ScriptValues): string[] {
+  if (Object.values(values.environment).every((text) => placeholdersOf(text).length === 0))
+    return []
+  const script = parseShellScript(source)
+  return script === null
+    ? []
+    : givenProblems(new ScriptFlows(script.statements, [], expansionsAsData), values)
+}
+
+const givenProblems = (flows: ScriptFlows, { environment, isNumeric }: ScriptValues): string[] =>
+  Object.entries(environment).flatMap(([name, given]) =>
+    placeholdersOf(given)
+      .filter(({ reference }) => !isNumeric(reference))
+      .flatMap(({ text }) => readingProblem(flows, name, text)),
+  )
+
+/** Those that stand where a value may stand. */
+function expansionsAsData(statements: readonly Statement[]): ReadonlySet<SyntaxNode> {
+  const seeker = new Seeker([], new Map())
+  for (const statement of statements) seeker.visit(statement)
+  return seeker.expansions
+}
+
+function readingProblem(flows: ScriptFlows, source: string, text: string): string[] {
+  const found = flows.readingOf(source)
+  return found === null ? [] : [`${text} comes to ${nameOf(found.name)}, ${why[found.reading]}`]
+}
+
+const nameOf = (name: string): string =>
+  name.startsWith('@')
+    ? 'a positional parameter'
+    : name.startsWith('./')
+      ? `the file ${name.slice(2)}`
+      : `$${name}`
+
+const why: Record<Reading, string> = {
+  number:
+    'which the script reads as a number, and bash runs code in it; give the input "type: number", compare by [ "$A" -gt 1 ], or keep the digits alone by B=${A//[!0-9]/}',
+  code: 'which the script reads as code, as a name or as a program; pass it as an argument',
 }
 
 /** Letters only, so that a shell reads it as part of a plain word, and nowhere in the text. */
@@ -112,6 +177,11 @@ function isEscaped(before: string, quoting: Quoting | undefined): boolean {
 const isInput = (part: SyntaxNode): boolean =>
   part.type !== 'Redirect' || part.operator.startsWith('<')
 
+const isPart = (node: SyntaxNode): node is NonNullable<Word['parts']>[number] =>
+  /^(?:Literal|Glob|SingleQuoted|DoubleQuoted|AnsiCQuoted|LocaleString|SimpleExpansion|ParameterExpansion|CommandExpansion|ArithmeticExpansion|ProcessSubstitution|ExtendedGlob|BraceExpansion)$/.test(
+    node.type,
+  )
+
 type FoundSlot = Pick<Slot, 'quoting' | 'documents'>
 
 /**
@@ -121,6 +191,10 @@ type FoundSlot = Pick<Slot, 'quoting' | 'documents'>
 class Seeker {
   readonly #marks: readonly string[]
   readonly #found: Map<string, FoundSlot>
+  /** Variables in places where a value may stand. */
+  readonly expansions = new Set<SyntaxNode>()
+  /** What a variable holds is data there; a value that is put in would be read with other rules. */
+  #takesVariables = false
   #documents: readonly DocumentEnd[] = []
 
   constructor(marks: readonly string[], found: Map<string, FoundSlot>) {
@@ -145,7 +219,10 @@ class Seeker {
         return this.visit(node.body)
       case 'Case':
         this.#word(node.word)
-        for (const { body } of node.items) this.visit(body)
+        for (const { pattern, body } of node.items) {
+          this.#variables(() => pattern.forEach((word) => this.#word(word)))
+          this.visit(body)
+        }
         return
       case 'Function':
         return this.visit(node.body)
@@ -177,7 +254,7 @@ class Seeker {
     const runsInput = commandRunsInput(command)
     for (const part of parts) {
       if (part.type === 'Word') {
-        if (scriptCommandTakesData(names, words.indexOf(part) + 1, this.#beginsWithMark))
+        if (scriptCommandTakesData(names, words.indexOf(part) + 1, this.#beginsWithValue))
           this.#word(part)
       } else if (part.type === 'Assignment') {
         if (!evaluatesAssignments(names) && !isCodeVariable(part.name)) this.#assigned(part.value)
@@ -185,8 +262,8 @@ class Seeker {
     }
   }
 
-  readonly #beginsWithMark = (word: string): boolean =>
-    this.#marks.some((mark) => word.startsWith(mark))
+  readonly #beginsWithValue = (word: string): boolean =>
+    /^[$`]/.test(word) || this.#marks.some((mark) => word.startsWith(mark))
 
   #assigned(value: Word | ArrayValue): void {
     if (value.type === 'Word') this.#word(value)
@@ -199,6 +276,8 @@ class Seeker {
     if (part.type === 'HereDoc') {
       if (names === null || !commandReadsCode(names)) this.#document(part)
     } else if ('target' in part && part.target) {
+      // Of a word that is no number bash evaluates an index.
+      if (part.type === 'Redirect' && /^[<>]&$/.test(part.operator)) return
       const feedsCode = part.type === 'HereString' && names !== null && commandReadsCode(names)
       if (!feedsCode) this.#word(part.target)
     }
@@ -243,93 +322,51 @@ class Seeker {
         return
       case 'CommandExpansion':
       case 'ProcessSubstitution':
+        if (!part.script) return
         // What is in backticks is read once more, with other rules for backslashes.
-        if (part.script && !part.text.startsWith('`')) this.visit(part.script)
+        if (part.text.startsWith('`')) this.#variables(() => this.visit(part.script as SyntaxNode))
+        else this.visit(part.script)
         return
+      case 'ArithmeticExpansion':
+        return
+      case 'ParameterExpansion':
+      case 'SimpleExpansion':
+        this.expansions.add(part)
+        return this.#inside(part)
       default:
-        // Expansions, patterns, braces, $'…': refused, since nothing is found in them.
-        return
+        // Patterns, braces, $'…': refused, since no value is found in them.
+        return this.#inside(part)
     }
+  }
+
+  /** Words of an expansion but its index and numbers; parts of a pattern. */
+  #inside(part: NonNullable<Word['parts']>[number]): void {
+    const index = part.type === 'ParameterExpansion' ? part.index : undefined
+    if (part.type === 'ParameterExpansion' && part.operation?.type === 'Slice') return
+    this.#variables(() =>
+      forEachChild(part, (child) => {
+        if (child !== index) this.#child(child)
+      }),
+    )
+  }
+
+  #child(node: SyntaxNode): void {
+    if (node.type === 'Word') return this.#word(node)
+    if (isPart(node)) return this.#part(node)
+    forEachChild(node, (child) => this.#child(child))
+  }
+
+  #variables(visit: () => void): void {
+    const around = this.#takesVariables
+    this.#takesVariables = true
+    visit()
+    this.#takesVariables = around
   }
 
   #note(text: string, quoting: Quoting): void {
     const documents = this.#documents
+    if (this.#takesVariables) return
     for (const mark of this.#marks)
       if (text.includes(mark)) this.#found.set(mark, { quoting, documents })
   }
-}
-
-export type FilledScript = { script: string } | { problem: string }
-
-/** By the name of an input whose value is not to be shown: the variable that has it. */
-export type SecretVariables = ReadonlyMap<string, string>
-
-/**
- * Puts the values in. A value that its place cannot hold is refused: it would not arrive as it is. Secret inputs are named
- * by their variables, so that the script can be shown.
- */
-export function fillScriptSlots(
-  { texts, slots }: SlottedScript,
-  filling: Filling,
-  secrets: SecretVariables = new Map(),
-): FilledScript {
-  let script = texts[0] ?? ''
-  for (const [at, { reference, quoting, text }] of slots.entries()) {
-    const variable = reference.kind === 'input' ? secrets.get(reference.name) : undefined
-    if (variable !== undefined) {
-      const named = quotedVariable(variable, quoting)
-      if (named === null)
-        return {
-          problem: `Cannot fill ${text}: a secret cannot stand in a quoted here-document; read $ABILITY_INPUTS_JSON instead`,
-        }
-      script += named + (texts[at + 1] ?? '')
-      continue
-    }
-    const value = placeholderValue(reference, filling)
-    if (value.includes('\u0000') || !value.isWellFormed())
-      return {
-        problem: `Cannot fill ${text}: the value has characters that no program can be given`,
-      }
-    script += quoted(value, quoting) + (texts[at + 1] ?? '')
-  }
-  const broken = slots.find(({ documents }) =>
-    documents.some((document) => !keepsEnd(slots, texts, filling, document)),
-  )
-  if (broken)
-    return {
-      problem: `Cannot fill ${broken.text}: a line of the value is the end of the here-document; read $ABILITY_INPUTS_JSON instead`,
-    }
-  return { script }
-}
-
-/** What a variable is replaced by is not read as code again, nor split inside of quotes. */
-function quotedVariable(name: string, quoting: Quoting): string | null {
-  if (quoting.kind === 'bare') return `"\${${name}}"`
-  if (quoting.kind === 'single') return `'"\${${name}}"'`
-  if (quoting.kind === 'double') return `\${${name}}`
-  return quoting.quoted ? null : `\${${name}}`
-}
-
-function quoted(value: string, quoting: Quoting): string {
-  const reopened = value.replaceAll("'", `'\\''`)
-  if (quoting.kind === 'bare') return `'${reopened}'`
-  if (quoting.kind === 'single') return reopened
-  if (quoting.kind === 'double') return value.replaceAll(/[\\"$`]/g, '\\$&')
-  return quoting.quoted ? value : value.replaceAll(/[\\$`]/g, '\\$&')
-}
-
-/** No value may bring a line that ends its here-document. */
-function keepsEnd(
-  slots: readonly Slot[],
-  texts: readonly string[],
-  filling: Filling,
-  { end, tabs }: DocumentEnd,
-): boolean {
-  const count = (lines: string[]) =>
-    lines.filter((line) => (tabs ? line.replace(/^\t+/, '') : line) === end).length
-  const marked = texts.join('\u0001').split('\n')
-  let filled = texts[0] ?? ''
-  for (const [at, { reference, quoting }] of slots.entries())
-    filled += quoted(placeholderValue(reference, filling), quoting) + (texts[at + 1] ?? '')
-  return count(filled.split('\n')) <= count(marked)
 }
