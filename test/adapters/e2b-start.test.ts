@@ -81,6 +81,7 @@ describe.skipIf(why !== null)(`start of a sandbox at E2B${why ?? ''}`, { timeout
       ['POST /process.Process/StreamInput', { cut: true }],
       ['POST /process.Process/StreamInput', { status: 500 }],
       ['POST /process.Process/CloseStdin', { status: 500 }],
+      ['POST /sandboxes/:id/timeout', { status: 500 }],
     ] as const),
   )('[E2B3] a start that fails at %s is gone on with, by one agent', async (route, fault) => {
     const spec = world.spec({})
@@ -103,6 +104,25 @@ describe.skipIf(why !== null)(`start of a sandbox at E2B${why ?? ''}`, { timeout
     await world.provider.create(spec)
     await running(spec.sessionId)
     expect(world.boxes(spec.sessionId, 1)).toHaveLength(1)
+  })
+
+  test('[E2B21] a machine lives ten minutes until an agent is launched in it, then as long as its lease', async () => {
+    const spec = world.spec({})
+    const leftSeconds = async () => {
+      const answer = await fetch(`${world.options.apiUrl}/v2/sandboxes`, {
+        headers: { 'x-api-key': world.options.apiKey },
+      })
+      const listed = (await answer.json()) as { endAt: string; metadata: { session?: string } }[]
+      const own = listed.find(({ metadata }) => metadata.session === spec.sessionId)
+      return (Date.parse(own?.endAt ?? '') - Date.now()) / 1000
+    }
+    world.double.fault({ route: 'GET /sandboxes/:id', status: 500 })
+    await expect(world.provider.create(spec)).rejects.toMatchObject({ code: 'sandbox_unavailable' })
+    expect(await leftSeconds()).toBeLessThanOrEqual(600)
+    await world.provider.create(spec)
+    await running(spec.sessionId)
+    expect(await leftSeconds()).toBeGreaterThan(spec.limits.lifetimeSeconds! - 600)
+    expect(await leftSeconds()).toBeLessThanOrEqual(spec.limits.lifetimeSeconds!)
   })
 
   test('[E2B4] a private repository is cloned, and its credential is nowhere afterwards', async () => {

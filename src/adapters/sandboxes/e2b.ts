@@ -29,6 +29,8 @@ export interface E2bOptions {
 }
 
 const statusMs = 10_000
+/** So long has a machine until an agent was launched in it: one that nobody goes on with ends by itself. */
+const unlaunchedSeconds = 10 * 60
 
 /** Sandboxes at E2B. Nothing is remembered here: the vendor's own labels say what there is. */
 export function createE2bSandboxes(options: E2bOptions): SandboxProvider {
@@ -83,7 +85,11 @@ export function createE2bSandboxes(options: E2bOptions): SandboxProvider {
     const input = remoteLaunchInput(spec, label)
     const there = await findOne(spec.sessionId, spec.generation)
     const found = there ?? (await createNew(spec))
-    return (found && (await launch(found, input))) ?? gone(spec)
+    if (found === null) return gone(spec)
+    const launched = await launch(found, input)
+    if (launched === null || launched.state === 'exited') return launched ?? gone(spec)
+    const isThere = await api.extend(found.sandboxID, spec.limits.lifetimeSeconds)
+    return isThere ? launched : gone(spec)
   }
 
   /** null: it has ended meanwhile. */
@@ -108,7 +114,7 @@ export function createE2bSandboxes(options: E2bOptions): SandboxProvider {
     const image = snapshotId === null ? spec.image : null
     const order = {
       templateID: snapshotId === null ? (image ?? template) : await startOf(spec, snapshotId),
-      timeout: spec.limits.lifetimeSeconds,
+      timeout: Math.min(spec.limits.lifetimeSeconds, unlaunchedSeconds),
       metadata: newMetadata(label, { organisationId, sessionId, generation }),
       allow_internet_access: true,
     }
