@@ -62,9 +62,9 @@ function partSpec(
       `127.0.0.1:${port}`,
       '--auth-jwt-key-file',
       keyFile,
-      // With more, concurrent writers can lock each other out for good.
+      // With four, concurrent writers lock each other out for good on a busy machine (D461).
       '--max-concurrent-connections',
-      '4',
+      '2',
     ],
     env: {
       PATH: process.env['PATH'] ?? '',

@@ -6,6 +6,7 @@ import { root } from '../../../local/binaries.ts'
 import { ensureFirstKey } from '../../../local/admin/first-key.ts'
 import { applyMigrations, splitMigration } from '../../../local/database/migrations.ts'
 import { canWriteSqld, type Sqld, startSqld } from '../../../local/database/sqld.ts'
+import { createLibsql } from '../../../src/adapters/libsql.ts'
 import { tempDir } from '../support.ts'
 
 async function sqldFor(stateDir = tempDir()): Promise<Sqld> {
@@ -37,6 +38,18 @@ test('[LOC11] its data and its token survive a kill and a start', async () => {
   await sqld.start()
   expect(await canWriteSqld(sqld.url, sqld.token)).toBe(true)
   expect(await rows(sqld, 'select n from t')).toEqual([[7]])
+})
+
+test('[LOC11] many large writes at once all come to an end', async () => {
+  const sqld = await sqldFor()
+  await rows(sqld, 'create table t (bytes blob)')
+  const write = async () => {
+    const db = createLibsql({ url: sqld.url, token: sqld.token, requestTimeoutMs: 20_000 })
+    const statement = { sql: 'insert into t values (?)', values: [new Uint8Array(512 * 1024)] }
+    for (let n = 0; n < 40; n += 1) await db.batch([statement])
+  }
+  await Promise.all(Array.from({ length: 8 }, write))
+  expect(await rows(sqld, 'select count(*) from t')).toEqual([[320]])
 })
 
 test('[HOST3] a part that cannot start is named, with its last lines, its log and what to do', async () => {
