@@ -121,8 +121,8 @@ describe.skipIf(why !== null)(`start of a sandbox at E2B${why ?? ''}`, { timeout
     expect(await leftSeconds()).toBeLessThanOrEqual(600)
     await world.provider.create(spec)
     await running(spec.sessionId)
-    expect(await leftSeconds()).toBeGreaterThan(spec.limits.lifetimeSeconds! - 600)
-    expect(await leftSeconds()).toBeLessThanOrEqual(spec.limits.lifetimeSeconds!)
+    expect(await leftSeconds()).toBeGreaterThan(spec.limits.lifetimeSeconds - 600)
+    expect(await leftSeconds()).toBeLessThanOrEqual(spec.limits.lifetimeSeconds)
   })
 
   test('[E2B4] a private repository is cloned, and its credential is nowhere afterwards', async () => {

@@ -123,7 +123,7 @@ describe("[EVAL14] a judge's answer", () => {
     ['two objects', '{"score": 0}\n{"score": 1}', ''],
     ['a key twice', '{"score": 0, "score": 1}', 'Keys must be unique'],
     ['a list', '[{"score": 1}]', ''],
-    ['another key', '{"score": 1, "verdict": "pass"}', 'verdict: There is no such field'],
+    ['another key', '{"score": 1, "verdict": "pass"}', 'verdict: Unknown field; known are score, '],
     ['no score', '{"hits": []}', 'score: '],
     ['a score above 1', '{"score": 10}', 'score: '],
     ['a score that is text', '{"score": "1"}', 'score: '],

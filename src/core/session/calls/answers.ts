@@ -29,11 +29,12 @@ export function conflictAnswer(tool: GatewayTool, call: ToolCallInput): CallAnsw
 }
 
 export function invalidArgumentsAnswer(error: {
-  issues: { path: PropertyKey[]; message: string }[]
+  issues: { path: PropertyKey[]; keys?: string[]; message: string }[]
 }): ToolResult {
-  const list = error.issues.map(
-    (issue) => `${issue.path.map(String).join('.') || 'args'}: ${issue.message}`,
-  )
+  const list = error.issues.map(({ path, keys = [], message }) => {
+    const field = [...path, ...keys.slice(0, 1)].map(String).join('.').slice(0, 200)
+    return `${field || 'args'}: ${message}`
+  })
   return { success: false, result: `Invalid arguments: ${list.join(', ')}` }
 }
 

@@ -264,7 +264,7 @@ describe('before anything runs', () => {
     const answer = answerOf(await session.call('nested', 'x', wrong))
     expect(answer.success).toBe(false)
     expect(answer.result).toMatch(/^Invalid arguments: list\.0\.n: .*string, list\.1\.n: /)
-    expect(answer.result).toContain('args: Unknown field; known are ')
+    expect(answer.result).toContain('more: Unknown field; known are ')
     expect((await oneOf('nested'))?.args).toEqual({
       list: [
         { n: '[not kept: text of 4 characters]' },
