@@ -193,7 +193,7 @@ export const callFaults: readonly Fault[] = [
   rewrites(
     'refuses arguments instead of answering',
     'arguments-invalid',
-    (text) => text.includes('Invalid arguments: args:'),
+    (text) => text.includes('Invalid arguments: surprise:'),
     (answer) => Object.assign(answer, refusal('invalid_request')),
   ),
   rewrites(
