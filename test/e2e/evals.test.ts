@@ -8,8 +8,8 @@ const stack = useRealStack('workerd')
 const opencode = { name: 'oc', provider: 'opencode', model: 'scripted', workers: 2 }
 const approving = { ...opencode, name: 'approving', permissions: 'once' }
 /** The policy has nothing against it: OpenCode itself asks. */
-const readSettings = { calls: [{ name: 'read', args: { filePath: 'settings.env' } }] }
-const settings = { path: 'settings.env', text: 'A=1\n' }
+const readSettings = { calls: [{ name: 'read', args: { filePath: 'settings.env.txt' } }] }
+const settings = { path: 'settings.env.txt', text: 'A=1\n' }
 
 test('[EVR12] [EVR14] [EVR16] [EVR19] [EVR22] a real OpenCode works on one case, and is blocked in another', async () => {
   const body = evalBody(
