@@ -114,7 +114,8 @@ class Vendor:
     def mount(self, machine, path, image):
         assert isinstance(image, FolderImage), "the double mounts directory snapshots only"
         with image.folder.open("rb") as archive:
-            script = 'mkdir -p "$1" && exec tar -C "$1" -xpf -'
+            # At once, as a mount is: who copies from it while it is mounted a second time finds all files.
+            script = '[ ! -e "$1" ] || exit 0; mkdir -p "$1.new" && tar -C "$1.new" -xpf - && mv -T "$1.new" "$1"'
             machine.run(["sh", "-c", script, "sh", path], stdin=archive)
 
     def keep(self, image):
