@@ -19,8 +19,11 @@ import type { Row } from './table.ts'
 
 const rounds = 3
 const owner = process.getuid?.() === 0 ? { uid: 43_210, gid: 43_210 } : undefined
-const isThere = (program: string): boolean =>
-  spawnSync('sh', ['-c', `command -v ${program}`]).status === 0
+/** Also for a user with a new home: rustup's cargo is nothing without the home of whoever has chosen a version. */
+const isThere = (program: string): boolean => {
+  const env = { PATH: process.env['PATH'] ?? '/usr/bin:/bin', HOME: '/nowhere' }
+  return spawnSync(program, ['--version'], { env, ...owner }).status === 0
+}
 
 /** Clone, install, build, test, a server that is asked, commit; then many small processes and files, as builds are. */
 const workOn = (host: string, port: number): string => `set -e
