@@ -209,7 +209,7 @@ describe('[HOOK6] one dead endpoint', () => {
   test('costs one wait per round, and loses nothing of what waits behind', async () => {
     receiver.behave('/a', 'hang')
     // Long enough for a busy machine to deliver it.
-    world.patienceMs = 500
+    world.patienceMs = 2500
     const told = [world.tell(), world.tell(), world.tell()]
     await world.fire()
     for (const round of [1, 2, 3]) {
