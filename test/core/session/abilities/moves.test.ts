@@ -28,6 +28,19 @@ const execute = (
   )
 
 /** What the sandbox was told to run last. */
+/** Nothing is left of the session's slice, and the organisation gives more once `answered` is. */
+function spendAll(world: RunWorld, answered: () => Promise<void>): void {
+  const granted = { wallMs: 1e9, toolCalls: 1e9, tokens: 1e9, moneyMicros: 1e9 }
+  world.organisation.shared = {
+    take: async () => {
+      await answered()
+      return { granted, reason: '', warnings: [] }
+    },
+    giveBack: async () => undefined,
+  }
+  world.sql.run('update slice set granted = ?', JSON.stringify({ ...granted, toolCalls: 0 }))
+}
+
 const running = (world: RunWorld) => {
   const command = world.executes().at(-1)
   const { operation } = (command?.body ?? {}) as { operation?: { command: string } }
@@ -185,15 +198,7 @@ test('[ABL29] an execution that begins while another one waits for budget has it
   )
   // The organisation does not answer for a while.
   const answers: (() => void)[] = []
-  const given = { wallMs: 1e9, toolCalls: 1e9, tokens: 1e9, moneyMicros: 1e9 }
-  world.organisation.shared = {
-    take: async () => {
-      await new Promise<void>((answer) => answers.push(answer))
-      return { granted: given, reason: '', warnings: [] }
-    },
-    giveBack: async () => undefined,
-  }
-  world.sql.run('update slice set granted = ?', JSON.stringify({ ...given, toolCalls: 0 }))
+  spendAll(world, () => new Promise<void>((answer) => answers.push(answer)))
   const first = await execute(world, plain)
   await world.settle()
   await world.actor.api.abilities.cancel(testCaller, first.id, { reason: '' })
@@ -213,15 +218,7 @@ test('[ABL29] neither does it move before they are open, if others have opened w
   )
   let answer = () => {}
   const answered = new Promise<void>((resolve) => (answer = resolve))
-  const given = { wallMs: 1e9, toolCalls: 1e9, tokens: 1e9, moneyMicros: 1e9 }
-  world.organisation.shared = {
-    take: async () => {
-      await answered
-      return { granted: given, reason: '', warnings: [] }
-    },
-    giveBack: async () => undefined,
-  }
-  world.sql.run('update slice set granted = ?', JSON.stringify({ ...given, toolCalls: 0 }))
+  spendAll(world, () => answered)
   const first = await execute(world, plain)
   await world.settle()
   await world.actor.api.abilities.cancel(testCaller, first.id, { reason: '' })
